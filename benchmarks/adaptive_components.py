@@ -36,8 +36,8 @@ from benchmarks._machine import processor, versions
 from eim_ros.core.data_set import DataSet
 from eim_ros.ik import KinematicEIMConfig, KnownKinematicsConfig, Training, collect, evaluate
 from eim_ros.kinematics import Robot
-from eim_ros.learning import EMConfig, KnownDensityEIMConfig
-from eim_ros.learning.eim import EIM, KnownDensityEIM
+from eim_ros.learning import EIMConfig, EMConfig
+from eim_ros.learning.eim import EIM
 from eim_ros.learning.em import EM, TruncatedEMConfig
 from eim_ros.learning.models import GaussianMixture
 
@@ -99,9 +99,9 @@ def _mixture_row(target: GaussianMixture, n_start: int, seed: int, settings: dic
         means = WIDTH * torch.randn(n_start, target.n_dims, generator=generator, dtype=torch.float64)
     factors = WIDTH * torch.eye(target.n_dims, dtype=torch.float64).expand(n_start, -1, -1)
     start = GaussianMixture(torch.full((n_start,), -math.log(n_start), dtype=torch.float64), means, factors)
-    config = KnownDensityEIMConfig(n_iterations=400, n_expert_samples=300, **WIDE_STEPS, **settings)
+    config = EIMConfig.known_density(n_iterations=400, n_expert_samples=300, **WIDE_STEPS, **settings)
     started = time.process_time()
-    result = KnownDensityEIM(target, config).fit(None, start, generator)
+    result = EIM(config, target=target).fit(start=start, generator=generator)
     seconds = time.process_time() - started
     evaluations = sum(result.history.column("evaluations"))
     return f"{_mixture_figures(result.model, target, generator)} {evaluations:>12.0f} {seconds:>8.1f}"

@@ -31,11 +31,11 @@ from scipy.optimize import minimize
 from eim_ros.ik import collect
 from eim_ros.kinematics import Robot, share_path
 from eim_ros.learning import EIMConfig, Pairs, RatioConfig
-from eim_ros.learning.adaptation import ComponentHistory
+from eim_ros.learning.adaptation import Adaptation, ComponentHistory
+from eim_ros.learning.data import checked_data
 from eim_ros.learning.eim.iteration import EIMIteration, EIMState
 from eim_ros.learning.eim.m_step import update_experts, update_gating
 from eim_ros.learning.em import TruncatedEM, TruncatedEMConfig
-from eim_ros.learning.learner import checked_data
 from eim_ros.learning.models import LinearExperts, MixtureOfExperts, SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import draw_contexts
 from eim_ros.learning.projections import QuadraticSurrogate, fit_to_gradients, project_experts
@@ -152,7 +152,7 @@ def _iteration(
     generator = torch.Generator().manual_seed(seed)
     inputs = StandardisedInputs.from_data(data.context, data.sample)
     ratio = density_ratio(config, inputs, reference, data, generator)
-    fitting, pairs = EIMIteration(config, inputs, data), Pairs(data.context, data.sample)
+    fitting, pairs = EIMIteration(config, inputs, data, Adaptation(config)), Pairs(data.context, data.sample)
     state = EIMState(model, model, ratio, generator, 0, ComponentHistory.empty(model))
     seconds: dict[str, list[float]] = {part: [] for part in PARTS}
     for iteration in range(N_ITERATIONS):  # what a step does, part by part

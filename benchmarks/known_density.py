@@ -17,8 +17,8 @@ from pathlib import Path
 
 import torch
 
-from eim_ros.learning import EMConfig, KnownDensityEIMConfig
-from eim_ros.learning.eim import KnownDensityEIM
+from eim_ros.learning import EIMConfig, EMConfig
+from eim_ros.learning.eim import EIM
 from eim_ros.learning.em import EM
 from eim_ros.learning.models import GaussianMixture
 from experiments import random_mixture
@@ -59,18 +59,18 @@ def _measure(n_dims: int, n_components: int, equal: bool, seed: int) -> tuple[st
     generator = torch.Generator().manual_seed(seed)
     target = random_mixture(n_dims, n_components, generator, equal_weights=equal)
     sample = target.sample(N_SAMPLES, generator)
-    config = KnownDensityEIMConfig(n_components=n_components)
+    config = EIMConfig.known_density(n_components=n_components)
     started = time.process_time()
     settings = EMConfig(
         n_components=n_components, n_iterations=config.initial_em_iterations, n_starts=config.initial_starts
     )
     start = EM(settings).fit(sample, generator=generator).model
     begun = time.process_time()
-    result = KnownDensityEIM(target, config).fit(sample, start, generator)
+    result = EIM(config, target=target).fit(sample, start, generator=generator)
     ended = time.process_time()
     kl = _divergence(result.model, target, generator)
-    plain = KnownDensityEIMConfig(n_components=n_components, initial_em_iterations=0)
-    alone = _divergence(KnownDensityEIM(target, plain).fit(sample, generator=generator).model, target, generator)
+    plain = EIMConfig.known_density(n_components=n_components, initial_em_iterations=0)
+    alone = _divergence(EIM(plain, target=target).fit(sample, generator=generator).model, target, generator)
     iterations = result.state.iteration
     return (
         f"{n_dims:>3} {n_components:>3} {'equal' if equal else 'random':>8} {seed:>4} "

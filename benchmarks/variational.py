@@ -118,7 +118,7 @@ def main() -> None:
 
 def _fitted(target: Any, config: GMMVIConfig, generator: torch.Generator, start: GaussianMixture) -> tuple[Any, float]:
     began = time.process_time()
-    result = GMMVI(target, config).fit(start, generator)
+    result = GMMVI(target, config).fit(start=start, generator=generator)
     return result, time.process_time() - began
 
 

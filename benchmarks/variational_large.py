@@ -80,7 +80,7 @@ def row(name: str, seed: int, urdf: Path | None) -> str:
     config = problem.config(short_run.word, short_run.n_evaluations, **short_run.settings)
     start = target.start.mixture(generator, config.n_components or None)
     began = time.process_time()
-    result = GMMVI(target, config).fit(start, generator)
+    result = GMMVI(target, config).fit(start=start, generator=generator)
     seconds = time.process_time() - began
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     scores = mixture_scores(target, result.model, 2000, torch.Generator().manual_seed(7))

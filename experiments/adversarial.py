@@ -209,7 +209,7 @@ def _fitted(
         return fit_adversarially(of_game, _game(config, method), weights, train, start, generator).mixture
     if method == "VIPS":
         vips = GMMVIConfig.named("ZEMTRUX", n_iterations=config.n_iterations)
-        model = completed(GMMVI(problem.target, vips).fit(start, generator))
+        model = completed(GMMVI(problem.target, vips).fit(start=start, generator=generator))
     elif method == "EM":
         model = completed(EM(EMConfig(n_components=start.n_components)).fit(train, start))
     elif method == "MDN":

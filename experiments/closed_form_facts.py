@@ -1,7 +1,7 @@
 """Closed-form facts about I- and M-projections, next to what the package's learners find.
 
 `IProjection` and `m_projection` project onto a univariate Gaussian. The I-projection, argmin_q KL(q || p), is found by
-`KnownDensityEIM` and depends on the start. The M-projection, argmin_q KL(p || q), is found by `fit_experts`, the M-step
+`EIM` and depends on the start. The M-projection, argmin_q KL(p || q), is found by `fit_experts`, the M-step
 of EM, on a grid weighted by p. Multivariate families are built from univariate factors:
 
 - An isotropic q = N(0, l I) has one factor for all coordinates. Its target is the geometric mean of their marginals (I)
@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from eim_ros.learning import KnownDensityEIMConfig
-from eim_ros.learning.eim import KnownDensityEIM
+from eim_ros.learning import EIMConfig
+from eim_ros.learning.eim import EIM
 from eim_ros.learning.models import Gaussian, GaussianMixture, LinearExperts
 from eim_ros.learning.projections import fit_experts, fit_to_gradients, project_experts
 
@@ -58,14 +58,14 @@ class IProjection:
     ) -> Gaussian:
         generator = torch.Generator().manual_seed(self.seed)
         for kl_bound in (first_bound, *further_bounds):
-            config = KnownDensityEIMConfig(
+            config = EIMConfig.known_density(
                 n_iterations=self.n_iterations,
                 n_expert_samples=self.n_samples,
                 kl_bound=kl_bound,
                 entropy_loss_bound=1e9,
                 plateau_window=0,
             )
-            model = KnownDensityEIM(target, config).fit(None, start, generator).model
+            model = EIM(config, target=target).fit(start=start, generator=generator).model
             assert isinstance(model, GaussianMixture)
             start = model
         return Gaussian(start.means[0], start.scale_trils[0])

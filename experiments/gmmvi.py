@@ -211,7 +211,7 @@ def _measure(config: GMMVIExperimentConfig, cell: Cell, seed: int) -> Outcome:
     generator = torch.Generator().manual_seed(seed)
     target = problem.make(generator)
     settings = problem.config(str(cell["method"]), math.ceil(config.budget * problem.n_evaluations))
-    result, seconds = timed(lambda: GMMVI(target, settings).fit(None, generator))
+    result, seconds = timed(lambda: GMMVI(target, settings).fit(generator=generator))
     model = completed(result)
     assert isinstance(model, GaussianMixture)
     scores = mixture_scores(target, model, config.n_test_samples, generator)

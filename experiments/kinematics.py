@@ -26,7 +26,7 @@ from eim_ros.core.data_set import DataSet
 from eim_ros.core.settings import Settings, option
 from eim_ros.ik import IKModel, KinematicEIMConfig, KinematicInputs, collect, evaluate
 from eim_ros.kinematics import Robot
-from eim_ros.learning import EIMConfig, EMConfig
+from eim_ros.learning import EIMConfig, EMConfig, RunOptions
 from eim_ros.learning.configs import RATIO_ESTIMATORS
 from eim_ros.learning.eim import EIM
 from eim_ros.learning.em import EM
@@ -149,11 +149,11 @@ def _fitted(
     n_iterations = config.em_iterations if ratio == "none" else config.start_iterations
     em = EM(EMConfig(n_components=n_components, n_iterations=n_iterations))
     if ratio == "none":
-        return _mixture(completed(em.fit(data.train, generator=generator, callbacks=[keep])))
+        return _mixture(completed(em.fit(data.train, generator=generator, run=RunOptions(callbacks=[keep]))))
     start = _mixture(completed(em.fit(data.train, generator=generator)))
     models.append(start)
     learner = _learner(config, ratio, n_components, data)
-    return _mixture(completed(learner.fit(data.both, start, generator, callbacks=[keep])))
+    return _mixture(completed(learner.fit(data.both, start, generator=generator, run=RunOptions(callbacks=[keep]))))
 
 
 def _learner(config: KinematicsConfig, ratio: str, n_components: int, data: _Data) -> EIM:

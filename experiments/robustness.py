@@ -180,7 +180,7 @@ def _fitted(
     """Fit a model by EIM, or by EM if `ratio` is "none"; without a start, EM uses k-means."""
     if ratio == "none":
         em_config = EMConfig(n_components=config.n_components, n_iterations=config.em_iterations, tolerance=1e-7)
-        model = completed(EM(em_config).fit(train, start, generator))
+        model = completed(EM(em_config).fit(train, start, generator=generator))
     else:
         eim_config = EIMConfig(
             n_components=config.n_components,
@@ -195,7 +195,7 @@ def _fitted(
             dropout=config.dropout,
             reference_factors=(3.0, 5.0),
         )
-        model = completed(EIM(eim_config).fit(train, start, generator))
+        model = completed(EIM(eim_config).fit(train, start, generator=generator))
     assert isinstance(model, MixtureOfExperts)
     return model
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import hashlib
-import json
 import math
 import time
 from pathlib import Path
@@ -23,7 +21,7 @@ from eim_ros.cli.progress import ProgressBar
 from eim_ros.cli.request_options import count, random_seed
 from eim_ros.core.errors import ConfigurationError, ModelFileError
 from eim_ros.core.files import check_outputs, to_json
-from eim_ros.learning import Checkpoint
+from eim_ros.learning import RunOptions
 from eim_ros.learning.gmmvi import ALGORITHMS, GMMVI, GMMVIConfig
 from eim_ros.learning.models import GaussianMixture, save_model
 from eim_ros.learning.run import Status
@@ -34,7 +32,6 @@ from experiments.targets.poses import kinematic_start
 from experiments.targets.scores import mixture_scores
 
 BASIC = ("n_components", "n_samples", "max_components", "add_every", "temperature", "plateau_window")
-BOUNDS = ("n_iterations", "max_evaluations")  # settings that may differ in a resumed run
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -72,12 +69,12 @@ def run(args: argparse.Namespace) -> int:
     use_threads(args)
     problem = _problem(args)
     config = _config(args, problem)
-    checkpoint = _checkpoint(args, config)
+    checkpoint = _checkpoint(args)
     check_outputs(
         {
             "--output": args.output,
             "--picture": args.picture,
-            "--checkpoint": checkpoint.path if checkpoint else None,
+            "--checkpoint": checkpoint,
         },
         {"--urdf": args.urdf},
     )
@@ -95,11 +92,13 @@ def run(args: argparse.Namespace) -> int:
     started = time.process_time()
     with ProgressBar(args.budget, args.target, enabled=not args.quiet, unit="evaluations") as progress:
         result = GMMVI(target, config).fit(
-            initial, generator, callbacks=[progress], checkpoint=checkpoint, resume=args.resume
+            start=initial,
+            generator=generator,
+            run=RunOptions([progress], checkpoint, args.checkpoint_every, args.resume),
         )
     seconds = time.process_time() - started
     if result.status is Status.INTERRUPTED:
-        rest = "" if checkpoint is None else f"; give --resume to continue from {checkpoint.path}"
+        rest = "" if checkpoint is None else f"; give --resume to continue from {checkpoint}"
         print(f"interrupted after {result.state.iteration} iterations{rest}")
         return 130
     model = result.state.model.as_mixture()
@@ -116,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
     }
     save_model(args.output, model, {"training": {**figures, "config": config.to_mapping()}})
     if checkpoint is not None:
-        checkpoint.path.unlink(missing_ok=True)
+        checkpoint.unlink(missing_ok=True)
     if args.picture is not None and isinstance(target, PlanarRobot | HumanoidPosterior):
         _draw(target, model, args.picture)
     if args.json:
@@ -144,16 +143,11 @@ def _config(args: argparse.Namespace, problem: Problem) -> GMMVIConfig:
     return problem.config(args.algorithm, args.budget, **given)
 
 
-def _checkpoint(args: argparse.Namespace, config: GMMVIConfig) -> Checkpoint | None:
+def _checkpoint(args: argparse.Namespace) -> Path | None:
     path = None if args.no_checkpoint else Path(args.checkpoint or f"{args.output}.checkpoint")
     if args.resume and (path is None or not path.exists()):
         raise ModelFileError(f"nothing to resume: there is no {path}", str(path))
-    if path is None:
-        return None
-    described = {name: value for name, value in config.to_mapping().items() if name not in BOUNDS}
-    described |= {"target": args.target, "urdf": args.urdf, "seed": args.random_seed, "start": args.start}
-    identity = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
-    return Checkpoint(path, args.checkpoint_every, identity)
+    return path
 
 
 def _start(

@@ -28,10 +28,10 @@ from eim_ros.kinematics import (
     pose_from_context,
     quaternion_from_matrix,
 )
-from eim_ros.learning import Checkpoint, EMConfig, ExponentialEM
+from eim_ros.learning import EMConfig, ExponentialEM, RunOptions
 from eim_ros.learning.discrete.causes import NoisyOr
 from eim_ros.learning.discrete.families import PoissonFamily
-from eim_ros.learning.eim import KnownDensityEIM
+from eim_ros.learning.eim import EIM
 from eim_ros.learning.em import EM, TruncatedEM
 from eim_ros.learning.gmmvi import GMMVI, GMMVIConfig
 from eim_ros.learning.models import Gaussian, GaussianMixture, load_model
@@ -159,31 +159,34 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Training": (lambda **given: Training(**given).run(PAIRS), {"config": FEW, "random_seed": 0, "device": "cpu"}),
     "Training.run": (
         Training(FEW).run,
-        {"data_set": PAIRS, "robot": None, "initial": None, "prior": None, "callbacks": (), "resume": False},
+        {"data_set": PAIRS, "robot": None, "initial": None, "prior": None, "run": RunOptions()},
     ),
     "EM": (EM, {"config": FEW, "seed": 0, "n_components": 2}),
     "EM.fit": (
         EM(FEW).fit,
-        {"data": POINTS, "initial": None, "generator": None, "callbacks": (), "checkpoint": None, "resume": False},
+        {"data": POINTS, "start": None, "generator": None, "run": RunOptions()},
     ),
     "EM.fit of pairs": (lambda *given: EM(FEW).fit(given), {"context": POINTS, "sample": POINTS}),
     "TruncatedEM.fit": (
         TruncatedEM(n_components=3, n_iterations=2).fit,
-        {"data": POINTS, "initial": None, "generator": None},
+        {"data": POINTS, "start": None, "generator": None},
     ),
-    "KnownDensityEIM.fit": (
-        KnownDensityEIM(MIXTURE, n_components=2, n_iterations=1).fit,
-        {"data": POINTS, "initial": None, "generator": None},
+    "EIM.fit, known density": (
+        EIM(target=MIXTURE, n_components=2, n_iterations=1).fit,
+        {"data": POINTS, "start": None, "generator": None},
     ),
-    "GMMVI": (lambda target: GMMVI(target).fit(MIXTURE), {"target": None}),
-    "GMMVI.fit": (GMMVI(MIXTURE, n_iterations=1).fit, {"initial": MIXTURE, "generator": None}),
+    "GMMVI": (lambda target: GMMVI(target).fit(start=MIXTURE), {"target": None}),
+    "GMMVI.fit": (GMMVI(MIXTURE, n_iterations=1).fit, {"data": None, "start": MIXTURE, "generator": None}),
     "GMMVIConfig.named": (GMMVIConfig.named, {"word": "SAMTRON"}),
     "ExponentialEM": (lambda family: ExponentialEM(family, n_components=2), {"family": PoissonFamily()}),
     "ExponentialEM.fit": (
         ExponentialEM(PoissonFamily(), n_components=2, n_iterations=2).fit,
         {"sample": np.ones((20, 2)), "initial": None, "generator": None},
     ),
-    "Checkpoint": (Checkpoint, {"path": "none", "every": 3}),
+    "RunOptions": (
+        RunOptions,
+        {"callbacks": (), "checkpoint": "none", "checkpoint_every": 3, "resume": False},
+    ),
     "Gaussian": (Gaussian, {"mean": torch.zeros(2), "scale_tril": torch.eye(2)}),
     "Gaussian.log_prob": (GAUSSIAN.log_prob, {"sample": torch.zeros(3, 2)}),
     "Gaussian.sample": (GAUSSIAN.sample, {"n": 3, "generator": None}),

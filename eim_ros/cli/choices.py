@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import KinematicEIMConfig, KnownKinematicsConfig
+from eim_ros.ik.training import FitConfig
 from eim_ros.learning import EIMConfig, EMConfig
 from eim_ros.learning.em import TruncatedEMConfig
-from eim_ros.learning.recorded_fit import FitConfig
 from eim_ros.motion import MotionEIMConfig, MotionEMConfig
 
 TASKS = ("ik", "motion")

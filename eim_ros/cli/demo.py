@@ -28,6 +28,7 @@ from eim_ros.core.files import check_outputs, to_json
 from eim_ros.ik import IKModel, Samples, Training, collect, evaluate
 from eim_ros.ik.order import distinct_rows
 from eim_ros.kinematics import Robot, context_from_pose, robot_path
+from eim_ros.learning import RunOptions
 from eim_ros.learning.run import Status
 
 FloatArray = npt.NDArray[np.float64]
@@ -114,7 +115,7 @@ def _train(
         path = folder / f"{algorithm}{'_kinematics' if kinematics else ''}.safetensors"
         started = time.perf_counter()
         with ProgressBar(config.n_iterations, f"   {label:<16}") as progress:
-            outcome = Training(config, args.random_seed).run(data_set, robot, callbacks=[progress])
+            outcome = Training(config, args.random_seed).run(data_set, robot, run=RunOptions([progress]))
         if outcome.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         outcome.model.save(path)

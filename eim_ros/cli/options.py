@@ -134,7 +134,8 @@ def add_settings_flags(
     owners: dict[str, list[type[Settings]]] = {}
     for cls in classes:
         for field in dataclasses.fields(cls):
-            owners.setdefault(field.name, []).append(cls)
+            if field.name not in cls.unused:
+                owners.setdefault(field.name, []).append(cls)
     first = parser.add_argument_group("basic settings" if basic else "settings", of_which)
     others = parser.add_expert_group("expert settings", of_which) if basic and isinstance(parser, Parser) else first
     types_of = {cls: field_types(cls) for cls in classes}

@@ -28,13 +28,13 @@ from eim_ros.cli.request_options import count, random_seed
 from eim_ros.core.data_set import DataSet, load_data_set
 from eim_ros.core.errors import ConfigurationError, DataError, ModelFileError, did_you_mean
 from eim_ros.core.files import check_outputs, to_json
-from eim_ros.core.settings import assigned, field_types, named, read_yaml, split_assignments
+from eim_ros.core.settings import Settings, assigned, field_types, named, read_yaml, split_assignments
 from eim_ros.ik import IKModel, Training, TrainingRun
 from eim_ros.ik.prior import model_path
+from eim_ros.ik.training import FitConfig
 from eim_ros.kinematics import Robot
 from eim_ros.learning.learner import checked_device
-from eim_ros.learning.recorded_fit import FitConfig
-from eim_ros.learning.run import Status
+from eim_ros.learning.run import RunOptions, Status
 from eim_ros.motion import Demonstrations, MotionTraining, MotionTrainingRun
 
 ALIASES = {"n_components": "--experts", "n_iterations": "--iterations"}
@@ -113,12 +113,7 @@ def run(args: argparse.Namespace) -> int:
         raise ModelFileError(f"nothing to resume: there is no {checkpoint}", str(checkpoint))
     with _progress(args, config) as progress:
         progress.enter("preparing")
-        options = {
-            "callbacks": [progress],
-            "checkpoint": checkpoint,
-            "checkpoint_every": args.checkpoint_every,
-            "resume": args.resume,
-        }
+        options = RunOptions([progress], checkpoint, args.checkpoint_every, args.resume)
         outcome = _trained(args, config, device, data_set, robot, options)
         progress.enter("writing")
     iterations = outcome.model.training["iterations"]
@@ -162,17 +157,19 @@ def _trained(
     device: str,
     data_set: DataSet,
     robot: Robot | None,
-    options: dict[str, Any],
+    options: RunOptions,
 ) -> TrainingRun | MotionTrainingRun:
     if args.task == "ik":
         initial, prior = (IKModel.load(path) if path else None for path in (args.initial, args.prior))
-        return Training(config, args.random_seed, device).run(data_set, robot, initial=initial, prior=prior, **options)
+        return Training(config, args.random_seed, device).run(
+            data_set, robot, initial=initial, prior=prior, run=options
+        )
     for flag, path in (("--initial", args.initial), ("--prior", args.prior)):
         if path:
             raise ConfigurationError(f"{flag} is for task ik", path)
     if robot is not None:
         _check_joints(Demonstrations.from_data_set(data_set), robot)
-    return MotionTraining(config, args.random_seed, device).run(data_set, **options)  # type: ignore[arg-type]
+    return MotionTraining(config, args.random_seed, device).run(data_set, run=options)  # type: ignore[arg-type]
 
 
 def _config(args: argparse.Namespace) -> FitConfig:
@@ -184,7 +181,7 @@ def _config(args: argparse.Namespace) -> FitConfig:
     )
     by_flag = given_settings(args)
     _check_owners(args, kind, by_flag)
-    known = [*field_types(kind), *(flag.removeprefix("--") for flag in ALIASES.values())]
+    known = [*_used(kind), *(flag.removeprefix("--") for flag in ALIASES.values())]
     for name in given:
         if name not in known:
             raise ConfigurationError(
@@ -195,12 +192,17 @@ def _config(args: argparse.Namespace) -> FitConfig:
     return kind.from_mapping({**assigned(given, kind), **by_flag})
 
 
+def _used(kind: type[Settings]) -> list[str]:
+    """Return the names of the settings that have an effect."""
+    return [name for name in field_types(kind) if name not in kind.unused]
+
+
 def _check_owners(args: argparse.Namespace, kind: type[FitConfig], by_flag: Collection[str]) -> None:
     """Refuse flags of settings that the chosen learner has not."""
     for name in by_flag:
-        if not hasattr(kind, name):
+        if name not in _used(kind):
             flag = "--" + name.replace("_", "-")
-            owners = ", ".join(cls.__name__ for cls in CONFIGS if hasattr(cls, name))
+            owners = ", ".join(cls.__name__ for cls in CONFIGS if name in _used(cls))
             raise ConfigurationError(
                 f"{flag} is no setting of --task {args.task} --algorithm {args.algorithm} ({kind.__name__}), but of "
                 f"{owners}",

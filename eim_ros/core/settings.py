@@ -17,7 +17,7 @@ import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import yaml
 
@@ -67,7 +67,12 @@ def option(
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Base class of all settings, validated once on construction."""
+    """Base class of all settings, validated once on construction.
+
+    `unused` names the fields that have no effect, because a learner with these settings never reads them.
+    """
+
+    unused: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         hints = field_types(type(self))

@@ -29,10 +29,9 @@ from the angular one, dr = omega x r.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -46,12 +45,13 @@ from eim_ros.core.settings import Settings, option
 from eim_ros.ik.data import context_kind_of, robot_of
 from eim_ros.ik.prior import IKModel
 from eim_ros.kinematics import CONTEXT_KINDS, Robot, context_from_pose
-from eim_ros.learning import EIMConfig, FitResult, KnownDensityEIMConfig
+from eim_ros.learning import EIM, EM, EIMConfig, EMConfig, FitResult
 from eim_ros.learning.em import TruncatedEM, TruncatedEMConfig
-from eim_ros.learning.learner import checked_device
+from eim_ros.learning.learner import Learner, checked_device
 from eim_ros.learning.models import MixtureOfExperts
-from eim_ros.learning.recorded_fit import Callback, FitConfig, RecordedFit, algorithm_of
-from eim_ros.learning.run import Status
+from eim_ros.learning.run import RunOptions, Status
+
+FitConfig: TypeAlias = EMConfig | TruncatedEMConfig | EIMConfig
 
 
 def forward_context(robot: Robot, q: Tensor, kind: str) -> Tensor:
@@ -224,10 +224,15 @@ class KinematicInputs:
 
 
 @dataclass(frozen=True)
-class KnownKinematicsConfig(SmoothingConfig, KnownDensityEIMConfig):
+class KnownKinematicsConfig(SmoothingConfig, EIMConfig):
     """Settings of inference with known kinematics; the start is a truncated EM on samples of forward kinematics."""
 
+    unused: ClassVar[frozenset[str]] = EIMConfig.unused_with_target
+
     n_components: int = option(1000, "number of experts of the start", minimum=1)
+    gating_gradient: str = option(
+        "natural", "gradient that a linear gating of contexts follows: plain or natural", choices=("plain", "natural")
+    )
     n_iterations: int = option(100, "iterations", minimum=0)
     initial_em_iterations: int = option(10, "iterations of truncated EM for the start", minimum=0)
     kl_bound: float = option(0.3, "largest KL of an expert's update", unit="nat", minimum=0.0)
@@ -248,7 +253,7 @@ class KnownKinematicsConfig(SmoothingConfig, KnownDensityEIMConfig):
 
 @dataclass(frozen=True)
 class KinematicTarget:
-    """log p(q | y) as an annealed target of `KnownDensityEIM`.
+    """log p(q | y) as an annealed target of `EIM`.
 
     Attributes
     ----------
@@ -311,7 +316,12 @@ class Training:
 
     @property
     def algorithm(self) -> str:
-        return "eim-kinematics" if isinstance(self.config, KinematicEIMConfig) else algorithm_of(self.config)
+        """Name of the learner, as on the command line."""
+        if isinstance(self.config, KinematicEIMConfig):
+            return "eim-kinematics"
+        return (
+            "known-density" if isinstance(self.config, KnownKinematicsConfig) else self._learner(None, None).algorithm
+        )
 
     @torch_threads()
     def run(
@@ -319,12 +329,9 @@ class Training:
         data_set: DataSet,
         robot: Robot | None = None,
         *,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: Path | None = None,
-        checkpoint_every: int = 10,
-        resume: bool = False,
         initial: IKModel | None = None,
         prior: IKModel | None = None,
+        run: RunOptions = RunOptions(),
     ) -> TrainingRun:
         """Train.
 
@@ -333,15 +340,13 @@ class Training:
         data_set : DataSet
         robot : Robot, optional
             Must be the data set's own.
-        callbacks : sequence of callable
-            Called after each iteration with the state and its record.
-        checkpoint : Path, optional
-            File for checkpoints every `checkpoint_every` iterations; `resume` continues from it.
         initial : IKModel, optional
             Start, a model of the same robot and context; the learner's own if missing.
         prior : IKModel, optional
             Only with known kinematics: a model of demonstrations, of the same robot and context, whose density the
             target is multiplied by. So preferences and accuracy come together.
+        run : RunOptions
+            Callbacks and checkpoints.
 
         Returns
         -------
@@ -363,14 +368,24 @@ class Training:
             target = KinematicTarget(inputs, None if demonstrated is None else demonstrated.log_prob)
             if start is None:
                 start = self._by_em(context, sample)
-        fit = RecordedFit(
-            self.config, self.random_seed, self.algorithm, callbacks, checkpoint, checkpoint_every, resume
-        )
-        result, record = fit.run(context, sample, inputs, start, target)
+        generator = torch.Generator(sample.device).manual_seed(self.random_seed)
+        result = self._learner(inputs, target).fit((context, sample), start, generator=generator, run=run)
         mixture = result.mixture_of_experts.to(device="cpu")
-        record["data_seed"] = data_set.description.get("seed")
-        record["data_source"] = data_set.description.get("source")
+        record = {
+            **result.record(),
+            "algorithm": self.algorithm,
+            "data_seed": data_set.description.get("seed"),
+            "data_source": data_set.description.get("source"),
+        }
         return TrainingRun(IKModel(mixture, robot, kind, record), result)
+
+    def _learner(self, inputs: KinematicInputs | None, target: KinematicTarget | None) -> Learner[Any, Any]:
+        """Return the learner that the settings are for."""
+        if isinstance(self.config, EMConfig):
+            return EM(self.config)
+        if isinstance(self.config, TruncatedEMConfig):
+            return TruncatedEM(self.config)
+        return EIM(self.config, inputs, target=target)
 
     def _by_em(self, context: Tensor, sample: Tensor) -> MixtureOfExperts:
         """Truncated EM: a sound start costs a few percent of what follows."""
@@ -382,7 +397,7 @@ class Training:
         result = TruncatedEM(config).fit(
             (context, sample),
             generator=generator,
-            callbacks=[lambda state, record: tell("start", state.iteration, config.n_iterations)],
+            run=RunOptions(callbacks=[lambda state, record: tell("start", state.iteration, config.n_iterations)]),
         )
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt

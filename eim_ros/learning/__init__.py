@@ -5,21 +5,20 @@ from typing import TYPE_CHECKING
 from eim_ros.core.lazy import deferred_names
 
 if TYPE_CHECKING:
-    from eim_ros.learning.configs import EIMConfig, EMConfig, KnownDensityEIMConfig, RatioConfig
+    from eim_ros.learning.configs import EIMConfig, EMConfig, RatioConfig
+    from eim_ros.learning.data import Pairs
     from eim_ros.learning.discrete.cause_em import MultipleCauseEM, MultipleCauseEMConfig
     from eim_ros.learning.discrete.exponential_em import ExponentialEM, ExponentialEMConfig
-    from eim_ros.learning.eim.eim import EIM, KnownDensityEIM
+    from eim_ros.learning.eim.eim import EIM
     from eim_ros.learning.em.em import EM
     from eim_ros.learning.em.truncated import TruncatedEM, TruncatedEMConfig
-    from eim_ros.learning.learner import Pairs
     from eim_ros.learning.ratio.density_ratio import DensityRatio
     from eim_ros.learning.ratio.inputs import FeatureInputs, RatioInputs, StandardisedInputs, WhitenedInputs
     from eim_ros.learning.ratio.network import NetworkRatio
     from eim_ros.learning.ratio.plug_in import PlugInRatio
-    from eim_ros.learning.run import Checkpoint, FitResult, FittedModel, History, LoopResult, State, run_loop
+    from eim_ros.learning.run import FitResult, FittedModel, History, LoopResult, RunOptions, State, run_loop
 
 __all__ = [
-    "Checkpoint",
     "DensityRatio",
     "EIM",
     "EIMConfig",
@@ -31,8 +30,6 @@ __all__ = [
     "FitResult",
     "FittedModel",
     "History",
-    "KnownDensityEIM",
-    "KnownDensityEIMConfig",
     "LoopResult",
     "MultipleCauseEM",
     "MultipleCauseEMConfig",
@@ -41,6 +38,7 @@ __all__ = [
     "PlugInRatio",
     "RatioConfig",
     "RatioInputs",
+    "RunOptions",
     "StandardisedInputs",
     "State",
     "TruncatedEM",
@@ -52,7 +50,6 @@ __all__ = [
 __getattr__, __dir__ = deferred_names(
     __name__,
     {
-        "Checkpoint": "run",
         "DensityRatio": "ratio.density_ratio",
         "EIM": "eim.eim",
         "EIMConfig": "configs",
@@ -64,16 +61,15 @@ __getattr__, __dir__ = deferred_names(
         "FitResult": "run",
         "FittedModel": "run",
         "History": "run",
-        "KnownDensityEIM": "eim.eim",
-        "KnownDensityEIMConfig": "configs",
         "LoopResult": "run",
         "MultipleCauseEM": "discrete.cause_em",
         "MultipleCauseEMConfig": "discrete.cause_em",
         "NetworkRatio": "ratio.network",
-        "Pairs": "learner",
+        "Pairs": "data",
         "PlugInRatio": "ratio.plug_in",
         "RatioConfig": "configs",
         "RatioInputs": "ratio.inputs",
+        "RunOptions": "run",
         "StandardisedInputs": "ratio.inputs",
         "State": "run",
         "TruncatedEM": "em.truncated",

@@ -47,9 +47,9 @@ from torch import Tensor
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.settings import Settings, option
+from eim_ros.learning.data import Pairs
 from eim_ros.learning.gmmvi.components import Components, mixture_log_prob
 from eim_ros.learning.gmmvi.samples import Evaluated, Reservoir
-from eim_ros.learning.learner import Pairs
 from eim_ros.learning.models.evaluator import PreparedMixture
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts, draw_contexts

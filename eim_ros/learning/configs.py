@@ -1,21 +1,16 @@
-"""Settings of `EIM`: what it adds to those of its parts.
+"""Settings of `EIM` and `EM`, and of their parts.
 
-Settings of EIM where the target's density is known.
-
-Settings of `EM`.
-
-The auxiliary distribution of EIM where there are many components: truncated, with its error monitored.
-
-The bound of EIM needs q~(z|x, y) at samples of the model (thesis 3.2); the best one is the posterior, and then only
-log q_old(x|y) is left of it, a sum over all components. With q~ = q(x, z|y)/q_K(x|y), K the components nearest to the
-one that drew the sample, log q_K takes its place: the bound is wrong by delta = E[-log mass of K] (Luecke 2016,
-eq. 19 to 21).
+The auxiliary distribution. The bound of EIM needs q~(z|x, y) at samples of the model (thesis 3.2); the best one is the
+posterior, and then only log q_old(x|y) is left of it, a sum over all components. With q~ = q(x, z|y)/q_K(x|y), K the
+components nearest to the one that drew the sample, log q_K takes its place: the bound is wrong by
+delta = E[-log mass of K] (Luecke 2016, eq. 19 to 21). This is used for many components, and delta is recorded.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -147,11 +142,36 @@ class GradientConfig(Settings):
 
 
 @dataclass(frozen=True)
-class EIMConfig(RatioConfig, MStepConfig, GradientConfig, FamilyConfig, AdaptationConfig):
+class ExactConfig(Settings):
+    """Settings of the exact ratio to a known density."""
+
+    temperature: float = option(1.0, "weight of the entropy against the target's log density", minimum=1e-6)
+    n_contexts: int = option(0, "contexts of the data that an iteration looks at, drawn anew; 0: all", minimum=0)
+    n_objective_samples: int = option(1000, "samples for the record of the objective", minimum=2)
+    tolerance: float = option(
+        1e-20, "stop when the model changes by less than this KL per iteration", unit="nat", minimum=0.0
+    )
+
+
+def _names(*kinds: type[Settings]) -> frozenset[str]:
+    return frozenset(field.name for kind in kinds for field in dataclasses.fields(kind))
+
+
+@dataclass(frozen=True)
+class EIMConfig(RatioConfig, ExactConfig, MStepConfig, GradientConfig, FamilyConfig, AdaptationConfig):
     """Settings of `EIM`.
 
-    Those of the density ratio estimator, the M-step, the family of models and the number of components are inherited.
+    Those of the density ratio, estimated or exact, the M-step, the family of models and the number of components are
+    inherited.
     """
+
+    unused: ClassVar[frozenset[str]] = _names(ExactConfig)
+    """Settings that have no effect if the ratio is estimated from samples."""
+    unused_with_target: ClassVar[frozenset[str]] = _names(RatioConfig) - _names(AuxiliaryConfig) | {
+        "n_selection_samples",
+        "least_demand",
+    }
+    """Settings that have no effect if the target's density is known."""
 
     n_components: int = option(50, "number of experts, at the start if it adapts", minimum=1)
     n_iterations: int = option(40, "iterations", minimum=0)
@@ -179,10 +199,16 @@ class EIMConfig(RatioConfig, MStepConfig, GradientConfig, FamilyConfig, Adaptati
     )
     plateau_window: int = option(
         0,
-        "stop when the held-out estimate of KL(model || data) falls by no more than its noise from so many iterations "
-        "to the next; 0: never",
+        "stop when the held-out estimate of KL(model || data), or the objective with a known density, improves by no "
+        "more than its noise from so many iterations to the next; 0: never",
         minimum=0,
     )
+
+    @classmethod
+    def known_density(cls, **settings: Any) -> EIMConfig:
+        """Return the defaults for a target whose density is known, with other values of some settings."""
+        defaults = {"n_iterations": 1000, "initial_starts": 10, "gating_gradient": "natural", "plateau_window": 20}
+        return cls(**{**defaults, **settings})
 
     @property
     def m_step(self) -> MStepConfig:
@@ -190,32 +216,6 @@ class EIMConfig(RatioConfig, MStepConfig, GradientConfig, FamilyConfig, Adaptati
         if self.gating_gradient != "auto":
             return self
         return dataclasses.replace(self, gating_gradient="natural" if self.add_every > 0 else "plain")
-
-
-@dataclass(frozen=True)
-class KnownDensityEIMConfig(MStepConfig, FamilyConfig, AuxiliaryConfig, AdaptationConfig):
-    """Settings of `KnownDensityEIM`.
-
-    Those of the M-step, the family of models, the auxiliary distribution and the number of components are inherited.
-    """
-
-    n_components: int = option(50, "number of components of the start, where none is given", minimum=1)
-    n_iterations: int = option(1000, "upper bound on iterations", minimum=0)
-    initial_starts: int = option(10, "fits of EM from k-means of which the likeliest is the start", minimum=1)
-    initial_em_iterations: int = option(40, "iterations of each of them; 0: a single k-means alone", minimum=0)
-    gating_gradient: str = option(
-        "natural", "gradient that a linear gating of contexts follows: plain or natural", choices=("plain", "natural")
-    )
-    temperature: float = option(1.0, "weight of the entropy against the target's log density", minimum=1e-6)
-    n_contexts: int = option(0, "contexts of the data that an iteration looks at, drawn anew; 0: all", minimum=0)
-    n_objective_samples: int = option(1000, "samples for the record of the objective", minimum=2)
-    tolerance: float = option(
-        1e-20, "stop when the model changes by less than this KL per iteration", unit="nat", minimum=0.0
-    )
-    plateau_window: int = option(
-        20, "stop when the objective rises by no more than its noise from so many iterations to the next; 0: never",
-        minimum=0,
-    )  # fmt: skip
 
 
 @dataclass(frozen=True)

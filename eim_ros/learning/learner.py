@@ -1,27 +1,33 @@
-"""What all learners take: settings by keyword or as one object, and a seed or a generator.
+"""The template of all learners: settings, data and a start in; a run of the loop; the fitted model out.
 
-Data and start of a learner, checked once: tensors (n, d), or a pair of contexts and samples.
-
-A mixture without contexts is learnt as a mixture of experts with contexts of no columns.
+A learner writes `prepare`, which turns data into an algorithm and its first state. Settings come by keyword or as one
+object, randomness from a seed or a generator.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+import hashlib
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
-import numpy as np
 import torch
-from torch import Tensor
 
-from eim_ros.core.errors import ConfigurationError, DataError, DistributionError
+from eim_ros.core.checks import expect
+from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.parallel import torch_threads
 from eim_ros.core.settings import Settings
+from eim_ros.learning.data import Pairs
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
+from eim_ros.learning.run import Algorithm, ExpertsState, FitResult, RunOptions, run_loop
 
 ConfigT = TypeVar("ConfigT", bound=Settings)
+StateT = TypeVar("StateT", bound=ExpertsState)
 
 SCIKIT_LEARN_NAMES = {
     "max_iter": "n_iterations",
@@ -99,140 +105,157 @@ def checked_device(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """Samples with their contexts, as learners take them; files hold a `DataSet`.
+class Prepared(Generic[StateT]):
+    """A run that can begin.
 
     Attributes
     ----------
-    context : Tensor (n_samples, n_context)
-        Without columns where only samples were given.
-    sample : Tensor (n_samples, n_dims)
-    conditional : bool
-        Whether contexts were given, be it without columns: the result then is a mixture of experts, and a Gaussian
-        mixture otherwise.
+    algorithm : Algorithm
+    state : ExpertsState
+        The first one.
+    n_iterations : int
+        Most iterations.
+    data : Pairs
+        What is fitted to, as it was given.
+    start : MixtureOfExperts, optional
+        The start, if it tells runs apart because there are no data.
+    exhausted : callable, optional
+        Whether a state allows no further iteration, see `run_loop`.
     """
 
-    context: Tensor
-    sample: Tensor
-    conditional: bool = True
-
-    def __len__(self) -> int:
-        return len(self.sample)
-
-    def __getitem__(self, index: Tensor | slice) -> Pairs:
-        return replace(self, context=self.context[index], sample=self.sample[index])
-
-    def __add__(self, other: Pairs) -> Pairs:
-        """Those of both."""
-        context, sample = torch.cat([self.context, other.context]), torch.cat([self.sample, other.sample])
-        return replace(self, context=context, sample=sample)
-
-    def to(self, device: torch.device) -> Pairs:
-        return replace(self, context=self.context.to(device), sample=self.sample.to(device))
+    algorithm: Algorithm[StateT]
+    state: StateT
+    n_iterations: int
+    data: Pairs
+    start: MixtureOfExperts | None = None
+    exhausted: Callable[[StateT], bool] | None = None
 
 
-def checked_data(data: Any) -> Pairs:
-    """Data as float64 tensors; `DataError` says what is wrong with them.
+class Learner(ABC, Generic[ConfigT, StateT]):
+    """Base of the learners of mixtures.
 
     Parameters
     ----------
-    data : array or pair of arrays
-        Samples (n, d), or a pair (context (n, dy), sample (n, dx)). A pair is a tuple or list of length two whose parts
-        are matrices.
+    config : Settings, optional
+        The defaults if missing.
+    seed : int
+        Seed of fits that are given no generator.
+    **settings
+        Fields of the settings, which replace those of `config`: `EM(n_components=10, seed=3)`.
+
+    Attributes
+    ----------
+    Config : type
+        The settings' class.
+    bounds : tuple of str
+        Settings that a resumed run may change, because they only bound its length.
     """
-    conditional = isinstance(data, (tuple, list)) and len(data) == 2 and all(_n_axes(part) == 2 for part in data)
-    if conditional:
-        context, sample = (_as_tensor(part) for part in data)
-    elif isinstance(data, (tuple, list)) and any(isinstance(part, (Tensor, np.ndarray)) for part in data):
-        raise DataError(
-            "data must be samples (n, d) or a pair (context (n, dy), sample (n, dx)) of matrices, got a "
-            f"{type(data).__name__} of shapes {[tuple(np.shape(part)) for part in data]}",
-            type(data).__name__,
+
+    Config: ClassVar[type[Settings]]
+    bounds: ClassVar[tuple[str, ...]] = ("n_iterations",)
+
+    def __init__(self, config: ConfigT | None = None, *, seed: int = 0, **settings: Any) -> None:
+        self.config: ConfigT = configuration(cast(type[ConfigT], self.Config), config, settings)
+        self.seed = checked_seed(seed)
+
+    @property
+    @abstractmethod
+    def algorithm(self) -> str:
+        """Name of the learner in records and on the command line."""
+
+    @abstractmethod
+    def prepare(
+        self, data: Any, start: MixtureOfExperts | GaussianMixture | None, generator: torch.Generator
+    ) -> Prepared[StateT]:
+        """Check data and start, and return the run that `fit` makes.
+
+        Parameters
+        ----------
+        data, start
+            As in `fit`.
+        generator : torch.Generator
+            All randomness of the fit.
+        """
+
+    @torch_threads()
+    def fit(
+        self,
+        data: Any = None,
+        start: MixtureOfExperts | GaussianMixture | None = None,
+        *,
+        generator: torch.Generator | None = None,
+        run: RunOptions = RunOptions(),
+    ) -> FitResult[StateT]:
+        """Fit a model.
+
+        Parameters
+        ----------
+        data : array or Tensor, or pair of them
+            Samples (n_samples, n_dims), or context (n_samples, n_context) and sample (n_samples, n_dims). A learner
+            says if it takes less.
+        start : MixtureOfExperts or GaussianMixture, optional
+            Model that the first iteration improves; the learner makes one if it is missing.
+        generator : torch.Generator, optional
+            All randomness; the learner's seed if missing. Its device is where the fit runs.
+        run : RunOptions
+            Callbacks and checkpoints.
+
+        Returns
+        -------
+        FitResult
+            The fitted model, how the run ended, and its history. The class says what the history holds.
+
+        Raises
+        ------
+        ConfigurationError
+            Settings that do not fit the model.
+        DataError
+            Fewer points than experts; empty, mismatched or non-finite data.
+        DistributionError
+            A start of other dimensions than the data, or one that gives the data no density.
+        """
+        expect(run, RunOptions, "run")
+        started = time.process_time()
+        seed = generator_from(generator, self.seed).initial_seed() if generator is not None else self.seed
+        prepared = self.prepare(data, start, self._randomness(generator))
+        origin = {"algorithm": self.algorithm, "config": self.config.to_mapping(), "seed": seed}
+        result = run_loop(
+            prepared.algorithm,
+            prepared.state,
+            prepared.n_iterations,
+            run,
+            identity="" if run.checkpoint is None else self._identity(prepared, origin),
+            exhausted=prepared.exhausted,
         )
-    else:
-        sample = _as_tensor(data)
-        if sample.dim() != 2:
-            raise DataError(
-                "data must be samples, a matrix (n, d), or a pair (context, sample) of matrices, got shape "
-                f"{tuple(sample.shape)}",
-                tuple(sample.shape),
+        return self._finished(
+            FitResult(
+                result.state.kept,
+                result.status,
+                result.history,
+                result.state,
+                conditional=prepared.data.conditional,
+                origin=origin,
+                cpu_seconds=time.process_time() - started,
+                n_samples=len(prepared.data),
             )
-        context = sample.new_zeros(len(sample), 0)
-    if len(context) != len(sample):
-        raise DataError(
-            f"context (n, dy) and sample (n, dx) must be of equal length, got {tuple(context.shape)} and "
-            f"{tuple(sample.shape)}",
-            tuple(sample.shape),
         )
-    if len(sample) == 0 or sample.shape[1] == 0:
-        raise DataError("the data set is empty", tuple(sample.shape))
-    for name, part in (("context", context), ("sample", sample)):
-        bad = (~torch.isfinite(part)).any(-1).nonzero().flatten()
-        if len(bad):
-            raise DataError(
-                f"{name} has NaN or infinite entries in {len(bad)} rows, first row {int(bad[0])}", int(bad[0])
-            )
-    return Pairs(context, sample, conditional)
 
+    def _randomness(self, generator: torch.Generator | None) -> torch.Generator:
+        """Return the generator of a fit."""
+        return generator_from(generator, self.seed)
 
-def checked_contexts(context: Any) -> Tensor:
-    """Contexts (n, n_context) in float64; one of no columns where there are none. `DataError` says what is wrong."""
-    if context is None:
-        return torch.zeros(1, 0, dtype=torch.float64)
-    if _n_axes(context) != 2:
-        raise DataError(f"contexts must be a matrix (n, n_context), got shape {tuple(np.shape(context))}", context)
-    places = _as_tensor(context)
-    return checked_data((places, torch.zeros(len(places), 1, dtype=torch.float64))).context
+    def _identity(self, prepared: Prepared[StateT], origin: Mapping[str, Any]) -> str:
+        """Return a digest of everything but the length of the run, so that a resumed run may be a longer one."""
+        settings = {name: value for name, value in origin["config"].items() if name not in self.bounds}
+        about = {**origin, "config": settings, "settings": type(self.config).__name__}
+        digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
+        tensors = [prepared.data.context, prepared.data.sample]
+        if prepared.start is not None:
+            tensors += prepared.start.tensors().values()
+        for tensor in tensors:
+            digest.update(tensor.detach().cpu().numpy().tobytes())
+        return digest.hexdigest()
 
-
-def has_samples(data: Any) -> bool:
-    """Whether data are more than contexts, that is, neither None nor a pair (context, None)."""
-    contexts_only = isinstance(data, (tuple, list)) and len(data) == 2 and data[1] is None
-    return data is not None and not contexts_only
-
-
-def data_or_contexts(data: Any, initial: MixtureOfExperts | GaussianMixture | None) -> Pairs:
-    """As `checked_data`; where a start makes samples superfluous and there are none, they are zeros."""
-    if has_samples(data):
-        return checked_data(data)
-    if initial is None:
-        raise DataError("give samples to make a start of, or an initial model")
-    if data is None:
-        return checked_data(torch.zeros(1, initial.n_dims, dtype=torch.float64))
-    return checked_data((data[0], torch.zeros(len(data[0]), initial.n_dims, dtype=torch.float64)))
-
-
-def checked_start(initial: MixtureOfExperts | GaussianMixture, data: Pairs) -> MixtureOfExperts:
-    """A start in the precision of the data; `DistributionError` if it is none, or of other dimensions than they are."""
-    if not isinstance(initial, (GaussianMixture, MixtureOfExperts)):
-        raise DistributionError(
-            f"the start must be a Gaussian mixture or a mixture of experts, got a {type(initial).__name__}; contexts "
-            "and samples are given as one pair: fit((context, sample))",
-            type(initial).__name__,
-        )
-    if isinstance(initial, GaussianMixture):
-        initial = MixtureOfExperts.from_mixture(initial)
-    sizes, expected = (initial.n_dims, initial.n_context), (data.sample.shape[1], data.context.shape[1])
-    if sizes != expected:
-        raise DistributionError(
-            f"the initial model has (n_dims, n_context) {sizes}, but the data have {expected}", sizes
-        )
-    return initial if initial.dtype == data.sample.dtype else initial.to(dtype=data.sample.dtype)
-
-
-def _n_axes(part: Any) -> int:
-    try:
-        return part.dim() if isinstance(part, Tensor) else len(np.shape(part))
-    except ValueError:  # ragged rows: _as_tensor says so
-        return 2
-
-
-def _as_tensor(part: Any) -> Tensor:
-    if isinstance(part, Tensor):
-        if part.is_complex():
-            raise DataError("context and sample must be arrays of real numbers", str(part.dtype))
-        return part.detach().to(torch.float64)
-    try:
-        return torch.from_numpy(np.array(part, dtype=np.float64))
-    except (TypeError, ValueError) as error:
-        raise DataError(f"context and sample must be arrays of numbers: {error}", type(part).__name__) from error
+    def _finished(self, result: FitResult[StateT]) -> FitResult[StateT]:
+        """Return the result as the caller sees it."""
+        return result

@@ -1,27 +1,18 @@
-"""The one loop of all learners: stopping, history, progress, checkpoints.
+"""The one loop of all learners, with stopping, history and checkpoints, and the model that it returns.
 
-An algorithm is `init -> step -> step ...`. A step maps an immutable state to the next one and a record of figures.
-What a state needs to go on bitwise (parameters, optimiser, random generator) it gives as named tensors.
-
-When an objective that is only known up to noise has stopped to rise.
-
-Outcome of an iterative computation, as data.
-
-A fitted model as people from scikit-learn look for it: predict, predict_proba, score, sample, save, load.
-
-Data are what `fit` takes: samples (n, d), or for a model with contexts a pair (context, sample). Answers come as the
-data do: NumPy arrays for arrays, tensors for tensors.
+An algorithm is `init -> step -> step ...`. A step maps an immutable state to the next one and a record of figures. A
+state gives all that a later run needs to continue bitwise (parameters, optimiser, random generator) as named tensors.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -30,7 +21,7 @@ from eim_ros.core.checks import checked_flag, checked_path, checked_whole, expec
 from eim_ros.core.errors import ConfigurationError, DataError, DistributionError, ModelFileError
 from eim_ros.core.files import read_tensor_file, write_tensor_file
 from eim_ros.core.parallel import torch_threads
-from eim_ros.learning.learner import checked_data
+from eim_ros.learning.data import checked_data
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.serialization import load_model, save_model
@@ -264,29 +255,88 @@ class LoopResult(Generic[StateT]):
 
 @dataclass(frozen=True)
 class FitResult(LoopResult[ExpertsStateT], FittedModel):
-    """Outcome of a run that learns a mixture of experts: the fitted model, and how it came about."""
+    """Outcome of a run that learns a mixture of experts: the fitted model, and how it was found.
+
+    Attributes
+    ----------
+    origin : mapping
+        Name (`algorithm`), settings (`config`) and `seed` of the learner, JSON-compatible.
+    cpu_seconds : float
+        CPU time of the fit, its preparation included [s].
+    n_samples : int
+        Number of samples, or of contexts, that were fitted to.
+    """
+
+    origin: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    cpu_seconds: float = field(default=0.0, kw_only=True)
+    n_samples: int = field(default=0, kw_only=True)
+
+    def record(self) -> dict[str, Any]:
+        """Return what a model file says about the fit, JSON-compatible."""
+        return {
+            **self.origin,
+            "status": self.status.value,
+            "iterations": self.state.iteration,
+            "cpu_seconds": round(self.cpu_seconds, 1),
+            "n_samples": self.n_samples,
+            "torch": torch.__version__,
+        }
+
+
+Callback: TypeAlias = Callable[[Any, dict[str, float]], None]
+"""Called with the new state and its record after each iteration."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What accompanies a run and does not change its result.
+
+    Attributes
+    ----------
+    callbacks : sequence of callable
+        Called with the new state and its record after each iteration.
+    checkpoint : Path, optional
+        File in which the run saves itself.
+    checkpoint_every : int
+        Iterations between two saves; the last iteration and an interruption by Ctrl-C are saved too.
+    resume : bool
+        Continue from the checkpoint; the result is bitwise that of an uninterrupted run.
+
+    Raises
+    ------
+    ConfigurationError
+        Callbacks that are no functions, an interval below 1.
+    ModelFileError
+        A checkpoint that is no path.
+    """
+
+    callbacks: Sequence[Callback] = ()
+    checkpoint: Path | None = None
+    checkpoint_every: int = 10
+    resume: bool = False
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.callbacks, Sequence) and all(callable(callback) for callback in self.callbacks)):
+            raise ConfigurationError(f"callbacks must be a list of functions, got {self.callbacks!r}", self.callbacks)
+        if self.checkpoint is not None:
+            checked_path(self.checkpoint, ModelFileError)
+        checked_whole(self.checkpoint_every, 1, "iterations between checkpoints")
+        checked_flag(self.resume, "resume")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where and how often a run saves itself.
+    """File of a run that can be continued.
 
     Attributes
     ----------
     path : Path
-    every : int
-        Iterations between two saves; the last iteration and an interruption by Ctrl-C are saved too.
     identity : str
         Describes settings and data; a checkpoint of another identity is refused on resume.
     """
 
     path: Path
-    every: int = 10
     identity: str = ""
-
-    def __post_init__(self) -> None:
-        checked_path(self.path, ModelFileError)
-        checked_whole(self.every, 1, "iterations between checkpoints")
 
     def save(self, tensors: dict[str, Tensor], history: History, iteration: int) -> None:
         """Write what `load` reads: the tensors of a state after so many iterations, and their records."""
@@ -305,39 +355,14 @@ class Checkpoint:
         return tensors, History(tuple(document["history"])), int(document["iteration"])
 
 
-def run(
-    algorithm: Algorithm[ExpertsStateT],
-    state: ExpertsStateT,
-    n_iterations: int,
-    *,
-    callbacks: Sequence[Callable[[ExpertsStateT, dict[str, float]], None]] = (),
-    checkpoint: Checkpoint | None = None,
-    resume: bool = False,
-    conditional: bool = True,
-    exhausted: Callable[[ExpertsStateT], bool] | None = None,
-) -> FitResult[ExpertsStateT]:
-    """`run_loop` for a mixture of experts; `conditional`, whether the data have contexts, decides `FitResult.model`."""
-    result = run_loop(
-        algorithm,
-        state,
-        n_iterations,
-        callbacks=callbacks,
-        checkpoint=checkpoint,
-        resume=resume,
-        exhausted=exhausted,
-    )
-    return FitResult(result.state.kept, result.status, result.history, result.state, conditional=conditional)
-
-
 @torch_threads()
 def run_loop(
     algorithm: Algorithm[StateT],
     state: StateT,
     n_iterations: int,
+    run: RunOptions = RunOptions(),
     *,
-    callbacks: Sequence[Callable[[StateT, dict[str, float]], None]] = (),
-    checkpoint: Checkpoint | None = None,
-    resume: bool = False,
+    identity: str = "",
     exhausted: Callable[[StateT], bool] | None = None,
 ) -> LoopResult[StateT]:
     """Iterate to the end, with one thread of torch unless more are asked for, see `torch_threads`.
@@ -349,23 +374,22 @@ def run_loop(
         Initial state.
     n_iterations : int
         Iterations in all, those of a resumed run included.
-    callbacks : sequence of callable
-        Called with the new state and its record after each iteration.
-    checkpoint : Checkpoint, optional
-    resume : bool
-        Continue from the checkpoint's file.
+    run : RunOptions
+    identity : str
+        Describes settings and data, see `Checkpoint`.
     exhausted : callable, optional
-        Whether a state allows for no further iteration, such as for want of evaluations; a bound beside the iterations.
+        Whether a state allows no further iteration, for example because the evaluations of a target are used up.
 
     Returns
     -------
     LoopResult
-        With status NON_FINITE where the objective `elbo` of the last iteration is not finite. With status INTERRUPTED
+        With status NON_FINITE if the objective `elbo` of the last iteration is not finite. With status INTERRUPTED
         after Ctrl-C: the model and the checkpoint of the last complete iteration are kept.
     """
-    _check(callbacks, checkpoint)
+    expect(run, RunOptions, "run")
+    checkpoint = None if run.checkpoint is None else Checkpoint(run.checkpoint, identity)
     history = History()
-    if checked_flag(resume, "resume") and checkpoint is not None:
+    if run.resume and checkpoint is not None:
         tensors, history, iteration = checkpoint.load()
         state = algorithm.restore(state, tensors, iteration)
     status, record = Status.MAX_ITERATIONS, dict[str, float]()
@@ -380,12 +404,12 @@ def run_loop(
             state, complete = following, _copied(following, checkpoint)
             record = {"iteration": float(state.iteration), **record, "cpu_seconds": time.process_time() - started}
             history = history.with_record({name: v for name, v in record.items() if math.isfinite(v)})
-            for callback in callbacks:
+            for callback in run.callbacks:
                 callback(state, record)
             if algorithm.finished(history):
                 status = Status.CONVERGED
                 break
-            if checkpoint is not None and state.iteration % checkpoint.every == 0:
+            if checkpoint is not None and state.iteration % run.checkpoint_every == 0:
                 checkpoint.save(complete, history, state.iteration)
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
@@ -394,13 +418,6 @@ def run_loop(
     if checkpoint is not None:
         checkpoint.save(complete, history, state.iteration)
     return LoopResult(status, history, state)
-
-
-def _check(callbacks: Any, checkpoint: Any) -> None:
-    if not (isinstance(callbacks, Sequence) and all(callable(callback) for callback in callbacks)):
-        raise ConfigurationError(f"callbacks must be a list of functions, got {callbacks!r}", callbacks)
-    if checkpoint is not None:
-        expect(checkpoint, Checkpoint, "checkpoint")
 
 
 def _copied(state: State, checkpoint: Checkpoint | None) -> dict[str, Tensor]:

@@ -1,7 +1,7 @@
 """Motion priors combined with inverse kinematics: which solutions of a pose belong to the motion?
 
 There are two ways to combine them. `ProductTarget` multiplies densities, so that inference with a known density
-(`eim_ros.learning.eim.KnownDensityEIM`) fits a mixture to the product of prior and task. `weigh` ranks configurations
+(`EIM(target=...)`) fits a mixture to the product of prior and task. `weigh` ranks configurations
 from another sampler, such as `eim_ros.ik.Sampler`, by the prior's marginal density at a phase.
 """
 
@@ -31,7 +31,7 @@ class Factor(Protocol):
 
 @dataclass(frozen=True)
 class ProductTarget:
-    """Product of densities, log p(q) = sum_i w_i log p_i(q), as a target of `KnownDensityEIM`.
+    """Product of densities, log p(q) = sum_i w_i log p_i(q), as a target of `EIM(target=...)`.
 
     Attributes
     ----------

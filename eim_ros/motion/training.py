@@ -11,9 +11,7 @@ components as the held-out motions support. EIM takes the result as a known dens
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,14 +23,13 @@ from eim_ros.core.data_set import DataSet
 from eim_ros.core.errors import DataError
 from eim_ros.core.parallel import torch_threads
 from eim_ros.core.settings import Settings, option
-from eim_ros.learning import EIMConfig, EMConfig, FitResult, RatioConfig
+from eim_ros.learning import EIM, EIMConfig, EMConfig, FitResult, RatioConfig
 from eim_ros.learning.eim.eim import closest_start
 from eim_ros.learning.em import EM
 from eim_ros.learning.learner import checked_device
 from eim_ros.learning.models import MixtureOfExperts
 from eim_ros.learning.ratio import StandardisedInputs
-from eim_ros.learning.recorded_fit import Callback, RecordedFit, algorithm_of
-from eim_ros.learning.run import Status
+from eim_ros.learning.run import RunOptions, Status
 from eim_ros.learning.starts import k_means, mixture_of_clusters
 from eim_ros.motion.demonstrations import Demonstrations
 from eim_ros.motion.prior import Calibration, MotionPrior
@@ -266,10 +263,7 @@ class MotionTraining:
         self,
         data_set: DataSet,
         *,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: Path | None = None,
-        checkpoint_every: int = 10,
-        resume: bool = False,
+        run: RunOptions = RunOptions(),
     ) -> MotionTrainingRun:
         """Train a motion prior.
 
@@ -277,8 +271,8 @@ class MotionTraining:
         ----------
         data_set : DataSet
             Motions, see `Demonstrations.from_data_set`.
-        callbacks, checkpoint, checkpoint_every, resume
-            See `RecordedFit`.
+        run : RunOptions
+            Callbacks and checkpoints.
 
         Raises
         ------
@@ -297,11 +291,10 @@ class MotionTraining:
         center, scale = _standardisation(torch.from_numpy(fitted.context))
         context = ((torch.from_numpy(fitted.context) - center) / scale).to(self.device)
         coordinates = latent.coordinates(weights)[:, : latent.n_latent].to(self.device)
-        fit = RecordedFit(
-            config, self.random_seed, algorithm_of(config), callbacks, checkpoint, checkpoint_every, resume
-        )
         inputs, start = self._inputs_and_start(context, weights.to(context), coordinates)
-        result, record = fit.run(context, coordinates, inputs, start)
+        learner: EM | EIM = EM(config) if isinstance(config, MotionEMConfig) else EIM(config, inputs)
+        generator = torch.Generator(coordinates.device).manual_seed(self.random_seed)
+        result: FitResult[Any] = learner.fit((context, coordinates), start, generator=generator, run=run)
         durations = everything.durations[np.isfinite(everything.durations)]
         prior = MotionPrior(
             representation=representation,
@@ -314,7 +307,7 @@ class MotionTraining:
             upper=everything.upper,
             mean_duration=float(durations.mean()) if len(durations) else UNKNOWN_DURATION,
             calibration=Calibration(torch.zeros(1), torch.zeros(1)),
-            training=record,
+            training=result.record(),
         )
         return MotionTrainingRun(_calibrated(prior, held_out), result)
 

@@ -18,15 +18,14 @@ EIM-US-KL  both changes
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from eim_ros.learning import EIMConfig, KnownDensityEIMConfig
-from eim_ros.learning.eim import EIM, KnownDensityEIM
+from eim_ros.learning import EIMConfig
+from eim_ros.learning.eim import EIM
 from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
 from eim_ros.learning.run import completed
 from experiments.baselines.networks import MixtureParameters
@@ -190,13 +189,12 @@ def fit_by_eim(
     GaussianMixture
     """
     if estimator == "known":
-        fields = {field.name for field in dataclasses.fields(KnownDensityEIMConfig)}
-        known = KnownDensityEIMConfig(**{name: value for name, value in settings.items() if name in fields})
-        model = completed(KnownDensityEIM(target, known).fit(None, start, generator))
+        config = EIMConfig.known_density(**settings)
+        model = completed(EIM(config, target=target).fit(start=start, generator=generator))
     else:
         # Thesis 6.1 uses no validation data, but a fitted density needs it to choose its number of components.
         more: dict[str, Any] = {"validation_share": 0.0} if estimator == "network" else {}
         config = EIMConfig(**settings, **more, ratio=estimator, **EIM_VARIANTS[variant])
-        model = completed(EIM(config).fit(data, start, generator))
+        model = completed(EIM(config).fit(data, start, generator=generator))
     assert isinstance(model, GaussianMixture)
     return model

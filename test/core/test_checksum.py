@@ -13,8 +13,9 @@ from eim_ros.core.data_set import DataSet, load_data_set, save_data_set
 from eim_ros.core.errors import EimError
 from eim_ros.core.files import BLANK, checksum_problem, sealed
 from eim_ros.ik.prior import model_path
-from eim_ros.learning import Checkpoint, History
+from eim_ros.learning import History
 from eim_ros.learning.models import load_parameters
+from eim_ros.learning.run import Checkpoint
 
 MARK = b"sum: "
 FILES = ("model", "data set", "checkpoint")

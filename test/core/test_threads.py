@@ -11,8 +11,8 @@ import torch
 
 from eim_ros.core import parallel
 from eim_ros.core.parallel import default_threads, torch_threads, use_torch_threads
-from eim_ros.learning import EIMConfig, EMConfig, KnownDensityEIMConfig
-from eim_ros.learning.eim import EIM, KnownDensityEIM
+from eim_ros.learning import EIMConfig, EMConfig, RunOptions
+from eim_ros.learning.eim import EIM
 from eim_ros.learning.em import EM, TruncatedEM, TruncatedEMConfig
 
 BEFORE = 3
@@ -86,7 +86,7 @@ FITS: dict[str, Callable[..., object]] = {
     "em": lambda **options: EM(EMConfig(**SETTINGS)).fit(DATA, **options),
     "truncated-em": lambda **options: TruncatedEM(TruncatedEMConfig(**SETTINGS)).fit(DATA, **options),
     "eim": lambda **options: EIM(EIMConfig(**SETTINGS, initial_epochs=1, n_epochs=1)).fit(DATA, **options),
-    "known-density": lambda **options: KnownDensityEIM(normal, KnownDensityEIMConfig(**SETTINGS)).fit(DATA, **options),
+    "known-density": lambda **options: EIM(EIMConfig.known_density(**SETTINGS), target=normal).fit(DATA, **options),
 }
 every_fit = pytest.mark.parametrize("fit", FITS.values(), ids=FITS)
 
@@ -97,7 +97,7 @@ def test_fit_has_one_thread_or_as_many_as_asked_for(fit: Callable[..., object], 
     seen: list[int] = []
     with torch_threads(n) if n else contextlib.nullcontext():
         torch.set_num_threads(BEFORE)
-        fit(callbacks=[lambda state, record: seen.append(torch.get_num_threads())])
+        fit(run=RunOptions(callbacks=[lambda state, record: seen.append(torch.get_num_threads())]))
         assert torch.get_num_threads() == BEFORE
     assert set(seen) == {n or 1}
 
@@ -108,5 +108,5 @@ def test_fit_that_fails_gives_the_threads_back(fit: Callable[..., object]) -> No
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        fit(callbacks=[fails])
+        fit(run=RunOptions(callbacks=[fails]))
     assert torch.get_num_threads() == BEFORE

@@ -1,7 +1,7 @@
 """Checkpoints of the learners: an interrupted fit that is resumed equals one that was not, bit by bit."""
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -9,7 +9,8 @@ from learning.models.random_models import generator_of, random_mixture_of_expert
 from learning.toys import pairs_from, small_eim_config, without_times
 
 from eim_ros.core.errors import ModelFileError
-from eim_ros.learning import Checkpoint, EMConfig
+from eim_ros.core.files import read_tensor_file
+from eim_ros.learning import EMConfig, RunOptions
 from eim_ros.learning.eim import EIM
 from eim_ros.learning.em import EM
 from eim_ros.learning.ratio import StandardisedInputs
@@ -45,13 +46,13 @@ def assert_same(found, expected):
 @every_learner
 @pytest.mark.parametrize("n_iterations", [1, 5])
 def test_resumed_fit_equals_an_uninterrupted_one(tmp_path, learner, n_iterations):
-    checkpoint = Checkpoint(tmp_path / "run", every=3)
+    saved = RunOptions(checkpoint=tmp_path / "run", checkpoint_every=3)
     straight = learner.fit(DATA, generator=generator_of(1))
     stopped = learner.fit(
-        DATA, generator=generator_of(1), callbacks=[interrupt_after(n_iterations)], checkpoint=checkpoint
+        DATA, generator=generator_of(1), run=replace(saved, callbacks=[interrupt_after(n_iterations)])
     )
     assert (stopped.status, stopped.state.iteration) == (Status.INTERRUPTED, n_iterations)
-    resumed = learner.fit(DATA, generator=generator_of(1), checkpoint=checkpoint, resume=True)
+    resumed = learner.fit(DATA, generator=generator_of(1), run=replace(saved, resume=True))
     assert_same(resumed, straight)
 
 
@@ -64,11 +65,11 @@ def test_fit_killed_without_notice_goes_on_from_its_last_checkpoint(tmp_path, le
         if state.iteration == 5:
             raise Killed
 
-    checkpoint = Checkpoint(tmp_path / "run", every=2)
+    saved = RunOptions(checkpoint=tmp_path / "run", checkpoint_every=2)
     with pytest.raises(Killed):
-        learner.fit(DATA, generator=generator_of(2), callbacks=[kill], checkpoint=checkpoint)
-    assert checkpoint.load()[2] == 4
-    resumed = learner.fit(DATA, generator=generator_of(2), checkpoint=checkpoint, resume=True)
+        learner.fit(DATA, generator=generator_of(2), run=replace(saved, callbacks=[kill]))
+    assert read_tensor_file(saved.checkpoint, kind="checkpoint", schema=1)[1]["iteration"] == 4
+    resumed = learner.fit(DATA, generator=generator_of(2), run=replace(saved, resume=True))
     assert_same(resumed, learner.fit(DATA, generator=generator_of(2)))
 
 
@@ -91,41 +92,56 @@ def test_interruption_within_an_iteration_repeats_that_iteration(tmp_path):
     plain = StandardisedInputs.from_data(*DATA)
     # with nothing held out the network is used in each iteration, and not only where held-out pairs bear it out
     config = small_eim_config(n_iterations=6, dropout=0.2, validation_share=0.0)
-    checkpoint = Checkpoint(tmp_path / "run", every=100)
+    saved = RunOptions(checkpoint=tmp_path / "run", checkpoint_every=100)
     broken = EIM(config, InterruptedInputs(plain.center, plain.scale, at_iteration=4))
-    stopped = broken.fit(DATA, generator=generator_of(3), checkpoint=checkpoint)
+    stopped = broken.fit(DATA, generator=generator_of(3), run=saved)
     assert (stopped.status, stopped.state.iteration) == (Status.INTERRUPTED, 4)
-    resumed = EIM(config, plain).fit(DATA, generator=generator_of(3), checkpoint=checkpoint, resume=True)
+    resumed = EIM(config, plain).fit(DATA, generator=generator_of(3), run=replace(saved, resume=True))
     assert_same(resumed, EIM(config, plain).fit(DATA, generator=generator_of(3)))
 
 
 @every_learner
 def test_finished_fit_is_loaded_and_not_repeated(tmp_path, learner):
-    checkpoint = Checkpoint(tmp_path / "run")
-    first = learner.fit(DATA, generator=generator_of(4), checkpoint=checkpoint)
+    saved = RunOptions(checkpoint=tmp_path / "run")
+    first = learner.fit(DATA, generator=generator_of(4), run=saved)
     again = learner.fit(
-        DATA, generator=generator_of(4), callbacks=[interrupt_after(8)], checkpoint=checkpoint, resume=True
+        DATA, generator=generator_of(4), run=replace(saved, callbacks=[interrupt_after(8)], resume=True)
     )
     assert_same(again, first)
 
 
 @every_learner
 def test_checkpoint_of_another_run_is_refused(tmp_path, learner):
-    learner.fit(DATA, generator=generator_of(5), checkpoint=Checkpoint(tmp_path / "run", identity="a"))
+    saved = RunOptions(checkpoint=tmp_path / "run")
+    learner.fit(DATA, generator=generator_of(5), run=saved)
     with pytest.raises(ModelFileError, match="other data or settings"):
-        learner.fit(DATA, generator=generator_of(5), checkpoint=Checkpoint(tmp_path / "run", identity="b"), resume=True)
+        learner.fit(DATA, generator=generator_of(6), run=replace(saved, resume=True))
 
 
 def test_checkpoint_does_not_disturb_the_fit(tmp_path):
     learner = LEARNERS["EIM, network"]
-    with_one = learner.fit(DATA, generator=generator_of(6), checkpoint=Checkpoint(tmp_path / "run", every=1))
+    with_one = learner.fit(
+        DATA, generator=generator_of(6), run=RunOptions(checkpoint=tmp_path / "run", checkpoint_every=1)
+    )
     assert_same(with_one, learner.fit(DATA, generator=generator_of(6)))
 
 
 def test_damaged_checkpoint_is_refused(tmp_path):
-    checkpoint = Checkpoint(tmp_path / "run")
-    LEARNERS["EM"].fit(DATA, generator=generator_of(7), checkpoint=checkpoint)
-    content = checkpoint.path.read_bytes()
-    checkpoint.path.write_bytes(content[: len(content) // 2])
+    saved = RunOptions(checkpoint=tmp_path / "run")
+    LEARNERS["EM"].fit(DATA, generator=generator_of(7), run=saved)
+    content = saved.checkpoint.read_bytes()
+    saved.checkpoint.write_bytes(content[: len(content) // 2])
     with pytest.raises(ModelFileError, match="truncated"):
-        LEARNERS["EM"].fit(DATA, generator=generator_of(7), checkpoint=checkpoint, resume=True)
+        LEARNERS["EM"].fit(DATA, generator=generator_of(7), run=replace(saved, resume=True))
+
+
+def test_checkpoint_of_other_settings_is_refused_and_of_more_iterations_is_not(tmp_path):
+    saved = RunOptions(checkpoint=tmp_path / "run")
+    config = EMConfig(n_components=3, n_iterations=4, tolerance=0.0)
+    EM(config).fit(DATA, generator=generator_of(8), run=saved)
+    with pytest.raises(ModelFileError, match="other data or settings"):
+        EM(config, n_components=2).fit(DATA, generator=generator_of(8), run=replace(saved, resume=True))
+    with pytest.raises(ModelFileError, match="other data or settings"):
+        EM(config).fit(tuple(part[1:] for part in DATA), generator=generator_of(8), run=replace(saved, resume=True))
+    longer = EM(config, n_iterations=6).fit(DATA, generator=generator_of(8), run=replace(saved, resume=True))
+    assert_same(longer, EM(config, n_iterations=6).fit(DATA, generator=generator_of(8)))

@@ -5,8 +5,8 @@ import torch
 from learning.models.random_models import generator_of, normal
 from learning.toys import small_eim_config
 
-from eim_ros.learning import EMConfig, KnownDensityEIMConfig
-from eim_ros.learning.eim import EIM, KnownDensityEIM
+from eim_ros.learning import EIMConfig, EMConfig
+from eim_ros.learning.eim import EIM
 from eim_ros.learning.em import EM
 
 SMALL = {"n_components": 2, "n_iterations": 1}
@@ -17,7 +17,7 @@ LEARNERS = {
     "network": lambda: EIM(small_eim_config(ratio="network", hidden_layers=(8,), **TOLD, **SMALL)),
     "neural": lambda: EIM(small_eim_config(ratio="network", **NEURAL, **TOLD, **SMALL)),
     "EM": lambda: EM(EMConfig(**NEURAL, **SMALL)),
-    "known density": lambda: KnownDensityEIM(lambda y, x: -(x - y).square().sum(-1), KnownDensityEIMConfig(**SMALL)),
+    "known density": lambda: EIM(EIMConfig.known_density(**SMALL), target=lambda y, x: -(x - y).square().sum(-1)),
 }
 
 

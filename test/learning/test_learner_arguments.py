@@ -6,8 +6,8 @@ import torch
 from learning.models.random_models import generator_of, normal, random_mixture
 
 from eim_ros.core.errors import ConfigurationError, DataError, DistributionError
-from eim_ros.learning import EIMConfig, EMConfig, KnownDensityEIMConfig
-from eim_ros.learning.eim import EIM, KnownDensityEIM
+from eim_ros.learning import EIMConfig, EMConfig
+from eim_ros.learning.eim import EIM
 from eim_ros.learning.em import EM, TruncatedEM, TruncatedEMConfig
 
 TARGET = random_mixture(0, 2, 2)
@@ -15,7 +15,7 @@ LEARNERS = {
     "EM": (EM, EMConfig),
     "TruncatedEM": (TruncatedEM, TruncatedEMConfig),
     "EIM": (EIM, EIMConfig),
-    "KnownDensityEIM": (lambda *args, **settings: KnownDensityEIM(TARGET, *args, **settings), KnownDensityEIMConfig),
+    "EIM, known": (lambda *args, **settings: EIM(*args, target=TARGET, **settings), EIMConfig.known_density),
 }
 QUICK = {
     EMConfig: {"n_components": 3, "n_iterations": 2},
@@ -29,7 +29,7 @@ QUICK = {
         "reference_starts": 1,
         "reference_iterations": 2,
     },
-    KnownDensityEIMConfig: {"n_components": 2, "n_iterations": 1, "initial_starts": 1, "initial_em_iterations": 1},
+    EIMConfig.known_density: {"n_components": 2, "n_iterations": 1, "initial_starts": 1, "initial_em_iterations": 1},
 }
 every_learner = pytest.mark.parametrize(("learner", "kind"), LEARNERS.values(), ids=LEARNERS)
 
@@ -74,7 +74,7 @@ def test_names_of_scikit_learn_are_answered_by_ours(learner, kind, theirs, ours)
 @every_learner
 @pytest.mark.parametrize("config", [10, "n_components=10", {"n_components": 10}, RuntimeError])
 def test_config_that_is_none_is_refused(learner, kind, config):
-    with pytest.raises(ConfigurationError, match=kind.__name__):
+    with pytest.raises(ConfigurationError, match=kind().__class__.__name__):
         learner(config)
 
 

@@ -8,8 +8,9 @@ import torch
 
 from eim_ros.core.errors import ModelFileError
 from eim_ros.core.files import write_tensor_file
-from eim_ros.learning import Checkpoint, History
-from eim_ros.learning.run import Status, run
+from eim_ros.learning import History, RunOptions
+from eim_ros.learning.run import Checkpoint, Status
+from eim_ros.learning.run import run_loop as run
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def start() -> CountingState:
 
 def test_run_ends_at_the_given_number_of_iterations():
     result = run(Counting(), start(), 4)
-    assert (result.status, result.mixture_of_experts.value, result.state.iteration) == (Status.MAX_ITERATIONS, 4.0, 4)
+    assert (result.status, result.state.kept.value, result.state.iteration) == (Status.MAX_ITERATIONS, 4.0, 4)
     assert result.history.column("iteration") == [1.0, 2.0, 3.0, 4.0]
 
 
@@ -74,17 +75,17 @@ def test_run_ends_when_the_algorithm_has_converged():
 
 def test_no_iterations_give_the_start():
     result = run(Counting(), start(), 0)
-    assert (result.status, result.mixture_of_experts.value, result.history) == (Status.MAX_ITERATIONS, 0.0, History())
+    assert (result.status, result.state.kept.value, result.history) == (Status.MAX_ITERATIONS, 0.0, History())
 
 
 def test_step_to_a_non_finite_model_is_dropped_and_named():
     result = run(Counting(bad_at=2), start(), 10)
-    assert (result.status, result.mixture_of_experts.value, len(result.history.records)) == (Status.NON_FINITE, 2.0, 2)
+    assert (result.status, result.state.kept.value, len(result.history.records)) == (Status.NON_FINITE, 2.0, 2)
 
 
 def test_undefined_figures_do_not_enter_the_history_but_reach_the_callbacks():
     seen = []
-    result = run(Counting(), start(), 2, callbacks=[lambda state, record: seen.append(record)])
+    result = run(Counting(), start(), 2, RunOptions(callbacks=[lambda state, record: seen.append(record)]))
     assert all("undefined" not in record for record in result.history.records)
     assert all(math.isnan(record["undefined"]) for record in seen)
     assert result.history.column("undefined") == []
@@ -93,7 +94,7 @@ def test_undefined_figures_do_not_enter_the_history_but_reach_the_callbacks():
 def test_callbacks_are_called_in_order_after_each_iteration():
     seen = []
     callbacks = [lambda state, record, name=name: seen.append((name, state.iteration)) for name in "ab"]
-    run(Counting(), start(), 2, callbacks=callbacks)
+    run(Counting(), start(), 2, RunOptions(callbacks=callbacks))
     assert seen == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
 
 
@@ -102,59 +103,59 @@ def test_error_of_a_callback_is_not_swallowed():
         raise RuntimeError("disk full")
 
     with pytest.raises(RuntimeError, match="disk full"):
-        run(Counting(), start(), 2, callbacks=[fail])
+        run(Counting(), start(), 2, RunOptions(callbacks=[fail]))
 
 
 def test_interruption_keeps_the_last_complete_iteration():
     result = run(Counting(interrupt_at=3), start(), 10)
-    assert (result.status, result.mixture_of_experts.value, result.state.iteration) == (Status.INTERRUPTED, 3.0, 3)
+    assert (result.status, result.state.kept.value, result.state.iteration) == (Status.INTERRUPTED, 3.0, 3)
     assert len(result.history.records) == 3
 
 
 def test_interruption_within_a_step_does_not_reach_the_checkpoint(tmp_path):
     """What the interrupted step changed in place is not saved: the resumed run repeats that step from its start."""
-    checkpoint = Checkpoint(tmp_path / "run", every=100)
-    run(Counting(interrupt_at=3), start(), 6, checkpoint=checkpoint)
-    resumed = run(Counting(), start(), 6, checkpoint=checkpoint, resume=True)
+    saved = RunOptions(checkpoint=tmp_path / "run", checkpoint_every=100)
+    run(Counting(interrupt_at=3), start(), 6, saved)
+    resumed = run(Counting(), start(), 6, replace(saved, resume=True))
     straight = run(Counting(), start(), 6)
     assert torch.equal(resumed.state.noise, straight.state.noise)
-    assert resumed.model == straight.model
+    assert resumed.state.model == straight.state.model
     assert resumed.history.column("value") == straight.history.column("value")
 
 
 def test_checkpoint_is_written_every_so_many_iterations_and_at_the_end(tmp_path):
-    checkpoint = Checkpoint(tmp_path / "run", every=2)
-    saved = []
+    saved = RunOptions(checkpoint=tmp_path / "run", checkpoint_every=2)
+    seen = []
 
     def look(state, record):  # called before the iteration's own checkpoint
-        saved.append(checkpoint.load()[2] if checkpoint.path.exists() else None)
+        seen.append(Checkpoint(saved.checkpoint).load()[2] if saved.checkpoint.exists() else None)
 
-    run(Counting(), start(), 5, callbacks=[look], checkpoint=checkpoint)
-    assert saved == [None, None, 2, 2, 4]
-    assert checkpoint.load()[2] == 5
+    run(Counting(), start(), 5, replace(saved, callbacks=[look]))
+    assert seen == [None, None, 2, 2, 4]
+    assert Checkpoint(saved.checkpoint).load()[2] == 5
 
 
 def test_resumed_run_counts_from_its_beginning(tmp_path):
-    checkpoint = Checkpoint(tmp_path / "run")
-    run(Counting(), start(), 3, checkpoint=checkpoint)
-    assert run(Counting(), start(), 5, checkpoint=checkpoint, resume=True).model.value == 5.0
-    finished = run(Counting(), start(), 5, checkpoint=checkpoint, resume=True)
-    assert (finished.model.value, len(finished.history.records)) == (5.0, 5)
+    saved = RunOptions(checkpoint=tmp_path / "run")
+    run(Counting(), start(), 3, saved)
+    assert run(Counting(), start(), 5, replace(saved, resume=True)).state.model.value == 5.0
+    finished = run(Counting(), start(), 5, replace(saved, resume=True))
+    assert (finished.state.model.value, len(finished.history.records)) == (5.0, 5)
 
 
 def test_checkpoint_of_another_identity_is_refused(tmp_path):
-    run(Counting(), start(), 2, checkpoint=Checkpoint(tmp_path / "run", identity="seed 1"))
+    run(Counting(), start(), 2, RunOptions(checkpoint=tmp_path / "run"), identity="seed 1")
     with pytest.raises(ModelFileError, match="other data or settings") as caught:
-        run(Counting(), start(), 2, checkpoint=Checkpoint(tmp_path / "run", identity="seed 2"), resume=True)
+        run(Counting(), start(), 2, RunOptions(checkpoint=tmp_path / "run", resume=True), identity="seed 2")
     assert caught.value.value == "seed 1"
 
 
 def test_resuming_without_a_checkpoint_is_refused(tmp_path):
     with pytest.raises(ModelFileError, match="cannot read"):
-        run(Counting(), start(), 2, checkpoint=Checkpoint(tmp_path / "run"), resume=True)
+        run(Counting(), start(), 2, RunOptions(checkpoint=tmp_path / "run", resume=True))
 
 
 def test_model_file_is_no_checkpoint(tmp_path):
     write_tensor_file(tmp_path / "run", {"value": torch.zeros(1)}, {}, kind="mixture_of_experts", schema=1)
     with pytest.raises(ModelFileError, match="holds a 'mixture_of_experts', expected a 'checkpoint'"):
-        run(Counting(), start(), 2, checkpoint=Checkpoint(tmp_path / "run"), resume=True)
+        run(Counting(), start(), 2, RunOptions(checkpoint=tmp_path / "run", resume=True))

@@ -6,8 +6,8 @@ from learning.models.random_models import random_mixture, random_mixture_of_expe
 from learning.toys import normal_mixture
 
 from eim_ros.core.errors import DistributionError
-from eim_ros.learning import KnownDensityEIMConfig
-from eim_ros.learning.eim import KnownDensityEIM
+from eim_ros.learning import EIMConfig
+from eim_ros.learning.eim import EIM
 from eim_ros.learning.models import Gaussian, GaussianMixture
 from eim_ros.learning.target import target_density
 
@@ -75,11 +75,11 @@ def test_target_without_gradient_is_fitted_by_values_and_otherwise_refused():
         return torch.as_tensor(-0.5 * ((sample.detach().numpy() - mean.numpy()) ** 2).sum(1))
 
     start, config = normal_mixture([0.0, 0.0], 4.0), {"n_iterations": 15, "kl_bound": 5.0, "entropy_loss_bound": 5.0}
-    model = KnownDensityEIM(target, KnownDensityEIMConfig(surrogate="value", **config)).fit(None, start).model
+    model = EIM(EIMConfig.known_density(surrogate="value", **config), target=target).fit(start=start).model
     torch.testing.assert_close(model.means[0], mean, rtol=0.0, atol=1e-6)
     torch.testing.assert_close(model.covariance, torch.eye(2).double(), rtol=0.0, atol=1e-6)
     with pytest.raises(DistributionError, match="cannot be differentiated"):
-        KnownDensityEIM(target, KnownDensityEIMConfig(**config)).fit(None, start)
+        EIM(EIMConfig.known_density(**config), target=target).fit(start=start)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_target_without_gradient_is_fitted_by_values_and_otherwise_refused():
 )
 def test_bad_target_is_refused_with_the_reason(target, reason):
     with pytest.raises(DistributionError, match=reason):
-        KnownDensityEIM(target).fit(None, normal_mixture([0.0, 0.0]))
+        EIM(target=target).fit(start=normal_mixture([0.0, 0.0]))
 
 
 class Quadratic:
@@ -112,12 +112,12 @@ class Quadratic:
 
 def test_objects_with_a_density_are_targets_and_their_score_is_used():
     target = Quadratic()
-    model = KnownDensityEIM(target, KnownDensityEIMConfig(n_iterations=40)).fit(None, normal_mixture([0.0, 0.0])).model
+    model = EIM(EIMConfig.known_density(n_iterations=40), target=target).fit(start=normal_mixture([0.0, 0.0])).model
     assert target.calls > 0
     torch.testing.assert_close(model.means, torch.ones(1, 2).double(), rtol=0.0, atol=1e-8)
     assert isinstance(model, GaussianMixture)
     gaussian = Gaussian(torch.ones(2).double(), torch.eye(2).double())
-    same = KnownDensityEIM(gaussian, KnownDensityEIMConfig(n_iterations=40)).fit(None, normal_mixture([0.0, 0.0])).model
+    same = EIM(EIMConfig.known_density(n_iterations=40), target=gaussian).fit(start=normal_mixture([0.0, 0.0])).model
     torch.testing.assert_close(same.means, model.means, rtol=0.0, atol=1e-10)
 
 
@@ -131,8 +131,8 @@ def test_annealed_target_is_asked_for_each_iteration():
             return lambda sample: -0.5 * (sample - iteration).square().sum(-1)
 
     start = GaussianMixture(torch.zeros(1).double(), torch.zeros(1, 2).double(), torch.eye(2).double().expand(1, 2, 2))
-    config = KnownDensityEIMConfig(n_components=1, n_iterations=4, kl_bound=10.0, plateau_window=0, tolerance=0.0)
-    fit = KnownDensityEIM(Moving(), config).fit(None, start)
+    config = EIMConfig.known_density(n_components=1, n_iterations=4, kl_bound=10.0, plateau_window=0, tolerance=0.0)
+    fit = EIM(config, target=Moving()).fit(start=start)
     assert sorted(set(asked)) == [0, 1, 2, 3]
     # within the trust region the last update is the last target
     torch.testing.assert_close(fit.model.means, torch.full((1, 2), 3.0).double(), rtol=0.0, atol=1e-6)

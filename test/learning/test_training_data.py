@@ -9,7 +9,7 @@ from learning.models.random_models import random_mixture_of_experts
 
 from eim_ros.core.errors import DataError, DistributionError
 from eim_ros.learning import Pairs
-from eim_ros.learning.learner import checked_data, checked_start
+from eim_ros.learning.data import checked_data, checked_start
 from eim_ros.learning.models import GaussianMixture
 
 MATRIX = torch.zeros(3, 2)

@@ -8,8 +8,8 @@ import torch
 from motion.demonstrated import JOINTS
 
 from eim_ros.core.errors import DataError, DistributionError, JointStateError
-from eim_ros.learning import KnownDensityEIMConfig
-from eim_ros.learning.eim import KnownDensityEIM
+from eim_ros.learning import EIMConfig
+from eim_ros.learning.eim import EIM
 from eim_ros.learning.models import Gaussian
 from eim_ros.motion import MotionPrior, ProductTarget, ViaPoint, weigh
 
@@ -21,9 +21,9 @@ def task(sample: torch.Tensor) -> torch.Tensor:
 
 def test_product_with_a_gaussian_task_is_learnt_and_equals_conditioning_on_a_via_point(prior: MotionPrior) -> None:
     marginal = prior.condition([1.0]).marginal(0.5)
-    config = KnownDensityEIMConfig(n_components=2, n_iterations=200)
+    config = EIMConfig.known_density(n_components=2, n_iterations=200)
     target = ProductTarget([marginal, task])
-    model = KnownDensityEIM(target, config).fit(initial=marginal, generator=torch.Generator().manual_seed(0)).model
+    model = EIM(config, target=target).fit(start=marginal, generator=torch.Generator().manual_seed(0)).model
     exact = prior.condition([1.0], [ViaPoint(0.5, ("shoulder",), (1.4,), (0.02,))]).marginal(0.5)
     torch.testing.assert_close(model.mean, exact.mean, atol=5e-3, rtol=0.0)  # deviations are .02 to .05
     torch.testing.assert_close(model.covariance, exact.covariance, atol=2e-4, rtol=0.0)

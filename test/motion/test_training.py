@@ -14,6 +14,7 @@ from motion.demonstrated import two_ways
 
 from eim_ros.core.data_set import DataSet
 from eim_ros.core.errors import DataError
+from eim_ros.learning import RunOptions
 from eim_ros.learning.run import Status
 from eim_ros.motion import Demonstrations, MotionEIMConfig, MotionEMConfig, MotionTraining
 
@@ -111,8 +112,8 @@ def test_contexts_without_names_are_numbered() -> None:
 def test_checkpoint_continues_to_the_same_prior(tmp_path: Path) -> None:
     data_set, path = two_ways(60, 0), tmp_path / "c"
     short, whole = (MotionEIMConfig(n_components=2, **{**FAST_EIM, "n_iterations": n}) for n in (2, 4))
-    MotionTraining(short).run(data_set, checkpoint=path, checkpoint_every=1)
-    resumed = MotionTraining(whole).run(data_set, checkpoint=path, resume=True).model
+    MotionTraining(short).run(data_set, run=RunOptions(checkpoint=path, checkpoint_every=1))
+    resumed = MotionTraining(whole).run(data_set, run=RunOptions(checkpoint=path, resume=True)).model
     straight = MotionTraining(whole).run(data_set).model
     for name, value in straight.mixture.tensors().items():
         # what is read from a file is laid out differently in memory: sums differ by rounding

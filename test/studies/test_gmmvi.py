@@ -87,7 +87,7 @@ def test_every_problem_can_be_begun_by_every_algorithm_of_the_experiment(name, w
     generator = torch.Generator().manual_seed(0)
     target = PROBLEMS[name].make(generator)
     config = PROBLEMS[name].config(word, 10**6, n_samples=2, n_components=2, n_iterations=1)
-    result = GMMVI(target, config).fit(None, generator)
+    result = GMMVI(target, config).fit(generator=generator)
     assert result.state.evaluations > 0
     assert result.model.n_dims == target.n_dims
 

@@ -12,7 +12,7 @@ The C' states with the greatest joint probabilities are kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -22,9 +22,10 @@ from torch import Tensor
 from eim_ros.core.errors import DataError, DistributionError
 from eim_ros.core.parallel import torch_threads
 from eim_ros.core.settings import Settings, option
+from eim_ros.learning.data import checked_data
 from eim_ros.learning.discrete.causes import MultipleCauseModel, sparsest_states
-from eim_ros.learning.learner import checked_data, checked_seed, configuration, generator_from
-from eim_ros.learning.run import Checkpoint, History, LoopResult, run_loop
+from eim_ros.learning.learner import checked_seed, configuration, generator_from
+from eim_ros.learning.run import History, LoopResult, RunOptions, run_loop
 
 CHUNK_ELEMENTS = 2_000_000  # states times causes or dimensions per block
 SWAPS = 0.5  # share of the variations that change two causes
@@ -219,9 +220,7 @@ class MultipleCauseEM:
         initial: ModelT | Sequence[ModelT],
         generator: torch.Generator | None = None,
         *,
-        callbacks: Sequence[Callable[[MultipleCauseState[ModelT], dict[str, float]], None]] = (),
-        checkpoint: Checkpoint | None = None,
-        resume: bool = False,
+        run: RunOptions = RunOptions(),
     ) -> LoopResult[MultipleCauseState[ModelT]]:
         """Fit a model to samples, on the CPU.
 
@@ -233,8 +232,8 @@ class MultipleCauseEM:
             continues with the one that has the highest free energy after `trial_iterations`.
         generator : torch.Generator, optional
             Randomness of the suggestions. By default it comes from the learner's seed.
-        callbacks, checkpoint, resume
-            See `run_loop`.
+        run : RunOptions
+            Callbacks and checkpoints.
 
         Returns
         -------
@@ -264,9 +263,7 @@ class MultipleCauseEM:
             fitting,
             fitting.best(starts, seed),
             self.config.n_iterations,
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-            resume=resume,
+            run,
         )
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,10 +24,11 @@ from eim_ros.core.checks import expect
 from eim_ros.core.errors import DataError, DistributionError
 from eim_ros.core.parallel import torch_threads
 from eim_ros.core.settings import Settings, option
+from eim_ros.learning.data import checked_data
 from eim_ros.learning.discrete.families import ExponentialFamily, ExponentialMixture
-from eim_ros.learning.learner import checked_data, checked_seed, configuration, generator_from
+from eim_ros.learning.learner import checked_seed, configuration, generator_from
 from eim_ros.learning.models.standardisation import Standardisation
-from eim_ros.learning.run import Checkpoint, History, LoopResult, run_loop
+from eim_ros.learning.run import History, LoopResult, RunOptions, run_loop
 from eim_ros.learning.starts import k_means
 
 
@@ -98,9 +98,7 @@ class ExponentialEM:
         initial: ExponentialMixture | None = None,
         generator: torch.Generator | None = None,
         *,
-        callbacks: Sequence[Callable[[ExponentialEMState, dict[str, float]], None]] = (),
-        checkpoint: Checkpoint | None = None,
-        resume: bool = False,
+        run: RunOptions = RunOptions(),
     ) -> LoopResult[ExponentialEMState]:
         """Fit a mixture to samples.
 
@@ -111,8 +109,8 @@ class ExponentialEM:
             Initial mixture with any number of components. By default, k-means on the standardised statistics is used.
         generator : torch.Generator, optional
             Randomness of the initialisation. By default it comes from the learner's seed.
-        callbacks, checkpoint, resume
-            See `run_loop`.
+        run : RunOptions
+            Callbacks and checkpoints.
 
         Returns
         -------
@@ -141,9 +139,7 @@ class ExponentialEM:
             _Fitting(self.family, self.config, statistics, log_base),
             ExponentialEMState(initial, 0),
             self.config.n_iterations,
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-            resume=resume,
+            run,
         )
 
     def _checked(self, initial: Any, n_statistics: int) -> ExponentialMixture:

@@ -5,17 +5,15 @@ from typing import TYPE_CHECKING
 from eim_ros.core.lazy import deferred_names
 
 if TYPE_CHECKING:
-    from eim_ros.learning.eim.eim import EIM, KnownDensityEIM
+    from eim_ros.learning.eim.eim import EIM
 
 __all__ = [
     "EIM",
-    "KnownDensityEIM",
 ]
 
 __getattr__, __dir__ = deferred_names(
     __name__,
     {
         "EIM": "eim",
-        "KnownDensityEIM": "eim",
     },
 )

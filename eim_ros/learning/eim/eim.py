@@ -1,82 +1,67 @@
 """Expected Information Maximisation for mixtures and mixtures of experts (thesis chapters 3 and 4, algorithm 2).
 
-Minimises E_p(y) KL(q(x|y) || p(x|y)) from samples of p alone. Each iteration
+From samples of p alone EIM minimises E_p(y) KL(q(x|y) || p(x|y)). Each iteration
 
-1. E-step: draw x ~ q_old(x|y) and retrain phi(x, y) = log p/q_old (the auxiliary distribution is q_old(z|x, y), eq.
-3.2); 2. gating: maximise E[phi(y, z)] - KL(q(z|y) || q_old(z|y)) in a trust region, within its family (4.2.1);
-3. experts: fit a quadratic surrogate of phi around each, then a trust-region I-projection in closed form (4.2.2);
-4. keep the new model if, under the same phi, it is closer to p than the best one so far;
-5. if the number of components adapts: delete those of no use, and add where held-out data exceed the model (7.1.4).
+1. draws x ~ q_old(x|y) and retrains phi(x, y) = log p/q_old (E-step; the auxiliary distribution is q_old(z|x, y), eq.
+   3.2);
+2. updates the gating: maximise E[phi(y, z)] - KL(q(z|y) || q_old(z|y)) in a trust region, within its family (4.2.1);
+3. updates the experts: fit a quadratic surrogate of phi around each, then a trust-region I-projection in closed form
+   (4.2.2);
+4. keeps the new model if, under the same phi, it is closer to p than the best one so far;
+5. adapts the number of components, if asked for: delete those of no use, and add where held-out data exceed the model
+   (7.1.4).
 
-Expected Information Maximisation where the target's density is known, up to a constant (thesis 5.5; VIPS).
-
-The bound, its E-step and its M-step are those of EIM; only the log ratio differs, which here is exact:
+If the density of p is known up to a constant (thesis 5.5; VIPS), only the log ratio differs, which then is exact:
 
     phi(x, y) = log p(x|y) / T - log q_old(x|y)                     maximises E_q[log p] + T H(q)
 
-With temperature T the M-step maximises E_q[phi] - KL(q || q_old) as ever, which is the objective divided by T: the
+With temperature T the M-step maximises E_q[phi] - KL(q || q_old) as before. That is the objective divided by T: the
 same steps as with phi = log p - T log q_old and the KL weighted by T.
 
-It is for starts from samples, networks, and hundreds of experts, of which log q is truncated. For linear models
-`eim_ros.learning.gmmvi.GMMVI` has the whole family of algorithms of which this is one, with contexts or without:
-the combination LEMBFBX with `own_samples`, which differs in where the gating's rewards come from. In the names of the
-seven modules:
+This variant is for starts from samples, networks, and hundreds of experts, whose log q is truncated. For linear models
+`eim_ros.learning.gmmvi.GMMVI` has the complete family of algorithms, with contexts or without. The closest one is
+LEMBFBX with `own_samples`, which takes the gating's rewards from other samples. In the names of the seven modules:
 
-- Samples: of each component, new ones for each of `update_gating` and `update_experts`; there the same for both.
+- Samples: of each component, new ones for each of `update_gating` and `update_experts`; in GMMVI the same for both.
 - Natural gradient: by regression on gradients or values (`fit_to_gradients`, `fit_to_values`), chosen by `surrogate`.
 - Component update: trust region, with a bound on the loss of entropy too (`project_experts`); step size: fixed.
 - Weight update: the same for the weights (`project_categorical`, `project_gating`); step size: fixed.
-- Adding and deleting components: `Adaptation`, before each step; there none.
+- Adding and deleting components: `Adaptation`, before each step; LEMBFBX has none.
 
-Start of EIM by EM, which is a candidate for the density of the data at the same time.
+Starts. Linear experts start from EM, whose fit is a candidate for the density of the data at the same time. EM averages
+over what its components cannot represent. If the reference density has more components than the model, a few of them
+may be the better start, because each lies on a mode already; KL(model || reference) decides.
 
-Start of EIM for models with neural parts.
-
-For several experts: EM of the same family, as for linear ones. A single expert needs more: EM averages over the
-branches of multi-modal data, and a wide expert over all of them is a stationary point, or nearly one, of the reverse KL
-too, which EIM would not leave. Mixtures of one, two, ... neural experts are fitted while held-out data gain more than a
-standard error, and the expert that can best stand for the whole mixture alone is the start.
-
-Start of EIM among the components of the reference density.
-
-EM's fit averages over what its components cannot represent, and is the best start where they can represent all. Where
-they cannot, the reference density has more components than the model, and a few of them, left as they are, are a
-better one: each lies on a mode already. Which start is the better one is decided by what EIM minimises,
-KL(model || reference).
+Several neural experts start from EM of the same family. A single one needs more: EM averages over the branches of
+multi-modal data, and a wide expert over all of them is nearly a stationary point of the reverse KL too, which EIM would
+not leave. Mixtures of one, two, ... neural experts are fitted while held-out data gain more than a standard error, and
+the expert that can best stand for the complete mixture alone is the start.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from eim_ros.core.errors import ConfigurationError, DistributionError
-from eim_ros.core.parallel import tell, torch_threads
+from eim_ros.core.parallel import tell
 from eim_ros.learning.adaptation import Adaptation, ComponentHistory
-from eim_ros.learning.configs import EIMConfig, EMConfig, KnownDensityEIMConfig
-from eim_ros.learning.eim.iteration import EIMIteration, EIMState, KnownDensityIteration, KnownDensityState, draw_pairs
+from eim_ros.learning.configs import EIMConfig, EMConfig
+from eim_ros.learning.data import Pairs, checked_data, checked_start, data_or_contexts, has_samples
+from eim_ros.learning.eim.iteration import EIMIteration, EIMState
 from eim_ros.learning.em.em import EM
 from eim_ros.learning.families import FamilyConfig, with_networks
-from eim_ros.learning.learner import (
-    Pairs,
-    checked_data,
-    checked_seed,
-    checked_start,
-    configuration,
-    data_or_contexts,
-    generator_from,
-    has_samples,
-)
+from eim_ros.learning.learner import Learner, Prepared
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
-from eim_ros.learning.ratio.choice import best_fit, data_density, density_ratio, refined
+from eim_ros.learning.ratio.choice import DELTA, best_fit, data_density, density_ratio, refined
 from eim_ros.learning.ratio.inputs import RatioInputs, default_inputs
-from eim_ros.learning.run import Checkpoint, FitResult, Status, run
+from eim_ros.learning.ratio.plug_in import ExactRatio, draw_pairs
+from eim_ros.learning.run import Status
 from eim_ros.learning.starts import closest_component
 from eim_ros.learning.target import Target, TargetDensity, target_density
 
@@ -113,7 +98,7 @@ def neural_start(
 
     def fitted(size: int, iterations: int, data: Pairs, initial: MixtureOfExperts | None) -> MixtureOfExperts:
         algorithm = EM(EMConfig(n_components=size, n_iterations=iterations, tolerance=TOLERANCE, **settings))
-        result = algorithm.fit((data.context, data.sample), initial, generator)
+        result = algorithm.fit((data.context, data.sample), initial, generator=generator)
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return result.mixture_of_experts
@@ -225,195 +210,123 @@ def _subset(model: MixtureOfExperts, index: Tensor) -> MixtureOfExperts:
     return MixtureOfExperts(SoftmaxGating(gating.weights[index], gating.biases[index]), model.experts.take(index))
 
 
-class EIM:
-    """Mixture of experts by expected information maximisation, from samples.
+class EIM(Learner[EIMConfig, EIMState]):
+    """Mixture of experts by expected information maximisation, from samples or for a known density.
 
     Parameters
     ----------
     config : EIMConfig, optional
+        The defaults if missing; with a target those of `EIMConfig.known_density`.
     inputs : RatioInputs, optional
-        Inputs of the density ratio estimator; standardised samples and contexts if missing, whitened ones where they
+        Inputs of the density ratio estimator; standardised samples and contexts if missing, whitened ones if these
         nearly repeat each other.
+    target : GaussianMixture, MixtureOfExperts, object with `log_prob`, or callable; optional
+        Log density, which need not be normalised: of samples (n, dx), or of contexts (n, dy) and samples. Without a
+        method `score` it is differentiated automatically, unless `surrogate` is "value". An annealed target has a
+        method `at(iteration)`, see `target_density`. If missing, the ratio is estimated from the data.
     seed : int
-        Of the randomness of fits that are given no generator.
+        Seed of fits that are given no generator.
     **settings
         Fields of `EIMConfig`, which replace those of `config`: `EIM(n_components=10, seed=3)`.
+
+    From samples, a given start may be of any family; otherwise it is the best of several k-means starts and a few
+    iterations of EM, and `neural_start` for models with neural parts. If the number of components adapts, the history
+    holds `n_components` after each iteration, and how many were `added` and `deleted` in it.
+
+    With a target, data of `fit` are contexts, what a start is made of, and where additions of components look first:
+    samples (n, dx), or context (n, dy) and sample (n, dx), of which the sample may be None if a start is given. Without
+    contexts a start alone is enough; otherwise it is the likeliest of several fits of EM to the data.
+    The fit ends with CONVERGED once the model or the objective no longer changes, and with NON_FINITE if the target is
+    not finite at samples of the model. The history holds
+
+    - `elbo`, the objective E[log p] + T H(q) [nat] with its `elbo_standard_error`; if it is minus infinity, also
+      `elbo_inside`, that of the model restricted to where the target is finite, and the probability `outside` of the
+      rest;
+    - `entropy` H(q) [nat], and `change`, the KL of the new model to the old [nat];
+    - `gating_kl` and `expert_kl` of the two updates [nat], `evaluations` of the target by them, and `non_finite`, the
+      share of these at which it was not finite;
+    - if the number of components adapts, `n_components`, and how many were `added` and `deleted` before the iteration.
+
+    `fit` raises `ConfigurationError` for a model with networks, or an M-step by gradients, whose number of components
+    is to adapt; `DataError` if there are neither samples nor a start; `DistributionError` for a target that has another
+    shape than (n,), cannot be differentiated though gradients are asked for, or is finite at no sample of the start.
     """
 
+    Config = EIMConfig
+
     def __init__(
-        self, config: EIMConfig | None = None, inputs: RatioInputs | None = None, *, seed: int = 0, **settings: Any
+        self,
+        config: EIMConfig | None = None,
+        inputs: RatioInputs | None = None,
+        *,
+        target: Target | None = None,
+        seed: int = 0,
+        **settings: Any,
     ) -> None:
-        self.config = configuration(EIMConfig, config, settings)
-        self.seed = checked_seed(seed)
+        default = None if target is None else EIMConfig.known_density()
+        super().__init__(default if config is None else config, seed=seed, **settings)
         self.inputs = inputs
-
-    @torch_threads()
-    def fit(
-        self,
-        data: Any,
-        initial: MixtureOfExperts | GaussianMixture | None = None,
-        generator: torch.Generator | None = None,
-        *,
-        callbacks: Sequence[Callable[[EIMState, dict[str, float]], None]] = (),
-        checkpoint: Checkpoint | None = None,
-        resume: bool = False,
-    ) -> FitResult[EIMState]:
-        """Fit to samples.
-
-        Parameters
-        ----------
-        data : array or Tensor, or pair of them
-            Samples (n_samples, n_dims), or context (n_samples, n_context) and sample (n_samples, n_dims).
-        initial : MixtureOfExperts or GaussianMixture, optional
-            Start, of any family; the best of several k-means starts and a few iterations of EM otherwise, and
-            `neural_start` for models with neural parts.
-        generator : torch.Generator, optional
-            All randomness; the learner's seed if missing. Its device is where the fit runs.
-        callbacks, checkpoint, resume
-            See `run`.
-
-        Returns
-        -------
-        FitResult
-            Where the number of components adapts, its history holds `n_components` after each iteration, and how many
-            were `added` and `deleted` in it.
-
-        Raises
-        ------
-        ConfigurationError
-            A model with networks, or a M-step by gradients, whose number of components is to adapt.
-        DataError
-            Fewer points than experts, empty, mismatched or non-finite data.
-        DistributionError
-            A start of other dimensions than the data.
-        """
-        generator = generator_from(generator, self.seed)
-        checked = checked_data(data).to(generator.device)
-        given = None if initial is None else checked_start(initial, checked)
-        shuffled = checked[torch.randperm(len(checked), generator=generator, device=generator.device)]
-        first, start = start_of(self.config, given, shuffled, generator)
-        _check_adaptation(self.config, start)
-        inputs = self.inputs or default_inputs(shuffled.context, shuffled.sample)
-        most = max(start.n_components, self.config.max_components if self.config.add_every > 0 else 0)
-        reference = data_density(self.config, start.n_components, inputs, shuffled, generator, first, most)
-        if given is None and reference is not None and self.config.is_linear:
-            start = closest_start(start, reference, shuffled.context, generator)
-        ratio = density_ratio(self.config, inputs, reference, shuffled, generator)
-        return run(
-            EIMIteration(self.config, inputs, shuffled),
-            EIMState(start, start, ratio, generator, 0, ComponentHistory.empty(start)),
-            self.config.n_iterations,
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-            resume=resume,
-            conditional=checked.conditional,
-        )
-
-
-def _check_adaptation(config: EIMConfig, start: MixtureOfExperts) -> None:
-    """Refuse, with `ConfigurationError`, what cannot have a number of components that adapts."""
-    Adaptation(config).check(start)
-    if config.adapts and config.update == "unstructured":
-        raise ConfigurationError(
-            "an M-step by gradients has no rewards to delete components by, and too few steps for new ones; set "
-            'add_every and delete_after to 0, or update to "structured"',
-            config.update,
-        )
-
-
-class KnownDensityEIM:
-    """I-projection of a mixture, or a mixture of experts, onto a known density.
-
-    Parameters
-    ----------
-    target : GaussianMixture, MixtureOfExperts, object with `log_prob`, or callable
-        Log density, which need not be normalised: of samples (n, dx), or of contexts (n, dy) and samples. Where it has
-        no method `score`, it is differentiated automatically, unless `surrogate` is "value". An annealed target has a
-        method `at(iteration)`, see `target_density`.
-    config : KnownDensityEIMConfig, optional
-    seed : int
-        Of the randomness of fits that are given no generator.
-    **settings
-        Fields of `KnownDensityEIMConfig`, which replace those of `config`:
-        `KnownDensityEIM(target, n_components=10, seed=3)`.
-    """
-
-    def __init__(
-        self, target: Target, config: KnownDensityEIMConfig | None = None, *, seed: int = 0, **settings: Any
-    ) -> None:
         self.target = target
-        self.config = configuration(KnownDensityEIMConfig, config, settings)
-        self.seed = checked_seed(seed)
+        unused = EIMConfig.unused if target is None else EIMConfig.unused_with_target
+        for name in settings:
+            if name in unused:
+                found = "is estimated from samples" if target is None else "to a known density is exact"
+                raise ConfigurationError(f"{name} has no effect, because the density ratio {found}", name)
 
-    @torch_threads()
-    def fit(
-        self,
-        data: Any = None,
-        initial: MixtureOfExperts | GaussianMixture | None = None,
-        generator: torch.Generator | None = None,
-        *,
-        callbacks: Sequence[Callable[[KnownDensityState, dict[str, float]], None]] = (),
-        checkpoint: Checkpoint | None = None,
-        resume: bool = False,
-    ) -> FitResult[KnownDensityState]:
-        """Fit to the target.
+    @property
+    def algorithm(self) -> str:
+        return "eim" if self.target is None else "known-density"
 
-        Parameters
-        ----------
-        data : Tensor, pair, or None
-            What the start is made of, the contexts, and where additions of components look first: samples (n, dx); or
-            context (n, dy) and sample (n, dx), of which the sample may be None if a start is given. None, with a start,
-            for a target without contexts.
-        initial : MixtureOfExperts or GaussianMixture, optional
-            Start; otherwise the likeliest of several fits of EM to the data, from k-means.
-        generator : torch.Generator, optional
-            All randomness; the learner's seed if missing. Its device is where the fit runs.
-        callbacks, checkpoint, resume
-            See `run`.
+    def prepare(
+        self, data: Any, start: MixtureOfExperts | GaussianMixture | None, generator: torch.Generator
+    ) -> Prepared[EIMState]:
+        if self.target is None:
+            return self._from_samples(data, start, generator)
+        return self._for_target(self.target, data, start, generator)
 
-        Returns
-        -------
-        FitResult
-            CONVERGED once the model rests or the objective does; NON_FINITE if the target is not finite at samples of
-            the model. The history holds `elbo`, the objective E[log p] + T H(q) [nat] with its `elbo_standard_error`,
-            or instead, where it is minus infinity, `elbo_inside`, that of the model restricted to where the target is
-            finite, and the probability `outside` of the rest; `entropy` H(q) [nat], `change`, the KL of the new
-            model to the old [nat], `gating_kl` and `expert_kl` of the two updates [nat], `evaluations` of the target
-            by them, and `non_finite`, the share of these at which it was not finite; where the number of components
-            adapts, also `n_components`, and how many were `added` and `deleted` before the iteration.
-
-        Raises
-        ------
-        ConfigurationError
-            A model with networks whose number of components is to adapt.
-        DataError
-            Neither samples nor a start, fewer points than components, empty, mismatched or non-finite data.
-        DistributionError
-            A start of other dimensions than the data; a target of another shape than (n,), that cannot be
-            differentiated though gradients are asked for, or that is finite nowhere where the start has its samples.
-        """
-        generator = generator_from(generator, self.seed)
-        checked = data_or_contexts(data, initial).to(generator.device)
-        if initial is None:
-            initial = self._initial(checked, generator)
-        start = checked_start(initial, checked).to(device=generator.device)
-        adaptation = Adaptation(self.config, checked if has_samples(data) else None)
-        adaptation.check(start)
-        target = target_density(self.target, conditional=checked.conditional, device=generator.device)
-        by_gradients = self.config.surrogate == "gradient" and isinstance(start.experts, LinearExperts)
-        _check(target, start, checked.context, differentiable=by_gradients)
-        return run(
-            KnownDensityIteration(self.config, target, checked.context, adaptation),
-            KnownDensityState(start, generator, 0, ComponentHistory.empty(start)),
+    def _from_samples(
+        self, data: Any, start: MixtureOfExperts | GaussianMixture | None, generator: torch.Generator
+    ) -> Prepared[EIMState]:
+        checked = checked_data(data).to(generator.device)
+        given = None if start is None else checked_start(start, checked)
+        shuffled = checked[torch.randperm(len(checked), generator=generator, device=generator.device)]
+        first, found = start_of(self.config, given, shuffled, generator)
+        adaptation = Adaptation(self.config, None, False, (DELTA,), self.config.least_demand)
+        self._check_adaptation(adaptation, found)
+        inputs = self.inputs or default_inputs(shuffled.context, shuffled.sample)
+        most = max(found.n_components, self.config.max_components if self.config.add_every > 0 else 0)
+        reference = data_density(self.config, found.n_components, inputs, shuffled, generator, first, most)
+        if given is None and reference is not None and self.config.is_linear:
+            found = closest_start(found, reference, shuffled.context, generator)
+        ratio = density_ratio(self.config, inputs, reference, shuffled, generator)
+        return Prepared(
+            EIMIteration(self.config, inputs, shuffled, adaptation),
+            EIMState(found, found, ratio, generator, 0, ComponentHistory.empty(found)),
             self.config.n_iterations,
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-            resume=resume,
-            conditional=checked.conditional,
+            checked,
         )
 
-    def _initial(self, data: Pairs, generator: torch.Generator) -> MixtureOfExperts:
-        """The likeliest of several fits of EM: the I-projection never leaves a mode for another it does not see.
+    def _for_target(
+        self, given: Target, data: Any, start: MixtureOfExperts | GaussianMixture | None, generator: torch.Generator
+    ) -> Prepared[EIMState]:
+        checked = data_or_contexts(data, start).to(generator.device)
+        if start is None:
+            start = self._likeliest(checked, generator)
+        first = checked_start(start, checked).to(device=generator.device)
+        adaptation = Adaptation(self.config, checked if has_samples(data) else None)
+        self._check_adaptation(adaptation, first)
+        target = target_density(given, conditional=checked.conditional, device=generator.device)
+        by_gradients = self.config.surrogate == "gradient" and isinstance(first.experts, LinearExperts)
+        _check(target, first, checked.context, differentiable=by_gradients)
+        return Prepared(
+            EIMIteration(self.config, None, checked, adaptation),
+            EIMState(first, first, ExactRatio(target, self.config), generator, 0, ComponentHistory.empty(first)),
+            self.config.n_iterations,
+            checked,
+        )
+
+    def _likeliest(self, data: Pairs, generator: torch.Generator) -> MixtureOfExperts:
+        """Return the likeliest of several fits of EM: the I-projection never leaves a mode for one it does not see.
 
         Networks start as the linear experts and the gating that EM has found.
         """
@@ -426,6 +339,16 @@ class KnownDensityEIM:
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return with_networks(result.mixture_of_experts, self.config, data.context, generator)
+
+    def _check_adaptation(self, adaptation: Adaptation, start: MixtureOfExperts) -> None:
+        """Refuse, with `ConfigurationError`, what cannot have a number of components that adapts."""
+        adaptation.check(start)
+        if self.config.adapts and self.config.update == "unstructured":
+            raise ConfigurationError(
+                "an M-step by gradients has no rewards to delete components by, and too few steps for new ones; set "
+                'add_every and delete_after to 0, or update to "structured"',
+                self.config.update,
+            )
 
 
 def _check(target: TargetDensity, start: MixtureOfExperts, context: Tensor, *, differentiable: bool) -> None:

@@ -1,34 +1,25 @@
-"""Expectation maximisation for mixtures and for mixtures of linear experts (thesis 2.1.3, 5.2).
+"""Expectation maximisation for mixtures and for mixtures of experts (thesis 2.1.3, 5.2).
 
 E-step: responsibilities q(z|x,y), or in hard EM the most probable component alone. M-step: weighted least squares for
-the experts, the mean responsibilities for the weights or softmax regression for a gating (a few L-BFGS steps, which
+the experts, the mean responsibilities for the weights, or softmax regression for a gating (a few L-BFGS steps, which
 makes it generalised EM). No step lowers the likelihood; hard EM raises the free energy, its lower bound (Luecke 2016,
-Prop. 8).
+Prop. 8). An expert or a gating that the M-step would not improve is kept.
 
-One iteration of EM on one data set, and the passage from start to start: the best one's result is kept.
+With linear parts the E-step is fused with the sums that the M-step needs. Rows of the data are taken in chunks: the log
+joints of a chunk are one matrix product, another one adds its responsibilities up to the expected moments
+sum_n q_n(z) e_n e_n', and they are dropped. Memory does not grow with the number of points times components. Truncated
+and hard responsibilities (truncation to one component) differ only in a step between the two products.
 
-One iteration of EM for models with neural parts: the M-step is a few steps of weighted maximum likelihood.
+With networks the M-step is a few steps of weighted maximum likelihood. The likelihood, less the penalty on the
+networks' weights, never falls.
 
-That makes it generalised EM: the likelihood, less the penalty on the networks' weights, never falls.
-
-E-step of EM over all components, fused with the sums that its M-step needs.
-
-Rows of the data are taken in chunks: the log joints of a chunk are one matrix product, its responsibilities are added
-up to the expected moments sum_n q_n(z) e_n e_n' by another one, and are forgotten. Memory does not grow with the number
-of points times components. Truncated and hard responsibilities (truncation to one component) differ only in a step
-between the two products.
-
-M-step of EM from expected moments: experts by weighted least squares, gating by softmax regression.
-
-Neither ever lowers the expected log-likelihood, whatever the moments: an expert or a gating that would not be improved
-is kept.
+Several starts run one after the other, and the result of the best one is kept.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,10 +27,10 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.errors import DistributionError
-from eim_ros.core.parallel import torch_threads
 from eim_ros.learning.configs import EMConfig
+from eim_ros.learning.data import Pairs, checked_data, checked_start
 from eim_ros.learning.families import is_linear, with_networks
-from eim_ros.learning.learner import Pairs, checked_data, checked_seed, checked_start, configuration, generator_from
+from eim_ros.learning.learner import Learner, Prepared
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import Experts, Gating, MixtureOfExperts
@@ -48,7 +39,7 @@ from eim_ros.learning.models.quadratic_form import QuadraticForms, products_of_c
 from eim_ros.learning.models.standardisation import Standardisation, linear_parts
 from eim_ros.learning.projections.likelihood import fit_experts, fit_gating, fit_gating_to_moments, improve_experts
 from eim_ros.learning.projections.neural import FitSettings, fit_neural_experts, fit_neural_gating
-from eim_ros.learning.run import Checkpoint, FitResult, History, Status, run
+from eim_ros.learning.run import FitResult, History, Status
 from eim_ros.learning.starts import branching_start, initial_mixture_of_experts
 
 
@@ -415,71 +406,34 @@ def converged(config: EMConfig, values: list[float]) -> bool:
     return len(values) > 1 and values[-1] - values[-2] < config.tolerance
 
 
-class EM:
-    """Maximum likelihood mixture, or mixture of linear experts.
+class EM(Learner[EMConfig, EMState]):
+    """Maximum likelihood mixture, or mixture of experts.
+
+    The history of a fit holds the mean `log_likelihood` of the data before each step, and for hard EM also the
+    `free_energy` [nat]; with several starts it is that of the best one. A given start may be of any family and have any
+    number of components. Other starts, and all after the first, are k-means on the standardised joint.
 
     Parameters
     ----------
     config : EMConfig, optional
     seed : int
-        Of the randomness of fits that are given no generator.
+        Seed of fits that are given no generator.
     **settings
         Fields of `EMConfig`, which replace those of `config`: `EM(n_components=10, seed=3)`.
     """
 
-    def __init__(self, config: EMConfig | None = None, *, seed: int = 0, **settings: Any) -> None:
-        self.config = configuration(EMConfig, config, settings)
-        self.seed = checked_seed(seed)
+    Config = EMConfig
+    algorithm = "em"
 
-    @torch_threads()
-    def fit(
-        self,
-        data: Any,
-        initial: MixtureOfExperts | GaussianMixture | None = None,
-        generator: torch.Generator | None = None,
-        *,
-        callbacks: Sequence[Callable[[EMState, dict[str, float]], None]] = (),
-        checkpoint: Checkpoint | None = None,
-        resume: bool = False,
-    ) -> FitResult[EMState]:
-        """Fit to samples.
-
-        Parameters
-        ----------
-        data : array or Tensor, or pair of them
-            Samples (n_samples, n_dims), or context (n_samples, n_context) and sample (n_samples, n_dims).
-        initial : MixtureOfExperts or GaussianMixture, optional
-            Start of any family, with any number of components; k-means on the standardised joint otherwise, and for all
-            starts but the first.
-        generator : torch.Generator, optional
-            Randomness of the starts; the learner's seed if missing.
-        callbacks, checkpoint, resume
-            See `run`.
-
-        Returns
-        -------
-        FitResult
-            Its history holds the mean `log_likelihood` of the data before each step, for hard EM also the `free_energy`
-            [nat]; with several starts it is that of the best one.
-
-        Raises
-        ------
-        DataError
-            Fewer points than experts, empty, mismatched or non-finite data.
-        DistributionError
-            A start of other dimensions than the data, or so far off that the data have no density.
-        """
+    def prepare(
+        self, data: Any, start: MixtureOfExperts | GaussianMixture | None, generator: torch.Generator
+    ) -> Prepared[EMState]:
         checked = checked_data(data)
-        fitting = EMIteration.from_data(self.config, checked, initial, generator_from(generator, self.seed))
-        result = run(
-            fitting,
-            EMState(fitting.start(0), 0),
-            self.config.n_starts * self.config.n_iterations,
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-            resume=resume,
-            conditional=checked.conditional,
-        )
+        fitting = EMIteration.from_data(self.config, checked, start, generator)
+        n_iterations = self.config.n_starts * self.config.n_iterations
+        return Prepared(fitting, EMState(fitting.start(0), 0), n_iterations, checked)
+
+    def _finished(self, result: FitResult[EMState]) -> FitResult[EMState]:
         return result if self.config.n_starts == 1 else self._of_the_best_start(result)
 
     def _of_the_best_start(self, result: FitResult[EMState]) -> FitResult[EMState]:

@@ -1,5 +1,5 @@
-"""Truncated variational EM for mixtures and for mixtures of linear experts (J. Luecke, Truncated
-Variational Expectation Maximization, 2016).
+"""Truncated variational EM for mixtures and for mixtures of linear experts (Luecke, Truncated Variational Expectation
+Maximization, 2016).
 
 The posterior of a point is restricted to a set K(n) of C' components, zero elsewhere. The free energy
 F(K, Theta) = sum_n log sum_{z in K(n)} q(x_n, z|y_n) is a lower bound of the log-likelihood that neither half step
@@ -10,22 +10,17 @@ needs a few per cent of the joints. It begins with a dense E-step: from random K
 The normaliser of a softmax gating cancels in the choice of K(n) and in the posterior, but belongs to the value of F and
 to the M-step of the gating: it stays exact, over all components.
 
-Partial truncated E-step: K(n) is improved among the neighbours of its members, not among all components.
-
-Each component c keeps a list g_c of near components, itself the first. Candidates of a point are its K(n), the lists of
-its members, and a few random components; the C' with the greatest joints under the present parameters become the new
-K(n). Since the old members compete too, the free energy never falls (Luecke 2016, Prop. 6). Points are visited by
-their most probable component, so that what they share stays in cache, and each list is refreshed from the joints that
-its points have needed anyway.
-
-Distance between components: near to c are those whose log joint, averaged over the points of c that have evaluated
-them, is the least below that of c.
+Partial search. Each component c keeps a list g_c of near components, itself the first. Candidates of a point are its
+K(n), the lists of its members, and a few random components; the C' with the greatest joints under the present
+parameters become the new K(n). The old members compete too, so the free energy never falls. Points are visited by their
+most probable component, so that what they share stays in cache. Each list is refreshed from the joints that its points
+have needed anyway: the components near to c are those whose log joint, averaged over the points of c that have
+evaluated them, is the least below that of c.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,15 +28,15 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.errors import DistributionError
-from eim_ros.core.parallel import torch_threads
 from eim_ros.core.settings import Settings, option
+from eim_ros.learning.data import Pairs, checked_data, checked_start
 from eim_ros.learning.em.em import Expectation, expect, maximise
-from eim_ros.learning.learner import Pairs, checked_data, checked_seed, checked_start, configuration, generator_from
+from eim_ros.learning.learner import Learner, Prepared, generator_from
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.quadratic_form import QuadraticForms, nearest_components
 from eim_ros.learning.models.standardisation import Standardisation, linear_parts
-from eim_ros.learning.run import Checkpoint, FitResult, History, run
+from eim_ros.learning.run import History
 from eim_ros.learning.starts import initial_mixture_of_experts
 
 
@@ -146,82 +141,51 @@ class TruncatedEMState:
         }
 
 
-class TruncatedEM:
-    """Mixture, or mixture of linear experts, by truncated variational EM; for many components.
+class TruncatedEM(Learner[TruncatedEMConfig, TruncatedEMState]):
+    """Mixture, or mixture of linear experts, by truncated variational EM; for many components. It runs on the CPU.
+
+    The history of a fit holds, for each E-step, the mean `free_energy` [nat]; the mean `log_likelihood` [nat] if the
+    E-step was dense; and `joint_evaluations`, the share of all joints (points times components) that it needed. A given
+    start must be linear and may have any number of components; otherwise it is k-means on the standardised joint.
 
     Parameters
     ----------
     config : TruncatedEMConfig, optional
     seed : int
-        Of the randomness of fits that are given no generator.
+        Seed of fits that are given no generator.
     **settings
         Fields of `TruncatedEMConfig`, which replace those of `config`: `TruncatedEM(n_components=10, seed=3)`.
     """
 
-    def __init__(self, config: TruncatedEMConfig | None = None, *, seed: int = 0, **settings: Any) -> None:
-        self.config = configuration(TruncatedEMConfig, config, settings)
-        self.seed = checked_seed(seed)
+    Config = TruncatedEMConfig
+    algorithm = "truncated-em"
 
-    @torch_threads()
-    def fit(
-        self,
-        data: Any,
-        initial: MixtureOfExperts | GaussianMixture | None = None,
-        generator: torch.Generator | None = None,
-        *,
-        callbacks: Sequence[Callable[[TruncatedEMState, dict[str, float]], None]] = (),
-        checkpoint: Checkpoint | None = None,
-        resume: bool = False,
-    ) -> FitResult[TruncatedEMState]:
-        """Fit to samples, on the CPU.
-
-        Parameters
-        ----------
-        data : array or Tensor, or pair of them
-            Samples (n_samples, n_dims), or context (n_samples, n_context) and sample (n_samples, n_dims).
-        initial : MixtureOfExperts or GaussianMixture, optional
-            Start, linear, with any number of components; k-means on the standardised joint otherwise.
-        generator : torch.Generator, optional
-            Randomness of the start and of the candidates; the learner's seed if missing.
-        callbacks, checkpoint, resume
-            See `run`.
-
-        Returns
-        -------
-        FitResult
-            Its history holds, of each E-step, the mean `free_energy` [nat]; the mean `log_likelihood` [nat] where it
-            was dense; and `joint_evaluations`, the share of all joints (points times components) that it needed.
-
-        Raises
-        ------
-        DataError
-            Fewer points than experts, empty, mismatched or non-finite data.
-        DistributionError
-            A start of other dimensions than the data, one that is not linear, or so far off that the data have no
-            density.
-        """
+    def prepare(
+        self, data: Any, start: MixtureOfExperts | GaussianMixture | None, generator: torch.Generator
+    ) -> Prepared[TruncatedEMState]:
         checked = checked_data(data).to(torch.device("cpu"))
+        if start is None:
+            config = self.config
+            start = initial_mixture_of_experts(
+                checked.context, checked.sample, config.n_components, generator, config.covariance_floor
+            )
+        first = checked_start(start, checked).to(device=torch.device("cpu"))
+        linear_parts(first)
+        nothing = torch.empty(0, 0, dtype=torch.int64)
+        return Prepared(
+            _Fitting.from_data(self.config, checked, first.n_components),
+            TruncatedEMState(first, 0, nothing, nothing, generator),
+            self.config.n_iterations,
+            checked,
+        )
+
+    def _randomness(self, generator: torch.Generator | None) -> torch.Generator:
+        """Return a generator on the CPU, seeded by the given one."""
         own = generator_from(None, self.seed)
         if generator is not None:
             given = generator_from(generator, self.seed)
             own.manual_seed(int(torch.randint(2**62, (1,), generator=given, device=given.device)))
-        if initial is None:
-            config = self.config
-            initial = initial_mixture_of_experts(
-                checked.context, checked.sample, config.n_components, own, config.covariance_floor
-            )
-        start = checked_start(initial, checked).to(device=torch.device("cpu"))
-        linear_parts(start)
-        nothing = torch.empty(0, 0, dtype=torch.int64)
-        return run(
-            _Fitting.from_data(self.config, checked, start.n_components),
-            TruncatedEMState(start, 0, nothing, nothing, own),
-            self.config.n_iterations,
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-            resume=resume,
-            conditional=checked.conditional,
-        )
+        return own
 
 
 @dataclass(frozen=True)

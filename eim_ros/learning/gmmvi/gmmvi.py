@@ -10,7 +10,6 @@ the contexts. The same modules then update components whose means are linear in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -18,24 +17,23 @@ from torch import Tensor
 
 from eim_ros.core.checks import expect
 from eim_ros.core.errors import ConfigurationError, DataError, DistributionError
-from eim_ros.core.parallel import torch_threads
 from eim_ros.learning.adaptation import ComponentRecords, Mixture
+from eim_ros.learning.data import Pairs, checked_contexts
 from eim_ros.learning.gmmvi.iteration import GMMVIState, Iteration, Modules, components_of
 from eim_ros.learning.gmmvi.samples import SampleDatabase
 from eim_ros.learning.gmmvi.settings import GMMVIConfig
-from eim_ros.learning.learner import checked_contexts, checked_seed, configuration, generator_from
+from eim_ros.learning.learner import Learner, Prepared
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.standardisation import linear_parts
-from eim_ros.learning.run import Checkpoint, FitResult, run
 from eim_ros.learning.target import Target, TargetDensity, target_density
 
 N_CHECKED = 200  # samples at which the target is checked before a fit
 N_COMPONENTS = 10  # default if neither the settings nor the target specify a number
 
 
-class GMMVI:
+class GMMVI(Learner[GMMVIConfig, GMMVIState]):
     """Variational inference with a Gaussian mixture, or with a mixture of linear experts.
 
     Parameters
@@ -51,8 +49,30 @@ class GMMVI:
     seed : int
         Seed of fits that are not given a generator.
     **settings
-        Fields of `GMMVIConfig`, which override those of `config`: `GMMVI(target, n_components=10, seed=3)`.
+        Fields of `GMMVIConfig`, which replace those of `config`: `GMMVI(target, n_components=10, seed=3)`.
+
+    Data of `fit` are contexts (n, n_context), each equally likely, for a mixture of experts, and None for a mixture. If
+    no start is given, it is what the target suggests, `target.start.mixture(generator, n_components)`, or
+    `random_start` by the settings for a target that has `n_dims`. A start may have full covariances where diagonal ones
+    are asked for, and experts that do not depend on the contexts.
+
+    A fit ends with MAX_ITERATIONS at the bound on iterations or evaluations, CONVERGED on a plateau of the ELBO, and
+    NON_FINITE if the target is not finite at samples of the model: its ELBO is minus infinity then. The history holds,
+    for each iteration before its update, `elbo`, the objective E[log p] + T H(q) [nat] with its `elbo_standard_error`,
+    or instead `elbo_inside`, that of the model restricted to where the target is finite, and the probability `outside`;
+    `evaluations` of the target, `n_components`, how many were `added` and `deleted`, and the share of them that was
+    `updated`.
+
+    `fit` raises `ConfigurationError` for a bound on evaluations that allows no iteration and for diagonal covariances
+    of experts; `DataError` for contexts that are no matrix of finite numbers or have other columns than the start;
+    `DistributionError` for a start that is no mixture, has other dimensions than the target or experts that are not
+    linear, and for a target that has another shape than (n,), is NaN or plus infinity at samples of the start, is
+    finite at none of them, or cannot be differentiated though gradients are needed.
     """
+
+    Config = GMMVIConfig
+    algorithm = "gmmvi"
+    bounds = ("n_iterations", "max_evaluations")
 
     def __init__(
         self,
@@ -63,90 +83,28 @@ class GMMVI:
         seed: int = 0,
         **settings: Any,
     ) -> None:
+        super().__init__(config, seed=seed, **settings)
         self.target = target
-        self.config = configuration(GMMVIConfig, config, settings)
         self.modules = modules or Modules.of(self.config)
-        self.seed = checked_seed(seed)
 
-    @torch_threads()
-    def fit(
-        self,
-        initial: GaussianMixture | MixtureOfExperts | None = None,
-        generator: torch.Generator | None = None,
-        *,
-        context: Any = None,
-        callbacks: Sequence[Callable[[GMMVIState, dict[str, float]], None]] = (),
-        checkpoint: Checkpoint | None = None,
-        resume: bool = False,
-    ) -> FitResult[GMMVIState]:
-        """Fit a model to the target.
-
-        Parameters
-        ----------
-        initial : GaussianMixture or MixtureOfExperts, optional
-            Initial model. By default it is suggested by the target, `target.start.mixture(generator, n_components)`. A
-            target without a suggestion but with `n_dims` gets a `random_start` from the settings. If diagonal
-            covariances are requested, only the variances of full covariances are used. With contexts, a mixture is
-            converted to experts and a gating that do not depend on them.
-        generator : torch.Generator, optional
-            Source of all randomness. By default it comes from the learner's seed. The fit runs on the device of the
-            generator.
-        context : array (n, n_context), optional
-            Equally probable contexts, for example from the data. If given, a mixture of experts is fitted.
-        callbacks, checkpoint, resume
-            See `run`.
-
-        Returns
-        -------
-        FitResult
-            The status is MAX_ITERATIONS at the bound on iterations or evaluations, and CONVERGED on a plateau of the
-            ELBO. It is NON_FINITE if the target is not finite at samples of the model, because the ELBO is then minus
-            infinity.
-
-            For each iteration, before its update, the history holds `elbo`, the objective E[log p] + T H(q) [nat], and
-            `elbo_standard_error`. If the target is not finite at some samples, `elbo` is minus infinity. `elbo_inside`
-            is then the objective of the model restricted to the region where the target is finite. `outside` is the
-            probability of the rest. Other entries are the number of `evaluations` of the target and `n_components`, the
-            numbers of components `added` and `deleted`, and the share of components `updated`.
-
-        Raises
-        ------
-        ConfigurationError
-            If the bound on evaluations does not permit a single iteration.
-        ConfigurationError
-            If diagonal covariances are requested for experts.
-        DataError
-            If the contexts are not a finite matrix, or have other columns than the initial model.
-        DistributionError
-            If the initial model is not a mixture, has other dimensions than the target, or has nonlinear experts.
-        DistributionError
-            If the target does not return the shape (n,), or cannot be differentiated although gradients are needed.
-            Also if it is NaN or plus infinity at any sample of the initial model, or finite at none of them.
-        """
-        generator = generator_from(generator, self.seed)
-        places = checked_contexts(context).to(generator.device)
-        start = self._start(initial, generator, places.shape[1])
-        target = target_density(self.target, conditional=context is not None, device=generator.device)
-        algorithm = Iteration(self.config, self.modules, target, places, start)
-        state = self._first_state(start, places, generator)
+    def prepare(
+        self, data: Any, start: MixtureOfExperts | GaussianMixture | None, generator: torch.Generator
+    ) -> Prepared[GMMVIState]:
+        places = checked_contexts(data).to(generator.device)
+        first = self._start(start, generator, places.shape[1])
+        target = target_density(self.target, conditional=data is not None, device=generator.device)
+        algorithm = Iteration(self.config, self.modules, target, places, first)
+        state = self._first_state(first, places, generator)
         if algorithm.exhausted(state):
-            needed = self.modules.samples.n_new(start.n_components)
+            needed = self.modules.samples.n_new(first.n_components)
             raise ConfigurationError(
                 f"max_evaluations {self.config.max_evaluations} is less than one iteration's {needed}; raise it, or "
                 "lower n_samples or n_components",
                 self.config.max_evaluations,
             )
-        _check(target, start, places, differentiable=self.modules.natural_gradient.needs_gradient)
-        return run(
-            algorithm,
-            state,
-            self.config.n_iterations,
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-            resume=resume,
-            conditional=context is not None,
-            exhausted=algorithm.exhausted,
-        )
+        _check(target, first, places, differentiable=self.modules.natural_gradient.needs_gradient)
+        contexts = Pairs(places, places.new_zeros(len(places), 0), conditional=data is not None)
+        return Prepared(algorithm, state, self.config.n_iterations, contexts, first, algorithm.exhausted)
 
     def _start(
         self, initial: GaussianMixture | MixtureOfExperts | None, generator: torch.Generator, n_context: int

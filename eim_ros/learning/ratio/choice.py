@@ -36,9 +36,9 @@ from torch import Tensor
 
 from eim_ros.core.parallel import tell
 from eim_ros.learning.configs import EMConfig, RatioConfig, ReferenceConfig
+from eim_ros.learning.data import Pairs
 from eim_ros.learning.em.em import EM
 from eim_ros.learning.em.truncated import TruncatedEM, TruncatedEMConfig
-from eim_ros.learning.learner import Pairs
 from eim_ros.learning.models.evaluator import PreparedMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.ratio.density_ratio import DensityRatio, LogRatio
@@ -199,7 +199,7 @@ def _complete(
     learner: EM | TruncatedEM, data: Pairs, initial: MixtureOfExperts | None, generator: torch.Generator | None
 ) -> MixtureOfExperts:
     """The model of a fit; Ctrl-C, which ended the fit, goes on to the caller."""
-    result = learner.fit((data.context, data.sample), initial, generator)
+    result = learner.fit((data.context, data.sample), initial, generator=generator)
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return result.mixture_of_experts

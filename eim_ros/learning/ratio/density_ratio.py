@@ -15,7 +15,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from eim_ros.learning.learner import Pairs
+from eim_ros.learning.data import Pairs
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.ratio.objectives import Objective, logistic
 

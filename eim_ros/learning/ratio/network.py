@@ -37,7 +37,7 @@ import torch
 from torch import Tensor, nn
 
 from eim_ros.learning.configs import RatioConfig
-from eim_ros.learning.learner import Pairs
+from eim_ros.learning.data import Pairs
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.ratio.density_ratio import RatioReport, report_of
 from eim_ros.learning.ratio.inputs import RatioInputs

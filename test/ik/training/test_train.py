@@ -14,7 +14,7 @@ from ik.arms import arm_of
 from eim_ros.core.data_set import DataSet
 from eim_ros.core.errors import ConfigurationError, DataError, ModelFileError
 from eim_ros.ik import KinematicEIMConfig, KnownKinematicsConfig, Training, collect, evaluate
-from eim_ros.learning import EIMConfig, EMConfig
+from eim_ros.learning import EIMConfig, EMConfig, RunOptions
 from eim_ros.learning.em import TruncatedEMConfig
 from eim_ros.learning.run import Status
 
@@ -173,11 +173,11 @@ def test_interrupted_run_resumes_bitwise(tmp_path: Path, algorithm: str, every: 
     """Also where the next regular checkpoint is far: Ctrl-C saves the last complete iteration."""
     training, data_set, checkpoint = Training(CONFIGS[algorithm], 3), data_of(), tmp_path / "checkpoint"
     whole = training.run(data_set)
-    options = {"checkpoint": checkpoint, "checkpoint_every": every}
-    cut = training.run(data_set, callbacks=[Interruption(3)], **options)
+    saved = RunOptions(checkpoint=checkpoint, checkpoint_every=every)
+    cut = training.run(data_set, run=dataclasses.replace(saved, callbacks=[Interruption(3)]))
     assert cut.status is Status.INTERRUPTED
     assert cut.model.training["iterations"] == 3
-    resumed = training.run(data_set, resume=True, **options)
+    resumed = training.run(data_set, run=dataclasses.replace(saved, resume=True))
     assert resumed.status is Status.MAX_ITERATIONS
     assert_equal_models(whole, resumed)
     names = {name for name in whole.result.history.records[0] if name != "cpu_seconds"}
@@ -187,11 +187,12 @@ def test_interrupted_run_resumes_bitwise(tmp_path: Path, algorithm: str, every: 
 
 @every_algorithm
 def test_finished_run_can_be_made_longer(tmp_path: Path, algorithm: str) -> None:
-    config, data_set, checkpoint = CONFIGS[algorithm], data_of(), tmp_path / "checkpoint"
+    config, data_set, saved = CONFIGS[algorithm], data_of(), RunOptions(checkpoint=tmp_path / "checkpoint")
     shorter = dataclasses.replace(config, n_iterations=4)
-    Training(shorter, 0).run(data_set, checkpoint=checkpoint)
+    Training(shorter, 0).run(data_set, run=saved)
     assert_equal_models(
-        Training(config, 0).run(data_set), Training(config, 0).run(data_set, checkpoint=checkpoint, resume=True)
+        Training(config, 0).run(data_set),
+        Training(config, 0).run(data_set, run=dataclasses.replace(saved, resume=True)),
     )
 
 
@@ -205,10 +206,10 @@ def test_finished_run_can_be_made_longer(tmp_path: Path, algorithm: str) -> None
     ],
 )
 def test_checkpoint_of_another_run_is_refused(tmp_path: Path, config: Any, seed: int, data_seed: int) -> None:
-    checkpoint = tmp_path / "checkpoint"
-    Training(CONFIGS["eim-kinematics"], 0).run(data_of(), checkpoint=checkpoint)
+    saved = RunOptions(checkpoint=tmp_path / "checkpoint")
+    Training(CONFIGS["eim-kinematics"], 0).run(data_of(), run=saved)
     with pytest.raises(ModelFileError, match="belongs to a run with other data or settings"):
-        Training(config, seed).run(data_of(seed=data_seed), checkpoint=checkpoint, resume=True)
+        Training(config, seed).run(data_of(seed=data_seed), run=dataclasses.replace(saved, resume=True))
 
 
 @every_algorithm
@@ -260,7 +261,8 @@ def test_data_that_are_not_what_they_are_called_are_refused() -> None:
 def test_callbacks_see_each_iteration() -> None:
     seen: list[tuple[int, float]] = []
     Training(CONFIGS["em"]).run(
-        data_of(), callbacks=[lambda state, record: seen.append((state.iteration, record["log_likelihood"]))]
+        data_of(),
+        run=RunOptions(callbacks=[lambda state, record: seen.append((state.iteration, record["log_likelihood"]))]),
     )
     assert [iteration for iteration, _ in seen] == [1, 2, 3, 4, 5, 6]
     assert all(later >= earlier - 1e-9 for (_, earlier), (_, later) in zip(seen, seen[1:], strict=False))

@@ -1,7 +1,7 @@
 """EM of exponential families: textbook values, one's own family, a bound that never falls, known mixtures recovered."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from learning.toys import without_times
 from scipy import stats
 
 from eim_ros.core.errors import DataError, DistributionError
-from eim_ros.learning import Checkpoint, ExponentialEM, ExponentialEMConfig
+from eim_ros.learning import ExponentialEM, ExponentialEMConfig, RunOptions
 from eim_ros.learning.discrete.families import CategoricalFamily, ExponentialMixture, PoissonFamily
 from eim_ros.learning.run import Status
 
@@ -166,9 +166,9 @@ def test_resumed_run_is_bitwise_the_same(tmp_path):
         config = ExponentialEMConfig(n_components=3, n_iterations=n_iterations, tolerance=0.0)
         return ExponentialEM(CATEGORICAL.family, config).fit(sample, generator=generator_of(6), **saving)
 
-    whole, checkpoint = fit(8), Checkpoint(tmp_path / "run")
-    fit(3, checkpoint=checkpoint)
-    resumed = fit(8, checkpoint=checkpoint, resume=True)
+    whole, saved = fit(8), RunOptions(checkpoint=tmp_path / "run")
+    fit(3, run=saved)
+    resumed = fit(8, run=replace(saved, resume=True))
     assert without_times(resumed.history) == without_times(whole.history)
     assert torch.equal(resumed.state.model.natural, whole.state.model.natural)
 

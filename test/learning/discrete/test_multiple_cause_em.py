@@ -1,6 +1,7 @@
 """Truncated EM of binary causes: exact where nothing is cut, a bound that never falls, bars are found, runs resume."""
 
 import dataclasses
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from learning.models.random_models import generator_of
 from learning.toys import without_times
 
 from eim_ros.core.errors import ConfigurationError, DataError, DistributionError
-from eim_ros.learning import Checkpoint, MultipleCauseEM, MultipleCauseEMConfig
+from eim_ros.learning import MultipleCauseEM, MultipleCauseEMConfig, RunOptions
 from eim_ros.learning.discrete.cause_em import search_states
 from eim_ros.learning.discrete.causes import BinarySparseCoding, NoisyOr, all_states, exact_log_prob
 from eim_ros.learning.run import Status
@@ -49,7 +50,7 @@ def test_free_energy_falls_in_neither_half_step(kind, n_states):
     sample, _, start = problem(kind)
     seen = []
     result = MultipleCauseEM(config(n_states=n_states)).fit(
-        sample, start, callbacks=[lambda state, record: seen.append(state)]
+        sample, start, run=RunOptions(callbacks=[lambda state, record: seen.append(state)])
     )
 
     def free_energy(model, states) -> float:
@@ -127,9 +128,9 @@ def test_best_of_several_starts_is_gone_on_with():
 def test_resumed_run_is_bitwise_the_same(tmp_path, kind):
     sample, _, start = problem(kind)
     whole = MultipleCauseEM(config()).fit(sample, start, generator_of(5))
-    checkpoint = Checkpoint(tmp_path / "run")
-    MultipleCauseEM(config(n_iterations=5)).fit(sample, start, generator_of(5), checkpoint=checkpoint)
-    resumed = MultipleCauseEM(config()).fit(sample, start, generator_of(5), checkpoint=checkpoint, resume=True)
+    saved = RunOptions(checkpoint=tmp_path / "run")
+    MultipleCauseEM(config(n_iterations=5)).fit(sample, start, generator_of(5), run=saved)
+    resumed = MultipleCauseEM(config()).fit(sample, start, generator_of(5), run=replace(saved, resume=True))
     assert without_times(resumed.history) == without_times(whole.history)
     assert all(torch.equal(value, resumed.state.tensors()[name]) for name, value in whole.state.tensors().items())
 

@@ -1,6 +1,7 @@
 """Components are added where the target exceeds the model, and deleted when they have been useless for long."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,9 +9,9 @@ from learning.models.random_models import generator_of, normal, random_mixture_o
 from learning.toys import bimodal_pairs, kl_between, normal_mixture, without_times
 
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.learning import Checkpoint, KnownDensityEIMConfig, Pairs
+from eim_ros.learning import EIMConfig, Pairs, RunOptions
 from eim_ros.learning.adaptation import DELTAS, ComponentHistory, with_additions
-from eim_ros.learning.eim import KnownDensityEIM
+from eim_ros.learning.eim import EIM
 from eim_ros.learning.models import GaussianMixture, LinearExperts, MixtureOfExperts, SoftmaxGating
 from eim_ros.learning.run import Status
 
@@ -32,9 +33,9 @@ def history_of(rewards: list[list[float]], weights: list[list[float]]) -> Compon
 @pytest.mark.parametrize("surrogate", ["gradient", "value"])
 def test_one_component_grows_into_all_modes_that_it_would_otherwise_miss(surrogate):
     target, start = modes(), normal_mixture([0.0, 0.0], 100.0)
-    config = KnownDensityEIMConfig(n_iterations=150, surrogate=surrogate, **GROWTH)
-    grown = KnownDensityEIM(target, config).fit(None, start, generator_of(0))
-    fixed = KnownDensityEIM(target, KnownDensityEIMConfig(n_iterations=150)).fit(None, start, generator_of(0))
+    config = EIMConfig.known_density(n_iterations=150, surrogate=surrogate, **GROWTH)
+    grown = EIM(config, target=target).fit(start=start, generator=generator_of(0))
+    fixed = EIM(EIMConfig.known_density(n_iterations=150), target=target).fit(start=start, generator=generator_of(0))
     assert grown.history.column("elbo")[-1] == pytest.approx(0.0, abs=0.01)
     assert fixed.history.column("elbo")[-1] < -0.9  # one mode: log of its weight
     own = (target.means.unsqueeze(1) - grown.model.means).norm(dim=-1).argmin(0)
@@ -46,8 +47,8 @@ def test_samples_that_are_given_are_looked_at():
     """A narrow start draws nothing near the other modes: only the samples know of them."""
     target, start = modes(), normal_mixture([0.0, 0.0])
     sample = target.sample(500, generator_of(1))
-    learner = KnownDensityEIM(target, KnownDensityEIMConfig(n_iterations=100, **GROWTH))
-    blind, told = (learner.fit(data, start, generator_of(0)) for data in (None, sample))
+    learner = EIM(EIMConfig.known_density(n_iterations=100, **GROWTH), target=target)
+    blind, told = (learner.fit(data, start, generator=generator_of(0)) for data in (None, sample))
     assert blind.history.column("elbo")[-1] < -0.9
     assert told.history.column("elbo")[-1] == pytest.approx(0.0, abs=0.01)
 
@@ -64,8 +65,8 @@ def test_experts_are_added_on_a_branch_that_has_none():
         SoftmaxGating(target.gating.weights[upper], target.gating.biases[upper]), experts.take(upper)
     )
     settings = {**GROWTH, "gating_kl_bound": 0.05, "max_components": 3}
-    result = KnownDensityEIM(target, KnownDensityEIMConfig(n_iterations=80, **settings)).fit(
-        (context, sample), start, generator_of(0)
+    result = EIM(EIMConfig.known_density(n_iterations=80, **settings), target=target).fit(
+        (context, sample), start, generator=generator_of(0)
     )
     assert kl_between(start, target) == pytest.approx(math.log(2.0), abs=0.01)
     assert kl_between(result.mixture_of_experts, target) < 0.02
@@ -138,8 +139,8 @@ def test_useless_component_is_deleted_and_the_others_go_on():
         torch.cat([MODES[:2], useless]),
         torch.eye(2).double().expand(3, 2, 2),
     )
-    config = KnownDensityEIMConfig(n_iterations=12, delete_after=4, kl_bound=1e-4, n_gating_contexts=20)
-    result = KnownDensityEIM(target, config).fit(None, start, generator_of(0))
+    config = EIMConfig.known_density(n_iterations=12, delete_after=4, kl_bound=1e-4, n_gating_contexts=20)
+    result = EIM(config, target=target).fit(start=start, generator=generator_of(0))
     assert result.history.column("deleted")[:5] == [0.0, 0.0, 0.0, 0.0, 1.0]
     assert result.history.column("n_components")[4:] == [2.0] * (result.state.iteration - 4)
     assert result.model.means.shape == (2, 2)
@@ -159,8 +160,8 @@ def test_samples_of_all_times_are_equally_likely_to_be_remembered():
 
 def test_number_of_components_keeps_its_bound_and_the_run_ends_on_a_plateau():
     settings = {**GROWTH, "add_every": 1, "n_added": 3, "max_components": 8, "plateau_window": 10}
-    result = KnownDensityEIM(modes(), KnownDensityEIMConfig(n_iterations=400, **settings)).fit(
-        None, normal_mixture([0.0, 0.0], 100.0), generator_of(0)
+    result = EIM(EIMConfig.known_density(n_iterations=400, **settings), target=modes()).fit(
+        start=normal_mixture([0.0, 0.0], 100.0), generator=generator_of(0)
     )
     sizes = result.history.column("n_components")
     assert sizes[:4] == [1.0, 4.0, 7.0, 8.0]
@@ -172,8 +173,8 @@ def test_number_of_components_keeps_its_bound_and_the_run_ends_on_a_plateau():
 def test_run_that_can_still_grow_does_not_end_because_the_model_rests():
     """At the target nothing changes; without additions the run ends after three iterations."""
     start = modes(1)
-    config = KnownDensityEIMConfig(n_iterations=30, add_every=20, plateau_window=0, tolerance=1e-9)
-    result = KnownDensityEIM(modes(1), config).fit(None, start, generator_of(0))
+    config = EIMConfig.known_density(n_iterations=30, add_every=20, plateau_window=0, tolerance=1e-9)
+    result = EIM(config, target=modes(1)).fit(start=start, generator=generator_of(0))
     assert result.status is Status.MAX_ITERATIONS
     assert result.history.column("added")[20] == 1.0
 
@@ -183,9 +184,9 @@ def test_resuming_a_run_that_grows_and_shrinks_is_bitwise(tmp_path):
     settings = {**GROWTH, "add_every": 2, "n_added": 2, "delete_after": 3, "least_weight": 0.05}
 
     def fit(n_iterations, resume=False):
-        learner = KnownDensityEIM(target, KnownDensityEIMConfig(n_iterations=n_iterations, **settings))
-        checkpoint = Checkpoint(tmp_path / "run.safetensors", every=3)
-        return learner.fit(None, start, generator_of(4), checkpoint=checkpoint, resume=resume)
+        learner = EIM(EIMConfig.known_density(n_iterations=n_iterations, **settings), target=target)
+        saved = RunOptions(checkpoint=tmp_path / "run.safetensors", checkpoint_every=3)
+        return learner.fit(start=start, generator=generator_of(4), run=replace(saved, resume=resume))
 
     whole = fit(31)
     assert sum(whole.history.column("deleted")) > 0.0
@@ -200,6 +201,6 @@ def test_resuming_a_run_that_grows_and_shrinks_is_bitwise(tmp_path):
 def test_models_with_networks_are_refused(setting, network):
     target = random_mixture_of_experts(0, 2, 2, 1)
     context = normal(generator_of(0), 60, 1)
-    config = KnownDensityEIMConfig(n_components=2, n_iterations=3, initial_starts=1, **setting, **network)
+    config = EIMConfig.known_density(n_components=2, n_iterations=3, initial_starts=1, **setting, **network)
     with pytest.raises(ConfigurationError, match="linear models only"):
-        KnownDensityEIM(target, config).fit((context, target.sample(context, generator_of(1))))
+        EIM(config, target=target).fit((context, target.sample(context, generator_of(1))))

@@ -10,12 +10,14 @@ from learning.toys import bimodal_pairs, kl_between, pairs_from, small_eim_confi
 
 from eim_ros.core.errors import DataError
 from eim_ros.learning import EIMConfig, EMConfig, History, Pairs
+from eim_ros.learning.adaptation import Adaptation
 from eim_ros.learning.eim import EIM
 from eim_ros.learning.eim.iteration import EIMIteration
 from eim_ros.learning.em import EM
 from eim_ros.learning.models import GaussianMixture, LinearExperts, MixtureOfExperts, SoftmaxGating, kl_divergence
 from eim_ros.learning.models.mixture_of_experts import draw_contexts
 from eim_ros.learning.ratio import StandardisedInputs
+from eim_ros.learning.ratio.choice import DELTA
 from eim_ros.learning.run import Status
 
 
@@ -49,7 +51,7 @@ def test_one_expert_takes_one_branch_where_em_averages_over_both(settings, start
     config = small_eim_config(
         n_components=1, kl_bound=bound, entropy_loss_bound=bound, n_expert_samples=200, **settings
     )
-    picked = EIM(config).fit(data, start, generator_of(1)).model.experts
+    picked = EIM(config).fit(data, start, generator=generator_of(1)).model.experts
     # five seeds of the generator gave 2.0 to 2.03, .47 to .52 and .22 to .31
     assert abs(float(picked.biases)) == pytest.approx(2.0, abs=0.15)
     assert float(picked.weights) == pytest.approx(0.5, abs=0.1)
@@ -63,7 +65,7 @@ def test_fit_comes_close_to_a_target_it_can_represent():
         n_expert_samples=100,
     )  # fmt: skip
     start = one_expert(-1.0, 1.5)
-    model = EIM(config).fit(pairs_from(target, 1500), start, generator_of(2)).model
+    model = EIM(config).fit(pairs_from(target, 1500), start, generator=generator_of(2)).model
     assert kl_between(start, target) > 5.0
     assert kl_between(model, target) < 0.03  # three seeds gave .003 to .004
 
@@ -73,9 +75,9 @@ def test_data_that_come_later_continue_the_fit(ratio):
     """Incremental data: a fit starts from the last one's model; it follows the new data and keeps what they confirm."""
     first, later = random_mixture(30, 3, 2), random_mixture(31, 3, 2)
     config = EIMConfig(n_components=3, n_iterations=60, ratio=ratio, entropy_loss_bound=0.2, kl_bound=0.5)
-    fit = EIM(config).fit(first.sample(3000, generator_of(32)), None, generator_of(33))
-    confirmed = EIM(config).fit(first.sample(3000, generator_of(34)), fit.model, generator_of(35))
-    moved = EIM(config).fit(later.sample(3000, generator_of(36)), confirmed.model, generator_of(37))
+    fit = EIM(config).fit(first.sample(3000, generator_of(32)), generator=generator_of(33))
+    confirmed = EIM(config).fit(first.sample(3000, generator_of(34)), fit.model, generator=generator_of(35))
+    moved = EIM(config).fit(later.sample(3000, generator_of(36)), confirmed.model, generator=generator_of(37))
     for model, target in ((fit.model, first), (confirmed.model, first), (moved.model, later)):
         assert float(kl_divergence(model, target, 5000, generator_of(38)).value) < 0.05
     assert float(kl_divergence(confirmed.model, later, 5000, generator_of(39)).value) > 0.5
@@ -90,7 +92,7 @@ def test_run_ends_early_where_the_held_out_kl_no_longer_falls_and_gives_the_best
             "n_iterations": 120, "plateau_window": 10,
         }
     )  # fmt: skip
-    result = EIM(config).fit(bimodal_pairs(2000), start, generator_of(1))
+    result = EIM(config).fit(bimodal_pairs(2000), start, generator=generator_of(1))
     assert result.status is Status.CONVERGED
     assert 20 <= result.state.iteration < 100
     kl, error = (result.history.column(name) for name in ("ratio_kl", "ratio_kl_error"))
@@ -105,9 +107,8 @@ def test_rest_ends_no_run_that_still_adds_components():
 
     def finished(n: int, **settings: int) -> bool:
         config = small_eim_config(plateau_window=3, **settings)
-        return EIMIteration(config, StandardisedInputs.from_data(data.context, data.sample), data).finished(
-            History(tuple(records[:n]))
-        )
+        inputs, rule = StandardisedInputs.from_data(data.context, data.sample), Adaptation(config, deltas=(DELTA,))
+        return EIMIteration(config, inputs, data, rule).finished(History(tuple(records[:n])))
 
     assert [finished(n) for n in (5, 6)] == [False, True]
     growing = {"add_every": 5, "max_components": 4}
@@ -118,7 +119,7 @@ def test_rest_ends_no_run_that_still_adds_components():
 def test_collapsed_classifier_skips_the_update_and_says_so():
     start = one_expert(0.5, 1.0)
     config = small_eim_config(n_components=1, n_iterations=2, learning_rate=0.0)  # the network stays at phi = 0
-    result = EIM(config).fit(bimodal_pairs(200), start, generator_of(3))
+    result = EIM(config).fit(bimodal_pairs(200), start, generator=generator_of(3))
     assert result.history.column("skipped") == [1.0, 1.0]
     assert result.history.column("expert_kl") == []
     assert result.state.iteration == 2
@@ -128,7 +129,7 @@ def test_collapsed_classifier_skips_the_update_and_says_so():
 def test_records_hold_the_figures_of_each_iteration():
     start = random_mixture_of_experts(3, 2, 1, 1)
     config = small_eim_config(n_iterations=3, initial_epochs=20)
-    result = EIM(config).fit(bimodal_pairs(300), start, generator_of(4))
+    result = EIM(config).fit(bimodal_pairs(300), start, generator=generator_of(4))
     assert result.status is Status.MAX_ITERATIONS
     for name in ("iteration", "loss", "accuracy", "ratio_kl", "gating_kl", "expert_kl", "updated", "cpu_seconds"):
         assert len(result.history.column(name)) == 3
@@ -244,7 +245,7 @@ def test_contexts_of_both_classes_are_blurred_by_the_same_noise():
     inputs = WatchedInputs(plain.center, plain.scale)
     order = torch.randperm(2000, generator=generator_of(18))  # the first thing a fit with a start draws
     EIM(small_eim_config(n_iterations=3), inputs).fit(
-        (context, sample), random_mixture_of_experts(19, 2, 1, 1), generator_of(18)
+        (context, sample), random_mixture_of_experts(19, 2, 1, 1), generator=generator_of(18)
     )
     for iteration in range(3):
         (_, of_data, data), (_, of_model, drawn) = [call for call in inputs.seen if call[0] == iteration][:2]
@@ -267,7 +268,7 @@ def test_plug_in_density_is_fitted_to_the_training_part_alone():
         changed = sample.clone()
         changed[order[300:]] += change
         start = random_mixture_of_experts(21, 2, 1, 1)
-        fitted = EIM(config).fit((context, changed), start, generator_of(20)).state
+        fitted = EIM(config).fit((context, changed), start, generator=generator_of(20)).state
         references.append(fitted.ratio.base.known.model)
     assert references[0].n_components == 4
     assert torch.equal(references[0].experts.biases, references[1].experts.biases)
@@ -306,5 +307,5 @@ def test_run_whose_last_updates_hardly_move_the_model_has_converged(kl_bound, st
     sample = 2.0 + 0.5 * torch.randn(400, 1, generator=generator)
     config = small_eim_config(n_components=1, n_iterations=30, ratio="plug-in", kl_bound=kl_bound)
     start = GaussianMixture(torch.zeros(1), torch.zeros(1, 1), torch.ones(1, 1, 1))
-    result = EIM(config).fit(sample, start, generator)
+    result = EIM(config).fit(sample, start, generator=generator)
     assert (result.status, result.state.iteration) == (status, 30)

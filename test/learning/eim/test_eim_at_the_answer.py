@@ -17,7 +17,7 @@ def test_eim_with_a_classifier_stays_where_held_out_data_cannot_tell_the_model_f
         config = small_eim_config(
             n_components=1, n_iterations=20, hidden_layers=(32, 32), initial_epochs=20, validation_share=held_out
         )
-        model = EIM(config).fit(sample, start, generator_of(2)).model
+        model = EIM(config).fit(sample, start, generator=generator_of(2)).model
         drifted[held_out] = float((model.means - start.means).abs().max())
     assert drifted[0.1] == 0.0
     assert drifted[0.0] > 0.01  # with nothing held out every network is believed; the deviations are about 2

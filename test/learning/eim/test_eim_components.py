@@ -1,6 +1,7 @@
 """EIM from samples finds the number of components: added where held-out data exceed the model, deleted when useless."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from learning.models.random_models import generator_of, normal, random_mixture_o
 from learning.toys import KnownInputs, bimodal_pairs, kl_between, normal_mixture, small_eim_config, without_times
 
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.learning import Checkpoint, EIMConfig, Pairs
+from eim_ros.learning import EIMConfig, Pairs, RunOptions
 from eim_ros.learning.eim import EIM
 from eim_ros.learning.models import GaussianMixture, LinearExperts, MixtureOfExperts, SoftmaxGating
 from eim_ros.learning.ratio.choice import DELTA, RatioDemand
@@ -31,8 +32,8 @@ def shares_of_modes(model: GaussianMixture) -> torch.Tensor:
 def test_one_component_grows_into_all_modes_that_it_would_otherwise_miss(ratio):
     data, start = modes().sample(2000, generator_of(0)), normal_mixture([0.0, 0.0], 200.0)
     settings = {"ratio": ratio, "n_iterations": 45, "n_components": 1}
-    grown = EIM(EIMConfig(**settings, **GROWTH)).fit(data, start, generator_of(1))
-    fixed = EIM(EIMConfig(**settings, **{**GROWTH, "add_every": 0})).fit(data, start, generator_of(1))
+    grown = EIM(EIMConfig(**settings, **GROWTH)).fit(data, start, generator=generator_of(1))
+    fixed = EIM(EIMConfig(**settings, **{**GROWTH, "add_every": 0})).fit(data, start, generator=generator_of(1))
     assert shares_of_modes(fixed.model).max() > 0.99
     # a network told the shares to .06, a fitted density to .02
     assert (shares_of_modes(grown.model) - modes().weights).abs().max() < (0.1 if ratio == "network" else 0.04)
@@ -54,7 +55,7 @@ def test_experts_are_added_on_a_branch_that_has_none():
         SoftmaxGating(target.gating.weights[upper], target.gating.biases[upper]), experts.take(upper)
     )
     config = EIMConfig(n_components=1, n_iterations=40, ratio="network", gating_kl_bound=0.05, add_every=5)
-    result = EIM(config).fit(bimodal_pairs(2000), start, generator_of(0))
+    result = EIM(config).fit(bimodal_pairs(2000), start, generator=generator_of(0))
     assert kl_between(start, target) == pytest.approx(math.log(2.0), abs=0.02)
     # two runs gave .02 and .13: a network that is still learning makes deviations of .2 to .4 out of .3
     assert kl_between(result.mixture_of_experts, target) < 0.25
@@ -70,7 +71,7 @@ def test_density_of_the_data_has_as_many_components_as_the_model_may_grow_to():
     sizes = {}
     for most in (1, 40):
         config = EIMConfig(n_components=1, n_iterations=1, ratio="plug-in", add_every=1, max_components=most)
-        result = EIM(config).fit(data, normal_mixture([30.0, 30.0], 500.0), generator_of(4))
+        result = EIM(config).fit(data, normal_mixture([30.0, 30.0], 500.0), generator=generator_of(4))
         sizes[most] = result.state.ratio.known.model.n_components
     assert sizes[1] == 12
     assert 16 <= sizes[40] <= 40
@@ -116,7 +117,9 @@ def test_nothing_is_added_to_a_model_that_lacks_little():
     context = normal(generator_of(6), 1000, 1)
     data = context, target.sample(context, generator_of(7))
     config = EIMConfig(n_iterations=4, ratio="plug-in", add_every=1, n_added=3)
-    result = EIM(config, KnownInputs(target)).fit(data, MixtureOfExperts(shifted, target.experts), generator_of(8))
+    result = EIM(config, KnownInputs(target)).fit(
+        data, MixtureOfExperts(shifted, target.experts), generator=generator_of(8)
+    )
     assert result.history.column("candidates") == [5000.0] * 4
     assert result.history.column("n_components") == [3.0] * 4
 
@@ -130,7 +133,7 @@ def test_useless_component_is_deleted_and_the_others_go_on():
     config = EIMConfig(
         n_iterations=8, ratio="plug-in", delete_after=4, kl_bound=1e-4, n_gating_contexts=20, reference_starts=1
     )
-    result = EIM(config).fit(modes(2).sample(500, generator_of(0)), start, generator_of(1))
+    result = EIM(config).fit(modes(2).sample(500, generator_of(0)), start, generator=generator_of(1))
     assert result.history.column("deleted") == [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0]
     assert result.history.column("n_components")[3:] == [2.0] * 5
     torch.testing.assert_close(result.model.means[:2], MODES[:2], rtol=0.0, atol=0.2)
@@ -143,8 +146,8 @@ def test_resuming_a_run_that_grows_and_shrinks_is_bitwise(tmp_path, ratio):
 
     def fit(n_iterations, resume=False):
         config = small_eim_config(n_components=1, ratio=ratio, n_iterations=n_iterations, least_demand=0.0, **settings)
-        checkpoint = Checkpoint(tmp_path / "run.safetensors", every=3)
-        return EIM(config).fit(data, start, generator_of(4), checkpoint=checkpoint, resume=resume)
+        saved = RunOptions(checkpoint=tmp_path / "run.safetensors", checkpoint_every=3)
+        return EIM(config).fit(data, start, generator=generator_of(4), run=replace(saved, resume=resume))
 
     whole = fit(15)
     assert sum(whole.history.column("added")) > 0.0

@@ -7,6 +7,7 @@ import torch
 from learning.models.random_models import generator_of, random_mixture, random_mixture_of_experts
 from learning.toys import KnownInputs, kl_between, known_ratio_config, pairs_from
 
+from eim_ros.learning import RunOptions
 from eim_ros.learning.eim import EIM
 from eim_ros.learning.models import LinearExperts, MixtureOfExperts, SoftmaxGating
 
@@ -20,7 +21,9 @@ UNBOUNDED = {
 
 def fit(target, start, n_iterations, callbacks=(), **settings):
     config = known_ratio_config(n_components=start.n_components, n_iterations=n_iterations, **settings)
-    return EIM(config, KnownInputs(target)).fit(pairs_from(target, 1000), start, generator_of(0), callbacks=callbacks)
+    return EIM(config, KnownInputs(target)).fit(
+        pairs_from(target, 1000), start, generator=generator_of(0), run=RunOptions(callbacks=callbacks)
+    )
 
 
 @pytest.mark.parametrize(("surrogate", "atol"), [("gradient", 1e-7), ("value", 1e-5)])

@@ -1,15 +1,16 @@
 """Inference with a known density: closed-form answers, any kind of target, and outcomes that stay finite."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from learning.models.random_models import generator_of, normal, random_mixture, random_mixture_of_experts
 from learning.toys import kl_between, normal_mixture, pairs_from, without_times
 
-from eim_ros.core.errors import DataError, DistributionError
-from eim_ros.learning import Checkpoint, KnownDensityEIMConfig
-from eim_ros.learning.eim import KnownDensityEIM
+from eim_ros.core.errors import ConfigurationError, DataError, DistributionError
+from eim_ros.learning import EIMConfig, RunOptions
+from eim_ros.learning.eim import EIM
 from eim_ros.learning.models import GaussianMixture, LinearExperts, MixtureOfExperts, NeuralExperts, SoftmaxGating
 from eim_ros.learning.run import Status
 from experiments import random_mixture as random_target
@@ -28,9 +29,9 @@ def divergence(model: GaussianMixture, target: GaussianMixture, n_samples: int =
 @pytest.mark.parametrize("n_context", [0, 2])
 def test_one_expert_reaches_a_gaussian_target_in_one_step_without_bounds(surrogate, atol, n_context):
     target, start = random_mixture_of_experts(0, 1, 3, n_context), random_mixture_of_experts(100, 1, 3, n_context)
-    config = KnownDensityEIMConfig(n_iterations=1, surrogate=surrogate, n_expert_samples=300, **UNBOUNDED)
+    config = EIMConfig.known_density(n_iterations=1, surrogate=surrogate, n_expert_samples=300, **UNBOUNDED)
     context = normal(generator_of(1), 500, n_context)
-    model = KnownDensityEIM(target, config).fit((context, None), start, generator_of(0)).model
+    model = EIM(config, target=target).fit((context, None), start, generator=generator_of(0)).model
     for name in ("weights", "biases", "scale_trils"):  # the ridge of the surrogate's regression is what is left
         torch.testing.assert_close(getattr(model.experts, name), getattr(target.experts, name), rtol=0.0, atol=atol)
 
@@ -38,9 +39,9 @@ def test_one_expert_reaches_a_gaussian_target_in_one_step_without_bounds(surroga
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 def test_temperature_multiplies_the_covariance_of_a_normal_target(temperature):
     """E[log p] + T H(q) for p = N(m, I) is greatest at q = N(m, T I)."""
-    config = KnownDensityEIMConfig(n_iterations=60, temperature=temperature)
+    config = EIMConfig.known_density(n_iterations=60, temperature=temperature)
     target = normal_mixture([1.0, -2.0])
-    model = KnownDensityEIM(target, config).fit(None, normal_mixture([0.0, 0.0], 3.0), generator_of(0)).model
+    model = EIM(config, target=target).fit(start=normal_mixture([0.0, 0.0], 3.0), generator=generator_of(0)).model
     torch.testing.assert_close(model.means[0], target.means[0], rtol=0.0, atol=1e-7)
     torch.testing.assert_close(model.covariance, temperature * torch.eye(2).double(), rtol=0.0, atol=1e-7)
 
@@ -49,16 +50,16 @@ def test_temperature_multiplies_the_covariance_of_a_normal_target(temperature):
 def test_two_components_in_two_dimensions_are_found_to_rounding(seed):
     target = random_target(2, 2, generator_of(seed))
     sample = target.sample(2000, generator_of(seed + 100))
-    config = KnownDensityEIMConfig(n_components=2, n_iterations=300)
-    result = KnownDensityEIM(target, config).fit(sample, generator=generator_of(seed))
+    config = EIMConfig.known_density(n_components=2, n_iterations=300)
+    result = EIM(config, target=target).fit(sample, generator=generator_of(seed))
     assert divergence(result.model, target) < 1e-9
 
 
 def test_ten_components_in_ten_dimensions_are_found():
     target = random_target(10, 10, generator_of(2))
     sample = target.sample(4000, generator_of(102))
-    config = KnownDensityEIMConfig(n_components=10, initial_starts=4)
-    result = KnownDensityEIM(target, config).fit(sample, generator=generator_of(2))
+    config = EIMConfig.known_density(n_components=10, initial_starts=4)
+    result = EIM(config, target=target).fit(sample, generator=generator_of(2))
     assert result.status is Status.CONVERGED
     assert divergence(result.model, target) < 1e-9
     assert result.history.column("elbo")[-1] == pytest.approx(0.0, abs=1e-6)
@@ -79,10 +80,10 @@ def test_experts_are_found_from_their_density(given):
     known = target if given == "density" else lambda y, x: target.log_prob(y, x) + 7.0
     data = (context, sample) if given == "density" else (context, None)
     start = None if given == "density" else random_mixture_of_experts(5, 2, 2, 1)
-    config = KnownDensityEIMConfig(
+    config = EIMConfig.known_density(
         n_components=2, n_iterations=80, gating_kl_bound=0.1, kl_bound=0.5, entropy_loss_bound=0.5, initial_starts=2
     )
-    result = KnownDensityEIM(known, config).fit(data, start, generator_of(3))
+    result = EIM(config, target=known).fit(data, start, generator=generator_of(3))
     assert kl_between(result.model, target) < 1e-5  # the gating's regression is what holds it off
 
 
@@ -95,11 +96,11 @@ def test_neural_expert_follows_a_curve_with_a_spread_of_its_own():
         return -0.5 * ((x[:, 0] - torch.sin(3.0 * y[:, 0])) / deviation).square() - deviation.log()
 
     sample = torch.sin(3.0 * context) + (0.2 + 0.1 * context) * normal(generator_of(2), 800, 1)
-    config = KnownDensityEIMConfig(
+    config = EIMConfig.known_density(
         n_components=1, n_iterations=30, components="neural", parameter_layers=(16,), kl_bound=1.0,
         entropy_loss_bound=0.5, initial_starts=1, n_expert_contexts=400,
     )  # fmt: skip
-    model = KnownDensityEIM(target, config).fit((context, sample), generator=generator_of(3)).model
+    model = EIM(config, target=target).fit((context, sample), generator=generator_of(3)).model
     assert isinstance(model.experts, NeuralExperts)
     grid = torch.linspace(-0.9, 0.9, 50).double().unsqueeze(-1)
     found = model.experts(grid)
@@ -116,11 +117,11 @@ def test_target_that_is_not_finite_somewhere_leaves_the_model_finite_and_is_coun
         value = -0.5 * sample.square().sum(-1)
         return torch.where(sample[:, 0] > -1.0, value, torch.full_like(value, bad))
 
-    config = KnownDensityEIMConfig(n_components=2, n_iterations=30, surrogate=surrogate)
+    config = EIMConfig.known_density(n_components=2, n_iterations=30, surrogate=surrogate)
     start = GaussianMixture(
         torch.zeros(2).double(), normal(generator_of(1), 2, 2), torch.eye(2).double().expand(2, 2, 2)
     )
-    result = KnownDensityEIM(target, config).fit(None, start, generator_of(0))
+    result = EIM(config, target=target).fit(start=start, generator=generator_of(0))
     assert all(bool(torch.isfinite(value).all()) for value in result.model.tensors().values())
     shares = result.history.column("non_finite")
     assert len(shares) == 30
@@ -148,8 +149,8 @@ def test_hard_bounds_are_obeyed_and_the_elbo_never_exceeds_log_z(n_components):
         normal(generator_of(1), n_components, 2),
         torch.eye(2).double().expand(n_components, 2, 2),
     )
-    config = KnownDensityEIMConfig(n_iterations=100)
-    result = KnownDensityEIM(target, config).fit(None, start, generator_of(0))
+    config = EIMConfig.known_density(n_iterations=100)
+    result = EIM(config, target=target).fit(start=start, generator=generator_of(0))
     first, last = result.history.records[0], result.history.records[-1]
     assert first["outside"] > 0.1
     assert last.get("outside", 0.0) < 0.03
@@ -165,10 +166,10 @@ def test_bimodal_target_gives_one_mode_or_both_with_as_many_components():
     target = GaussianMixture(
         torch.zeros(2).double(), torch.tensor([[-3.0], [3.0]]).double(), torch.full((2, 1, 1), 0.7).double()
     )
-    config = KnownDensityEIMConfig(n_components=2, n_iterations=300)
-    one = KnownDensityEIM(target, config).fit(None, normal_mixture([1.0]), generator_of(0)).model
+    config = EIMConfig.known_density(n_components=2, n_iterations=300)
+    one = EIM(config, target=target).fit(start=normal_mixture([1.0]), generator=generator_of(0)).model
     assert float(one.means) == pytest.approx(3.0, abs=1e-3)
-    two = KnownDensityEIM(target, config).fit(target.sample(500, generator_of(1)), generator=generator_of(0)).model
+    two = EIM(config, target=target).fit(target.sample(500, generator_of(1)), generator=generator_of(0)).model
     assert divergence(two, target) < 1e-9
 
 
@@ -176,8 +177,8 @@ def test_objective_rises_from_step_to_step():
     """Within four standard errors of each estimate, of which there are thirty."""
     target = random_mixture(7, 3, 2)
     start = normal_mixture([4.0, 4.0], 2.0)
-    config = KnownDensityEIMConfig(n_iterations=30, n_expert_samples=1000, n_objective_samples=4000, tolerance=0.0)
-    history = KnownDensityEIM(target, config).fit(None, start, generator_of(0)).history
+    config = EIMConfig.known_density(n_iterations=30, n_expert_samples=1000, n_objective_samples=4000, tolerance=0.0)
+    history = EIM(config, target=target).fit(start=start, generator=generator_of(0)).history
     values, errors = history.column("elbo"), history.column("elbo_standard_error")
     for before, after, *noise in zip(values, values[1:], errors, errors[1:], strict=False):
         assert after > before - 4.0 * math.hypot(*noise)
@@ -186,8 +187,8 @@ def test_objective_rises_from_step_to_step():
 
 def test_objective_is_minus_the_kl_and_entropy_that_of_the_model():
     target, start = normal_mixture([1.0]), normal_mixture([0.0], 2.0)
-    config = KnownDensityEIMConfig(n_iterations=1, n_objective_samples=20_000)
-    result = KnownDensityEIM(target, config).fit(None, start, generator_of(0))
+    config = EIMConfig.known_density(n_iterations=1, n_objective_samples=20_000)
+    result = EIM(config, target=target).fit(start=start, generator=generator_of(0))
     record, model = result.history.records[0], result.model.components
     kl, moved = float(model.kl(target.components)), float(model.kl(start.components))
     assert record["elbo"] == pytest.approx(-kl, abs=4.5 * record["elbo_standard_error"])
@@ -201,18 +202,19 @@ def test_run_ends_on_the_plateau_of_a_target_it_cannot_represent():
     target = GaussianMixture(
         torch.zeros(2).double(), torch.tensor([[-1.0], [1.0]]).double(), torch.full((2, 1, 1), 0.7).double()
     )
-    result = KnownDensityEIM(target).fit(None, normal_mixture([0.3]), generator_of(0))
+    result = EIM(target=target).fit(start=normal_mixture([0.3]), generator=generator_of(0))
     assert result.status is Status.CONVERGED
     assert 40 <= result.state.iteration < 200
-    off = KnownDensityEIMConfig(plateau_window=0, n_iterations=60)
+    off = EIMConfig.known_density(plateau_window=0, n_iterations=60)
     assert (
-        KnownDensityEIM(target, off).fit(None, normal_mixture([0.3]), generator_of(0)).status is Status.MAX_ITERATIONS
+        EIM(off, target=target).fit(start=normal_mixture([0.3]), generator=generator_of(0)).status
+        is Status.MAX_ITERATIONS
     )
 
 
 def test_start_at_the_target_stays_there():
     target = random_mixture(8, 3, 2)
-    result = KnownDensityEIM(target, KnownDensityEIMConfig(n_iterations=10)).fit(None, target, generator_of(0))
+    result = EIM(EIMConfig.known_density(n_iterations=10), target=target).fit(start=target, generator=generator_of(0))
     assert result.status is Status.CONVERGED
     for name, value in target.tensors().items():
         torch.testing.assert_close(result.model.tensors()[name], value, rtol=0.0, atol=1e-12)
@@ -222,9 +224,9 @@ def test_same_seed_gives_the_same_run_and_resuming_is_bitwise(tmp_path):
     target, start = random_mixture(9, 3, 2), random_mixture(10, 3, 2)
 
     def fit(n_iterations, resume=False):
-        learner = KnownDensityEIM(target, KnownDensityEIMConfig(n_iterations=n_iterations))
-        checkpoint = Checkpoint(tmp_path / "run.safetensors", every=2)
-        return learner.fit(None, start, generator_of(4), checkpoint=checkpoint, resume=resume)
+        learner = EIM(EIMConfig.known_density(n_iterations=n_iterations), target=target)
+        saved = RunOptions(checkpoint=tmp_path / "run.safetensors", checkpoint_every=2)
+        return learner.fit(start=start, generator=generator_of(4), run=replace(saved, resume=resume))
 
     whole, again = fit(9), fit(9)
     fit(4)
@@ -238,7 +240,7 @@ def test_samples_without_contexts_are_as_many_as_there_are():
     """The weights of a mixture without contexts are one row, however many samples there are."""
     target = random_mixture(0, 2, 2)
     sample = target.sample(50, generator_of(1))
-    result = KnownDensityEIM(target, n_components=2, n_iterations=20).fit(sample, generator=generator_of(0))
+    result = EIM(target=target, n_components=2, n_iterations=20).fit(sample, generator=generator_of(0))
     assert divergence(result.model, target) < 1e-3
 
 
@@ -247,10 +249,8 @@ def test_start_is_the_likeliest_of_several_fits_of_em():
     sample = target.sample(1000, generator_of(51))
 
     def start(n_starts):
-        config = KnownDensityEIMConfig(n_components=6, n_iterations=0, initial_starts=n_starts)
-        return float(
-            KnownDensityEIM(target, config).fit(sample, generator=generator_of(5)).model.log_prob(sample).mean()
-        )
+        config = EIMConfig.known_density(n_components=6, n_iterations=0, initial_starts=n_starts)
+        return float(EIM(config, target=target).fit(sample, generator=generator_of(5)).model.log_prob(sample).mean())
 
     likelihoods = [start(n) for n in (1, 3)]
     assert likelihoods[1] > likelihoods[0]
@@ -269,7 +269,7 @@ def test_start_is_the_likeliest_of_several_fits_of_em():
 )
 def test_bad_data_are_refused_with_the_reason(data, start, error, reason):
     with pytest.raises(error, match=reason):
-        KnownDensityEIM(random_mixture(0, 2, 2)).fit(data, start)
+        EIM(target=random_mixture(0, 2, 2)).fit(data, start)
 
 
 @pytest.mark.parametrize("n_found", range(1, 11))
@@ -278,5 +278,32 @@ def test_objective_tells_how_many_of_ten_modes_are_found(n_found):
     means = 30.0 * torch.stack(torch.meshgrid(torch.arange(5.0), torch.arange(2.0), indexing="ij"), -1).reshape(10, 2)
     target = GaussianMixture(torch.zeros(10).double(), means.double(), torch.eye(2).double().expand(10, 2, 2))
     start = GaussianMixture(torch.zeros(n_found).double(), means[:n_found].double() + 0.5, target.scale_trils[:n_found])
-    result = KnownDensityEIM(target, KnownDensityEIMConfig(n_iterations=8)).fit(None, start, generator_of(0))
+    result = EIM(EIMConfig.known_density(n_iterations=8), target=target).fit(start=start, generator=generator_of(0))
     assert result.history.column("elbo")[-1] == pytest.approx(-math.log(10.0 / n_found), abs=1e-9)
+
+
+@pytest.mark.parametrize("settings", [{"update": "unstructured"}, {"update": "unstructured", "kl_term": False}])
+def test_steps_by_gradients_approach_a_known_density_too(settings):
+    target, start = normal_mixture([1.0, -1.0]), normal_mixture([0.0, 0.0], 2.0)
+    fit = EIM(target=target, n_iterations=30, n_gradient_steps=5, **settings).fit(
+        start=start, generator=generator_of(0)
+    )
+    divergences = [kl_to(target, model) for model in (start, fit.model)]
+    assert divergences[1] < 0.2 * divergences[0]
+
+
+def kl_to(target, model):
+    sample = model.sample(2000, generator_of(1))
+    return float((model.log_prob(sample) - target.log_prob(sample)).mean())
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"target": normal_mixture([0.0]), "patience": 3}, "patience has no effect"),
+        ({"temperature": 2.0}, "temperature has no effect"),
+    ],
+)
+def test_setting_without_effect_is_refused(given, match):
+    with pytest.raises(ConfigurationError, match=match):
+        EIM(**given)

@@ -1,6 +1,7 @@
 """EM: the likelihood never falls, a known mixture is recovered, one expert is least squares, bad data are refused."""
 
 import dataclasses
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from learning.models.random_models import generator_of, normal, random_mixture_o
 from learning.toys import kl_between, pairs_from, without_times
 
 from eim_ros.core.errors import ConfigurationError, DataError, DistributionError
-from eim_ros.learning import Checkpoint, EMConfig
+from eim_ros.learning import EMConfig, RunOptions
 from eim_ros.learning.em import EM
 from eim_ros.learning.models import GaussianMixture, LinearExperts, MixtureOfExperts, SoftmaxGating
 from eim_ros.learning.run import Status
@@ -44,7 +45,9 @@ def test_objective_never_falls(size, hard, covariance_floor):
 def test_recorded_likelihood_is_that_of_the_model_before_the_step():
     data = pairs_from(random_mixture_of_experts(0, 3, 2, 1), 300)
     seen = []
-    result = EM(config(n_iterations=3)).fit(data, callbacks=[lambda state, record: seen.append(state.model)])
+    result = EM(config(n_iterations=3)).fit(
+        data, run=RunOptions(callbacks=[lambda state, record: seen.append(state.model)])
+    )
     recorded = result.history.column("log_likelihood")
     for model, value in zip(seen, recorded[1:], strict=False):
         assert float(model.log_prob(*data).mean()) == pytest.approx(value, abs=1e-12)
@@ -277,14 +280,14 @@ def test_several_starts_resume_bitwise(tmp_path, stop):
     data = pairs_from(random_mixture_of_experts(13, 3, 2, 1), 100)
     learner = EM(config(n_iterations=8, n_starts=3))
     whole = learner.fit(data, generator=generator_of(1))
-    checkpoint = Checkpoint(tmp_path / "run")
+    saved = RunOptions(checkpoint=tmp_path / "run")
 
     def interrupt(state, record) -> None:
         if state.iteration == stop:
             raise KeyboardInterrupt
 
-    learner.fit(data, generator=generator_of(1), callbacks=[interrupt], checkpoint=checkpoint)
-    resumed = learner.fit(data, generator=generator_of(1), checkpoint=checkpoint, resume=True)
+    learner.fit(data, generator=generator_of(1), run=replace(saved, callbacks=[interrupt]))
+    resumed = learner.fit(data, generator=generator_of(1), run=replace(saved, resume=True))
     assert without_times(resumed.history) == without_times(whole.history)
     assert all(torch.equal(value, resumed.model.tensors()[name]) for name, value in whole.model.tensors().items())
 

@@ -1,5 +1,7 @@
 """Truncated EM: exact where nothing is cut, a bound that never falls, few joints, the same optimum as EM."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -12,7 +14,7 @@ from learning.models.random_models import (
 from learning.toys import pairs_from, without_times
 
 from eim_ros.core.errors import ConfigurationError, DataError, DistributionError
-from eim_ros.learning import Checkpoint, EMConfig
+from eim_ros.learning import EMConfig, RunOptions
 from eim_ros.learning.em import EM, TruncatedEM, TruncatedEMConfig
 from eim_ros.learning.em.truncated import TruncatedEMState
 from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
@@ -67,7 +69,7 @@ def test_free_energy_falls_in_neither_half_step(n_context, search, n_states):
     data, start = problem(n_context)
     seen: list[TruncatedEMState] = []
     learner = TruncatedEM(config(search=search, n_states=n_states))
-    result = learner.fit(data, start, callbacks=[lambda state, record: seen.append(state)])
+    result = learner.fit(data, start, run=RunOptions(callbacks=[lambda state, record: seen.append(state)]))
     after_e_step = [
         mean_log_prob(model, data, state.states)
         for model, state in zip([start, *(s.model for s in seen[:-1])], seen, strict=True)
@@ -119,7 +121,7 @@ def test_states_are_never_duplicated_and_lists_begin_with_their_component():
             assert (ordered[:, 1:] > ordered[:, :-1]).all()
         assert torch.equal(state.neighbours[:, 0], torch.arange(12))
 
-    TruncatedEM(config(n_random=3)).fit(data, start, callbacks=[check])
+    TruncatedEM(config(n_random=3)).fit(data, start, run=RunOptions(callbacks=[check]))
 
 
 def test_few_joints_reach_the_likelihood_of_em():
@@ -159,10 +161,10 @@ def test_few_components_are_not_truncated(dense_below, dense):
 def test_resumed_run_is_bitwise_the_same(tmp_path, search):
     data, start = problem(2)
     learner = TruncatedEM(config(search=search, n_iterations=8))
-    whole = learner.fit(data, start, generator_of(5))
-    checkpoint = Checkpoint(tmp_path / "run")
-    TruncatedEM(config(search=search, n_iterations=3)).fit(data, start, generator_of(5), checkpoint=checkpoint)
-    resumed = learner.fit(data, start, generator_of(5), checkpoint=checkpoint, resume=True)
+    whole = learner.fit(data, start, generator=generator_of(5))
+    saved = RunOptions(checkpoint=tmp_path / "run")
+    TruncatedEM(config(search=search, n_iterations=3)).fit(data, start, generator=generator_of(5), run=saved)
+    resumed = learner.fit(data, start, generator=generator_of(5), run=replace(saved, resume=True))
     assert without_times(resumed.history) == without_times(whole.history)
     assert all(torch.equal(value, resumed.state.tensors()[name]) for name, value in whole.state.tensors().items())
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from learning.toys import kl_between, without_times
 from torch.distributions import MultivariateNormal
 
 from eim_ros.core.errors import ConfigurationError, DataError, DistributionError
-from eim_ros.learning import Checkpoint
+from eim_ros.learning import RunOptions
 from eim_ros.learning.gmmvi import (
     GMMVI,
     ComponentSamples,
@@ -69,8 +70,8 @@ def test_without_dependence_on_contexts_it_is_the_inference_of_a_mixture():
     for number, word in enumerate(["SAMTRON", "LAMTRUX", "ZAMTROG", "SEPIFUX", "ZEMYDON", "SAPYRUN", "ZEPTDOX"]):
         settings = {"n_iterations": 15, "n_samples": 20, "add_every": 4, "delete_after": 6, "n_candidates": 100}
         config = GMMVIConfig.named(word, reuse_ratio=float(number % 2), **settings)
-        plain = GMMVI(target, config).fit(wide_start(3), generator_of(0))
-        experts = GMMVI(lambda y, x: target.log_prob(x), config).fit(wide_start(3), generator_of(0), context=place)
+        plain = GMMVI(target, config).fit(start=wide_start(3), generator=generator_of(0))
+        experts = GMMVI(lambda y, x: target.log_prob(x), config).fit(place, wide_start(3), generator=generator_of(0))
         elbo, same = (result.history.column("elbo") for result in (plain, experts))
         assert elbo == pytest.approx(same, rel=1e-6, abs=1e-6), word
         one, other = plain.state.mixture, experts.state.mixture
@@ -94,7 +95,7 @@ def test_combinations_run_twenty_iterations_with_contexts(first):
             word, n_iterations=20, n_samples=12, add_every=5, delete_after=30, n_candidates=200,
             reuse_ratio=float(number % 2), n_contexts=(0, 30)[number // 2 % 2],
         )  # fmt: skip
-        result = GMMVI(target, config).fit(wide_start(3), generator_of(number), context=CONTEXT)
+        result = GMMVI(target, config).fit(CONTEXT, wide_start(3), generator=generator_of(number))
         assert result.status is Status.MAX_ITERATIONS, word
         assert all(bool(torch.isfinite(value).all()) for value in result.model.tensors().values()), word
         elbo = result.history.column("elbo")
@@ -117,7 +118,7 @@ def test_one_expert_finds_a_quadratic_target(word):
     first = {} if word[3] == "T" else {"first_component_step": 0.1}
     config = GMMVIConfig.named(word, n_iterations=150, n_samples=200, **first)
     context = normal(generator_of(1), 100, 2)
-    model = GMMVI(log_density, config).fit(wide_start(1), generator_of(0), context=context).model
+    model = GMMVI(log_density, config).fit(context, wide_start(1), generator=generator_of(0)).model
     assert kl_between(model, target) < (1e-9 if word[0] in "LZ" else 0.02)  # Stein's sums have the noise of 200 samples
 
 
@@ -383,9 +384,9 @@ def test_mixture_of_experts_is_found_to_rounding(word):
     target = MixtureOfExperts(gating, experts)
     config = GMMVIConfig.named(word, n_iterations=120, n_samples=200, add_every=0)
     context = normal(generator_of(1), 500, 1)
-    model = GMMVI(target, config).fit(wide_start(2), generator_of(0), context=context).model
+    model = GMMVI(target, config).fit(context, wide_start(2), generator=generator_of(0)).model
     assert kl_between(model, target) < 1e-9
-    again = GMMVI(target, config, n_iterations=1).fit(model, generator_of(0), context=context)
+    again = GMMVI(target, config, n_iterations=1).fit(context, model, generator=generator_of(0))
     assert again.history.column("elbo")[0] == pytest.approx(0.0, abs=1e-6)
 
 
@@ -396,12 +397,12 @@ def test_resumed_run_with_contexts_is_bitwise_the_uninterrupted_one(word, tmp_pa
 
     def fit(n_iterations, **options):
         config = GMMVIConfig.named(word, n_iterations=n_iterations, **settings)
-        return GMMVI(target, config).fit(wide_start(3), generator_of(0), context=CONTEXT, **options)
+        return GMMVI(target, config).fit(CONTEXT, wide_start(3), generator=generator_of(0), **options)
 
-    saved = Checkpoint(tmp_path / "run.checkpoint", every=100)
+    saved = RunOptions(checkpoint=tmp_path / "run.checkpoint", checkpoint_every=100)
     whole = fit(14)
-    fit(8, checkpoint=saved)
-    resumed = fit(14, checkpoint=saved, resume=True)
+    fit(8, run=saved)
+    resumed = fit(14, run=replace(saved, resume=True))
     for name, value in whole.state.tensors().items():
         torch.testing.assert_close(resumed.state.tensors()[name], value, rtol=0.0, atol=0.0, equal_nan=True)
     assert without_times(resumed.history) == without_times(whole.history)
@@ -411,7 +412,7 @@ def test_constant_column_of_contexts_has_no_slope():
     target = random_mixture_of_experts(2, 2, 2, 1)
     context = torch.cat([CONTEXT, torch.full((60, 1), 3.0).double()], -1)
     result = GMMVI(lambda y, x: target.log_prob(y[:, :1], x), GMMVIConfig.named("SEMTRON", n_iterations=30)).fit(
-        wide_start(3), generator_of(0), context=context
+        context, wide_start(3), generator=generator_of(0)
     )
     assert float(result.model.experts.weights[..., 1].abs().max()) < 1e-6
     assert result.history.column("elbo")[-1] > -0.3
@@ -431,4 +432,4 @@ def test_constant_column_of_contexts_has_no_slope():
 )
 def test_bad_contexts_are_refused_with_the_reason(context, start, settings, error, reason):
     with pytest.raises(error, match=reason):
-        GMMVI(lambda y, x: -x.square().sum(-1), GMMVIConfig(**settings)).fit(start, context=context)
+        GMMVI(lambda y, x: -x.square().sum(-1), GMMVIConfig(**settings)).fit(context, start)

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from learning.toys import normal_mixture, without_times
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from eim_ros.core.errors import ConfigurationError, DistributionError, ModelFileError
-from eim_ros.learning import Checkpoint
+from eim_ros.learning import RunOptions
 from eim_ros.learning.gmmvi import ALGORITHMS, GMMVI, GMMVIConfig, Modules, Stein
 from eim_ros.learning.gmmvi.settings import LETTERS
 from eim_ros.learning.models import GaussianMixture
@@ -61,7 +62,7 @@ def test_every_combination_runs_twenty_iterations_without_nan(first):
             word, n_iterations=20, n_samples=12, add_every=5, delete_after=4, n_candidates=200,
             covariance=("full", "diagonal")[number % 2], reuse_ratio=float(number // 2 % 2),
         )  # fmt: skip
-        result = GMMVI(target, config).fit(wide_start(3), generator_of(number))
+        result = GMMVI(target, config).fit(start=wide_start(3), generator=generator_of(number))
         assert result.status is Status.MAX_ITERATIONS, word
         assert all(bool(torch.isfinite(value).all()) for value in result.model.tensors().values()), word
         elbo = result.history.column("elbo")
@@ -78,7 +79,7 @@ def test_named_algorithms_find_a_mixture(word):
     """-ELBO is the KL to the target here."""
     settings = {"first_component_step": 0.1} if word == "SAMYRON" else {}
     config = GMMVIConfig.named(word, n_iterations=150, n_samples=60, add_every=20, **settings)
-    result = GMMVI(three_modes(), config).fit(wide_start(6), generator_of(0))
+    result = GMMVI(three_modes(), config).fit(start=wide_start(6), generator=generator_of(0))
     assert elbo_of(result.model, three_modes()) > -0.03
     assert result.history.column("elbo")[-1] == pytest.approx(0.0, abs=0.05)
 
@@ -88,7 +89,7 @@ def test_diagonal_covariances_stay_diagonal_and_reach_the_best_of_their_kind():
     factor = torch.linalg.cholesky(torch.tensor([[1.0, 0.9], [0.9, 1.0]]).double()).unsqueeze(0)
     target = GaussianMixture(torch.zeros(1).double(), torch.tensor([[1.0, -1.0]]).double(), factor)
     config = GMMVIConfig.named("SEMTRUX", covariance="diagonal", n_iterations=150, n_samples=1000)
-    model = GMMVI(target, config).fit(wide_start(1), generator_of(0)).model
+    model = GMMVI(target, config).fit(start=wide_start(1), generator=generator_of(0)).model
     assert torch.equal(model.scale_trils[0], torch.diag(model.scale_trils[0].diagonal()))
     torch.testing.assert_close(model.covariance.diagonal(), torch.tensor([0.19, 0.19]).double(), rtol=0.1, atol=0.0)
     torch.testing.assert_close(model.means, target.means, rtol=0.0, atol=0.1)
@@ -102,7 +103,7 @@ def test_temperature_two_gives_twice_the_covariance(word):
     """E[log p] + T H(q) for p = N(0, I) is greatest at N(0, T I) (checks.md, 9): 2 is no artefact of noise."""
     settings = {} if word[3] == "T" else {"first_component_step": 0.1}
     config = GMMVIConfig.named(word, temperature=2.0, n_iterations=120, n_samples=400, add_every=0, **settings)
-    result = GMMVI(normal_mixture([0.0, 0.0]), config).fit(wide_start(1), generator_of(0))
+    result = GMMVI(normal_mixture([0.0, 0.0]), config).fit(start=wide_start(1), generator=generator_of(0))
     torch.testing.assert_close(result.model.covariance, 2.0 * torch.eye(2).double(), rtol=0.0, atol=0.25)
     elbo = -math.log(2.0 * math.pi) - 2.0 + 2.0 * (1.0 + math.log(2.0 * math.pi * 2.0))
     assert result.history.column("elbo")[-1] == pytest.approx(elbo, abs=0.1)
@@ -112,7 +113,7 @@ def test_temperature_two_gives_twice_the_covariance(word):
 def test_hard_bounds_count_and_the_elbo_never_exceeds_log_z(word):
     target = Bounded()
     config = GMMVIConfig.named(word, n_iterations=80)
-    result = GMMVI(target, config).fit(wide_start(5, scale=1.0), generator_of(0))
+    result = GMMVI(target, config).fit(start=wide_start(5, scale=1.0), generator=generator_of(0))
     first, last = result.history.records[0], result.history.records[-1]
     assert 0.3 < first["outside"] < 0.7
     # The penalty keeps components inside, but steps are noisy: twelve runs ended with 0 to .020 outside.
@@ -127,7 +128,9 @@ def test_hard_bounds_count_and_the_elbo_never_exceeds_log_z(word):
 
 
 def test_run_that_ends_outside_says_so():
-    result = GMMVI(Bounded(), GMMVIConfig(n_iterations=1)).fit(wide_start(3, scale=1.0), generator_of(0))
+    result = GMMVI(Bounded(), GMMVIConfig(n_iterations=1)).fit(
+        start=wide_start(3, scale=1.0), generator=generator_of(0)
+    )
     assert result.status is Status.NON_FINITE
     assert bool(torch.isfinite(result.model.means).all())
 
@@ -141,7 +144,7 @@ def test_evaluations_are_counted_and_stay_within_their_bound(reuse_ratio, exceed
         return -0.5 * sample.square().sum(-1)
 
     config = GMMVIConfig(n_samples=30, max_evaluations=1000, add_every=2, reuse_ratio=reuse_ratio)
-    result = GMMVI(target, config).fit(wide_start(3), generator_of(0))
+    result = GMMVI(target, config).fit(start=wide_start(3), generator=generator_of(0))
     check = 200 + 1  # of the start, before the first iteration
     assert sum(calls) - check == sum(result.history.column("evaluations")) == result.state.evaluations
     assert 800 < result.state.evaluations <= 1000 + exceeded
@@ -161,7 +164,7 @@ def test_candidates_of_the_start_find_the_second_mode_and_are_counted():
     def fit(n_prior):
         config = GMMVIConfig(n_samples=20, n_iterations=100, add_every=20, n_candidates=0, n_prior_candidates=n_prior)
         calls.clear()
-        return GMMVI(target, config).fit(wide_start(1, scale=8.0), generator_of(0))
+        return GMMVI(target, config).fit(start=wide_start(1, scale=8.0), generator=generator_of(0))
 
     alone = fit(0)
     assert alone.model.n_components == 1
@@ -175,7 +178,7 @@ def test_candidates_of_the_start_find_the_second_mode_and_are_counted():
 
 def test_plateau_of_the_elbo_ends_a_run():
     config = GMMVIConfig.named("SEMTRUX", plateau_window=20, n_iterations=2000)
-    result = GMMVI(lambda sample: -sample.abs().sum(-1), config).fit(wide_start(2), generator_of(0))
+    result = GMMVI(lambda sample: -sample.abs().sum(-1), config).fit(start=wide_start(2), generator=generator_of(0))
     assert result.status is Status.CONVERGED
     assert result.state.iteration < 1000
 
@@ -187,17 +190,18 @@ def test_resumed_run_is_bitwise_the_uninterrupted_one(word, covariance, tmp_path
 
     def fit(n_iterations, **options):
         config = GMMVIConfig.named(word, n_iterations=n_iterations, **settings)
-        return GMMVI(three_modes(), config).fit(wide_start(3), generator_of(0), **options)
+        return GMMVI(three_modes(), config).fit(start=wide_start(3), generator=generator_of(0), **options)
 
-    saved = Checkpoint(tmp_path / "run.checkpoint", every=100)
+    saved = RunOptions(checkpoint=tmp_path / "run.checkpoint", checkpoint_every=100)
     whole = fit(14)
-    fit(8, checkpoint=saved)
-    resumed = fit(14, checkpoint=saved, resume=True)
+    fit(8, run=saved)
+    resumed = fit(14, run=replace(saved, resume=True))
     for name, value in whole.state.tensors().items():
         torch.testing.assert_close(resumed.state.tensors()[name], value, rtol=0.0, atol=0.0, equal_nan=True)
     assert without_times(resumed.history) == without_times(whole.history)
     with pytest.raises(ModelFileError):
-        fit(14, checkpoint=Checkpoint(saved.path, identity="another"), resume=True)
+        settings["n_samples"] = 16
+        fit(14, run=replace(saved, resume=True))
 
 
 def test_minibatch_target_is_drawn_anew_in_each_iteration_and_gives_the_posterior():
@@ -220,7 +224,7 @@ def test_minibatch_target_is_drawn_anew_in_each_iteration_and_gives_the_posterio
 
     target = Checked()
     config = GMMVIConfig.named("SEMTRUX", n_iterations=100, n_samples=60)
-    model = GMMVI(target, config).fit(wide_start(1), generator_of(0)).model
+    model = GMMVI(target, config).fit(start=wide_start(1), generator=generator_of(0)).model
     assert len(target.drawn) == 100
     torch.testing.assert_close(
         model.means[0], target.data.mean(0), rtol=0.0, atol=0.3
@@ -239,8 +243,8 @@ def test_module_of_ones_own_takes_the_place_of_an_option():
     config, own = GMMVIConfig(n_iterations=5), Counting()
     modules = Modules.of(config)
     modules = Modules(**{**vars(modules), "natural_gradient": own})
-    given = GMMVI(three_modes(), config, modules).fit(wide_start(3), generator_of(0))
-    named = GMMVI(three_modes(), config).fit(wide_start(3), generator_of(0))
+    given = GMMVI(three_modes(), config, modules).fit(start=wide_start(3), generator=generator_of(0))
+    named = GMMVI(three_modes(), config).fit(start=wide_start(3), generator=generator_of(0))
     assert own.calls == 5
     assert torch.equal(given.model.means, named.model.means)
 
@@ -248,14 +252,14 @@ def test_module_of_ones_own_takes_the_place_of_an_option():
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])
 def test_one_component_in_one_dimension(covariance):
     config = GMMVIConfig.named("SEMTRUX", covariance=covariance, n_iterations=80)
-    model = GMMVI(normal_mixture([2.0]), config).fit(wide_start(1, n_dims=1), generator_of(0)).model
+    model = GMMVI(normal_mixture([2.0]), config).fit(start=wide_start(1, n_dims=1), generator=generator_of(0)).model
     assert float(model.means[0, 0]) == pytest.approx(2.0, abs=0.05)
     assert float(model.scale_trils[0, 0, 0]) == pytest.approx(1.0, abs=0.05)
 
 
 def test_improper_target_never_converges_and_stays_finite():
     config = GMMVIConfig(n_iterations=60, plateau_window=10)
-    result = GMMVI(lambda sample: 0.0 * sample.sum(-1), config).fit(wide_start(2), generator_of(0))
+    result = GMMVI(lambda sample: 0.0 * sample.sum(-1), config).fit(start=wide_start(2), generator=generator_of(0))
     assert result.status is Status.MAX_ITERATIONS
     assert result.history.column("elbo")[-1] > result.history.column("elbo")[0] + 10.0
 
@@ -265,7 +269,7 @@ def test_divergence_does_not_end_with_an_elbo_above_log_z(covariance):
     """Fixed steps that are far too long: rounding of the samples of narrow, far components gave an ELBO of 7e19."""
     word = GMMVIConfig.named("SEPYFUX", covariance=covariance, first_component_step=0.5, n_samples=8, n_iterations=300)
     target = GaussianMixture(torch.zeros(1).double(), torch.zeros(1, 2).double(), 1e-3 * torch.eye(2).double()[None])
-    elbo = GMMVI(target, word).fit(wide_start(8), generator_of(0)).history.column("elbo")
+    elbo = GMMVI(target, word).fit(start=wide_start(8), generator=generator_of(0)).history.column("elbo")
     assert len(elbo) > 0
     assert max(elbo) < 1.0
 
@@ -288,12 +292,12 @@ BAD_TARGETS = [
 @pytest.mark.parametrize(("target", "message"), BAD_TARGETS, ids=[str(number) for number in range(len(BAD_TARGETS))])
 def test_bad_target_is_refused_with_cause_and_cure(target, message):
     with pytest.raises(DistributionError, match=message):
-        GMMVI(target, GMMVIConfig(n_iterations=2)).fit(wide_start(3), generator_of(0))
+        GMMVI(target, GMMVIConfig(n_iterations=2)).fit(start=wide_start(3), generator=generator_of(0))
 
 
 def test_target_without_gradients_is_welcome_to_the_zero_order_estimate():
     config = GMMVIConfig.named("ZEMTRUX", n_iterations=60)
-    result = GMMVI(lambda sample: -0.5 * sample.detach().numpy() ** 2 @ [1.0, 4.0], config).fit(wide_start(1))
+    result = GMMVI(lambda sample: -0.5 * sample.detach().numpy() ** 2 @ [1.0, 4.0], config).fit(start=wide_start(1))
     torch.testing.assert_close(
         result.model.covariance.diagonal(), torch.tensor([1.0, 0.25]).double(), rtol=0.0, atol=1e-3
     )
@@ -303,22 +307,22 @@ def test_zero_order_estimate_in_too_many_dimensions_is_refused_before_memory_run
     """45451 coefficients would take matrices of 16.5 GB each, some six at a time."""
     start = wide_start(1, n_dims=300)
     with pytest.raises(ConfigurationError, match="300 dimensions has 45451 coefficients.*99 GB.*'stein'.*'diagonal'"):
-        GMMVI(lambda sample: -sample.square().sum(-1), GMMVIConfig.named("ZEMTRUX", n_samples=5)).fit(start)
+        GMMVI(lambda sample: -sample.square().sum(-1), GMMVIConfig.named("ZEMTRUX", n_samples=5)).fit(start=start)
     diagonal = GMMVIConfig.named("ZEMTRUX", n_samples=5, covariance="diagonal", n_iterations=1)
-    assert GMMVI(lambda sample: -sample.square().sum(-1), diagonal).fit(start).status is Status.MAX_ITERATIONS
+    assert GMMVI(lambda sample: -sample.square().sum(-1), diagonal).fit(start=start).status is Status.MAX_ITERATIONS
 
 
 def test_bad_starts_budgets_and_names_are_refused():
     target = three_modes()
     with pytest.raises(ConfigurationError, match="less than one iteration's 300"):
-        GMMVI(target, GMMVIConfig(max_evaluations=299)).fit(wide_start(3))
+        GMMVI(target, GMMVIConfig(max_evaluations=299)).fit(start=wide_start(3))
     with pytest.raises(DistributionError, match="does not tell its n_dims"):
         GMMVI(lambda sample: sample.sum(-1)).fit()
     with pytest.raises(DistributionError, match="the start has 3 dimensions, but the target 2"):
-        GMMVI(Bounded()).fit(wide_start(2, n_dims=3))
+        GMMVI(Bounded()).fit(start=wide_start(2, n_dims=3))
     singular = GaussianMixture(torch.zeros(1).double(), torch.zeros(1, 2).double(), torch.zeros(1, 2, 2).double())
     with pytest.raises(DistributionError, match="positive diagonal"):
-        GMMVI(target).fit(singular)
+        GMMVI(target).fit(start=singular)
     with pytest.raises(ConfigurationError, match="7 letters such as SAMTRON"):
         GMMVIConfig.named("SAMTRO")
     with pytest.raises(ConfigurationError, match="letter 4 of 'SAMXRON', for component_update"):

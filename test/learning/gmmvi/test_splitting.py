@@ -83,7 +83,7 @@ def test_splits_make_one_component_many_and_follow_a_bent_target(word, covarianc
 
     def elbo(**settings: int) -> float:
         config = GMMVIConfig.named(word, covariance=covariance, n_iterations=80, n_samples=60, add_every=0, **settings)
-        model = GMMVI(target, config).fit(start, generator_of(0)).model
+        model = GMMVI(target, config).fit(start=start, generator=generator_of(0)).model
         assert model.n_components == (16 if settings else 1)
         return mixture_scores(target, model, 4000, generator_of(7)).elbo.value
 

@@ -7,9 +7,9 @@ from learning.models.random_models import generator_of, random_mixture_of_expert
 from learning.toys import kl_between, pairs_from, small_eim_config, without_times
 
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.learning import KnownDensityEIMConfig
+from eim_ros.learning import EIMConfig
 from eim_ros.learning.configs import AuxiliaryConfig
-from eim_ros.learning.eim import EIM, KnownDensityEIM
+from eim_ros.learning.eim import EIM
 
 N_COMPONENTS = 12
 
@@ -20,8 +20,8 @@ def fits(**settings):
     data = pairs_from(target, 300)
     common = {"n_components": N_COMPONENTS, "n_iterations": 3, **settings}
     from_samples = EIM(small_eim_config(ratio="plug-in", n_expert_samples=40, **common))
-    known = KnownDensityEIM(target, KnownDensityEIMConfig(**common))
-    return [learner.fit(data, start, generator_of(2)) for learner in (from_samples, known)]
+    known = EIM(EIMConfig.known_density(**common), target=target)
+    return [learner.fit(data, start, generator=generator_of(2)) for learner in (from_samples, known)]
 
 
 def test_default_is_exact_for_few_components_and_truncated_for_many():

@@ -5,7 +5,7 @@ import torch
 from learning.models.random_models import generator_of
 from learning.toys import KnownInputs, bimodal_pairs, small_eim_config
 
-from eim_ros.learning.learner import checked_data
+from eim_ros.learning.data import checked_data
 from eim_ros.learning.ratio import FeatureInputs, NetworkRatio, PlugInRatio, StandardisedInputs
 from eim_ros.learning.ratio.choice import data_density, density_ratio, smoothed
 from eim_ros.learning.ratio.plug_in import InputsFactor, ReferenceFactor

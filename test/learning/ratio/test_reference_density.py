@@ -9,7 +9,7 @@ from learning.toys import bimodal_pairs
 
 from eim_ros.learning import Pairs
 from eim_ros.learning.configs import ReferenceConfig
-from eim_ros.learning.learner import checked_data
+from eim_ros.learning.data import checked_data
 from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
 from eim_ros.learning.ratio.choice import best_fit, fit_reference, likelihood, refined
 

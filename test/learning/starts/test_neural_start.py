@@ -1,17 +1,18 @@
 """EIM of models with neural parts: a single expert starts on one branch and stays there, several keep all of them."""
 
 import dataclasses
+from dataclasses import replace
 
 import pytest
 import torch
 from learning.models.random_models import generator_of, normal
 
-from eim_ros.learning import Checkpoint, EIMConfig, Pairs
+from eim_ros.learning import EIMConfig, Pairs, RunOptions
+from eim_ros.learning.data import checked_data
 from eim_ros.learning.eim import EIM
 from eim_ros.learning.eim import eim as module
 from eim_ros.learning.eim.eim import neural_start
 from eim_ros.learning.families import FamilyConfig
-from eim_ros.learning.learner import checked_data
 from eim_ros.learning.models import (
     LinearExperts,
     MixtureOfExperts,
@@ -137,11 +138,13 @@ def test_resumed_run_is_the_same_bit_by_bit(tmp_path):
     data = branches(12, n=400)
     start = branching_start(NEURAL, data.context, data.sample, 1, generator_of(20))
     config = EIMConfig(n_components=1, n_iterations=3, **{**SMALL, "ratio": "network", "hidden_layers": (8,)})
-    checkpoint = Checkpoint(tmp_path / "checkpoint", every=1)
-    whole = EIM(config).fit((data.context, data.sample), start, generator_of(13))
+    saved = RunOptions(checkpoint=tmp_path / "checkpoint", checkpoint_every=1)
+    whole = EIM(config).fit((data.context, data.sample), start, generator=generator_of(13))
     half = dataclasses.replace(config, n_iterations=2)
-    EIM(half).fit((data.context, data.sample), start, generator_of(13), checkpoint=checkpoint)
-    resumed = EIM(config).fit((data.context, data.sample), start, generator_of(13), checkpoint=checkpoint, resume=True)
+    EIM(half).fit((data.context, data.sample), start, generator=generator_of(13), run=saved)
+    resumed = EIM(config).fit(
+        (data.context, data.sample), start, generator=generator_of(13), run=replace(saved, resume=True)
+    )
     for name, value in whole.model.tensors().items():
         assert torch.equal(resumed.model.tensors()[name], value)
 

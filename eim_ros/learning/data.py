@@ -1,0 +1,157 @@
+"""Data and starts of learners, checked once: samples (n, d), or a pair of contexts and samples.
+
+Samples without contexts are pairs whose contexts have no columns, so that every learner fits a mixture of experts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eim_ros.core.errors import DataError, DistributionError
+from eim_ros.learning.models.gaussian_mixture import GaussianMixture
+from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Samples with their contexts, as learners take them; files hold a `DataSet`.
+
+    Attributes
+    ----------
+    context : Tensor (n_samples, n_context)
+        Without columns where only samples were given.
+    sample : Tensor (n_samples, n_dims)
+    conditional : bool
+        Whether contexts were given, be it without columns: the result then is a mixture of experts, and a Gaussian
+        mixture otherwise.
+    """
+
+    context: Tensor
+    sample: Tensor
+    conditional: bool = True
+
+    def __len__(self) -> int:
+        return len(self.sample)
+
+    def __getitem__(self, index: Tensor | slice) -> Pairs:
+        return replace(self, context=self.context[index], sample=self.sample[index])
+
+    def __add__(self, other: Pairs) -> Pairs:
+        """Those of both."""
+        context, sample = torch.cat([self.context, other.context]), torch.cat([self.sample, other.sample])
+        return replace(self, context=context, sample=sample)
+
+    def to(self, device: torch.device) -> Pairs:
+        return replace(self, context=self.context.to(device), sample=self.sample.to(device))
+
+
+def checked_data(data: Any) -> Pairs:
+    """Data as float64 tensors; `DataError` says what is wrong with them.
+
+    Parameters
+    ----------
+    data : array or pair of arrays
+        Samples (n, d), or a pair (context (n, dy), sample (n, dx)). A pair is a tuple or list of length two whose parts
+        are matrices.
+    """
+    conditional = isinstance(data, (tuple, list)) and len(data) == 2 and all(_n_axes(part) == 2 for part in data)
+    if conditional:
+        context, sample = (_as_tensor(part) for part in data)
+    elif isinstance(data, (tuple, list)) and any(isinstance(part, (Tensor, np.ndarray)) for part in data):
+        raise DataError(
+            "data must be samples (n, d) or a pair (context (n, dy), sample (n, dx)) of matrices, got a "
+            f"{type(data).__name__} of shapes {[tuple(np.shape(part)) for part in data]}",
+            type(data).__name__,
+        )
+    else:
+        sample = _as_tensor(data)
+        if sample.dim() != 2:
+            raise DataError(
+                "data must be samples, a matrix (n, d), or a pair (context, sample) of matrices, got shape "
+                f"{tuple(sample.shape)}",
+                tuple(sample.shape),
+            )
+        context = sample.new_zeros(len(sample), 0)
+    if len(context) != len(sample):
+        raise DataError(
+            f"context (n, dy) and sample (n, dx) must be of equal length, got {tuple(context.shape)} and "
+            f"{tuple(sample.shape)}",
+            tuple(sample.shape),
+        )
+    if len(sample) == 0 or sample.shape[1] == 0:
+        raise DataError("the data set is empty", tuple(sample.shape))
+    for name, part in (("context", context), ("sample", sample)):
+        bad = (~torch.isfinite(part)).any(-1).nonzero().flatten()
+        if len(bad):
+            raise DataError(
+                f"{name} has NaN or infinite entries in {len(bad)} rows, first row {int(bad[0])}", int(bad[0])
+            )
+    return Pairs(context, sample, conditional)
+
+
+def checked_contexts(context: Any) -> Tensor:
+    """Contexts (n, n_context) in float64; one of no columns where there are none. `DataError` says what is wrong."""
+    if context is None:
+        return torch.zeros(1, 0, dtype=torch.float64)
+    if _n_axes(context) != 2:
+        raise DataError(f"contexts must be a matrix (n, n_context), got shape {tuple(np.shape(context))}", context)
+    places = _as_tensor(context)
+    return checked_data((places, torch.zeros(len(places), 1, dtype=torch.float64))).context
+
+
+def has_samples(data: Any) -> bool:
+    """Whether data are more than contexts, that is, neither None nor a pair (context, None)."""
+    contexts_only = isinstance(data, (tuple, list)) and len(data) == 2 and data[1] is None
+    return data is not None and not contexts_only
+
+
+def data_or_contexts(data: Any, initial: MixtureOfExperts | GaussianMixture | None) -> Pairs:
+    """As `checked_data`; where a start makes samples superfluous and there are none, they are zeros."""
+    if has_samples(data):
+        return checked_data(data)
+    if initial is None:
+        raise DataError("give samples to make a start of, or an initial model")
+    if data is None:
+        return checked_data(torch.zeros(1, initial.n_dims, dtype=torch.float64))
+    return checked_data((data[0], torch.zeros(len(data[0]), initial.n_dims, dtype=torch.float64)))
+
+
+def checked_start(initial: MixtureOfExperts | GaussianMixture, data: Pairs) -> MixtureOfExperts:
+    """A start in the precision of the data; `DistributionError` if it is none, or of other dimensions than they are."""
+    if not isinstance(initial, (GaussianMixture, MixtureOfExperts)):
+        raise DistributionError(
+            f"the start must be a Gaussian mixture or a mixture of experts, got a {type(initial).__name__}; contexts "
+            "and samples are given as one pair: fit((context, sample))",
+            type(initial).__name__,
+        )
+    if isinstance(initial, GaussianMixture):
+        initial = MixtureOfExperts.from_mixture(initial)
+    sizes, expected = (initial.n_dims, initial.n_context), (data.sample.shape[1], data.context.shape[1])
+    if sizes != expected:
+        raise DistributionError(
+            f"the initial model has (n_dims, n_context) {sizes}, but the data have {expected}", sizes
+        )
+    return initial if initial.dtype == data.sample.dtype else initial.to(dtype=data.sample.dtype)
+
+
+def _n_axes(part: Any) -> int:
+    try:
+        return part.dim() if isinstance(part, Tensor) else len(np.shape(part))
+    except ValueError:  # ragged rows: _as_tensor says so
+        return 2
+
+
+def _as_tensor(part: Any) -> Tensor:
+    if isinstance(part, Tensor):
+        if part.is_complex():
+            raise DataError("context and sample must be arrays of real numbers", str(part.dtype))
+        return part.detach().to(torch.float64)
+    try:
+        return torch.from_numpy(np.array(part, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise DataError(f"context and sample must be arrays of numbers: {error}", type(part).__name__) from error
