@@ -1,1 +1,1 @@
-"""The node `demonstrator`: shows motions of an expert, or of a person, to the planar simulator."""
+"""The node `demonstrator`, which moves the robot of the planar simulator like an expert, or as a person commands."""
