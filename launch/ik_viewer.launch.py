@@ -4,7 +4,7 @@
     ros2 launch eim_ros ik_viewer.launch.py model:=panda_pose
     ros2 launch eim_ros ik_viewer.launch.py robot_description_topic:=robot_description
 
-Open RViz with config/ik_viewer.rviz to see them. Empty arguments do not override the parameter file.
+Open RViz with config/ik_viewer.rviz to see the solutions. Empty arguments do not override the parameter file.
 """
 
 from launch import LaunchDescription

@@ -38,9 +38,10 @@ _PAUSE = 0.1  # [s] before the first retry of a busy server; doubled after each 
 
 
 class RetryingClient:
-    """Service client whose calls always end, because it repeats requests that get no response.
+    """Service client that repeats a request if the response is late or the server is busy.
 
-    Its queue of responses is as long as the request queue of the servers in this package (`SERVICE_QOS`).
+    Every call ends after at most `n_attempts` attempts. The client's queue of responses is as long as the request queue
+    of the servers in this package, see `SERVICE_QOS`.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ class DataDirectory:
         self._max_file_size = max_file_size
 
     def chosen(self, path: str) -> Path:
-        """Return the absolute path of one that was given at start-up.
+        """Make a path that was given at start-up absolute.
 
         Such a path may lead anywhere. A relative path starts at the data directory.
         """

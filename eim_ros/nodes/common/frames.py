@@ -281,7 +281,10 @@ class BaseFrames:
         return fixed_links(self.robot, self.robot.base_link)
 
     def is_fixed(self, frame: str) -> bool:
-        """Return whether a frame is fixed to the base link, so that tf is not needed; empty means the base link."""
+        """Return whether a frame is fixed to the base link, so that tf is not needed.
+
+        An empty name means the base link.
+        """
         return not frame or frame in self._fixed or frame.removeprefix(self.prefix) in self._fixed
 
     def in_base(self, frame: str, stamp: int = 0) -> np.ndarray:
@@ -290,7 +293,7 @@ class BaseFrames:
         Raises
         ------
         FrameError
-            If the pose is not known; `may_come` tells whether it may become known a little later.
+            If the pose is not known; `may_come` is true if it may become known a little later.
         """
         if self.is_fixed(frame):
             link = frame.removeprefix(self.prefix)

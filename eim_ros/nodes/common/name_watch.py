@@ -77,9 +77,9 @@ class NameWatch:
             raise ServiceError(conflict, self._node.get_name())
 
     def _known_at(self) -> float:
-        """Return the time by which every live node with this name has been heard [s].
+        """Return the time [s] when every live node with this name must have been heard.
 
-        This is later if the graph lists another node with this name, which may only be silent.
+        It is later if the graph lists another node with this name, because that node may be slow or dead.
         """
         name = self._node.get_fully_qualified_name()
         listed = [f"{space.rstrip('/')}/{name}" for name, space in self._node.get_node_names_and_namespaces()]

@@ -119,7 +119,7 @@ class Transitions:
         defer(service, partial(self._receive, service.callback))
 
     def start(self) -> Future:
-        """Configure and activate the node; return a future that tells whether both succeeded."""
+        """Configure and activate the node; return a future, which is true if both succeed."""
         future = Future()
         self._pool.offer(_Job(lambda: future.set_result(started(self._node)), partial(future.set_result, False)))
         return future
@@ -295,7 +295,7 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
         if self._transitions is not None:
             idle = self._transitions.close(max(0.0, end - time.monotonic())) and idle
         self.destroy_node()
-        self._state_machine.destroy_when_not_in_use()  # else it keeps the node alive, and visible to others
+        self._state_machine.destroy_when_not_in_use()  # otherwise it keeps the node visible to others
         return idle
 
     # Transitions

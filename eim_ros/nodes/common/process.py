@@ -1,7 +1,7 @@
 """The process of a node: its life cycle, command line, periodic work and Fast DDS profile.
 
-`run_node` starts a node, spins it, and exits with code 0 on SIGINT and SIGTERM. If the node cannot start, for example
-because of a bad parameter or a damaged model file, it prints one line to stderr and exits with code 1.
+`run_node` starts a node, spins it, and exits with code 0 on SIGINT and SIGTERM. If the node cannot start, it exits with
+code 1. A bad parameter or a damaged model file is reported in one line on stderr.
 
 `ros_arguments` accepts each parameter as a flag, such as `ik_server --model panda_pose`, and converts it to
 `--ros-args -p NAME:=VALUE`. `PeriodicWork` runs timers that exist only while they are needed.
@@ -98,8 +98,8 @@ def _exit_on_first_signal() -> threading.Event:
     """Make the first SIGINT or SIGTERM raise SystemExit; return an event that the signal sets.
 
     This works even while a model is being loaded. Further signals have no effect. `rclpy.init` installs its own
-    handler, which shuts down the context and then calls this one. The handler does not raise KeyboardInterrupt: if that
-    exception passes through code run by a C library, CPython kills the process by SIGINT even if it is caught later.
+    handler, which shuts down the context and then calls this one. KeyboardInterrupt cannot be used here. If it passes
+    through code run by a C library, CPython kills the process by SIGINT even if the exception is caught later.
     """
     signalled = threading.Event()
 
@@ -292,7 +292,7 @@ class PeriodicWork:
         ]
 
     def stop(self) -> None:
-        """Stop the timers; may be called from one of the functions."""
+        """Stop the timers; a timer's own function may call this."""
         timers, self._timers = self._timers, []
         for timer in timers:
             self._node.destroy_timer(timer)

@@ -4,7 +4,7 @@
     defer(node.create_service(SampleIK, "~/sample_ik", unanswered), lambda exchange: pool.offer(exchange, budget=1.0))
 
 rclpy sends the return value of a handler immediately and has no supported way to respond later. `defer` therefore
-replaces the method `send_response` of a single service object.
+replaces the method `send_response` of a single service object. No other code of this package overrides rclpy.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def reason_of(error: Exception) -> str:
 
 
 _LANE_FACTOR = 4.0  # maximum ratio of two time budgets in the same lane
-_PATIENT, _NICENESS = 8.0, 10  # requests with a budget above 8 s run with niceness 10, so that others start at once
+_PATIENT, _NICENESS = 8.0, 10  # [s] budget above which requests run with this niceness, so that others start at once
 
 Job = TypeVar("Job")
 

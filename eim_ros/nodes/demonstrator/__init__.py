@@ -1,1 +1,1 @@
-"""The node `demonstrator`, which moves the robot of the planar simulator like an expert, or as a person commands."""
+"""The node `demonstrator`, which drives the planar simulator with motions of an expert or commands of a person."""

@@ -1,4 +1,4 @@
-"""`Demonstrator`: moves the robot of the planar simulator like an expert, or as a person commands.
+"""`Demonstrator`: a lifecycle node that drives the planar simulator with motions of an expert or commands of a person.
 
 With the expert, a separate thread plans the motions. For each motion, the node resets the robot, sends a label to the
 recorder, publishes the trajectory and waits until it has ended. The latched topic ~/progress counts the motions shown,

@@ -27,7 +27,7 @@ _HORIZON = 0.15  # [s] duration of each trajectory
 
 
 class Person:
-    """Converter of a person's velocity commands to trajectories.
+    """Converter of a person's velocity commands into short trajectories.
 
     Parameters
     ----------

@@ -120,7 +120,7 @@ class FollowedTarget:
 
 
 TARGET = "target"  # name of the marker
-# rotation axis of each control; a quarter turn moves the control's x axis to this axis of the marker
+# rotation axis for each marker axis: a quarter turn about it moves the control's x axis to the marker axis
 _AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 0.0, 1.0), "z": (0.0, 1.0, 0.0)}
 _UPDATES = QoSProfile(depth=100)
 
@@ -195,7 +195,10 @@ class TargetMarker:
 
 
 def _orientation(turn: tuple[float, float, float]) -> Any:
-    """Return the orientation of a control: a quarter turn about an axis, which is no change if that axis is x."""
+    """Return the orientation of a control as a quarter turn about an axis.
+
+    A turn about the x axis does not change the control's direction.
+    """
     x, y, z = np.array(turn) / np.sqrt(2.0)
     quaternion = pose_message(np.eye(4)).orientation
     quaternion.x, quaternion.y, quaternion.z, quaternion.w = float(x), float(y), float(z), float(np.sqrt(0.5))

@@ -6,7 +6,7 @@ services ~/reset and ~/set_task. While the node is inactive, simulated time stan
 
 The stamp of tick n is the start time plus n / rate. The timer only determines how many ticks are due. If the computer
 was late, several ticks follow at once, and none is skipped. While the robot stands still, ticks are grouped into
-batches of 50 ms, because the load of an idle node comes from the wake-ups by rclpy and not from publishing.
+batches of 50 ms. This reduces the load of an idle node, which comes from the wake-ups by rclpy, not from publishing.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from eim_ros.nodes.planar_simulator.settings import PlanarSimulatorSettings
 from eim_ros.planar import PlanarSimulator
 from eim_ros.planar.arm import planar_urdf
 
-_MOST_AT_ONCE = 1.0  # [s] maximum delay that is made up; after a longer pause, simulated time continues where it was
+_MOST_AT_ONCE = 1.0  # [s] maximum delay that the simulator makes up; the rest of a longer delay is dropped
 _NANOSECONDS = 1_000_000_000
 _IDLE_PERIOD = 0.05  # [s] simulated time between two wake-ups while the robot stands still
 _AWAKE = 1.0  # [s] time after a motion or a command before the robot counts as idle
@@ -95,7 +95,7 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
         """Start simulated time, or continue it."""
         settings, simulator = self.settings, self._simulator
         self._began = time.monotonic() - simulator.tick / (settings.rate * settings.speed)
-        if not settings.publish_clock:  # otherwise time is simulated and stood still
+        if not settings.publish_clock:  # with publish_clock, stamps continue where they stopped
             wall = Clock(clock_type=ClockType.SYSTEM_TIME).now().nanoseconds
             self._epoch = wall - simulator.tick * _NANOSECONDS // settings.rate
         steady = Clock(clock_type=ClockType.STEADY_TIME)
@@ -174,7 +174,7 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
             self._status.publish(status_message(outcome, _stamp(now)))
         if simulator.tick >= self._next_markers:
             self._next_markers = simulator.tick + max(1, round(settings.rate * settings.speed / settings.marker_rate))
-            if self._markers.get_subscription_count():  # skip them if nothing displays them
+            if self._markers.get_subscription_count():  # the markers are only for display
                 self._markers.publish(markers_message(simulator.points, outcome, simulator.task, _stamp(now)))
 
     def _publish_state(self, now: int) -> None:

@@ -137,7 +137,7 @@ class TrainingProcess:
         self._close()
         for rest in self._output.parent.glob(
             f".{_escaped(self._output.name)}.{'[0-9a-f]' * 16}"
-        ):  # exactly the names of these temporary files
+        ):  # matches only these files
             with contextlib.suppress(OSError):
                 rest.unlink()
 
