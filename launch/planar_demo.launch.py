@@ -16,7 +16,7 @@ from eim_ros.nodes.launching import Given, LaunchedNode, switch
 
 
 def simulator(given: Given) -> dict[str, Any]:
-    """Return parameters that let the simulator publish the simulated time instead of following it."""
+    """Return parameters of the simulator. It never follows /clock, and publishes it if `use_sim_time` is true."""
     return {"use_sim_time": False, "publish_clock": switch(given, "use_sim_time")}
 
 

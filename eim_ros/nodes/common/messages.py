@@ -42,7 +42,7 @@ def points_of(cloud: PointCloud2) -> np.ndarray:
     Raises
     ------
     DataError
-        If the message lacks one of the fields x, y, z, or contains fewer bytes than its header announces.
+        If the message lacks the field x, y or z, or contains fewer bytes than its header announces.
     """
     fields = {field.name: field for field in cloud.fields if field.name in ("x", "y", "z")}
     problem = ""

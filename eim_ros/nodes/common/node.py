@@ -282,7 +282,10 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
     # Methods that `run_node` calls
 
     def start(self) -> bool | Future:
-        """Configure and activate the node if `autostart` is set; return whether this succeeded, or a future of it."""
+        """Configure and activate the node if `autostart` is set; return whether this succeeded.
+
+        If transitions run on a separate thread, the result is returned as a future.
+        """
         if not self.settings.autostart:
             return True
         return started(self) if self._transitions is None else self._transitions.start()
@@ -349,7 +352,7 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
         return TransitionCallbackReturn.SUCCESS
 
     def _leave_if_closing(self) -> None:
-        """Exit the thread of the transitions if the node is being destroyed, because no state is valid then."""
+        """Exit the transition thread if the node is being destroyed, so that it does not enter a new state."""
         if self._closing.is_set() or not self.context.ok():
             raise SystemExit
 

@@ -319,7 +319,7 @@ def use_own_profiles(environment: MutableMapping[str, str] = os.environ, *, shar
     takes up to 3 s. In that time, newer responses can fill the client's queue, whose default depth is 10. The profile
     sends heartbeats after 50 ms, and only while a response is unconfirmed.
 
-    Transport: with shared memory, Fast DDS 3.2.3 can deadlock while processes start and stop (its issue 6502). The
+    Transport: with shared memory, Fast DDS 3.2.3 can deadlock while processes start and stop (Fast DDS issue 6502). The
     nodes therefore use UDP with larger socket buffers, as far as net.core.rmem_max allows. The recorder keeps shared
     memory, because it receives the messages of other nodes.
     """

@@ -1,4 +1,4 @@
-"""`PlanarSimulatorNode`: a kinematic simulator of a planar robot that executes trajectories and evaluates its task.
+"""`PlanarSimulatorNode`: a kinematic simulator of a planar robot, which executes trajectories and reports its status.
 
 The node subscribes to joint_trajectory. It publishes joint_states and tip_pose in each tick, and also ~/status,
 ~/markers, ~/refused (why a trajectory was refused), robot_description and, if requested, /clock. It provides the

@@ -1,4 +1,4 @@
-"""Parameters of the node `planar_simulator`. The node `demonstrator` shares those of robot and task."""
+"""Parameters of the node `planar_simulator`. The node `demonstrator` has the same parameters for robot and task."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A separate process that runs `eim train`, reports progress through its output, and can be ended at any time.
 
-Some phases of a fit cannot be interrupted, such as a large matrix product, but a process can always be ended. Models
-are written atomically, so a process that is ended leaves either a complete model or none. Temporary files that it may
-have left are removed.
+Some phases of a fit, such as the search for a starting point or a large matrix product, cannot be interrupted, but a
+process can always be ended. Models are written atomically, so a process that is ended leaves either a complete model or
+none. Temporary files that it may have left are removed.
 """
 
 from __future__ import annotations
