@@ -1,10 +1,10 @@
-"""Start `ik_server`; works without arguments, with the shipped model of the KUKA iiwa 14.
+"""Start `ik_server`. Without arguments, it serves the included model of the KUKA iiwa 14.
 
-    ros2 launch eim_ros ik_server.launch.py robot:=/path/arm.urdf                      # all its solutions, no model
+    ros2 launch eim_ros ik_server.launch.py robot:=/path/arm.urdf                      # all solutions, without a model
     ros2 launch eim_ros ik_server.launch.py model:=/path/m.safetensors robot:=/path/arm.urdf namespace:=left
     ros2 launch eim_ros ik_server.launch.py model:=none robot_description_topic:=robot_description respawn:=true
 
-Arguments that are left empty do not override the parameter file.
+Empty arguments do not override the parameter file.
 """
 
 from launch import LaunchDescription

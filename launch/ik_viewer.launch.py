@@ -1,10 +1,10 @@
-"""Start `ik_viewer`: all solutions of a target that is dragged in RViz, where config/ik_viewer.rviz shows them.
+"""Start `ik_viewer`, which shows all solutions of a target that the user drags in RViz.
 
     ros2 launch eim_ros ik_viewer.launch.py robot:=/path/arm.urdf
     ros2 launch eim_ros ik_viewer.launch.py model:=panda_pose
     ros2 launch eim_ros ik_viewer.launch.py robot_description_topic:=robot_description
 
-Arguments that are left empty do not override the parameter file.
+Open RViz with config/ik_viewer.rviz to see the solutions. Empty arguments do not override the parameter file.
 """
 
 from launch import LaunchDescription

@@ -1,8 +1,8 @@
-"""Start `motion_prior_server`: sampled, scored and conditioned motions from a motion prior.
+"""Start `motion_prior_server`, which samples motions from a motion prior, scores them and conditions the prior.
 
     ros2 launch eim_ros motion_prior.launch.py model:=/path/prior.safetensors namespace:=left
 
-Arguments that are left empty do not override the parameter file.
+Empty arguments do not override the parameter file.
 """
 
 from launch import LaunchDescription

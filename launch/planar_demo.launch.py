@@ -1,9 +1,10 @@
-"""Start the planar robot and all that learns from it: simulator, demonstrator, recorder, trainer, motion prior.
+"""Start the planar demo: simulator, demonstrator, recorder and trainer, and the motion prior server if requested.
 
     ros2 launch eim_ros planar_demo.launch.py record:=/data/demos model:=/path/prior.safetensors
 
-The demonstrator shows its motions as soon as everything it needs is there. With `record` they go into a bag, labelled;
-the prior is served where a `model` is given. With `use_sim_time` the simulator publishes /clock for the others.
+The demonstrator shows its motions as soon as the services that it needs are available. If `record` is set, the motions
+are recorded into a labelled bag. If `model` is set, the motion prior is served. If `use_sim_time` is true, the
+simulator publishes /clock for the other nodes.
 """
 
 from typing import Any
@@ -15,17 +16,17 @@ from eim_ros.nodes.launching import Given, LaunchedNode, switch
 
 
 def simulator(given: Given) -> dict[str, Any]:
-    """The time is its own."""
+    """Return parameters of the simulator. It never follows /clock, and publishes it if `use_sim_time` is true."""
     return {"use_sim_time": False, "publish_clock": switch(given, "use_sim_time")}
 
 
 def recorder(given: Given) -> dict[str, Any]:
-    """Records from the begin, where a folder is given."""
+    """Return parameters that start a recording at once if a folder is given."""
     return {"record_at_start": True} if given["record"] else {}
 
 
 def demonstrator(given: Given) -> dict[str, Any]:
-    """Drives the simulator, and tells the recorder labels."""
+    """Return parameters that name the simulator and, if a folder is given, the recorder that receives labels."""
     named = {"simulator": given["simulator_name"]}
     return {**named, "recorder": given["recorder_name"]} if given["record"] else named
 

@@ -1,8 +1,8 @@
-"""Start `demo_recorder`, and with `collect` `fk_collector`, too.
+"""Start `demo_recorder`, and also `fk_collector` if `collect` is true.
 
     ros2 launch eim_ros record.launch.py folder:=/data/demos collect:=true robot:=/path/arm.urdf
 
-Arguments that are left empty do not override the parameter file, which may have a section for each node.
+Empty arguments do not override the parameter file. That file may contain a section for each node.
 """
 
 from launch import LaunchDescription

@@ -1,8 +1,8 @@
-"""Start `trainer`: models from data sets, by the action `~/train`.
+"""Start `trainer`, which trains models on data sets through the action `~/train`.
 
     ros2 launch eim_ros trainer.launch.py folder:=/path/models
 
-Arguments that are left empty do not override the parameter file.
+Empty arguments do not override the parameter file.
 """
 
 from launch import LaunchDescription

@@ -1,7 +1,7 @@
-"""ROS 2 nodes: thin adapters between messages and the pure objects of the package; a folder for each, and `common`.
+"""ROS 2 nodes: thin adapters between messages and the pure objects of the package.
 
-What programs that call the nodes need is imported when it is first used, so that the parts without ROS (settings, the
-queue of requests) can be used where there is none.
+Each node has a folder; `common` holds what several nodes share. The names below are for programs that call the nodes.
+They are imported on first use, so that the node settings can be read on a computer without ROS.
 """
 
 from typing import TYPE_CHECKING

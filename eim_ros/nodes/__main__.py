@@ -1,10 +1,10 @@
-"""The processes of the package: one table, one `main`.
+"""Entry point of all node executables.
 
     ros2 run eim_ros ik_server --ros-args -p model:=panda_pose
     python -m eim_ros.nodes ik_server --model panda_pose
     ik_server --help
 
-Each executable is named after its node and calls `main`, which finds the node by that name.
+Each executable is named after its node. All of them call `main`, which looks the node up in `NODES` by that name.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ from eim_ros.nodes.common.process import Startable, help_text, ros_arguments, ru
 
 @dataclass(frozen=True)
 class Entry:
-    """What a process runs.
+    """Node that an executable runs.
 
     Attributes
     ----------
     module : str
-        Below `eim_ros.nodes`; imported when the process runs, since imports take seconds in which a signal may come.
+        Module relative to `eim_ros.nodes`. Importing it takes seconds, so `make` does it after the process has
+        installed its signal handlers.
     node : str
-        Name of the node's class in it.
+        Name of the node's class in the module.
     n_threads : int
-        Of the executor.
+        Number of threads of the executor.
     shared_memory : bool
-        Whether messages may come by it, see `use_own_profiles`.
+        Whether the middleware may use shared memory as a transport, see `use_own_profiles`.
     """
 
     module: str
@@ -44,39 +45,39 @@ class Entry:
     shared_memory: bool = False
 
     def make(self) -> Startable:
-        """The node."""
+        """Import the module and create the node."""
         node: Startable = getattr(importlib.import_module(f"eim_ros.nodes.{self.module}"), self.node)()
         return node
 
     @property
     def settings(self) -> type[Settings]:
-        """Its parameters."""
+        """Settings class that declares the parameters of the node."""
         module = importlib.import_module(f"eim_ros.nodes.{self.module.rpartition('.')[0]}.settings")
         kind: type[Settings] = getattr(module, f"{self.node.removesuffix('Node')}Settings")
         return kind
 
 
 NODES = {
-    "demo_recorder": Entry("demo_recorder.node", "DemoRecorder", shared_memory=True),  # any message, sent only once
+    "demo_recorder": Entry("demo_recorder.node", "DemoRecorder", shared_memory=True),  # records messages of other nodes
     "demonstrator": Entry("demonstrator.node", "Demonstrator"),
     "fk_collector": Entry("fk_collector.node", "FkCollector"),
     "ik_server": Entry("ik_server.node", "IkServer"),
     "ik_viewer": Entry("ik_viewer.node", "IkViewer"),
     "motion_prior_server": Entry("motion_prior_server.node", "MotionPriorServer"),
     "planar_simulator": Entry("planar_simulator.node", "PlanarSimulatorNode"),
-    # one thread trains, the others answer: further goals, cancels, results, parameters
+    # one thread trains; the others handle further goals, cancellations, results and parameters
     "trainer": Entry("trainer.node", "Trainer", n_threads=4),
 }
-"""By name of the executable, which is the default name of the node."""
+"""Entry of each executable. The name of the executable is also the default name of the node."""
 
 
 def main(args: list[str] | None = None) -> NoReturn:
-    """Run a node until a signal; the process ends with it.
+    """Run a node until a signal arrives, then exit the process.
 
     Parameters
     ----------
     args : list of str, optional
-        Name of the program and its arguments, as `rclpy.init` takes them; by default those of this process.
+        Program name and arguments, in the format of `rclpy.init`; default `sys.argv`.
     """
     words = sys.argv if args is None else args
     by_module = Path(words[0]).name == "__main__.py"  # python -m eim_ros.nodes NAME
@@ -87,7 +88,7 @@ def main(args: list[str] | None = None) -> NoReturn:
     if wants_help(words[n_own:]):
         with contextlib.suppress(BrokenPipeError):
             print(help_text(name, entry.settings), flush=True)
-        os._exit(0)  # without a complaint of the interpreter where who read it has gone
+        os._exit(0)  # a normal exit would report an error if the reader has closed the pipe
     try:
         given = ros_arguments(words[n_own:], lambda: entry.settings)
     except ConfigurationError as error:

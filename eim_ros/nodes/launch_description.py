@@ -1,4 +1,4 @@
-"""From the nodes of a launch file to the description that `ros2 launch` runs."""
+"""Conversion of the nodes of a launch file to the `LaunchDescription` that `ros2 launch` runs."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _COMMON = {
 
 
 def description(nodes: Sequence[LaunchedNode], **arguments: tuple[str, str]) -> LaunchDescription:
-    """Launch arguments and nodes.
+    """Return a description that declares the launch arguments and starts the nodes.
 
     Parameters
     ----------
     nodes : sequence of LaunchedNode
     **arguments
-        Default and description of each launch argument that not every launch file has; those that all have, and the
-        names of the nodes, are added.
+        Default and description of each launch argument that is specific to this launch file. The common arguments and
+        the names of the nodes are added automatically.
     """
     names = {node.name_argument: (node.executable, f"Name of the node {node.executable}.") for node in nodes}
     every = {**arguments, **names, **_COMMON}
@@ -63,7 +63,7 @@ def _action(node: LaunchedNode, given: Given) -> Node:
         emulate_tty=True,
         respawn=switch(given, "respawn"),
         respawn_delay=_seconds(given, "respawn_delay"),
-        sigterm_timeout="20",  # [s]; nodes that end on a busy computer take longer than the usual 5
+        sigterm_timeout="20",  # [s]; on a busy computer, nodes need more than the default of 5 s to shut down
     )
 
 

@@ -1,10 +1,8 @@
-"""Pieces of launch files: each describes its nodes by `LaunchedNode`, and `description` makes of them what launch runs.
+"""Launch arguments of a node, and the parameters and remappings that follow from them.
 
-`launch` is needed by `description` alone; it is there where `ros2 launch` is.
-
-One node of a launch file: which launch arguments it has, and which parameters and remappings follow from them.
-
-Arguments that are left empty do not override the parameter files.
+Each launch file describes its nodes as `LaunchedNode` objects. `launch_description.description` turns them into a
+`LaunchDescription`. Only that module imports `launch`, so this one also works without `ros2 launch`. Empty arguments
+do not override the parameter files.
 """
 
 from __future__ import annotations
@@ -16,18 +14,18 @@ from typing import Any
 from eim_ros.core.errors import ConfigurationError
 
 Given = Mapping[str, str]
-"""Texts of the launch arguments, by name."""
+"""Value of each launch argument, as text, by name."""
 
 _TOPIC = "robot_description_topic"
 
 
 def switch(given: Given, name: str) -> bool:
-    """A launch argument that is true or false.
+    """Return the value of a boolean launch argument.
 
     Raises
     ------
     ConfigurationError
-        For any other text.
+        If the text is not one of true, false, 1 and 0.
     """
     text = given[name].strip().lower()
     if text not in ("true", "false", "1", "0"):
@@ -37,22 +35,23 @@ def switch(given: Given, name: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class LaunchedNode:
-    """See the module.
+    """One node of a launch file.
 
     Attributes
     ----------
     executable : str
-        Also the default of its name, and of its parameter file `config/<executable>.yaml`.
+        Executable of the node. It is also the default name of the node, and the stem of its parameter file
+        `config/<executable>.yaml`.
     arguments : mapping of str to str
-        Parameter by the launch argument whose text it takes.
+        Maps launch arguments to the parameters that take their values.
     name_argument : str
-        Launch argument with the node's name.
+        Launch argument that sets the node's name.
     takes_robot_topic : bool
-        Whether it can take the robot from a topic, which is then the launch argument `robot_description_topic`.
+        Whether the node can read the robot from a topic. The launch argument `robot_description_topic` names it.
     more : callable, optional
-        Parameters that follow from the texts of the arguments in another way.
+        Computes further parameters from the launch arguments.
     when : callable, optional
-        Whether it is to be started at all; always if missing.
+        Decides from the launch arguments whether the node is started; by default it always is.
     """
 
     executable: str
@@ -63,11 +62,11 @@ class LaunchedNode:
     when: Callable[[Given], bool] | None = None
 
     def is_wanted(self, given: Given) -> bool:
-        """Whether it is to be started."""
+        """Return whether the node is to be started."""
         return self.when is None or self.when(given)
 
     def parameters(self, given: Given) -> dict[str, Any]:
-        """Parameters that override the files."""
+        """Return the parameters that override the parameter files."""
         parameters: dict[str, Any] = {"use_sim_time": switch(given, "use_sim_time")}
         if given["autostart"]:
             parameters["autostart"] = switch(given, "autostart")
@@ -77,6 +76,6 @@ class LaunchedNode:
         return parameters | (self.more(given) if self.more is not None else {})
 
     def remappings(self, given: Given) -> list[tuple[str, str]]:
-        """Topics by other names."""
+        """Return the topic remappings as pairs (name, new name)."""
         topic = given.get(_TOPIC, "")
         return [("robot_description", topic)] if topic else []

@@ -1,1 +1,1 @@
-"""What several nodes share: process, parameters, services that answer later, loading of models, the robot."""
+"""Code shared by several nodes: process, parameters, asynchronous services, loading of models and of the robot."""

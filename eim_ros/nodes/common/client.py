@@ -1,18 +1,16 @@
-"""A client for nodes whose calls always end: asks again where no answer comes in time, or the server is busy.
+"""A service client that retries, and a function that waits for a lifecycle node to become active.
 
     client = RetryingClient(node, SampleIK, "/ik_server/sample_ik", timeout=2.0)
-    future = client.call_async(request)             # as that of any client of rclpy
-    answer = await client.call_async(request)       # the same in a coroutine of the node
-
-A plain client waits for good where its answer was lost. What is asked twice may be answered twice; the first answer
-counts, so the services are to be such that asking again does no harm, as all are that only compute.
-
-Waiting for a lifecycle node that loads its model before it serves.
-
     client.wait_for_service()
     wait_until_active(node, "/ik_server", wait=60.0)
+    future = client.call_async(request)             # as with any client of rclpy
+    answer = await client.call_async(request)       # the same in a coroutine of the node
 
-Its services are there from the start, so that they can say what the node is doing; they serve once it is active.
+A plain rclpy client waits forever if a response is lost. `RetryingClient` repeats the request if the response is late
+or the server is busy. A server may therefore process a request twice, and the first response is used. This is safe for
+services that only compute.
+
+The services of a node exist from the start, so that they can report its state, but they serve only while it is active.
 """
 
 from __future__ import annotations
@@ -36,25 +34,34 @@ from eim_ros.core.errors import ConfigurationError, ServiceError
 from eim_ros.ik import ErrorCode
 from eim_ros.nodes.common.qos import SERVICE_QOS
 
-_PAUSE = 0.1  # [s] after which a busy server is asked again, twice as long each further time
+_PAUSE = 0.1  # [s] before the first retry of a busy server; doubled after each attempt
 
 
 class RetryingClient:
-    """See the module. It keeps as many answers as the servers of this package keep requests.
+    """Service client that repeats a request if the response is late or the server is busy.
+
+    Every call ends after at most `n_attempts` attempts. The client's queue of responses is as long as the request queue
+    of the servers in this package, see `SERVICE_QOS`.
 
     Parameters
     ----------
     node : Node
-        Which must be spun for calls to end.
+        Node of the caller. It must be spun, otherwise calls do not end.
     service_type : type
     name : str
-        Of the service.
+        Name of the service.
     timeout : float
-        Time that each attempt has, > 0 [s], in wall time.
+        Timeout of each attempt in wall time [s], > 0.
     n_attempts : int
-        At least 1.
+        Maximum number of attempts per call, at least 1.
     callback_group : CallbackGroup, optional
-        By default that of the node; a callback that waits for an answer needs another one than its own.
+        Callback group of the client; default the node's group. A callback that waits for a response blocks its own
+        group, so the client must be in a different one.
+
+    Raises
+    ------
+    ConfigurationError
+        If `timeout` is not positive or `n_attempts` is less than 1.
     """
 
     def __init__(
@@ -77,19 +84,22 @@ class RetryingClient:
         )
 
     def wait_for_service(self, timeout: float | None = None) -> bool:
-        """Whether the service is there within a time [s]; None: however long it takes."""
+        """Wait for the service; return whether it appears within `timeout` [s]. None waits without a limit."""
         return bool(self.client.wait_for_service(timeout))
 
     def call_async(self, request: Any) -> Future:
-        """Ask; the future holds the answer, or `ServiceError` when no attempt brought one; cancel it to give up."""
+        """Send a request and return a future for its response.
+
+        The future raises `ServiceError` if no attempt gets a response. Cancel the future to stop retrying.
+        """
         return _Call(self.client, request, self._after, self._timeout, self._n_attempts).future
 
     def close(self) -> None:
-        """Destroy the client; calls under way are not answered any more."""
+        """Destroy the client; pending calls get no response."""
         self._node.destroy_client(self.client)
 
     def _after(self, seconds: float, do: Callable[[], None]) -> Callable[[], None]:
-        """Have something done once; what is returned prevents it."""
+        """Call `do` once after a delay [s] of wall time; return a function that cancels it."""
         timer: Timer | None = None
 
         def end() -> None:
@@ -106,7 +116,7 @@ class RetryingClient:
 
 
 class _Call:
-    """One request until its end; answers and timers may come on several threads."""
+    """One call with all its attempts; responses and timers may arrive on different threads."""
 
     def __init__(
         self,
@@ -163,7 +173,7 @@ class _Call:
             )
 
     def _stop(self) -> None:
-        """Wait neither for an answer nor for a time."""
+        """Cancel the timer and discard the pending request."""
         with self._lock:
             self._forget_timer()
             self._forget_timer = lambda: None
@@ -178,10 +188,10 @@ def _is_busy(answer: Any) -> bool:
 
 
 Watch = Callable[[str, float], None]
-"""Called again and again with the state that is told (empty: none yet) and the time that has passed [s]."""
+"""Callback that is called repeatedly with the reported state (empty if there is none yet) and the elapsed time [s]."""
 
-_PERIOD = 0.05  # [s] between two looks
-_ANSWERED_WITHIN = 1.0  # [s]; a node that is not overloaded answers at once
+_PERIOD = 0.05  # [s] polling period
+_ANSWERED_WITHIN = 1.0  # [s] timeout of a state request; only an overloaded node takes this long
 _CURES = {
     "unconfigured": ": configure and activate it, for example with 'ros2 lifecycle set'",
     "inactive": ": activate it, for example with 'ros2 lifecycle set'",
@@ -189,31 +199,31 @@ _CURES = {
 
 
 def ignore(state: str, elapsed: float) -> None:
-    """The `Watch` that does nothing."""
+    """Do nothing: the default `Watch`."""
 
 
 def wait_until_active(
     node: Node, server: str, wait: float = 5.0, watch: Watch = ignore, executor: Executor | None = None
 ) -> None:
-    """Until a lifecycle node is active.
+    """Wait until a lifecycle node is active.
 
     Parameters
     ----------
     node : Node
-        Node of the caller, which is spun meanwhile.
+        Node of the caller, which this function spins.
     server : str
-        Full name of the node that is waited for.
+        Full name of the lifecycle node.
     wait : float
-        Longest time to wait [s]; may be infinite.
+        Maximum waiting time [s]; may be infinite.
     watch : callable
-        Called meanwhile; what it raises ends the wait.
+        Called repeatedly during the wait. An exception that it raises ends the wait.
     executor : Executor, optional
-        Spins the caller's node; by default rclpy's global one.
+        Executor that spins `node`; default rclpy's global executor.
 
     Raises
     ------
     ServiceError
-        When the node is not active in time, or can no longer become so; with its state.
+        If the node is not active in time, or is finalized and so cannot become active. The value is its state.
     """
     client = node.create_client(GetState, f"{server}/get_state")
     began = time.monotonic()
@@ -230,7 +240,7 @@ def wait_until_active(
 
 
 def _state(client: Client, node: Node, executor: Executor | None) -> str:
-    """What the node says of itself; empty when it says nothing."""
+    """Return the lifecycle state that the node reports; empty if it does not respond."""
     if not client.service_is_ready():
         return ""
     future = client.call_async(GetState.Request())

@@ -1,8 +1,8 @@
-"""The rule for every path that comes over ROS: it leads into the data directory of the node, or it is refused.
+"""Restriction of paths in ROS requests to the data directory of the node; all other paths are rejected.
 
-DDS does not say who sends a request. So the user who starts a node chooses one directory with the read-only parameter
-`data_directory`, and requests read and write only there, by relative paths or absolute ones inside it. Parameters and
-launch arguments given at the start are not restricted. docs/security.md lists every path.
+DDS does not identify the sender of a request. Therefore the user who starts a node chooses one directory with the
+read-only parameter `data_directory`. Requests can read and write only there, with relative paths or absolute paths
+inside it. Parameters and launch arguments given at start-up are not restricted. docs/security.md lists every path.
 """
 
 from __future__ import annotations
@@ -17,25 +17,26 @@ from typing import BinaryIO
 from eim_ros.core.errors import PathError
 from eim_ros.core.files import described_file
 
-# O_NONBLOCK: to open a pipe would wait for its other end
+# without O_NONBLOCK, opening a pipe would block until its other end is opened
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
-_LONGEST_NAME = 200  # characters of a path that a message repeats
+_LONGEST_NAME = 200  # maximum number of characters of a path in an error message
 
 
 class DataDirectory:
-    """The directory that remote callers may name files of.
+    """Directory in which remote callers may name files.
 
     Parameters
     ----------
     path : str or Path
-        Empty: `eim_ros` in the ROS home, which is $ROS_HOME or else ~/.ros. It is made when something is first written.
+        If empty, the directory is `eim_ros` in the ROS home, which is $ROS_HOME or ~/.ros. The directory is created
+        when something is first written.
     max_file_size : int
-        Size of the largest file that is opened to be read [byte].
+        Maximum size of a file that is opened for reading [byte].
 
     Attributes
     ----------
     path : Path
-        Absolute.
+        Absolute path of the directory.
     """
 
     def __init__(self, path: str | Path = "", max_file_size: int = 2**63 - 1) -> None:
@@ -44,22 +45,27 @@ class DataDirectory:
         self._max_file_size = max_file_size
 
     def chosen(self, path: str) -> Path:
-        """A path that was given at the start: anywhere, but relative ones count from the data directory, too."""
+        """Make a path that was given at start-up absolute.
+
+        Such a path may lead anywhere. A relative path starts at the data directory.
+        """
         return self.path / Path(path).expanduser()
 
     def resolve(self, name: str) -> Path:
-        """The path, absolute and without links, that a remote caller means.
+        """Return the absolute path of a file named by a remote caller, with all symbolic links resolved.
 
         Raises
         ------
         PathError
-            If it leads out of the directory. The message does not depend on what exists there.
+            If the path leads out of the directory. The message does not reveal what exists outside.
         """
         root = Path(os.path.realpath(self.path))
-        with contextlib.suppress(ValueError, OSError):  # null bytes, text that is no file name
+        with contextlib.suppress(ValueError, OSError):  # null bytes and other invalid file names
             found = os.path.realpath(root.joinpath(*self._parts(name, root)))
             path = Path(found)
-            if path.is_relative_to(root) and os.path.realpath(found) == found:  # behind a loop links are left in it
+            if (
+                path.is_relative_to(root) and os.path.realpath(found) == found
+            ):  # realpath leaves links after a loop unresolved
                 return path
         raise PathError(
             f"path {_shown(name)} is refused: a path that comes over ROS must be printable and lead into {self.path} "
@@ -68,16 +74,17 @@ class DataDirectory:
         )
 
     def readable(self, name: str) -> Path:
-        """The resolved path of a file that may be read; `PathError` as `resolve` and `check_file`."""
+        """Return the resolved path of a readable file; raise `PathError` as `resolve` and `check_file` do."""
         return self.check_file(self.resolve(name))
 
     def check_file(self, path: Path) -> Path:
-        """The path, if it leads to a regular file within the limit of size; it is opened without waiting.
+        """Return the path if it leads to a readable regular file within the size limit; never block.
 
         Raises
         ------
         PathError
-            If there is none (a folder, a pipe, a socket, a device), it is too large, or it cannot be read.
+            If there is no regular file (nothing, or a folder, pipe, socket or device), or if the file is too large or
+            cannot be read.
         """
         with _opened(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -90,19 +97,20 @@ class DataDirectory:
         return path
 
     def check_replaceable(self, path: Path, kinds: Collection[str], overwrite: bool) -> Path:
-        """The path, if nothing is there, or a file of ours that the request wants to replace.
+        """Return the path if nothing exists there, or if the request may replace the file.
 
         Parameters
         ----------
         path : Path
         kinds : collection of str
-            As `eim_ros.core.files.described_file` names them.
+            Kinds of file that may be replaced, as named by `eim_ros.core.files.described_file`.
         overwrite : bool
+            Whether an existing file may be replaced.
 
         Raises
         ------
         PathError
-            If there is something else, or it is not to be replaced.
+            If the path exists and `overwrite` is false, or if it is not a file of one of these kinds.
         """
         if not os.path.lexists(path):
             return path
@@ -119,8 +127,11 @@ class DataDirectory:
         return path
 
     def _parts(self, name: str, root: Path) -> tuple[str, ...]:
-        """Parts of a path relative to the directory; `ValueError` if the path leaves it, regardless of links."""
-        if name.startswith("~") or not name.isprintable():  # line breaks would forge lines of the log
+        """Return the parts of a path relative to the directory; raise `ValueError` if the path leaves it.
+
+        Links are not followed, so the result does not depend on existing files.
+        """
+        if name.startswith("~") or not name.isprintable():  # line breaks could forge lines in the log
             raise ValueError
         path, depth = PurePath(name), 0
         if path.is_absolute():
@@ -134,12 +145,12 @@ class DataDirectory:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
-    """A regular file; `PathError` says why there is none."""
+    """Open a regular file for reading; raise `PathError` with the reason if that is not possible."""
     try:
-        if not stat.S_ISREG(os.lstat(path).st_mode):  # a device would notice that it is opened
+        if not stat.S_ISREG(os.lstat(path).st_mode):  # checked first, because opening a device can have effects
             raise PathError(f"cannot read {path}: it is no regular file", str(path))
         with os.fdopen(os.open(path, _FLAGS), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # it was exchanged meanwhile
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # replaced since the check
                 raise PathError(f"cannot read {path}: it is no regular file", str(path))
             yield file
     except OSError as error:

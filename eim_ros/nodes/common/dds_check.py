@@ -1,9 +1,10 @@
-"""Whether two processes of this host hear each other by ROS 2: one listens, another, which it starts, talks.
+"""Check whether two processes on this host can communicate over ROS 2.
 
     python -m eim_ros.nodes.common.dds_check
 
-Prints one JSON object: the middleware, whether a message came, and after which time [s] since the other one was
-started. They meet on a topic of their own, in the domain and with the settings of the environment.
+The program listens on a separate topic and starts a second process that publishes there. Both use the domain and the
+settings of the environment. The output is one JSON object with the name of the middleware, whether a message was
+received, and the time since the second process was started [s].
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ PATIENCE, PERIOD = 10.0, 0.05  # [s]
 
 
 def check() -> dict[str, object]:
-    """Listen to a process that is started for it."""
+    """Start a talker process, listen to it, and return the result."""
     topic = f"/eim_doctor_{os.getpid()}"
     rclpy.init()
     heard: list[str] = []
@@ -48,7 +49,7 @@ def check() -> dict[str, object]:
 
 
 def talk(topic: str) -> None:
-    """Say something again and again, until the listener ends this process or itself."""
+    """Publish repeatedly on a topic. The listener normally kills this process before the time limit."""
     rclpy.init()
     node = rclpy.create_node(f"eim_doctor_{os.getpid()}")
     publisher = node.create_publisher(String, topic, 10)

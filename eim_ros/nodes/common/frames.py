@@ -1,16 +1,13 @@
-"""How frames lie to the base link of a robot: those that are fixed to it, and those of tf.
+"""Poses of frames relative to the base link of a robot, from its fixed links and from tf.
 
-Buffers of `geometry_msgs/TransformStamped`: tf2's where tf2_ros is installed, else ours, which answers the same.
+`BaseFrames` looks up a frame among the links that are fixed to the base link, and otherwise in tf. `Transforms`
+listens to /tf and /tf_static. Unlike the listener of tf2_ros, it causes almost no load while no transform is needed.
+It takes messages when a transform is looked up, and also periodically so that none is lost. The transforms are stored
+in tf2's buffer if tf2_ros is installed, and otherwise in an equivalent buffer of this package.
 
-Frames as tf has them: what is published on /tf and /tf_static.
-
-Like the listener of tf2_ros, but without work while nobody asks: messages are taken when a transform is looked up, and
-now and then so that none is lost.
-
-Reads serialised messages (XCDR version 1, OMG DDSI-RTPS 2.3, 10.5) of topics that come fast.
-
-rclpy makes a Python object of each field, which takes it 50 us for one transform; to read the few numbers that are
-needed takes 5. What is serialised otherwise is read by rclpy.
+`CdrReader` reads serialised messages directly (XCDR version 1, OMG DDSI-RTPS 2.3, section 10.5). rclpy creates a
+Python object for each field, which takes 50 us per transform. Reading only the required numbers takes 5 us. Messages
+with another serialisation are read by rclpy.
 """
 
 from __future__ import annotations
@@ -36,21 +33,23 @@ from eim_ros.nodes.common.interfaces import TFMessage
 from eim_ros.nodes.common.subscriptions import DrainedSubscription
 
 LITTLE_ENDIAN = b"\x00\x01"  # representation identifier of plain CDR
-CDR_HEADER_BYTES = 4  # it, and two bytes of options; the message's fields follow
+CDR_HEADER_BYTES = 4  # the identifier and two bytes of options, before the fields of the message
 
 
 class CdrReader:
-    """Reads one field after the other.
+    """Sequential reader of the fields of a serialised message.
+
+    If the message is truncated, the methods raise `struct.error` or `ValueError`.
 
     Parameters
     ----------
     data : bytes
-        A serialised message.
+        Serialised message.
 
     Raises
     ------
     ValueError
-        If it is serialised otherwise; `struct.error` and `ValueError` by the methods if it is cut short.
+        If the message is not plain little-endian CDR.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -61,32 +60,32 @@ class CdrReader:
 
     @property
     def n_bytes(self) -> int:
-        """Read so far, with the header."""
+        """Number of bytes read so far, including the header."""
         return CDR_HEADER_BYTES + self._place
 
     def time(self) -> int:
-        """Of a `builtin_interfaces/Time` [ns]."""
+        """Read a `builtin_interfaces/Time` [ns]."""
         place = self._aligned(4)
         seconds, nanoseconds = struct.unpack_from("<iI", self._data, place)
         self._place = place + 8
         return int(seconds) * 1_000_000_000 + int(nanoseconds)
 
     def count(self) -> int:
-        """Of a sequence, or a uint32."""
+        """Read the length of a sequence, or a uint32."""
         place = self._aligned(4)
         self._place = place + 4
         return int(struct.unpack_from("<I", self._data, place)[0])
 
     def text(self) -> str:
-        """A string."""
+        """Read a string."""
         length = self.count()
         place, self._place = self._place, self._place + length
         if self._place > len(self._data) or not length:
             raise ValueError("the message is cut short")
-        return str(self._data[place : self._place - 1], "utf-8")  # without its final 0
+        return str(self._data[place : self._place - 1], "utf-8")  # without the terminating null byte
 
     def doubles(self, n: int) -> tuple[float, ...]:
-        """So many float64."""
+        """Read `n` float64 values."""
         place = self._aligned(8) if n else self._place
         self._place = place + 8 * n
         return struct.unpack_from(f"<{n}d", self._data, place)
@@ -102,25 +101,25 @@ except ImportError:
 
 
 class TransformBuffer(Protocol):
-    """Transforms of the last seconds; for several threads."""
+    """Thread-safe buffer of recent transforms."""
 
     def put(self, message: bytes, is_static: bool) -> list[FrameError]:
-        """Keep the transforms of a serialised `tf2_msgs/TFMessage`; returns what is wrong with those that are none."""
+        """Store the transforms of a serialised `tf2_msgs/TFMessage`; return an error for each invalid transform."""
 
     def lookup(self, target: str, source: str, stamp: int | None) -> np.ndarray:
-        """As `FrameBuffer.lookup`."""
+        """Return the pose of a frame in another one, as `FrameBuffer.lookup` does."""
 
     def clear(self) -> None:
-        """Forget all but static transforms."""
+        """Remove all transforms except static ones."""
 
 
 def transform_buffer() -> TransformBuffer:
-    """The best there is."""
+    """Create tf2's buffer if tf2_ros is installed, otherwise the buffer of this package."""
     return OwnBuffer() if tf2_ros is None else Tf2Buffer()
 
 
 class OwnBuffer:
-    """A `FrameBuffer` of messages."""
+    """`FrameBuffer` that is filled from messages."""
 
     def __init__(self) -> None:
         self._buffer = FrameBuffer()
@@ -138,7 +137,7 @@ class OwnBuffer:
 
 
 class Tf2Buffer:
-    """The buffer of tf2_ros. It ignores what is no transform by itself, and says so on stderr."""
+    """Buffer of tf2_ros. tf2 itself ignores invalid transforms and reports them on stderr."""
 
     def __init__(self) -> None:
         self._buffer = tf2_ros.Buffer(Duration(seconds=HISTORY))
@@ -166,7 +165,7 @@ class Tf2Buffer:
 
 
 def stamped_transforms(message: bytes) -> list[tuple[str, StampedTransform]]:
-    """Child frames and transforms of a serialised `tf2_msgs/TFMessage`."""
+    """Return the child frames and transforms of a serialised `tf2_msgs/TFMessage`."""
     try:
         reader = CdrReader(message)
         return [_transform(reader) for _ in range(reader.count())]
@@ -194,21 +193,21 @@ def _transform_of(message: Any) -> tuple[str, StampedTransform]:
 def _named(
     parent: str, child: str, stamp: int, position: tuple[float, ...], quaternion: tuple[float, ...]
 ) -> tuple[str, StampedTransform]:
-    """Names may begin with a slash, as in tf of ROS 1."""
+    """Return the child frame and its transform, without the leading slash that ROS 1 allowed in frame names."""
     return child.lstrip("/"), StampedTransform(parent.lstrip("/"), stamp, position, quaternion)
 
 
 def nanoseconds(stamp: Any) -> int:
-    """Of a `builtin_interfaces/Time`."""
+    """Return a `builtin_interfaces/Time` in nanoseconds."""
     return int(stamp.sec) * SECOND + int(stamp.nanosec)
 
 
-_DEPTH = 1000  # messages that wait between two looks: 5 kHz
-_PERIOD = 0.2  # [s] between two looks while nobody asks
+_DEPTH = 1000  # maximum number of messages that wait between two reads; enough for 5 kHz
+_PERIOD = 0.2  # [s] maximum time between two reads
 
 
 class Transforms:
-    """Listens for the life of a node; for several threads.
+    """Thread-safe listener to /tf and /tf_static, which lasts as long as the node.
 
     Parameters
     ----------
@@ -232,12 +231,12 @@ class Transforms:
         self._jumps = node.get_clock().create_jump_callback(backwards, post_callback=self._set_back)
 
     def lookup(self, target: str, source: str, stamp: int) -> np.ndarray:
-        """Pose (4, 4) of a frame in another at a time [ns], 0 for the latest at which it is known.
+        """Return the pose (4, 4) of frame `source` in frame `target` at a time [ns], or the latest pose if it is 0.
 
         Raises
         ------
         FrameError
-            Naming what is not known.
+            If the pose is not known; the message names the missing frame or transform.
         """
         self._take()
         try:
@@ -256,21 +255,21 @@ class Transforms:
                     self._node.get_logger().warning(f"tf: {error}", throttle_duration_sec=5.0)
 
     def _set_back(self, jump: TimeJump) -> None:
-        """Of a simulation that begins anew."""
+        """Clear the buffer when the clock jumps backwards, for example when a simulation restarts."""
         self._buffer.clear()
 
 
 @dataclass(frozen=True, eq=False)
 class BaseFrames:
-    """Of one robot.
+    """Poses of frames relative to the base link of a robot.
 
     Attributes
     ----------
     robot : Robot
     transforms : Transforms, optional
-        What tf tells; without it frames are those that are fixed to the base link.
+        Listener to tf. Without it, only frames that are fixed to the base link are known.
     prefix : str
-        What stands before the names of the robot's links in tf.
+        Prefix of the robot's link names in tf.
     """
 
     robot: Robot
@@ -282,16 +281,19 @@ class BaseFrames:
         return fixed_links(self.robot, self.robot.base_link)
 
     def is_fixed(self, frame: str) -> bool:
-        """Whether a frame, empty: that of the base link, is fixed to it, so that nobody has to be asked."""
+        """Return whether a frame is fixed to the base link, so that tf is not needed.
+
+        An empty name means the base link.
+        """
         return not frame or frame in self._fixed or frame.removeprefix(self.prefix) in self._fixed
 
     def in_base(self, frame: str, stamp: int = 0) -> np.ndarray:
-        """Pose (4, 4) of a frame in that of the base link at a time [ns], 0 for the latest.
+        """Return the pose (4, 4) of a frame in the base frame at a time [ns], or the latest pose if the time is 0.
 
         Raises
         ------
         FrameError
-            Saying what is known, and whether the frame may be known a little later.
+            If the pose is not known; `may_come` is true if it may become known a little later.
         """
         if self.is_fixed(frame):
             link = frame.removeprefix(self.prefix)

@@ -1,4 +1,8 @@
-"""The one place that imports our own types, so that a missing build is explained once, and tf's and MoveIt's."""
+"""Message types of this package, tf and MoveIt.
+
+All other modules import the types from here, so that only this module has to handle missing ones. A missing build of
+this package raises an error with instructions. The types of tf and MoveIt are None if those packages are not installed.
+"""
 
 from __future__ import annotations
 
@@ -81,4 +85,4 @@ _CODES = (
 )
 
 ERROR_NAMES: dict[int, str] = {int(getattr(SampleIK.Response, name)): name for name in _CODES}
-"""Name of each error code of the service."""
+"""Name of each error code that `SampleIK` responses contain."""

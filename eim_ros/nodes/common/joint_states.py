@@ -1,4 +1,4 @@
-"""Where joints are now, by their names, as the topic of `sensor_msgs/JointState` last told of each."""
+"""Current joint positions from a topic of type `sensor_msgs/JointState`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from eim_ros.nodes.common.frames import CdrReader
 from eim_ros.nodes.common.subscriptions import DrainedSubscription
 
 _DEPTH = 1000
-_PERIOD = 0.2  # [s] between two looks while nobody asks, so that the states of a slow publisher are not pushed out
+_PERIOD = 0.2  # [s] maximum time between reads, so that a fast publisher does not displace the states of a slow one
 
 
 class JointPositions:
-    """Listens for the life of a node, to one publisher or to several that tell of different joints.
+    """Latest position of each joint, from one or several publishers.
+
+    Each publisher may cover different joints. The subscription lasts as long as the node.
 
     Parameters
     ----------
@@ -30,7 +32,9 @@ class JointPositions:
 
     def __init__(self, node: Node, topic: str) -> None:
         self._node = node
-        profile = QoSProfile(depth=_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)  # takes reliable ones, too
+        profile = QoSProfile(
+            depth=_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT
+        )  # also matches reliable publishers
         self._subscription = DrainedSubscription(node, JointState, topic, profile)
         self._positions: dict[str, float] = {}
         self._lock = threading.Lock()
@@ -38,7 +42,7 @@ class JointPositions:
 
     @property
     def now(self) -> dict[str, float]:
-        """Position of each joint that was told of [rad] or [m]."""
+        """Latest position of each joint that was published [rad] or [m], by joint name."""
         self._take()
         with self._lock:
             return dict(self._positions)
@@ -50,7 +54,7 @@ class JointPositions:
                 if len(names) == len(values):
                     told = zip(names, values, strict=True)
                     self._positions.update({name: value for name, value in told if math.isfinite(value)})
-                elif values:  # without any it tells of velocities or efforts alone
+                elif values:  # a state without positions contains only velocities or efforts
                     told_of = f"{len(names)} names and {len(values)} positions"
                     self._node.get_logger().warning(
                         f"{self._subscription.topic}: a state of {told_of} is left out", throttle_duration_sec=5.0
@@ -58,10 +62,10 @@ class JointPositions:
 
 
 def joint_positions_of(message: bytes) -> tuple[list[str], tuple[float, ...]]:
-    """Names and positions [rad] or [m] of a serialised `sensor_msgs/JointState`."""
+    """Return the names and positions [rad] or [m] of a serialised `sensor_msgs/JointState`."""
     try:
         reader = CdrReader(message)
-        reader.time(), reader.text()  # of the header
+        reader.time(), reader.text()  # skip the header
         names = [reader.text() for _ in range(reader.count())]
         return names, reader.doubles(reader.count())
     except (ValueError, struct.error):

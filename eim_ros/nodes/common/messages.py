@@ -1,8 +1,8 @@
-"""Between `geometry_msgs/Pose` and transforms (4, 4), in both directions; positions [m], quaternions xyzw.
+"""Conversions between messages and arrays.
 
-Points (n, 3) of a `sensor_msgs/PointCloud2`, and back.
-
-Matrices in messages: one flat row-major array with `array.frombytes`; a list per row would cost milliseconds.
+`geometry_msgs/Pose` is converted to and from transforms (4, 4), with positions in [m] and quaternions xyzw.
+`sensor_msgs/PointCloud2` is converted to and from points (n, 3). Matrices are sent as one flat row-major array, filled
+with `array.frombytes`, because assigning one list per row would take milliseconds.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from eim_ros.kinematics import pose_from, quaternion_from_matrix
 
 
 def transform_of(pose: Pose) -> np.ndarray:
-    """Transform of a message; `PoseError` if it holds none."""
+    """Return the transform (4, 4) of a message; raise `PoseError` if the message contains no valid pose."""
     position, quaternion = pose.position, pose.orientation
     return pose_from((position.x, position.y, position.z), (quaternion.x, quaternion.y, quaternion.z, quaternion.w))
 
 
 def pose_message(transform: np.ndarray) -> Pose:
-    """Message of a transform."""
+    """Return the message of a transform (4, 4)."""
     pose = Pose()
     pose.position.x, pose.position.y, pose.position.z = transform[:3, 3].tolist()
     rotation = pose.orientation
@@ -37,12 +37,12 @@ KINDS = {PointField.FLOAT32: "f4", PointField.FLOAT64: "f8"}
 
 
 def points_of(cloud: PointCloud2) -> np.ndarray:
-    """Finite points (n, 3) of a message [m].
+    """Return the points (n, 3) of a message [m], without those that have a NaN or infinite coordinate.
 
     Raises
     ------
     DataError
-        If it lacks one of the fields x, y, z, or its data are shorter than it says.
+        If the message lacks the field x, y or z, or contains fewer bytes than its header announces.
     """
     fields = {field.name: field for field in cloud.fields if field.name in ("x", "y", "z")}
     problem = ""
@@ -71,7 +71,7 @@ def points_of(cloud: PointCloud2) -> np.ndarray:
 
 
 def point_cloud_message(points: np.ndarray) -> PointCloud2:
-    """Message of points (n, 3), in float64."""
+    """Return a message of points (n, 3), stored as float64."""
     cloud = PointCloud2(height=1, width=len(points), point_step=24, row_step=24 * len(points), is_dense=True)
     cloud.is_bigendian = sys.byteorder == "big"
     cloud.fields = [
@@ -82,10 +82,10 @@ def point_cloud_message(points: np.ndarray) -> PointCloud2:
 
 
 def float64_bytes(values: npt.ArrayLike) -> bytes:
-    """For a field of type float64[]."""
+    """Return the bytes of a message field of type float64[]."""
     return np.ascontiguousarray(values, dtype=np.float64).tobytes()
 
 
 def uint32_bytes(values: npt.ArrayLike) -> bytes:
-    """For a field of type uint32[]."""
+    """Return the bytes of a message field of type uint32[]."""
     return np.ascontiguousarray(values, dtype=np.uint32).tobytes()

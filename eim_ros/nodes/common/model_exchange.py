@@ -1,4 +1,4 @@
-"""The service `~/load_model`: a separate thread loads another model while the present one serves."""
+"""The service `~/load_model`: a separate thread loads another model while the current one serves requests."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from rclpy.node import Node
 from eim_ros.nodes.common.interfaces import LoadModel
 from eim_ros.nodes.common.service import Exchange, RequestPool, create_deferred_service, reason_of, send
 
-_MOST_WAITING = 3  # models that may wait for being loaded
+_MOST_WAITING = 3  # maximum number of models that wait to be loaded
 
 
 class ModelExchange:
-    """Loads the requested models one after the other.
+    """Service that loads the requested models one after the other.
 
     Parameters
     ----------
     node : Node
-        Whose model it is.
+        Node that serves the model.
     replace : callable
-        Called with the path of a model on the loader's thread: loads it, and has it serve from then on. When it raises,
-        the present model goes on serving, and the message is the answer's.
+        Called with the path of a model on the loader's thread. It loads the model and makes it the current one. If it
+        raises an exception, the previous model remains in use and the response contains the error message.
     """
 
     def __init__(self, node: Node, replace: Callable[[str], None]) -> None:
@@ -35,11 +35,14 @@ class ModelExchange:
         create_deferred_service(self._node, LoadModel, "~/load_model", self._receive)
 
     def close(self, timeout: float) -> bool:
-        """Load no more, and answer; False when a model is still being loaded after `timeout` [s]."""
+        """Stop loading and refuse all waiting requests.
+
+        Return False if a model is still being loaded after `timeout` [s].
+        """
         return self._pool.close(timeout)
 
     def _receive(self, exchange: Exchange) -> None:
-        """On the executor's thread."""
+        """Queue a request, or refuse it if too many are waiting; runs on the executor's thread."""
         if self._pool.offer(exchange) is None:
             exchange.response.message = "other models are being loaded: try again later"
             send(exchange, self._node)
@@ -49,13 +52,13 @@ class ModelExchange:
         send(exchange, self._node)
 
     def _load(self, exchange: Exchange) -> None:
-        """On the loader's thread."""
+        """Load a model and send the response; runs on the loader's thread."""
         began, path = time.monotonic(), exchange.request.path
         try:
             self._replace(path)
             exchange.response.success = True
             self._node.get_logger().info(f"model {path} loaded in {time.monotonic() - began:.1f} s")
-        except Exception as error:  # whatever a file contains
+        except Exception as error:  # a damaged file can cause any error
             exchange.response.message = reason_of(error)
             self._node.get_logger().warning(f"model {path} refused: {exchange.response.message}")
         send(exchange, self._node)

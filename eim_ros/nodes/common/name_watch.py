@@ -1,8 +1,9 @@
-"""Finds other live nodes with the same name: their services would answer the same requests, perhaps for another robot.
+"""Detection of other live nodes with the same name.
 
-Every node publishes an identifier of its process on `~/instance` once per second, latched, so that a newcomer hears it
-as soon as the middleware has matched the two. A message proves that its sender lives, unlike the graph of ROS, which
-lists a killed process for some seconds more.
+Two nodes with the same name would respond to the same requests, perhaps for different robots. Every node therefore
+publishes an identifier of its process on `~/instance` once per second. The topic is latched, so a new node receives the
+identifier as soon as the middleware has matched the two. A message proves that its sender is alive. The ROS graph does
+not prove this, because it lists a killed process for several seconds.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from eim_ros.core.errors import ServiceError
 from eim_ros.nodes.common.qos import LATCHED_QOS
 from eim_ros.nodes.common.subscriptions import DrainedSubscription
 
-_DISCOVERY = 0.5  # [s] that the middleware usually needs to match a new node with those that are there
-_SILENCE = 3.0  # [s] without a message after which another node counts as dead; three periods
-_PERIOD = 0.02  # [s] between two looks of a node that starts
+_DISCOVERY = 0.5  # [s] time that the middleware usually needs to match a new node with the existing ones
+_SILENCE = 3.0  # [s] a node counts as dead after this time without a message; three publishing periods
+_PERIOD = 0.02  # [s] polling period of a node that is starting
 
 
 class NameWatch:
-    """Watches for other nodes with the name of a node; `announce` is to be called once per second.
+    """Watcher for other nodes with the same name. The node must call `announce` once per second.
 
     Parameters
     ----------
     node : Node
-        Node whose name is watched; it need not be spun.
+        Node whose name is watched. It does not have to be spun.
     """
 
     def __init__(self, node: Node) -> None:
@@ -44,12 +45,12 @@ class NameWatch:
         self._subscription = DrainedSubscription(node, String, "~/instance", profile)
 
     def announce(self, state: str) -> None:
-        """Publish the identifier and the state: "active", "starting", or anything else."""
+        """Publish the identifier and a state. Other nodes react only to "active" and "starting"."""
         self._state = state
         self._publisher.publish(String(data=f"{self._instance} {state}"))
 
     def conflict(self) -> str:
-        """A sentence if another node with this name is active; otherwise empty."""
+        """Return an error message if another node with this name is active; otherwise an empty string."""
         now = time.monotonic()
         for message in self._subscription.take():
             instance, _, state = deserialize_message(message, String).data.partition(" ")
@@ -63,9 +64,10 @@ class NameWatch:
         return f"another live node is named {self._node.get_fully_qualified_name()}: give one of them another name"
 
     def check(self) -> None:
-        """Raise `ServiceError` if another node with this name is active. A new node waits until it can know.
+        """Raise `ServiceError` if another node with this name is active.
 
-        If two nodes start at the same time, the one with the smaller identifier may become active.
+        A new node waits until discovery has had time to find the others. If two nodes start at the same time, the one
+        with the smaller identifier may become active.
         """
         self.announce("starting")
         while not (conflict := self.conflict()) and time.monotonic() < self._known_at():
@@ -75,7 +77,10 @@ class NameWatch:
             raise ServiceError(conflict, self._node.get_name())
 
     def _known_at(self) -> float:
-        """When all live nodes with this name have been heard [s]; later if the graph lists one that is silent."""
+        """Return the time [s] when every live node with this name must have been heard.
+
+        It is later if the graph lists another node with this name, because that node may be slow or dead.
+        """
         name = self._node.get_fully_qualified_name()
         listed = [f"{space.rstrip('/')}/{name}" for name, space in self._node.get_node_names_and_namespaces()]
         return self._created + (_DISCOVERY if listed.count(name) < 2 else _SILENCE)

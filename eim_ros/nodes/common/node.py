@@ -1,17 +1,14 @@
-"""`ManagedNode`: a lifecycle node of this package; what is alike in all of them is here, once.
+"""`ManagedNode`, the base class of all lifecycle nodes of this package.
 
-Its services are there from the start and say what the node is doing; they serve while it is active. With the parameter
-`autostart` it configures and activates itself, so that `ros2 run` alone is enough. What goes wrong in a transition is
-told in the log and on `/diagnostics`, and leaves the node in the state in which it was.
+The services of a node exist from the start and report its state, but they serve only while the node is active. With
+the parameter `autostart`, the node configures and activates itself, so `ros2 run` is enough. If a transition fails, the
+node logs the error, publishes it on `/diagnostics`, and stays in its previous state. `/diagnostics` also shows how many
+requests a server has processed, by error code.
 
-Callbacks that end neither the spin nor a client's patience, whatever the work in them raises.
-
-Lifecycle transitions on a thread of their own, one after the other: the executor's thread answers meanwhile.
-
-rclpy makes a transition in the handler of `~/change_state`, which keeps the executor's thread for as long as a model is
-loaded; nobody would learn then what the node is doing.
-
-What a node tells on `/diagnostics`: its state, and of a server how many requests ended in which way.
+`guarded` and `answered` wrap callbacks, so that an exception neither stops the executor nor leaves a client without a
+response. `Transitions` makes lifecycle transitions on a separate thread. rclpy makes them in the handler of
+`~/change_state`. That would block the executor's thread while a model is being loaded, so the node could not report
+its state.
 """
 
 from __future__ import annotations
@@ -38,14 +35,14 @@ from eim_ros.nodes.common.settings import DataDirectorySettings, ManagedSettings
 
 
 def guarded(node: Node, work: Callable[..., None]) -> Callable[..., None]:
-    """A callback for timers and topics that logs what the work raises."""
+    """Return a callback for timers and topics that calls `work` and logs its exceptions."""
 
     def callback(*arguments: Any) -> None:
         try:
             work(*arguments)
-        except EimError as error:  # what others sent
+        except EimError as error:  # invalid data from other nodes
             node.get_logger().warning(reason_of(error), throttle_duration_sec=1.0)
-        except Exception as error:  # nothing ends the spin
+        except Exception as error:  # an exception must not stop the executor
             node.get_logger().error(reason_of(error), throttle_duration_sec=1.0)
 
     return callback
@@ -54,15 +51,15 @@ def guarded(node: Node, work: Callable[..., None]) -> Callable[..., None]:
 def answered(
     node: ManagedNode, serve: Callable[[Any, Any], None], then: Callable[[], None] | None = None
 ) -> Callable[[Any, Any], Any]:
-    """A service callback that answers in every case, where the response has `success` and `message`.
+    """Return a service callback that always responds; the response type must have `success` and `message`.
 
     Parameters
     ----------
     node : ManagedNode
-        Refuses while it is not active, and logs what was refused.
+        Node that provides the service. While it is not active, all requests fail. Failures are logged.
     serve : callable
-        Called with request and response, which it fills; it has succeeded unless it raises, and what it raises becomes
-        the response's message.
+        Called with the request and the response, which it fills. If it raises an exception, the request has failed and
+        the response contains the error message.
     then : callable, optional
         Called before the response is sent, for example to publish a status.
     """
@@ -72,7 +69,7 @@ def answered(
             node.check_active()
             serve(request, response)
             response.success = True
-        except Exception as error:  # nothing ends the spin
+        except Exception as error:  # an exception must not stop the executor
             response.success, response.message = False, reason_of(error)
         if not response.success:
             node.get_logger().warning(response.message)
@@ -83,11 +80,11 @@ def answered(
     return callback
 
 
-_MOST_WAITING = 10  # transitions that may wait for the one that is made
+_MOST_WAITING = 10  # maximum number of transitions that wait for the current one
 
 
 def started(node: LifecycleNode) -> bool:
-    """Configure and activate a node; False, with the reason in the log, where one of them fails."""
+    """Configure and activate a node; on failure, log the reason and return False."""
     try:
         triggers = (node.trigger_configure, node.trigger_activate)
         success = all(trigger() == TransitionCallbackReturn.SUCCESS for trigger in triggers)
@@ -105,12 +102,12 @@ class _Job(NamedTuple):
 
 
 class Transitions:
-    """Takes `~/change_state` of a lifecycle node from the executor's thread.
+    """Thread that makes the transitions requested through `~/change_state`, one after the other.
 
     Parameters
     ----------
     node : LifecycleNode
-        Whose transitions they are.
+        Node whose transitions are made on the thread.
     """
 
     def __init__(self, node: LifecycleNode) -> None:
@@ -122,23 +119,23 @@ class Transitions:
         defer(service, partial(self._receive, service.callback))
 
     def start(self) -> Future:
-        """Configure and activate; the future will tell whether both succeeded."""
+        """Configure and activate the node; return a future, which is true if both succeed."""
         future = Future()
         self._pool.offer(_Job(lambda: future.set_result(started(self._node)), partial(future.set_result, False)))
         return future
 
     def close(self, timeout: float) -> bool:
-        """Make no more; False when one still goes on after `timeout` [s]."""
+        """Make no more transitions; return False if one is still running after `timeout` [s]."""
         return self._pool.close(timeout)
 
     def _receive(self, change: Callable[[Any, Any], Any], exchange: Exchange) -> None:
-        """On the executor's thread: queue the wish; refused, as nothing has changed, where too many wait."""
-        refuse = partial(send, exchange, self._node)  # as it is: without success
+        """Queue a request, or refuse it if too many are waiting; runs on the executor's thread."""
+        refuse = partial(send, exchange, self._node)  # success is false by default
         if self._pool.offer(_Job(partial(self._change, change, exchange), refuse)) is None:
             refuse()
 
     def _change(self, change: Callable[[Any, Any], Any], exchange: Exchange) -> None:
-        """On the transitions' thread: make one, by rclpy's own handler."""
+        """Make a transition with rclpy's handler; runs on the thread of the transitions."""
         try:
             change(exchange.request, exchange.response)
         except Exception as error:
@@ -147,7 +144,7 @@ class Transitions:
 
 
 class AnswerCounters:
-    """Counts of answers by error code and the time spent on them [s]; safe to use from several threads."""
+    """Thread-safe counts of responses by error code, with the time spent on them [s]."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -156,14 +153,14 @@ class AnswerCounters:
         self._longest = 0.0
 
     def count(self, code: int, elapsed: float) -> None:
-        """One more answer."""
+        """Count a response with its error code and the time spent on it [s]."""
         with self._lock:
             self._answers[code] += 1
             self._last = elapsed
             self._longest = max(self._longest, elapsed)
 
     def facts(self) -> dict[str, str]:
-        """Names and values for a diagnostic message."""
+        """Return names and values for a diagnostic message."""
         with self._lock:
             by_code = {f"answers {ERROR_NAMES.get(code, code)}": str(n) for code, n in sorted(self._answers.items())}
             return {
@@ -175,9 +172,9 @@ class AnswerCounters:
 
 
 def diagnostics(name: str, state: str, problem: str, warning: str, facts: dict[str, str]) -> DiagnosticArray:
-    """Message with one status, which the node stamps.
+    """Return a message with one status and no time stamp.
 
-    ERROR with a problem, WARN with a warning or while the node is not active, else OK.
+    The level is ERROR if there is a problem. It is WARN if there is a warning or the node is not active, otherwise OK.
     """
     level = DiagnosticStatus.OK
     if problem:
@@ -192,31 +189,33 @@ def diagnostics(name: str, state: str, problem: str, warning: str, facts: dict[s
 
 
 _DIAGNOSTICS_PERIOD = 1.0  # [s]
-_LONGEST_JOIN = 1.5  # [s]; Ctrl-C is to end a node within 2 s
+_LONGEST_JOIN = 1.5  # [s] maximum time to wait for threads, because Ctrl-C should end a node within 2 s
 
 
 SettingsT = TypeVar("SettingsT", bound=ManagedSettings)
 
 
 class ManagedNode(LifecycleNode, Generic[SettingsT]):
-    """A node says what it does in each transition by the methods `configure` to `end`, all of which may be left out.
+    """Base class of lifecycle nodes.
+
+    A subclass overrides the methods `configure`, `activate`, `deactivate`, `cleanup` and `end` as required.
 
     Parameters
     ----------
     name : str
-        By default; users may give another one.
+        Default name of the node; users may remap it.
     kind : type
-        Its settings.
+        Class of its settings.
     task : str
-        What it does, for `/diagnostics`.
+        Description of its task for `/diagnostics`.
     takes_long : bool
-        Whether to configure takes long, as to load a model does: then transitions are made on a thread of their own,
-        and the node answers meanwhile. Otherwise the executor's thread makes them.
+        Whether `configure` takes long, for example because it loads a model. Transitions then run on a separate thread,
+        so that the node can respond in the meantime. Otherwise they run on the executor's thread.
 
     Raises
     ------
     ConfigurationError
-        On an unknown or bad parameter.
+        If a parameter is unknown or has a bad value.
     """
 
     def __init__(self, name: str, kind: type[SettingsT], task: str, *, takes_long: bool = False) -> None:
@@ -236,77 +235,80 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
 
     @property
     def settings(self) -> SettingsT:
-        """Present values of the parameters."""
+        """Current values of the parameters."""
         return self._node_settings.current
 
-    # What a node does
+    # Methods to override
 
     def configure(self) -> None:
-        """Load and check what is needed; what it raises leaves the node unconfigured."""
+        """Load and check everything that the node needs; if this raises, the node stays unconfigured."""
 
     def activate(self) -> None:
-        """Begin to work; what it raises leaves the node inactive."""
+        """Begin to work; if this raises, the node stays inactive."""
 
     def deactivate(self) -> None:
-        """Pause, so that `activate` may follow."""
+        """Pause, so that `activate` can be called again."""
 
     def cleanup(self) -> None:
-        """Forget what `configure` has loaded."""
+        """Discard everything that `configure` has loaded."""
 
     def end(self, timeout: float) -> bool:
-        """End all work, whatever the state; False when something still goes on after `timeout` [s]."""
+        """End all work in any state; return False if some work is still running after `timeout` [s]."""
         return True
 
     def facts(self) -> dict[str, str]:
-        """Names and values for `/diagnostics`."""
+        """Return names and values for `/diagnostics`."""
         return {}
 
     def warning(self) -> str:
-        """What a user should look at while the node is active, for `/diagnostics`; empty when all is well."""
+        """Return a warning for `/diagnostics` while the node is active; empty if there is none."""
         return ""
 
     # State
 
     @property
     def inactivity(self) -> str:
-        """Why the node does not serve, in a sentence; empty while it is active."""
+        """Sentence that says why the node does not serve; empty while it is active."""
         if self._state == "active":
             return ""
         yet = " yet" if self._state == "configuring" else ""
         return f"{self.get_name()} is {self._state}, not active{yet}"
 
     def check_active(self) -> None:
-        """Raise `ServiceError` while the node does not serve."""
+        """Raise `ServiceError` if the node is not active."""
         if self._state != "active":
             raise ServiceError(self.inactivity, self._state)
 
-    # The process, see `run_node`
+    # Methods that `run_node` calls
 
     def start(self) -> bool | Future:
-        """With autostart configure and activate; tells, or the future will tell, whether that succeeded."""
+        """Configure and activate the node if `autostart` is set; return whether this succeeded.
+
+        If transitions run on a separate thread, the result is returned as a future.
+        """
         if not self.settings.autostart:
             return True
         return started(self) if self._transitions is None else self._transitions.start()
 
     def close(self) -> bool:
-        """End all work and destroy the node; False when a thread is still busy."""
+        """End all work and destroy the node; return False if a thread is still busy."""
         self._closing.set()
         end = time.monotonic() + _LONGEST_JOIN
         idle = self.end(_LONGEST_JOIN)
         if self._transitions is not None:
             idle = self._transitions.close(max(0.0, end - time.monotonic())) and idle
         self.destroy_node()
-        self._state_machine.destroy_when_not_in_use()  # it holds the node, which others would go on to see
+        self._state_machine.destroy_when_not_in_use()  # otherwise it keeps the node visible to others
         return idle
 
     # Transitions
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """`configure`."""
+        """Call `configure`."""
         return self._make("configuring", self.configure, "inactive", "unconfigured")
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """`activate`, unless another live node has the same name."""
+        """Call `activate`, unless another live node has the same name."""
 
         def activate() -> None:
             self._names.check()
@@ -315,15 +317,15 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
         return self._make("activating", activate, "active", "inactive")
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """`deactivate`."""
+        """Call `deactivate`."""
         return self._make("deactivating", self.deactivate, "inactive", "active")
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """`cleanup`."""
+        """Call `cleanup`."""
         return self._make("cleaning up", self.cleanup, "unconfigured", "inactive")
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Both for good; services keep answering that the node is not active."""
+        """Deactivate and clean up permanently; services keep responding that the node is not active."""
 
         def shut_down() -> None:
             if state.label == "active":
@@ -334,11 +336,11 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
         return self._make("shutting down", shut_down, "finalized", "finalized")
 
     def _make(self, doing: str, work: Callable[[], None], reached: str, otherwise: str) -> TransitionCallbackReturn:
-        """One transition; FAILURE, with the reason in the log, leads to the state `otherwise`."""
+        """Make a transition to the state `reached`; on failure, log the reason and go to the state `otherwise`."""
         self._state, self._problem = doing, ""
         try:
             work()
-        except Exception as error:  # a transition must end in a state, whatever a file contains
+        except Exception as error:  # a transition must end in a state even if a file is damaged
             self._leave_if_closing()
             self._problem = f"cannot {work.__name__.replace('_', ' ')}: {reason_of(error)}"
             self._state = otherwise
@@ -350,7 +352,7 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
         return TransitionCallbackReturn.SUCCESS
 
     def _leave_if_closing(self) -> None:
-        """End the thread of the transitions: a node that is being destroyed has no state to go to."""
+        """Exit the transition thread if the node is being destroyed, so that it does not enter a new state."""
         if self._closing.is_set() or not self.context.ok():
             raise SystemExit
 

@@ -1,8 +1,7 @@
 """ROS parameters derived from a `Settings` dataclass: name, type, default, bounds, description and read-only flag.
 
-Values that break a bound, unknown names and read-only changes are refused with a reason, at start and at run time.
-
-Parameters that every node has.
+Unknown names, values out of bounds and changes of read-only parameters are rejected with a reason, both at start-up
+and at run time.
 """
 
 from __future__ import annotations
@@ -24,23 +23,24 @@ SettingsT = TypeVar("SettingsT", bound=Settings)
 
 _LARGEST_INTEGER = 2**63 - 1
 _OF_EVERY_NODE = ("use_sim_time", "start_type_description_service")
-_IGNORED_PREFIXES = ("qos_overrides.", "chain.", "prior.")  # of every node; told by a node, and so in what it dumps
+# rclpy declares qos_overrides.*; a node declares chain.* and prior.*, so that files from `ros2 param dump` contain them
+_IGNORED_PREFIXES = ("qos_overrides.", "chain.", "prior.")
 
 
 class NodeSettings(Generic[SettingsT]):
-    """Declares the parameters of a node and holds their values as an immutable `Settings`.
+    """Parameters of a node, whose current values are an immutable `Settings`.
 
     Parameters
     ----------
     node : Node
-        Node to declare them on.
+        Node that declares the parameters.
     kind : type
-        The dataclass of settings.
+        Dataclass of the settings.
 
     Raises
     ------
     ConfigurationError
-        When the command line or a parameter file gives an unknown name, a wrong type or a value out of bounds.
+        If the command line or a parameter file contains an unknown name, a wrong type or a value out of bounds.
     """
 
     def __init__(self, node: Node, kind: type[SettingsT]) -> None:
@@ -55,12 +55,12 @@ class NodeSettings(Generic[SettingsT]):
         self.current: SettingsT = kind.from_mapping(values)
         self._node = node
         self._told: set[str] = set()
-        self._telling: int | None = None  # thread that tells; others may set parameters at the same time
+        self._telling: int | None = None  # thread inside `tell`; other threads may set parameters at the same time
         node.add_on_set_parameters_callback(self._check)
         node.add_post_set_parameters_callback(self._take)
 
     def tell(self, name: str, value: Any, description: str) -> None:
-        """Set a parameter that only tells something about the node: users may read it, nobody but the node sets it."""
+        """Set an informational parameter, which users can read but only the node can change."""
         self._telling = threading.get_ident()
         try:
             if name in self._told:
@@ -73,13 +73,13 @@ class NodeSettings(Generic[SettingsT]):
             self._telling = None
 
     def put(self, name: str, value: Any) -> None:
-        """Change a read-only parameter: the node itself has changed what it says; users still may not."""
-        # rclpy has no public way to it; of its private ones this tells those who listen to /parameter_events, too
+        """Change a read-only parameter on behalf of the node; it remains read-only for users."""
+        # rclpy has no public method for this; this private one also publishes on /parameter_events
         descriptors = {name: self._node.describe_parameter(name)}
         self._node._set_parameters_atomically_common([Parameter(name, value=value)], descriptors)
 
     def _check(self, parameters: list[Parameter]) -> SetParametersResult:
-        """Refuse values that do not make valid settings, naming the parameter."""
+        """Reject changes that do not result in valid settings; the reason names the parameter."""
         told = [parameter.name for parameter in parameters if parameter.name in self._told]
         if told and self._telling != threading.get_ident():
             return SetParametersResult(successful=False, reason=f"{', '.join(told)} is set by the node itself")
@@ -100,7 +100,7 @@ class NodeSettings(Generic[SettingsT]):
 
 
 def descriptor(field: dataclasses.Field) -> ParameterDescriptor:
-    """Descriptor of one field: what `ros2 param describe` shows, and the bounds rclpy enforces."""
+    """Return the descriptor of a field, which `ros2 param describe` shows and whose bounds rclpy enforces."""
     metadata = field.metadata
     unit = metadata["unit"]
     result = ParameterDescriptor(
@@ -124,8 +124,8 @@ def descriptor(field: dataclasses.Field) -> ParameterDescriptor:
 
 
 def _refuse_unknown(node: Node, kind: type[Settings]) -> None:
-    """A misspelt parameter would otherwise be ignored without a word; rclpy offers no public list of overrides."""
-    given: dict[str, Parameter] = getattr(node, "_parameter_overrides", {})
+    """Raise `ConfigurationError` for unknown parameters, because rclpy silently ignores a misspelt name."""
+    given: dict[str, Parameter] = getattr(node, "_parameter_overrides", {})  # rclpy has no public list of overrides
     known = [field.name for field in dataclasses.fields(kind)]
     unknown = sorted(
         name

@@ -1,31 +1,13 @@
-"""The process of a node: starts it, spins, ends cleanly (exit code 0) on SIGINT and SIGTERM.
+"""The process of a node: its life cycle, command line, periodic work and Fast DDS profile.
 
-Exit code 1 with one line on stderr where it cannot start: an unknown or bad parameter, or something the node needs and
-refuses, such as a damaged model file.
+`run_node` starts a node, spins it, and exits with code 0 on SIGINT and SIGTERM. If the node cannot start, it exits with
+code 1. A bad parameter or a damaged model file is reported in one line on stderr.
 
-The command line of a node for people: `ik_server --help`, and `ik_server --model panda_pose` for a parameter.
+`ros_arguments` accepts each parameter as a flag, such as `ik_server --model panda_pose`, and converts it to
+`--ros-args -p NAME:=VALUE`. `PeriodicWork` runs timers that exist only while they are needed.
 
-ROS takes parameters as `--ros-args -p NAME:=VALUE`. A flag of a parameter's name is turned into that; what follows
-`--ros-args` is left as it is.
-
-Work that is done again and again while it is switched on; switched off it costs an idle node nothing.
-
-Settings of Fast DDS without which clients of a busy computer can miss a node's services, or answers.
-
-Types. Fast DDS 3 (Kilted) requests the type description of each endpoint that it discovers, and ignores the endpoint
-until the description arrives. If many processes start at the same time, requests or replies get lost and are not
-repeated: a client then sees the node, but never its service. ROS 2 nodes know their types, so the profile disables the
-exchange.
-
-Heartbeats. A client requests a lost answer again when a heartbeat shows that it is missing. By default that takes up to
-3 s, in which newer answers can fill the queue of a client with the default depth of 10. The profile sends heartbeats
-after 50 ms, and only while an answer is unconfirmed.
-
-Transport. With shared memory, Fast DDS 3.2.3 can deadlock while processes come and go (its issue 6502). So nodes use
-UDP with larger socket buffers, as far as the system allows them (net.core.rmem_max). The recorder receives messages of
-other nodes, and keeps shared memory.
-
-`benchmarks/service_load.py one_shot` compares a server with and without the profile.
+`use_own_profiles` selects a Fast DDS profile, because clients on a busy computer can otherwise miss the services of a
+node or its responses. Its docstring gives the reasons.
 """
 
 from __future__ import annotations
@@ -58,65 +40,66 @@ from eim_ros.kinematics import share_path
 from eim_ros.nodes.common.node import guarded
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_LONGEST_END = 120  # [s]; Fast DDS can hang while it says goodbye
+_LONGEST_END = 120  # [s] maximum duration of the shutdown, because Fast DDS can hang in it
 
 
 class Startable(Protocol):
-    """A node as `run_node` needs it; beside what is here it is a `rclpy.node.Node`."""
+    """A `rclpy.node.Node` with the additional methods that `run_node` calls."""
 
     def start(self) -> bool | Future:
-        """Get ready to serve; False, with the reason in the log, ends the process with exit code 1.
+        """Get ready to serve, and return whether this succeeded.
 
-        What takes long is done on a thread, so that the node answers meanwhile: then a future comes back at once, which
-        will hold the same.
+        On failure, the node logs the reason and the process exits with code 1. A node that takes long to start does so
+        on another thread and returns a future of the result immediately, so that it responds in the meantime.
         """
 
     def end(self, timeout: float) -> bool:
-        """End all work; False when something still goes on after `timeout` [s]."""
+        """End all work; return False if some work is still running after `timeout` [s]."""
 
     def close(self) -> bool:
-        """End all work and destroy the node; False when a thread is still busy, which is then not waited for."""
+        """End all work and destroy the node; return False if a thread is still busy."""
 
 
 def run_node(name: str, make: Callable[[], Startable], args: list[str] | None = None, n_threads: int = 1) -> NoReturn:
-    """Run a node until a signal; the process ends with it.
+    """Run a node until a signal arrives, then exit the process.
 
     Parameters
     ----------
     name : str
-        Of the process, for its complaints.
+        Name of the process in error messages.
     make : callable
-        Imports the module of the node and makes it: imports take seconds, in which a signal may come.
+        Imports the module of the node and creates the node. The import takes seconds, so it must happen after this
+        function has installed the signal handlers.
     args : list of str, optional
-        As for `rclpy.init`.
+        Arguments in the format of `rclpy.init`.
     n_threads : int
-        Of the executor.
+        Number of threads of the executor.
     """
     signalled = _exit_on_first_signal()
     node: Startable | None = None
     status = 1
     try:
         if _initialise(name, args):
-            executor = _executor(n_threads)  # until the end: on a signal a thread of rclpy's still touches what it has
+            executor = _executor(n_threads)  # kept until the end: after a signal, a thread of rclpy still uses it
             node = make()
             started = node.start()
             if started is not False and _spin(node, executor, started):
                 status = 0
-    except SystemExit as leaving:  # a signal, or a node that has done what it was started for
+    except SystemExit as leaving:  # a signal, or a node that has finished its task
         status = int(leaving.code or 0)
     except Exception as error:
-        if not signalled.is_set():  # else the error comes from a call that the signal cut short
+        if not signalled.is_set():  # otherwise the signal interrupted a call, which then failed
             _complain(name, error)
     finally:
         _close(node, 0 if signalled.is_set() else status)
 
 
 def _exit_on_first_signal() -> threading.Event:
-    """Let the first SIGINT or SIGTERM raise SystemExit, also while a model is loaded, and set the event.
+    """Make the first SIGINT or SIGTERM raise SystemExit; return an event that the signal sets.
 
-    Further ones do nothing. rclpy's own handler, installed by init, shuts the context down and then calls this one. Not
-    KeyboardInterrupt: when that passes through code run by a C library, CPython ends the process by SIGINT even if it
-    is caught afterwards.
+    This works even while a model is being loaded. Further signals have no effect. `rclpy.init` installs its own
+    handler, which shuts down the context and then calls this one. KeyboardInterrupt cannot be used here. If it passes
+    through code run by a C library, CPython kills the process by SIGINT even if the exception is caught later.
     """
     signalled = threading.Event()
 
@@ -144,7 +127,7 @@ def _executor(n_threads: int) -> Executor:
 
 
 def _spin(node: Any, executor: Executor, started: bool | Future) -> bool:
-    """Serve until a signal; False as soon as the node has not started."""
+    """Spin until a signal arrives; return False if the node fails to start."""
     executor.add_node(node)
     while rclpy.ok():
         try:
@@ -156,33 +139,33 @@ def _spin(node: Any, executor: Executor, started: bool | Future) -> bool:
             executor.spin()
         except ExternalShutdownException:
             break
-        except Exception as error:  # of one of rclpy's own services or timers: keep serving
+        except Exception as error:  # raised by a service or timer of rclpy itself: keep serving
             if rclpy.ok():
                 node.get_logger().error(f"callback failed: {type(error).__name__}: {error}")
     return True
 
 
 def _close(node: Startable | None, status: int) -> NoReturn:
-    """End everything, and the process at once.
+    """Close the node and exit the process immediately.
 
-    A worker that does not come back is not waited for: the compiled solver must not outlive the libraries it uses. And
-    what the interpreter does at its end, which takes torch seconds where the processor is busy, helps nobody: files are
-    written, and other nodes have been told that this one has gone.
+    The process does not wait for a busy worker thread, because the compiled solver must not outlive the libraries that
+    it uses. It also skips the interpreter's shutdown, which takes seconds with torch on a busy processor. That shutdown
+    is not needed: files are written, and the other nodes know that this one has left.
     """
-    signal.alarm(_LONGEST_END)  # kills the process
+    signal.alarm(_LONGEST_END)  # kills the process if the shutdown hangs
     if node is None:
-        gc.collect()  # of what was made of one before it failed
+        gc.collect()  # destroys a node whose constructor has failed
     else:
         node.close()
     rclpy.try_shutdown()
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):  # who read them has gone
+        with contextlib.suppress(OSError, ValueError):  # the reader has closed the pipe
             stream.flush()
     os._exit(status)
 
 
 def _complain(name: str, error: Exception) -> None:
-    """One line for what a user can mend, a traceback for anything else."""
+    """Print one line if the user can fix the error, otherwise a traceback."""
     if isinstance(error, (EimError, ImportError)) or not rclpy.ok():
         print(f"{name}: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
     else:
@@ -194,24 +177,24 @@ WIDTH = 100
 
 
 def wants_help(words: Sequence[str]) -> bool:
-    """Whether the words of a node ask for its help."""
+    """Return whether the arguments of a node ask for help."""
     return any(word in ("-h", "--help") for word in _before_ros(words))
 
 
 def ros_arguments(words: Sequence[str], kind: Callable[[], type[Settings]]) -> list[str]:
-    """The same words with flags of parameters as ROS takes them.
+    """Replace parameter flags by the equivalent ROS arguments. Everything after `--ros-args` stays as it is.
 
     Parameters
     ----------
     words : sequence of str
-        What follows the name of the program.
+        Arguments after the name of the program.
     kind : callable
-        Gives the settings of which the fields are the parameters; only called where there is a flag.
+        Returns the settings class whose fields are the parameters; called only if there is a flag.
 
     Raises
     ------
     ConfigurationError
-        For a flag that is no parameter, with those that are like it, or that lacks its value.
+        If a flag is not a parameter (the message suggests similar ones), or has no value or a wrong one.
     """
     given = _before_ros(words)
     if not any(word.startswith("--") for word in given):
@@ -235,7 +218,7 @@ def ros_arguments(words: Sequence[str], kind: Callable[[], type[Settings]]) -> l
 
 
 def help_text(name: str, kind: type[Settings]) -> str:
-    """Usage and all parameters, with their meanings, units and defaults."""
+    """Return the usage and a list of all parameters with their descriptions, units and defaults."""
     lines = [
         f"usage: {name} [--PARAMETER VALUE ...] [--ros-args ...]",
         "",
@@ -260,7 +243,7 @@ def _before_ros(words: Sequence[str]) -> Sequence[str]:
 
 
 def _value(field: dataclasses.Field[Any], flag: str, text: str | None, rest: Iterator[str]) -> str:
-    """The value of a flag as YAML of the parameter's type; a flag of a truth value may do without."""
+    """Return the value of a flag as YAML of the parameter's type. A boolean flag without a value means true."""
     if text is None:
         text = "true" if isinstance(field.default, bool) else next(rest, None)
     if text is None:
@@ -277,13 +260,15 @@ def _value(field: dataclasses.Field[Any], flag: str, text: str | None, rest: Ite
 
 
 class PeriodicWork:
-    """Timers of a node, in wall time.
+    """Timers of a node in wall time, which exist only while they are switched on.
+
+    An idle node therefore spends no time on them.
 
     Parameters
     ----------
     node : Node
     periods : mapping of callable to float
-        What is done, and the time between two times [s]; what it raises is logged.
+        Period of each function [s]. Exceptions that a function raises are logged.
     """
 
     def __init__(self, node: Node, periods: Mapping[Callable[[], None], float]) -> None:
@@ -293,11 +278,11 @@ class PeriodicWork:
 
     @property
     def is_on(self) -> bool:
-        """Whether it is switched on."""
+        """Whether the timers are running."""
         return bool(self._timers)
 
     def start(self) -> None:
-        """Switch on, unless it is."""
+        """Start the timers; do nothing if they are running."""
         if self._timers:
             return
         clock = Clock(clock_type=ClockType.STEADY_TIME)
@@ -307,7 +292,7 @@ class PeriodicWork:
         ]
 
     def stop(self) -> None:
-        """Switch off, also from within the work."""
+        """Stop the timers; a timer's own function may call this."""
         timers, self._timers = self._timers, []
         for timer in timers:
             self._node.destroy_timer(timer)
@@ -320,9 +305,23 @@ TYPE_PROPAGATION = "fastdds.type_propagation"
 
 
 def use_own_profiles(environment: MutableMapping[str, str] = os.environ, *, shared_memory: bool = False) -> None:
-    """Make new participants of this process use `PROFILES`, unless the user has set a profile.
+    """Select the Fast DDS profile `PROFILES` for this process, unless the user has set one.
 
-    They use UDP only unless `shared_memory` is true, or the user has chosen transports.
+    The process uses only UDP, unless `shared_memory` is true or the user has chosen the transports.
+    `benchmarks/service_load.py one_shot` compares a server with and without the profile.
+
+    Types: Fast DDS 3 (Kilted) requests the type description of each endpoint that it discovers, and ignores the
+    endpoint until the description arrives. If many processes start at the same time, requests or replies are lost and
+    not repeated. A client then sees the node, but never its service. ROS 2 nodes know their types, so the profile
+    disables the exchange.
+
+    Heartbeats: a client requests a lost response again when a heartbeat shows that it is missing. By default, this
+    takes up to 3 s. In that time, newer responses can fill the client's queue, whose default depth is 10. The profile
+    sends heartbeats after 50 ms, and only while a response is unconfirmed.
+
+    Transport: with shared memory, Fast DDS 3.2.3 can deadlock while processes start and stop (Fast DDS issue 6502). The
+    nodes therefore use UDP with larger socket buffers, as far as net.core.rmem_max allows. The recorder keeps shared
+    memory, because it receives the messages of other nodes.
     """
     if any(environment.get(name) for name in PROFILES_VARIABLES):
         return

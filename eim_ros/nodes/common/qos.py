@@ -1,8 +1,8 @@
-"""Quality of service shared by server and client of `sample_ik`.
+"""Quality-of-service profiles that servers and clients of this package share.
 
-The default of services keeps the last 10 requests and silently drops older ones when more arrive at once: 40
-simultaneous requests got 10 answers. The same is true for the answers on the client's side, which receives those to
-all other clients as well.
+By default, a service keeps the last 10 requests and silently drops older ones. When 40 requests arrived at once, only
+10 were answered. Clients have the same limit for responses. Each client also receives the responses to all other
+clients, so its queue fills faster than its own requests suggest.
 """
 
 from __future__ import annotations
@@ -22,4 +22,4 @@ LATCHED_QOS = QoSProfile(
     reliability=ReliabilityPolicy.RELIABLE,
     durability=DurabilityPolicy.TRANSIENT_LOCAL,
 )
-"""That of the topic robot_description."""
+"""Profile of latched topics such as robot_description: a new subscriber receives the last message."""

@@ -1,7 +1,4 @@
-"""Where the robot of a node comes from: a name or a file, URDF text, or the topic `robot_description`.
-
-The robot's URDF text from the latched topic `robot_description`, for a thread that waits for it.
-"""
+"""Loading of a node's robot from a name, a file, URDF text or the latched topic `robot_description`."""
 
 from __future__ import annotations
 
@@ -17,19 +14,23 @@ from eim_ros.nodes.common.settings import RobotSettings
 
 
 def load_robot(settings: RobotSettings, description: str) -> Robot:
-    """The robot between the links of the settings or, where they are empty, between its root and its only leaf.
+    """Load the chain of a robot between the base link and the tip link of the settings.
+
+    By default, the base link is the root of the URDF, and the tip link is its only leaf.
 
     Parameters
     ----------
     settings : RobotSettings
-        Name or file, and links.
+        Name or file of the robot, and its links.
     description : str
-        URDF text, of the parameter or the topic; empty: `settings.robot`.
+        URDF text from the parameter or the topic; used only if `settings.robot` is empty.
 
     Raises
     ------
-    RobotError, ConfigurationError
-        If it cannot be read, or there is none.
+    RobotError
+        If the robot cannot be read.
+    ConfigurationError
+        If there is no robot, or the description is not URDF text.
     """
     base, tip = settings.base_link or None, settings.tip_link or None
     if settings.robot:
@@ -43,16 +44,20 @@ def load_robot(settings: RobotSettings, description: str) -> Robot:
 
 
 def check_description(description: str) -> None:
-    """`ConfigurationError` for what is there and no URDF text, and would be taken for the name of a file."""
+    """Raise `ConfigurationError` if a non-empty description is not URDF text.
+
+    Without this check, `Robot` would interpret the text as the name of a file.
+    """
     if description and not description.lstrip().startswith("<"):
         raise ConfigurationError("robot_description is no URDF text", description)
 
 
 class DescriptionTopic:
-    """Subscribes for the life of the node; the executor's thread keeps the latest text, another thread waits for one.
+    """Subscription to `robot_description`, which lasts as long as the node.
 
-    rclpy's `wait_for_message` would not do: where the executor spins at the same time, either of the two may take the
-    message, and a latched one comes once.
+    The executor's thread stores the latest URDF text, and another thread waits for it. rclpy's `wait_for_message`
+    cannot be used here. If the executor spins at the same time, either of the two may take the message, and a latched
+    message arrives only once.
     """
 
     def __init__(self, node: Node) -> None:
@@ -63,12 +68,12 @@ class DescriptionTopic:
         self.name = node.create_subscription(String, "robot_description", self._take, LATCHED_QOS).topic_name
 
     def wait(self, timeout: float) -> str:
-        """The latest text, once there is one.
+        """Wait for a URDF text and return the latest one.
 
         Raises
         ------
         ConfigurationError
-            When none has come after `timeout` [s], or after `close`.
+            If no text has arrived after `timeout` [s], or when `close` is called.
         """
         self._node.get_logger().info(f"waiting for {self.name}")
         with self._changed:
@@ -78,7 +83,7 @@ class DescriptionTopic:
             return self._latest
 
     def close(self) -> None:
-        """Let nobody wait any longer."""
+        """End all waits."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -90,11 +95,13 @@ class DescriptionTopic:
 
 
 def urdf_text(settings: RobotSettings, topic: DescriptionTopic | None) -> str:
-    """Of the parameter robot_description, or of the topic where there is one; empty where neither gives any.
+    """Return the URDF text from the topic if there is one, otherwise from the parameter robot_description.
+
+    The text is empty if the parameter is.
 
     Raises
     ------
     ConfigurationError
-        As `DescriptionTopic.wait`.
+        If no text arrives on the topic in time, see `DescriptionTopic.wait`.
     """
     return settings.robot_description if topic is None else topic.wait(settings.robot_description_timeout)

@@ -1,12 +1,10 @@
-"""Services that are answered from worker threads, so that the executor's thread is always free for the next request.
+"""Services that respond from worker threads, so that the executor's thread is always free for the next request.
 
     pool = RequestPool(serve, give_up, n_threads=2, size=100)
     defer(node.create_service(SampleIK, "~/sample_ik", unanswered), lambda exchange: pool.offer(exchange, budget=1.0))
 
-rclpy sends whatever a handler returns as soon as it returns, and has no supported way to answer later. `defer` replaces
-the method `send_response` of one service object: this is the only place where the package overrides rclpy.
-
-What a node says of an error, in one line.
+rclpy sends the return value of a handler immediately and has no supported way to respond later. `defer` therefore
+replaces the method `send_response` of a single service object. No other code of this package overrides rclpy.
 """
 
 from __future__ import annotations
@@ -31,13 +29,17 @@ from eim_ros.nodes.common.qos import SERVICE_QOS
 
 
 def reason_of(error: Exception) -> str:
-    """Message of an error that names its own cause and cure, else with its type, as one that nobody has foreseen."""
+    """Return a one-line description of an error.
+
+    The message of an `EimError` already names the cause and the remedy. Any other error is unexpected, so it is
+    described as an internal error together with its type.
+    """
     is_known = isinstance(error, EimError) and str(error)
     return " ".join((str(error) if is_known else f"internal error: {type(error).__name__}: {error}").split())
 
 
-_LANE_FACTOR = 4.0  # budgets of one lane differ by at most this factor
-_PATIENT, _NICENESS = 8.0, 10  # requests with longer budgets [s] run with this priority, so that others wake at once
+_LANE_FACTOR = 4.0  # maximum ratio of two time budgets in the same lane
+_PATIENT, _NICENESS = 8.0, 10  # [s] budget above which requests run with this niceness, so that others start at once
 
 Job = TypeVar("Job")
 
@@ -50,9 +52,9 @@ class Exchange:
     ----------
     request, response : message
     arrival : float
-        When the middleware received the request [s], a time of `time.monotonic`.
+        Time at which the middleware received the request [s], on the clock of `time.monotonic`.
     respond : callable
-        Sends a response to the client; from any thread.
+        Sends a response to the client; may be called from any thread.
     """
 
     request: Any
@@ -62,7 +64,7 @@ class Exchange:
 
 
 def create_deferred_service(node: Node, service_type: Any, name: str, receive: Callable[[Exchange], None]) -> None:
-    """Create a service of the node with `SERVICE_QOS` and `defer` its answers."""
+    """Create a service of the node with `SERVICE_QOS` and `defer` its responses."""
     defer(node.create_service(service_type, name, _answer_nothing, qos_profile=SERVICE_QOS), receive)
 
 
@@ -83,7 +85,7 @@ def defer(service: Service, receive: Callable[[Exchange], None]) -> None:
 
 
 def send(exchange: Exchange, node: Node) -> None:
-    """Send the response of an exchange; log a failure, which is normal while the context is shut down."""
+    """Send the response of an exchange. Log a failure, which is normal while the context is being shut down."""
     try:
         exchange.respond(exchange.response)
     except Exception as error:
@@ -93,19 +95,19 @@ def send(exchange: Exchange, node: Node) -> None:
 class RequestPool(Generic[Job]):
     """A bounded pool of worker threads in which long requests do not delay short ones.
 
-    Requests are sorted by their time budgets into lanes. Each lane serves its requests in the order of their arrival
-    with separate threads, which are started when they are first needed. Lanes share the processor as the operating
-    system decides, where those of long budgets have a lower priority. So a request with a short budget runs at once,
-    even if every core computes long ones.
+    Requests are sorted into lanes by their time budgets. Each lane has its own threads, which start when they are first
+    needed, and serves its requests in order of arrival. The operating system divides the processor among the lanes, and
+    lanes with long budgets have a lower priority. A request with a short budget therefore runs at once, even if every
+    core is busy with long requests.
 
     Parameters
     ----------
     serve : callable
         Called with one job on a worker thread; must not raise.
     give_up : callable
-        Called instead with each job that still waits when the pool is closed; must not raise.
+        Called instead with each job that is still waiting when the pool is closed; must not raise.
     n_threads : int
-        Threads of each lane, at least 1.
+        Number of threads of each lane, at least 1.
     size : int
         Number of jobs that may wait in each lane while its threads are busy, at least 1.
     """
@@ -119,12 +121,12 @@ class RequestPool(Generic[Job]):
 
     @property
     def n_open(self) -> int:
-        """Number of jobs that wait or run."""
+        """Number of jobs that are waiting or running."""
         with self._lock:
             return sum(len(jobs) for _, jobs in self._lanes.values())
 
     def offer(self, job: Job, budget: float = 1.0) -> Future[None] | None:
-        """Take a job with a time budget [s]; None if its lane is full or the pool is closed."""
+        """Queue a job with a time budget [s] and return its future; None if its lane is full or the pool is closed."""
         with self._lock:
             threads, jobs = self._lane(budget)
             if self._closed or len(jobs) >= self._n_threads + self._size:
@@ -135,7 +137,7 @@ class RequestPool(Generic[Job]):
         return future
 
     def close(self, timeout: float) -> bool:
-        """Give up all jobs that wait; return False if one still runs after `timeout` [s]."""
+        """Give up all waiting jobs; return False if a job is still running after `timeout` [s]."""
         with self._lock:
             self._closed = True
             lanes = [*self._lanes.values()]
@@ -158,14 +160,14 @@ class RequestPool(Generic[Job]):
 
 
 def _yield_to_others() -> None:
-    """Lower the priority of this thread; only Linux has priorities of single threads."""
+    """Lower the priority of the current thread; only Linux supports a priority per thread."""
     if sys.platform == "linux":
         thread = threading.get_native_id()
         os.setpriority(os.PRIO_PROCESS, thread, max(_NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
 
 
 def _unread_time(header: Any) -> float:
-    """Time [s] since the middleware received the request; 0 if it does not say."""
+    """Return the time since the middleware received the request [s]; 0 if the middleware provides no timestamp."""
     return max(0.0, time.time() - 1e-9 * header.received_timestamp) if header.received_timestamp else 0.0
 
 

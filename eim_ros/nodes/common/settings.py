@@ -1,4 +1,4 @@
-"""Parameters that several nodes share. Reading them needs no ROS."""
+"""Parameters that several nodes share. This module does not need ROS."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from eim_ros.nodes.common.data_directory import DataDirectory
 
 @dataclasses.dataclass(frozen=True)
 class ManagedSettings(Settings):
-    """How a lifecycle node begins."""
+    """Parameters of all lifecycle nodes."""
 
     autostart: bool = option(
         True, "Configure and activate at start; false leaves both to a lifecycle manager or 'ros2 lifecycle set'."
@@ -21,7 +21,7 @@ class ManagedSettings(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class DataDirectorySettings(ManagedSettings):
-    """Parameters of nodes that remote callers give paths."""
+    """Parameters of nodes that accept paths from remote callers."""
 
     data_directory: str = option(
         "",
@@ -34,13 +34,13 @@ class DataDirectorySettings(ManagedSettings):
 
     @functools.cached_property
     def data(self) -> DataDirectory:
-        """Where the paths of requests lead."""
+        """Directory that all paths in requests must lead into."""
         return DataDirectory(self.data_directory, self.max_file_size)
 
 
 @dataclasses.dataclass(frozen=True)
 class RobotSettings(Settings):
-    """Parameters that name a robot, at most one way, and the links between which it is meant."""
+    """Parameters that specify a robot, in at most one way, and the base and tip link of its chain."""
 
     robot: str = option(
         "",

@@ -1,1 +1,1 @@
-"""The node `demo_recorder`: topics of any type into bags that survive a kill."""
+"""The node `demo_recorder`, which records topics of any type into bags that survive a kill of the process."""

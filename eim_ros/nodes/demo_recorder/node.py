@@ -1,7 +1,8 @@
-"""`DemoRecorder`: a lifecycle node that records topics of any type into bags, on request; see `eim_ros.bags.recorder`.
+"""`DemoRecorder`: a lifecycle node that records topics of any type into bags on request, see `eim_ros.bags.recorder`.
 
-Services ~/start, ~/stop, ~/discard and ~/label, topic ~/status. One thread does everything; messages are taken from the
-middleware's queues 50 times a second while something is recorded. A node that is deactivated ends its recording.
+The node provides the services ~/start, ~/stop, ~/discard and ~/label, and publishes ~/status. It uses a single thread,
+which takes messages from the queues of the middleware 50 times per second during a recording. Deactivating the node
+ends the recording.
 """
 
 from __future__ import annotations
@@ -22,11 +23,17 @@ from eim_ros.nodes.demo_recorder.settings import DemoRecorderSettings
 
 _TAKE_PERIOD = 0.02  # [s]
 _DISCOVERY_PERIOD = 0.1  # [s]
-_MOST_AT_ONCE = 2000  # messages of a topic, before services get their turn
+_MOST_AT_ONCE = 2000  # maximum number of messages taken from a topic at once, so that services are not delayed
 
 
 class DemoRecorder(ManagedNode[DemoRecorderSettings]):
-    """See the module. Raises `ConfigurationError` on an unknown or bad parameter."""
+    """Node that records topics into bags.
+
+    Raises
+    ------
+    ConfigurationError
+        If a parameter is unknown or has a bad value.
+    """
 
     def __init__(self) -> None:
         super().__init__("demo_recorder", DemoRecorderSettings, "recording")
@@ -46,13 +53,13 @@ class DemoRecorder(ManagedNode[DemoRecorderSettings]):
         self.create_service(LabelRecording, "~/label", answered(self, self._label, self._report))
 
     def activate(self) -> None:
-        """Tell the status, and record where that is to begin at once."""
+        """Start a recording if `record_at_start` is set, and publish the status periodically."""
         if self.settings.record_at_start:
             self._start(StartRecording.Request(), StartRecording.Response())
         self._telling.start()
 
     def deactivate(self) -> None:
-        """End a recording that is under way."""
+        """Write the waiting messages and end the current recording."""
         self._telling.stop()
         guarded(self, self._take)()
         if self._recorder.is_recording:
@@ -60,12 +67,12 @@ class DemoRecorder(ManagedNode[DemoRecorderSettings]):
         self._unsubscribe()
 
     def end(self, timeout: float) -> bool:
-        """The same."""
+        """End the current recording."""
         guarded(self, self.deactivate)()
         return True
 
     def facts(self) -> dict[str, str]:
-        """What is recorded."""
+        """Return the state of the recording for `/diagnostics`."""
         recorder = self._recorder
         counts = zip(recorder.topics, recorder.counts, strict=True)
         return {
@@ -76,7 +83,7 @@ class DemoRecorder(ManagedNode[DemoRecorderSettings]):
         }
 
     def warning(self) -> str:
-        """What is lost, and why a recording ended by itself."""
+        """Return why a recording ended early, or how many messages were lost; empty if all is well."""
         n_lost = sum(self._n_lost.values())
         return self._recorder.message or (f"{n_lost} messages were lost" if n_lost else "")
 
@@ -121,7 +128,7 @@ class DemoRecorder(ManagedNode[DemoRecorderSettings]):
         return self.settings.data.chosen(self.settings.folder)
 
     def _fresh_path(self) -> Path:
-        """A name with the time that no file has yet."""
+        """Return the path of a new bag, named after the current time."""
         folder = self._folder
         name = time.strftime("demo_%Y%m%d_%H%M%S")
         for suffix in ("", *(f"_{i}" for i in range(2, 1000))):
@@ -132,7 +139,7 @@ class DemoRecorder(ManagedNode[DemoRecorderSettings]):
     # Recording
 
     def _discover(self) -> None:
-        """Subscribe to wanted topics that have come up."""
+        """Subscribe to requested topics that now have a publisher."""
         for name in self._recorder.unknown_topics:
             try:
                 topic = topic_of(self, name)
@@ -148,7 +155,7 @@ class DemoRecorder(ManagedNode[DemoRecorderSettings]):
                 subscription.destroy()
 
     def _take(self) -> None:
-        """Write what has come."""
+        """Write the messages that have arrived."""
         recorder = self._recorder
         for name, subscription in self._raw_subscriptions.items():
             for log_time, publish_time, data in subscription.take(_MOST_AT_ONCE):

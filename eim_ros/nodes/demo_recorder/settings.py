@@ -10,7 +10,7 @@ from eim_ros.nodes.common.settings import DataDirectorySettings
 
 @dataclasses.dataclass(frozen=True)
 class DemoRecorderSettings(DataDirectorySettings):
-    """What `demo_recorder` can be told."""
+    """Parameters of `demo_recorder`."""
 
     topics: tuple[str, ...] = option(("joint_states",), "Topics to record where a request names none.", read_only=False)
     folder: str = option(

@@ -1,1 +1,1 @@
-"""The node `demonstrator`: shows motions of an expert, or of a person, to the planar simulator."""
+"""The node `demonstrator`, which drives the planar simulator with motions of an expert or commands of a person."""

@@ -1,6 +1,6 @@
-"""Client of the planar demonstration for programs that are no nodes themselves, such as `eim demo-planar`.
+"""Client of the planar demo for programs that are not nodes themselves, such as `eim demo-planar`.
 
-It starts and stops the recorder, waits for the demonstrator, and has the simulator execute trajectories.
+It starts and stops the recorder, waits for the demonstrator, and sends trajectories to the simulator.
 """
 
 from __future__ import annotations
@@ -25,21 +25,18 @@ from eim_ros.nodes.common.qos import LATCHED_QOS, SERVICE_QOS
 from eim_ros.nodes.planar_simulator.messages import task_request, trajectory_message
 from eim_ros.planar import PlanarTask
 
-_PERIOD = 0.02  # [s] between two looks
+_PERIOD = 0.02  # [s] polling period
 
 
 class PlanarClient:
-    """A short-lived node in its own context, to be used as a context manager.
+    """Short-lived node in its own ROS context, used as a context manager.
+
+    Each method raises `ServiceError` if its request is refused, or if a service or message does not arrive in time.
 
     Parameters
     ----------
     wait : float
-        Longest time to wait for a service or a topic to appear [s].
-
-    Raises
-    ------
-    ServiceError
-        By each method, when what it waits for does not come, or is refused.
+        Maximum waiting time for a service or topic to appear [s].
     """
 
     def __init__(self, wait: float = 60.0) -> None:
@@ -65,10 +62,10 @@ class PlanarClient:
         self._context.try_shutdown()
 
     def wait_for_nodes(self, watch: Watch) -> None:
-        """Until recorder, demonstrator and simulator are there, however long that takes.
+        """Wait without a time limit until recorder, demonstrator and simulator provide their services.
 
-        `watch` is called again and again meanwhile, with an empty text and the time that has passed [s]; what it raises
-        ends the wait.
+        Meanwhile `watch` is called repeatedly with an empty string and the elapsed time [s]. An exception that it
+        raises ends the wait.
         """
         began = time.monotonic()
         for service_type, name in (
@@ -85,16 +82,26 @@ class PlanarClient:
                 self._node.destroy_client(client)
 
     def start_recording(self, path: str, label: str = "") -> None:
-        """Have `demo_recorder` write a bag."""
+        """Start a recording by `demo_recorder` into a bag at `path`."""
         answer = self._call(StartRecording, "demo_recorder/start", StartRecording.Request(path=path, label=label))
         self._check(answer, "demo_recorder")
 
     def stop_recording(self) -> None:
-        """Have it end the bag."""
+        """Stop the recording."""
         self._check(self._call(Trigger, "demo_recorder/stop", Trigger.Request()), "demo_recorder")
 
     def demonstrate(self, n_motions: int, progress: Callable[[int], None], patience: float = 120.0) -> None:
-        """Start the `demonstrator` and wait for its motions; `patience` [s] is the longest time for one of them."""
+        """Start the demonstrator and wait until it has shown all motions.
+
+        Parameters
+        ----------
+        n_motions : int
+            Number of motions to wait for.
+        progress : callable
+            Called with the number of motions shown since the last call.
+        patience : float
+            Maximum time between two motions [s].
+        """
         self._check(self._call(Trigger, "demonstrator/start", Trigger.Request()), "demonstrator")
         told, end = 0, time.monotonic() + patience
         while told < n_motions:
@@ -114,7 +121,18 @@ class PlanarClient:
     def execute(
         self, joint_names: tuple[str, ...], times: np.ndarray, positions: np.ndarray, patience: float = 30.0
     ) -> TaskStatus:
-        """Status after a trajectory, from the simulator's start: times (n,) [s], positions (n, n_joints) [rad]."""
+        """Reset the simulator, execute a trajectory, and return the task status after it.
+
+        Parameters
+        ----------
+        joint_names : tuple of str
+        times : (n,)
+            Times of the points [s].
+        positions : (n, n_joints)
+            Joint positions at these times [rad].
+        patience : float
+            Maximum time until the trajectory has ended [s].
+        """
         self._check(self._call(Trigger, "planar_simulator/reset", Trigger.Request()), "planar_simulator")
         self._until(lambda: self._trajectory.get_subscription_count() > 0, "a simulator that listens", self._wait)
         self._statuses, self._refusal, moved = [], "", False

@@ -1,8 +1,8 @@
-"""`Demonstrator`: shows motions of the expert to the simulator, one after the other, or lets a person drive the robot.
+"""`Demonstrator`: a lifecycle node that drives the planar simulator with motions of an expert or commands of a person.
 
-Expert: the motions are planned by a thread of their own; then for each one the robot is reset, the recorder told a
-label, the trajectory published and its end awaited. ~/progress (latched) counts the motions shown, ~/start begins anew.
-Person: see `Person`.
+With the expert, a separate thread plans the motions. For each motion, the node resets the robot, sends a label to the
+recorder, publishes the trajectory and waits until it has ended. The latched topic ~/progress counts the motions shown,
+and the service ~/start begins again. See `Person` for the other mode.
 """
 
 from __future__ import annotations
@@ -29,14 +29,20 @@ from eim_ros.nodes.planar_simulator.messages import task_request, trajectory_mes
 from eim_ros.planar import Expert
 from eim_ros.planar.motions import Motion, MotionConfig, draw_motions
 
-_PERIOD = 0.02  # [s] between two looks at what is to be done next
-_WAITING_PERIOD = 0.25  # [s] the same while a service of another node is not there
-_PATIENCE = 10.0  # [s] for an answer, and for a motion to begin and to end beyond its duration
-_BATCH = 50  # motions planned at a time: the first ones are shown soon
+_PERIOD = 0.02  # [s] polling period
+_WAITING_PERIOD = 0.25  # [s] polling period while a service of another node is missing
+_PATIENCE = 10.0  # [s] timeout of a response, of the start of a motion, and of its end beyond its duration
+_BATCH = 50  # number of motions planned at a time, so that the first ones are shown soon
 
 
 class Demonstrator(ManagedNode[DemonstratorSettings]):
-    """See the module. Raises `ConfigurationError` on an unknown or bad parameter."""
+    """Node that demonstrates motions of the planar robot.
+
+    Raises
+    ------
+    ConfigurationError
+        If a parameter is unknown or has a bad value.
+    """
 
     def __init__(self) -> None:
         super().__init__("demonstrator", DemonstratorSettings, "demonstrating")
@@ -46,7 +52,9 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         self._generator = torch.Generator().manual_seed(settings.random_seed)
         self._work: Iterator[None] | None = None
         self._showing = PeriodicWork(self, {self._go_on: _PERIOD})
-        self._waiting = PeriodicWork(self, {self._go_on: _WAITING_PERIOD})  # in its place, until a service is there
+        self._waiting = PeriodicWork(
+            self, {self._go_on: _WAITING_PERIOD}
+        )  # replaces `_showing` until a service appears
         self._person: Person | None = None
         self._planner: threading.Thread | None = None
         self._status: TaskStatus | None = None
@@ -65,7 +73,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
             self.create_service(Trigger, "~/start", answered(self, self._start))
 
     def activate(self) -> None:
-        """Begin."""
+        """Start to follow a person's commands, or to show motions if `show_at_start` is set."""
         if self.settings.driver == "person":
             self._person = Person(self, self._arm, self.settings.command_timeout, self._trajectory.publish)
             self.get_logger().info("waiting for a person's wishes")
@@ -73,7 +81,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
             self._begin()
 
     def deactivate(self) -> None:
-        """Show no more motions; the robot stops if it is being moved."""
+        """Show no more motions, and stop the robot if it is moving."""
         if self._person is not None:
             self._person.close()
             self._person = None
@@ -82,13 +90,13 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         self._finish()
 
     def end(self, timeout: float) -> bool:
-        """Stop planning; False when motions are still being planned."""
+        """Wait for the planner; return False if it is still running after `timeout` [s]."""
         if self._planner is not None:
             self._planner.join(timeout)
         return self._planner is None or not self._planner.is_alive()
 
     def facts(self) -> dict[str, str]:
-        """Who drives, and what was shown."""
+        """Return the driver and the motions shown, for `/diagnostics`."""
         return {
             "driver": self.settings.driver,
             "showing": str(self._work is not None).lower(),
@@ -97,10 +105,10 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         }
 
     def warning(self) -> str:
-        """Why the last demonstration ended early."""
+        """Return why the last demonstration ended early; empty if it did not."""
         return self._failure
 
-    # `_show` is a coroutine that the timer goes on with; it yields where it has to wait
+    # `_show` is a coroutine, which yields when it has to wait and is resumed by a timer
 
     def _start(self, request: Any, response: Any) -> None:
         if self._work is not None:
@@ -126,7 +134,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
             self._finish()
             if self.settings.exit_when_done:
                 raise SystemExit(0) from None
-        except Exception as error:  # nothing ends the spin
+        except Exception as error:  # an exception must not stop the executor
             self._finish()
             self._failure = f"demonstration ended: {reason_of(error)}"
             self.get_logger().error(self._failure)
@@ -139,7 +147,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
             if not answer.success:
                 raise ServiceError(f"the simulator refuses the task: {answer.message}", answer.message)
         while self._n_shown < settings.n_motions:
-            yield from self._tell_label("pause")  # planning is no demonstration
+            yield from self._tell_label("pause")  # the time for planning is not part of a demonstration
             motions = yield from self._planned(min(_BATCH, settings.n_motions - self._n_shown))
             for motion in motions:
                 yield from self._show_one(motion)
@@ -148,7 +156,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
     def _show_one(self, motion: Motion) -> Generator[None, None, None]:
         yield from self._tell_label("pause")
         yield from self._answer(self._reset, Trigger.Request())
-        yield from self._pause(self.settings.pause)  # the recorder sees the robot at rest
+        yield from self._pause(self.settings.pause)  # so that the recorder sees the robot at rest
         yield from self._tell_label(self.settings.label)
         self._status, self._refused = None, ""
         self._trajectory.publish(trajectory_message(self._arm.joint_names, motion.times, motion.positions))
@@ -158,7 +166,9 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
                 raise ServiceError(f"the simulator refused a trajectory: {self._refused}", self._refused)
             self._check(latest, "the simulator did not begin a trajectory")
             yield
-        latest = time.monotonic() + _PATIENCE + 20.0 * float(motion.times[-1])  # simulated time may be slow
+        latest = (
+            time.monotonic() + _PATIENCE + 20.0 * float(motion.times[-1])
+        )  # simulated time may be slower than real time
         while self._moving():
             self._check(latest, "the simulator did not end a trajectory")
             yield
@@ -168,7 +178,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         self._progress.publish(UInt32(data=self._n_shown))
 
     def _planned(self, n_motions: int) -> Generator[None, None, list[Motion]]:
-        """Draw motions on a thread; the value of the coroutine is their list."""
+        """Draw motions on a separate thread; the coroutine returns them as a list."""
         outcome: list[Any] = []
         expert, start = Expert(self._arm, self._task), torch.from_numpy(self.settings.start_configuration())
         config = MotionConfig(speed=self.settings.speed_share)
@@ -197,7 +207,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
             self.get_logger().warning(f"the recorder: {answer.message}", throttle_duration_sec=5.0)
 
     def _answer(self, client: Any, request: Any) -> Generator[None, None, Any]:
-        """Call a service once it is there; the value of the coroutine is its answer."""
+        """Wait for a service and call it; the coroutine returns the response."""
         if not client.service_is_ready():
             self.get_logger().info(f"waiting for {client.srv_name}")
             self._showing.stop()

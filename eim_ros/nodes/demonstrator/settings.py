@@ -11,7 +11,7 @@ from eim_ros.nodes.planar_simulator.settings import PlanarSettings
 
 @dataclasses.dataclass(frozen=True)
 class DemonstratorSettings(PlanarSettings, ManagedSettings):
-    """What `demonstrator` can be told."""
+    """Parameters of `demonstrator`."""
 
     driver: str = option(
         "expert",

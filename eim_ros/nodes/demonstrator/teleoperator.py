@@ -1,7 +1,7 @@
-"""A person drives the planar robot: wished velocities become short trajectories, again and again.
+"""Teleoperation of the planar robot: velocity commands of a person become a sequence of short trajectories.
 
-~/twist is the velocity of the tip in the plane and its rotation, ~/joint_velocity that of joints by name. The robot
-stops when a wish is not renewed in time.
+The topic ~/twist commands the linear velocity of the tip in the plane and its angular velocity. The topic
+~/joint_velocity commands velocities of joints by name. The robot stops if a command is not renewed in time.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from eim_ros.nodes.planar_simulator.messages import trajectory_message
 from eim_ros.planar import PlanarArm
 from eim_ros.planar.arm import joint_velocity, target_after
 
-_PERIOD = 0.05  # [s] between two short trajectories
-_HORIZON = 0.15  # [s] for which one of them goes on
+_PERIOD = 0.05  # [s] time between two trajectories
+_HORIZON = 0.15  # [s] duration of each trajectory
 
 
 class Person:
-    """Subscribes to the wishes of a person, and publishes trajectories.
+    """Converter of a person's velocity commands into short trajectories.
 
     Parameters
     ----------
     node : Node
-        Which has the topics.
+        Node that subscribes to the command topics.
     arm : PlanarArm
     patience : float
-        A wish counts no longer than this [s].
+        Time after which a command expires [s].
     publish : callable
-        Takes a trajectory; an empty one stops the robot.
+        Publishes a trajectory; an empty trajectory stops the robot.
     """
 
     def __init__(self, node: Node, arm: PlanarArm, patience: float, publish: Callable[[JointTrajectory], None]) -> None:
@@ -45,7 +45,9 @@ class Person:
         self._patience = patience
         self._publish = publish
         self._q: np.ndarray | None = None
-        self._wish: tuple[float, Callable[[np.ndarray], np.ndarray]] | None = None  # when, and velocity [rad/s] at q
+        self._wish: tuple[float, Callable[[np.ndarray], np.ndarray]] | None = (
+            None  # time [s] and joint velocity as a function of q [rad/s]
+        )
         self._node = node
         self._listening = [
             node.create_subscription(JointState, "joint_states", self._take_state, 10),
@@ -55,7 +57,7 @@ class Person:
         self._driving = PeriodicWork(node, {self._command: _PERIOD})
 
     def close(self) -> None:
-        """Listen no more; the robot stops if it is being driven."""
+        """End the subscriptions, and stop the robot if a command is active."""
         self._driving.stop()
         for subscription in self._listening:
             self._node.destroy_subscription(subscription)
@@ -85,12 +87,12 @@ class Person:
         self._take_wish(lambda q: velocity)
 
     def _take_wish(self, velocity: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Velocity [rad/s] at a configuration, from now on."""
+        """Set the current command, a function from a configuration [rad] to joint velocities [rad/s]."""
         self._wish = (time.monotonic(), velocity)
         self._driving.start()
 
     def _command(self) -> None:
-        """A short trajectory as the person wishes; once the wish is too old, the robot is stopped."""
+        """Publish a short trajectory for the current command, or stop the robot if the command has expired."""
         if self._wish is None or self._q is None:
             return
         since, velocity = self._wish

@@ -1,6 +1,7 @@
-"""`FkCollector`: collects pairs of tip pose and configuration from joint states or by sampling, and saves them.
+"""`FkCollector`: a lifecycle node that collects pairs of tip pose and configuration and saves them as a data set.
 
-Services ~/start, ~/stop and ~/save, topic ~/status. What was collected stays until it is saved and a new start is made.
+The configurations come from joint states or from sampling. The node provides the services ~/start, ~/stop and ~/save,
+and publishes ~/status. The pairs are kept until they have been saved and a new collection is started.
 """
 
 from __future__ import annotations
@@ -26,14 +27,20 @@ from eim_ros.nodes.common.subscriptions import RawSubscription, topic_of
 from eim_ros.nodes.fk_collector.settings import FkCollectorSettings
 
 _SAMPLING_PERIOD = 0.05  # [s]
-_TAKE_PERIOD = 0.02  # [s] between two looks at the joint states that wait
-_DISCOVERY_PERIOD = 0.1  # [s] between two looks for a publisher
-_DEPTH = 5000  # joint states that may wait: 5 s of them at 1 kHz
-_MOST_AT_ONCE = 1000  # joint states, before services get their turn
+_TAKE_PERIOD = 0.02  # [s]
+_DISCOVERY_PERIOD = 0.1  # [s] time between two searches for a publisher
+_DEPTH = 5000  # maximum number of waiting joint states; 5 s at 1 kHz
+_MOST_AT_ONCE = 1000  # maximum number of joint states taken at once, so that services are not delayed
 
 
 class FkCollector(ManagedNode[FkCollectorSettings]):
-    """See the module. Raises `ConfigurationError` on an unknown or bad parameter."""
+    """Node that collects pairs of tip pose and configuration.
+
+    Raises
+    ------
+    ConfigurationError
+        If a parameter is unknown or has a bad value.
+    """
 
     def __init__(self) -> None:
         super().__init__("fk_collector", FkCollectorSettings, "collecting", takes_long=True)
@@ -44,7 +51,7 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
         self._source = ""
         self._rng = np.random.default_rng(0)
         self._joint_states: RawSubscription | None = None
-        self._n_lost = 0  # by subscriptions that have ended
+        self._n_lost = 0  # number of joint states lost by earlier subscriptions
         self._listening = PeriodicWork(self, {self._take: _TAKE_PERIOD, self._discover: _DISCOVERY_PERIOD})
         self._sampling = PeriodicWork(self, {self._sample: _SAMPLING_PERIOD})
         self._telling = PeriodicWork(self, {self._report: self.settings.status_period})
@@ -66,29 +73,29 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
         self.get_logger().info(f"configured for '{robot.name}' from '{robot.base_link}' to '{robot.tip_link}'")
 
     def activate(self) -> None:
-        """Tell the status."""
+        """Publish the status periodically."""
         self._telling.start()
 
     def deactivate(self) -> None:
-        """Stop collecting; what was collected waits to be saved."""
+        """Stop collecting; the pairs can still be saved later."""
         self._end()
         self._telling.stop()
 
     def cleanup(self) -> None:
-        """Forget the robot and what was collected; what was not saved is lost, and the log says so."""
+        """Discard the robot and the pairs; log a warning if pairs were not saved."""
         self._tell_unsaved()
         self._robot = self._pairs = None
         self._is_saved = True
 
     def end(self, timeout: float) -> bool:
-        """What was not saved is lost, and the log says so."""
+        """End the wait for a robot description, and log a warning if pairs were not saved."""
         if self._description is not None:
             self._description.close()
         self._tell_unsaved()
         return True
 
     def facts(self) -> dict[str, str]:
-        """Robot and pairs."""
+        """Return the robot and the number of pairs for `/diagnostics`."""
         return {
             "robot": self._robot.name if self._robot is not None else "not loaded",
             "collecting": str(self._collecting).lower(),
@@ -98,13 +105,13 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
         }
 
     def warning(self) -> str:
-        """Why nothing is collected, and what is lost."""
+        """Return why nothing is collected, or how many joint states were lost; empty if all is well."""
         lost = f"{self.n_lost} joint states were lost" if self.n_lost else ""
         return (self._problem_of_pairs() or lost) if self._collecting else ""
 
     @property
     def n_lost(self) -> int:
-        """Joint states that were published while this set was collected and never arrived."""
+        """Number of joint states that were lost during the current collection."""
         return self._n_lost + (self._joint_states.n_lost if self._joint_states is not None else 0)
 
     def _tell_unsaved(self) -> None:
@@ -171,14 +178,14 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
     # Collecting
 
     def _discover(self) -> None:
-        """Subscribe to the joint states once somebody publishes them."""
+        """Subscribe to the joint states if there is a publisher."""
         if self._joint_states is None:
             topic = topic_of(self, self.resolve_topic_name("joint_states"))
             if topic is not None:
                 self._joint_states = RawSubscription(self, topic, _DEPTH)
 
     def _take(self) -> None:
-        """Take the joint states that have come, up to the wanted number of pairs."""
+        """Add the joint states that have arrived, up to the requested number of pairs."""
         pairs, joint_states = self._pairs, self._joint_states
         if pairs is None or joint_states is None:
             return
@@ -217,7 +224,7 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
         self._status.publish(message)
 
     def _problem_of_pairs(self) -> str:
-        """Why the last joint states were left out, or that there are none; empty where all is well."""
+        """Return why the last joint states were skipped, or that none arrived; empty if all is well."""
         pairs = self._pairs
         if pairs is None:
             return ""

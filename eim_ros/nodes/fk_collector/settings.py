@@ -10,7 +10,7 @@ from eim_ros.nodes.common.settings import DataDirectorySettings, RobotSettings
 
 @dataclasses.dataclass(frozen=True)
 class FkCollectorSettings(RobotSettings, DataDirectorySettings):
-    """What `fk_collector` can be told."""
+    """Parameters of `fk_collector`."""
 
     source: str = option(
         "joint_states",

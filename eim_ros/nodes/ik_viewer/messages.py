@@ -1,4 +1,7 @@
-"""From solutions to markers: ghosts and self-motions in the colours of families, the chosen arm. Pure functions."""
+"""Conversion of solutions to markers: ghosts and self-motions in the colours of their components, and the chosen arm.
+
+A ghost is a translucent stick figure of the arm in one solution. All functions are pure.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +22,24 @@ from eim_ros.nodes.common.messages import pose_message
 from eim_ros.view.live import Solutions, family_colour
 from eim_ros.view.style import rgb
 
-GHOST, CURVE, BARE = 0.004, 0.006, 0.02  # thickness of lines, as shares of the arm's reach
+GHOST, CURVE, BARE = 0.004, 0.006, 0.02  # thickness of lines, as fractions of the arm's reach
 FADED = 0.6  # opacity of ghosts
 
 
 def solutions_message(
     robot: Robot, shapes: list[BodyShape], solutions: Solutions, stamp: Any, prefix: str = ""
 ) -> MarkerArray:
-    """Everything that is shown of a target; what was shown before is removed.
+    """Return markers that show the solutions of a target and replace all earlier markers.
 
     Parameters
     ----------
     robot : Robot
     shapes : list of BodyShape
-        Of the chosen arm; without any it is a line.
+        Shapes of the chosen arm. If there are none, the arm is drawn as a line.
     solutions : Solutions
     stamp : builtin_interfaces.msg.Time
     prefix : str
-        What stands before the name of the base link in tf.
+        Prefix of the base link's name in tf.
     """
     markers = [Marker(action=Marker.DELETEALL)]
     skeletons = robot.skeleton(solutions.positions)
@@ -63,12 +66,20 @@ def solutions_message(
 
 
 def shapes_to_show(robot: Robot, packages_only: bool = False) -> list[BodyShape]:
-    """Collision shapes of the robot; names of meshes that are paths become those of files, see `find_mesh`.
+    """Return the collision shapes of the robot, with paths of meshes replaced by file URIs.
+
+    Parameters
+    ----------
+    robot : Robot
+    packages_only : bool
+        Restriction on the location of mesh files, see `find_mesh`.
 
     Raises
     ------
     RobotError
-        If a shape is malformed; `MeshError` if a file is not there.
+        If a shape is malformed.
+    MeshError
+        If a mesh file does not exist.
     """
     shown = []
     for placed in body_shapes(robot, link_shapes(robot.urdf)):
@@ -81,7 +92,7 @@ def shapes_to_show(robot: Robot, packages_only: bool = False) -> list[BodyShape]
 
 
 def chosen_message(robot: Robot, solutions: Solutions, stamp: Any) -> JointState:
-    """The chosen solution [rad] or [m]; without any no joint."""
+    """Return the chosen solution [rad] or [m]; the message contains no joints if there is no solution."""
     message = JointState()
     message.header.stamp, message.header.frame_id = stamp, robot.base_link
     if solutions.chosen is not None:
@@ -112,7 +123,10 @@ def _arm(robot: Robot, shapes: list[BodyShape], q: np.ndarray, colour: str) -> l
 
 
 def _parts(shape: Any) -> list[tuple[int, float, tuple[float, float, float]]]:
-    """Kind of marker, way along the shape's z axis [m] and size of what a shape is made of."""
+    """Return the parts of a shape as marker type, offset along the shape's z axis [m], and scale.
+
+    The scale is a size [m], or a factor without unit for a mesh.
+    """
     if isinstance(shape, MeshReference):
         x, y, z = (float(value) for value in np.asarray(shape.scale))
         return [(Marker.MESH_RESOURCE, 0.0, (x, y, z))]

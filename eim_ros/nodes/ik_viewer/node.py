@@ -1,7 +1,8 @@
-"""`IkViewer`: all solutions of a target that is dragged in RViz, as markers.
+"""`IkViewer`: a lifecycle node that shows all solutions of a target as markers in RViz.
 
-Topics ~/solutions (MarkerArray) and ~/chosen (JointState); the target is the interactive marker ~/target, or comes on
-~/set_target (PoseStamped), in any frame of tf. The newest target is solved, at most `rate` times per second.
+The user drags the interactive marker ~/target, or a program publishes a PoseStamped on ~/set_target, in any frame of
+tf. The node solves the newest target at most `rate` times per second. It publishes all solutions on ~/solutions
+(MarkerArray) and one of them on ~/chosen (JointState).
 """
 
 from __future__ import annotations
@@ -28,7 +29,13 @@ from eim_ros.view.live import LiveSolutions, first_pose
 
 
 class IkViewer(ManagedNode[IkViewerSettings]):
-    """See the module. Raises `ConfigurationError` on an unknown or bad parameter."""
+    """Node that shows the solutions of a target.
+
+    Raises
+    ------
+    ConfigurationError
+        If a parameter is unknown or has a bad value.
+    """
 
     def __init__(self) -> None:
         super().__init__("ik_viewer", IkViewerSettings, "showing solutions", takes_long=True)
@@ -45,7 +52,7 @@ class IkViewer(ManagedNode[IkViewerSettings]):
         self._solving = PeriodicWork(self, {self._solve: 1.0 / self.settings.rate})
 
     def configure(self) -> None:
-        """Load robot and model."""
+        """Load the robot, and the model if there is one."""
         settings, description = self.settings, urdf_text(self.settings, self._description)
         if settings.model:
             check_description(description)
@@ -77,22 +84,22 @@ class IkViewer(ManagedNode[IkViewerSettings]):
         self._solving.start()
 
     def deactivate(self) -> None:
-        """Leave the solutions as they are, and the target out of reach of the mouse."""
+        """Hide the target, and leave the solutions visible."""
         self._solving.stop()
         self._marker.hide()
 
     def cleanup(self) -> None:
-        """Forget the robot."""
+        """Discard the robot and the target."""
         self._live, self._target, self._shapes = None, None, []
 
     def end(self, timeout: float) -> bool:
-        """Nobody waits for a robot any longer."""
+        """End the wait for a robot description."""
         if self._description is not None:
             self._description.close()
         return True
 
     def facts(self) -> dict[str, str]:
-        """Robot, and what was solved."""
+        """Return the robot and the number of targets solved, for `/diagnostics`."""
         return {
             "robot": self._live.robot.name if self._live is not None else "not loaded",
             "targets solved": str(self._n_solved),
@@ -102,7 +109,7 @@ class IkViewer(ManagedNode[IkViewerSettings]):
     # Targets
 
     def _drag(self, message: InteractiveMarkerFeedback) -> None:
-        self._take(message, 0)  # it is where the hand is, whenever that was: RViz's clock and tf's may differ
+        self._take(message, 0)  # ignore the stamp: the clocks of RViz and tf may differ
 
     def _set_target(self, message: PoseStamped) -> None:
         self._take(message, nanoseconds(message.header.stamp))
@@ -125,7 +132,7 @@ class IkViewer(ManagedNode[IkViewerSettings]):
         self._marker.show(self._target.pose, frame, self.settings.position_only)
 
     def _solve(self) -> None:
-        """What is new since the last time: the target, or how many solutions are to be shown."""
+        """Solve and publish if the target or a parameter has changed since the last call."""
         live, settings, target = self._live, self.settings, self._target
         assert live is not None and target is not None
         if target.look(time.monotonic()):

@@ -10,7 +10,7 @@ from eim_ros.nodes.common.settings import ManagedSettings, RobotSettings
 
 @dataclasses.dataclass(frozen=True)
 class IkViewerSettings(RobotSettings, ManagedSettings):
-    """What `ik_viewer` can be told."""
+    """Parameters of `ik_viewer`."""
 
     model: str = option(
         "",

@@ -1,10 +1,11 @@
-"""The target of `ik_viewer`: a pose in some frame, that is where it is told, or moves along with its frame.
+"""The target of `ik_viewer`, and its interactive marker in RViz.
 
-The target as an interactive marker of RViz: arrows and rings to drag, and what a server of these has to do.
+`FollowedTarget` holds the newest target pose. The pose is either fixed at a given time or moves along with its frame.
 
-The topics `update` and `feedback` and the service `get_interactive_markers` in a namespace of their own. A client gets
-the marker with the number of the last update, and then updates with the numbers that follow; if one is missing it asks
-again.
+`TargetMarker` shows the target as arrows and rings that the user drags. It implements the server side of interactive
+markers: the topics `update` and `feedback` and the service `get_interactive_markers`. A client requests the marker
+together with the number of the last update. It then receives numbered updates, and requests the marker again if a
+number is missing.
 """
 
 from __future__ import annotations
@@ -31,20 +32,21 @@ from eim_ros.nodes.common.frames import BaseFrames
 from eim_ros.nodes.common.messages import pose_message
 from eim_ros.nodes.common.node import guarded
 
-MOVED = 1e-9  # [m, 1] in an entry of its pose in the base frame, above which a target has moved
+MOVED = 1e-9  # [m, 1] a target has moved if an entry of its pose in the base frame changes by more than this
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A pose as it is told.
+    """Requested pose of the tip.
 
     Attributes
     ----------
     pose : (4, 4)
+        Pose in `frame`.
     frame : str
-        Empty for that of the base link.
+        Name of the frame; empty means the base frame.
     stamp : int
-        When the pose is that in its frame [ns]; 0: always, it moves along with the frame.
+        Time at which the frame is evaluated [ns]. With 0, the target moves along with the frame.
     """
 
     pose: np.ndarray
@@ -53,36 +55,42 @@ class Target:
 
 
 class FollowedTarget:
-    """Where the newest target is in the base frame.
+    """Pose of the newest target in the base frame.
 
     Parameters
     ----------
     frames : BaseFrames
     first : (4, 4)
-        In the base frame.
+        Initial pose in the base frame.
     timeout : float
-        Longest time that one waits for its frame [s].
+        Maximum time that a target waits until the pose of its frame is known [s].
     """
 
     def __init__(self, frames: BaseFrames, first: np.ndarray, timeout: float) -> None:
         self._frames, self._timeout = frames, timeout
-        self._target: Target | None = None  # which moves along with its frame
-        self._waiting: tuple[Target, float] | None = None  # one that is not known yet, and until when it may come
+        self._target: Target | None = None  # target that moves along with its frame
+        self._waiting: tuple[Target, float] | None = None  # target in an unknown frame, and its deadline [s]
         self.pose = first
 
     def take(self, target: Target, now: float) -> bool:
-        """A new one, at a time [s]; returns whether the pose has changed.
+        """Set a new target at the time `now` [s]; return whether the pose has changed.
 
         Raises
         ------
         PoseError
-            If its frame is not known, and cannot become so.
+            If the pose of the target's frame is not known, and cannot become known.
         """
         self._waiting = target, now + self._timeout
         return self.look(now)
 
     def look(self, now: float) -> bool:
-        """Look again at a time [s]; returns whether the pose has changed. Raises as `take`, once for each target."""
+        """Update the pose at the time `now` [s]; return whether it has changed.
+
+        Raises
+        ------
+        PoseError
+            If the pose of the target's frame is not known in time. The error is raised once per target.
+        """
         if self._waiting is not None:
             target, until = self._waiting
             try:
@@ -96,7 +104,7 @@ class FollowedTarget:
         elif self._target is not None:
             try:
                 found = self._in_base(self._target)
-            except FrameError:  # of a frame that is known no longer: where it was
+            except FrameError:  # the frame is no longer known: keep the last pose
                 return False
         else:
             return False
@@ -112,22 +120,23 @@ class FollowedTarget:
 
 
 TARGET = "target"  # name of the marker
-_AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 0.0, 1.0), "z": (0.0, 1.0, 0.0)}  # a control's own x axis, turned there
+# rotation axis for each marker axis: a quarter turn about it moves the control's x axis to the marker axis
+_AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 0.0, 1.0), "z": (0.0, 1.0, 0.0)}
 _UPDATES = QoSProfile(depth=100)
 
 
 class TargetMarker:
-    """Serves the marker; nothing is shown until it has a pose.
+    """Server of the target's interactive marker, which is hidden until `show` is called.
 
     Parameters
     ----------
     node : Node
     namespace : str
-        Of the topics and the service.
+        Namespace of the topics and the service.
     size : float
-        Of the arrows [m].
+        Size of the arrows [m].
     moved : callable
-        Called with each feedback that moves the target.
+        Called with each feedback message that moves the target.
     """
 
     def __init__(
@@ -141,7 +150,7 @@ class TargetMarker:
         node.create_service(GetInteractiveMarkers, f"{namespace}/get_interactive_markers", self._tell)
 
     def show(self, pose: np.ndarray, frame: str, position_only: bool) -> None:
-        """Show the marker at a pose (4, 4) in a frame, with rings unless any orientation will do."""
+        """Show the marker at a pose (4, 4) in a frame; without rings if `position_only` is true."""
         marker = InteractiveMarker(name=TARGET, description=TARGET, scale=self._size, pose=pose_message(pose))
         marker.header.frame_id = frame
         marker.controls = [
@@ -157,13 +166,13 @@ class TargetMarker:
         self._publish(markers=[marker])
 
     def move(self, pose: np.ndarray) -> None:
-        """Move the marker to a pose (4, 4); whoever drags it has moved it already."""
+        """Move the marker to a pose (4, 4) for all clients; the one that drags it has already moved it."""
         assert self._marker is not None
         self._marker.pose = pose_message(pose)
         self._publish(poses=[InteractiveMarkerPose(name=TARGET, header=self._marker.header, pose=self._marker.pose)])
 
     def hide(self) -> None:
-        """Show none."""
+        """Hide the marker."""
         if self._marker is not None:
             self._marker = None
             self._publish(erases=[TARGET])
@@ -186,7 +195,10 @@ class TargetMarker:
 
 
 def _orientation(turn: tuple[float, float, float]) -> Any:
-    """Of a control whose x axis is to be an axis of the marker: a quarter turn, or none."""
+    """Return the orientation of a control as a quarter turn about an axis.
+
+    A turn about the x axis does not change the control's direction.
+    """
     x, y, z = np.array(turn) / np.sqrt(2.0)
     quaternion = pose_message(np.eye(4)).orientation
     quaternion.x, quaternion.y, quaternion.z, quaternion.w = float(x), float(y), float(z), float(np.sqrt(0.5))

@@ -1,1 +1,1 @@
-"""The node `motion_prior_server`: samples, scores and conditions motions."""
+"""The node `motion_prior_server`, which samples, scores and conditions motions."""

@@ -1,6 +1,6 @@
-"""Between messages and motion priors: parse requests, fill responses. Pure functions of messages.
+"""Conversion between messages and motion priors: pure functions that parse requests and fill responses.
 
-Everything a client may have got wrong is refused here or by the prior, with an `EimError` that names the cause.
+Errors in a request are detected here or by the prior. They raise an `EimError` that names the cause.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from eim_ros.nodes.common.interfaces import ViaPoint as ViaPointMessage
 from eim_ros.nodes.common.messages import float64_bytes, uint32_bytes
 from eim_ros.nodes.motion_prior_server.settings import MotionPriorServerSettings
 
-_LONGEST = 1e6  # [s] of a motion
+_LONGEST = 1e6  # [s] maximum duration of a motion
 _LARGEST_SEED = 2**31
 
 
@@ -32,7 +32,7 @@ def sample_motion(
     prior: MotionPrior,
     settings: MotionPriorServerSettings,
 ) -> None:
-    """Answer a request for motions; `EimError` for a bad one."""
+    """Fill the response with sampled motions; raise `EimError` if the request is invalid."""
     n = _between("n_samples", request.n_samples, 1, settings.max_samples, "max_samples")
     n_points = _n_points(request.n_points, prior, settings)
     if not request.flat and n * n_points > settings.max_trajectory_points:
@@ -66,7 +66,7 @@ def score_motion(
     prior: MotionPrior,
     settings: MotionPriorServerSettings,
 ) -> None:
-    """Answer a request for scores; `EimError` for a bad one."""
+    """Fill the response with scores of the requested motions; raise `EimError` if the request is invalid."""
     n = _between("the number of trajectories", len(request.trajectories), 1, settings.max_samples, "max_samples")
     motions = np.empty((n, prior.representation.n_points, len(prior.joint_names)))
     for index, trajectory in enumerate(request.trajectories):
@@ -90,7 +90,7 @@ def condition_motion(
     prior: MotionPrior,
     settings: MotionPriorServerSettings,
 ) -> None:
-    """Answer a request for the conditioned prior itself; `EimError` for a bad one."""
+    """Fill the response with the components of the conditioned prior; raise `EimError` if the request is invalid."""
     n_points = _n_points(request.n_points, prior, settings)
     given = prior.condition(list(request.context), _via_points(request.via_points))
     log_weights, means, deviations = given.component_motions(n_points)
@@ -121,7 +121,7 @@ def _via_points(messages: Sequence[ViaPointMessage]) -> list[ViaPoint]:
 
 
 def _motion(trajectory: JointTrajectory, joint_names: Sequence[str], max_points: int) -> tuple[np.ndarray, np.ndarray]:
-    """Times (n,) [s] and positions (n, n_joints), the joints in the order of `joint_names`."""
+    """Return times (n,) [s] and positions (n, n_joints) of a trajectory, with joints in the order of `joint_names`."""
     names, points = list(trajectory.joint_names), trajectory.points
     expected = f"expected {', '.join(joint_names)}, each once"
     if len(set(names)) != len(names):

@@ -1,7 +1,8 @@
-"""`MotionPriorServer`: a lifecycle node that samples, scores and conditions motions by a motion prior.
+"""`MotionPriorServer`: a lifecycle node that samples, scores and conditions motions with a motion prior.
 
-Services `~/sample_motion`, `~/score_motion`, `~/condition`, and `~/load_model`, which loads another prior on a thread
-of its own and then exchanges the two. Joints are matched by name. Without a prior it is active and waits for one.
+The node provides the services `~/sample_motion`, `~/score_motion`, `~/condition` and `~/load_model`. The last one loads
+another prior on a separate thread and then replaces the current one. Joints are matched by name. The node can also be
+activated without a prior; it then waits for `~/load_model`.
 """
 
 from __future__ import annotations
@@ -28,13 +29,19 @@ FAILURE, INVALID = SampleIK.Response.FAILURE, SampleIK.Response.INVALID_GOAL_CON
 
 
 class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
-    """See the module. Raises `ConfigurationError` on an unknown or bad parameter."""
+    """Node that serves a motion prior.
+
+    Raises
+    ------
+    ConfigurationError
+        If a parameter is unknown or has a bad value.
+    """
 
     def __init__(self) -> None:
         super().__init__("motion_prior_server", MotionPriorServerSettings, "sample_motion", takes_long=True)
         self._prior: MotionPrior | None = None
         self._is_configured = False
-        self._exchange = threading.Lock()  # of the two priors, by transitions and by `~/load_model`
+        self._exchange = threading.Lock()  # held by transitions and `~/load_model` while they replace the prior
         self._counters = AnswerCounters()
         self._models = ModelExchange(self, self._replace)
         for service_type, name, answer in (
@@ -46,7 +53,7 @@ class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
         self._models.open()
 
     def configure(self) -> None:
-        """Load the prior, where one is given."""
+        """Load the prior if the parameter `model` is set."""
         prior = MotionPrior.load(self.settings.model) if self.settings.model else None
         with self._exchange:
             self._is_configured = True
@@ -56,25 +63,25 @@ class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
             self.get_logger().info("waiting for a model")
 
     def cleanup(self) -> None:
-        """Forget the prior."""
+        """Discard the prior."""
         with self._exchange:
             self._is_configured, self._prior = False, None
 
     def end(self, timeout: float) -> bool:
-        """Load no more; False when a model is still being loaded."""
+        """Stop loading models; return False if one is still being loaded after `timeout` [s]."""
         return self._models.close(timeout)
 
     def facts(self) -> dict[str, str]:
-        """Model and answers."""
+        """Return the model and the counts of responses for `/diagnostics`."""
         model = self.settings.model if self._prior is not None else "not loaded"
         return {"model": model, **self._counters.facts()}
 
     def warning(self) -> str:
-        """That there is no model."""
+        """Return a warning if there is no model."""
         return _NO_MODEL if self._prior is None else ""
 
     def _served(self, service_type: Any, answer: Answer) -> Callable[[Any, Any], Any]:
-        """The callback of a service: an answer comes, whatever happens."""
+        """Return a service callback that always responds, even after an unexpected error."""
 
         def serve(request: Any, response: Any) -> Any:
             began, prior = time.monotonic(), self._prior
@@ -84,7 +91,7 @@ class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
                     raise ServiceError(_NO_MODEL, "")
                 answer(request, response, prior, self.settings)
             except Exception as error:
-                response = service_type.Response()  # it may have been half filled
+                response = service_type.Response()  # discards a partly filled response
                 wrong = isinstance(error, EimError) and not isinstance(error, ServiceError)
                 response.error_code = INVALID if wrong else FAILURE
                 response.message = reason_of(error)
@@ -95,7 +102,7 @@ class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
         return serve
 
     def _replace(self, path: str) -> None:
-        """On the loader's thread: load another prior, and only then exchange the two."""
+        """Load another prior, then replace the current one; runs on the loader's thread."""
         if not path:
             raise ModelFileError("the path of the model is empty", path)
         if not self._is_configured:
@@ -114,7 +121,7 @@ class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
             self._take(prior, path)
 
     def _take(self, prior: MotionPrior, path: str) -> None:
-        """Have a prior serve, and tell which one it is."""
+        """Make a prior the current one, and set the informational parameters that describe it."""
         self._prior = prior
         self._node_settings.put("model", path)
         self._node_settings.tell("prior.joint_names", list(prior.joint_names), "Joints of the motions.")

@@ -10,7 +10,7 @@ from eim_ros.nodes.common.settings import DataDirectorySettings
 
 @dataclasses.dataclass(frozen=True)
 class MotionPriorServerSettings(DataDirectorySettings):
-    """What `motion_prior_server` can be told."""
+    """Parameters of `motion_prior_server`."""
 
     model: str = option("", "Motion prior (.safetensors) made by 'eim train'; empty: wait for the service load_model.")
     default_points: int = option(

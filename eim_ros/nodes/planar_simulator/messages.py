@@ -1,4 +1,4 @@
-"""Between messages and the planar robot: trajectories, states, tasks, markers. Pure functions of messages."""
+"""Conversion between messages and the planar robot: trajectories, states, tasks and markers. All functions are pure."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ LINK_WIDTH = 0.1  # [m]
 
 
 def seconds(stamp: Any) -> float:
-    """A time or duration message [s]."""
+    """Return the value of a time or duration message [s]."""
     return float(stamp.sec) + 1e-9 * float(stamp.nanosec)
 
 
 def trajectory_parts(message: JointTrajectory) -> dict[str, Any]:
-    """Arguments of `PlanarSimulator.execute` but for the delay."""
+    """Return the arguments of `PlanarSimulator.execute`, except the delay."""
     return {
         "joint_names": list(message.joint_names),
         "times": [seconds(point.time_from_start) for point in message.points],
@@ -37,7 +37,16 @@ def trajectory_parts(message: JointTrajectory) -> dict[str, Any]:
 
 
 def trajectory_message(joint_names: tuple[str, ...], times: np.ndarray, positions: np.ndarray) -> JointTrajectory:
-    """Message that starts on arrival: times (n_points,) [s], positions (n_points, n_joints) [rad]."""
+    """Return a trajectory message that starts on arrival.
+
+    Parameters
+    ----------
+    joint_names : tuple of str
+    times : (n_points,)
+        Times since the start [s].
+    positions : (n_points, n_joints)
+        Joint positions [rad].
+    """
     message = JointTrajectory(joint_names=list(joint_names))
     for time, row in zip(times.tolist(), positions, strict=True):
         point = JointTrajectoryPoint(positions=array("d", row.tolist()))
@@ -48,7 +57,7 @@ def trajectory_message(joint_names: tuple[str, ...], times: np.ndarray, position
 
 
 def task_of(request: SetTask.Request, default_tolerance: float) -> PlanarTask:
-    """Task of a request; `ConfigurationError` says what is wrong with it."""
+    """Return the task of a request; raise `ConfigurationError` if the request is invalid."""
     tolerance = request.tolerance if request.tolerance != 0.0 else default_tolerance
     start, end = ((point.x, point.y) for point in (request.goal_start, request.goal_end))
     if request.goal == SetTask.Request.LINE:
@@ -59,7 +68,7 @@ def task_of(request: SetTask.Request, default_tolerance: float) -> PlanarTask:
 
 
 def task_request(task: PlanarTask) -> SetTask.Request:
-    """Request that sets a task."""
+    """Return a request that sets a task."""
     request = SetTask.Request(goal=SetTask.Request.LINE if task.is_line else SetTask.Request.POINT)
     for point, place in ((request.goal_start, task.start), (request.goal_end, task.end)):
         point.x, point.y = place.tolist()
@@ -69,7 +78,7 @@ def task_request(task: PlanarTask) -> SetTask.Request:
 
 
 def joint_state_message(joint_names: tuple[str, ...], q: np.ndarray, velocity: np.ndarray, stamp: Any) -> JointState:
-    """Positions [rad] and velocities [rad/s]."""
+    """Return a message of joint positions [rad] and velocities [rad/s]."""
     message = JointState(
         name=list(joint_names), position=array("d", q.tolist()), velocity=array("d", velocity.tolist())
     )
@@ -78,7 +87,7 @@ def joint_state_message(joint_names: tuple[str, ...], q: np.ndarray, velocity: n
 
 
 def tip_message(tip: np.ndarray, angle: float, stamp: Any) -> PoseStamped:
-    """Pose of the tip: position (2,) [m] and direction of the last link [rad]."""
+    """Return the pose message of the tip from its position (2,) [m] and the direction of the last link [rad]."""
     message = PoseStamped()
     message.header.stamp, message.header.frame_id = stamp, BASE
     message.pose.position.x, message.pose.position.y = map(float, tip)
@@ -87,7 +96,7 @@ def tip_message(tip: np.ndarray, angle: float, stamp: Any) -> PoseStamped:
 
 
 def status_message(outcome: Outcome, stamp: Any) -> TaskStatus:
-    """How the robot does."""
+    """Return the state of the robot relative to its task as a message."""
     message = TaskStatus(
         distance=outcome.distance,
         reached=outcome.reached,
@@ -101,7 +110,7 @@ def status_message(outcome: Outcome, stamp: Any) -> TaskStatus:
 
 
 def markers_message(points: np.ndarray, outcome: Outcome, task: PlanarTask, stamp: Any) -> MarkerArray:
-    """Robot, goal and obstacles; those of an earlier task are removed."""
+    """Return markers of robot, goal and obstacles, which replace all earlier markers."""
     everything = Marker(action=Marker.DELETEALL)
     robot = _marker("robot", 0, Marker.LINE_STRIP, (0.9, 0.2, 0.1) if outcome.collision else (0.0, 0.45, 0.7), stamp)
     robot.scale.x = LINK_WIDTH

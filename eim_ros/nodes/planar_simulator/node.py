@@ -1,12 +1,12 @@
-"""`PlanarSimulatorNode`: a planar robot without masses that executes trajectories and tells how it does at its task.
+"""`PlanarSimulatorNode`: a kinematic simulator of a planar robot, which executes trajectories and reports its status.
 
-Subscribes to joint_trajectory; publishes joint_states and tip_pose in each tick, ~/status, ~/markers, ~/refused (why a
-trajectory was refused), robot_description, and /clock when asked. Services ~/reset and ~/set_task. While
-the node is inactive, time stands still.
+The node subscribes to joint_trajectory. It publishes joint_states and tip_pose in each tick, and also ~/status,
+~/markers, ~/refused (why a trajectory was refused), robot_description and, if requested, /clock. It provides the
+services ~/reset and ~/set_task. While the node is inactive, simulated time stands still.
 
-Tick n belongs to the begin plus n/rate, and is stamped so. The timer only asks how many ticks are due: where the
-computer was late, several follow at once, and none is left out. While the robot stands still they come in groups, each
-of 50 ms: what takes the time of an idle node is that rclpy wakes it, not what it publishes.
+The stamp of tick n is the start time plus n / rate. The timer only determines how many ticks are due. If the computer
+was late, several ticks follow at once, and none is skipped. While the robot stands still, ticks are grouped into
+batches of 50 ms. This reduces the load of an idle node, which comes from the wake-ups by rclpy, not from publishing.
 """
 
 from __future__ import annotations
@@ -45,25 +45,31 @@ from eim_ros.nodes.planar_simulator.settings import PlanarSimulatorSettings
 from eim_ros.planar import PlanarSimulator
 from eim_ros.planar.arm import planar_urdf
 
-_MOST_AT_ONCE = 1.0  # [s] of simulated time; whoever was stopped for longer goes on from where it was
+_MOST_AT_ONCE = 1.0  # [s] maximum delay that the simulator makes up; the rest of a longer delay is dropped
 _NANOSECONDS = 1_000_000_000
-_IDLE_PERIOD = 0.05  # [s] of simulated time between two looks while the robot stands still
-_AWAKE = 1.0  # [s] after the end of a motion, or a command, in which it is not yet taken to be idle
+_IDLE_PERIOD = 0.05  # [s] simulated time between two wake-ups while the robot stands still
+_AWAKE = 1.0  # [s] time after a motion or a command before the robot counts as idle
 _STATE_QOS = QoSProfile(depth=1000)
 
 
 class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
-    """See the module. Raises `ConfigurationError` on an unknown or bad parameter."""
+    """Node that simulates a planar robot.
+
+    Raises
+    ------
+    ConfigurationError
+        If a parameter is unknown or has a bad value.
+    """
 
     def __init__(self) -> None:
         super().__init__("planar_simulator", PlanarSimulatorSettings, "simulation")
-        torch.set_num_threads(1)  # tensors of ten numbers
+        torch.set_num_threads(1)  # the tensors are too small for several threads
         self._simulator = self._at_start()
         self._epoch = 0  # [ns] stamp of tick 0
-        self._began = self._awake_until = 0.0  # [s] of the monotonic clock: tick 0, and since when nothing happened
+        self._began = self._awake_until = 0.0  # [s] monotonic clock: time of tick 0, and start of idling
         self._told: Any = None
         self._shown: tuple[Any, Any] = None, None  # configuration and velocity of the last messages
-        self._last = JointState(), PoseStamped()  # messages
+        self._last = JointState(), PoseStamped()  # last messages
         self._next_status = self._next_markers = 0
         self._timer: Timer | None = None
         self._joint_states = self.create_publisher(JointState, "joint_states", _STATE_QOS)
@@ -79,31 +85,31 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
         self.create_service(SetTask, "~/set_task", answered(self, self._set_task))
 
     def configure(self) -> None:
-        """Put the robot at its start, and describe it."""
+        """Move the robot to its start and publish its description."""
         settings = self.settings
         self._simulator = self._at_start()
         self._description.publish(String(data=planar_urdf(settings.n_links, settings.link_length)))
         self.get_logger().info(f"configured: {settings.n_links} links at {settings.rate} Hz")
 
     def activate(self) -> None:
-        """Let time begin, or go on."""
+        """Start simulated time, or continue it."""
         settings, simulator = self.settings, self._simulator
         self._began = time.monotonic() - simulator.tick / (settings.rate * settings.speed)
-        if not settings.publish_clock:  # else its time is its own, and it stood still
+        if not settings.publish_clock:  # with publish_clock, stamps continue where they stopped
             wall = Clock(clock_type=ClockType.SYSTEM_TIME).now().nanoseconds
             self._epoch = wall - simulator.tick * _NANOSECONDS // settings.rate
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._timer = self.create_timer(self._period(), guarded(self, self._tick), clock=steady)
 
     def deactivate(self) -> None:
-        """Let time stand still; the robot stops where it is."""
+        """Stop the robot and simulated time."""
         self._simulator.execute((), (), ())
         if self._timer is not None:
             self.destroy_timer(self._timer)
             self._timer = None
 
     def facts(self) -> dict[str, str]:
-        """Robot and time."""
+        """Return the robot and the simulated time for `/diagnostics`."""
         simulator = self._simulator
         return {
             "links": str(self.settings.n_links),
@@ -118,7 +124,7 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
     # Time
 
     def _tick(self) -> None:
-        """Do the ticks that are due."""
+        """Execute the ticks that are due."""
         settings, simulator = self.settings, self._simulator
         due = int((time.monotonic() - self._began) * settings.speed * settings.rate)
         behind = due - simulator.tick
@@ -140,18 +146,18 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
             self._timer.reset()
 
     def _wake(self) -> None:
-        """Do what is due before a command, and look at the clock for each tick from now on."""
+        """Execute the ticks that are due before a command, and wake up for each tick from now on."""
         self._awake_until = time.monotonic() + _AWAKE
         self._tick()
 
     def _period(self) -> float:
-        """Time between two looks at the clock [s]."""
+        """Return the period of the timer [s]."""
         period = 1.0 / (self.settings.rate * self.settings.speed)
         is_idle = time.monotonic() > self._awake_until
         return max(period, _IDLE_PERIOD / self.settings.speed) if is_idle else period
 
     def _now(self) -> int:
-        """Stamp of the last tick [ns]."""
+        """Return the stamp of the last tick [ns]."""
         return self._epoch + self._simulator.tick * _NANOSECONDS // self.settings.rate
 
     def _publish(self) -> None:
@@ -168,7 +174,7 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
             self._status.publish(status_message(outcome, _stamp(now)))
         if simulator.tick >= self._next_markers:
             self._next_markers = simulator.tick + max(1, round(settings.rate * settings.speed / settings.marker_rate))
-            if self._markers.get_subscription_count():  # they are for pictures: without anybody who looks, for nobody
+            if self._markers.get_subscription_count():  # the markers are only for display
                 self._markers.publish(markers_message(simulator.points, outcome, simulator.task, _stamp(now)))
 
     def _publish_state(self, now: int) -> None:
@@ -185,14 +191,14 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
     # Topics and services
 
     def _receive(self, message: JointTrajectory) -> None:
-        """Execute a trajectory, or say why not."""
+        """Execute a trajectory, or publish why it is refused."""
         try:
             self.check_active()
             self._wake()
             stamp = seconds(message.header.stamp)
             delay = stamp - 1e-9 * self._now() if stamp > 0.0 else 0.0
             self._simulator.execute(**trajectory_parts(message), delay=delay)
-        except Exception as error:  # nothing ends the spin
+        except Exception as error:  # an exception must not stop the executor
             reason = reason_of(error)
             self.get_logger().warning(f"trajectory refused: {reason}")
             self._refused.publish(String(data=reason))

@@ -1,4 +1,4 @@
-"""Parameters of the node `planar_simulator`; `demonstrator` describes robot and task alike."""
+"""Parameters of the node `planar_simulator`. The node `demonstrator` has the same parameters for robot and task."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from eim_ros.planar import PlanarArm, PlanarTask, folded, line_task, point_task
 
 @dataclasses.dataclass(frozen=True)
 class PlanarSettings(Settings):
-    """Robot and task."""
+    """Parameters of the planar robot and its task."""
 
     n_links: int = option(10, "Links of the robot.", minimum=1, maximum=1000)
     link_length: float = option(1.0, "Length of each link.", unit="m", minimum=1e-6)
@@ -38,15 +38,15 @@ class PlanarSettings(Settings):
         self.task()
 
     def arm(self) -> PlanarArm:
-        """The robot."""
+        """Return the robot."""
         return PlanarArm(n_links=self.n_links, link_length=self.link_length, velocity_limit=self.velocity_limit)
 
     def start_configuration(self) -> npt.NDArray[np.float64]:
-        """(n_links,) [rad]."""
+        """Return the joint angles (n_links,) at the start [rad]."""
         return folded(self.arm()) if self.start == "folded" else np.zeros(self.n_links)
 
     def task(self) -> PlanarTask:
-        """The task; `ConfigurationError` if the numbers do not make one."""
+        """Return the task; raise `ConfigurationError` if the parameters do not describe a valid one."""
         if len(self.obstacles) % 3:
             raise ConfigurationError(f"obstacles must be x, y, radius for each, got {self.obstacles}", self.obstacles)
         discs = [self.obstacles[i : i + 3] for i in range(0, len(self.obstacles), 3)]
@@ -58,7 +58,7 @@ class PlanarSettings(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class PlanarSimulatorSettings(PlanarSettings, ManagedSettings):
-    """What `planar_simulator` can be told."""
+    """Parameters of `planar_simulator`."""
 
     rate: int = option(200, "Ticks per second of simulated time.", unit="Hz", minimum=1, maximum=10_000)
     speed: float = option(

@@ -1,1 +1,1 @@
-"""The node `trainer`: an action that learns models."""
+"""The node `trainer`, which trains models through an action."""

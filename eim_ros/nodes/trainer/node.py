@@ -1,7 +1,7 @@
-"""`Trainer`: its action `~/train` learns a model from a data set, as `eim train` does, one at a time.
+"""`Trainer`: a lifecycle node whose action `~/train` trains a model on a data set, as `eim train` does.
 
-Every training is a process of its own, see `training_process`. A goal is accepted while the node is active, unless
-another is under way; whatever is wrong with it is told by its result. Trainings go on when the client leaves.
+Each training runs in a separate process, see `training_process`. The node accepts a goal if it is active and no other
+training is running. The result of the goal reports any error in it. A training continues if the client exits.
 """
 
 from __future__ import annotations
@@ -28,17 +28,23 @@ from eim_ros.nodes.common.service import reason_of
 from eim_ros.nodes.trainer.settings import TrainerSettings
 from eim_ros.nodes.trainer.training_process import Outcome, Progress, TrainingProcess, training_command
 
-_PATIENCE = 0.05  # [s] between two looks at a training: how late a cancel is noticed
+_PATIENCE = 0.05  # [s] polling period of a training, and so the maximum delay of a cancellation
 _LARGEST_SEED = 2**31
-_LARGEST_COUNT = 2**32 - 1  # what the message can carry
-_KINDS = {  # of files that a training may replace, as `described_file` names them
+_LARGEST_COUNT = 2**32 - 1  # maximum of a uint32 field of the message
+_KINDS = {  # kinds of file that a training may replace, as named by `described_file`
     "ik": ("the file of a mixture of experts (.safetensors)", "the file of a gaussian mixture (.safetensors)"),
     "motion": ("the file of a motion prior (.safetensors)",),
 }
 
 
 class Trainer(ManagedNode[TrainerSettings]):
-    """See the module. Raises `ConfigurationError` on an unknown or bad parameter."""
+    """Node that trains models.
+
+    Raises
+    ------
+    ConfigurationError
+        If a parameter is unknown or has a bad value.
+    """
 
     def __init__(self) -> None:
         super().__init__("trainer", TrainerSettings, "training")
@@ -49,7 +55,7 @@ class Trainer(ManagedNode[TrainerSettings]):
         self._giving_up = threading.Event()
         self._n_trained = self._n_failed = 0
         self._phase = ""
-        self._server = ActionServer(  # needs an executor of several threads, since a goal keeps one of them
+        self._server = ActionServer(  # needs a multi-threaded executor, because a goal occupies one thread
             self,
             Train,
             "~/train",
@@ -64,11 +70,11 @@ class Trainer(ManagedNode[TrainerSettings]):
         self._giving_up.clear()
 
     def cleanup(self) -> None:
-        """End a training that is under way; one goes on while the node is merely inactive."""
+        """End the current training. Deactivating the node alone does not end it."""
         self._giving_up.set()
 
     def end(self, timeout: float) -> bool:
-        """End a training that is under way; False when that takes too long."""
+        """End the current training; return False if it is still running after `timeout` [s]."""
         self._giving_up.set()
         idle = self._idle.wait(timeout)
         if idle:
@@ -76,7 +82,7 @@ class Trainer(ManagedNode[TrainerSettings]):
         return idle
 
     def facts(self) -> dict[str, str]:
-        """Trainings."""
+        """Return the current training and the numbers of finished ones, for `/diagnostics`."""
         return {
             "training": self._phase if self._busy else "none",
             "models written": str(self._n_trained),
@@ -99,7 +105,7 @@ class Trainer(ManagedNode[TrainerSettings]):
     def _execute(self, goal_handle: ServerGoalHandle) -> Train.Result:
         try:
             result = self._train(goal_handle)
-        except Exception as error:  # an answer must come, whatever happens
+        except Exception as error:  # the client must get a result after any error
             result = _result(Outcome(False, reason_of(error)))
             with contextlib.suppress(Exception):
                 goal_handle.abort()
@@ -122,7 +128,7 @@ class Trainer(ManagedNode[TrainerSettings]):
         data, robot = files.readable(goal.data), self._robot_file(goal.robot)
         output = files.resolve(goal.output) if goal.output else self._fresh_path(task, goal.algorithm or "eim")
         files.check_replaceable(output, _KINDS.get(task, ()), goal.overwrite)
-        check_outputs({"output": output})  # a process takes seconds to say so
+        check_outputs({"output": output})  # checked here, because the process takes seconds to report it
         command = training_command(
             task=task,
             data=str(data),
@@ -138,7 +144,9 @@ class Trainer(ManagedNode[TrainerSettings]):
         try:
             outcome = self._watched(TrainingProcess(command, str(draft)), goal_handle, began)
             if outcome.model:
-                files.check_replaceable(output, _KINDS.get(task, ()), goal.overwrite)  # clients may have written there
+                files.check_replaceable(
+                    output, _KINDS.get(task, ()), goal.overwrite
+                )  # it may have changed since the first check
                 os.replace(draft, output)
                 outcome = dataclasses.replace(outcome, model=str(output))
         finally:
@@ -152,7 +160,7 @@ class Trainer(ManagedNode[TrainerSettings]):
         return _result(outcome)
 
     def _watched(self, process: TrainingProcess, goal_handle: ServerGoalHandle, began: float) -> Outcome:
-        """Publish feedback until the training has ended; end it if the goal is cancelled or the node ends."""
+        """Publish feedback until the training has ended; end it if the goal is cancelled or the node shuts down."""
         told = -1.0
         while not process.wait(_PATIENCE):
             self._phase = process.progress.phase
@@ -169,18 +177,18 @@ class Trainer(ManagedNode[TrainerSettings]):
         return outcome
 
     def _robot_file(self, robot: str) -> Path | None:
-        """The URDF of a robot by name or path; None without a robot."""
+        """Return the path of the URDF of a robot, given by name or path; None if `robot` is empty."""
         if not robot:
             return None
         if robot in SHIPPED_ROBOTS:
             return shipped_urdf(robot)
         path = self.settings.data.readable(robot)
-        if path.suffix == ".xacro":  # its macros may include any file, and evaluate Python
+        if path.suffix == ".xacro":  # xacro macros can include any file and evaluate Python
             raise RobotError(f"{path} is not expanded for a remote caller: give a URDF, xacro FILE > robot.urdf", robot)
         return path
 
     def _fresh_path(self, task: str, algorithm: str) -> Path:
-        """A path below the folder which tells task, algorithm and time, and at which there is nothing."""
+        """Return an unused path in the folder, named after the task, the algorithm and the current time."""
         safe = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in f"{task}_{algorithm}")[:80]
         stem = f"{safe}_{time.strftime('%Y%m%d-%H%M%S')}"
         path = self.settings.data.chosen(self.settings.folder) / f"{stem}.safetensors"

@@ -10,7 +10,7 @@ from eim_ros.nodes.common.settings import DataDirectorySettings
 
 @dataclasses.dataclass(frozen=True)
 class TrainerSettings(DataDirectorySettings):
-    """What `trainer` can be told."""
+    """Parameters of `trainer`."""
 
     folder: str = option(
         "models", "Folder of models whose goal gives no output; a relative one lies in data_directory."

@@ -1,8 +1,8 @@
-"""`eim train` in a process of its own: watched through the lines it writes, and ended at any time.
+"""A separate process that runs `eim train`, reports progress through its output, and can be ended at any time.
 
-A fit cannot be stopped from outside in all its phases (a search for the start, a large matrix product), a process can.
-Models are written atomically, so that one which is ended leaves either a whole model or none; what it may have left
-beside it is removed.
+Some phases of a fit, such as the search for a starting point or a large matrix product, cannot be interrupted, but a
+process can always be ended. Models are written atomically, so a process that is ended leaves either a complete model or
+none. Temporary files that it may have left are removed.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from typing import IO, Any
 
 from eim_ros.core.child_process import tied
 
-MOST_COMPLAINTS = 50  # lines of stderr that are kept
-GRACE = 1.0  # [s] between SIGTERM and SIGKILL
+MOST_COMPLAINTS = 50  # maximum number of stderr lines that are kept
+GRACE = 1.0  # [s] time between SIGTERM and SIGKILL
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a training is; figures [nat] are NaN where the learner has none."""
+    """Progress of a training. Metrics [nat] are NaN if the learner does not provide them."""
 
     phase: str = "reading"
     iteration: int = 0
@@ -39,19 +39,19 @@ class Progress:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a training ended.
+    """Outcome of a training.
 
     Attributes
     ----------
     success : bool
     message : str
-        Cause in words when it failed.
+        Cause of a failure; empty after a success.
     model : str
-        Path that was written.
+        Path of the model that was written; empty if there is none.
     status : str
-        Of the learner.
+        Status of the learner.
     metrics : dict
-        Finite figures by name.
+        Finite metrics by name.
     """
 
     success: bool
@@ -62,15 +62,17 @@ class Outcome:
 
 
 def training_command(settings: Sequence[str], **flags: str | int) -> list[str]:
-    """Words that start `eim train`; each value is one word with its flag, so that none can be taken for a flag.
+    """Return the command line that runs `eim train`.
+
+    Each value is joined to its flag, so that a value cannot be mistaken for a flag.
 
     Parameters
     ----------
     settings : sequence of str
-        Of the algorithm, each NAME=VALUE.
+        Settings of the algorithm, each in the form NAME=VALUE.
     **flags
-        Of the command by name: task, data, algorithm, robot, output, random_seed, threads, device; an empty robot is
-        left out.
+        Flags of the command: task, data, algorithm, robot, output, random_seed, threads and device. An empty robot is
+        omitted.
     """
     words = [f"--{name.replace('_', '-')}={value}" for name, value in flags.items() if name != "robot" or value]
     words += [f"--set={setting}" for setting in settings]
@@ -79,14 +81,16 @@ def training_command(settings: Sequence[str], **flags: str | int) -> list[str]:
 
 
 class TrainingProcess:
-    """A running training.
+    """Process of a running training.
+
+    The thread that creates this object must not end before the process does, see `tied`.
 
     Parameters
     ----------
     command : sequence of str
-        Of `training_command`. The thread that starts it must not end before it does, see `tied`.
+        Command line from `training_command`.
     output : str
-        Path of the model that it is to write.
+        Path of the model that the process writes.
     """
 
     def __init__(self, command: Sequence[str], output: str) -> None:
@@ -96,12 +100,12 @@ class TrainingProcess:
         self._answer = ""
         self._process = subprocess.Popen(
             tied(command),
-            stdin=subprocess.PIPE,  # closed when this process ends, which `eim train` notices on every system
+            stdin=subprocess.PIPE,  # closed when this process ends; `eim train` detects this on every system
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            start_new_session=True,  # Ctrl-C on the terminal is the node's to handle
+            start_new_session=True,  # only the node handles Ctrl-C in the terminal
         )
         assert self._process.stdout is not None and self._process.stderr is not None
         self._readers = [
@@ -113,11 +117,11 @@ class TrainingProcess:
 
     @property
     def progress(self) -> Progress:
-        """What it has told last."""
+        """Latest progress that the process has reported."""
         return self._progress
 
     def wait(self, timeout: float) -> bool:
-        """Whether it has ended within this time [s]."""
+        """Wait for the process; return whether it ends within `timeout` [s]."""
         try:
             self._process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -125,18 +129,20 @@ class TrainingProcess:
         return True
 
     def end(self) -> None:
-        """End it, wherever it is, and remove what a half-written model may have left."""
+        """End the process in any phase, and remove temporary files of a partly written model."""
         self._process.terminate()
         if not self.wait(GRACE):
             self._process.kill()
             self._process.wait()
         self._close()
-        for rest in self._output.parent.glob(f".{_escaped(self._output.name)}.{'[0-9a-f]' * 16}"):  # no other file
+        for rest in self._output.parent.glob(
+            f".{_escaped(self._output.name)}.{'[0-9a-f]' * 16}"
+        ):  # matches only these files
             with contextlib.suppress(OSError):
                 rest.unlink()
 
     def outcome(self) -> Outcome:
-        """Of a process that has ended by itself."""
+        """Return the outcome of a process that has ended without a call of `end`."""
         self._close()
         code = self._process.returncode
         try:
@@ -149,7 +155,7 @@ class TrainingProcess:
         return Outcome(code == 0, message, str(self._output), status, _metrics(record))
 
     def _close(self) -> None:
-        """Read the rest and close the pipes of a process that has ended."""
+        """Read the remaining output of a finished process and close its pipes."""
         for reader in self._readers:
             reader.join(GRACE)
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
@@ -165,18 +171,18 @@ class TrainingProcess:
                 told = json.loads(line)
                 known = {name: told[name] for name in Progress.__dataclass_fields__ if told.get(name) is not None}
                 self._progress = Progress(**known)
-            except (ValueError, TypeError, AttributeError):  # not JSON: a complaint
+            except (ValueError, TypeError, AttributeError):  # not JSON, so an error message
                 self._complaints.append(line.strip())
                 del self._complaints[:-MOST_COMPLAINTS]
 
 
 def _metrics(record: dict[str, Any]) -> dict[str, float]:
-    """Finite figures of the record and of the last iteration."""
+    """Return the finite metrics of the record and of its last iteration."""
     figures = {**record, **record.get("last", {})}
     kinds = {name: value for name, value in figures.items() if isinstance(value, (int, float))}
     return {name: float(v) for name, v in kinds.items() if not isinstance(v, bool) and math.isfinite(v)}
 
 
 def _escaped(name: str) -> str:
-    """A file's name as a pattern that matches itself alone."""
+    """Return a glob pattern that matches only this file name."""
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
