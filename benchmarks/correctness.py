@@ -182,7 +182,7 @@ def judged(text: str, model: str | None, n_poses: int, seed: int) -> Verdict:
 
 
 def disagreement(judge: Judge, arm: pin.Model, robot: Robot, rng: np.random.Generator) -> float:
-    """Largest difference of an entry of the pose between the product of exponentials and pinocchio."""
+    """Return the largest difference between an entry of the pose by the product of exponentials and by pinocchio."""
     data, tip = arm.createData(), arm.getFrameId(robot.tip_link)
     rows, differences = robot.random(COMPARED, rng), []
     joints = [arm.joints[arm.getJointId(name)] for name in robot.joint_names]
@@ -197,7 +197,7 @@ def disagreement(judge: Judge, arm: pin.Model, robot: Robot, rng: np.random.Gene
 
 
 def arms(seed: int) -> dict[str, tuple[str, str | None]]:
-    """Text of a URDF, and the name of a model, by the name of the arm."""
+    """Return the URDF text and the model's name by arm name."""
     found: dict[str, tuple[str, str | None]] = {}
     for name, model in SHIPPED.items():
         found[name] = share_path(f"urdf/{name}.urdf").read_text(encoding="utf-8"), model
@@ -237,7 +237,8 @@ def main() -> None:
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
     for name in args.instruction_sets:
         os.environ["EIM_ROS_INSTRUCTION_SET"] = name
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as fresh:  # chosen when eim_ros is imported
+        # a new process, because eim_ros chooses the instruction set when it is imported
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as fresh:
             verdicts = {
                 arm: fresh.submit(judged, text, model, args.poses, args.seed).result()
                 for arm, (text, model) in arms(args.seed).items()
