@@ -87,7 +87,7 @@ Way = Callable[[np.ndarray], tuple[np.ndarray, float, "bool | None"]]
 
 
 def attempted(name: str, make: Callable[[], Callable], pose: np.ndarray) -> tuple[Callable | None, str]:
-    """Return a solver or way after a trial on a pose, or the reason why there is none; errors of our solvers are raised."""
+    """Return a solver or way after a trial on a pose, or why there is none; raise the errors of our solvers."""
     try:
         made = make()
         tried = made(pose)
