@@ -32,7 +32,7 @@ def processor() -> str:
 
 
 def versions(packages: Iterable[str]) -> str:
-    """Return the versions of the installed distributions on one line."""
+    """Return the versions of the given distributions on one line."""
     found = []
     for package in packages:
         try:

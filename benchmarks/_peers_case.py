@@ -1,4 +1,4 @@
-"""Problem that a benchmark poses to a solver of inverse kinematics, and the solver's type; see `_peers.py`."""
+"""Inverse kinematics problem of a benchmark, and the type of a solver; see `_peers.py`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Case:
         return self.robot.random(1, rng)[0]
 
     def wrapped(self, q: np.ndarray) -> np.ndarray:
-        """Shift each angle by full revolutions as close as possible to the middle of its range; all joints revolve."""
+        """Shift each angle by full revolutions as near to mid-range as possible; all joints must be revolute."""
         middle = 0.5 * (self.robot.lower + self.robot.upper)
         return q - 2.0 * np.pi * np.round((q - middle) / (2.0 * np.pi))
 

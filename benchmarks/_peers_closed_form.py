@@ -26,7 +26,7 @@ __all__ = [
 
 
 def ssik_artifact(case: Case) -> ModuleType:
-    """Load what `ssik build` makes of the URDF: its fastest form, which it also ships for known arms."""
+    """Build ssik's solver for the URDF and load it: its fastest form, the same that ssik ships for known arms."""
     from ssik.cli import main
 
     case.whole_poses_only()
@@ -42,7 +42,7 @@ def ssik_artifact(case: Case) -> ModuleType:
 
 
 def ssik(case: Case, rng: np.random.Generator) -> Solver:
-    """Return the first solution of ssik's closed form."""
+    """Return a solver for the first solution of ssik's closed form."""
     arm = ssik_artifact(case)
 
     def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
@@ -58,7 +58,7 @@ def ssik(case: Case, rng: np.random.Generator) -> Solver:
 def self_motion_charts(case: Case, n_samples: int) -> Callable[[np.ndarray], np.ndarray]:
     """Return a solver that samples all charts of ssik's self-motion manifold, about n_samples of each within limits.
 
-    The solver returns all solutions of a pose, unlike an attempt.
+    Unlike a `Solver`, it returns many solutions of a pose in one call.
     """
     from ssik import Manipulator
 
@@ -95,7 +95,7 @@ def eaik_solver(robot: Robot) -> Callable[[np.ndarray], tuple[np.ndarray, np.nda
 
 
 def eaik_solutions(case: Case) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a solver for EAIK's exact solutions of one call, shifted by full revolutions towards the limits."""
+    """Return a solver for EAIK's exact solutions of one call, shifted by full revolutions towards mid-range."""
     case.whole_poses_only()
     if case.robot.dof != 6:
         raise Unsupported("six joints only, or one of seven held")
@@ -111,7 +111,7 @@ def eaik_solutions(case: Case) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def eaik(case: Case, rng: np.random.Generator) -> Solver:
-    """Return the first solution of EAIK's closed form."""
+    """Return a solver for the first solution of EAIK's closed form."""
     solve = eaik_solutions(case)
 
     def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
@@ -142,7 +142,7 @@ def frankik_pose(case: Case) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def frankik(case: Case, rng: np.random.Generator) -> Solver:
-    """Return frankik's solution nearest to a random seed; it samples joint 7 and solves for the others."""
+    """Return a solver for frankik's solution nearest to a random seed; frankik samples joint 7."""
     to_frame = frankik_pose(case)
     from frankik import FrankaKinematics, RobotType
 

@@ -24,7 +24,7 @@ DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"  # contains python3-pykdl, wh
 
 
 def roboticstoolbox(case: Case, rng: np.random.Generator) -> Solver:
-    """Compiled Levenberg-Marquardt with Chan's damping, from our link transforms; residual = |error|^2 / 2."""
+    """Return the compiled Levenberg-Marquardt with Chan's damping for our transforms; residual = |error|^2 / 2."""
     from roboticstoolbox import ET, ETS
 
     transforms, robot = [ET.SE3(transform) for transform in _transforms(case.robot)], case.robot
@@ -48,7 +48,7 @@ def roboticstoolbox(case: Case, rng: np.random.Generator) -> Solver:
 
 
 def optik(case: Case, rng: np.random.Generator) -> Solver:
-    """Solve with optik on one thread, for at most 0.1 s as by default; objective = |error|^2 / 2."""
+    """Return optik's solver on one thread with its default limit of 0.1 s; objective = |error|^2 / 2."""
     import optik as package
 
     robot = package.Robot.from_urdf_file(str(case.urdf), case.robot.base_link, case.robot.tip_link)
@@ -89,7 +89,7 @@ def trac_ik(case: Case, rng: np.random.Generator) -> Solver:
 
 
 def kdl(case: Case, rng: np.random.Generator) -> Solver:
-    """KDL's Levenberg-Marquardt with its default settings; it ignores joint limits, so it restarts until they hold."""
+    """Return KDL's Levenberg-Marquardt with default settings; it ignores limits, so it restarts until they hold."""
     if case.position_only:
         raise Unsupported("its weights, which free the orientation, crash with NumPy 2")
     package, robot = _debian_kdl(), case.robot
@@ -124,7 +124,7 @@ def kdl(case: Case, rng: np.random.Generator) -> Solver:
 
 
 def pinocchio_loop(case: Case, rng: np.random.Generator) -> Solver:
-    """Our algorithm in Python with pinocchio, including damping, patience and restarts."""
+    """Return our algorithm in Python with pinocchio, including damping, patience and restarts."""
     robot = case.robot
     model = pin.buildModelFromUrdf(str(case.urdf))
     data, frame = model.createData(), model.getFrameId(robot.tip_link)
@@ -157,7 +157,7 @@ def pinocchio_loop(case: Case, rng: np.random.Generator) -> Solver:
 
 
 def mink(case: Case, rng: np.random.Generator) -> Solver:
-    """Solve mink's quadratic programs with limits; an attempt ends when its error stops falling."""
+    """Return mink's quadratic programs with limits as a solver; an attempt ends when its error stops falling."""
     import mink as package
     import mujoco
 

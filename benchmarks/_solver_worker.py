@@ -6,8 +6,9 @@ CHECKOUT holds the URDFs and models, which both sides share. INPUTS is a folder 
 The measured package is the `eim_ros` on PYTHONPATH. Both sides run the same calls, under older names on the old side;
 only the compiled part of a solve exists on one side alone.
 
-The answer to a line "robot item" is a line of JSON: the CPU time of each block of calls [s] and the total number of
-solutions found. A repeated request repeats the same work, so the minimum over repetitions is meaningful for each block.
+A line "robot item" is answered by a line of JSON. It contains the CPU time of each block of calls [s] and the total
+number of solutions found. A repeated request repeats the same work, so the minimum over repetitions is meaningful for
+each block.
 """
 
 from __future__ import annotations

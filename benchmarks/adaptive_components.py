@@ -1,23 +1,23 @@
-"""Adaptive compared with fixed numbers of components: EIM adds components where needed and deletes useless ones.
+"""Adaptive and fixed numbers of components: EIM adds components where they are needed and deletes useless ones.
 
     python -m benchmarks.adaptive_components [--seeds 3] [--output benchmarks/results/adaptive_components.txt]
     python -m benchmarks.adaptive_components --target samples [--output benchmarks/results/adaptive_components_eim.txt]
 
-Mixtures: targets of ten components known by their density (GMMVI's GMM targets), with means uniform in [-50, 50]^d and
-covariances A'A + I, where the entries of A have standard deviation 0.1 d. The start is one component as wide as the
-means are spread, or 20 components with means drawn from it. KL is the divergence KL(model || target) [nat]; a model
-that finds a single mode has log 10 = 2.30.
+Mixtures: the targets have ten components and are known by their density (GMMVI's GMM targets). Means are uniform in
+[-50, 50]^d, and covariances are A'A + I, where the entries of A have standard deviation 0.1 d. The start is one
+component as wide as the means are spread, or 20 components with means drawn from it. KL is the divergence KL(model ||
+target) [nat]; a model that finds a single mode has log 10 = 2.30.
 
 Experts: inverse kinematics of the iiwa for positions, with known kinematics. Starts are EM fits to all samples, or only
-to the half with the elbow (joint 4) bent to one side. Figures: RMSE [m] and ELBO [nat, up to a constant] of raw
-samples, and the share of samples with the elbow on the side missing from the one-sided start.
+to the half with the elbow (joint 4) bent to one side. Figures are the RMSE [m] and the ELBO [nat, up to a constant] of
+raw samples. The last one is the share of samples with the elbow on the side that the one-sided start lacks.
 
-With --target samples, EIM learns from samples alone and is compared with EM: mixtures from 3000 samples in 10
-dimensions with each estimator of the density ratio, experts from 10000 samples with the kinematics in the estimator.
-Settings are the defaults, except the number of iterations (100, or 40 for experts) and the growth. The network that
-starts from one component over all modes also takes larger steps (KL bound 0.3, unlimited loss of entropy). EM gets 10
-components or the number that EIM found with the default estimator, and starts from k-means, once or as the best of
-eight.
+With --target samples, EIM learns from samples alone and is compared with EM. Mixtures are learned from 3000 samples in
+10 dimensions with each estimator of the density ratio. Experts are learned from 10000 samples with the kinematics in
+the estimator. Settings are the defaults, except the number of iterations (100, or 40 for experts) and the growth. The
+network that starts from one component over all modes also takes larger steps (KL bound 0.3, unlimited loss of entropy).
+EM has 10 components or the number that EIM found with the default estimator. It starts from k-means, once or as the
+best of eight.
 
 All runs use one thread; times are CPU seconds.
 """
@@ -215,7 +215,7 @@ def _experts_from_samples(n_seeds: int) -> Any:
 
 
 def _other_side(outcome: Any, test: DataSet) -> float:
-    """Return the share of samples with the elbow on the side missing from the one-sided start."""
+    """Return the share of samples with the elbow on the side that the one-sided start lacks."""
     sample = outcome.model.mixture.sample(torch.from_numpy(test.context), torch.Generator().manual_seed(0))
     return float(np.mean(sample.numpy()[:, ELBOW] < 0.0))
 

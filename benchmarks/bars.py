@@ -4,10 +4,10 @@
 
 The data are 1000 images of 5 x 5 pixels with 10 bars, 2 of them per image on average. The models have as many causes as
 there are bars and the default settings: 30 of 1024 states per image, 30 suggestions per image and iteration. Each seed
-fixes the data, the starts and the search. It is run with the first start alone, and with the start that is best of
-several after 50 iterations. Columns: found, the number of bars found; F, the mean free energy [nat]; from truth, F of a
-run from the true parameters; least rise, the smallest increase of F between two iterations, negative only by rounding.
-Times are CPU seconds on one thread.
+fixes the data, the starts and the search. Two runs are compared: from the first start alone, and from the best of
+several starts after 50 iterations. The column "found" is the number of bars found, F the mean free energy [nat], and
+"from truth" the F of a run from the true parameters. The column "least rise" is the smallest increase of F between two
+iterations; only rounding makes it negative. Times are CPU seconds on one thread.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Independent check of the configurations that are reported as valid: count those that are not.
+"""Independent check of configurations reported as valid: count those that are not.
 
     python -m benchmarks.correctness [--poses 100000] [--instruction-sets baseline avx2 avx512] [--output FILE]
 

@@ -16,8 +16,8 @@ their variants on mixtures only. Estimators:
     EM, EM of 8       maximum likelihood from one k-means start, and from the likeliest of eight
 
 EIM includes the choice of its start. For plug-in and residual, the start is the best among EM fits and components of
-the fitted density; for a network alone, it is the best EM fit. "start [s]" is the CPU time before the first iteration,
-"s/iteration" the mean CPU time of an iteration.
+the fitted density. For a network alone, it is the best EM fit. The column "start [s]" is the CPU time before the first
+iteration, "s/iteration" the mean CPU time of an iteration.
 """
 
 from __future__ import annotations

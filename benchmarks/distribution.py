@@ -8,10 +8,10 @@ Poses are forward kinematics of uniform random configurations within the limits.
    with points 0.02 rad apart; chords between the points measure length, with joints divided by their ranges. Positions
    along the concatenated components are compared with the uniform distribution by the Kolmogorov-Smirnov test. The
    p-values of all poses are tested in the same way. Poses close to a singularity may have a component that is not
-   traced from end to end; they have no charts, so they are skipped and counted.
+   traced from end to end. Such poses have no charts; they are skipped and counted.
 2. Model: `Sampler.draw(pose, 2000, "model")` with the shipped model, for a tenth of the poses. The reference is 1e5
-   uniform draws weighted by the model's density. The errors of the mean log-density and of the share of each component
-   above 1 % are measured in standard errors; 99.7 % of them should be below 3.
+   uniform draws weighted by the model's density. The errors of the mean log-density and of each share above 1 % of a
+   component are divided by their standard errors. The results should be below 3 in 99.7 % of the cases.
 3. More dimensions: draws of positions for arms with three prismatic joints below 2, 3 or 4 revolute joints. The density
    of their angles is known in closed form. For a tenth of the poses, each angle of 400 draws gives a p-value; the error
    of the area or volume is reported as well.
@@ -41,7 +41,7 @@ FAR, TURN = 2.8, (-2.0, 2.5)
 
 
 def described(p_values: list[float]) -> str:
-    """Describe whether p-values are uniform, and how many are small."""
+    """Describe p-values: whether they are uniform, and how many are small."""
     values = np.array(p_values)
     return (
         f"{len(values)} p-values, uniform with p = {kstest(values, 'uniform').pvalue:.2f}; below .05: "

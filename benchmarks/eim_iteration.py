@@ -2,15 +2,16 @@
 
     python -m benchmarks.eim_iteration [--output benchmarks/results/eim_iteration.txt]
 
-The first table times the component update alone on one thread, after the density ratio is trained. Its parts are to
-resample contexts for each expert, take gradients of the ratio (a network of 2 x 128), fit the quadratic surrogates and
-solve all trust-region projections. The projection is compared with the version of the thesis: one expert at a time,
-with the two-variable dual (thesis A.16) minimised by L-BFGS-B.
+The first table times the component update alone on one thread, after the density ratio is trained. The update resamples
+contexts for each expert, takes gradients of the ratio, fits the quadratic surrogates, and solves all trust-region
+projections. The ratio is a network of 2 x 128. The projection is compared with the version of the thesis: one expert at
+a time, with the two-variable dual (thesis A.16) minimised by L-BFGS-B.
 
 The second table times complete iterations for an arm of 7 joints that reaches positions (iiwa14, configurations uniform
-within limits), started by EM. It lists the median of 5 iterations after the first, and the shares of four parts: the
-ratio (a plug-in density of 100 experts and a network of 2 x 128, 2 epochs), the gating, the experts, and the choice of
-the model to keep. The auxiliary distribution is exact or truncated; by default, it is truncated from 200 experts.
+within limits), started by EM. It lists the median of 5 iterations after the first, and the shares of the ratio, the
+gating, the experts, and the choice of the model to keep. The ratio is a plug-in density of 100 experts and a network of
+2 x 128, trained for 2 epochs. The auxiliary distribution is exact or truncated; the default truncates it
+with 200 experts or more.
 """
 
 from __future__ import annotations

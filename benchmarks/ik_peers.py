@@ -4,17 +4,17 @@
         [--output benchmarks/results/ik_peers.txt] [--picture docs/ik_peers.png] [--readme docs/peers.md]
 
 Poses are forward kinematics of uniform random configurations that no solver knows. Planar arms solve for positions, the
-others for full poses. Pinocchio checks every answer: it must be within the limits, and within 1 mm and 0.1 degree (1e-6
-m and 1e-6 rad in rows that say so); other answers count as wrong claims. Times are CPU times of all threads for one
-call from Python, including failures; solvers take turns. Robots without a model file get a small model: 300 experts
-trained by truncated EM, or 100 experts by inference with known kinematics for planar arms.
+others for full poses. Pinocchio checks every answer. It must be within the limits, and within 1 mm and 0.1 degree of
+the pose (1e-6 m and 1e-6 rad in rows that say so). Other answers count as wrong claims. Times are CPU times of all
+threads for one call from Python, including failures; solvers take turns. Robots without a model file get a small model:
+300 experts trained by truncated EM, or 100 experts by inference with known kinematics for planar arms.
 
-Many solutions are compared for 20 poses of the other arms. The truth is 20000 refined uniform seeds. Their self-motion
-components (printed as families) are found by single linkage at 0.35 rad and have at least 10 members. Coverage is the
-share of a component within 0.3 rad of a returned solution, averaged over components. Peers that return one solution are
-called 50 times from random seeds. "says so" is the share of poses for which the solver itself claims to have found all
-solutions; a dash marks solvers that never do. Planar arms are excluded because samples cannot separate components in 8
-and 18 dimensions.
+Many solutions are compared for 20 poses of the other arms. The truth consists of 20000 refined uniform seeds. Their
+self-motion components (printed as families) are found by single linkage at 0.35 rad and have at least 10 members.
+Coverage is the share of a component within 0.3 rad of a returned solution, averaged over components. Peers that return
+one solution are called 50 times from random seeds. The column "says so" is the share of poses for which the solver
+itself claims to have found all solutions; a dash marks solvers that never do. Planar arms are excluded because samples
+cannot separate components in 8 and 18 dimensions.
 """
 
 from __future__ import annotations

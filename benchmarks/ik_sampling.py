@@ -2,19 +2,19 @@
 
     python -m benchmarks.ik_sampling [--models FILE|NAME ...] [--poses 10000] [--output FILE]
 
-Poses are full poses by forward kinematics of uniform random configurations, with other seeds than in training. Times
-are CPU times on one thread, the shortest of several interleaved calls. "6" and "3" are the refiner's patience: its
-default, and the sampler's value, which is faster if another seed is available.
+Full poses come from forward kinematics of uniform random configurations, with other seeds than in training. Times are
+CPU times on one thread, the shortest of several interleaved calls. The suffixes "6" and "3" are the refiner's patience.
+6 is its default, and 3 is the sampler's value, which is faster if another seed is available.
 
 1. Cost per valid solution for 200 solutions of 60 poses. "default" is `sample(pose, 200)` without options: distinct
    solutions, ordered by density if the model has a preference. The options are order "none", order "density", and
-   samples of the model (a request with distinct=False). The components of these calls follow: 200 seeds of the mixture
-   and 200 uniform seeds, refined to 1e-6 m and 1e-6 rad within limits, and verified. Log-densities are compared with
-   the sum over all experts in double precision.
-2. Coverage of all solutions of 20 poses over time. The truth is 20000 refined uniform seeds. Their self-motion
+   samples of the model (a request with distinct=False). Next come the parts of these calls: 200 seeds of the mixture
+   and 200 uniform seeds. They are refined to 1e-6 m and 1e-6 rad within limits, and verified. Log-densities are
+   compared with the sum over all experts in double precision.
+2. Coverage of all solutions of 20 poses over time. The truth consists of 20000 refined uniform seeds. Their self-motion
    components (printed as families) are found by single linkage at 0.35 rad and have at least 10 members. Coverage is
-   the share of a component within 0.3 rad of a returned solution, averaged over components. "n" counts uniform seeds,
-   or requested solutions.
+   the share of a component within 0.3 rad of a returned solution, averaged over components. The column "n" is the
+   number of uniform seeds or of requested solutions.
 3. Reliability: one solution of each of 10000 reachable poses, and poses out of reach.
 """
 

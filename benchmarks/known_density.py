@@ -3,7 +3,7 @@
     python -m benchmarks.known_density [--seeds 5] [--output benchmarks/results/known_density.txt]
 
 The KL is the mean of -log r with r = target/model over 10000 samples of the model. If r is close to 1 at all samples,
-the mean of r - 1 - log r is used instead: it is unbiased, too, and its noise vanishes with the KL, so it resolves small
+the mean of r - 1 - log r is used instead. It is also unbiased, and its noise vanishes with the KL, so it resolves small
 values. The default start is the likeliest of several EM fits from k-means; the last column shows the result of
 inference from a single k-means start. Times are CPU seconds on one thread, for the start and for an iteration of
 inference.

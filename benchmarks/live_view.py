@@ -4,9 +4,9 @@
 
 The target moves on a circle of radius 5 cm through its initial position, with 100 steps per second, faster than a
 screen's refresh rate. Each redraw solves the pose, finds the self-motion components, and sends poses and colours of all
-ghosts. A step that arrives during a solve is skipped. "server" is the CPU time of the server for each redraw. "browser"
-is the page's work for each redraw that it receives, up to the request to draw. The processor draws here instead of a
-graphics card, and its frame rate is listed as well.
+ghosts. A step that arrives during a solve is skipped. The column "server" is the CPU time of the server for each
+redraw. The column "browser" is the page's work for each redraw that it receives, up to the request to draw. Here, the
+browser draws on the CPU instead of a graphics card; its frame rate is listed as well.
 """
 
 from __future__ import annotations

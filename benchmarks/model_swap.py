@@ -4,7 +4,7 @@
 
 There are two processes: the real node with the shipped model, and this client. The client sends 100 requests per second
 (10 refined positions of the iiwa each). From time to time, it loads another model: the shipped mixture with its experts
-in reverse order. Latencies are measured from the time at which a request was due, so a delayed client cannot hide them.
+in reverse order. Latencies are measured from the time at which a request was due, so they include delays of the client.
 """
 
 from __future__ import annotations

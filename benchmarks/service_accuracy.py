@@ -2,8 +2,8 @@
 
     python -m benchmarks.service_accuracy [--output benchmarks/results/service_accuracy.txt]
 
-The real node `ik_server` runs in a separate process with each robot's shipped model and answers over DDS. There are
-1000 random reachable poses per robot, asked first as positions, then as full poses, with random request sizes.
+The real node `ik_server` runs in a separate process with each robot's shipped model and answers over DDS. For each
+robot, 1000 random reachable poses are requested first as positions, then as full poses, with random request sizes.
 Pinocchio checks each configuration marked valid against its own reading of the URDF, including the limits.
 """
 

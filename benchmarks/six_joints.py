@@ -9,8 +9,8 @@ closed form (test/kinematics/six_joint_arms.py). Poses are forward kinematics of
             this configuration is one of infinitely many
   missed    number of judged poses where 10000 refined seeds (1e-9 m and rad) find a solution that we do not
   unseen    number of our solutions that none of the seeds found; all of ours are verified
-  sample    CPU time of the default call for all solutions, including 2 pi-equivalent ones [us]
-  roots     CPU time of the call for all polished roots; EAIK and ssik: of a call of EAIK and of ssik's solver [us]
+  sample    CPU time of the default call for all solutions, including those that differ by revolutions [us]
+  roots     CPU time of the call for all polished roots, next to EAIK's call and ssik's generated solver [us]
   EAIK      number of poses where EAIK returns fewer solutions than we do, and of wrong answers that are not marked
 
 Times are CPU times on one thread, the minimum of five rounds in which the solvers take turns.

@@ -2,13 +2,12 @@
 
     python -m benchmarks.surfaces [--poses 20] [--output benchmarks/results/surfaces.txt]
 
-The cases are eight joints (an iiwa 14 on a revolute joint), an iiwa 14 on two prismatic joints, and positions of the
-iiwa
-14. The truth of a pose is 100000 refined uniform seeds. Coverage is the share of them within 0.3 and 0.6 rad (or m) of
-    an answer by Euclidean distance; the hole is the largest such distance. Rows: the default call without a model, as
-    many solutions by restarts alone (`diversity=0`), and `Robot.refine` with as many uniform seeds as fit into the
-    default call's CPU time. The latter returns many more solutions than requested. Times are CPU times of one thread,
-    averaged over poses.
+The cases are eight joints (an iiwa 14 on a revolute joint), an iiwa 14 on two prismatic joints, and positions of an
+iiwa 14. The truth of a pose consists of 100000 refined uniform seeds. Coverage is the share of them within 0.3 and 0.6
+rad (or m) of an answer by Euclidean distance; the hole is the largest such distance. The first row is the default call
+without a model, the second one as many solutions by restarts alone (`diversity=0`). The third row is `Robot.refine`
+with as many uniform seeds as fit into the default call's CPU time; it returns many more solutions than requested. Times
+are CPU times of one thread, averaged over poses.
 """
 
 from __future__ import annotations

@@ -4,12 +4,12 @@
 
 Speed: SAMTRON on one thread. Both implementations use the same target, start and published settings, and stop at the
 same number of evaluations of the target. The first three iterations, when TensorFlow traces its graphs, count for
-neither. gmmvi needs an interpreter with TensorFlow (`pip install gmmvi` in a separate environment), which --peer names;
-without it, its columns are empty.
+neither. Set --peer to an interpreter with gmmvi and TensorFlow (`pip install gmmvi` in a separate environment). Without
+it, the columns of gmmvi are empty.
 
-Quality: algorithms and settings of `QUALITY`. The table lists -ELBO from 20000 new samples with its standard error and
-the modes found; for the planar robot, it lists the share of samples at each goal. Settings that split components go
-beyond the paper's algorithms. "kinematic" marks a run from `kinematic_start`.
+Quality: algorithms and settings of `QUALITY`. The table lists -ELBO from 20000 new samples with its standard error, and
+the modes found. For the planar robot, it lists the share of samples at each goal instead. Settings that split
+components go beyond the paper's algorithms. "kinematic" marks a run from `kinematic_start`.
 """
 
 from __future__ import annotations

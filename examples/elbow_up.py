@@ -1,9 +1,9 @@
-"""Train a model on demonstrations to draw exact solutions in the same proportions.
+"""Draw exact solutions in the same proportions as in demonstrations, with a model trained on them.
 
-Three of four demonstrated motions keep the elbow of a Panda up; the others keep it out to the side. A model is trained
-on them in seconds. `Sampler.draw(pose, n, "model")` draws from the model on the exact solution set of new poses. The
-elbow is up about as often as in the demonstrations, unlike in uniform draws. Each draw reaches its pose to 1e-6 m.
-`--output FILE` writes a picture.
+In three of four demonstrations, the elbow of a Panda is up; in the others, it is out to the side. A model is trained on
+them in seconds. `Sampler.draw(pose, n, "model")` draws from the model on the exact solution set of new poses. The elbow
+is up about as often as in the demonstrations, unlike in uniform draws. Each draw reaches its pose to 1e-6 m. `--output
+FILE` writes a picture.
 """
 
 import argparse

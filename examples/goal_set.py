@@ -1,15 +1,16 @@
 """Find shorter paths with a goal set: RRT-Connect plans to 1, 10 and 50 configurations of the same pose.
 
 A Panda moves its hand from the ready posture to a pose among random posts. The goal set contains the collision-free
-configurations that the sampler finds for the pose. Results of `goal_set.py --scenes 200` with OMPL 2.0.1, seed 0, and 1
-s to plan and simplify:
+configurations that the sampler finds for the pose. These are results of `goal_set.py --scenes 200` with OMPL 2.0.1,
+seed 0, and a limit of 1 s to plan and simplify:
 
     goals   solved   median length in joint space (189 scenes that all three solved)
         1   96.0 %   3.98 rad
        10   95.0 %   3.36 rad
        50   96.5 %   3.31 rad
 
-The planner stops by time, so the figures of another run differ by a percent or two. (One core of an AMD EPYC.)
+They were measured on one core of an AMD EPYC. The planner stops by time, so figures differ by a percent or two between
+runs.
 """
 
 import argparse

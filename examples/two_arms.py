@@ -1,4 +1,4 @@
-"""Find pairs of configurations for two arms that hold one tray, a Panda and an iiwa, without collisions between them.
+"""Find pairs of configurations in which a Panda and an iiwa hold one tray and keep clear of each other.
 
 Each arm's solutions come from its own sampler in its own base frame. A pair is checked with capsules around the links
 of one arm as obstacles for the other.

@@ -4,8 +4,8 @@
     python fuzz/fuzz_api.py --seed 0 --count 10000
 
 A call depends only on the seed and its number, so `--seed 0 --only 4711` repeats one and shows its traceback. A warning
-counts as a foreign exception. A plain `TypeError` for an unknown keyword counts as well if the function accepts further
-keywords (`**options`), but not if Python itself rejects the keyword of a plain signature.
+counts as a foreign exception. So does a plain `TypeError` for an unknown keyword if the function accepts `**options`.
+It does not count if Python itself rejects a keyword that is missing from the signature.
 """
 
 from __future__ import annotations

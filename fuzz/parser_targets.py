@@ -1,4 +1,4 @@
-"""Parsers of the package to be fuzzed: each has seed files from its own writer, and a reader for arbitrary bytes.
+"""Parsers to be fuzzed: each has seed files from its own writer, and a reader for arbitrary bytes.
 
 A reader may raise an `EimError`. Any other exception is a bug, and so is a reader that does not return.
 """
@@ -71,7 +71,7 @@ class Target:
 def parsed(target: Target, content: bytes, folder: Path) -> list[EimError]:
     """Read a file with this content, and a copy with a corrected digest if it has one; return the errors raised.
 
-    Without the corrected copy, damage would never get past the check of the digest.
+    Without the corrected copy, damaged files would never pass the check of the digest.
     """
     refusals = []
     for number, variant in enumerate(dict.fromkeys((content, _with_right_digest(content)))):

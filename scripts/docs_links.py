@@ -1,7 +1,7 @@
 """MkDocs hook that adds files linked from the pages but outside docs/ (results, messages, scripts) to the site.
 
 A file of the repository gets the address repository/PATH, and links are rewritten to it. A link to a folder leads to
-its README.md. All links are therefore checked, and the site needs no other host.
+its README.md. MkDocs therefore checks all links, and the site needs no other host.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Make the service type that is compiled into a .venv available as if it were sourced; copied into the venv.
+"""Startup file of a .venv that makes the service type compiled into it available, as if it were sourced.
 
-It is needed only if the venv uses a sourced ROS 2, because the wheels provide the same mechanism. The loader reads
+It is copied only into a venv that uses a sourced ROS 2, because the wheels provide the same mechanism. The loader reads
 LD_LIBRARY_PATH only when a process starts, so Python restarts if the venv is missing from it.
 """
 
