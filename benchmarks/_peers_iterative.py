@@ -24,7 +24,7 @@ DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"  # contains python3-pykdl, wh
 
 
 def roboticstoolbox(case: Case, rng: np.random.Generator) -> Solver:
-    """Return the compiled Levenberg-Marquardt with Chan's damping for our transforms; residual = |error|^2 / 2."""
+    """Return the compiled Levenberg-Marquardt solver with Chan's damping; residual = |error|^2 / 2."""
     from roboticstoolbox import ET, ETS
 
     transforms, robot = [ET.SE3(transform) for transform in _transforms(case.robot)], case.robot
@@ -89,7 +89,7 @@ def trac_ik(case: Case, rng: np.random.Generator) -> Solver:
 
 
 def kdl(case: Case, rng: np.random.Generator) -> Solver:
-    """Return KDL's Levenberg-Marquardt with default settings; it ignores limits, so it restarts until they hold."""
+    """Return KDL's Levenberg-Marquardt solver with default settings; as it ignores limits, restart until they hold."""
     if case.position_only:
         raise Unsupported("its weights, which free the orientation, crash with NumPy 2")
     package, robot = _debian_kdl(), case.robot
@@ -157,7 +157,7 @@ def pinocchio_loop(case: Case, rng: np.random.Generator) -> Solver:
 
 
 def mink(case: Case, rng: np.random.Generator) -> Solver:
-    """Return mink's quadratic programs with limits as a solver; an attempt ends when its error stops falling."""
+    """Return a solver by mink's quadratic programs with limits; an attempt ends when its error stops falling."""
     import mink as package
     import mujoco
 

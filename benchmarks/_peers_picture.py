@@ -90,7 +90,7 @@ def _draw_coverage(axes: Axes, robot: str, ways: dict[str, Many], labels: bool) 
 
 
 def _way(name: str) -> str:
-    """Return the name of the curve: one curve joins all budgets of one of our ways, and each peer has its own."""
+    """Return the name of a curve: the budgets of each of our ways share one curve, and each peer has its own."""
     if name.endswith("whole"):
         return name
     return name.rpartition(", ")[0] if name.startswith(OURS) or name.endswith(" calls") else name

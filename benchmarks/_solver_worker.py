@@ -3,8 +3,8 @@
     python _solver_worker.py CHECKOUT INPUTS
 
 CHECKOUT holds the URDFs and models, which both sides share. INPUTS is a folder with one file of arrays for each robot.
-The measured package is the `eim_ros` on PYTHONPATH. Both sides run the same calls, under older names on the old side;
-only the compiled part of a solve exists on one side alone.
+The measured package is the `eim_ros` on PYTHONPATH. Both sides run the same calls, with one exception: the compiled
+part of a solve is measured only on the new side, because its names differ on the old side.
 
 A line "robot item" is answered by a line of JSON. It contains the CPU time of each block of calls [s] and the total
 number of solutions found. A repeated request repeats the same work, so the minimum over repetitions is meaningful for
@@ -114,7 +114,7 @@ def solves(robot: Robot, poses: np.ndarray) -> list[Block]:
 
 def compiled_solves(robot: Robot, poses: np.ndarray) -> list[Block]:
     """Return the same blocks without Python's share: argument checks and the answer object."""
-    from eim_ros.solver import Effort  # imported here because only one side has it
+    from eim_ros.solver import Effort  # imported here because the old side lacks it
 
     task, effort, rng = robot.task(poses[0]), Effort(1e-6, 1e-6, 60, 3), np.random.default_rng(0)
     solve = robot.chain.solve

@@ -14,10 +14,10 @@ raw samples. The last one is the share of samples with the elbow on the side tha
 
 With --target samples, EIM learns from samples alone and is compared with EM. Mixtures are learned from 3000 samples in
 10 dimensions with each estimator of the density ratio. Experts are learned from 10000 samples with the kinematics in
-the estimator. Settings are the defaults, except the number of iterations (100, or 40 for experts) and the growth. The
-network that starts from one component over all modes also takes larger steps (KL bound 0.3, unlimited loss of entropy).
-EM has 10 components or the number that EIM found with the default estimator. It starts from k-means, once or as the
-best of eight.
+the estimator. Settings are the defaults, except the number of iterations (100, or 40 for experts) and those that add
+and delete components. The network that starts from one component over all modes also takes larger steps (KL bound 0.3,
+unlimited loss of entropy). EM has 10 components or the number that EIM found with the default estimator. It starts from
+k-means, once or as the best of eight.
 
 All runs use one thread; times are CPU seconds.
 """

@@ -1,8 +1,8 @@
 """Times of calls for many poses: batches, paths and capability maps.
 
 `Sampler.solve_batch` is compared with a loop and with `Robot.solve_many`. `Sampler.follow` is timed for several numbers
-of poses, a capability map by pose. Times are CPU times, the minimum of several interleaved runs in one process. Wall
-times compare numbers of threads and are meaningful only on an idle machine.
+of poses, and capability maps are timed per pose. Times are CPU times, the minimum of several interleaved runs in one
+process. Wall times compare numbers of threads and are meaningful only on an idle machine.
 
     python -m benchmarks.batch [--quick] [--part batches|paths|maps] [--output FILE]
 """

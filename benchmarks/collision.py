@@ -1,4 +1,4 @@
-"""Times of collision checks on one thread: capsules, the same shapes as meshes and hulls, and added scenes.
+"""Times of collision checks on one thread: capsules, the same shapes as meshes and hulls, with and without a scene.
 
     python -m benchmarks.collision [--robot panda] [--rows 2000] [--output benchmarks/results/collision.txt]
 

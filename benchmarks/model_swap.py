@@ -1,4 +1,4 @@
-"""Change of the model of `ik_server` under load: lost answers, and latencies during a change and otherwise.
+"""Model changes of `ik_server` under load: lost answers, and latencies during a change and otherwise.
 
     python -m benchmarks.model_swap [--output benchmarks/results/model_swap.txt]
 

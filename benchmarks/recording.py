@@ -170,7 +170,7 @@ def record(node: object, folder: Path, seconds: float) -> list[str]:
 
 
 def kill_once(node: object, folder: Path, after: float) -> tuple[bool, float, int, int]:
-    """Kill one recorder; return whether the bag opens and what it contains.
+    """Kill one recorder; return whether the bag opens, and figures of its contents.
 
     The figures are the seconds missing at the end, the number of messages missing before that, and the number of
     messages in the bag.

@@ -1,4 +1,4 @@
-"""Services of `ik_server` under load: delays between clients, and lost answers.
+"""Services of `ik_server` under load: delays that clients cause each other, and lost answers.
 
     python -m benchmarks.service_load [PART ...] [--output benchmarks/results/service_load.txt]
 

@@ -114,7 +114,7 @@ build_tf2_messages() {
   rm -rf "$build"
   mkdir -p "$build"
   cp -r cmake/tf2_msgs "$build/source"
-  mv "$build/source/description.xml" "$build/source/package.xml" # colcon would detect a package.xml
+  mv "$build/source/description.xml" "$build/source/package.xml" # colcon would find a package.xml in the repository
   (
     export PATH=$VENV/bin:$PATH AMENT_PREFIX_PATH=$VENV
     logged "$build/configure.log" cmake -G Ninja -S "$build/source" -B "$build/build" -DCMAKE_BUILD_TYPE=Release \
