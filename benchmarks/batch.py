@@ -1,7 +1,7 @@
 """Times of calls for many poses: batches, paths and capability maps.
 
 `Sampler.solve_batch` is compared with a loop and with `Robot.solve_many`. `Sampler.follow` is timed for several numbers
-of poses, and capability maps are timed per pose. Times are CPU times, the minimum of several interleaved runs in one
+of poses, and capability maps are timed per pose. Times are minimum CPU times over several interleaved runs in one
 process. Wall times compare numbers of threads and are meaningful only on an idle machine.
 
     python -m benchmarks.batch [--quick] [--part batches|paths|maps] [--output FILE]
@@ -127,7 +127,7 @@ def maps(name: str, n_parts: int) -> None:
 
 
 class _Both(io.TextIOBase):
-    """Standard output that also keeps a copy of the text."""
+    """Stream that writes to standard output and keeps a copy of the text."""
 
     def __init__(self, kept: io.StringIO) -> None:
         self._shown, self._kept = sys.stdout, kept

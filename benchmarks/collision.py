@@ -3,9 +3,9 @@
     python -m benchmarks.collision [--robot panda] [--rows 2000] [--output benchmarks/results/collision.txt]
 
 The robot's capsules are triangulated (TRIANGLES each), written as STL and read back as the meshes of a URDF. The same
-robot is therefore checked in three forms. Times are CPU times per uniform random configuration, the minimum of REPEATS.
-The first check of a scene includes its preparation and is reported separately. `sample` is the median CPU time of a
-call for 100 solutions over the poses, with the share of calls that found 100.
+robot is therefore checked in three forms. Times are CPU times per uniform random configuration, the minimum of REPEATS
+runs. The first check of a scene includes its preparation and is reported separately. `sample` is the median CPU time of
+a call for 100 solutions over the poses, with the share of calls that found 100.
 """
 
 from __future__ import annotations

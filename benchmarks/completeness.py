@@ -2,11 +2,11 @@
 
     python -m benchmarks.completeness [--poses 200] [--seed 0] [--certified] [--output FILE]
 
-Poses are forward kinematics of uniform random configurations; times are the shortest of 3 calls on one thread. The
-truth of a pose joins two sets of solutions. The first is 20000 uniform seeds refined by `Robot.refine`, which does not
-trace curves. The second comes from a search for missed_share 1e-4 at 99.9 % with another seed, with solutions at most
-0.02 rad apart. Self-motion components (printed as families) link solutions within 0.12 rad (max-norm) and have at least
-3 members.
+Poses come from forward kinematics of uniform random configurations; times are the shortest of 3 calls on one thread.
+The truth of a pose combines two sets of solutions. The first is 20000 uniform seeds refined by `Robot.refine`, which
+does not trace curves. The second comes from a search for missed_share 1e-4 at 99.9 % with another seed, with solutions
+at most 0.02 rad apart. Self-motion components (printed as families) link solutions within 0.12 rad (max-norm) and have
+at least 3 members.
 
 1. Claims of `solve_all(pose, 0.3, Completeness(0.99, 0.002))`: how many poses are reported as complete. A claim is
    wrong if some of the truth is farther than 0.05 rad from a dense answer (max_spacing 0.02) of the same search. The
@@ -21,10 +21,10 @@ trace curves. The second comes from a search for missed_share 1e-4 at 99.9 % wit
 
 With --certified, the components of `solve_all(pose, 0.3, "certified")` are compared with a search that restarts until
 missed_share 5e-4 at 99 % and traces curves. They agree if their number is equal and their sorted lengths differ by at
-most 0.02 rad or 1 %. Otherwise, or if the search did not trace all curves, the truth joins 200000 uniform seeds with a
-dense answer of that search. Both are refined to 1e-10 m and rad, because 1e-6 also admits solutions next to exact ones
-beyond the limits. Solutions farther than 0.05 rad from a dense certified answer count as missed. All other poses are
-checked in the same way with 500 uniform seeds. Times are CPU times.
+most 0.02 rad or 1 %. Otherwise, or if the search did not trace all curves, the truth combines 200000 uniform seeds with
+a dense answer of that search. Both are refined to 1e-10 m and rad, because 1e-6 also admits solutions next to exact
+ones beyond the limits. Solutions farther than 0.05 rad from a dense certified answer count as missed. All other poses
+are checked in the same way with 500 uniform seeds. Times are CPU times.
 """
 
 from __future__ import annotations

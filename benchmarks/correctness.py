@@ -2,9 +2,9 @@
 
     python -m benchmarks.correctness [--poses 100000] [--instruction-sets baseline avx2 avx512] [--output FILE]
 
-Poses are forward kinematics of uniform random configurations. The default call of `Sampler` returns 10 configurations
-for each pose; if a model is shipped, every other pose uses it. Configurations reported as valid must be within the
-URDF's limits and reach the pose to 1e-6 m and 1e-6 rad by the product of exponentials,
+Poses come from forward kinematics of uniform random configurations. The default call of `Sampler` returns 10
+configurations for each pose; if a model is shipped, every other pose uses it. Configurations reported as valid must be
+within the URDF's limits and reach the pose to 1e-6 m and 1e-6 rad by the product of exponentials,
 
     T(q) = exp([S_1] q_1) ... exp([S_n] q_n) M.
 

@@ -104,7 +104,7 @@ def drawn(sampler: Sampler, n: int) -> Call:
 
 
 def with_duplicates(sampler: Sampler, n: int) -> Call:
-    """Request near-duplicates as well, which only the service and the command line can do."""
+    """Return a call that accepts near-duplicates, which only the service and the command line can request."""
     return lambda timeout: sampler.answer(SampleRequest(POSE, n, 0, timeout=timeout, distinct=False))
 
 
@@ -125,7 +125,7 @@ def stream(rng: np.random.Generator) -> Call:
 
 
 def mesh_robot(rng: np.random.Generator) -> Call:
-    """Sample with links that are meshes, which are read during the call."""
+    """Return a call for a robot whose links are meshes; the files are read during the call."""
     from benchmarks.collision import meshed  # imported here because it imports coal
 
     folder = tempfile.mkdtemp()
@@ -135,7 +135,7 @@ def mesh_robot(rng: np.random.Generator) -> Call:
 
 
 def large_file(rng: np.random.Generator) -> Call:
-    """Load a mesh file of 100 MB."""
+    """Return a call that loads a mesh file of 100 MB."""
     path = Path(tempfile.mkdtemp()) / "large.stl"
     n = 2_000_000
     with path.open("wb") as file:
@@ -145,7 +145,7 @@ def large_file(rng: np.random.Generator) -> Call:
 
 
 def service(rng: np.random.Generator, n_boxes: int, n_points: int) -> Call:
-    """Answer a request of `ik_server` as on a worker thread, from parsing to response, without the transport."""
+    """Return a call that answers a request of `ik_server` as its worker threads do, without the transport."""
     from shape_msgs.msg import SolidPrimitive
 
     from eim_ros.nodes.common.interfaces import SampleIK
@@ -176,7 +176,7 @@ def service(rng: np.random.Generator, n_boxes: int, n_points: int) -> Call:
 
 
 def service_batch(rng: np.random.Generator) -> Call:
-    """Answer a batch request with 10 000 poses in the same way."""
+    """Return a call that answers a batch request with 10 000 poses in the same way."""
     from eim_ros.nodes.common.interfaces import SampleIKBatch
     from eim_ros.nodes.common.messages import pose_message
     from eim_ros.nodes.ik_server.handlers import CALLS

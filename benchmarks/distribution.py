@@ -2,7 +2,7 @@
 
     python -m benchmarks.distribution [--poses 1000] [--seed 0] [--output FILE]
 
-Poses are forward kinematics of uniform random configurations within the limits.
+Poses come from forward kinematics of uniform random configurations within the limits.
 
 1. Uniform by length: `Sampler.draw(pose, 200, "uniform")` for each pose. The self-motion components are dense charts
    with points 0.02 rad apart; chords between the points measure length, with joints divided by their ranges. Positions

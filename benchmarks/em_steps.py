@@ -189,7 +189,7 @@ def _large(seed: int) -> str:
 
 
 def _warm_up() -> None:
-    """Load everything that is loaded at the first call, before the timing starts."""
+    """Make the calls that load modules for the first time, before the timing starts."""
     points = torch.randn(100, N_DIMS, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     config = TruncatedEMConfig(n_components=10, n_iterations=3, tolerance=0.0, search="partial", n_states=2)
     TruncatedEM(config).fit(points)

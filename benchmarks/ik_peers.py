@@ -3,11 +3,11 @@
     python -m benchmarks.ik_peers [--poses 300] [--models panda=FILE iiwa14=FILE]
         [--output benchmarks/results/ik_peers.txt] [--picture docs/ik_peers.png] [--readme docs/peers.md]
 
-Poses are forward kinematics of uniform random configurations that no solver knows. Planar arms solve for positions, the
-others for full poses. Pinocchio checks every answer. It must be within the limits, and within 1 mm and 0.1 degree of
-the pose (1e-6 m and 1e-6 rad in rows that say so). Other answers count as wrong claims. Times are CPU times of all
-threads for one call from Python, including failures; solvers take turns. Robots without a model file get a small model:
-300 experts trained by truncated EM, or 100 experts by inference with known kinematics for planar arms.
+Poses come from forward kinematics of uniform random configurations that no solver knows. Planar arms solve for
+positions, the others for full poses. Pinocchio checks every answer. It must be within the limits, and within 1 mm and
+0.1 degree of the pose (1e-6 m and 1e-6 rad in rows that say so). Other answers count as wrong claims. Times are CPU
+times of all threads for one call from Python, including failures; solvers take turns. Robots without a model file get a
+small model: 300 experts trained by truncated EM, or 100 experts by inference with known kinematics for planar arms.
 
 Many solutions are compared for 20 poses of the other arms. The truth consists of 20000 refined uniform seeds. Their
 self-motion components (printed as families) are found by single linkage at 0.35 rad and have at least 10 members.
@@ -141,7 +141,7 @@ def timed(solve: Callable[[np.ndarray], np.ndarray]) -> Way:
 
 
 def repeated(solver: Solver, n_calls: int) -> Way:
-    """Call a solver of one solution repeatedly; only the calls are timed."""
+    """Return a way that calls a solver of one solution repeatedly; only the calls are timed."""
 
     def way(pose: np.ndarray) -> tuple[np.ndarray, float, None]:
         solutions, nanoseconds = [], 0
@@ -159,7 +159,7 @@ def repeated(solver: Solver, n_calls: int) -> Way:
 def ours(
     case: Case, sampler: Sampler, rng: np.random.Generator, call: Callable[..., Samples], **options: object
 ) -> Way:
-    """Call an operation of a sampler with the tolerances of the case and the given options."""
+    """Return a way that calls an operation of a sampler with the case's tolerances and the given options."""
     sampler = sampler.with_constraints(position_tolerance=case.tolerances[0], orientation_tolerance=case.tolerances[1])
     sampler.prepare()
 

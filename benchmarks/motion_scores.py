@@ -89,7 +89,7 @@ def clearance(positions: torch.Tensor) -> torch.Tensor:
 
 
 def sides(motions: Motions) -> torch.Tensor:
-    """Return the side on which each motion passes the disc at its end, (n,): 1 or -1."""
+    """Return the side of the disc on which each motion ends, (n,): 1 or -1."""
     return passing_side(ARM.points(motions.positions[:, -1]), TASK.obstacles[0, :2])
 
 

@@ -34,7 +34,7 @@ KILL_BETWEEN = (0.5, 6.0)  # range of times after the first message [s]
 
 
 class Recorder:
-    """Recorder node in a separate process, with its clients.
+    """Recorder node in a separate process, and its clients.
 
     Each node needs a new name because the middleware remembers killed ones.
     """

@@ -2,11 +2,11 @@
 
     python -m benchmarks.refinement [--poses 2000] [--output benchmarks/results/refinement.txt]
 
-Poses are forward kinematics of uniform random configurations that no solver knows. A pose is solved if the returned
-configuration is within the limits and both tolerances. Our forward kinematics checks every solver, and pinocchio also
-checks ours. A claim of success that fails the check counts as wrong. Solvers take turns of 100 poses, so all experience
-the same load. Times are CPU times of all threads for one call from Python, including failures. Ratios compare medians
-with ours at the same tolerance.
+Poses come from forward kinematics of uniform random configurations that no solver knows. A pose is solved if the
+returned configuration is within the limits and both tolerances. Our forward kinematics checks every solver, and
+pinocchio also checks ours. A claim of success that fails the check counts as wrong. Solvers take turns of 100 poses, so
+all experience the same load. Times are CPU times of all threads for one call from Python, including failures. Ratios
+compare medians with ours at the same tolerance.
 """
 
 from __future__ import annotations

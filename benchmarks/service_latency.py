@@ -4,8 +4,8 @@
 
 There are three processes: `ik_server` with default settings, a server that uses only rclpy, and this client. The plain
 server answers without work. It offers an almost empty type (lifecycle_msgs/GetState) and SampleIK, so the table shows
-the message's share of a round trip. Calls alternate between the services, so all experience the same load. Poses are
-forward kinematics of random configurations.
+the message's share of a round trip. Calls alternate between the services, so all experience the same load. Poses come
+from forward kinematics of random configurations.
 """
 
 from __future__ import annotations

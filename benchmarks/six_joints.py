@@ -3,7 +3,8 @@
     python -m benchmarks.six_joints [--poses 100000] [--judged 100] [--output benchmarks/results/six_joints.txt]
 
 The arms are three UR, a Puma, two industrial arms with their published lengths, and random arms of each kind that has a
-closed form (test/kinematics/six_joint_arms.py). Poses are forward kinematics of uniform random configurations. Columns:
+closed form (test/kinematics/six_joint_arms.py). Poses come from forward kinematics of uniform random configurations.
+Columns:
 
   lost      number of poses where the generating configuration is not among the roots (0.01 rad); for singular poses,
             this configuration is one of infinitely many
@@ -13,7 +14,7 @@ closed form (test/kinematics/six_joint_arms.py). Poses are forward kinematics of
   roots     CPU time of the call for all polished roots, next to EAIK's call and ssik's generated solver [us]
   EAIK      number of poses where EAIK returns fewer solutions than we do, and of wrong answers that are not marked
 
-Times are CPU times on one thread, the minimum of five rounds in which the solvers take turns.
+Times are minimum CPU times on one thread over five rounds, in which the solvers take turns.
 """
 
 from __future__ import annotations
