@@ -1,6 +1,6 @@
 """Package description for pip: code, compiled modules, models and robots, console scripts, dependencies.
 
-colcon builds by CMakeLists.txt, which reads the table of console scripts here.
+colcon builds with CMakeLists.txt, which reads the table of console scripts from this file.
 """
 
 import copy
@@ -15,7 +15,7 @@ from setuptools import Extension, find_packages, setup
 NAME = "eim_ros"
 SHARED = ("config", "urdf")
 
-REQUIRES = ["numpy>=1.26", "pin>=3", "PyYAML", "safetensors", "scipy", "tqdm"]  # to serve models: eim sample
+REQUIRES = ["numpy>=1.26", "pin>=3", "PyYAML", "safetensors", "scipy", "tqdm"]  # sufficient to sample: eim sample
 EXTRAS = {
     "learning": ["torch>=2"],
     "bags": ["rosbags>=0.10"],
@@ -27,7 +27,7 @@ EXTRAS = {
 
 PROCESSOR = f"{NAME}.core._processor"
 COMPILED = (f"{NAME}.solver._solver", f"{NAME}.learning.models.native._quadratic_forms")
-HEADERS = Path(NAME, "core", "include")  # shared by them
+HEADERS = Path(NAME, "core", "include")  # shared by the compiled modules
 INSTRUCTION_SETS = {"baseline": []}
 if platform.machine().lower() in ("x86_64", "amd64"):
     INSTRUCTION_SETS |= {"avx2": ["-march=x86-64-v3"], "avx512": ["-march=x86-64-v4"]}
@@ -43,10 +43,10 @@ OPTIONS = [
 
 
 def compiled_modules() -> list[Extension]:
-    """Each compiled module, once for each instruction set; `core/native.py` chooses among them by the processor.
+    """Return an extension for each compiled module and instruction set; `core/native.py` selects one at run time.
 
-    Its source is `binding.cpp` in its folder. For this machine alone few sets are needed: `EIM_ROS_INSTRUCTION_SETS`
-    names them (scripts/instruction_sets.sh); a package for others has all.
+    The source of a module is `binding.cpp` in its folder. `EIM_ROS_INSTRUCTION_SETS` limits the sets to those needed on
+    this machine (scripts/instruction_sets.sh); a package for other machines contains all of them.
     """
     sanitized = SANITIZED if os.environ.get("EIM_ROS_SANITIZE") else []
     wanted = os.environ.get("EIM_ROS_INSTRUCTION_SETS", " ".join(INSTRUCTION_SETS)).split()
@@ -79,11 +79,12 @@ def compiled_modules() -> list[Extension]:
 
 
 class BuildExtensions(build_ext):
-    """Builds modules side by side, each in a folder of its own: all instruction sets have the same source file."""
+    """Parallel build with one folder per module, because all instruction sets share the same source file."""
 
     def finalize_options(self) -> None:
         super().finalize_options()
-        self.parallel = self.parallel or os.cpu_count()  # set here: an editable install forgets what setup() is told
+        # set here because an editable install ignores the options passed to setup()
+        self.parallel = self.parallel or os.cpu_count()
 
     def build_extension(self, ext: Extension) -> None:
         alone = copy.copy(self)
@@ -92,7 +93,7 @@ class BuildExtensions(build_ext):
 
 
 def shared_files() -> list[tuple[str, list[str]]]:
-    """Folders below share/eim_ros and the files of each, as `data_files` wants them."""
+    """Return the folders below share/eim_ros and their files in the form of `data_files`."""
     folders = [Path(top) for top in SHARED]
     folders += [folder for top in SHARED for folder in sorted(Path(top).rglob("*")) if folder.is_dir()]
     contents = {
@@ -110,7 +111,7 @@ setup(
     license="Apache-2.0",
     maintainer="eim_ros maintainers",
     maintainer_email="maintainers@eim-ros.invalid",
-    # the folder of this file on the path, so that an editable install finds the interfaces in site-packages, too
+    # With this file's folder on the path, an editable install also finds the interfaces in site-packages.
     package_dir={"": "."},
     packages=find_packages(include=[NAME, f"{NAME}.*"]),
     package_data={NAME: ["py.typed"], **{module.rpartition(".")[0]: ["*.pyi"] for module in (PROCESSOR, *COMPILED)}},

@@ -1,9 +1,9 @@
-"""SAMTRON by PyPI's gmmvi, the paper's authors' own code, in a process of its own: TensorFlow, one thread.
+"""Run SAMTRON with PyPI's gmmvi, the implementation by the paper's authors, on one thread.
 
     python benchmarks/_gmmvi_worker.py PROBLEM.npz SETTINGS.json    prints one JSON object
 
-It may be another interpreter than that of the package. The first iterations, in which TensorFlow traces its graphs, are
-told apart.
+The program is a separate process because gmmvi needs TensorFlow, which may require another Python interpreter.
+TensorFlow traces its graphs during the first N_TRACED iterations; their time is reported separately.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the benchmarks share: what the machine is and how busy, a ROS domain of their own, and nodes as processes."""
+"""Helpers shared by the benchmarks: machine and load, an isolated ROS domain, and nodes as child processes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from eim_ros.core.native import INSTRUCTION_SETS
 
 __all__ = ["instruction_sets", "isolate", "load_average", "processor", "running", "versions"]
 
-PATIENCE = 20.0  # [s] for a clean end
+PATIENCE = 20.0  # time limit for a clean shutdown [s]
 
 
 def processor() -> str:
-    """Name of the processor, of its architecture where that is not told."""
+    """Return the processor's name, or its architecture if the name is unknown."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
@@ -32,7 +32,7 @@ def processor() -> str:
 
 
 def versions(packages: Iterable[str]) -> str:
-    """Versions of distributions, in one line."""
+    """Return the versions of the given distributions on one line."""
     found = []
     for package in packages:
         try:
@@ -43,25 +43,28 @@ def versions(packages: Iterable[str]) -> str:
 
 
 def isolate() -> None:
-    """Use a ROS domain that nobody else uses, on this machine only; inherited by processes."""
-    os.environ["ROS_DOMAIN_ID"] = str(random.SystemRandom().randrange(1, 51))  # tests take those from 51 on
+    """Choose a random ROS domain, visible on this machine only, for this process and its children."""
+    os.environ["ROS_DOMAIN_ID"] = str(random.SystemRandom().randrange(1, 51))  # tests use domains from 51 on
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 
 
 def load_average() -> str:
-    """Processes that wanted to run in the last minute, on average, and the cores for them."""
+    """Return the average number of runnable processes in the last minute and the number of cores."""
     return f"{os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
 
 
 def instruction_sets() -> list[str]:
-    """Those that the solver was built for and that this processor has, the plainest first."""
+    """Return the instruction sets that the solver was built for and this processor supports, the most basic first."""
     folder = "eim_ros.solver._solver_"
     return [name for name in reversed(INSTRUCTION_SETS) if importlib.util.find_spec(folder + name) and runs_here(name)]
 
 
 @contextlib.contextmanager
 def running(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """A process in a session of its own, with SIGINT restored, which a parent in the background hands on as ignored."""
+    """Run a command in a separate session with the default SIGINT handler, and stop it at the end.
+
+    A process that a background shell starts would inherit an ignored SIGINT and could not be stopped cleanly.
+    """
 
     def restore() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,7 +1,7 @@
-"""Solvers of inverse kinematics behind one interface: ours, and each peer called as its own documentation does.
+"""Solvers of inverse kinematics behind one interface: ours, and each peer called as its documentation recommends.
 
-A solver takes a pose and returns an attempt: a function without arguments that finds a configuration, or nothing. What
-lies before it, such as turning the pose into the peer's own type or drawing a seed, is not timed.
+A solver takes a pose and returns an attempt: a function without arguments that returns a configuration or None. Only
+the attempt is timed. Preparation, such as converting the pose to the peer's type or drawing a seed, is not.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
     "pinocchio_loop", "roboticstoolbox", "self_motion_charts", "ssik_artifact", "trac_ik", "uniform_seeds",
 ]  # fmt: skip
 
-OURS = "eim_ros"  # begins the names of our solvers
+OURS = "eim_ros"  # prefix of the names of our solvers
 
 PEERS: dict[str, Callable[[Case, np.random.Generator], Solver]] = {
     f"{OURS}, default call": default_call,

@@ -1,4 +1,4 @@
-"""What a solver of inverse kinematics is asked, and what a benchmark asks of it: see `_peers.py`."""
+"""Inverse kinematics problem of a benchmark, and the type of a solver; see `_peers.py`."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Solver = Callable[[np.ndarray], Callable[[], "np.ndarray | None"]]
 
 
 class Unsupported(Exception):
-    """The peer cannot be asked this, and why."""
+    """The peer cannot solve this kind of problem; the message says why."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A robot, and what is asked of a solver: position or pose, and how close [m], [rad]."""
+    """Robot and problem for a solver: position or full pose, tolerances ([m], [rad]), and a model if there is one."""
 
     robot: Robot
     urdf: Path
@@ -38,7 +38,7 @@ class Case:
         return self.robot.random(1, rng)[0]
 
     def wrapped(self, q: np.ndarray) -> np.ndarray:
-        """The same angles, by whole turns as near to the middle of their range as can be; no joint slides."""
+        """Shift each angle by full revolutions as near to mid-range as possible; all joints must be revolute."""
         middle = 0.5 * (self.robot.lower + self.robot.upper)
         return q - 2.0 * np.pi * np.round((q - middle) / (2.0 * np.pi))
 
@@ -48,10 +48,10 @@ class Case:
 
 
 def loaded(spec: ModuleSpec | None) -> ModuleType:
-    """A module that is on no path."""
+    """Load a module from its spec, although it is not on the import path."""
     if spec is None or spec.loader is None:
         raise ImportError("no such module")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
+    sys.modules[spec.name] = module  # dataclasses look up their module there
     spec.loader.exec_module(module)
     return module

@@ -1,4 +1,4 @@
-"""Peers that solve in closed form, see `_peers.py`."""
+"""Peers of inverse kinematics that solve in closed form; see `_peers.py`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def ssik_artifact(case: Case) -> ModuleType:
-    """What `ssik build` makes of the URDF: its fastest form, the same as that of the arms it ships."""
+    """Build ssik's solver for the URDF and load it: its fastest form, the same that ssik ships for known arms."""
     from ssik.cli import main
 
     case.whole_poses_only()
@@ -42,7 +42,7 @@ def ssik_artifact(case: Case) -> ModuleType:
 
 
 def ssik(case: Case, rng: np.random.Generator) -> Solver:
-    """Closed form; the first of its solutions."""
+    """Return a solver for the first solution of ssik's closed form."""
     arm = ssik_artifact(case)
 
     def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
@@ -56,7 +56,10 @@ def ssik(case: Case, rng: np.random.Generator) -> Solver:
 
 
 def self_motion_charts(case: Case, n_samples: int) -> Callable[[np.ndarray], np.ndarray]:
-    """All charts of ssik's self-motion manifold, about n_samples of each within limits; whole solver, no attempt."""
+    """Return a solver that samples all charts of ssik's self-motion manifold, about n_samples of each within limits.
+
+    Unlike a `Solver`, it returns many solutions of a pose in one call.
+    """
     from ssik import Manipulator
 
     case.whole_poses_only()
@@ -70,7 +73,10 @@ def self_motion_charts(case: Case, n_samples: int) -> Callable[[np.ndarray], np.
 
 
 def eaik_solver(robot: Robot) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
-    """EAIK: solutions (n, 6) of a pose, and whether they are marked as least squares; None without a decomposition."""
+    """Return EAIK's solver, or None if it knows no decomposition of the arm.
+
+    The solver returns the solutions (n, 6) of a pose and whether each is marked as a least-squares solution.
+    """
     from eaik.IK_HP import HPRobot
 
     home, origins = robot.fk(np.zeros(6)), robot.skeleton(np.zeros(6))[1:7]
@@ -89,7 +95,7 @@ def eaik_solver(robot: Robot) -> Callable[[np.ndarray], tuple[np.ndarray, np.nda
 
 
 def eaik_solutions(case: Case) -> Callable[[np.ndarray], np.ndarray]:
-    """Those of one call that are exact and within limits, one winding of each."""
+    """Return a solver for EAIK's exact solutions of one call, shifted by full revolutions towards mid-range."""
     case.whole_poses_only()
     if case.robot.dof != 6:
         raise Unsupported("six joints only, or one of seven held")
@@ -105,7 +111,7 @@ def eaik_solutions(case: Case) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def eaik(case: Case, rng: np.random.Generator) -> Solver:
-    """Closed form; the first of its solutions."""
+    """Return a solver for the first solution of EAIK's closed form."""
     solve = eaik_solutions(case)
 
     def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
@@ -119,7 +125,10 @@ def eaik(case: Case, rng: np.random.Generator) -> Solver:
 
 
 def frankik_pose(case: Case) -> Callable[[np.ndarray], np.ndarray]:
-    """From a pose of the URDF's tip to that of the flange, which frankik solves for; its `fk` is of the hand's tip."""
+    """Return a function that converts a pose of the URDF's tip to a pose of the flange.
+
+    frankik solves for the flange, but its `fk` returns the pose of the hand's tip.
+    """
     case.whole_poses_only()
     if case.robot.name != "panda":
         raise Unsupported("the Franka arms only")
@@ -133,7 +142,7 @@ def frankik_pose(case: Case) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def frankik(case: Case, rng: np.random.Generator) -> Solver:
-    """Closed form with joint 7 sampled; the nearest to a random seed."""
+    """Return a solver for frankik's solution nearest to a random seed; frankik samples joint 7."""
     to_frame = frankik_pose(case)
     from frankik import FrankaKinematics, RobotType
 
@@ -147,7 +156,7 @@ def frankik(case: Case, rng: np.random.Generator) -> Solver:
 
 
 def frankik_solutions(case: Case, n_values: int) -> Callable[[np.ndarray], np.ndarray]:
-    """All with joint 7 at so many values, which it solves for in closed form."""
+    """Return a solver for all solutions of frankik with joint 7 at each of `n_values` values within its limits."""
     to_frame = frankik_pose(case)
     from frankik import ik_full
 

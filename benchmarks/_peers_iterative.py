@@ -1,4 +1,4 @@
-"""Peers that descend from a seed, and our algorithm in Python around pinocchio; see `_peers.py`."""
+"""Peers that iterate from a seed, and our algorithm in Python with pinocchio; see `_peers.py`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from eim_ros.kinematics import Robot, quaternion_from_matrix
 
 __all__ = ["kdl", "mink", "optik", "pinocchio_loop", "roboticstoolbox", "trac_ik"]
 
-TRAC_IK_TIMEOUT = 0.1  # [s] of wall time, as optik has by default: a busy machine shall not decide
-MOST_RESTARTS = 100  # of solvers that know no restarts of their own
-DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"  # where python3-pykdl is, which no index of wheels has
+TRAC_IK_TIMEOUT = 0.1  # limit on wall time [s], the default of optik; generous, so that a busy machine does not matter
+MOST_RESTARTS = 100  # maximum number of restarts of solvers that have none themselves
+DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"  # contains python3-pykdl, which is not published as a wheel
 
 
 def roboticstoolbox(case: Case, rng: np.random.Generator) -> Solver:
-    """Its compiled Levenberg-Marquardt after Chan, on the same constants; residual = |error|^2 / 2."""
+    """Return the compiled Levenberg-Marquardt solver with Chan's damping; residual = |error|^2 / 2."""
     from roboticstoolbox import ET, ETS
 
     transforms, robot = [ET.SE3(transform) for transform in _transforms(case.robot)], case.robot
@@ -48,7 +48,7 @@ def roboticstoolbox(case: Case, rng: np.random.Generator) -> Solver:
 
 
 def optik(case: Case, rng: np.random.Generator) -> Solver:
-    """One thread, 0.1 s at most as by default; objective = |error|^2 / 2."""
+    """Return optik's solver on one thread with its default limit of 0.1 s; objective = |error|^2 / 2."""
     import optik as package
 
     robot = package.Robot.from_urdf_file(str(case.urdf), case.robot.base_link, case.robot.tip_link)
@@ -72,7 +72,7 @@ def trac_ik(case: Case, rng: np.random.Generator) -> Solver:
     import pytracik
 
     case.whole_poses_only()
-    epsilon = min(case.tolerances) / np.sqrt(3)  # it bounds each component, we the lengths
+    epsilon = min(case.tolerances) / np.sqrt(3)  # TRAC-IK bounds each component of the errors, we bound their norms
     urdf, links = case.urdf.read_text(encoding="utf-8"), (case.robot.base_link, case.robot.tip_link)
     solver = pytracik.TRAC_IK(*links, urdf, TRAC_IK_TIMEOUT, epsilon, pytracik.SolveType.Speed)
 
@@ -89,7 +89,7 @@ def trac_ik(case: Case, rng: np.random.Generator) -> Solver:
 
 
 def kdl(case: Case, rng: np.random.Generator) -> Solver:
-    """Its Levenberg-Marquardt with its own settings; it knows no limits, so restarts until they hold."""
+    """Return KDL's Levenberg-Marquardt solver with default settings; as it ignores limits, restart until they hold."""
     if case.position_only:
         raise Unsupported("its weights, which free the orientation, crash with NumPy 2")
     package, robot = _debian_kdl(), case.robot
@@ -105,7 +105,7 @@ def kdl(case: Case, rng: np.random.Generator) -> Solver:
     solver = package.ChainIkSolverPos_LMA(chain)
 
     def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
-        start, found = (package.JntArray(chain.getNrOfJoints()) for _ in range(2))  # the solver does not keep its chain
+        start, found = (package.JntArray(chain.getNrOfJoints()) for _ in range(2))  # the solver does not own its chain
         goal, seeds = frame(pose), robot.random(MOST_RESTARTS, rng)
 
         def attempt() -> np.ndarray | None:
@@ -124,7 +124,7 @@ def kdl(case: Case, rng: np.random.Generator) -> Solver:
 
 
 def pinocchio_loop(case: Case, rng: np.random.Generator) -> Solver:
-    """The same algorithm as ours, damping, patience and restarts included, in Python around pinocchio."""
+    """Return our algorithm in Python with pinocchio, including damping, patience and restarts."""
     robot = case.robot
     model = pin.buildModelFromUrdf(str(case.urdf))
     data, frame = model.createData(), model.getFrameId(robot.tip_link)
@@ -157,11 +157,11 @@ def pinocchio_loop(case: Case, rng: np.random.Generator) -> Solver:
 
 
 def mink(case: Case, rng: np.random.Generator) -> Solver:
-    """Its quadratic programs, limits included; an attempt ends when its error does not fall any more."""
+    """Return a solver by mink's quadratic programs with limits; an attempt ends when its error stops falling."""
     import mink as package
     import mujoco
 
-    text = case.urdf.read_text(encoding="utf-8")  # MuJoCo would merge a tip that is welded on into its parent
+    text = case.urdf.read_text(encoding="utf-8")  # by default, MuJoCo merges a fixed tip into its parent
     kept = '<mujoco><compiler fusestatic="false" discardvisual="true"/></mujoco></robot>'
     configuration = package.Configuration(mujoco.MjModel.from_xml_string(text.replace("</robot>", kept)))
     orientation_cost = 0.0 if case.position_only else 1.0
@@ -196,7 +196,7 @@ def mink(case: Case, rng: np.random.Generator) -> Solver:
 def _restarted(
     case: Case, rng: np.random.Generator, descend: Callable[[np.ndarray, np.ndarray], np.ndarray | None]
 ) -> Solver:
-    """A solver that descends from one random seed after the other."""
+    """Return a solver that iterates from one random seed after another."""
 
     def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
         seeds = case.robot.random(MOST_RESTARTS, rng)
@@ -214,14 +214,14 @@ def _restarted(
 
 
 def _transforms(robot: Robot) -> np.ndarray:
-    """Constant transforms (dof + 1, 4, 4) between the joints, each of which turns about its z axis."""
+    """Return the constant transforms (dof + 1, 4, 4) between joints that turn about their z axes."""
     transforms = np.tile(np.eye(4), (len(robot.links), 1, 1))
     transforms[:, :3, :3], transforms[:, :3, 3] = robot.links[:, :9].reshape(-1, 3, 3), robot.links[:, 9:12]
     return transforms
 
 
 def _debian_kdl() -> ModuleType:
-    """PyKDL of this Python, or that of Debian where it has the same version."""
+    """Import PyKDL from this Python environment, or from Debian's packages if the Python version is the same."""
     with contextlib.suppress(ImportError):
         return importlib.import_module("PyKDL")
     spec = importlib.machinery.PathFinder.find_spec("PyKDL", [DEBIAN_PACKAGES])

@@ -1,4 +1,4 @@
-"""Our solvers, see `_peers.py`."""
+"""Our solvers behind the interface of `_peers.py`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["default_call", "learned_sampler", "uniform_seeds"]
 
 
 def default_call(case: Case, rng: np.random.Generator) -> Solver:
-    """Return the solver that a user types first: `Sampler.solve`, without a model."""
+    """Return the call that a new user tries first: `Sampler.solve` without a model."""
     return _sampled(case, Sampler(case.robot), rng)
 
 
 def learned_sampler(case: Case, rng: np.random.Generator) -> Solver:
-    """The same call of a sampler with a model."""
+    """Return the same call of a sampler with a model."""
     if case.model is None:
         raise Unsupported("no model of this robot")
     sampler = Sampler(model=case.model)
@@ -45,7 +45,7 @@ def _sampled(case: Case, sampler: Sampler, rng: np.random.Generator) -> Solver:
 
 
 def uniform_seeds(case: Case, rng: np.random.Generator) -> Solver:
-    """Our refiner from uniform random seeds, `Robot.solve`."""
+    """Return `Robot.solve`, our refiner from uniform random seeds."""
     position, orientation = case.tolerances
 
     def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:

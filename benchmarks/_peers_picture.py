@@ -1,4 +1,4 @@
-"""Picture of the peers: time and reliability of one solution, coverage over time of many."""
+"""Picture of the comparison with the peers: time and reliability of one solution, coverage of many over time."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from eim_ros.view.style import FAINT, GROUP_COLOURS, INK, MUTED, NO_GROUP_COLOUR
 
 __all__ = ["draw"]
 
-MARKERS = "s^vDPXhp<>d"  # of the other peers
+MARKERS = "s^vDPXhp<>d"  # markers of the peers that share the neutral colour
 GROUPS = (f"{OURS}, default", f"{OURS}, Robot", "ssik", f"{OURS}, with a model", f"{OURS}, all")
 COLOURS = dict(zip(GROUPS, GROUP_COLOURS, strict=False))
 
 
 def draw(one: dict[str, dict[str, Singles]], many: dict[str, dict[str, Many]], path: Path) -> None:
-    """Write a PNG of a page's width: above, a panel per robot of median and 99th percentile; below, coverage over time.
+    """Write a PNG as wide as a page, with one column per robot.
 
-    Of the robots with many solutions, if there are any.
+    The upper panels show the median and the 99th percentile, the lower ones coverage over time. Robots without many
+    solutions are shown only if no robot has many.
     """
     robots = [robot for robot in one if robot in many] or list(one)
     figure = Figure(figsize=(3.0 * len(robots) + 2.0, 9.4), dpi=110, layout="constrained")
@@ -89,7 +90,7 @@ def _draw_coverage(axes: Axes, robot: str, ways: dict[str, Many], labels: bool) 
 
 
 def _way(name: str) -> str:
-    """What is one curve: ours by budgets, each peer for itself."""
+    """Return the name of a curve: the budgets of each of our ways share one curve, and each peer has its own."""
     if name.endswith("whole"):
         return name
     return name.rpartition(", ")[0] if name.startswith(OURS) or name.endswith(" calls") else name

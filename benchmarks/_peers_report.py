@@ -1,4 +1,4 @@
-"""What was measured of the peers of inverse kinematics, and its tables: as text, and as Markdown for the README."""
+"""Results of the comparison with the peers, and their tables as plain text and as Markdown for the README."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MARKS = ("<!-- peers: written by benchmarks/ik_peers.py --readme -->\n", "<!-- /
 
 @dataclass
 class Singles:
-    """One solution of each pose by one solver; `note` tells why there is none."""
+    """Results of one solver for one solution of each pose; `note` says why there are none."""
 
     seconds: list[float] = field(default_factory=list)
     right: int = 0
@@ -30,15 +30,16 @@ class Singles:
 
     @property
     def milliseconds(self) -> tuple[float, float]:
-        """Median and 99th percentile."""
+        """Median and 99th percentile [ms]."""
         return 1e3 * float(np.median(self.seconds)), 1e3 * float(np.percentile(self.seconds, 99))
 
 
 @dataclass
 class Many:
-    """Many solutions of each pose in one way: columns are seconds, solutions, families, coverage.
+    """Results of one way to get many solutions of each pose.
 
-    `says` has for each whether they are said to be all, None where that is never said.
+    The columns of `rows` are seconds, solutions, and shares of self-motion components and coverage. For each pose,
+    `says` is true if the answer claims to be complete, and None for solvers that never make such a claim.
     """
 
     rows: list[tuple[float, float, float, float]] = field(default_factory=list)
@@ -48,13 +49,13 @@ class Many:
 
     @property
     def summary(self) -> tuple[float, float, float, float]:
-        """Median milliseconds and solutions, mean percentages of families and coverage."""
+        """Medians of milliseconds and solutions, and mean percentages of self-motion components and coverage."""
         columns = np.array(self.rows).T
         return 1e3 * float(np.median(columns[0])), float(np.median(columns[1])), *(100.0 * columns[2:].mean(axis=1))
 
     @property
     def said(self) -> str:
-        """Share of poses of which the solutions are said to be all."""
+        """Share of poses for which the solver claims to have found all solutions."""
         told = [each for each in self.says if each is not None]
         return f"{100.0 * np.mean(told):.0f} %" if told else "-"
 
@@ -87,7 +88,7 @@ def many_table(found: dict[str, Many], n_families: list[int]) -> list[str]:
 
 
 def readme_tables(one: dict[str, dict[str, Singles]], all_: dict[str, dict[str, Many]]) -> list[str]:
-    """Two tables of Markdown; bold: the fastest of those that solve the most, the best coverage."""
+    """Return two Markdown tables; the fastest of the most reliable solvers and the best coverage are in bold."""
     lines = [_row(["one solution: ok %, median / p99 ms", *one]), "|---" * (1 + len(one)) + "|"]
     best = {robot: _fastest(found) for robot, found in one.items()}
     for name in PEERS:
@@ -112,7 +113,7 @@ def readme_tables(one: dict[str, dict[str, Singles]], all_: dict[str, dict[str, 
 
 
 def _notes(one: dict[str, dict[str, Singles]]) -> list[str]:
-    """Why which solver has no figures, in words."""
+    """Return a sentence for each solver without figures that says why."""
     robots: dict[tuple[str, str], list[str]] = {}
     for robot, found in one.items():
         for name in PEERS:

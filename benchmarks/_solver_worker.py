@@ -1,13 +1,14 @@
-"""One side of `solver.py`: measures one checkout, item by item, as asked on standard input.
+"""Measure one checkout for `solver.py`, item by item, as requested on standard input.
 
     python _solver_worker.py CHECKOUT INPUTS
 
-CHECKOUT holds URDFs and models, the same for both sides; INPUTS is a folder with a file of arrays for each robot.
-Measured is `eim_ros` of PYTHONPATH. Only calls that both sides have are used, except for the compiled part of one
-solve; the old side has them under other names.
+CHECKOUT holds the URDFs and models, which both sides share. INPUTS is a folder with one file of arrays for each robot.
+The measured package is the `eim_ros` on PYTHONPATH. Both sides run the same calls, with one exception: the compiled
+part of a solve is measured only on the new side, because its names differ on the old side.
 
-A line "robot item" is answered by a line of JSON: CPU time of each block of calls [s], and how many were found in all.
-The same question is the same work, so that the least of several times is meant for each block.
+A line "robot item" is answered by a line of JSON. It contains the CPU time of each block of calls [s] and the total
+number of solutions found. A repeated request repeats the same work, so the minimum over repetitions is meaningful for
+each block.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ import eim_ros
 from eim_ros.ik import Sampler
 from eim_ros.kinematics import Robot
 
-Block = Callable[[], Any]  # what is measured
-Item = tuple[Callable[[], list[Block]], Callable[[Any], int]]  # makes the blocks, counts in the answer of one
+Block = Callable[[], Any]  # the measured call
+Item = tuple[Callable[[], list[Block]], Callable[[Any], int]]  # makes the blocks; counts the solutions in one answer
 
 SOLVES_PER_BLOCK = 50
 N = 200
@@ -35,7 +36,7 @@ IS_OLD = hasattr(Robot, "load")
 
 
 def items_of(robot: Robot, sampler: Sampler | None, inputs: dict[str, np.ndarray]) -> dict[str, Item]:
-    """Items by name; those of the sampler where there is a model."""
+    """Return the items by name; the sampler's items need a model."""
     seeds, poses, roots = inputs["seeds"], inputs["poses"], inputs["roots"]
     items: dict[str, Item] = {
         "steps": (
@@ -78,7 +79,7 @@ def items_of(robot: Robot, sampler: Sampler | None, inputs: dict[str, np.ndarray
 
 
 def sampler_items(sampler: Sampler, poses: np.ndarray, samples: np.ndarray) -> dict[str, Item]:
-    """Of the whole call, and of densities of samples (n_poses, n_samples, dof)."""
+    """Return the items for complete `sample` calls and for densities of samples (n_poses, n_samples, dof)."""
     densities = [sampler.sample(pose, 1, seed=0, order="none").density for pose in poses]
     distinct: dict[str, Any] = {"order": "none", "distinct": True} if IS_OLD else {"order": "none"}
 
@@ -102,7 +103,7 @@ def sampler_items(sampler: Sampler, poses: np.ndarray, samples: np.ndarray) -> d
 
 
 def solves(robot: Robot, poses: np.ndarray) -> list[Block]:
-    """One call for each pose, some calls in a block."""
+    """Return blocks of calls to `Robot.solve`, one call for each pose."""
     rng = np.random.default_rng(0)
 
     def block(some: list[np.ndarray]) -> list[Any]:
@@ -112,8 +113,8 @@ def solves(robot: Robot, poses: np.ndarray) -> list[Block]:
 
 
 def compiled_solves(robot: Robot, poses: np.ndarray) -> list[Block]:
-    """The same without what Python adds: checks of the arguments, and the answer as an object."""
-    from eim_ros.solver import Effort  # here: one side has it
+    """Return the same blocks without Python's share: argument checks and the answer object."""
+    from eim_ros.solver import Effort  # imported here because the old side lacks it
 
     task, effort, rng = robot.task(poses[0]), Effort(1e-6, 1e-6, 60, 3), np.random.default_rng(0)
     solve = robot.chain.solve
@@ -133,7 +134,7 @@ def n_converged(answer: Any) -> int:
 
 
 def measured(item: Item) -> dict[str, Any]:
-    """CPU time of each block [s], and the sum of what was found."""
+    """Return the CPU time of each block [s] and the total number of solutions found."""
     blocks, count = item
     seconds, found = [], 0
     for block in blocks():

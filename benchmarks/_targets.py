@@ -1,4 +1,4 @@
-"""Targets of the benchmarks with known densities: mixtures, and what no mixture of few components can represent."""
+"""Target densities of the benchmarks: mixtures, and densities that no mixture of few components can represent."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ LOG_TWO_PI = math.log(2.0 * math.pi)
 
 
 class Target(Protocol):
-    """A conditional density; contexts have no columns where there are none."""
+    """Conditional density; an unconditional target has contexts without columns."""
 
     def sample(self, n_samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Contexts (n_samples, n_context) and samples (n_samples, n_dims)."""
+        """Return contexts (n_samples, n_context) and samples (n_samples, n_dims)."""
         ...
 
     def log_prob(self, context: Tensor, sample: Tensor) -> Tensor: ...
@@ -28,7 +28,7 @@ class Target(Protocol):
 
 @dataclass(frozen=True)
 class Mixture:
-    """A Gaussian mixture."""
+    """Gaussian mixture as an unconditional target."""
 
     mixture: GaussianMixture
 
@@ -42,7 +42,7 @@ class Mixture:
 
 @dataclass(frozen=True)
 class Ring:
-    """Points in the plane whose distance to the origin is 1 +- .1, in any direction."""
+    """Points in the plane in any direction, at a distance of 1 +- `deviation` from the origin."""
 
     deviation: float = 0.1
 
@@ -53,13 +53,13 @@ class Ring:
         return sample.new_zeros(n_samples, 0), sample
 
     def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
-        radius = sample.norm(dim=-1)  # a negative radius, ten deviations away, is left out
+        radius = sample.norm(dim=-1)  # a negative radius lies ten deviations away and is ignored
         return _log_normal((radius - 1.0) / self.deviation) - math.log(self.deviation * 2.0 * math.pi) - radius.log()
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A curve that winds through n_dims dimensions: x_1 standard normal, x_k = sin(2 x_(k-1)) +- deviation."""
+    """Curve that winds through n_dims dimensions: x_1 is standard normal, x_k = sin(2 x_(k-1)) +- deviation."""
 
     n_dims: int = 5
     deviation: float = 0.1
@@ -77,9 +77,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Arm:
-    """Joint angles of a planar arm, normal with deviation .5, whose tip reaches the line at x = .3 +- deviation.
+    """Joint angles of a planar arm whose tip reaches the line at x = 0.3 +- deviation.
 
-    A manifold of one dimension less, bent in all directions: no mixture fits it well. Links are of length 1/n_joints.
+    The prior of the angles is normal with standard deviation 0.5; each link has length 1/n_joints. The samples lie
+    close to a manifold with one dimension less, which bends in all directions, so no mixture fits it well.
     """
 
     n_joints: int = 10
@@ -87,7 +88,7 @@ class Arm:
     n_normaliser: int = 2_000_000
 
     def tip(self, sample: Tensor) -> Tensor:
-        """Position of the tip along x, (n_samples,)."""
+        """Return the tip's position along x, (n_samples,)."""
         return sample.cumsum(-1).cos().mean(-1)
 
     def sample(self, n_samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -100,7 +101,7 @@ class Arm:
         return sample.new_zeros(n_samples, 0), sample
 
     def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
-        """The normaliser is a mean over n_normaliser samples, known to about .01 nat."""
+        """Return the log-density; its normaliser is a mean over n_normaliser samples, accurate to about 0.01 nat."""
         angles = 0.5 * _normal(torch.Generator().manual_seed(0), self.n_normaliser, self.n_joints)
         log_normaliser = math.log(float(self._log_weight(angles).exp().mean()))
         prior = _log_normal(sample / 0.5).sum(-1) - self.n_joints * math.log(0.5)
@@ -112,7 +113,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class Branches:
-    """x = +-sqrt(1 - y^2) +- deviation for y uniform on [-.9, .9], as an arm's elbow up or down."""
+    """x = +-sqrt(1 - y^2) +- deviation for y uniform on [-0.9, 0.9], like an elbow that bends up or down."""
 
     deviation: float = 0.1
 

@@ -1,23 +1,25 @@
-"""Components added where the demand is and deleted when useless, beside a fixed number of them.
+"""Adaptive and fixed numbers of components: EIM adds components where they are needed and deletes useless ones.
 
     python -m benchmarks.adaptive_components [--seeds 3] [--output benchmarks/results/adaptive_components.txt]
     python -m benchmarks.adaptive_components --target samples [--output benchmarks/results/adaptive_components_eim.txt]
 
-Mixtures: ten components, whose means are uniform in [-50, 50]^d and covariances A'A + I (GMMVI's GMM targets; A has
-entries of deviation .1 d), known by their density alone. The start is one component as wide as the means are spread,
-or 20 of that width with means drawn from it. KL is that of the model to the target [nat], log 10 = 2.30 for one mode.
+Mixtures: the targets have ten components and are known by their density (GMMVI's GMM targets). Means are uniform in
+[-50, 50]^d, and covariances are A'A + I, where the entries of A have standard deviation 0.1 d. The start is one
+component as wide as the means are spread, or 20 components with means drawn from it. KL is the divergence KL(model ||
+target) [nat]; a model that finds a single mode has log 10 = 2.30.
 
-Experts: inverse kinematics of the iiwa, positions, known kinematics. Starts are EM fits to all samples, or only to
-those with the elbow (joint 4) bent to one side, half of the solutions. RMSE [m] and ELBO [nat, up to a constant] of raw
-samples, and the share of them with the elbow on the side that such a start lacks.
+Experts: inverse kinematics of the iiwa for positions, with known kinematics. Starts are EM fits to all samples, or only
+to the half with the elbow (joint 4) bent to one side. Figures are the RMSE [m] and the ELBO [nat, up to a constant] of
+raw samples. The last one is the share of samples with the elbow on the side that the one-sided start lacks.
 
-The same from samples alone, by EIM with each estimator of the density ratio, beside EM: mixtures of ten components from
-3000 samples in 10 dimensions, and experts from 10000 samples, with the kinematics in the estimator. Settings are the
-defaults but for 100 iterations, 40 for experts, those of growth, and for the network alone, whose start is one
-component over all modes, larger steps (KL .3, any loss of entropy). EM's number of components is given, 10, or the one
-that EIM with the default estimator has found; its start is k-means, once or the best of eight.
+With --target samples, EIM learns from samples alone and is compared with EM. Mixtures are learned from 3000 samples in
+10 dimensions with each estimator of the density ratio. Experts are learned from 10000 samples with the kinematics in
+the estimator. Settings are the defaults, except the number of iterations (100, or 40 for experts) and those that add
+and delete components. The network that starts from one component over all modes also takes larger steps (KL bound 0.3,
+unlimited loss of entropy). EM has 10 components or the number that EIM found with the default estimator. It starts from
+k-means, once or as the best of eight.
 
-One thread, CPU seconds.
+All runs use one thread; times are CPU seconds.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ from eim_ros.learning.em import EM, TruncatedEMConfig
 from eim_ros.learning.models import GaussianMixture
 
 N_MODES = 10
-WIDTH = 30.0  # standard deviation of the start: as wide as the means are spread
+WIDTH = 30.0  # standard deviation of the start, as wide as the means are spread
 GROWTH: dict[str, Any] = {"add_every": 5, "max_components": 60, "delete_after": 30}
 WIDE_STEPS: dict[str, Any] = {"kl_bound": 0.3, "entropy_loss_bound": 1e9}
 ELBOW = 3  # index of joint 4
@@ -213,7 +215,7 @@ def _experts_from_samples(n_seeds: int) -> Any:
 
 
 def _other_side(outcome: Any, test: DataSet) -> float:
-    """Share of samples with the elbow on the side that a start of one side lacks."""
+    """Return the share of samples with the elbow on the side that the one-sided start lacks."""
     sample = outcome.model.mixture.sample(torch.from_numpy(test.context), torch.Generator().manual_seed(0))
     return float(np.mean(sample.numpy()[:, ELBOW] < 0.0))
 

@@ -1,11 +1,13 @@
-"""The bars test: how often truncated EM of binary sparse coding and of noisy-OR finds all bars, and at what cost.
+"""Bars test: how often truncated EM finds all bars, and at what cost, for binary sparse coding and noisy-OR.
 
     python -m benchmarks.bars [--seed 0] [--n-seeds 10] [--starts 3] [--output benchmarks/results/bars.txt]
 
-1000 images of 5 x 5 pixels with 10 bars, 2 of them on average; as many causes as bars, default settings: 30 states per
-image of 1024, 30 suggestions per image and iteration. For each seed (of data, starts and search) the first start alone,
-and the best of several after 50 iterations. found: bars found; F: mean free energy [nat], and that of a run from the
-true parameters; least rise: of F from one iteration to the next, negative only by rounding; CPU seconds, one thread.
+The data are 1000 images of 5 x 5 pixels with 10 bars, 2 of them per image on average. The models have as many causes as
+there are bars and the default settings: 30 of 1024 states per image, 30 suggestions per image and iteration. Each seed
+fixes the data, the starts and the search. Two runs are compared: from the first start alone, and from the best of
+several starts after 50 iterations. The column "found" is the number of bars found, F the mean free energy [nat], and
+"from truth" the F of a run from the true parameters. The column "least rise" is the smallest increase of F between two
+iterations; only rounding makes it negative. Times are CPU seconds on one thread.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ def main() -> None:
 
 
 def _report(name: str, seeds: range, n_starts: int) -> Iterator[str]:
-    """Lines, each as soon as it is known."""
+    """Yield the lines of a report, each as soon as its figures are known."""
     truth, kind = MODELS[name]
     yield from ("", name)
     yield (

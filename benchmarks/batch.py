@@ -1,8 +1,10 @@
-"""Many poses and paths: `Sampler.solve_batch` compared with a loop and with `Robot.solve_many`, `Sampler.follow` by its
-number of poses, capability maps by pose.
+"""Times of calls for many poses: batches, paths and capability maps.
 
-CPU times, minima of several runs in turns, in one process; `wall` compares threads, and means something on an idle
-machine alone. `python -m benchmarks.batch [--quick] [--part batches|paths|maps] [--output FILE]`.
+`Sampler.solve_batch` is compared with a loop and with `Robot.solve_many`. `Sampler.follow` is timed for several numbers
+of poses, and capability maps are timed per pose. Times are minimum CPU times over several interleaved runs in one
+process. Wall times compare numbers of threads and are meaningful only on an idle machine.
+
+    python -m benchmarks.batch [--quick] [--part batches|paths|maps] [--output FILE]
 """
 
 from __future__ import annotations
@@ -29,14 +31,14 @@ UNLIMITED = 1e6  # [s]
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, float]:
-    """CPU and wall time of a call [s]."""
+    """Return the CPU and wall time of a call [s]."""
     cpu, wall = time.process_time(), time.perf_counter()
     work()
     return time.process_time() - cpu, time.perf_counter() - wall
 
 
 def least(works: dict[str, Callable[[], Any]], n_runs: int) -> dict[str, tuple[float, float]]:
-    """Least CPU and wall time of each, run in turns."""
+    """Return the minimum CPU and wall time of each call [s]; the calls run in turns."""
     found = {name: [timed(work) for _ in range(1)] for name, work in works.items()}
     for _ in range(n_runs - 1):
         for name, work in works.items():
@@ -81,7 +83,10 @@ def batches(name: str, n_poses: int, n_runs: int) -> None:
 
 
 def line(robot: Robot, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Poses between those of two configurations near each other, so that there mostly is a path: a straight line."""
+    """Return poses on a straight line of 0.25 m from a random configuration away from the limits.
+
+    The margin to the limits makes a continuous path likely.
+    """
     q = 0.8 * robot.random(1, rng)[0]
     poses = np.repeat(robot.fk(q)[None], n, axis=0)
     way = rng.normal(size=3)
@@ -122,7 +127,7 @@ def maps(name: str, n_parts: int) -> None:
 
 
 class _Both(io.TextIOBase):
-    """Standard output, and what is kept of it."""
+    """Stream that writes to standard output and keeps a copy of the text."""
 
     def __init__(self, kept: io.StringIO) -> None:
         self._shown, self._kept = sys.stdout, kept

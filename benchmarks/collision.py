@@ -1,11 +1,11 @@
-"""Collision checks: of capsules, of the same shapes as meshes and as their hulls, and what a scene adds, on one thread.
+"""Times of collision checks on one thread: capsules, the same shapes as meshes and hulls, with and without a scene.
 
     python -m benchmarks.collision [--robot panda] [--rows 2000] [--output benchmarks/results/collision.txt]
 
-The robot's capsules are triangulated (TRIANGLES each, written as STL) and read back as the meshes of a URDF, so that
-the same robot is checked in three ways. Times are CPU times per configuration, of uniform random ones, minima of
-REPEATS; the first check of a scene, which prepares it, is told apart. `sample` is CPU time of a call for 100 solutions,
-median of poses, with the share of calls that found 100.
+The robot's capsules are triangulated (TRIANGLES each), written as STL and read back as the meshes of a URDF. The same
+robot is therefore checked in three forms. Times are CPU times per uniform random configuration, the minimum of REPEATS
+runs. The first check of a scene includes its preparation and is reported separately. `sample` is the median CPU time of
+a call for 100 solutions over the poses, with the share of calls that found 100.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from eim_ros.kinematics import Box, Capsule, CollisionOptions, Mesh, Obstacle, P
 from eim_ros.kinematics.collision import CollisionModel
 from eim_ros.kinematics.links import link_shapes
 
-RINGS, SECTORS = 17, 32  # of a capsule
+RINGS, SECTORS = 17, 32  # per capsule
 TRIANGLES = 2 * SECTORS * RINGS
 REPEATS = 3
 POSES = 8
 
 
 def capsule_mesh(radius: float, length: float) -> np.ndarray:
-    """Triangles (m, 3, 3) of a capsule along z; its vertices lie on the surface."""
+    """Return the triangles (m, 3, 3) of a capsule along z; its vertices lie on the surface."""
     polar = np.linspace(0.0, np.pi, RINGS + 1)[1:-1]
     half = len(polar) // 2
     heights = radius * np.cos(polar) + np.where(np.arange(len(polar)) < half, 0.5, -0.5) * length
@@ -58,7 +58,7 @@ def write_stl(path: Path, triangles: np.ndarray) -> None:
 
 
 def meshed(robot: Robot, folder: Path) -> Robot:
-    """The robot with a mesh in place of each of its capsules, posed as they are."""
+    """Return the robot with each capsule replaced by a mesh at the same pose."""
     from xml.etree import ElementTree
 
     description = ElementTree.fromstring(robot.urdf)
@@ -103,7 +103,7 @@ def scenes(rng: np.random.Generator) -> dict[str, tuple[Obstacle, ...]]:
 
 
 def check_times(model: CollisionModel, obstacles: Sequence[Obstacle], rows: np.ndarray) -> tuple[float, float, float]:
-    """CPU seconds of the first check and of each further one, and the share that collides."""
+    """Return the CPU seconds of the first check and of each further one, and the share of colliding configurations."""
     firsts, rests = [], []
     for _ in range(REPEATS):
         began = time.process_time()
@@ -117,7 +117,7 @@ def check_times(model: CollisionModel, obstacles: Sequence[Obstacle], rows: np.n
 
 
 def sample_times(robot: Robot, constraints: Constraints | None, poses: np.ndarray) -> tuple[float, float]:
-    """Median CPU seconds of a call for 100 solutions, and the share of calls that gave 100."""
+    """Return the median CPU seconds of a call for 100 solutions, and the share of calls that gave 100."""
     sampler = Sampler(robot).with_constraints(constraints)
     seconds, full = [], 0
     for seed, pose in enumerate(poses):
@@ -164,7 +164,7 @@ def main() -> None:
                 cells.append(f"{1e6 * each:8.1f} {1e-3 / each:7.1f} {1e3 * first:8.1f} {100.0 * share:5.1f}")
             tell(f"{what:26}" + "".join(f"{cell:>32}" for cell in cells))
         poses = plain.fk(plain.random(10 * POSES, rng))
-        poses = poses[poses[:, 0, 3] > 0.3][:POSES]  # in front of the arm, where the shelf is
+        poses = poses[poses[:, 0, 3] > 0.3][:POSES]  # poses in front of the arm, where the shelf stands
         tell("\nsample(pose, 100): ms a call, share of calls with 100\n")
         asked = {"nothing": None, "itself": Constraints(self_collision=True)}
         asked |= {what: Constraints(self_collision=True, obstacles=worlds[what]) for what in worlds if what != "itself"}

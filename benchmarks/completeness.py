@@ -1,28 +1,30 @@
-"""Whether what is said to be whole is, what it costs, and what it is worth: beside the rivals inside the house.
+"""Correctness, cost and benefit of answers reported as complete, compared with simpler strategies of this package.
 
     python -m benchmarks.completeness [--poses 200] [--seed 0] [--certified] [--output FILE]
 
-Poses are forward kinematics of uniform random configurations within the limits; one thread; time of a call the shortest
-of 3. The truth of a pose: 20000 uniform seeds within the limits refined by `Robot.refine`, which know nothing of
-curves, joined with solutions at most .02 rad apart for missed_share 1e-4 at 99.9 %, with another random seed; its
-families are linked by .12 rad (max-norm) and have at least 3 members.
+Poses come from forward kinematics of uniform random configurations; times are the shortest of 3 calls on one thread.
+The truth of a pose combines two sets of solutions. The first is 20000 uniform seeds refined by `Robot.refine`, which
+does not trace curves. The second comes from a search for missed_share 1e-4 at 99.9 % with another seed, with solutions
+at most 0.02 rad apart. Self-motion components (printed as families) link solutions within 0.12 rad (max-norm) and have
+at least 3 members.
 
-1. Claims. `solve_all(pose, .3, Completeness(.99, .002))`: poses reported as complete; wrong claims: some of the truth
-   is farther than .05 rad from a dense answer (max_spacing .02) of the same search; poses with every family
-   found; coverage: share of the truth within .3 rad of an answer, mean over families.
-2. Calibration at confidences and shares that are loose enough to fail, same poses: how often the claim was wrong, of
-   the poses where it was made. At confidence .9, 10 % may be, if all missed families were as rare as the share.
-3. The default call and its rivals: n = 100, 200 and 500 by the default, uniform seeds alone (2 n of them), 100 seeds
-   and `Robot.spread` without a model, and `diversity=.85`, the earlier default. Coverage and time.
-4. Nearest: `solve(pose, near)`, near uniform within the limits: share that is nearest of the truth to within
-   1e-4 rad; and near a solution with noise of .05 rad.
+1. Claims of `solve_all(pose, 0.3, Completeness(0.99, 0.002))`: how many poses are reported as complete. A claim is
+   wrong if some of the truth is farther than 0.05 rad from a dense answer (max_spacing 0.02) of the same search. The
+   table also lists the share of poses with every component found, and the coverage. Coverage is the share of the truth
+   within 0.3 rad of an answer, averaged over components.
+2. Calibration for confidences and shares loose enough to fail: the share of claims that were wrong. At confidence 0.9,
+   10 % may be wrong if all missed components were as rare as the share.
+3. Coverage and time of the default call and its rivals for n = 100, 200 and 500. The rivals are 2 n uniform seeds
+   alone, 100 seeds and `Robot.spread` without a model, and `diversity=0.85`, the earlier default.
+4. `solve(pose, near)`: share of answers that are the nearest solution of the truth to within 1e-4 rad. `near` is
+   uniform within the limits, or a solution with noise of 0.05 rad.
 
-With --certified instead: the families of `solve_all(pose, .3, "certified")` compared with those that another search
-finds, which restarts until missed_share 5e-4 at 99 % and traces curves. They agree where there are as many and sorted
-lengths differ by at most .02 rad or 1 %. Where they do not, and where the search could not trace all, the truth is
-200000 uniform seeds within the limits, joined with a dense answer of that search, refined to 1e-10 m and rad: what of
-it is farther than .05 rad from a dense certified answer is missed. So are, in every pose, solutions that 500 uniform
-seeds lead to. (To 1e-6 only, there are also solutions that are next to exact ones beyond the limits.) Time is CPU time.
+With --certified, the components of `solve_all(pose, 0.3, "certified")` are compared with a search that restarts until
+missed_share 5e-4 at 99 % and traces curves. They agree if their number is equal and their sorted lengths differ by at
+most 0.02 rad or 1 %. Otherwise, or if the search did not trace all curves, the truth combines 200000 uniform seeds with
+a dense answer of that search. Both are refined to 1e-10 m and rad, because 1e-6 also admits solutions next to exact
+ones beyond the limits. Solutions farther than 0.05 rad from a dense certified answer count as missed. All other poses
+are checked in the same way with 500 uniform seeds. Times are CPU times.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ LOOSE = (Completeness(0.9, 0.1), Completeness(0.9, 0.05), Completeness(0.9, 0.02
 
 @dataclass(frozen=True)
 class Truth:
-    """Solutions of a pose (n, dof), and the family of each, -1 for strays."""
+    """Solutions of a pose (n, dof) and the self-motion component of each, -1 for strays."""
 
     solutions: np.ndarray
     family: np.ndarray
@@ -67,14 +69,14 @@ class Truth:
         return int(self.family.max()) + 1
 
     def coverage(self, answer: np.ndarray, radius: float = RADIUS) -> float:
-        """Share of each family within a radius of the answer, mean over families."""
+        """Return the share of each component within `radius` [rad] of the answer, averaged over components."""
         if not len(answer):
             return 0.0
         away, _ = cKDTree(answer).query(self.solutions)
         return float(np.mean([np.mean(away[self.family == k] <= radius) for k in range(self.n_families)]))
 
     def has_all_in(self, dense: np.ndarray) -> bool:
-        """Whether all solutions are close to a dense answer."""
+        """Return whether every solution is close to a dense answer."""
         return bool(len(dense)) and float(cKDTree(dense).query(self.solutions)[0].max()) <= MISSED
 
 
@@ -96,7 +98,7 @@ def truth_of(sampler: Sampler, pose: np.ndarray, rng: np.random.Generator) -> Tr
 def shortest(
     call: Callable[[], np.ndarray], clock: Callable[[], float] = time.perf_counter
 ) -> tuple[float, np.ndarray]:
-    """[s], and the last answer."""
+    """Return the shortest time of several calls [s] and the last answer."""
     times = []
     for _ in range(REPEATS):
         began = clock()
@@ -196,7 +198,7 @@ def of_arm(name: str, n_poses: int, seed: int) -> list[str]:
 
 
 def of_ur5(n_poses: int, seed: int) -> str:
-    """A closed form beside: whole by construction."""
+    """Measure a closed form for comparison, which is complete by construction."""
     sampler = Sampler("ur5")
     robot, rng = sampler.robot, np.random.default_rng(seed)
     rows = []
@@ -204,7 +206,8 @@ def of_ur5(n_poses: int, seed: int) -> str:
         seconds, answer = shortest(
             lambda pose=pose: sampler.solve_all(pose, guarantee=Completeness(), seed=0).positions
         )
-        exact = {"position_tolerance": 1e-10, "orientation_tolerance": 1e-10}  # close to singular 1e-6 is .05 rad wide
+        # close to a singularity, a tolerance of 1e-6 admits configurations 0.05 rad apart
+        exact = {"position_tolerance": 1e-10, "orientation_tolerance": 1e-10}
         refined = robot.refine(robot.random(2000, rng), pose, **exact)
         found = sampler.solve_all(pose, guarantee=Completeness(), seed=0)
         truth = refined.positions[refined.converged]
@@ -225,7 +228,7 @@ def agrees(ours: FoundFamilies, theirs: FoundFamilies) -> bool:
 
 
 def of_certified(name: str, n_poses: int, seed: int) -> list[str]:
-    """Families proven by closed form, against search and brute force."""
+    """Compare the self-motion components proven by closed form with search and brute force."""
     sampler = Sampler(name)
     robot, rng = sampler.robot, np.random.default_rng(seed)
     poses = robot.fk(robot.random(n_poses, rng))

@@ -1,16 +1,16 @@
-"""Whether every configuration that is called valid is valid, judged from outside: counts those that are not.
+"""Independent check of configurations reported as valid: count those that are not.
 
     python -m benchmarks.correctness [--poses 100000] [--instruction-sets baseline avx2 avx512] [--output FILE]
 
-Poses are forward kinematics of uniform random configurations. For each, 10 configurations are asked for by the default
-call, of `Sampler`, or for every other pose of a shipped model where there is one. Those that are called valid have
-to be within the URDF's limits, and at the pose to 1e-6 m and 1e-6 rad by the product of exponentials,
+Poses come from forward kinematics of uniform random configurations. The default call of `Sampler` returns 10
+configurations for each pose; if a model is shipped, every other pose uses it. Configurations reported as valid must be
+within the URDF's limits and reach the pose to 1e-6 m and 1e-6 rad by the product of exponentials,
 
-    T(q) = exp([S_1] q_1) ... exp([S_n] q_n) M,
+    T(q) = exp([S_1] q_1) ... exp([S_n] q_n) M.
 
-whose screws S and pose M at zero are pinocchio's, from the text of the URDF; the product is itself compared with
-pinocchio's forward kinematics. Beside the shipped arms, three are made up: one of 7 joints of which one slides, one of
-8 and one of 9 joints; another seed makes up others.
+Pinocchio computes the screws S and the zero pose M from the URDF. The product itself is compared with pinocchio's
+forward kinematics. Three random arms are added to the shipped ones: one with 7 joints, one of them prismatic, one with
+8 and one with 9 joints. Another seed gives other arms.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from eim_ros.ik import Sampler
 from eim_ros.kinematics import Robot, share_path
 
 SHIPPED = {"panda": "panda_pose", "iiwa14": "iiwa14_pose", "ur5": None}
-MADE_UP = {"prismatic": (7, 1), "8 joints": (8, 0), "9 joints": (9, 0)}  # joints, prismatic ones among them
+MADE_UP = {"prismatic": (7, 1), "8 joints": (8, 0), "9 joints": (9, 0)}  # number of joints, of prismatic joints
 N = 10
 TOLERANCE = 1e-6  # [m], [rad]
-ROUNDING = 1e-12  # granted: two ways of computing the same pose differ by so much
-CHUNK = 1000  # poses whose answers are judged together
-COMPARED = 1000  # configurations for which the product of exponentials is compared with pinocchio
+ROUNDING = 1e-12  # tolerated difference between two ways of computing the same pose
+CHUNK = 1000  # number of poses judged together
+COMPARED = 1000  # number of configurations at which the product of exponentials is compared with pinocchio
 
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """An arm by its screws (n, 6), linear then angular, and its tip's pose (4, 4) at zero, in the base link's frame.
+    """Arm as screws (n, 6), linear part first, and the tip's pose (4, 4) at zero, in the base link's frame.
 
-    Limits (n,), infinite for continuous joints.
+    The limits (n,) are infinite for continuous joints.
     """
 
     screws: np.ndarray
@@ -54,13 +54,13 @@ class Judge:
 
     @classmethod
     def of(cls, model: pin.Model, joints: list[int], tip: int) -> Judge:
-        """Of a model, its joints from base to tip, and the frame of the tip; its base is the universe."""
+        """Build the judge from a model, its joints from base to tip, and the tip's frame; the base is the universe."""
         data = model.createData()
         zero = pin.neutral(model)
         pin.computeJointJacobians(model, data, zero)
         pin.framesForwardKinematics(model, data, zero)
         spatial = pin.getFrameJacobian(model, data, tip, pin.ReferenceFrame.WORLD)
-        turns = [model.joints[joint].nq == 2 for joint in joints]  # cosine and sine of an angle
+        turns = [model.joints[joint].nq == 2 for joint in joints]  # stored as the cosine and sine of an angle
         first = [model.joints[joint].idx_q for joint in joints]
         return cls(
             np.array([spatial[:, model.joints[joint].idx_v] for joint in joints]),
@@ -70,7 +70,7 @@ class Judge:
         )
 
     def forward(self, q: np.ndarray) -> np.ndarray:
-        """Poses (n, 4, 4) of configurations (n, n_joints)."""
+        """Return the poses (n, 4, 4) of configurations (n, n_joints)."""
         rotation, position = np.broadcast_to(np.eye(3), (len(q), 3, 3)), np.zeros((len(q), 3))
         for screw, angle in zip(self.screws, q.T, strict=True):
             turn, shift = exponential(screw, angle)
@@ -83,7 +83,7 @@ class Judge:
         return poses
 
     def errors(self, q: np.ndarray, poses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Distances [m] and angles [rad] (n,) between the tip at q (n, n_joints) and poses (n, 4, 4)."""
+        """Return distances [m] and angles [rad], both (n,), between the tip at q (n, n_joints) and poses (n, 4, 4)."""
         reached = self.forward(q)
         turn = np.swapaxes(poses[:, :3, :3], 1, 2) @ reached[:, :3, :3]
         skew = turn - np.swapaxes(turn, 1, 2)
@@ -92,12 +92,15 @@ class Judge:
         return np.linalg.norm(reached[:, :3, 3] - poses[:, :3, 3], axis=1), np.arctan2(sine, cosine)
 
     def inside(self, q: np.ndarray) -> np.ndarray:
-        """Whether each configuration (n, n_joints) is within the limits (n,)."""
+        """Return whether each configuration (n, n_joints) is within the limits, (n,)."""
         return np.asarray(((q >= self.lower) & (q <= self.upper)).all(axis=1))
 
 
 def exponential(screw: np.ndarray, angle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rotations (n, 3, 3) and translations (n, 3) of exp([S] angle), |omega| 1 or 0 (Lynch, Park 2017, 3.51, 3.88)."""
+    """Return rotations (n, 3, 3) and translations (n, 3) of exp([S] angle), where |omega| is 1 or 0.
+
+    The equations are 3.51 and 3.88 of Lynch and Park, Modern Robotics (2017).
+    """
     linear, (x, y, z) = screw[:3], screw[3:]
     if not screw[3:].any():
         return np.broadcast_to(np.eye(3), (len(angle), 3, 3)), angle[:, None] * linear
@@ -111,20 +114,20 @@ def exponential(screw: np.ndarray, angle: np.ndarray) -> tuple[np.ndarray, np.nd
 
 @dataclass
 class Verdict:
-    """Of one arm."""
+    """Totals of one arm."""
 
     joints: int
     solved: int = 0
     configurations: int = 0
     wrong: int = 0
-    distance: float = 0.0  # [m], largest of those called valid
+    distance: float = 0.0  # largest among configurations reported as valid [m]
     angle: float = 0.0  # [rad]
-    disagreement: float = 0.0  # of the judge with pinocchio [m], or of entries of the rotation
-    seconds: float = 0.0  # CPU time of the calls
+    disagreement: float = 0.0  # largest difference between the judge and pinocchio [m], or in a rotation's entries
+    seconds: float = 0.0  # CPU time of the calls [s]
 
 
 def made_up_urdf(n_joints: int, n_prismatic: int, rng: np.random.Generator) -> str:
-    """A chain of random offsets, axes and limits; one joint in four is continuous."""
+    """Return the URDF of a chain with random offsets, axes and limits; one joint in four is continuous."""
     sliding = set(1 + rng.permutation(n_joints - 1)[:n_prismatic])
     parts = ['<robot name="made_up"><link name="link_0"/>']
     for index in range(n_joints):
@@ -154,7 +157,7 @@ def _words(values: np.ndarray) -> str:
 
 
 def judged(text: str, model: str | None, n_poses: int, seed: int) -> Verdict:
-    """Asks for configurations of random poses of the arm of a URDF, and judges them."""
+    """Sample configurations for random poses of a URDF's arm, and judge them."""
     robot, rng = Robot(text), np.random.default_rng(seed)
     samplers = [Sampler(robot)] if model is None else [Sampler.load(model, robot), Sampler(robot)]
     arm = pin.buildModelFromXML(text)
@@ -179,7 +182,7 @@ def judged(text: str, model: str | None, n_poses: int, seed: int) -> Verdict:
 
 
 def disagreement(judge: Judge, arm: pin.Model, robot: Robot, rng: np.random.Generator) -> float:
-    """Largest difference of an entry of the pose between the product of exponentials and pinocchio."""
+    """Return the largest difference between an entry of the pose by the product of exponentials and by pinocchio."""
     data, tip = arm.createData(), arm.getFrameId(robot.tip_link)
     rows, differences = robot.random(COMPARED, rng), []
     joints = [arm.joints[arm.getJointId(name)] for name in robot.joint_names]
@@ -194,7 +197,7 @@ def disagreement(judge: Judge, arm: pin.Model, robot: Robot, rng: np.random.Gene
 
 
 def arms(seed: int) -> dict[str, tuple[str, str | None]]:
-    """Text of a URDF, and the name of a model, by the name of the arm."""
+    """Return the URDF text and the model's name by arm name."""
     found: dict[str, tuple[str, str | None]] = {}
     for name, model in SHIPPED.items():
         found[name] = share_path(f"urdf/{name}.urdf").read_text(encoding="utf-8"), model
@@ -234,7 +237,8 @@ def main() -> None:
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
     for name in args.instruction_sets:
         os.environ["EIM_ROS_INSTRUCTION_SET"] = name
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as fresh:  # chosen when eim_ros is imported
+        # a new process, because eim_ros chooses the instruction set when it is imported
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as fresh:
             verdicts = {
                 arm: fresh.submit(judged, text, model, args.poses, args.seed).result()
                 for arm, (text, model) in arms(args.seed).items()

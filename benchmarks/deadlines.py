@@ -1,10 +1,10 @@
-"""Calls that have more to do than their timeout allows: how long each takes, how it ends, and its peak memory.
+"""Calls with more work than their timeout allows: how long each takes, how it ends, and its peak memory.
 
     python -m benchmarks.deadlines [--repeats 3] [--case NAME ...] [--output benchmarks/results/deadlines.txt]
 
-Each case is the first call of its kind in a process of its own, with MEMORY of address space, so that shapes are
-prepared within the call. A call is within its bound if it takes at most 1.1 timeouts and 50 ms. The quickest of the
-repeats counts, and CPU time is shown next to it: on a busy machine a call waits for a core, too.
+Each case is the first call of its kind in a separate process, so shapes are prepared within the call; MEMORY limits the
+address space. A call is within its bound if it takes at most 1.1 timeouts and 50 ms. The fastest of the repeats counts.
+CPU time is listed as well because a call on a busy machine also waits for a core.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from eim_ros.kinematics import Box, CollisionOptions, Mesh, Obstacle, PointCloud
 
 ITSELF = [sys.executable, "-m", "benchmarks.deadlines"]
 
-MEMORY = 2 << 30  # [byte] of address space
-SHARE, REST = 0.1, 0.05  # of the timeout, [s]: what a call may take beyond it
+MEMORY = 2 << 30  # limit of the address space [byte]
+SHARE, REST = 0.1, 0.05  # permitted overrun of a call: share of the timeout, and constant [s]
 POSE = pose_from((0.4, 0.1, 0.5), (1.0, 0.0, 0.0, 0.0))
 
 Call = Callable[[float], Any]
@@ -46,13 +46,13 @@ def panda(**options: Any) -> Sampler:
     if options:
         robot = Robot(robot.urdf, robot.tip_link, base=robot.base_link, collision=CollisionOptions(**options))
     sampler = Sampler(robot)
-    sampler.sample(POSE, 10)  # imports are no part of a call
+    sampler.sample(POSE, 10)  # imports are not part of a timed call
     sampler.prepare()
     return sampler
 
 
 def wide(name: str = "panda", turns: int = 1) -> Sampler:
-    """An arm with limits of as many turns to both sides of each joint."""
+    """Return a sampler for an arm whose joints can all turn by `turns` revolutions to both sides."""
     robot, limit = Robot(name), 2.0 * np.pi * turns - 1e-5
     words = [
         f'{word.partition("=")[0]}="{-limit if word.startswith("lower") else limit}"'
@@ -64,7 +64,7 @@ def wide(name: str = "panda", turns: int = 1) -> Sampler:
 
 
 def places(rng: np.random.Generator, n: int) -> np.ndarray:
-    """Points (n, 3) [m] in front of the arm, most of which it does not reach."""
+    """Return points (n, 3) [m] in front of the arm, most of them out of reach."""
     return rng.uniform((-2.0, -2.0, -1.0), (2.0, 2.0, 3.0), (n, 3)) + (2.6, 0.0, 0.0)
 
 
@@ -73,7 +73,7 @@ def boxes(rng: np.random.Generator, n: int) -> tuple[Obstacle, ...]:
 
 
 def bowl(n_triangles: int) -> Mesh:
-    """A sphere around the arm, open below: the hull holds all links, the surface touches none."""
+    """Return a sphere around the arm that is open below: its hull contains all links, its surface touches none."""
     n = int(np.sqrt(n_triangles / 2.0))
     polar, turns = np.linspace(0.0, 0.9 * np.pi, n + 1), 2.0 * np.pi * np.arange(n) / n
     rings = np.array([[(np.sin(p) * np.cos(t), np.sin(p) * np.sin(t), np.cos(p)) for t in turns] for p in polar])
@@ -104,7 +104,7 @@ def drawn(sampler: Sampler, n: int) -> Call:
 
 
 def with_duplicates(sampler: Sampler, n: int) -> Call:
-    """A request that only the service and the command line can make."""
+    """Return a call that accepts near-duplicates, which only the service and the command line can request."""
     return lambda timeout: sampler.answer(SampleRequest(POSE, n, 0, timeout=timeout, distinct=False))
 
 
@@ -125,8 +125,8 @@ def stream(rng: np.random.Generator) -> Call:
 
 
 def mesh_robot(rng: np.random.Generator) -> Call:
-    """Links that are meshes, which are read in the call."""
-    from benchmarks.collision import meshed  # deferred: it imports coal
+    """Return a call for a robot whose links are meshes; the files are read during the call."""
+    from benchmarks.collision import meshed  # imported here because it imports coal
 
     folder = tempfile.mkdtemp()
     sampler = Sampler(meshed(Robot("panda"), Path(folder)))
@@ -135,7 +135,7 @@ def mesh_robot(rng: np.random.Generator) -> Call:
 
 
 def large_file(rng: np.random.Generator) -> Call:
-    """A mesh file of 100 MB."""
+    """Return a call that loads a mesh file of 100 MB."""
     path = Path(tempfile.mkdtemp()) / "large.stl"
     n = 2_000_000
     with path.open("wb") as file:
@@ -145,7 +145,7 @@ def large_file(rng: np.random.Generator) -> Call:
 
 
 def service(rng: np.random.Generator, n_boxes: int, n_points: int) -> Call:
-    """A request of ik_server, as it is understood and answered on a worker thread, without its transport."""
+    """Return a call that answers a request of `ik_server` as its worker threads do, without the transport."""
     from shape_msgs.msg import SolidPrimitive
 
     from eim_ros.nodes.common.interfaces import SampleIK
@@ -176,7 +176,7 @@ def service(rng: np.random.Generator, n_boxes: int, n_points: int) -> Call:
 
 
 def service_batch(rng: np.random.Generator) -> Call:
-    """The same, of 10 000 poses."""
+    """Return a call that answers a batch request with 10 000 poses in the same way."""
     from eim_ros.nodes.common.interfaces import SampleIKBatch
     from eim_ros.nodes.common.messages import pose_message
     from eim_ros.nodes.ik_server.handlers import CALLS
@@ -267,7 +267,7 @@ CASES: dict[str, tuple[float, Prepare]] = {
 
 
 def run_case(name: str, seed: int) -> dict[str, Any]:
-    """In a process of its own."""
+    """Run a case in this process, which must be a new one because its address space is limited permanently."""
     timeout, prepare = CASES[name]
     call = prepare(np.random.default_rng(seed))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
@@ -282,7 +282,7 @@ def run_case(name: str, seed: int) -> dict[str, Any]:
 
 
 def told(answer: Any) -> str:
-    """Error code, and rows or poses that were answered."""
+    """Describe an answer: its error code and the number of rows or poses answered."""
     from eim_ros.ik import BatchSamples, ErrorCode
 
     if isinstance(answer, list):

@@ -1,23 +1,23 @@
-"""KL(model || target) and CPU time of EIM by estimator of the density ratio, beside EM.
+"""KL(model || target) and CPU time of EIM with each estimator of the density ratio, compared with EM.
 
     python -m benchmarks.density_ratio [--problems "mixture (10, 10)"] [--estimators plug-in] [--seeds 5]
         [--network-seeds 1] [--iterations 200] [--output benchmarks/results/density_ratio.txt]
 
-One thread, 10000 training points, KL by 10000 samples of the model. Problems: random mixtures (means uniform in
-[-1, 1]^d, covariances A'A + I/50), of which model, EM and target have the same number of components; and targets that
-the model cannot represent (see _targets.py). Networks alone, the slow ones, have the first seeds only, and the special
-ones among them mixtures only. Estimators:
+Each run uses one thread, 10000 training points, and 10000 samples of the model for the KL. Some targets are random
+mixtures (means uniform in [-1, 1]^d, covariances A'A + I/50) with as many components as the model. The other targets
+cannot be represented by the model (see _targets.py). Networks alone are slow: they run with the first seeds only, and
+their variants on mixtures only. Estimators:
 
     plug-in           density fitted once to the data, no network
-    residual          the same and a network
+    residual          the same density and a network
     network           a network alone
-    network, kliep    a network alone by another objective of the Bregman family; so network, lsif
-    network, thesis   3 x 50 units, dropout .1, bounds of .005 nat (table B.1), from k-means: the thesis' own way
+    network, kliep    a network alone with another objective of the Bregman family; the same for lsif
+    network, thesis   settings of the thesis: 3 x 50 units, dropout 0.1, bounds of 0.005 nat (table B.1), k-means start
     EM, EM of 8       maximum likelihood from one k-means start, and from the likeliest of eight
 
-The start is part of EIM: for plug-in and residual it is the best of EM fits and of components of the density that was
-fitted, for a network alone the best EM fit. "start [s]" is all CPU time before the first iteration, "s/iteration" the
-mean of the iterations.
+EIM includes the choice of its start. For plug-in and residual, the start is the best among EM fits and components of
+the fitted density. For a network alone, it is the best EM fit. The column "start [s]" is the CPU time before the first
+iteration, "s/iteration" the mean CPU time of an iteration.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ ESTIMATORS = {
 
 @dataclass(frozen=True)
 class Problem:
-    """A target for each seed, the number of components, and features for the network."""
+    """Target for each seed, number of components, and optional features for the network."""
 
     target: Callable[[torch.Generator], Target]
     n_components: int
@@ -147,7 +147,7 @@ def _table(problem: Problem, estimators: dict[str, int], n_seeds: int, n_iterati
 def _measured(
     learner: EM | EIM, target: Target, context: Tensor, sample: Tensor, seed: int
 ) -> tuple[float, float, float]:
-    """KL, CPU seconds before the first iteration, CPU seconds per iteration."""
+    """Return the KL, the CPU seconds before the first iteration, and the CPU seconds per iteration."""
     began = time.process_time()
     result: FitResult = learner.fit((context, sample), generator=torch.Generator().manual_seed(1000 + seed))
     total = time.process_time() - began
@@ -157,7 +157,7 @@ def _measured(
 
 
 def _divergence(model: MixtureOfExperts, target: Target, context: Tensor, seed: int) -> float:
-    """KL(model || target) [nat], a mean over the contexts, by N_SAMPLES samples of the model."""
+    """Return KL(model || target) [nat], averaged over contexts and estimated with N_SAMPLES samples of the model."""
     chosen = context[:N_SAMPLES]
     drawn = model.sample(chosen, torch.Generator().manual_seed(seed))
     return float((model.log_prob(chosen, drawn) - target.log_prob(chosen, drawn)).mean())

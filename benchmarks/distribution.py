@@ -1,20 +1,20 @@
-"""Whether draws from distributions on the set of solutions have these distributions.
+"""Statistical tests of draws from distributions on the set of solutions.
 
     python -m benchmarks.distribution [--poses 1000] [--seed 0] [--output FILE]
 
-Poses are forward kinematics of uniform random configurations within the limits.
+Poses come from forward kinematics of uniform random configurations within the limits.
 
-1. Uniform by length. For each pose `Sampler.draw(pose, 200, "uniform")`; its families as dense charts, places .02 rad
-   apart from `ik.components.families`, and chords between these, joints divided by their ranges. The places along all
-   families, one after the other, are compared with the uniform distribution (Kolmogorov and Smirnov), and so are the
-   p-values of all poses, which are uniform if the draws are. Poses with a family that is not traced from end to end,
-   next to singular ones, are skipped and counted: there are no charts of these.
-2. The model. For a tenth as many poses `Sampler.draw(pose, 2000, "model")` with the included model of poses, against
-   1e5 uniform draws weighted by its density: errors of the mean log density and of the share of each family of more
-   than 1 %, in standard errors, of which 99.7 % should be below 3.
-3. More dimensions. Draws of the positions of arms whose first three joints slide, with 2, 3 and 4 turning joints above
-   them, of whose angles the density is known in closed form: p-values of each angle, 400 draws of each of a tenth as
-   many positions; the largest error of the area or volume.
+1. Uniform by length: `Sampler.draw(pose, 200, "uniform")` for each pose. The self-motion components are dense charts
+   with points 0.02 rad apart; chords between the points measure length, with joints divided by their ranges. Positions
+   along the concatenated components are compared with the uniform distribution by the Kolmogorov-Smirnov test. The
+   p-values of all poses are tested in the same way. Poses close to a singularity may have a component that is not
+   traced from end to end. Such poses have no charts; they are skipped and counted.
+2. Model: `Sampler.draw(pose, 2000, "model")` with the shipped model, for a tenth of the poses. The reference is 1e5
+   uniform draws weighted by the model's density. The errors of the mean log-density and of each share above 1 % of a
+   component are divided by their standard errors. The results should be below 3 in 99.7 % of the cases.
+3. More dimensions: draws of positions for arms with three prismatic joints below 2, 3 or 4 revolute joints. The density
+   of their angles is known in closed form. For a tenth of the poses, each angle of 400 draws gives a p-value; the error
+   of the area or volume is reported as well.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FAR, TURN = 2.8, (-2.0, 2.5)
 
 
 def described(p_values: list[float]) -> str:
-    """Of p-values: whether they are uniform, and how many are small."""
+    """Describe p-values: whether they are uniform, and how many are small."""
     values = np.array(p_values)
     return (
         f"{len(values)} p-values, uniform with p = {kstest(values, 'uniform').pvalue:.2f}; below .05: "

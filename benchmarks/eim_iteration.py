@@ -2,16 +2,16 @@
 
     python -m benchmarks.eim_iteration [--output benchmarks/results/eim_iteration.txt]
 
-One thread. First the component update alone, everything that happens to the experts once the density ratio is trained:
-contexts are resampled for each expert, samples drawn, the gradient of the ratio taken (a network of 2 x 128), the
-quadratic surrogates fitted, and all trust-region projections solved. The parts are timed apart, and the projection is
-compared with the plain version: one expert at a time, its two-variable dual (thesis A.16) minimised by L-BFGS-B, as
-the thesis does.
+The first table times the component update alone on one thread, after the density ratio is trained. The update resamples
+contexts for each expert, takes gradients of the ratio, fits the quadratic surrogates, and solves all trust-region
+projections. The ratio is a network of 2 x 128. The projection is compared with the version of the thesis: one expert at
+a time, with the two-variable dual (thesis A.16) minimised by L-BFGS-B.
 
-Then whole iterations on an arm of 7 joints that shall reach a position (iiwa14, configurations uniform within limits),
-from a start by EM, median of 5 after the first: the ratio (a plug-in density of 100 experts and a network of 2 x 128 on
-top of it, 2 epochs), the gating, the experts, and the choice of the model that is kept. Once with the auxiliary
-distribution truncated, as it is from 200 experts on, and once exact.
+The second table times complete iterations for an arm of 7 joints that reaches positions (iiwa14, configurations uniform
+within limits), started by EM. It lists the median of 5 iterations after the first, and the shares of the ratio, the
+gating, the experts, and the choice of the model to keep. The ratio is a plug-in density of 100 experts and a network of
+2 x 128, trained for 2 epochs. The auxiliary distribution is exact or truncated; the default truncates it
+with 200 experts or more.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from eim_ros.learning.ratio.choice import density_ratio
 
 DX, DY, N_CONTEXTS, N_SAMPLES = 7, 3, 10000, 100
 KL_BOUND, ENTROPY_LOSS_BOUND = 0.02, 0.05
-PLAIN_EXPERTS = 20  # of which the plain version's time is extrapolated
+PLAIN_EXPERTS = 20  # number of experts timed with the plain version, whose time is extrapolated
 
-EXACT = 10**9  # number of components from which on the auxiliary distribution is truncated: never
+EXACT = 10**9  # threshold on the number of components, never reached: the auxiliary distribution stays exact
 REFERENCE_COMPONENTS, N_GATING_CONTEXTS, N_ITERATIONS = 100, 200, 6
 PARTS = ("ratio", "gating", "experts", "kept")
 
@@ -109,7 +109,7 @@ def _measure(n_components: int, seed: int) -> dict[str, float]:
 
 
 def _iterations(seed: int) -> list[str]:
-    """Table of whole iterations."""
+    """Return the table of complete iterations."""
     robot = Robot(share_path("urdf/iiwa14.urdf"))
     pairs = collect(robot, N_CONTEXTS, "position", seed)
     data = checked_data((torch.as_tensor(pairs.context), torch.as_tensor(pairs.sample)))
@@ -142,7 +142,7 @@ def _start(n_components: int, data: Pairs, seed: int) -> MixtureOfExperts:
 def _iteration(
     model: MixtureOfExperts, reference: MixtureOfExperts, data: Pairs, exact_below: int, seed: int
 ) -> tuple[dict[str, float], float]:
-    """Median CPU seconds of the parts of an iteration after the first one, and the last error delta."""
+    """Return the median CPU seconds of each part, without the first iteration, and the last error delta."""
     config = EIMConfig(
         n_components=model.n_components,
         n_gating_contexts=N_GATING_CONTEXTS,
@@ -155,7 +155,7 @@ def _iteration(
     fitting, pairs = EIMIteration(config, inputs, data, Adaptation(config)), Pairs(data.context, data.sample)
     state = EIMState(model, model, ratio, generator, 0, ComponentHistory.empty(model))
     seconds: dict[str, list[float]] = {part: [] for part in PARTS}
-    for iteration in range(N_ITERATIONS):  # what a step does, part by part
+    for iteration in range(N_ITERATIONS):  # the parts of `EIMIteration`'s step, timed one by one
         clock = [time.process_time()]
         report = ratio.fit(pairs, model, iteration, generator)
         clock.append(time.process_time())
@@ -173,7 +173,7 @@ def _iteration(
 
 
 def _timed(times: dict[str, float], name: str, function: Callable[[], Any]) -> Any:
-    """Result of a function whose least CPU time of three runs is noted."""
+    """Return the result of a function and store its minimum CPU time over three runs."""
     best = float("inf")
     for _ in range(3):
         started = time.process_time()
@@ -195,7 +195,7 @@ def _problem(n_components: int, generator: torch.Generator) -> tuple[MixtureOfEx
 
 
 def _plain_dual(surrogate: QuadraticSurrogate, index: int) -> np.ndarray:
-    """Multipliers (eta, omega) of one expert by L-BFGS-B on the dual and its gradient (thesis A.16, A.17)."""
+    """Minimise the dual of one expert by L-BFGS-B with its gradient; return (eta, omega) (thesis A.16, A.17)."""
     curvature = surrogate.curvature[index].numpy()
     moment = (surrogate.linear[index] @ surrogate.context_moment[index] @ surrogate.linear[index].T).numpy()
     identity = np.eye(DX)

@@ -1,14 +1,14 @@
-"""EM for many components: CPU time, objective and joint evaluations of ours, of truncated EM and of scikit-learn.
+"""EM for many components: CPU time, objective and joint evaluations of EM, truncated EM and scikit-learn.
 
     python -m benchmarks.em_steps [--seed 0] [--skip-large] [--output benchmarks/results/em_steps.txt]
 
-One thread, N = 20000 points of D = 10 of a random mixture (means uniform in [-1, 1]^D, covariances A'A + I/50), full
-covariances, K = 50, 200, 1000 components in the data and in the model. All begin with the same start (points as means,
-a quarter of the data's covariance, equal weights) and take the same number of iterations. Seconds are CPU times of the
-whole process per iteration: scikit-learn's is the mean over its iterations, measured from its own loop (initialisation
-left out); ours are the median iteration and, for truncated EM, the mean with the dense first one, too. The objective is
-the mean log-likelihood of the points under the final model, all components counted. Ratios are to scikit-learn in the
-same run. Last, K = 4000 and N = 100000 with its own k-means start and the peak memory of that process.
+The data are N = 20000 points in D = 10 dimensions of a random mixture (means uniform in [-1, 1]^D, covariances A'A +
+I/50). Data and model have K = 50, 200 or 1000 components with full covariances. All learners use one thread and the
+same number of iterations, and share the start: points as means, a quarter of the data's covariance, equal weights.
+Seconds are CPU times of the process per iteration. For scikit-learn, they are the mean over its iterations without the
+initialisation. For ours, they are the median, and the mean including the dense first iteration of truncated EM. The
+objective is the mean log-likelihood under the final model with all components. Ratios compare with scikit-learn in the
+same run. The last part fits K = 4000 to N = 100000 from a k-means start and reports the peak memory of its process.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def _compare(n_components: int, seed: int) -> list[str]:
-    """Table of one number of components."""
+    """Return the table of one number of components."""
     generator = torch.Generator().manual_seed(seed)
     points = random_mixture(N_DIMS, n_components, generator).sample(N_POINTS, generator)
     factor = 0.5 * torch.linalg.cholesky(torch.cov(points.T))
@@ -116,7 +116,7 @@ def _row(
 
 
 def _peer(points: Tensor, start: GaussianMixture) -> tuple[float, float]:
-    """CPU seconds per iteration of scikit-learn, and its objective."""
+    """Return scikit-learn's CPU seconds per iteration and its objective."""
     precisions = torch.cholesky_inverse(start.scale_trils)
     model = _TimedMixture(
         start.n_components,
@@ -131,15 +131,15 @@ def _peer(points: Tensor, start: GaussianMixture) -> tuple[float, float]:
         random_state=0,
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it has not converged
+        warnings.simplefilter("ignore")  # the fit stops before convergence
         model.fit(points.numpy())
-    # one more E-step ends the fit, after the last M-step
+    # an additional E-step after the last M-step ends the fit; it is not timed
     seconds = (model.finished[-1] - model.started[0]) / len(model.finished)
     return seconds, float(model.score(points.numpy()))
 
 
 class _TimedMixture(SklearnMixture):
-    """scikit-learn's mixture that notes the CPU time at the begin of each E-step and the end of each M-step."""
+    """scikit-learn's mixture with the CPU time recorded at the start of each E-step and the end of each M-step."""
 
     def fit(self, X: np.ndarray, y: None = None) -> _TimedMixture:
         self.started: list[float] = []
@@ -165,7 +165,7 @@ def _mean_log_prob(model: MixtureOfExperts, points: Tensor) -> float:
 
 
 def _large(seed: int) -> str:
-    """Report on K = 4000, N = 100000, for a process of its own."""
+    """Return a report on K = 4000, N = 100000; it runs in a separate process so that the peak memory is its own."""
     _warm_up()
     generator = torch.Generator().manual_seed(seed)
     points = random_mixture(N_DIMS, LARGE_COMPONENTS, generator).sample(LARGE_POINTS, generator)
@@ -189,7 +189,7 @@ def _large(seed: int) -> str:
 
 
 def _warm_up() -> None:
-    """Load what is loaded at the first call, before anything is timed."""
+    """Make the calls that load modules for the first time, before the timing starts."""
     points = torch.randn(100, N_DIMS, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     config = TruncatedEMConfig(n_components=10, n_iterations=3, tolerance=0.0, search="partial", n_states=2)
     TruncatedEM(config).fit(points)

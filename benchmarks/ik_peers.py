@@ -1,20 +1,20 @@
-"""Inverse kinematics of our solvers and of their peers: one solution of a pose, and many, in one run on one thread.
+"""Inverse kinematics compared with peers: one solution and many solutions of a pose, in one run on one thread.
 
     python -m benchmarks.ik_peers [--poses 300] [--models panda=FILE iiwa14=FILE]
         [--output benchmarks/results/ik_peers.txt] [--picture docs/ik_peers.png] [--readme docs/peers.md]
 
-Poses are forward kinematics of uniform random configurations, so each is reachable; no solver knows the configuration.
-Planar arms are asked for positions, the others for whole poses. Every answer is measured by pinocchio on the URDF: it
-is right within 1 mm and 0.1 degree (where a row says so, 1e-6 m and 1e-6 rad) and within the limits; an answer that is
-not is a wrong claim. Times are CPU times of the process (all its threads) of one call from Python, failures included;
-solvers take turns, so that all see the same machine. Robots without a model file have a small model trained first: 300
-experts by truncated EM on all solutions of poses, for planar arms 100 by inference with known kinematics.
+Poses come from forward kinematics of uniform random configurations that no solver knows. Planar arms solve for
+positions, the others for full poses. Pinocchio checks every answer. It must be within the limits, and within 1 mm and
+0.1 degree of the pose (1e-6 m and 1e-6 rad in rows that say so). Other answers count as wrong claims. Times are CPU
+times of all threads for one call from Python, including failures; solvers take turns. Robots without a model file get a
+small model: 300 experts trained by truncated EM, or 100 experts by inference with known kinematics for planar arms.
 
-Many solutions: solutions of 20 poses. All solutions of a pose: 20000 uniform seeds refined; families by single linkage
-at .35 rad of at least 10 members; coverage: share of each family within .3 rad of a solution returned, mean over
-families. Peers that return one solution are called 50 times from random seeds. "says so": share of poses of which the
-solver itself said that these are all families; a dash where it never does. Planar arms are left out: solutions of 8 and
-18 free dimensions have no families that samples could tell apart.
+Many solutions are compared for 20 poses of the other arms. The truth consists of 20000 refined uniform seeds. Their
+self-motion components (printed as families) are found by single linkage at 0.35 rad and have at least 10 members.
+Coverage is the share of a component within 0.3 rad of a returned solution, averaged over components. Peers that return
+one solution are called 50 times from random seeds. The column "says so" is the share of poses for which the solver
+itself claims to have found all solutions; a dash marks solvers that never do. Planar arms are excluded because samples
+cannot separate components in 8 and 18 dimensions.
 """
 
 from __future__ import annotations
@@ -58,15 +58,16 @@ from eim_ros.planar.arm import planar_urdf
 
 ROBOTS = ("panda", "iiwa14", "ur5", "planar10", "planar20")
 COARSE, FINE = (1e-3, float(np.radians(0.1))), (1e-6, 1e-6)  # [m], [rad]
-ROUNDING = (1e-12, 2e-8)  # [m], [rad]: the logarithm near zero is exact to about this
-LIMIT_ROUNDING = 1e-5  # [rad]: TRAC-IK keeps its limits in single precision, charts of ssik end at them within 2e-6
+ROUNDING = (1e-12, 2e-8)  # [m], [rad]: approximate accuracy of the logarithm near zero
+# [rad]: TRAC-IK stores its limits in single precision, and ssik's charts end within 2e-6 of the limits
+LIMIT_ROUNDING = 1e-5
 TURN, WARM_UP = 50, 10
 CALLS, BUDGETS, N_CHART = 50, (50, 200, 1000), 40
 PACKAGES = ("pin", "ssik", "EAIK", "frankik", "roboticstoolbox-python", "optik-py", "pytracik", "mink", "mujoco")
 
 
 class Judge:
-    """Whether answers are right, by pinocchio on the URDF."""
+    """Check of answers by pinocchio on the URDF."""
 
     def __init__(self, case: Case) -> None:
         self._case, self._model = case, pin.buildModelFromUrdf(str(case.urdf))
@@ -81,12 +82,12 @@ class Judge:
         return bool(close and case.robot.within_limits(q, LIMIT_ROUNDING)[0])
 
 
-# pose -> solutions (n, dof), seconds, and whether they are said to be all, None from those that never say
+# pose -> solutions (n, dof), seconds, and whether the solver claims to have found all (None if it never does)
 Way = Callable[[np.ndarray], tuple[np.ndarray, float, "bool | None"]]
 
 
 def attempted(name: str, make: Callable[[], Callable], pose: np.ndarray) -> tuple[Callable | None, str]:
-    """A solver or way that has been tried on a pose, or why there is none; what is wrong with ours is raised."""
+    """Return a solver or way after a trial on a pose, or why there is none; raise the errors of our solvers."""
     try:
         made = make()
         tried = made(pose)
@@ -104,7 +105,7 @@ def attempted(name: str, make: Callable[[], Callable], pose: np.ndarray) -> tupl
 
 
 def singles(case: Case, poses: np.ndarray) -> dict[str, Singles]:
-    """Each solver at the coarse tolerances, ours at the fine ones as well."""
+    """Measure each solver at the coarse tolerances, and ours at the fine ones as well."""
     cases = {name: (make, case) for name, make in PEERS.items()}
     fine = replace(case, tolerances=FINE)
     cases |= {f"{name}, 1e-6": (make, fine) for name, make in PEERS.items() if name.startswith(OURS)}
@@ -140,7 +141,7 @@ def timed(solve: Callable[[np.ndarray], np.ndarray]) -> Way:
 
 
 def repeated(solver: Solver, n_calls: int) -> Way:
-    """A solver of one solution, called again and again; only the calls are timed."""
+    """Return a way that calls a solver of one solution repeatedly; only the calls are timed."""
 
     def way(pose: np.ndarray) -> tuple[np.ndarray, float, None]:
         solutions, nanoseconds = [], 0
@@ -158,7 +159,7 @@ def repeated(solver: Solver, n_calls: int) -> Way:
 def ours(
     case: Case, sampler: Sampler, rng: np.random.Generator, call: Callable[..., Samples], **options: object
 ) -> Way:
-    """Call an operation of a sampler with the tolerances of the case and these options."""
+    """Return a way that calls an operation of a sampler with the case's tolerances and the given options."""
     sampler = sampler.with_constraints(position_tolerance=case.tolerances[0], orientation_tolerance=case.tolerances[1])
     sampler.prepare()
 
@@ -173,7 +174,7 @@ def ours(
 
 
 def ways_of(case: Case, rng: np.random.Generator) -> dict[str, Callable[[], Way]]:
-    """Makers of all ways to get many solutions."""
+    """Return factories of all ways to get many solutions."""
     robot = case.robot
     options = {"position_tolerance": case.tolerances[0], "orientation_tolerance": case.tolerances[1]}
 
@@ -208,7 +209,7 @@ def ways_of(case: Case, rng: np.random.Generator) -> dict[str, Callable[[], Way]
 
 
 def many(case: Case, poses: np.ndarray) -> tuple[dict[str, Many], list[int]]:
-    """All ways on the same poses, and the number of families of each pose."""
+    """Measure all ways on the same poses; return the results and each pose's number of self-motion components."""
     rng, judge = np.random.default_rng(2), Judge(case)
     found: dict[str, Many] = {}
     ways: dict[str, Way] = {}
@@ -233,7 +234,7 @@ def many(case: Case, poses: np.ndarray) -> tuple[dict[str, Many], list[int]]:
 
 
 def case_of(name: str, folder: Path, path: str) -> Case:
-    """A robot with its URDF as a file of its own, and a model: that of the file, or a small one trained now."""
+    """Return a robot with its URDF as a file, and its model: loaded from `path`, or a small one trained here."""
     planar = name.startswith("planar")
     shipped = name in SHIPPED_ROBOTS
     text = share_path(f"urdf/{name}.urdf").read_text() if shipped else planar_urdf(int(name.removeprefix("planar")))

@@ -1,20 +1,21 @@
-"""What the learned sampler is worth: our proposals against uniform seeds, with the same refiner, in one run.
+"""Benefit of the learned sampler: its proposals compared with uniform seeds, with the same refiner, in one run.
 
     python -m benchmarks.ik_sampling [--models FILE|NAME ...] [--poses 10000] [--output FILE]
 
-Full poses, forward kinematics of uniform random configurations, with other seeds than training; one thread, CPU time,
-of each call the shortest of several, all ways in turn. "6" and "3" are the refiner's patience: its default, and what
-the sampler uses, the faster one where another seed is at hand.
+Full poses come from forward kinematics of uniform random configurations, with other seeds than in training. Times are
+CPU times on one thread, the shortest of several interleaved calls. The suffixes "6" and "3" are the refiner's patience.
+6 is its default, and 3 is the sampler's value, which is faster if another seed is available.
 
-1. Cost of a solution, 200 at a time, by the number of valid ones, 60 poses. The default call is `sample(pose, 200)`
-   without any option: different solutions, by density where the model prefers some to others, else in no order. Beside
-   it, with options: order "none"; order "density"; samples of the model (a request with distinct=False). Then what they
-   are made of: seeds of the mixture and uniform ones (200 seeds, refined to 1e-6 m and 1e-6 rad within limits,
-   verified). Log densities against torch's sum over all experts in double precision.
-2. Coverage of all solutions of 20 poses, over time. All solutions: 20000 uniform seeds refined; families by single
-   linkage at .35 rad of at least 10 members; coverage: share of each family within .3 rad of a solution returned, mean
-   over families. "n" are seeds where seeds are uniform, solutions asked for otherwise.
-3. 10000 reachable poses, one solution asked of each; poses out of reach.
+1. Cost per valid solution for 200 solutions of 60 poses. "default" is `sample(pose, 200)` without options: distinct
+   solutions, ordered by density if the model has a preference. The options are order "none", order "density", and
+   samples of the model (a request with distinct=False). Next come the parts of these calls: 200 seeds of the mixture
+   and 200 uniform seeds. They are refined to 1e-6 m and 1e-6 rad within limits, and verified. Log-densities are
+   compared with the sum over all experts in double precision.
+2. Coverage of all solutions of 20 poses over time. The truth consists of 20000 refined uniform seeds. Their self-motion
+   components (printed as families) are found by single linkage at 0.35 rad and have at least 10 members. Coverage is
+   the share of a component within 0.3 rad of a returned solution, averaged over components. The column "n" is the
+   number of uniform seeds or of requested solutions.
+3. Reliability: one solution of each of 10000 reachable poses, and poses out of reach.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ Solve = Callable[[np.ndarray, int], np.ndarray]  # pose, number of seeds or solu
 
 
 def seeds_of(model: IKModel, rng: np.random.Generator) -> dict[str, Solve]:
-    """Refined seeds of the mixture, and uniform ones."""
+    """Return solvers that refine seeds of the mixture, and uniform seeds."""
     robot, proposal = model.robot, Proposal(model.content)
 
     def refined(seeds: np.ndarray, pose: np.ndarray, patience: int) -> np.ndarray:
@@ -69,7 +70,7 @@ def seeds_of(model: IKModel, rng: np.random.Generator) -> dict[str, Solve]:
 
 
 def calls_of(sampler: Sampler, rng: np.random.Generator) -> dict[str, Solve]:
-    """The public call: as it is by default, and with options."""
+    """Return the public call with default settings and with options."""
 
     def call(order: str) -> Solve:
         def solve(pose: np.ndarray, n: int) -> np.ndarray:
@@ -97,7 +98,7 @@ def calls_of(sampler: Sampler, rng: np.random.Generator) -> dict[str, Solve]:
 def shortest(
     ways: dict[str, Solve], pose: np.ndarray, budgets: tuple[int, ...]
 ) -> dict[str, list[tuple[float, list[np.ndarray]]]]:
-    """For each way and budget the shortest time [s], and the solutions of the first runs; all of them in turn."""
+    """Return the shortest time [s] and the first runs' solutions for each way and budget; the ways take turns."""
     seconds: dict[tuple[str, int], list[float]] = {(name, n): [] for name in ways for n in budgets}
     found: dict[tuple[str, int], list[np.ndarray]] = {(name, n): [] for name in ways for n in budgets}
     for _ in range(REPEATS):
@@ -125,7 +126,7 @@ def cost(ways: dict[str, Solve], poses: np.ndarray) -> list[str]:
 
 
 def density_error(model: IKModel, sampler: Sampler, poses: np.ndarray) -> str:
-    """Log densities of answers against the sum over all experts, by torch in double precision [nat]."""
+    """Compare log-densities of answers with the sum over all experts in double precision [nat]."""
     mixture, largest, lowest, highest = model.mixture.to(dtype=torch.float64), 0.0, np.inf, -np.inf
     for index, pose in enumerate(poses):
         answer = sampler.sample(pose, N, seed=index)

@@ -1,11 +1,12 @@
-"""KL(model || target) of inference with a known density on random mixtures, from k-means on 10000 samples.
+"""KL(model || target) of inference with a known density on random mixtures, started from 10000 samples.
 
     python -m benchmarks.known_density [--seeds 5] [--output benchmarks/results/known_density.txt]
 
-One thread. The KL is the mean of -log r with r = target/model over 10000 samples of the model. Where r is near 1 at all
-of them it is the mean of r - 1 - log r, unbiased too, but with a noise that vanishes with the KL, so that small values
-can be told. By default the start is the likeliest of several EM fits, each from k-means; beside it stands what
-inference makes of a single k-means alone. Times are CPU seconds: of the start, and of an iteration of inference.
+The KL is the mean of -log r with r = target/model over 10000 samples of the model. If r is close to 1 at all samples,
+the mean of r - 1 - log r is used instead. It is also unbiased, and its noise vanishes with the KL, so it resolves small
+values. The default start is the likeliest of several EM fits from k-means; the last column shows the result of
+inference from a single k-means start. Times are CPU seconds on one thread, for the start and for an iteration of
+inference.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from eim_ros.learning.models import GaussianMixture
 from experiments import random_mixture
 
 N_SAMPLES = 10_000
-NEAR = 0.01  # a component that is missing shows in log r everywhere, by more than this
+NEAR = 0.01  # a missing component changes log r by more than this at every sample
 CASES = ((2, 2, True), (10, 10, True), (10, 10, False), (20, 10, True))  # dimensions, components, equal weights
 
 

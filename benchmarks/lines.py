@@ -1,15 +1,16 @@
-"""Joint paths of straight lines against a brute-force graph.
+"""Joint paths of straight lines by `Sampler.follow`, compared with a brute-force graph.
 
     python -m benchmarks.lines [--lines 100] [--poses 40] [--seed 0] [--output FILE]
 
-Half of the lines are of a Panda, half of an iiwa 14: from the pose of a random configuration within the limits on, of
-random direction, .1 to .5 m long, the hand turned as it is. No joint may step farther than .1 rad from one pose to the
-next. The graph holds 10000 solutions of each pose, spread evenly over its traced families (`diversity=1`), and all
-steps that are small enough; there is a path if one leads from the first pose to the last. The default `Sampler.follow`
-(48 samples of a pose it samples) is judged by it: a path must be found whenever the graph has one; one that is found is
-verified here, by forward kinematics, limits and its steps, whatever the graph says; that there is none may be claimed
-only where the graph has none. CPU times of one thread. Then lines of 600 poses, and lines of 600, 2000 and 10000 poses
-with a timeout of 1 s, which the complete call is to keep to within 50 ms and 10 %.
+The lines, for a Panda and an iiwa 14, start at the pose of a random configuration within the limits. They have a random
+direction, a length of 0.1 to 0.5 m and a constant orientation. A joint may step by at most 0.1 rad between poses. The
+graph has 10000 solutions of each pose, spread evenly over its traced self-motion components (`diversity=1`), and all
+sufficiently small steps between them. The default `Sampler.follow` is correct if it finds a path whenever the graph has
+one. It may report that there is none only if the graph has none. Each path is verified independently of the graph:
+forward kinematics, limits and steps.
+
+Further lines have 600 poses without a timeout, and 600, 2000 and 10000 poses with a timeout of 1 s. The complete call
+may exceed the timeout by at most 10 % and 50 ms. Times are CPU times of one thread, unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ TIMEOUT, HURRIED_ARMS, HURRIED = 1.0, (*ARMS, "gen3", "ur5"), (600, 2000, 10_000
 
 
 def line(robot: Robot, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Poses (n, 4, 4)."""
+    """Return poses (n, 4, 4) along a random straight line."""
     poses = np.repeat(robot.fk(robot.random(1, rng)), n, axis=0)
     way = rng.normal(size=3)
     poses[:, :3, 3] += np.linspace(0.0, rng.uniform(0.1, 0.5), n)[:, None] * way / np.linalg.norm(way)
@@ -45,7 +46,7 @@ def line(robot: Robot, n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def has_path(sampler: Sampler, poses: np.ndarray) -> bool:
-    """Whether steps between 10000 solutions of each pose lead from the first pose to the last."""
+    """Return whether small steps between 10000 solutions of each pose lead from the first pose to the last."""
     assert not sampler.robot.continuous.any()
     reached = None
     for pose in poses:
@@ -61,7 +62,7 @@ def has_path(sampler: Sampler, poses: np.ndarray) -> bool:
 
 
 def is_right(robot: Robot, path: JointPath, poses: np.ndarray) -> bool:
-    """Whether a path reaches all poses, within the limits, by steps that are small enough."""
+    """Return whether a path reaches all poses within the limits and with sufficiently small steps."""
     away = np.abs(robot.fk(path.positions) - poses).max()
     steps = np.abs(np.diff(path.positions, axis=0)).max()
     return bool(away < 1e-5 and robot.within_limits(path.positions).all() and steps <= STEP + 1e-9)
@@ -109,7 +110,7 @@ def long_lines(name: str, n_lines: int, seed: int) -> str:
 
 
 def hurried(name: str, n_poses: int, n_lines: int, seed: int) -> str:
-    """Wall and CPU time of the complete call against its timeout."""
+    """Compare wall and CPU time of the complete call with its timeout."""
     sampler, rng = Sampler(name), np.random.default_rng(seed)
     times, n_found, n_examined = [], 0, 0
     for index in range(n_lines):

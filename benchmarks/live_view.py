@@ -1,13 +1,12 @@
-"""How often `eim view` redraws all solutions while its target moves: what the page sends, what the browser shows.
+"""Rate at which `eim view` redraws all solutions while its target moves, without a browser and with chromium.
 
     python -m benchmarks.live_view [--output benchmarks/results/live_view.txt]
 
-The target goes around a circle of 5 cm about its first place at 100 steps per second, twice as fast as a screen; each
-redraw solves anew, finds the families, and sends poses and colours of all ghosts. The same is done without a browser,
-and with a real one (chromium). "server" is the processor's time for each redraw, whatever else the machine does;
-"browser" is what its page has to work for each redraw that it is sent, until the picture is handed on to be drawn. What
-draws it here is no graphics card but the processor, whose frames are told beside it. A step that comes while another
-one is solved is left out.
+The target moves on a circle of radius 5 cm through its initial position, with 100 steps per second, faster than a
+screen's refresh rate. Each redraw solves the pose, finds the self-motion components, and sends poses and colours of all
+ghosts. A step that arrives during a solve is skipped. The column "server" is the CPU time of the server for each
+redraw. The column "browser" is the page's work for each redraw that it receives, up to the request to draw. Here, the
+browser draws on the CPU instead of a graphics card; its frame rate is listed as well.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ from eim_ros.view.page import Page
 
 ROBOTS = ("panda", "iiwa14", "gen3", "xarm7", "sawyer", "fetch", "ur5e")
 RADIUS, STEPS = 0.05, 100.0  # [m], [1/s]
-WANTED = 20.0  # [1/s]
+WANTED = 20.0  # requested rate of redraws [1/s]
 COUNT_FRAMES = (
     "window.n_frames = 0; (() => { const tick = () => { n_frames += 1; requestAnimationFrame(tick); }; tick(); })()"
 )
 
 
 def drag(page: Page, seconds: float) -> tuple[float, float, np.ndarray]:
-    """Move the target; redraws per second, the processor's time of each [s], and times of solving [s]."""
+    """Move the target; return redraws per second, CPU time per redraw [s], and times of solving [s]."""
     first, drawn, solving = page.first, page.n_drawn, []
     begin, worked = time.perf_counter(), time.process_time()
     step = 0
@@ -56,7 +55,7 @@ def drag(page: Page, seconds: float) -> tuple[float, float, np.ndarray]:
 
 
 def measure(robot: str, n: int, seconds: float, size: tuple[int, int] | None) -> str:
-    """A row of the table."""
+    """Return one row of the table."""
     page = Page(Sampler(robot), n=n, port=0)
     try:
         if size is None:
@@ -91,7 +90,7 @@ def measure(robot: str, n: int, seconds: float, size: tuple[int, int] | None) ->
 
 
 def main() -> None:
-    """Print the tables, and write them where wanted."""
+    """Print the tables, and write them to a file if requested."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-n", type=int, default=50, help="ghosts (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=6.0, help="of each row (default %(default)s)")

@@ -1,10 +1,10 @@
-"""Exchange of the model of `ik_server` under load: answers lost, and latency during the exchange beside that without.
+"""Model changes of `ik_server` under load: lost answers, and latencies during a change and otherwise.
 
     python -m benchmarks.model_swap [--output benchmarks/results/model_swap.txt]
 
-Two processes: the real node with the shipped model, and this client, which sends 100 requests per second (10 refined
-positions of the iiwa each) and now and then asks for another model: the shipped mixture with its experts in reverse
-order. Latencies are from the time at which a request was due, so that a client that is held up is not flattered.
+There are two processes: the real node with the shipped model, and this client. The client sends 100 requests per second
+(10 refined positions of the iiwa each). From time to time, it loads another model: the shipped mixture with its experts
+in reverse order. Latencies are measured from the time at which a request was due, so they include delays of the client.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ import numpy as np
 from benchmarks._machine import isolate, processor, running
 
 RATE = 100.0  # [1/s]
-PAUSE = 2.0  # [s] between two exchanges
+PAUSE = 2.0  # time between two changes [s]
 N_CONFIGURATIONS = 10
-SERVER_READY_WITHIN = 180.0  # [s]: the first start compiles the kernels
-LONGEST_WAIT = 30.0  # [s] for the last answers
+SERVER_READY_WITHIN = 180.0  # time limit for the start [s]
+LONGEST_WAIT = 30.0  # time limit for the last answers [s]
 
 
 def save_reversed(path: Path) -> None:
-    """The shipped model, its experts in another order: equally good, told apart by its answers to a seed."""
+    """Save the shipped model with its experts in reverse order: equally good, but with other answers to a seed."""
     from eim_ros.ik import IKModel
     from eim_ros.ik.prior import DEFAULT_MODEL
     from eim_ros.learning.models import LinearExperts, MixtureOfExperts, SoftmaxGating
@@ -47,7 +47,7 @@ def save_reversed(path: Path) -> None:
 
 
 def measure(n_swaps: int, seed: int, folder: Path) -> str:
-    """Send requests and exchange models; returns the report."""
+    """Send requests and change models; return the report."""
     import rclpy
 
     from eim_ros.ik.prior import DEFAULT_MODEL
@@ -115,7 +115,7 @@ def measure(n_swaps: int, seed: int, folder: Path) -> str:
 
 
 def report(due: np.ndarray, answered: np.ndarray, codes: Counter[int], swaps: np.ndarray, seed: int) -> str:
-    """The table, with what is needed to repeat it."""
+    """Return the table, with the settings needed to repeat it."""
     from eim_ros.nodes.common.interfaces import ERROR_NAMES
 
     latency = answered - due

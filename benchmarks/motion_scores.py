@@ -1,15 +1,15 @@
-"""Scores of motion priors: held-out demonstrations against perturbed ones, by the area under the ROC curve.
+"""Scores of motion priors: area under the ROC curve that separates held-out from perturbed demonstrations.
 
     python -m benchmarks.motion_scores [--output benchmarks/results/motion_scores.txt]
 
-Demonstrations: a planar arm of ten joints unfolds until its tip is on a line, around a disc that it may leave on
-either side. Final configurations come from the expert (`eim_ros.planar`), the way there is a random smooth one, and
-motions that touch the disc are rejected, so that all are draws from one posterior. The context is where on the line
-the tip ends.
-A prior is learnt by EM and by EIM with the same settings, and scores new demonstrations and
+In the demonstrations, a planar arm of ten joints unfolds until its tip is on a line, and passes a disc on either side.
+The expert of `eim_ros.planar` draws the final configuration, and the motion towards it is random and smooth. Motions
+that touch the disc are rejected, so all demonstrations come from one posterior. The context is the tip's final position
+on the line. A prior is learned by EM and by EIM with the same settings. It scores new demonstrations and two kinds of
+perturbed ones:
 
-    bump A     the same with a smooth deviation of A rad (all joints together) in a random direction, at a random time
-    average    the averages of two demonstrations that pass the disc on different sides
+    bump A     new demonstrations with a smooth deviation of A rad (norm over joints), random in direction and time
+    average    averages of two demonstrations that pass the disc on different sides
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from eim_ros.planar import Expert, ExpertConfig, PlanarArm, line_task, passing_s
 
 ARM = PlanarArm()
 TASK = line_task((7.5, -1.0), (7.5, 1.0), (4.5, 0.0, 1.0))
-FOLDED = (1.3, *(-2.6, 2.6) * 4, -2.6)  # [rad] configuration at the start
+FOLDED = (1.3, *(-2.6, 2.6) * 4, -2.6)  # configuration at the start [rad]
 START_DEVIATION = 0.02  # [rad]
-WAY_DEVIATIONS = (0.3, 0.1, 0.05, 0.03, 0.02, 0.01)  # [rad] of the sines of 1, 2, ... half periods on the way
+WAY_DEVIATIONS = (0.3, 0.1, 0.05, 0.03, 0.02, 0.01)  # deviations of sines with 1, 2, ... half periods per motion [rad]
 N_POINTS = 50
-BUMP_WIDTH = 0.1  # of the phase, standard deviation
+BUMP_WIDTH = 0.1  # standard deviation in units of the phase
 AMPLITUDES = (0.1, 0.2, 0.3, 0.5)  # [rad]
-CANDIDATES = 6  # motions drawn for each that is wanted: most touch the disc
+CANDIDATES = 6  # number of motions drawn for each demonstration; most touch the disc
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Motions:
 
 
 def demonstrations(n: int, seed: int) -> Motions:
-    """Draws of motions that reach the line without touching the disc."""
+    """Draw motions that reach the line without touching the disc."""
     generator = torch.Generator().manual_seed(seed)
     n_candidates = CANDIDATES * n
     last = Expert(ARM, TASK, ExpertConfig(final_moves=50)).draw(n_candidates, generator)
@@ -84,17 +84,17 @@ def demonstrations(n: int, seed: int) -> Motions:
 
 
 def clearance(positions: torch.Tensor) -> torch.Tensor:
-    """Least distance of a motion's links to the disc (n,) [m]."""
+    """Return the smallest distance of each motion's links to the disc, (n,) [m]."""
     return TASK.clearance(ARM.points(positions)).amin(-1)
 
 
 def sides(motions: Motions) -> torch.Tensor:
-    """On which side the disc is left in the end (n,): 1 or -1."""
+    """Return the side of the disc on which each motion ends, (n,): 1 or -1."""
     return passing_side(ARM.points(motions.positions[:, -1]), TASK.obstacles[0, :2])
 
 
 def bumped(motions: Motions, amplitude: float, generator: torch.Generator) -> Motions:
-    """Motions with a smooth deviation each."""
+    """Add a smooth deviation to each motion."""
     n = len(motions.positions)
     direction = torch.randn(n, 1, ARM.n_links, generator=generator, dtype=torch.float64)
     direction = amplitude * direction / direction.norm(dim=-1, keepdim=True)
@@ -105,7 +105,7 @@ def bumped(motions: Motions, amplitude: float, generator: torch.Generator) -> Mo
 
 
 def averages(motions: Motions) -> Motions:
-    """Averages of demonstrations of one side with those of the other, of similar contexts."""
+    """Return averages of demonstrations from different sides with similar contexts."""
     side, order = sides(motions), torch.argsort(motions.context[:, 0])
     left, right = (order[side[order] == value] for value in (1, -1))
     n = min(len(left), len(right))
@@ -115,20 +115,20 @@ def averages(motions: Motions) -> Motions:
 
 
 def area_under_curve(good: np.ndarray, bad: np.ndarray) -> float:
-    """Probability that a good score is above a bad one (Mann and Whitney); ties count half."""
+    """Return the probability that a good score is above a bad one (Mann and Whitney); ties count half."""
     bad = np.sort(bad)
     below = 0.5 * (np.searchsorted(bad, good, "left") + np.searchsorted(bad, good, "right"))
     return float(below.mean() / len(bad))
 
 
 def score(prior: MotionPrior, motions: Motions) -> np.ndarray:
-    """Log densities (n,) [nat]."""
+    """Return log-densities (n,) [nat]."""
     checked = Demonstrations.from_data_set(motions.data_set())
     return prior.score(checked.positions, checked.context).log_prob
 
 
 def failures(motions: Motions) -> float:
-    """Share of motions that touch the disc."""
+    """Return the share of motions that touch the disc."""
     return float((clearance(motions.positions) <= 0.0).double().mean())
 
 

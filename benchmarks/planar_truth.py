@@ -1,8 +1,8 @@
-"""Ground truth of the planar robots by importance sampling: log normaliser, entropy, shares of the goals.
+"""Ground truth of the planar robots by importance sampling: log-normaliser, entropy, and shares of the goals.
 
     python -m benchmarks.planar_truth [--draws 2000000] [--seed 5]
 
-PlanarRobot-4 is compared with an independent estimate: log Z = -10.6145 +- .0015. By symmetry its goals at (0, 7) and
+PlanarRobot-4 is compared with an independent estimate, log Z = -10.6145 +- 0.0015. By symmetry, its goals at (0, 7) and
 (0, -7) have the same mass.
 """
 

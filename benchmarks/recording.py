@@ -1,11 +1,11 @@
-"""Recording of joint states at 1 kHz by `demo_recorder`: messages lost, what a kill leaves, share of a core.
+"""Recording of joint states at 1 kHz by `demo_recorder`: lost messages, data left after a kill, and CPU share.
 
     python -m benchmarks.recording [--output benchmarks/results/recording.txt] [--seconds 60] [--kills 20] [--seed 0]
 
-Two processes: the real node, and this one, which publishes numbered joint states of seven joints (positions,
-velocities, efforts). First one recording is stopped in the usual way and its numbers are compared with those sent. Then
-recordings are killed (SIGKILL) at random times; each bag is opened by rosbags as it is, and the time between the last
-message in it and the kill is measured on this process's clock.
+There are two processes: the real node, and this one, which publishes numbered joint states of seven joints (positions,
+velocities, efforts). The first recording is stopped as usual, and its numbers are compared with those sent. Further
+recordings are killed (SIGKILL) at random times. Rosbags opens each of these bags without repair. The time between the
+last message in the bag and the kill is measured by this process's clock.
 """
 
 from __future__ import annotations
@@ -29,12 +29,15 @@ from benchmarks._machine import isolate, processor
 
 RATE = 1000  # [Hz]
 JOINTS = [f"joint_a{i + 1}" for i in range(7)]
-PATIENCE = 60.0  # [s]
-KILL_BETWEEN = (0.5, 6.0)  # [s] after the first message
+PATIENCE = 60.0  # time limit for services and subscriptions [s]
+KILL_BETWEEN = (0.5, 6.0)  # range of times after the first message [s]
 
 
 class Recorder:
-    """The node in a process of its own, and its clients. A new name each time: the middleware remembers killed ones."""
+    """Recorder node in a separate process, and its clients.
+
+    Each node needs a new name because the middleware remembers killed ones.
+    """
 
     def __init__(self, node: object, name: str, folder: Path) -> None:
         from std_srvs.srv import Trigger
@@ -70,7 +73,7 @@ class Recorder:
         self._node.destroy_client(self._stop)
 
     def cpu_time(self) -> float:
-        """Time on the processor so far [s]."""
+        """Return the CPU time used so far [s]."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -85,18 +88,18 @@ class Recorder:
 
 
 class Robot:
-    """Publishes joint states at 1 kHz from a thread; the first position is the number of the message."""
+    """Publisher of joint states at 1 kHz on a thread; the first joint's position is the message number."""
 
     def __init__(self, node: object, topic: str) -> None:
         from rclpy.qos import QoSProfile
         from sensor_msgs.msg import JointState
 
-        # deep, so that a late publisher does not overwrite what a busy machine has not sent yet
+        # a deep queue, so that messages that a busy machine has not sent yet are not overwritten
         self._publisher = node.create_publisher(JointState, topic, QoSProfile(depth=5000))
         self._message = JointState(name=JOINTS, velocity=[0.0] * 7, effort=[0.0] * 7)
         self._node = node
-        self.sent: list[float] = []  # times of publication [s], time.monotonic
-        self.latest = 0.0  # longest delay against the rate [s]
+        self.sent: list[float] = []  # publication times by time.monotonic [s]
+        self.latest = 0.0  # largest delay of a publication [s]
 
     def wait_for_listener(self) -> None:
         end = time.monotonic() + PATIENCE
@@ -126,7 +129,7 @@ class Robot:
 
 
 def numbers_in(bag: Path) -> np.ndarray:
-    """Numbers of the messages in a bag, as rosbags reads it."""
+    """Return the message numbers that rosbags reads from a bag."""
     from rosbags.highlevel import AnyReader
 
     with AnyReader([bag]) as reader:
@@ -140,7 +143,7 @@ def numbers_in(bag: Path) -> np.ndarray:
 
 
 def record(node: object, folder: Path, seconds: float) -> list[str]:
-    """One long recording, stopped by its service."""
+    """Make one long recording that is stopped by the service."""
     recorder, robot = Recorder(node, "recorder", folder), Robot(node, "/joint_states")
     n = round(seconds * RATE)
     try:
@@ -167,7 +170,11 @@ def record(node: object, folder: Path, seconds: float) -> list[str]:
 
 
 def kill_once(node: object, folder: Path, after: float) -> tuple[bool, float, int, int]:
-    """Whether the bag opens, seconds missing at its end, messages missing before that, messages in it."""
+    """Kill one recorder; return whether the bag opens, and figures of its contents.
+
+    The figures are the seconds missing at the end, the number of messages missing before that, and the number of
+    messages in the bag.
+    """
     topic = f"/{folder.name}/joint_states"
     recorder, robot = Recorder(node, f"recorder_{folder.name}", folder.parent), Robot(node, topic)
     try:

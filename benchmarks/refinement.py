@@ -1,12 +1,12 @@
-"""Inverse kinematics from nothing: CPU time per solved pose of our refiner and of its peers, in one run on one thread.
+"""CPU time of inverse kinematics without an initial guess: our refiner and its peers, in one run on one thread.
 
     python -m benchmarks.refinement [--poses 2000] [--output benchmarks/results/refinement.txt]
 
-Poses are forward kinematics of uniform random configurations, so each is reachable; no solver knows the configuration.
-A pose counts as solved when the configuration returned is within limits and within both tolerances by forward
-kinematics, ours for every solver and pinocchio's as well for ours; a claim of success that fails this is counted as
-wrong. Solvers take turns of 100 poses, so that all see the same machine. Times are CPU times of the whole process (all
-its threads) per call from Python, failures included. Ratios are of medians, ours = 1 at the same tolerance.
+Poses come from forward kinematics of uniform random configurations that no solver knows. A pose is solved if the
+returned configuration is within the limits and both tolerances. Our forward kinematics checks every solver, and
+pinocchio also checks ours. A claim of success that fails the check counts as wrong. Solvers take turns of 100 poses, so
+all experience the same load. Times are CPU times of all threads for one call from Python, including failures. Ratios
+compare medians with ours at the same tolerance.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ROBOTS = ("panda", "iiwa14")
 TOLERANCES = {"1e-6 m, 1e-6 rad": (1e-6, 1e-6), "1 mm, 0.1 deg": (1e-3, np.radians(0.1))}
 TURN = 100
 WARM_UP = 20
-LIMIT_ROUNDING = 1e-6  # [rad] granted to the peers: TRAC-IK keeps its limits in single precision
+LIMIT_ROUNDING = 1e-6  # [rad], tolerated because TRAC-IK stores its limits in single precision
 
 
 @dataclass
@@ -66,14 +66,14 @@ def pinocchio_agrees(robot: Robot, q: np.ndarray, pose: np.ndarray, tolerances: 
         reached = data.oMf[frame]
         angle = np.linalg.norm(pin.log3(reached.rotation.T @ target[:3, :3]))
         distance = np.linalg.norm(reached.translation - target[:3, 3])
-        # the logarithm near zero is exact to about 1e-8 rad
+        # close to zero, the logarithm is accurate to about 1e-8 rad
         if distance > tolerances[0] + 1e-12 or angle > tolerances[1] + 2e-8:
             return False
     return bool(robot.within_limits(q).all())
 
 
 def compare(robot: Robot, tolerances: tuple[float, float], poses: np.ndarray) -> dict[str, Record | str]:
-    """A record for each solver, or why it could not run."""
+    """Return a record for each solver, or the reason why it could not run."""
     rng = np.random.default_rng(1)
     case = Case(robot, share_path(f"urdf/{robot.name}.urdf"), False, tolerances)
     solvers: dict[str, Solver] = {}
@@ -124,7 +124,7 @@ def table(records: dict[str, Record | str]) -> list[str]:
 
 
 def batches(robot: Robot, poses: np.ndarray) -> list[str]:
-    """What a batch costs: restarts in one call, and refinement of 100 uniform seeds to one position."""
+    """Measure batches: restarts in one call, and refinement of 100 uniform seeds to one position or pose."""
     rng = np.random.default_rng(2)
     before = time.process_time()
     result = robot.solve_many(poses, rng)

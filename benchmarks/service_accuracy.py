@@ -1,11 +1,10 @@
-"""1000 random reachable positions of iiwa 14 and Panda through the running service: share solved, wrong "valid" claims.
+"""Accuracy of the running service for iiwa 14 and Panda: share of solved poses and wrong "valid" claims.
 
     python -m benchmarks.service_accuracy [--output benchmarks/results/service_accuracy.txt]
 
-For each robot the real node `ik_server` is started with its shipped model in a process of its own, and asked over
-DDS, with random request sizes, refined positions and, in the second half of the runs, full poses. Each configuration
-marked valid is checked here by pinocchio's own reading of the robot's URDF and against the limits in it, not by the
-code that produced it.
+The real node `ik_server` runs in a separate process with each robot's shipped model and answers over DDS. For each
+robot, 1000 random reachable poses are requested first as positions, then as full poses, with random request sizes.
+Pinocchio checks each configuration marked valid against its own reading of the URDF, including the limits.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from eim_ros.cli.processes import ServerProcess, Waiting
 from eim_ros.kinematics import Robot, quaternion_from_matrix, share_path
 
 TOLERANCE = 1e-6  # [m] and [rad], the service's default
-ROUNDING = 1e-9  # between two implementations of forward kinematics
+ROUNDING = 1e-9  # tolerated difference between two implementations of forward kinematics
 
 
 def main() -> None:
@@ -91,7 +90,7 @@ def _measure(name: str, position_only: bool, n_poses: int, seed: int, domain_id:
 
 
 class _Oracle:
-    """pinocchio's model of the shipped URDF."""
+    """Independent check with pinocchio's model of the shipped URDF."""
 
     def __init__(self, robot: Robot) -> None:
         self._model = pin.buildModelFromXML(robot.urdf)
@@ -101,7 +100,7 @@ class _Oracle:
         self._columns = [self._model.joints[self._model.getJointId(joint)].idx_q for joint in robot.joint_names]
 
     def measure(self, row: np.ndarray, pose: np.ndarray, position_only: bool) -> tuple[float, bool]:
-        """Larger of position [m] and orientation [rad] error, and whether the limits hold."""
+        """Return the larger of the position error [m] and the orientation error [rad], and whether the limits hold."""
         q = pin.neutral(self._model)
         q[self._columns] = row
         pin.framesForwardKinematics(self._model, self._data, q)

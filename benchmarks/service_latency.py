@@ -1,11 +1,11 @@
-"""Round trip of `sample_ik` for n = 1, 100, 1000, next to an empty service in the same run.
+"""Round trip of `sample_ik` for n = 1, 100 and 1000, compared with an empty service in the same run.
 
     python -m benchmarks.service_latency [--output benchmarks/results/service_latency.txt]
 
-Three processes: `ik_server` as it is by default, a server made by rclpy alone, and this client. The plain server
-answers without work, once with a type that is almost empty (lifecycle_msgs/GetState) and once with SampleIK, so the
-table shows how much of a round trip is the message. Calls alternate between the services, so that all see the same
-machine. Poses are forward kinematics of random configurations.
+There are three processes: `ik_server` with default settings, a server that uses only rclpy, and this client. The plain
+server answers without work. It offers an almost empty type (lifecycle_msgs/GetState) and SampleIK, so the table shows
+the message's share of a round trip. Calls alternate between the services, so all experience the same load. Poses come
+from forward kinematics of random configurations.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ ITSELF = [sys.executable, "-m", "benchmarks.service_latency"]
 ROUNDS = 300
 WARM_UP = 30
 SIZES = (1, 100, 1000)
-READY_WITHIN = 180.0  # [s]
+READY_WITHIN = 180.0  # time limit for the start [s]
 
 
 def serve_plain() -> None:
-    """Services that rclpy answers without work, in a process of their own."""
+    """Serve two services with rclpy that answer without work."""
     import rclpy
     from lifecycle_msgs.srv import GetState
 
@@ -48,7 +48,7 @@ def serve_plain() -> None:
 
 
 def measure(seed: int, rounds: int) -> tuple[dict[str, np.ndarray], float]:
-    """Round trips (rounds,) [s] of each kind of call, and the share of requests that were solved."""
+    """Return round trips (rounds,) [s] for each kind of call, and the share of solved requests."""
     import rclpy
     from lifecycle_msgs.srv import GetState
 
@@ -102,7 +102,7 @@ def measure(seed: int, rounds: int) -> tuple[dict[str, np.ndarray], float]:
 
 
 def report(times: dict[str, np.ndarray], solved: float, seed: int) -> str:
-    """The table, with what is needed to repeat it."""
+    """Return the table, with the settings needed to repeat it."""
     reference = np.median(times["empty service"])
     lines = [
         "Round trip of sample_ik, default server (iiwa14_pose), next to an empty service in the same run",
@@ -131,7 +131,7 @@ def main() -> None:
         serve_plain()
         return
     isolate()
-    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SUBNET"  # as by default
+    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SUBNET"  # the default
     server = [sys.executable, "-m", "eim_ros.nodes", "ik_server"]
     with running(server), running([*ITSELF, "--serve-plain"]):
         table = report(*measure(args.seed, args.rounds), args.seed)

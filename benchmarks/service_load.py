@@ -1,4 +1,4 @@
-"""The services of `ik_server` under load: who waits for whom, and which answers are lost.
+"""Services of `ik_server` under load: delays that clients cause each other, and lost answers.
 
     python -m benchmarks.service_load [PART ...] [--output benchmarks/results/service_load.txt]
 
@@ -7,12 +7,12 @@ Each part starts real nodes and real clients, each client in a separate process.
 impatient    a good client (n = 1, SERVICE_QOS, 20 ms between an answer and the next request), first alone, then next to
              two clients that send 120 requests per second and discard each after 5 ms
 mixed        eight clients for four minutes: three good ones (n = 1, 100, 1000), two impatient ones, one with malformed
-             requests, one that asks for n = 10000, one with timeouts of 0.2 s among obstacles; memory of the server
-long         requests with a budget of 0.1 s next to one more request than cores, each of 10 s
-default_qos  eight clients with rclpy's default quality of service, next to a plain service that computes nothing
-one_shot     processes that start, ask once and end, 20 at a time: our server, our server without our profile of Fast
-             DDS, and a plain service
-topics       processor time of the idle server while joint states come at 1 kHz, next to an ordinary subscription
+             requests, one with n = 10000, and one with timeouts of 0.2 s and obstacles; memory of the server
+long         requests with a budget of 0.1 s, while one more request than there are cores runs, each of 10 s
+default_qos  eight clients with rclpy's default quality of service, compared with a plain service that computes nothing
+one_shot     processes that start, send one request and end, 20 at a time: our server, our server without our profile of
+             Fast DDS, and a plain service
+topics       CPU time of the idle server while joint states arrive at 1 kHz, compared with an ordinary subscription
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from benchmarks._machine import isolate, load_average, processor, running
 
 ITSELF = [sys.executable, "-m", "benchmarks.service_load"]
 
-READY_WITHIN = 120.0  # [s]
-LOST = 40.0  # [s] after which an answer is counted as lost
-PAUSE = 0.02  # [s] between an answer and the next request of a good client
-RATE, PATIENCE = 120.0, 0.005  # requests per second and [s] until an impatient client discards its request
-LONG, SHORT = 10.0, 0.1  # [s] budgets
+READY_WITHIN = 120.0  # time limit for the start [s]
+LOST = 40.0  # time after which an answer counts as lost [s]
+PAUSE = 0.02  # time between an answer and the next request of a good client [s]
+RATE, PATIENCE = 120.0, 0.005  # requests per second of an impatient client, and time until it discards one [s]
+LONG, SHORT = 10.0, 0.1  # time budgets [s]
 SERVER = [sys.executable, "-m", "eim_ros.nodes", "ik_server", "--ros-args", "-p", "model:=panda_pose"]
 SERVICES = {"ours": "/ik_server/sample_ik", "plain": "/plain_server/sample_ik"}
 
@@ -52,7 +52,7 @@ SERVICES = {"ours": "/ik_server/sample_ik", "plain": "/plain_server/sample_ik"}
 
 
 def request(generator: np.random.Generator, **fields: Any) -> Any:
-    """A reachable pose of the Panda."""
+    """Return a request for a random reachable pose of the Panda, with the given fields."""
     from eim_ros.srv import SampleIK
 
     asked = SampleIK.Request(n_samples=1, random_seed=0, timeout=5.0)
@@ -65,7 +65,7 @@ def request(generator: np.random.Generator, **fields: Any) -> Any:
 
 
 def obstacles(generator: np.random.Generator) -> dict[str, Any]:
-    """Twenty spheres around the arm."""
+    """Return request fields with twenty spheres around the arm."""
     from geometry_msgs.msg import Pose
     from shape_msgs.msg import SolidPrimitive
 
@@ -78,7 +78,7 @@ def obstacles(generator: np.random.Generator) -> dict[str, Any]:
 
 
 class Asker:
-    """A node with one client."""
+    """Node with one client."""
 
     def __init__(self, service: str, is_default: bool) -> None:
         import rclpy
@@ -96,7 +96,7 @@ class Asker:
             raise SystemExit(f"{service} did not appear")
 
     def ask(self, message: Any, patience: float = LOST) -> tuple[int | None, float]:
-        """Error code of the answer, None if it is lost, and the time [s] it took."""
+        """Return the error code of the answer, None if it is lost, and the time it took [s]."""
         began = time.perf_counter()
         future = self.client.call_async(message)
         self.executor.spin_until_future_complete(future, patience)
@@ -108,7 +108,7 @@ class Asker:
 
 
 def run_client(kind: str, seconds: float, seed: int, service: str) -> None:
-    """Print the error codes and times of a client as JSON."""
+    """Run a client and print its error codes and times as JSON."""
     generator = np.random.default_rng(seed)
     asker = Asker(service, kind.startswith("default"))
     fields: dict[str, Any] = {
@@ -135,7 +135,7 @@ def run_client(kind: str, seconds: float, seed: int, service: str) -> None:
 
 
 def ask_once(seed: int, service: str) -> None:
-    """One request of a process that starts for it; print how it went."""
+    """Send one request from a newly started process and print the outcome."""
     try:
         asker = Asker(service, is_default=True)
     except SystemExit:
@@ -146,7 +146,7 @@ def ask_once(seed: int, service: str) -> None:
 
 
 def serve_plain() -> None:
-    """A service of the same type that computes nothing, as rclpy makes it."""
+    """Serve the same type with rclpy without computing anything."""
     import rclpy
 
     from eim_ros.srv import SampleIK
@@ -162,7 +162,7 @@ def serve_plain() -> None:
 
 
 class Client:
-    """A client in a separate process."""
+    """Client in a separate process."""
 
     def __init__(self, kind: str, seconds: float, seed: int, service: str = "ours") -> None:
         self.kind = kind
@@ -170,7 +170,7 @@ class Client:
         self._process = subprocess.Popen([*ITSELF, *words], stdout=subprocess.PIPE, text=True)
 
     def result(self) -> tuple[list[int | None], np.ndarray]:
-        """Error codes, None for a lost answer, and times [s]."""
+        """Return the error codes, None for a lost answer, and times [s]."""
         said, _ = self._process.communicate()
         if self._process.returncode:
             raise SystemExit(f"client {self.kind} ended with {self._process.returncode}")
@@ -184,16 +184,16 @@ def quantiles(times: np.ndarray) -> str:
 
 @contextlib.contextmanager
 def server(*words: str) -> Iterator[int]:
-    """Process id of an active server."""
+    """Start an active server and yield its process id."""
     with running([*SERVER, *words]) as process:
-        probe = Client("good", 1.0, 0)  # waits until the service is there
+        probe = Client("good", 1.0, 0)  # waits until the service is available
         while set(probe.result()[0]) != {1}:
             probe = Client("good", 1.0, 0)
         yield process.pid
 
 
 def resident(pid: int) -> float:
-    """Memory of a process [MB]."""
+    """Return the resident memory of a process [MB]."""
     pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
@@ -282,7 +282,7 @@ def one_shot(seed: int, seconds: float = 90.0) -> Iterator[str]:
 
 
 def crowd_of_one_shots(seed: int, seconds: float, service: str, n_at_a_time: int = 20) -> Counter[str]:
-    """How many processes ended in which way."""
+    """Run processes that send one request each; return how many ended in each way."""
     ends: Counter[str] = Counter()
     lock, end = threading.Lock(), time.monotonic() + seconds
 
@@ -313,7 +313,7 @@ def crowd_of_one_shots(seed: int, seconds: float, service: str, n_at_a_time: int
 
 
 def topics(seed: int, seconds: float = 20.0) -> Iterator[str]:
-    del seed  # nothing is random here
+    del seed  # this part is deterministic
     with running([*ITSELF, "--publish"]):
         with server("-p", "joint_states_topic:=/joint_states") as pid:
             yield f"our server             {busy_share(pid, seconds):.1%} of a core"
@@ -323,7 +323,7 @@ def topics(seed: int, seconds: float = 20.0) -> Iterator[str]:
 
 
 def busy_share(pid: int, seconds: float) -> float:
-    """Share of a core that a process uses."""
+    """Return the share of a core that a process uses."""
 
     def used() -> float:
         words = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
@@ -335,7 +335,7 @@ def busy_share(pid: int, seconds: float) -> float:
 
 
 def publish() -> None:
-    """Joint states of the Panda at 1 kHz."""
+    """Publish joint states of the Panda at 1 kHz."""
     import rclpy
     from sensor_msgs.msg import JointState
 
@@ -351,7 +351,7 @@ def publish() -> None:
 
 
 def subscribe() -> None:
-    """Receive joint states, serialised, as rclpy does it."""
+    """Receive serialised joint states with an ordinary rclpy subscription."""
     import rclpy
     from sensor_msgs.msg import JointState
 
@@ -389,7 +389,7 @@ def main() -> None:
 def report(parts: list[str], seed: int, seconds: float | None, output: Path | None) -> None:
     """Run the parts and print their lines."""
     isolate()
-    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SUBNET"  # as by default
+    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SUBNET"  # the default
     lines = [
         f"sample_ik under load, model panda_pose, seed {seed}",
         f"{processor()}, load {load_average()}; Python {platform.python_version()}, rclpy {version('rclpy')}",

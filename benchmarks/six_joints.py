@@ -1,19 +1,20 @@
-"""Arms of six joints: all solutions of a pose, what they cost, and whether any is missing, beside EAIK and ssik.
+"""Arms with six joints: cost and completeness of all solutions of a pose, compared with EAIK and ssik.
 
     python -m benchmarks.six_joints [--poses 100000] [--judged 100] [--output benchmarks/results/six_joints.txt]
 
-Arms: three UR, a Puma and two industrial arms by their published lengths, and random ones of each kind that has a
-closed form (test/kinematics/six_joint_arms.py). Poses are forward kinematics of uniform random configurations.
+The arms are three UR, a Puma, two industrial arms with their published lengths, and random arms of each kind that has a
+closed form (test/kinematics/six_joint_arms.py). Poses come from forward kinematics of uniform random configurations.
+Columns:
 
-  lost      of all poses: those of which the configuration that made it is not among the roots (0.01 rad); where the
-            pose is said to be singular it is one of infinitely many
-  missed    of the judged poses: those of which 10000 refined seeds (1e-9 m and rad) find a solution that we do not
-  unseen    solutions of ours that none of the seeds found; all of ours are verified
-  sample    CPU time of the default call for all solutions, whole turns included [us]
-  roots     of the call for all roots, polished; of EAIK of its call; of ssik of its generated solver [us]
-  EAIK      poses of which it returns fewer solutions than we do; answers that are wrong, and not marked as such
+  lost      number of poses where the generating configuration is not among the roots (0.01 rad); for singular poses,
+            this configuration is one of infinitely many
+  missed    number of judged poses where 10000 refined seeds (1e-9 m and rad) find a solution that we do not
+  unseen    number of our solutions that none of the seeds found; all of ours are verified
+  sample    CPU time of the default call for all solutions, including those that differ by revolutions [us]
+  roots     CPU time of the call for all polished roots, next to EAIK's call and ssik's generated solver [us]
+  EAIK      number of poses where EAIK returns fewer solutions than we do, and of wrong answers that are not marked
 
-Times are CPU times of one thread, the least of five rounds that take turns.
+Times are minimum CPU times on one thread over five rounds, in which the solvers take turns.
 """
 
 from __future__ import annotations
@@ -41,15 +42,15 @@ from eim_ros.kinematics import Robot
 sys.path.append(str(Path(__file__).resolve().parents[1] / "test"))
 from kinematics.six_joint_arms import KINDS, URDFS, random_arm
 
-DIFFERENT = 0.01  # [rad]
-RIGHT = 1e-6  # [m], entries of the rotation
+DIFFERENT = 0.01  # smallest distance between distinct solutions [rad]
+RIGHT = 1e-6  # tolerance of the position [m] and of the rotation's entries
 TIMED, ROUNDS, N_SEEDS = 300, 5, 10_000
 WAYS = ("sample", "roots", "EAIK", "ssik")
 FINE = {"position_tolerance": 1e-9, "orientation_tolerance": 1e-9}
 
 
 def away(rows: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Largest difference of a joint on the circle [rad]."""
+    """Return the largest difference of a joint on the circle [rad]."""
     return np.abs((rows - q + np.pi) % (2.0 * np.pi) - np.pi).max(axis=-1)
 
 
@@ -79,7 +80,7 @@ def beside_eaik(robot: Robot, poses: np.ndarray) -> str:
 
 
 def least_times(ways: dict[str, Callable[[np.ndarray], object]], poses: np.ndarray) -> dict[str, float]:
-    """Microseconds of a call."""
+    """Return the time of a call [us]."""
     times = dict.fromkeys(ways, np.inf)
     for _ in range(ROUNDS):
         for name, way in ways.items():
@@ -109,7 +110,7 @@ def times_of(robot: Robot, urdf: str, poses: np.ndarray) -> dict[str, float]:
             arm = ssik_artifact(Case(robot, path, False, (RIGHT, RIGHT), None))
             arm.solve(poses[0])
             ways["ssik"] = arm.solve
-    except Exception as error:  # a peer may refuse an arm for any reason of its own
+    except Exception as error:  # a peer may reject an arm for any reason
         print(f"ssik: {type(error).__name__}: {' '.join(str(error).split())[:100]}", file=sys.stderr)
     return least_times(ways, poses)
 

@@ -1,28 +1,28 @@
-"""The solver in C++ against the numba kernels that it replaced, in one run: CPU time on one thread.
+"""C++ solver compared with the numba kernels that it replaced, in one run: CPU time on one thread.
 
     python -m benchmarks.solver [--old FOLDER] [--rounds 20] [--output benchmarks/results/solver.txt]
 
-The old side is the last commit with numba, from a checkout of it, or from the repository's own history (into build/).
-Each side is a process of its own, the new one for each instruction set; they take turns at each item, and of each block
-of calls the shortest time of all rounds counts. URDFs, models, seeds, poses and random seeds are the same for all.
-numba compiles for this very processor: two minutes at first, not measured; its cache stays in the checkout. As for one
-without AVX-512:
+The old side is the last commit with numba, from a checkout or from the repository's history (extracted into build/).
+Each side is a separate process; the new side has one for each instruction set. They take turns at each item, and the
+shortest time over all rounds counts for each block of calls. All sides share URDFs, models, seeds and poses. At the
+first run, numba compiles for this processor, which takes two minutes and is not measured; its cache stays in the
+checkout. To compile for a processor without AVX-512:
 
     NUMBA_CPU_NAME=haswell NUMBA_CPU_FEATURES=+avx,+avx2,+fma python -m benchmarks.solver --instruction-sets avx2
 
-Items are of full poses, reachable: forward kinematics of uniform random configurations. A trace needs a redundant arm,
-sampling and densities a shipped model; UR5 has neither.
+Items use reachable full poses from uniform random configurations. A trace needs a redundant arm, and sampling and
+densities need a shipped model; the UR5 has neither.
 
 10 steps      1000 seeds, 10 steps of the refiner each (tolerances 1e-300), per seed
 refined       1000 seeds to 1e-6 m and 1e-6 rad, defaults, per seed
-one solve     `Robot.solve` from uniform seeds, a call for each pose; "compiled part": without what Python adds
+one solve     `Robot.solve` from uniform seeds, one call for each pose; "compiled part" excludes Python's share
 2000 solves   `Robot.solve_many`, one call, per pose
 trace         `Robot.spread` from 10 solutions to 200 along the self-motion, per solution found
-200 distinct  `Sampler.sample(pose, 200)`, order "none", distinct, of the shipped model, per solution
-200, default  `Sampler.sample(pose, 200)` without options, per solution; the old one orders by density and repeats some
-density       log density of 200 samples, per sample
+200 distinct  `Sampler.sample(pose, 200)` with a shipped model and order "none", distinct, per solution
+200, default  `Sampler.sample(pose, 200)` without options, per solution; the old side orders by density and repeats some
+density       log-density of 200 samples, per sample
 
-"found" counts what converged or was found, over all blocks: old, new.
+"found" counts converged or found solutions over all blocks: old, new.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_
 N_SEEDS, N_REFINED, N_SOLVED, N_MANY, N_ROOTED, N_SAMPLED = 1000, 8, 1000, 2000, 20, 60
 N_ROOTS, N = 10, 200
 
-# Item of the worker: its name here, and by what its time is divided: a number, or what was found.
+# Items of the worker: name in the table, and the divisor of the time (None: the number of solutions found).
 ITEMS: dict[str, tuple[str, int | None]] = {
     "steps": ("10 steps", N_SEEDS * N_REFINED),
     "refine": ("refined", N_SEEDS * N_REFINED),
@@ -74,7 +74,7 @@ ITEMS: dict[str, tuple[str, int | None]] = {
 
 @dataclass
 class Side:
-    """One process, and the shortest times of each block of its items."""
+    """Process of one side, with the shortest time of each block of its items."""
 
     label: str
     process: subprocess.Popen[str]
@@ -109,7 +109,7 @@ class Side:
 
 @contextmanager
 def side(label: str, checkout: Path, shared: Path, inputs: Path, instruction_set: str = "") -> Iterator[Side]:
-    """A process with `eim_ros` of a checkout; URDFs and models are the shared ones."""
+    """Start a process with the `eim_ros` of a checkout; all sides share the URDFs and models."""
     environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": str(checkout), "EIM_ROS_INSTRUCTION_SET": instruction_set}
     command = [sys.executable, str(WORKER), str(shared), str(inputs)]
     with subprocess.Popen(
@@ -124,7 +124,7 @@ def side(label: str, checkout: Path, shared: Path, inputs: Path, instruction_set
 
 
 def old_checkout(folder: Path | None) -> Path:
-    """The folder given, or the old commit out of the repository's history."""
+    """Return the given folder, or extract the old commit from the repository's history."""
     checkout = (folder or ROOT / "build" / "solver_before").resolve()
     if not (checkout / "eim_ros").is_dir():
         if folder:
@@ -139,7 +139,7 @@ def old_checkout(folder: Path | None) -> Path:
 
 
 def write_inputs(name: str, shared: Path, folder: Path, rng: np.random.Generator) -> None:
-    """What all sides are given of one robot."""
+    """Write the inputs of one robot, which all sides share."""
     robot = Robot(shared / "urdf" / f"{name}.urdf")
     model = shared / "config" / "models" / f"{name}_pose.safetensors"
 
@@ -194,7 +194,7 @@ def table(robot: str, sides: list[Side]) -> list[str]:
 
 
 def commit_of(folder: Path) -> str:
-    """Of a checkout; which of its files were changed is not told."""
+    """Return the commit of a checkout, marked if files were changed."""
     described = subprocess.run(
         ["git", "-C", str(folder), "describe", "--always", "--dirty", "--exclude=*"],
         capture_output=True,

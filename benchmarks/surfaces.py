@@ -1,12 +1,13 @@
-"""Arms with more than one free direction: how well a number of solutions covers all of them, beside uniform seeds.
+"""Coverage of the solution set of arms with more than one redundant direction, compared with uniform seeds.
 
     python -m benchmarks.surfaces [--poses 20] [--output benchmarks/results/surfaces.txt]
 
-Eight joints (an iiwa 14 on a turning joint), two sliding joints below an iiwa 14, and positions of the iiwa 14. All
-solutions of a pose: 100000 uniform seeds refined. Covered is the share of them within .3 and .6 rad (or m) of an
-answer, in Euclidean distance; the hole is the largest such distance. Rows: the default call without a model; as many
-solutions of restarts alone (`diversity=0`); and `Robot.refine` of as many uniform seeds as the default call's CPU time
-allows, whose solutions are many more than were requested. CPU times of one thread, means over the poses.
+The cases are eight joints (an iiwa 14 on a revolute joint), an iiwa 14 on two prismatic joints, and positions of an
+iiwa 14. The truth of a pose consists of 100000 refined uniform seeds. Coverage is the share of them within 0.3 and 0.6
+rad (or m) of an answer by Euclidean distance; the hole is the largest such distance. The first row is the default call
+without a model, the second one as many solutions by restarts alone (`diversity=0`). The third row is `Robot.refine`
+with as many uniform seeds as fit into the default call's CPU time; it returns many more solutions than requested. Times
+are CPU times of one thread, averaged over poses.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from benchmarks._machine import load_average, processor, versions
 from eim_ros.ik import Sampler
 from eim_ros.kinematics import Robot, share_path
 
-N_TRUE, N_TIMED = 100_000, 2000  # seeds
+N_TRUE, N_TIMED = 100_000, 2000  # number of seeds
 NEAR = (0.3, 0.6)  # [rad, m]
 TURNING = """<link name="root"/><joint name="turn" type="revolute"><parent link="root"/><child link="{base}"/>
 <origin xyz="0 0 0.2" rpy="0.7 0 0"/><axis xyz="0 0 1"/><limit lower="-2.5" upper="2.5" effort="1" velocity="1"/>
@@ -41,7 +42,7 @@ SLIDING = """<link name="root"/><link name="sledge"/>
 
 
 def on(below: str) -> Robot:
-    """An iiwa 14 on other joints."""
+    """Return an iiwa 14 mounted on other joints."""
     text, arm = share_path("urdf/iiwa14.urdf").read_text(encoding="utf-8"), Robot("iiwa14")
     return Robot(text.replace("</robot>", below.format(base=arm.base_link) + "</robot>"), arm.tip_link, base="root")
 
@@ -53,7 +54,7 @@ def timed(solve: Callable[[], np.ndarray]) -> tuple[np.ndarray, float]:
 
 
 def measured(robot: Robot, position_only: bool, n: int, n_poses: int, seed: int) -> dict[str, np.ndarray]:
-    """Of each way: solutions, milliseconds, shares covered, hole."""
+    """Return solutions, milliseconds, covered shares and the hole for each way."""
     rng, sampler = np.random.default_rng(seed), Sampler(robot).with_constraints(position_only=position_only)
     figures: dict[str, list[list[float]]] = {}
 
@@ -67,7 +68,7 @@ def measured(robot: Robot, position_only: bool, n: int, n_poses: int, seed: int)
 
     for pose in robot.fk(robot.random(n_poses, rng)):
         truth = refined(N_TRUE, pose)
-        sampled(pose, None), refined(N_TIMED, pose)  # to warm up
+        sampled(pose, None), refined(N_TIMED, pose)  # warm-up
         default, seconds = timed(lambda pose=pose: sampled(pose, None))
         _, of_seeds = timed(lambda pose=pose: refined(N_TIMED, pose))
         n_seeds = max(1, int(N_TIMED * seconds / of_seeds))

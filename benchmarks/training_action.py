@@ -1,9 +1,9 @@
-"""The action of `trainer`: how long a cancel takes in each phase, and the longest time without feedback.
+"""Action of `trainer`: time to cancel a goal in each phase, and longest time without feedback.
 
     python -m benchmarks.training_action [--output benchmarks/results/training_action.txt]
 
-Two processes: the real node, and this client. A cancel is timed from its sending to the result. The data are random
-smooth motions; how good the models are does not matter here.
+There are two processes: the real node and this client. A cancellation is timed from the request to the result. The data
+are random smooth motions, because the quality of the models does not matter here.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import numpy as np
 
 from benchmarks._machine import isolate, running
 
-SERVER_READY_WITHIN = 60.0  # [s]
-LONGEST_WAIT = 120.0  # [s]
-WATCHED = 10.0  # [s] of feedback in each phase
+SERVER_READY_WITHIN = 60.0  # time limit for the start [s]
+LONGEST_WAIT = 120.0  # time limit for an answer [s]
+WATCHED = 10.0  # duration of observed feedback in each phase [s]
 N_POINTS, N_JOINTS = 50, 7
 PHASES = {
     "reading": ("em", ("n-starts=1000", "iterations=1000000", "tolerance=0")),
@@ -34,7 +34,7 @@ PHASES = {
 
 
 def save_motions(path: Path, seed: int) -> None:
-    """2000 motions of seven joints."""
+    """Save 2000 random motions of seven joints."""
     from eim_ros.core.data_set import DataSet, save_data_set
 
     rng, n = np.random.default_rng(seed), 2000
@@ -51,7 +51,7 @@ def save_motions(path: Path, seed: int) -> None:
 
 
 def measure(rounds: int, folder: Path) -> str:
-    """Train, watch, cancel; returns the report."""
+    """Train, watch and cancel in each phase; return the report."""
     import rclpy
     from rclpy.action import ActionClient
 

@@ -1,13 +1,15 @@
-"""Variational inference: CPU time beside PyPI's gmmvi at equal evaluations, and what long runs reach.
+"""Variational inference: CPU time compared with PyPI's gmmvi at equal evaluations, and quality of long runs.
 
     python -m benchmarks.variational [--peer PYTHON] [--seeds 3] [--skip-quality] [--targets gmm20 ...] [--output FILE]
 
-One thread. Speed: SAMTRON; both begin at the same start with the settings that were published, on the same target, and
-stop at the same number of evaluations of it; the first three iterations, in which TensorFlow traces its graphs, count
-for neither. gmmvi needs an interpreter that has it (pip install gmmvi in an environment of its own brings TensorFlow):
-give it by --peer; without, its columns are empty. Quality, by the algorithms and settings of `QUALITY`: -ELBO from
-20000 fresh samples and its standard error, modes found, and for the planar robot the share of its samples at each goal.
-Where they have components split, this is beyond the paper's algorithms; "kinematic" is a run from `kinematic_start`.
+Speed: SAMTRON on one thread. Both implementations use the same target, start and published settings, and stop at the
+same number of evaluations of the target. The first three iterations, when TensorFlow traces its graphs, count for
+neither. Set --peer to an interpreter with gmmvi and TensorFlow (`pip install gmmvi` in a separate environment). Without
+it, the columns of gmmvi are empty.
+
+Quality: algorithms and settings of `QUALITY`. The table lists -ELBO from 20000 new samples with its standard error, and
+the modes found. For the planar robot, it lists the share of samples at each goal instead. Settings that split
+components go beyond the paper's algorithms. "kinematic" marks a run from `kinematic_start`.
 """
 
 from __future__ import annotations
@@ -34,12 +36,12 @@ from experiments.targets.scores import MixtureScores, mixture_scores
 
 WORKER = Path(__file__).with_name("_gmmvi_worker.py")
 N_TRACED = 3
-SPEED = {"planar4": 500_000, "gmm20": 200_000, "stm20": 207_000, "breast-cancer": 101_000}  # evaluations
+SPEED = {"planar4": 500_000, "gmm20": 200_000, "stm20": 207_000, "breast-cancer": 101_000}  # number of evaluations
 
 
 @dataclass(frozen=True)
 class LongRun:
-    """Algorithm, evaluations, settings beside those of the problem, and components of a kinematic start."""
+    """Algorithm, evaluations, settings that differ from the problem's, and components of a kinematic start."""
 
     target: str
     word: str

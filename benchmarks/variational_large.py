@@ -1,11 +1,11 @@
-"""Variational inference in many dimensions: time, memory and -ELBO of short runs beside the paper's long ones.
+"""Variational inference in many dimensions: time, memory and -ELBO of short runs, next to the paper's long ones.
 
     python -m benchmarks.variational_large [--seed 0] [--urdf talos_reduced.urdf] [--targets gmm100 ...] [--output FILE]
 
-One thread, a process for each target, whose greatest memory is told, with what Python and torch take themselves. The
-paper's figures are of its SAMTRON, on its own data, after half an hour (gmm100) or a day (the others) on five to eight
-cores: "wine" is here synthetic data of the same shape, and its -ELBO is not to be compared. TALOS needs its URDF, which
-is in PyPI's example-robot-data.
+Each target runs on one thread in a separate process. The reported peak memory of the process includes Python and torch.
+The paper's figures are for its SAMTRON on its own data, after half an hour (gmm100) or a day (the others) on five to
+eight cores. Here, "wine" is synthetic data of the same shape, so its -ELBO is not comparable. TALOS needs its URDF from
+PyPI's example-robot-data.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SPLIT = {"split_every": 100, "delete_after": 20}
 
 @dataclass(frozen=True)
 class ShortRun:
-    """Algorithm, evaluations, settings beside those of the problem, and the paper's -ELBO [nat] on such data."""
+    """Algorithm, evaluations, settings that differ from the problem's, and the paper's -ELBO [nat] on similar data."""
 
     word: str
     n_evaluations: int
@@ -72,7 +72,7 @@ def main() -> None:
 
 
 def row(name: str, seed: int, urdf: Path | None) -> str:
-    """Fit one target and tell how it went."""
+    """Fit one target and return its row of the table."""
     torch.set_num_threads(1)
     short_run, generator = RUNS[name], torch.Generator().manual_seed(seed)
     problem = PROBLEMS[name] if urdf is None or name not in FILE_PROBLEMS else FILE_PROBLEMS[name](urdf)

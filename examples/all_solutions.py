@@ -1,4 +1,4 @@
-"""All solutions of a pose in five lines, without training."""
+"""Find many solutions of a pose in five lines, without training."""
 
 from eim_ros import Sampler
 

@@ -1,9 +1,9 @@
-"""What a model is for: exact solutions in the proportions of demonstrations.
+"""Draw exact solutions in the same proportions as in demonstrations, with a model trained on them.
 
-Three of four demonstrated motions keep the elbow of a Panda up, the others keep it out to the side. A model is trained
-on them in seconds. `Sampler.draw(pose, n, "model")` draws from it on the exact set of solutions of new poses, and the
-elbow is up about as often; in uniform draws it is not. Each draw reaches its pose to 1e-6 m. `--output FILE` writes a
-picture.
+In three of four demonstrations, the elbow of a Panda is up; in the others, it is out to the side. A model is trained on
+them in seconds. `Sampler.draw(pose, n, "model")` draws from the model on the exact solution set of new poses. The elbow
+is up about as often as in the demonstrations, unlike in uniform draws. Each draw reaches its pose to 1e-6 m. `--output
+FILE` writes a picture.
 """
 
 import argparse
@@ -15,13 +15,13 @@ from eim_ros import EM, Robot, Sampler
 from eim_ros.ik import IKModel
 from eim_ros.kinematics import context_from_pose, pose_from
 
-UP_SHARE, OUT = 0.75, -1.2  # [rad]: the elbow's angle about the line from shoulder to wrist, 0 is up
+UP_SHARE, OUT = 0.75, -1.2  # share with the elbow up; its angle otherwise [rad], about the line from shoulder to wrist
 HOME = np.array([0.0, -0.3, 0.0, -2.0, 0.0, 1.8, 0.8])
 ROBOT = Robot("panda")
 
 
 def swivel(q: np.ndarray) -> np.ndarray:
-    """Angle (n,) of the elbow about the line from shoulder to wrist [rad]."""
+    """Return the elbow's angle (n,) about the line from shoulder to wrist [rad]; 0 is up."""
     shoulder, elbow, wrist = np.moveaxis(ROBOT.skeleton(q)[:, [2, 4, 5]], 1, 0)
     line = (wrist - shoulder) / np.linalg.norm(wrist - shoulder, axis=1, keepdims=True)
     up = np.array([0.0, 0.0, 1.0]) - line[:, 2:] * line
@@ -30,7 +30,7 @@ def swivel(q: np.ndarray) -> np.ndarray:
 
 
 def lines(n: int, rng: np.random.Generator) -> np.ndarray:
-    """Poses (n, 10, 4, 4) on straight lines before the robot, the hand down."""
+    """Return poses (n, 10, 4, 4) on straight lines in front of the robot, with the hand pointing down."""
     ends = rng.uniform([0.4, -0.15, 0.2], [0.55, 0.15, 0.35], (2, n, 3))
     share = np.linspace(0.0, 1.0, 10)[:, None]
     poses = np.tile(pose_from([0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]), (n, 10, 1, 1))
@@ -39,7 +39,7 @@ def lines(n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def demonstrations(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Poses (10 n, 4, 4) and configurations (10 n, 7) of n motions."""
+    """Return poses (10 n, 4, 4) and configurations (10 n, 7) of n motions."""
     poses, angles = lines(n, rng), np.where(rng.random(n) < UP_SHARE, 0.0, OUT) + 0.15 * rng.standard_normal(n)
     poses, angles = poses.reshape(-1, 4, 4), np.repeat(angles, 10)
     chosen, answers = [], Sampler(ROBOT).sample_batch(poses, n=100, timeout=60.0, seed=0)
@@ -50,7 +50,7 @@ def demonstrations(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.nda
 
 
 def draw(parts: dict[str, np.ndarray], path: str) -> None:
-    """Some arms of each part, and how often the elbow is where."""
+    """Draw some arms of each part, and a histogram of the elbow's angle."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -78,7 +78,7 @@ args = parser.parse_args()
 rng = np.random.default_rng(0)
 poses, shown = demonstrations(args.motions, rng)
 contexts = torch.from_numpy(context_from_pose(poses, "pose"))
-recorded = torch.from_numpy(shown + 0.03 * rng.standard_normal(shown.shape))  # noise of the recording [rad]
+recorded = torch.from_numpy(shown + 0.03 * rng.standard_normal(shown.shape))  # with recording noise [rad]
 fit = EM(n_components=40, n_iterations=50, seed=0).fit((contexts, recorded))
 sampler = Sampler(model=IKModel(fit.mixture_of_experts, ROBOT, "pose", {"data_source": "demonstrations"}))
 

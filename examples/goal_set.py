@@ -1,14 +1,16 @@
-"""A planner finds shorter paths with many goals: the same pose, asked of RRT-Connect with 1, 10 and 50 configurations.
+"""Find shorter paths with a goal set: RRT-Connect plans to 1, 10 and 50 configurations of the same pose.
 
-A Panda is to bring its hand from the ready posture to a pose among random posts. What the sampler finds for the pose,
-free of collisions, is the goal set. By `goal_set.py --scenes 200`, OMPL 2.0.1, seed 0, 1 s to plan and simplify:
+A Panda moves its hand from the ready posture to a pose among random posts. The goal set contains the collision-free
+configurations that the sampler finds for the pose. These are results of `goal_set.py --scenes 200` with OMPL 2.0.1,
+seed 0, and a limit of 1 s to plan and simplify:
 
-    goals   solved   median length in joint space (of the 189 scenes that all three solved)
+    goals   solved   median length in joint space (189 scenes that all three solved)
         1   96.0 %   3.98 rad
        10   95.0 %   3.36 rad
        50   96.5 %   3.31 rad
 
-(One core of an AMD EPYC. Time is the planner's limit, so figures of another run differ by a percent or two.)
+They were measured on one core of an AMD EPYC. The planner stops by time, so figures differ by a percent or two between
+runs.
 """
 
 import argparse
@@ -27,7 +29,7 @@ N_POSTS = 20
 
 
 def random_scene(rng: np.random.Generator, model: CollisionModel) -> tuple[CollisionScene, list[Box]]:
-    """Random posts around the robot that do not touch it at its start."""
+    """Return random posts around the robot that do not touch it in its start configuration."""
     while True:
         places = rng.uniform([-0.7, -0.7], [0.7, 0.7], (N_POSTS, 2))
         posts = [Box(pose_from([x, y, 0.5]), [0.08, 0.08, 1.0]) for x, y in places if np.hypot(x, y) > 0.25]
@@ -37,7 +39,7 @@ def random_scene(rng: np.random.Generator, model: CollisionModel) -> tuple[Colli
 
 
 def goals_of_a_scene(rng: np.random.Generator, sampler: Sampler, posts: list[Box]) -> np.ndarray:
-    """Configurations (n, 7) for a reachable pose with the hand downward, in random order; none collides."""
+    """Return collision-free configurations (n, 7) in random order for a reachable pose with the hand pointing down."""
     sampler = sampler.with_constraints(obstacles=posts, self_collision=True)
     for _ in range(100):
         pose = pose_from(rng.uniform([0.2, -0.6, 0.1], [0.7, 0.6, 0.6]), [1.0, 0.0, 0.0, 0.0])
@@ -48,7 +50,7 @@ def goals_of_a_scene(rng: np.random.Generator, sampler: Sampler, posts: list[Box
 
 
 def plan(robot: Robot, scene: CollisionScene, goals: np.ndarray, seconds: float) -> float:
-    """Length of a path from the ready posture to one of the goals [rad]; NaN if none was found in time."""
+    """Return the length of a path from the ready posture to one of the goals [rad]; NaN if none was found in time."""
     space = base.RealVectorStateSpace(robot.dof)
     bounds = base.RealVectorBounds(robot.dof)
     for joint, (lower, upper) in enumerate(zip(robot.lower.tolist(), robot.upper.tolist(), strict=True)):

@@ -1,9 +1,9 @@
-"""A client of MoveIt's service for one inverse kinematics solution, as move_group's own clients are: `compute_ik`.
+"""Call MoveIt's service `compute_ik` for one inverse kinematics solution, as the clients of move_group do.
 
     ros2 run eim_ros ik_server --ros-args -p model:=none -p robot:=panda -p groups:=panda_arm
     python examples/moveit_client.py
 
-Where `moveit_msgs` is not installed the server offers the same fields under a type of its own, `get_position_ik`.
+If `moveit_msgs` is not installed, the server offers `get_position_ik` with the same fields in a type of eim_ros.
 """
 
 import argparse
@@ -42,7 +42,7 @@ pose.pose.orientation.x, pose.pose.orientation.w = 1.0, 0.0  # the hand points d
 request = GetPositionIK.Request()
 request.ik_request.group_name = "panda_arm"
 request.ik_request.pose_stamped = pose
-request.ik_request.robot_state.joint_state.name = JOINTS  # the solution is the nearest to this state
+request.ik_request.robot_state.joint_state.name = JOINTS  # the solution will be the one nearest to this state
 request.ik_request.robot_state.joint_state.position = READY
 request.ik_request.avoid_collisions = True
 request.ik_request.timeout.sec = 1

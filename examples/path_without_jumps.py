@@ -1,7 +1,8 @@
-"""A Cartesian path without jumps of the joints, and where there is none: waves over a table and along a wall.
+"""Find a Cartesian path without joint jumps, or detect that there is none: waves over a table and along a wall.
 
-Solved pose by pose, each solution the nearest to the one before, the arm may run into a corner of its joint space and
-has to jump: it depends on where it began. `Sampler.follow` tracks all families of solutions before it chooses one.
+A common method takes, for each pose, the solution nearest to the previous one. Depending on its start, the arm may then
+run into a dead end of joint space and must jump. `Sampler.follow` tracks all self-motion components before it chooses a
+path.
 """
 
 import numpy as np
@@ -15,14 +16,14 @@ sampler = Sampler("panda")
 
 
 def waves(half_width: float, x: float, quaternion: list[float], n_poses: int = 60) -> np.ndarray:
-    """Poses (n_poses, 4, 4) of the hand."""
+    """Return poses (n_poses, 4, 4) of the hand."""
     along = np.linspace(-1.0, 1.0, n_poses)
     places = [[x, half_width * s, 0.4 + 0.1 * np.cos(3.0 * s)] for s in along]
     return np.array([pose_from(place, quaternion) for place in places])
 
 
 def largest_step_pose_by_pose(q: np.ndarray, poses: np.ndarray) -> float:
-    """Largest step of a joint where each configuration is the nearest to the one before, the first to q [rad]."""
+    """Return the largest joint step [rad] if each solution is the one nearest to the previous, starting at q."""
     largest = 0.0
     for pose in poses:
         following = sampler.solve(pose, near=q, seed=0)[0]

@@ -1,6 +1,6 @@
-"""Grasps among obstacles: a glass on a table between boxes may be taken from any side; which grasps does the arm reach?
+"""Find reachable grasps among obstacles: a glass on a table between walls can be grasped from any side.
 
-Every configuration is free of collisions at itself; a planner takes them as its goal set (`goal_set.py`).
+Each configuration is free of collisions. A planner uses them as its goal set (see `goal_set.py`).
 """
 
 import numpy as np
@@ -9,14 +9,14 @@ from eim_ros import Box, Robot, Sampler
 from eim_ros.kinematics import pose_from
 from eim_ros.kinematics.collision import collisions
 
-GLASS = np.array([0.5, 0.1, 0.15])  # where the fingers are to close [m]
+GLASS = np.array([0.5, 0.1, 0.15])  # point between the fingers when they close [m]
 table = Box(pose_from([0.6, 0.0, -0.03]), [0.8, 1.2, 0.06], name="table")
 walls = [Box(pose_from([0.55, y, 0.2]), [0.3, 0.04, 0.4], name=name) for name, y in (("left", 0.3), ("right", -0.1))]
 obstacles = [table, *walls]
 
 
 def grasps(n_angles: int) -> np.ndarray:
-    """Poses (2 n, 4, 4): from the side at all angles about the glass, and from above at all angles of the hand."""
+    """Return poses (2 n, 4, 4): from the side at all angles about the glass, and from above at all hand angles."""
     poses = []
     for angle in np.linspace(0.0, 2.0 * np.pi, n_angles, endpoint=False):
         outward = np.array([np.cos(angle), np.sin(angle), 0.0])
@@ -34,7 +34,7 @@ found = sampler.sample_batch(grasps(16), n=20, timeout=20.0, seed=0)
 reached = [samples for samples in found if samples]
 print(f"{len(reached)} of {len(found)} grasps can be reached, by {sum(map(len, reached))} configurations")
 
-# The best of all: far from the limits and from singular.
+# The best configuration is the one farthest from its joint limits.
 every = np.concatenate([samples.positions for samples in reached])
 room = np.minimum(every - robot.lower, robot.upper - every).min(axis=1)
 best = every[np.argmax(room)]

@@ -1,8 +1,8 @@
-"""Record demonstrations, learn them, reproduce them: a hand that passes a post on either side, to a goal that varies.
+"""Record, learn and reproduce demonstrations: a hand passes a post on either side on the way to a variable goal.
 
-The bags are ordinary ones of rosbag2; here a program moves the arm, on a robot `demo_recorder` or `ros2 bag record`
-makes them. The average of both ways would go through the post. EM with two components keeps both ways, about as often
-as they were shown; EIM makes no motion that nobody showed, and may keep to one of the ways: `docs/choosing.md`.
+The bags are ordinary rosbag2 bags. Here, a program moves the arm; on a robot, `demo_recorder` or `ros2 bag record`
+makes them. The average of both ways would pass through the post. EM with two components keeps both ways, about as often
+as demonstrated. EIM avoids motions that were not demonstrated, and may keep only one way; see `docs/choosing.md`.
 """
 
 import argparse
@@ -23,12 +23,12 @@ from eim_ros.motion import MotionEIMConfig, MotionEMConfig, MotionTraining
 DOWNWARD = [1.0, 0.0, 0.0, 0.0]
 POST = np.array([0.5, 0.0])  # x, y [m]
 DETOUR = 0.2  # [m]
-START = np.array([0.0, -0.4, 0.0, -2.2, 0.0, 1.8, 0.8])  # [rad] near to which motions begin
+START = np.array([0.0, -0.4, 0.0, -2.2, 0.0, 1.8, 0.8])  # motions begin near this configuration [rad]
 TYPES = get_typestore(Stores.ROS2_KILTED)
 
 
 def demonstration(rng: np.random.Generator, sampler: Sampler) -> tuple[float, np.ndarray]:
-    """A goal's y [m], and configurations (40, 7) on a way to it, in front of the post or behind it."""
+    """Return a goal's y [m] and configurations (40, 7) of a motion to it that passes the post on a random side."""
     goal, side = rng.uniform(0.25, 0.4), rng.choice([-1.0, 1.0])
     phase = np.linspace(0.0, 1.0, 40)
     x = POST[0] + side * DETOUR * rng.normal(1.0, 0.05) * np.sin(np.pi * phase)
@@ -41,7 +41,7 @@ def demonstration(rng: np.random.Generator, sampler: Sampler) -> tuple[float, np
 
 
 def record(folder: Path, robot: Robot, motions: list[tuple[float, np.ndarray]]) -> None:
-    """One bag, at 20 Hz, with the goal of each motion and a label where it begins."""
+    """Write one bag at 20 Hz, with the goal of each motion and a label at its start."""
     types, seconds = TYPES.types, 1_700_000_000.0
     with Writer(folder, version=9, storage_plugin=StoragePlugin.MCAP) as bag:
         topics = {"/joint_states": "sensor_msgs/msg/JointState", "/goal": "std_msgs/msg/Float64MultiArray"}
@@ -82,7 +82,7 @@ learners = {
 }
 for name, config in learners.items():
     prior = MotionTraining(config, random_seed=0).run(data_set).model
-    motions = prior.condition([0.35]).sample(100, torch.Generator().manual_seed(0))  # a goal that was not shown
+    motions = prior.condition([0.35]).sample(100, torch.Generator().manual_seed(0))  # a goal that was not demonstrated
     tips = robot.fk(motions.positions.reshape(-1, robot.dof))[:, :3, 3].reshape(100, -1, 3)
     nearest = np.linalg.norm(tips[:, :, :2] - POST, axis=2).min(axis=1)
     in_front = tips[np.arange(100), np.abs(tips[:, :, 1]).argmin(axis=1), 0] < POST[0]

@@ -1,7 +1,7 @@
-"""Two arms hold one tray: a Panda and an iiwa find configurations in pairs that keep clear of each other.
+"""Find pairs of configurations in which a Panda and an iiwa hold one tray and keep clear of each other.
 
-Each arm's solutions come from its own sampler, in its own base frame; pairs are checked arm against arm by capsules
-about the links of the other one.
+Each arm's solutions come from its own sampler in its own base frame. A pair is checked with capsules around the links
+of one arm as obstacles for the other.
 """
 
 import numpy as np
@@ -10,21 +10,21 @@ from eim_ros import Capsule, Constraints, Sampler
 from eim_ros.kinematics import pose_from
 from eim_ros.kinematics.collision import CollisionModel
 
-RADIUS = 0.07  # of the capsules about the other arm [m]
-BASES = {"panda": pose_from([0.0, 0.3, 0.0]), "iiwa14": pose_from([0.0, -0.3, 0.0])}  # in the world
-TRAY = np.array([0.5, 0.0, 0.4])  # its centre in the world [m]
+RADIUS = 0.07  # radius of the capsules around the Panda's links [m]
+BASES = {"panda": pose_from([0.0, 0.3, 0.0]), "iiwa14": pose_from([0.0, -0.3, 0.0])}  # poses in the world
+TRAY = np.array([0.5, 0.0, 0.4])  # centre in the world [m]
 GRIPS = {"panda": TRAY + [0.0, 0.15, 0.0], "iiwa14": TRAY - [0.0, 0.15, 0.0]}
 DOWNWARD = [1.0, 0.0, 0.0, 0.0]
 
 
 def capsules(points: np.ndarray) -> list[Capsule]:
-    """About the lines from one of the points (n, 3) to the next."""
+    """Return capsules around the lines between consecutive points (n, 3)."""
     made = []
     for begin, end in zip(points[:-1], points[1:], strict=True):
         length = float(np.linalg.norm(end - begin))
         if length > 1e-3:
             along = (end - begin) / length
-            _, _, axes = np.linalg.svd(along[None])  # two directions across it, and it
+            _, _, axes = np.linalg.svd(along[None])  # rows: the line's direction and two directions across it
             pose = np.eye(4)
             pose[:3, :3] = np.column_stack([axes[1], np.cross(along, axes[1]), along])
             pose[:3, 3] = 0.5 * (begin + end)
@@ -35,7 +35,7 @@ def capsules(points: np.ndarray) -> list[Capsule]:
 samplers = {name: Sampler(name, constraints=Constraints(self_collision=True)) for name in BASES}
 found = {}
 for name, sampler in samplers.items():
-    grip = np.linalg.solve(BASES[name], pose_from(GRIPS[name], DOWNWARD))  # in the arm's own base frame
+    grip = np.linalg.solve(BASES[name], pose_from(GRIPS[name], DOWNWARD))  # in the arm's base frame
     found[name] = sampler.sample(grip, n=100, seed=0).positions
 
 panda, iiwa = samplers["panda"].robot, samplers["iiwa14"].robot

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Malformed calls of the public Python API: each works, or is refused by an error of the package.
+"""Fuzz the public Python API with malformed calls: each must work or raise an error of the package.
 
     python fuzz/fuzz_api.py --seed 0 --count 10000
 
-Each call is drawn from its seed and its number alone, so `--seed 0 --only 4711` repeats one and shows its traceback. A
-warning counts as a foreign exception, and so does the plain `TypeError` of a wrong keyword where the function takes
-keywords of its own (`**options`); Python's own refusal of a keyword of a plain signature does not.
+A call depends only on the seed and its number, so `--seed 0 --only 4711` repeats one and shows its traceback. A warning
+counts as a foreign exception. So does a plain `TypeError` for an unknown keyword if the function accepts `**options`.
+It does not count if Python itself rejects a keyword that is missing from the signature.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ KEYWORDS = ("q0", "seed", "limits", "rpy", "joint_limits", "start", "num_samples
 WRITERS = ("CapabilityMap.save", "survey")
 BRIEF: dict[str, Any] = {"seed": 0, "timeout": 0.01}
 SHORT: dict[str, Any] = {"n": 2, **BRIEF}
-MANY_OPTIONS = ("Sampler.sample", "Sampler.sample of seven joints", "SampleRequest")  # few of which go together
+MANY_OPTIONS = ("Sampler.sample", "Sampler.sample of seven joints", "SampleRequest")  # only a few options combine
 REFUSED_BY_PYTHON = ("unexpected keyword argument", "required positional argument", "multiple values for argument")
 
 Call = tuple[Callable[..., Any], dict[str, Any]]
@@ -75,10 +75,10 @@ Call = tuple[Callable[..., Any], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one call.
+    """Outcome of one call.
 
-    `kind` is "answered", "refused" by an `EimError`, "python" of a wrong number of arguments, "system" of a file that
-    could not be written, or "foreign".
+    `kind` is "answered", "refused" (by an `EimError`), "python" (wrong arguments, rejected by Python), "system" (a file
+    could not be written) or "foreign".
     """
 
     number: int
@@ -90,7 +90,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Tally:
-    """How many calls came out how, and all foreign exceptions."""
+    """Number of calls by outcome, and all foreign exceptions."""
 
     counts: collections.Counter[str]
     foreign: list[Outcome]
@@ -98,7 +98,7 @@ class Tally:
 
 @functools.cache
 def calls() -> dict[str, Call]:
-    """Public calls by name, with arguments that are right."""
+    """Return public calls by name, with valid arguments."""
     planar, panda = Robot("planar3"), Robot("panda")
     plain, learned, seven = Sampler(planar), Sampler.load("panda_pose"), Sampler(panda)
     plain = plain.with_constraints(position_only=True)
@@ -358,7 +358,7 @@ def calls() -> dict[str, Call]:
 
 
 def drawn(seed: int, number: int) -> tuple[str, Callable[..., Any], dict[str, Any]]:
-    """One call with something wrong in its arguments."""
+    """Draw one call with malformed arguments."""
     rng = np.random.default_rng((seed, number))
     name = list(calls())[int(rng.integers(len(calls())))]
     call, right = calls()[name]
@@ -377,7 +377,7 @@ def drawn(seed: int, number: int) -> tuple[str, Callable[..., Any], dict[str, An
 
 
 def tried(seed: int, number: int) -> Outcome:
-    """Make one call and tell what came of it."""
+    """Make one call and return its outcome."""
     name, call, arguments = drawn(seed, number)
     try:
         with warnings.catch_warnings():
@@ -390,7 +390,7 @@ def tried(seed: int, number: int) -> Outcome:
     except Exception as error:
         if isinstance(error, TypeError) and any(words in str(error) for words in REFUSED_BY_PYTHON):
             return Outcome(number, name, "python", told=str(error))
-        if isinstance(error, OSError) and name in WRITERS:  # such as a folder in the place of the file
+        if isinstance(error, OSError) and name in WRITERS:  # for example, the path is a folder
             return Outcome(number, name, "system", told=str(error))
         steps = traceback.extract_tb(error.__traceback__)
         own = [step for step in steps if f"{os.sep}eim_ros{os.sep}" in step.filename] or steps[-1:]
@@ -400,7 +400,7 @@ def tried(seed: int, number: int) -> Outcome:
 
 
 def run(seed: int, numbers: range) -> Iterator[Outcome]:
-    """Make calls, in a folder of their own: some of them write files."""
+    """Make calls in a temporary folder, because some of them write files."""
     calls()
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
@@ -413,7 +413,7 @@ def run(seed: int, numbers: range) -> Iterator[Outcome]:
 
 
 def tally(seed: int, numbers: range) -> Tally:
-    """Make calls and count."""
+    """Make calls and count their outcomes."""
     outcomes = list(run(seed, numbers))
     return Tally(
         collections.Counter(outcome.kind for outcome in outcomes),

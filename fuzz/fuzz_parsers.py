@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Coverage-guided fuzzing of one parser with atheris, from files that our own writers make.
+"""Fuzz one parser with atheris, guided by coverage and starting from files that our own writers make.
 
     python fuzz/fuzz_parsers.py urdf --seconds 30
 
-The inputs that reach new lines are kept for the time of the run alone. An exception that is no `EimError`, a warning, a
-crash and an input that takes more than 20 s end it, and the input is left in build/fuzz/, by a name that begins with
-the parser's; `--input FILE` reads such a file again. `--list` lists the parsers.
+Inputs that reach new lines are kept only during the run. The run ends at an exception that is not an `EimError`, a
+warning, a crash, or an input that takes more than 20 s. That input is saved in build/fuzz/ under a name that begins
+with the parser's; `--input FILE` reads such a file again. `--list` lists the parsers.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import warnings
 from pathlib import Path
 
 FOUND = Path(__file__).resolve().parents[1] / "build" / "fuzz"
-INSTRUMENTED = ["eim_ros", "rosbags", "yaml", "xml.etree"]  # what coverage is measured of
-LARGEST = 1 << 16  # [byte] of an input
-SLOWEST = 20  # [s] for one input
-MOST_MEMORY = 3000  # [MB]
+INSTRUMENTED = ["eim_ros", "rosbags", "yaml", "xml.etree"]  # packages whose coverage is measured
+LARGEST = 1 << 16  # maximum size of an input [byte]
+SLOWEST = 20  # time limit for one input [s]
+MOST_MEMORY = 3000  # limit of the memory [MB]
 
 
 def fuzz(name: str, seconds: int, seed: int) -> None:
@@ -40,7 +40,7 @@ def fuzz(name: str, seconds: int, seed: int) -> None:
             each.mkdir()
         for number, content in enumerate(target.seeds(scratch)):
             (corpus / f"seed{number}").write_bytes(content)
-            parsed(target, content, scratch)  # imports what is imported late, before the coverage counts
+            parsed(target, content, scratch)  # runs deferred imports before the coverage counts
         options = [
             f"-max_total_time={seconds}",
             f"-max_len={LARGEST}",

@@ -1,4 +1,4 @@
-"""Values for calls, drawn at random: what callers give by mistake, damaged copies of right values, and unusual ones."""
+"""Random values for calls: typical mistakes of callers, damaged copies of valid values, and unusual valid ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 
 __all__ = ["damaged", "malformed", "varied"]
 
-# No whole number from 10**4 to 10**9: some of these are right as counts, and answering would take minutes.
+# No integer from 10**4 to 10**9: some are valid counts, and answering would take minutes.
 WHOLES = (
     0,
     1,
@@ -75,21 +75,21 @@ TYPES = ("f8", "f4", "f2", "i8", "i1", "u8", "?", "c16", "O", "S3", "U3", "M8[s]
 
 
 class Whole:
-    """An object that is a number only to `operator.index`."""
+    """Object that is a number only for `operator.index`."""
 
     def __index__(self) -> int:
         return 3
 
 
 class Deceptive:
-    """An object that has an array interface, which fails."""
+    """Object with an array interface that fails."""
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("this array is on a device")
 
 
 class Frame(dict):
-    """Like a table of pandas: columns by name, an index, an array on request."""
+    """Object like a pandas table: columns by name, an index, and conversion to an array."""
 
     def __init__(self, values: Any) -> None:
         super().__init__(a=values)
@@ -100,7 +100,7 @@ class Frame(dict):
 
 
 def malformed(rng: np.random.Generator, depth: int = 0) -> Any:
-    """A value of a random kind."""
+    """Return a value of a random kind."""
     makers: list[Callable[[], Any]] = [
         lambda: None,
         lambda: bool(rng.integers(2)),
@@ -139,12 +139,12 @@ def malformed(rng: np.random.Generator, depth: int = 0) -> Any:
 
 
 def malformed_key(rng: np.random.Generator) -> Any:
-    """A key of a mapping, of any kind that can be one."""
+    """Return a mapping key of a random hashable kind."""
     return _any(rng, (None, 1, 0.5, True, ("a",), b"a", *TEXTS))
 
 
 def array(rng: np.random.Generator) -> Any:
-    """An array of a random shape and type, with entries that may be anything where the type allows."""
+    """Return an array of random shape and type; object arrays can contain anything."""
     shape, kind = _any(rng, SHAPES), _any(rng, TYPES)
     if kind == "O":
         values = np.empty(shape, dtype=object)
@@ -163,7 +163,7 @@ def array(rng: np.random.Generator) -> Any:
 
 
 def pose_like(rng: np.random.Generator, depth: int) -> Any:
-    """An object with the attributes of some library's pose, not all of the right kind."""
+    """Return an object with the attributes of a library's pose, not all of the right kind."""
 
     def vector(names: str) -> Any:
         return SimpleNamespace(**{name: 0.5 if rng.integers(3) else malformed(rng, depth + 1) for name in names})
@@ -188,7 +188,7 @@ def pose_like(rng: np.random.Generator, depth: int) -> Any:
 
 
 def varied(value: Any, rng: np.random.Generator) -> Any:
-    """Another value of the same kind, which may be right: of another size, type or layout."""
+    """Return another value of the same kind that may be valid, with a different size, type or layout."""
     if isinstance(value, bool) or value is None:
         return value if rng.integers(2) else not value if isinstance(value, bool) else None
     if isinstance(value, float):
@@ -216,7 +216,7 @@ def varied(value: Any, rng: np.random.Generator) -> Any:
 
 
 def damaged(value: Any, rng: np.random.Generator, depth: int = 0) -> Any:
-    """A copy of a value with one thing wrong somewhere inside; anything where there is no inside."""
+    """Return a copy of a value with one error inside, or any malformed value if the value has no parts."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
         return _damaged_array(value, rng)
     if isinstance(value, dict) and value and depth < 4:

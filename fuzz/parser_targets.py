@@ -1,6 +1,6 @@
-"""The parsers of the package: for each a few files that its own writer made, and what reads a file of any bytes.
+"""Parsers to be fuzzed: each has seed files from its own writer, and a reader for arbitrary bytes.
 
-A reader may raise an `EimError`. What else it raises is a bug, and so is an answer that takes no end.
+A reader may raise an `EimError`. Any other exception is a bug, and so is a reader that does not return.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from eim_ros.learning import EMConfig
 
 __all__ = ["TARGETS", "Target", "parsed"]
 
-MARKS = (b'\\"file_sha256\\": \\"', b"eim_ros sha256 ")  # what precedes the digest of a model, of a data set
+MARKS = (b'\\"file_sha256\\": \\"', b"eim_ros sha256 ")  # prefix of the digest in a model and in a data set
 
 URDF = """<robot name="arm">
 <link name="l0"><collision><geometry><box size="0.1 0.1 0.1"/></geometry></collision></link>
@@ -51,16 +51,16 @@ YAML = b"n_components: 12\nhard: false\ntolerance: 1e-3\ncomponents: linear\npar
 
 @dataclass(frozen=True)
 class Target:
-    """A parser.
+    """Parser to be fuzzed.
 
     Attributes
     ----------
     seeds : callable
-        Of a folder: contents of files as our writers make them.
+        Return the contents of files as our writers make them, given a scratch folder.
     read : callable
-        Of the path of a file.
+        Read the file at a path.
     suffix : str
-        Of that file.
+        Suffix of that file's name.
     """
 
     seeds: Callable[[Path], list[bytes]]
@@ -69,9 +69,9 @@ class Target:
 
 
 def parsed(target: Target, content: bytes, folder: Path) -> list[EimError]:
-    """Read a file of this content, and, where it has a digest, also with one that is right; the refusals.
+    """Read a file with this content, and a copy with a corrected digest if it has one; return the errors raised.
 
-    Without the second no damage would ever get past the check of the digest.
+    Without the corrected copy, damaged files would never pass the check of the digest.
     """
     refusals = []
     for number, variant in enumerate(dict.fromkeys((content, _with_right_digest(content)))):
@@ -167,7 +167,7 @@ def _recover(path: Path) -> None:
 
 
 def _read_metadata(path: Path) -> None:
-    """Of a bag's folder, whose data file is not there."""
+    """Read the metadata of a bag without its data file."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "metadata.yaml").write_bytes(path.read_bytes())
         _read_bag(Path(folder))

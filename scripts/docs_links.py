@@ -1,7 +1,7 @@
-"""Hook of MkDocs: what pages link to beside docs/ (results, messages, scripts) becomes part of the site.
+"""MkDocs hook that adds files linked from the pages but outside docs/ (results, messages, scripts) to the site.
 
-A file of the repository gets the address repository/PATH; links of a page are rewritten to it, a link to a folder leads
-to its README.md. So each link is checked, and the site needs no other host.
+A file of the repository gets the address repository/PATH, and links are rewritten to it. A link to a folder leads to
+its README.md. MkDocs therefore checks all links, and the site needs no other host.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS, OTHERS = "docs/", "repository/"
-LINK = re.compile(r"(\]\()([^)\s:#]+)((?:#[^)\s]*)?\))")  # no address of another host, no mere anchor
+LINK = re.compile(r"(\]\()([^)\s:#]+)((?:#[^)\s]*)?\))")  # excludes addresses of other hosts and mere anchors
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add what is linked to, and what that links to."""
+    """Add linked files, and the files that they link to."""
     waiting = [file.src_uri for file in files.documentation_pages()]
     while waiting:
         page = waiting.pop()
@@ -34,7 +34,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Lead its links to where the site has them."""
+    """Rewrite the page's links to addresses within the site."""
     here = page.file.src_uri
 
     def rewritten(match: re.Match[str]) -> str:
@@ -50,7 +50,7 @@ def _targets(page: str, markdown: str) -> set[str]:
 
 
 def _path(page: str, link: str) -> str | None:
-    """The file of the repository that a link of a page leads to; None where there is none, for MkDocs to complain."""
+    """Return the repository file behind a link, or None if there is none, so that MkDocs reports it."""
     path = posixpath.normpath(posixpath.join(posixpath.dirname(_source(page)), link))
     if (ROOT / path / "README.md").is_file():
         path = posixpath.join(path, "README.md")

@@ -1,4 +1,4 @@
-"""Hook of MkDocs: formulas become MathML when the site is built, so that a browser needs no other host to show them."""
+"""MkDocs hook that converts formulas to MathML when the site is built, so browsers need no other host to show them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from latex2mathml.converter import convert
 from mkdocs.exceptions import PluginError
 
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
-COMMAND = re.compile(r"\\[A-Za-z]+")  # what is not understood is left as it was
+COMMAND = re.compile(r"\\[A-Za-z]+")  # the converter leaves unknown commands unchanged
 
 
 def on_page_content(content: str, page: Any, **_: Any) -> str:
-    """With each formula converted; one that is not understood ends the build."""
+    """Convert each formula; an unknown command ends the build."""
 
     def converted(match: re.Match[str]) -> str:
         formula = html.unescape(match[2]).strip()

@@ -1,10 +1,10 @@
-"""Count what a reader of the code meets: modules, lines, import cycles, and the files that one request crosses.
+"""Measure the structure of the code: modules, lines, import cycles, and files that one request crosses.
 
     python scripts/house_figures.py [--flows]
 
-Lines, modules, cycles and parameters are counted in the source, without importing it. `--flows` runs one
-`Sampler.sample`, one request of a running service, and one short `eim train`, and counts the files of the package in
-which Python code is executed meanwhile, without what runs at import.
+Lines, modules, cycles and parameters are counted in the source without importing it. `--flows` runs one
+`Sampler.sample`, one request of a running service, and one short `eim train`. It counts the package's files whose
+Python code runs meanwhile, except code that runs at import.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_PARAMETERS = 8
 
 
 def modules() -> dict[str, ast.Module]:
-    """Parse every module of the package, by its dotted name."""
+    """Parse every module of the package; return the trees by dotted name."""
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
@@ -36,7 +36,7 @@ def modules() -> dict[str, ast.Module]:
 
 
 def imports_of(name: str, tree: ast.Module, known: Iterable[str]) -> set[str]:
-    """Return the modules of the package that a module imports, also for type checking and inside functions."""
+    """Return the package's modules that a module imports, including imports in functions and for type checking."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -75,14 +75,14 @@ def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
 
 
 def import_graph(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
-    """Return the imports of each module. A package counts only where it is imported itself: it offers other names."""
+    """Return the imports of each module; packages are excluded because they only re-export names."""
     packages = {name for name in trees if any(other.startswith(f"{name}.") for other in trees)}
     leaves = set(trees) - packages
     return {name: imports_of(name, tree, leaves) for name, tree in trees.items() if name in leaves}
 
 
 def long_signatures(trees: dict[str, ast.Module]) -> list[str]:
-    """Return functions with more than eight parameters, without `self` and `cls`."""
+    """Return functions with more than eight parameters, not counting `self` and `cls`."""
     found = []
     for name, tree in trees.items():
         for node in ast.walk(tree):
@@ -95,7 +95,7 @@ def long_signatures(trees: dict[str, ast.Module]) -> list[str]:
 
 @contextlib.contextmanager
 def crossed_files() -> Iterator[set[str]]:
-    """Collect the files of the package whose code runs in the block, in this thread and those started in the block."""
+    """Collect the package's files whose code runs in the block, in this thread and in threads started in the block."""
     found: set[str] = set()
 
     def profile(frame: FrameType, event: str, _: Any) -> None:
@@ -113,7 +113,7 @@ def crossed_files() -> Iterator[set[str]]:
 
 
 def files_of_sample() -> set[str]:
-    """Files of one default request of Python, after one that imports and prepares everything."""
+    """Return the files of one default Python request, after a first request that imports and prepares everything."""
     from eim_ros.ik import Sampler
     from eim_ros.kinematics import Robot
 
@@ -127,7 +127,7 @@ def files_of_sample() -> set[str]:
 
 
 def files_of_training() -> set[str]:
-    """Files of `eim train`, three iterations of EIM with kinematics on 500 samples."""
+    """Return the files of `eim train`: three iterations of EIM with kinematics on 500 samples."""
     from eim_ros.cli.main import main
 
     with tempfile.TemporaryDirectory() as folder:
@@ -141,7 +141,7 @@ def files_of_training() -> set[str]:
 
 
 def files_of_service() -> set[str]:
-    """Files of the node for one request, with client and server in this process."""
+    """Return the node's files for one request, with client and server in this process."""
     import rclpy
     from rclpy.executors import SingleThreadedExecutor
     from rclpy.task import Future
@@ -159,7 +159,7 @@ def files_of_service() -> set[str]:
     target.position.x, target.position.y, target.position.z = pose[:3, 3].tolist()
     quaternion = quaternion_from_matrix(pose[:3, :3]).tolist()
     target.orientation.x, target.orientation.y, target.orientation.z, target.orientation.w = quaternion
-    with crossed_files() as found:  # from the start, because the worker threads of the node must be seen
+    with crossed_files() as found:  # from the start, so that the node's worker threads are profiled, too
         server = IkServer()
         client_node = rclpy.create_node("house_figures")
         client = client_node.create_client(SampleIK, "/ik_server/sample_ik", qos_profile=SERVICE_QOS)

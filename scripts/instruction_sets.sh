@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints "baseline" and the best instruction set that this processor has, which are all that it needs compiled.
+# Print "baseline" and this processor's best instruction set: the only ones that must be compiled here.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

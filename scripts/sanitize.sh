@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Runs the solver's tests under the address and undefined-behaviour sanitizers: no read beyond an array, no overflow.
+# Run the solver's tests under the address and undefined-behaviour sanitizers.
 #
-# The compiled modules that this processor runs are built into build/sanitized, beside the normal ones. The tests run for
-# the baseline and for the best instruction set. Arguments go to pytest, instead of the tests chosen here. PYTHON chooses
-# the interpreter, default that of .venv.
+# The sanitizers detect reads beyond an array and integer overflow.
+# The compiled modules for this processor are built into build/sanitized, separate from the normal ones. The tests run for
+# the baseline and for the best instruction set. Arguments are passed to pytest and replace the default tests. PYTHON
+# selects the interpreter (default: .venv/bin/python).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -20,12 +21,12 @@ done
 
 each=() tests=("$@")
 if [[ $# == 0 ]]; then
-  each=(test/solver/test_{instruction_sets,templates}.py)  # which run several instruction sets by themselves
+  each=(test/solver/test_{instruction_sets,templates}.py)  # these tests iterate over instruction sets themselves
   tests=(test/solver/test_refining.py test/ik/test_{proposal,selection}.py
     test/kinematics/test_{arguments,continuation,refinement,robot,self_motion,null_space_descent,tolerances}.py)
 fi
-# leaks would be those of the interpreter; its own program is not sanitized, so the runtime has to be loaded first, and
-# with it what throws the exceptions it watches
+# Leaks would be those of the interpreter. Its executable is not sanitized, so the runtime must be preloaded, together
+# with the library that throws the exceptions that the runtime intercepts.
 export PYTHONPATH=$TARGET ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 runtime() { "${CXX:-g++}" -print-file-name="$1"; }
 run() {

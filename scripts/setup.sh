@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Makes .venv: pinned requirements, ROS 2, our interfaces compiled into it, eim_ros as an editable install.
+# Create .venv: pinned requirements, ROS 2, our compiled interfaces, and eim_ros as an editable install.
 #
-# Safe to repeat: each step stores a hash of its inputs under .venv/stamps and is skipped while that is unchanged.
-# With the argument `bench` it adds the peers that the benchmarks compare with, with `fuzz` atheris; with `view` it makes what `eim view` needs
-# and nothing else: no learning, no ROS, no tools. A later run without adds the rest.
-# PYTHON=/path/to/python chooses the interpreter. Where a ROS 2 is sourced, that one is used instead of the wheels.
+# The script can be repeated: each step stores a hash of its inputs under .venv/stamps and is skipped if it is unchanged.
+# The argument `bench` adds the peers used by the benchmarks, and `fuzz` adds atheris. `view` installs only what `eim view`
+# needs, without learning, ROS and tools; a later run without the argument adds the rest.
+# PYTHON=/path/to/python selects the interpreter. If a ROS 2 is sourced, it is used instead of the wheels.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -16,13 +16,13 @@ SUPPORTED='(3, 10) <= sys.version_info[:2] <= (3, 13)'
 say() { printf 'setup: %s\n' "$*"; }
 fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
-# hash FILE_OR_FOLDER... : one hash of the names and contents of all files below them
+# hash FILE_OR_FOLDER... : print one hash of the names and contents of all files below them
 hash() { find "$@" -type f -not -name '*.pyc' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum | cut -d' ' -f1; }
 
-# one hash of what is compiled into the package
+# Print one hash of all sources compiled into the package.
 sources_hash() { find eim_ros -name '*.[ch]pp' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum | cut -d' ' -f1; }
 
-# is_done NAME HASH : whether a step succeeded before with the same hash
+# is_done NAME HASH : return whether a step succeeded before with the same hash
 is_done() { [[ -f $STAMPS/$1 && $(<"$STAMPS/$1") == "$2" ]]; }
 
 # step NAME HASH COMMAND... : run the command unless it succeeded before with the same hash
@@ -36,18 +36,18 @@ step() {
   printf '%s' "$inputs" >"$STAMPS/$name"
 }
 
-# logged LOG COMMAND... : run quietly; on failure show the end of the log
+# logged LOG COMMAND... : run quietly; on failure, show the end of the log
 logged() {
   local log=$1
   shift
   "$@" >"$log" 2>&1 || { tail -n 30 "$log" >&2; fail "'$1' failed; the whole log is $log"; }
 }
 
-# without compiling Python ahead: that takes as long as all else that pip does, and most of it is never imported
+# Skip byte-compilation: it takes as long as the rest of pip's work, and most modules are never imported.
 pip_install() { logged "$VENV/pip.log" "$VENV/bin/python" -m pip install --disable-pip-version-check --no-compile "$@"; }
 
-# The interpreter to make .venv from; without PYTHON= the one that it was made from before comes first. The path is
-# resolved because a venv's python is a link to it, and .venv may be made anew.
+# Print the interpreter for .venv. Without PYTHON=, the one that made the existing .venv comes first.
+# The path is resolved because a venv's python is a link to it, and .venv may be recreated.
 find_python() {
   local candidate
   for candidate in ${PYTHON:-"$VENV/bin/python" python3 python3.13 python3.12 python3.11 python3.10}; do
@@ -64,7 +64,7 @@ check_tools() {
   "$1" -c 'import venv, ensurepip' 2>/dev/null || fail "needs the venv module of $1: install it (Debian, Ubuntu: apt install python3-venv)"
 }
 
-# The folders of AMENT_PREFIX_PATH without .venv, if a ROS 2 is among them; otherwise nothing.
+# Print the folders of AMENT_PREFIX_PATH except .venv if they contain a ROS 2, otherwise nothing.
 sourced_ros() {
   local prefix prefixes others=() found=
   IFS=: read -ra prefixes <<<"${AMENT_PREFIX_PATH:-}"
@@ -108,13 +108,13 @@ install_fuzzer() {
   pip_install -r requirements/fuzz.txt
 }
 
-# The type of /tf, which is not among the wheels; see cmake/tf2_msgs.
+# Build the type of /tf, which is missing from the wheels; see cmake/tf2_msgs.
 build_tf2_messages() {
   local build=$VENV/build/tf2_msgs
   rm -rf "$build"
   mkdir -p "$build"
   cp -r cmake/tf2_msgs "$build/source"
-  mv "$build/source/description.xml" "$build/source/package.xml" # under this name colcon would take it for a package
+  mv "$build/source/description.xml" "$build/source/package.xml" # colcon would find a package.xml in the repository
   (
     export PATH=$VENV/bin:$PATH AMENT_PREFIX_PATH=$VENV
     logged "$build/configure.log" cmake -G Ninja -S "$build/source" -B "$build/build" -DCMAKE_BUILD_TYPE=Release \
@@ -127,7 +127,7 @@ build_tf2_messages() {
 
 build_interfaces() {
   local build=$VENV/build/interfaces options=()
-  # With the wheels nothing of the system may be found: a stray ament of Debian would be taken instead.
+  # With the wheels, ignore the system's packages: a stray ament from Debian would take precedence.
   [[ $ros == wheels ]] && options=(-G Ninja -DEIM_LEAN_INTERFACES=ON -DCMAKE_IGNORE_PREFIX_PATH="/usr;/")
   rm -rf "$build"
   mkdir -p "$build"
@@ -142,13 +142,13 @@ build_interfaces() {
 }
 
 build_modules() {
-  # a module of other sources, for a set that is not built now, would be taken where that set is asked for
+  # Delete outdated modules of instruction sets that are not built now; they would be loaded if their set is requested.
   find eim_ros -name '*.so' -regextype egrep -not -regex ".*_(${instruction_sets// /|})\..*" -delete
   EIM_ROS_INSTRUCTION_SETS=$instruction_sets logged "$VENV/modules.log" \
     "$VENV/bin/python" setup.py --quiet build_ext --inplace --force
 }
 
-# the modules are there already: without an instruction set none is compiled
+# The modules exist already: without an instruction set, none is compiled.
 install_package() { EIM_ROS_INSTRUCTION_SETS='' pip_install --no-deps --no-build-isolation --editable .; }
 
 python=$(find_python)
@@ -174,7 +174,7 @@ requirements=$(hash requirements/{view,runtime,ros,dev,docs,constraints}.txt)
 instruction_sets=$(scripts/instruction_sets.sh)
 step venv "$identity" make_venv
 step tools "$tools" install_tools
-step modules "$tools $instruction_sets $(hash setup.py) $(sources_hash)" build_modules &  # beside what pip unpacks
+step modules "$tools $instruction_sets $(hash setup.py) $(sources_hash)" build_modules &  # in parallel with pip
 modules=$!
 if [[ ${1:-} == view ]]; then
   is_done requirements "$requirements" || step view "$view" install_view_requirements

@@ -1,7 +1,7 @@
-"""Copied into a .venv that uses a sourced ROS 2: the service type compiled into the venv is found as if sourced too.
+"""Startup file of a .venv that makes the service type compiled into it available, as if it were sourced.
 
-The loader reads LD_LIBRARY_PATH only when a process starts, so where the venv is missing in it Python starts once more.
-The wheels of ROS 2 bring the same thing for themselves.
+It is copied only into a venv that uses a sourced ROS 2, because the wheels provide the same mechanism. The loader reads
+LD_LIBRARY_PATH only when a process starts, so Python restarts if the venv is missing from it.
 """
 
 import os
