@@ -1,22 +1,18 @@
 """Parameters of a mixture of experts with linear parts as arrays: what a request needs of a model, without torch.
 
 q(x|y) = sum_i softmax(V y + v)_i N(x; W_i y + w_i, C_i C_i')    (thesis 4.2.1, 4.2.2)
-
-What a model file holds: the parameters of a linear model without torch, any other mixture of experts with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.errors import DistributionError, ModelFileError
-from eim_ros.core.files import read_array_file
+from eim_ros.core.errors import DistributionError
 
 if TYPE_CHECKING:
     from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
@@ -119,21 +115,3 @@ class LinearParameters:
         from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 
         return MixtureOfExperts.from_tensors({name: torch.tensor(value) for name, value in self.arrays().items()})
-
-
-MODEL_KIND = "mixture_of_experts"  # linear and neural parts alike: the names of their tensors tell them apart
-MIXTURE_KIND = "gaussian_mixture"
-MODEL_SCHEMA = 1
-
-
-def load_parameters(path: str | Path) -> tuple[LinearParameters | MixtureOfExperts, dict[str, Any]]:
-    """As `load_mixture_of_experts`, but of a model with linear parts the arrays alone."""
-    arrays, document = read_array_file(path, kind=(MODEL_KIND, MIXTURE_KIND), schema=MODEL_SCHEMA)
-    if document["kind"] != MODEL_KIND or not LinearParameters.fits(arrays):
-        from eim_ros.learning.models.serialization import load_mixture_of_experts  # here: networks need torch
-
-        return load_mixture_of_experts(path)
-    try:
-        return LinearParameters.from_arrays(arrays), document
-    except DistributionError as error:
-        raise ModelFileError(f"{path} does not hold a valid mixture of experts: {error}", str(path)) from error
