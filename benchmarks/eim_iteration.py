@@ -31,7 +31,7 @@ from scipy.optimize import minimize
 from eim_ros.ik import collect
 from eim_ros.kinematics import Robot, share_path
 from eim_ros.learning import EIMConfig, Pairs, RatioConfig
-from eim_ros.learning.adaptation import Adaptation, ComponentHistory
+from eim_ros.learning.adaptation import AdaptationState
 from eim_ros.learning.data import checked_data
 from eim_ros.learning.eim.iteration import EIMIteration, EIMState
 from eim_ros.learning.eim.m_step import update_experts, update_gating
@@ -152,8 +152,8 @@ def _iteration(
     generator = torch.Generator().manual_seed(seed)
     inputs = StandardisedInputs.from_data(data.context, data.sample)
     ratio = density_ratio(config, inputs, reference, data, generator)
-    fitting, pairs = EIMIteration(config, inputs, data, Adaptation(config)), Pairs(data.context, data.sample)
-    state = EIMState(model, model, ratio, generator, 0, ComponentHistory.empty(model))
+    fitting, pairs = EIMIteration.from_samples(config, inputs, data), Pairs(data.context, data.sample)
+    state = EIMState(model, model, ratio, generator, 0, AdaptationState.first(model))
     seconds: dict[str, list[float]] = {part: [] for part in PARTS}
     for iteration in range(N_ITERATIONS):  # the parts of `EIMIteration`'s step, timed one by one
         clock = [time.process_time()]

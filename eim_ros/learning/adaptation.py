@@ -1,37 +1,30 @@
-"""Components added where the demand is and deleted when useless (VIPS; GMMVI 3.6, option A), for mixtures and experts.
+"""The number of components: added where the target exceeds the model, deleted when useless (VIPS; GMMVI 3.6, option A).
 
-Demand: among candidates, pairs of a context and a sample, a component is missing where the target exceeds the model,
+Demand. Among candidates, pairs of a context and a sample, a component is missing where the target exceeds the model,
 
     log p(x|y) - max(log q(x|y), max over candidates of log q - Delta),
 
-and the new one is centred there. Delta decides what counts more: a large one leads far away from the model, a small one
-makes all that is far away equal, so that the target decides. It cycles from component to component. Candidates are the
-data, where there are any, and, if the target is known, samples that all components draw now, and samples that they drew
-at all times before: a model that has contracted to one mode draws nothing elsewhere.
+and the new one is centred there (`demand`). Delta decides what counts more: a large one leads far away from the model,
+a small one makes all that is far away equal, so that the target decides. It cycles from component to component.
 
-log p comes from the learner: exact where the density is known, else from a density ratio at the data (`RatioDemand`).
-What is useless, `ComponentHistory` tells.
+Use. A component is useless if over a window of iterations its weight has been negligible, and the weight that it
+deserves has hardly caught up with the greatest one (`ComponentHistory.stagnates`). What it deserves, unnormalised, is
+its weight times exp of its reward: what an update without bounds would give it. The reward alone rises as a weight
+falls, since phi = log p - log q.
 
-What the components of a model did in the last iterations, and where they have drawn samples: who is useless.
+`Adaptation` is the rule of EIM, for mixtures of linear experts. Its candidates are the data, if there are any, and, if
+the target is known, samples that all components draw now, and samples that they drew at all times before: a model that
+has contracted to one mode draws nothing elsewhere. log p is exact if the density is known, else from a density ratio at
+the data (`RatioDemand`).
 
-A component is useless when in a window of iterations its weight, the mean of q(z|y) over the contexts, has been
-negligible and the weight it deserves has hardly caught up with the greatest one. What it deserves, unnormalised, is its
-weight times exp of its reward: what an update without bounds would give it. The reward alone rises as a weight falls,
-since phi = log p - log q.
-
-The number of components: fixed, or adapted as VIPS does (paper, section 3.6; Arenz et al. 2020).
-
-What is remembered of each component: step size, ridge, and the rewards and weights of the last iterations.
-
-More components by splitting the heaviest ones in two: beyond the paper, whose rule adds one at a time.
-
-A component N(mu, Sigma) of weight w becomes two of weight w/2,
+`AdaptiveComponents` is the rule of GMMVI (Arenz et al. 2020). `SplitComponents` goes beyond it, because it adds one
+component at a time: the heaviest components are split in two. A component N(mu, Sigma) of weight w becomes two of
+weight w/2,
 
     N(mu +- sqrt(a) v, Sigma - a v v'),    v = L u,  |u| = 1,
 
-of the same mean and covariance together. v is the longest axis of Sigma. The model hardly changes, so a split
-costs nothing at first, and log q drives the halves apart. Modes that no component is near are not found so: additions
-do that.
+of the same mean and covariance together. v is the longest axis of Sigma. The model hardly changes, so a split costs
+nothing at first, and log q drives the halves apart. Modes that no component is near are only found by additions.
 """
 
 from __future__ import annotations
@@ -39,7 +32,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -60,14 +53,72 @@ LEAST_GAIN = 0.4  # of what it lacks to the best log deserved weight, a componen
 
 @dataclass(frozen=True)
 class ComponentHistory:
-    """What the components did in the last iterations (the newest is the last row), and what they drew in all.
+    """What the components deserved and had in the last iterations; the newest one is the last row.
 
     Attributes
     ----------
-    log_weights : Tensor (n_iterations, n_components)
-        Log of the mean of q(z|y) over the contexts [nat]; NaN before the component was there.
     rewards : Tensor (n_iterations, n_components)
-        Mean of phi over the contexts and samples of each component [nat]; NaN likewise.
+        log w + E[R], the log of the weight that a component deserves, unnormalised [nat]; NaN before it was there.
+    log_weights : Tensor (n_iterations, n_components)
+        Log weights, with contexts the log of their mean over these [nat]; NaN likewise.
+    """
+
+    rewards: Tensor
+    log_weights: Tensor
+
+    @classmethod
+    def blank(cls, like: Tensor, window: int) -> ComponentHistory:
+        """Return the history before the first iteration, for as many components as a tensor has rows."""
+        blank = like.new_full((window, len(like)), torch.nan)
+        return cls(blank, blank)
+
+    @property
+    def window(self) -> int:
+        """Iterations that are remembered."""
+        return len(self.rewards)
+
+    def followed(self, reward: Tensor, log_weights: Tensor) -> ComponentHistory:
+        """Return the history with one more iteration, and without the oldest one."""
+        return ComponentHistory(
+            torch.cat([self.rewards[1:], reward.unsqueeze(0)]),
+            torch.cat([self.log_weights[1:], log_weights.unsqueeze(0)]),
+        )
+
+    def take(self, index: Tensor) -> ComponentHistory:
+        """Return the history of some of the components."""
+        return ComponentHistory(self.rewards[:, index], self.log_weights[:, index])
+
+    def added(self, n_new: int) -> ComponentHistory:
+        """Return the history with new components."""
+        blank = self.rewards.new_full((self.window, n_new), torch.nan)
+        return ComponentHistory(torch.cat([self.rewards, blank], -1), torch.cat([self.log_weights, blank], -1))
+
+    def stagnates(self, kernel: Tensor, lag: int) -> Tensor:
+        """Return which components hardly gain on the best one, (n_components,) of bool; none that is too young.
+
+        Smoothed by a kernel, the reward has made up for no more than `LEAST_GAIN` of what it lacked to the best one.
+
+        Parameters
+        ----------
+        kernel : Tensor (width,)
+            Weights of the iterations that are averaged over; they sum to one.
+        lag : int
+            Iterations between the two averages that are compared.
+        """
+        width, weights = len(kernel), kernel.to(self.rewards).unsqueeze(-1)
+        now = (self.rewards[-width:] * weights).sum(0)
+        before = (self.rewards[: self.window - lag][-width:] * weights).sum(0)
+        lack = (now.nan_to_num(-torch.inf).max() - before).clamp_min(1e-12)
+        return (now - before) / lack <= LEAST_GAIN  # NaN is not
+
+
+@dataclass(frozen=True)
+class AdaptationState:
+    """What EIM remembers of its components and of what they drew.
+
+    Attributes
+    ----------
+    history : ComponentHistory
     drawn : Pairs
         Samples of all times, equally likely to be here.
     n_batches : int
@@ -76,44 +127,38 @@ class ComponentHistory:
         Components added in the whole run.
     """
 
-    log_weights: Tensor
-    rewards: Tensor
+    history: ComponentHistory
     drawn: Pairs
     n_batches: int = 0
     n_added: int = 0
 
     @classmethod
-    def empty(cls, model: MixtureOfExperts) -> ComponentHistory:
-        """Before the first iteration."""
+    def first(cls, model: MixtureOfExperts, window: int = 0) -> AdaptationState:
+        """Return the state before the first iteration."""
         nothing = torch.zeros(0, dtype=model.dtype, device=model.device)
-        blank = nothing.reshape(0, model.n_components)
-        return cls(blank, blank, Pairs(nothing.reshape(0, model.n_context), nothing.reshape(0, model.n_dims)))
+        history = ComponentHistory.blank(nothing.new_zeros(model.n_components), window)
+        return cls(history, Pairs(nothing.reshape(0, model.n_context), nothing.reshape(0, model.n_dims)))
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything, as `from_tensors` takes it."""
         return {
-            "history.log_weights": self.log_weights,
-            "history.rewards": self.rewards,
+            "history.log_weights": self.history.log_weights,
+            "history.rewards": self.history.rewards,
             "history.context": self.drawn.context,
             "history.sample": self.drawn.sample,
             "history.counts": torch.tensor([self.n_batches, self.n_added]),
         }
 
     @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], device: torch.device) -> ComponentHistory:
+    def from_tensors(cls, tensors: dict[str, Tensor], device: torch.device) -> AdaptationState:
         """Inverse of `tensors`."""
-        names = ("log_weights", "rewards", "context", "sample")
-        log_weights, rewards, context, sample = (tensors[f"history.{name}"].to(device) for name in names)
-        return cls(log_weights, rewards, Pairs(context, sample), *tensors["history.counts"].tolist())
+        names = ("rewards", "log_weights", "context", "sample")
+        rewards, log_weights, context, sample = (tensors[f"history.{name}"].to(device) for name in names)
+        counts = tensors["history.counts"].tolist()
+        return cls(ComponentHistory(rewards, log_weights), Pairs(context, sample), *counts)
 
-    def followed(self, log_weight: Tensor, reward: Tensor, window: int) -> ComponentHistory:
-        """With one more iteration (n_components,); rows before the window are forgotten."""
-        log_weights = torch.cat([self.log_weights, log_weight.unsqueeze(0)])[-window:]
-        rewards = torch.cat([self.rewards, reward.unsqueeze(0)])[-window:]
-        return dataclasses.replace(self, log_weights=log_weights, rewards=rewards)
-
-    def remembered(self, new: Pairs, generator: torch.Generator) -> ComponentHistory:
-        """With one more batch of samples, always of the same number; each batch keeps as many of its samples."""
+    def remembered(self, new: Pairs, generator: torch.Generator) -> AdaptationState:
+        """Return the state with one more batch of samples, always of the same number; each batch keeps equally many."""
         n_batches, drawn = self.n_batches + 1, new
         if self.n_batches > 0:
             level = torch.rand(len(new), generator=generator, dtype=new.sample.dtype, device=new.sample.device)
@@ -124,31 +169,23 @@ class ComponentHistory:
             )
         return dataclasses.replace(self, drawn=drawn, n_batches=n_batches)
 
-    def useless(self, window: int, least_weight: float) -> Tensor:
-        """Which components are useless, (n_components,) of bool; none that is younger than the window, never all."""
-        deserved = self.log_weights + self.rewards
-        if window == 0 or len(deserved) < window or not bool(torch.isfinite(deserved).all(0).any()):
-            return torch.zeros(deserved.shape[1], dtype=torch.bool, device=deserved.device)
-        part = max(1, window // 3)  # what begins and ends a window is averaged over so many iterations
-        before, now = deserved[:part].mean(0), deserved[-part:].mean(0)
-        lack = (now[torch.isfinite(now)].max() - before).clamp_min(1e-12)
-        is_negligible = self.log_weights.exp().amax(0) < least_weight  # NaN is not
-        is_negligible[self.log_weights[-1].nan_to_num(-math.inf).argmax()] = False
-        return is_negligible & ((now - before) / lack <= LEAST_GAIN)
+    def take(self, index: Tensor) -> AdaptationState:
+        """Return the state with some of the components."""
+        return dataclasses.replace(self, history=self.history.take(index))
 
-    def take(self, index: Tensor) -> ComponentHistory:
-        """That of some of the components."""
-        return dataclasses.replace(self, log_weights=self.log_weights[:, index], rewards=self.rewards[:, index])
-
-    def added(self, n_new: int) -> ComponentHistory:
-        """With new components."""
-        blank = self.rewards.new_full((len(self.rewards), n_new), math.nan)
-        log_weights, rewards = (torch.cat([rows, blank], -1) for rows in (self.log_weights, self.rewards))
-        return dataclasses.replace(self, log_weights=log_weights, rewards=rewards, n_added=self.n_added + n_new)
+    def added(self, n_new: int) -> AdaptationState:
+        """Return the state with new components."""
+        return dataclasses.replace(self, history=self.history.added(n_new), n_added=self.n_added + n_new)
 
 
 DELTAS = (5000.0, 1000.0, 500.0, 200.0, 100.0, 50.0)  # [nat], as in VIPS
 CHUNK_ELEMENTS = 262_144  # probabilities of the gating at a time: they stay in cache
+
+
+def demand(log_target: Tensor, log_model: Tensor, delta: float) -> Tensor:
+    """Return by how much the target exceeds the model at candidates, (n,) [nat]; see the top of this file."""
+    return log_target - torch.maximum(log_model, log_model.max() - delta)
+
 
 LogTarget = Callable[[Pairs], Tensor]
 """log p(x|y) [nat], up to a constant, (n,), of n candidates."""
@@ -216,19 +253,19 @@ class Adaptation:
     def __call__(
         self,
         model: MixtureOfExperts,
-        history: ComponentHistory,
+        state: AdaptationState,
         log_target: LogTarget,
         context: Tensor,
         iteration: int,
         generator: torch.Generator,
-    ) -> tuple[MixtureOfExperts, ComponentHistory, dict[str, float]]:
+    ) -> tuple[MixtureOfExperts, AdaptationState, dict[str, float]]:
         """Delete and add what is due before an iteration.
 
         Parameters
         ----------
         model : MixtureOfExperts
             Linear.
-        history : ComponentHistory
+        state : AdaptationState
         log_target : callable
             log p(x|y) of candidates.
         context : Tensor (n_contexts, n_context)
@@ -240,48 +277,58 @@ class Adaptation:
         Returns
         -------
         model : MixtureOfExperts
-        history : ComponentHistory
+        state : AdaptationState
         record : dict
             Numbers of components `added` and `deleted`, `n_components` after it, and of `candidates` looked at.
         """
         config, n_candidates = self.config, 0
-        useless = history.useless(config.delete_after, config.least_weight)
+        useless = self.useless(state.history)
         if bool(useless.any()):
             index = (~useless).nonzero().squeeze(-1)
-            model, history = _taken(model, index), history.take(index)
+            model, state = _taken(model, index), state.take(index)
         n_kept = model.n_components
         n_new = min(config.n_added, config.max_components - n_kept)
         if config.add_every > 0 and iteration % config.add_every == 0 and n_new > 0:
             drawn = _drawn(model, context, config.n_candidates, generator) if self.explores else None
             if iteration > 0:  # the start has had no chance yet
-                candidates = self._candidates(drawn, history, generator)
+                candidates = self._candidates(drawn, state, generator)
                 n_candidates = len(candidates)
-                deltas = [self.deltas[(history.n_added + index) % len(self.deltas)] for index in range(n_new)]
+                deltas = [self.deltas[(state.n_added + index) % len(self.deltas)] for index in range(n_new)]
                 model = with_additions(
                     model, candidates, log_target(candidates), deltas, config.first_weight, self.least_demand
                 )
-            history = history if drawn is None else history.remembered(drawn, generator)
-            history = history.added(model.n_components - n_kept)
-        return (
-            model,
-            history,
-            {
-                "n_components": float(model.n_components),
-                "added": float(model.n_components - n_kept),
-                "deleted": float(useless.sum()),
-                "candidates": float(n_candidates),
-            },
-        )
+            state = state if drawn is None else state.remembered(drawn, generator)
+            state = state.added(model.n_components - n_kept)
+        record = {
+            "n_components": float(model.n_components),
+            "added": float(model.n_components - n_kept),
+            "deleted": float(useless.sum()),
+            "candidates": float(n_candidates),
+        }
+        return model, state, record
 
     def followed(
-        self, history: ComponentHistory, model: MixtureOfExperts, context: Tensor, reward: Tensor
-    ) -> ComponentHistory:
-        """The history after an iteration with a model, its contexts and its rewards."""
-        window = self.config.delete_after
-        return history.followed(_log_weights(model, context), reward, window) if window > 0 else history
+        self, state: AdaptationState, model: MixtureOfExperts, context: Tensor, reward: Tensor
+    ) -> AdaptationState:
+        """Return the state after an iteration with a model, its contexts and its rewards."""
+        if self.config.delete_after == 0:
+            return state
+        log_weights = _log_weights(model, context)
+        return dataclasses.replace(state, history=state.history.followed(log_weights + reward, log_weights))
 
-    def _candidates(self, drawn: Pairs | None, history: ComponentHistory, generator: torch.Generator) -> Pairs:
-        own = history.drawn if drawn is None else drawn + history.drawn
+    def useless(self, history: ComponentHistory) -> Tensor:
+        """Return which components are useless, (n_components,) of bool; none younger than the window, never all."""
+        window = history.window
+        if window == 0:
+            return torch.zeros(history.rewards.shape[1], dtype=torch.bool, device=history.rewards.device)
+        part = max(1, window // 3)  # what begins and ends a window is averaged over so many iterations
+        is_negligible = history.log_weights.exp().amax(0) < self.config.least_weight  # NaN is not
+        is_negligible[history.log_weights[-1].nan_to_num(-math.inf).argmax()] = False
+        box = history.rewards.new_full((part,), 1.0 / part)
+        return is_negligible & history.stagnates(box, window - part)
+
+    def _candidates(self, drawn: Pairs | None, state: AdaptationState, generator: torch.Generator) -> Pairs:
+        own = state.drawn if drawn is None else drawn + state.drawn
         if self.data is None:
             return own
         size = (self.config.n_candidates,)
@@ -326,8 +373,8 @@ def with_additions(
     if not len(candidates):
         return model
     for delta in deltas:
-        demand, place = (log_target - torch.maximum(log_model, log_model.max() - delta)).max(0, keepdim=True)
-        if float(demand) < least_demand:
+        greatest, place = demand(log_target, log_model, delta).max(0, keepdim=True)
+        if float(greatest) < least_demand:
             break
         new = _component_at(model, candidates[place], first_weight)
         model = _joined(model, new)
@@ -378,7 +425,7 @@ def _log_weights(model: MixtureOfExperts, context: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class ComponentRecords:
-    """One column per component; the newest iteration is the last row.
+    """What GMMVI remembers of each component.
 
     Attributes
     ----------
@@ -388,65 +435,58 @@ class ComponentRecords:
         Updates so far.
     ridge : Tensor (n_components,)
         Ridge of the next regression.
-    rewards : Tensor (n_iterations, n_components)
-        log w_o + E_o[R] [nat]; NaN before the component was there.
-    log_weights : Tensor (n_iterations, n_components)
-        Log weights [nat]; NaN likewise.
+    history : ComponentHistory
     """
 
     step: Tensor
     n_updates: Tensor
     ridge: Tensor
-    rewards: Tensor
-    log_weights: Tensor
+    history: ComponentHistory
 
     @classmethod
     def first(cls, like: Tensor, window: int, step: float, ridge: float) -> ComponentRecords:
-        """Before the first iteration, for as many components as a tensor has rows."""
-        blank = like.new_full((window, len(like)), torch.nan)
+        """Return the records before the first iteration, for as many components as a tensor has rows."""
         one = like.new_ones(len(like))
-        return cls(step * one, torch.zeros_like(one), ridge * one, blank, blank)
+        return cls(step * one, torch.zeros_like(one), ridge * one, ComponentHistory.blank(like, window))
 
     @property
     def gain(self) -> Tensor:
         """By how much each reward has risen [nat], (n_components,); NaN if one of the two is not known."""
-        return self.rewards[-1] - self.rewards[-2]
+        return self.history.rewards[-1] - self.history.rewards[-2]
 
     def followed(self, reward: Tensor, log_weights: Tensor) -> ComponentRecords:
-        """With one more iteration."""
-        return ComponentRecords(
-            self.step,
-            self.n_updates,
-            self.ridge,
-            torch.cat([self.rewards[1:], reward.unsqueeze(0)]),
-            torch.cat([self.log_weights[1:], log_weights.unsqueeze(0)]),
-        )
+        """Return the records with one more iteration."""
+        return replace(self, history=self.history.followed(reward, log_weights))
 
     def updated(self, step: Tensor, moved: Tensor, least_ridge: float, largest_ridge: float) -> ComponentRecords:
-        """After an update: the ridge is halved where it was made, else it grows tenfold."""
+        """Return the records after an update: the ridge is halved if it was made, else it grows tenfold."""
         ridge = torch.where(moved, 0.5 * self.ridge, 10.0 * self.ridge).clamp(least_ridge, largest_ridge)
-        return ComponentRecords(step, self.n_updates + 1.0, ridge, self.rewards, self.log_weights)
+        return ComponentRecords(step, self.n_updates + 1.0, ridge, self.history)
 
     def take(self, index: Tensor) -> ComponentRecords:
-        """Those of some components."""
-        return ComponentRecords(
-            self.step[index],
-            self.n_updates[index],
-            self.ridge[index],
-            self.rewards[:, index],
-            self.log_weights[:, index],
-        )
+        """Return the records of some components."""
+        return ComponentRecords(self.step[index], self.n_updates[index], self.ridge[index], self.history.take(index))
 
     def added(self, step: float, ridge: float) -> ComponentRecords:
-        """With one new component."""
-        new = ComponentRecords.first(self.step[:1], len(self.rewards), step, ridge)
+        """Return the records with one new component."""
+        new = ComponentRecords.first(self.step[:1], self.history.window, step, ridge)
         return ComponentRecords(
-            *(torch.cat([getattr(self, field.name), getattr(new, field.name)], -1) for field in fields(self))
+            torch.cat([self.step, new.step]),
+            torch.cat([self.n_updates, new.n_updates]),
+            torch.cat([self.ridge, new.ridge]),
+            self.history.added(1),
         )
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        own = {"step": self.step, "n_updates": self.n_updates, "ridge": self.ridge}
+        return {**own, "rewards": self.history.rewards, "log_weights": self.history.log_weights}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> ComponentRecords:
+        """Inverse of `tensors`."""
+        step, n_updates, ridge = (tensors[name] for name in ("step", "n_updates", "ridge"))
+        return cls(step, n_updates, ridge, ComponentHistory(tensors["rewards"], tensors["log_weights"]))
 
 
 FIRST_WEIGHT = 1e-29
@@ -584,7 +624,7 @@ class AdaptiveComponents:
 
     A component is deleted when over the last `delete_after` iterations, and those over which its reward is smoothed
     before, neither its weight nor the weight that its reward deserves was above 1e-6, and its reward, smoothed by a
-    Gaussian, has made up for no more than .4 of what it lacked to the best one.
+    Gaussian, has made up for no more than 0.4 of what it lacked to the best one.
 
     Attributes
     ----------
@@ -632,26 +672,20 @@ class AdaptiveComponents:
         generator: torch.Generator,
     ) -> Mixture:
         if self.delete_after > 0:
-            useless = self.useless(mixture.records)
+            useless = self.useless(mixture.records.history)
             if bool(useless.any()):
                 mixture = mixture.take((~useless).nonzero().flatten())
         if self._due(mixture.components.n_components, iteration):
             return self._with_addition(mixture, candidates, first_entropy, generator)
         return mixture
 
-    def useless(self, records: ComponentRecords) -> Tensor:
-        """Which components are useless, (n_components,) of bool; never all."""
-        kernel = smoothing_kernel(self.delete_after).to(records.rewards)
-        width, known = len(kernel), torch.isfinite(records.rewards).all(0)
-        if not bool(known.any()):
-            return known
-        now = (records.rewards[-width:] * kernel.unsqueeze(-1)).sum(0)
-        before = (records.rewards[: -self.delete_after][-width:] * kernel.unsqueeze(-1)).sum(0)
-        best = now.nan_to_num(-torch.inf).max()
-        gain = (now - before) / (before - best).abs()
-        deserved = torch.log_softmax(records.rewards.nan_to_num(-torch.inf), -1)
-        greatest = torch.maximum(records.log_weights.nan_to_num(-torch.inf), deserved).amax(0)
-        return known & (greatest < math.log(LEAST_WEIGHT)) & (gain <= LEAST_GAIN)
+    def useless(self, history: ComponentHistory) -> Tensor:
+        """Return which components are useless, (n_components,) of bool; never all."""
+        known = torch.isfinite(history.rewards).all(0)
+        deserved = torch.log_softmax(history.rewards.nan_to_num(-torch.inf), -1)
+        greatest = torch.maximum(history.log_weights.nan_to_num(-torch.inf), deserved).amax(0)
+        stagnates = history.stagnates(smoothing_kernel(self.delete_after), self.delete_after)
+        return known & (greatest < math.log(LEAST_WEIGHT)) & stagnates
 
     def _with_addition(
         self, mixture: Mixture, candidates: Candidates, first_entropy: float, generator: torch.Generator
@@ -663,8 +697,8 @@ class AdaptiveComponents:
         if not len(sample):
             return mixture
         log_model = mixture.log_prob(sample)
-        floor = log_model.max() - DELTAS[mixture.n_additions % len(DELTAS)]
-        mean = sample[(log_target / self.temperature - torch.maximum(log_model, floor)).argmax()]
+        delta = DELTAS[mixture.n_additions % len(DELTAS)]
+        mean = sample[demand(log_target / self.temperature, log_model, delta).argmax()]
         share = torch.rand((), generator=generator, dtype=mean.dtype, device=mean.device)
         mean_entropy = mixture.log_weights.exp() @ components.entropy()
         entropy = share * mean_entropy + (1.0 - share) * first_entropy
@@ -754,6 +788,7 @@ def _split(mixture: Mixture, heavy: Tensor) -> Mixture:
     whole = is_whole.nonzero().flatten()
     log_weights, components = mixture.components.with_halves(mixture.log_weights, whole, heavy, MOVED)
     records = mixture.records.take(torch.cat([whole, heavy, heavy]))
-    rewards = records.rewards.clone()
+    rewards = records.history.rewards.clone()
     rewards[:, len(whole) :] = torch.nan
-    return Mixture(log_weights, components, replace(records, rewards=rewards), mixture.n_additions + len(heavy))
+    records = replace(records, history=replace(records.history, rewards=rewards))
+    return Mixture(log_weights, components, records, mixture.n_additions + len(heavy))

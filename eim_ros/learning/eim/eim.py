@@ -48,7 +48,7 @@ from torch import Tensor
 
 from eim_ros.core.errors import ConfigurationError, DistributionError
 from eim_ros.core.parallel import tell
-from eim_ros.learning.adaptation import Adaptation, ComponentHistory
+from eim_ros.learning.adaptation import Adaptation, AdaptationState
 from eim_ros.learning.configs import EIMConfig, EMConfig
 from eim_ros.learning.data import Pairs, checked_data, checked_start, data_or_contexts, has_samples
 from eim_ros.learning.eim.iteration import EIMIteration, EIMState
@@ -58,7 +58,7 @@ from eim_ros.learning.learner import Learner, Prepared
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
-from eim_ros.learning.ratio.choice import DELTA, best_fit, data_density, density_ratio, refined
+from eim_ros.learning.ratio.choice import best_fit, data_density, density_ratio, refined
 from eim_ros.learning.ratio.inputs import RatioInputs, default_inputs
 from eim_ros.learning.ratio.plug_in import ExactRatio, draw_pairs
 from eim_ros.learning.run import Status
@@ -291,8 +291,7 @@ class EIM(Learner[EIMConfig, EIMState]):
         given = None if start is None else checked_start(start, checked)
         shuffled = checked[torch.randperm(len(checked), generator=generator, device=generator.device)]
         first, found = start_of(self.config, given, shuffled, generator)
-        adaptation = Adaptation(self.config, None, False, (DELTA,), self.config.least_demand)
-        self._check_adaptation(adaptation, found)
+        self._check_adaptation(found)
         inputs = self.inputs or default_inputs(shuffled.context, shuffled.sample)
         most = max(found.n_components, self.config.max_components if self.config.add_every > 0 else 0)
         reference = data_density(self.config, found.n_components, inputs, shuffled, generator, first, most)
@@ -300,8 +299,8 @@ class EIM(Learner[EIMConfig, EIMState]):
             found = closest_start(found, reference, shuffled.context, generator)
         ratio = density_ratio(self.config, inputs, reference, shuffled, generator)
         return Prepared(
-            EIMIteration(self.config, inputs, shuffled, adaptation),
-            EIMState(found, found, ratio, generator, 0, ComponentHistory.empty(found)),
+            EIMIteration.from_samples(self.config, inputs, shuffled),
+            EIMState(found, found, ratio, generator, 0, AdaptationState.first(found, self.config.delete_after)),
             self.config.n_iterations,
             checked,
         )
@@ -313,14 +312,15 @@ class EIM(Learner[EIMConfig, EIMState]):
         if start is None:
             start = self._likeliest(checked, generator)
         first = checked_start(start, checked).to(device=generator.device)
-        adaptation = Adaptation(self.config, checked if has_samples(data) else None)
-        self._check_adaptation(adaptation, first)
+        self._check_adaptation(first)
         target = target_density(given, conditional=checked.conditional, device=generator.device)
         by_gradients = self.config.surrogate == "gradient" and isinstance(first.experts, LinearExperts)
         _check(target, first, checked.context, differentiable=by_gradients)
+        adaptation = Adaptation(self.config, checked if has_samples(data) else None)
+        ratio = ExactRatio(target, self.config)
         return Prepared(
             EIMIteration(self.config, None, checked, adaptation),
-            EIMState(first, first, ExactRatio(target, self.config), generator, 0, ComponentHistory.empty(first)),
+            EIMState(first, first, ratio, generator, 0, AdaptationState.first(first, self.config.delete_after)),
             self.config.n_iterations,
             checked,
         )
@@ -340,9 +340,9 @@ class EIM(Learner[EIMConfig, EIMState]):
             raise KeyboardInterrupt
         return with_networks(result.mixture_of_experts, self.config, data.context, generator)
 
-    def _check_adaptation(self, adaptation: Adaptation, start: MixtureOfExperts) -> None:
+    def _check_adaptation(self, start: MixtureOfExperts) -> None:
         """Refuse, with `ConfigurationError`, what cannot have a number of components that adapts."""
-        adaptation.check(start)
+        Adaptation(self.config).check(start)
         if self.config.adapts and self.config.update == "unstructured":
             raise ConfigurationError(
                 "an M-step by gradients has no rewards to delete components by, and too few steps for new ones; set "

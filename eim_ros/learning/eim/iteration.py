@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from eim_ros.learning.adaptation import Adaptation, ComponentHistory
+from eim_ros.learning.adaptation import Adaptation, AdaptationState
 from eim_ros.learning.configs import EIMConfig
 from eim_ros.learning.data import Pairs
 from eim_ros.learning.eim.gradient_step import update_by_gradients
 from eim_ros.learning.eim.m_step import update_experts, update_gating
 from eim_ros.learning.models.evaluator import PreparedMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
-from eim_ros.learning.ratio.choice import RatioDemand, smoothed
+from eim_ros.learning.ratio.choice import DELTA, RatioDemand, smoothed
 from eim_ros.learning.ratio.density_ratio import DensityRatio, LogRatio
 from eim_ros.learning.ratio.inputs import RatioInputs
 from eim_ros.learning.ratio.plug_in import ExactRatio
@@ -46,7 +46,7 @@ class EIMState:
     generator : torch.Generator
         Advanced in place by each step.
     iteration : int
-    components : ComponentHistory
+    components : AdaptationState
         What decides on components to delete and to add.
     """
 
@@ -55,7 +55,7 @@ class EIMState:
     ratio: DensityRatio | ExactRatio
     generator: torch.Generator
     iteration: int
-    components: ComponentHistory
+    components: AdaptationState
 
     def tensors(self) -> dict[str, Tensor]:
         kept = {f"{KEPT}{name}": value for name, value in self.kept.tensors().items()}
@@ -87,6 +87,11 @@ class EIMIteration:
     inputs: RatioInputs | None
     data: Pairs
     adaptation: Adaptation
+
+    @classmethod
+    def from_samples(cls, config: EIMConfig, inputs: RatioInputs, data: Pairs) -> EIMIteration:
+        """Return the iteration with an estimated ratio; components are added at held-out data alone."""
+        return cls(config, inputs, data, Adaptation(config, None, False, (DELTA,), config.least_demand))
 
     def step(self, state: EIMState) -> tuple[EIMState, dict[str, float]]:
         if isinstance(state.ratio, ExactRatio):
@@ -149,7 +154,7 @@ class EIMIteration:
 
     def _adapted(
         self, state: EIMState, following: MixtureOfExperts, reward: Tensor, data: Pairs
-    ) -> tuple[MixtureOfExperts, ComponentHistory, dict[str, float]]:
+    ) -> tuple[MixtureOfExperts, AdaptationState, dict[str, float]]:
         """Return the new model with components deleted and added, by the present ratio; the best one stays as it is."""
         adaptation = dataclasses.replace(self.adaptation, data=data[self.config.held_out(len(data))])
         components = adaptation.followed(state.components, state.model, data.context, reward)
@@ -162,7 +167,7 @@ class EIMIteration:
         kept = {name.removeprefix(KEPT): value for name, value in tensors.items() if name.startswith(KEPT)}
         state.ratio.restore(tensors, model, iteration)
         state.generator.set_state(tensors["generator"])
-        best, components = MixtureOfExperts.from_tensors(kept), ComponentHistory.from_tensors(tensors, device)
+        best, components = MixtureOfExperts.from_tensors(kept), AdaptationState.from_tensors(tensors, device)
         return EIMState(model, best.to(device=device), state.ratio, state.generator, iteration, components)
 
     def finished(self, history: History) -> bool:

@@ -22,7 +22,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from eim_ros.learning.gmmvi import gate
+import eim_ros.learning.gmmvi.gate as gate
 from eim_ros.learning.gmmvi.components import (
     LEAST_LOG_WEIGHT,
     Densities,

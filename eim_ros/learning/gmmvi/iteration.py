@@ -389,7 +389,7 @@ class Iteration:
         mixture = Mixture(
             placed["log_weights"],
             components,
-            ComponentRecords(**part("records.")),
+            ComponentRecords.from_tensors(part("records.")),
             n_additions,
         )
         return GMMVIState(

@@ -2,22 +2,19 @@
 
 q(x|y) = sum_i softmax(V y + v)_i N(x; W_i y + w_i, C_i C_i')    (thesis 4.2.1, 4.2.2)
 
-Answering a request with a linear model needs only these arrays, so torch is not imported. A model file with a neural
-part is loaded with torch instead.
+Answering a request with a linear model needs only these arrays, so this module does not import torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.errors import DistributionError, ModelFileError
-from eim_ros.core.files import read_array_file
+from eim_ros.core.errors import DistributionError
 
 if TYPE_CHECKING:
     from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
@@ -120,23 +117,3 @@ class LinearParameters:
         from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 
         return MixtureOfExperts.from_tensors({name: torch.tensor(value) for name, value in self.arrays().items()})
-
-
-MODEL_KIND = "mixture_of_experts"  # linear or neural; the names of the tensors show which
-MIXTURE_KIND = "gaussian_mixture"
-MODEL_SCHEMA = 1
-
-
-def load_parameters(path: str | Path) -> tuple[LinearParameters | MixtureOfExperts, dict[str, Any]]:
-    """Load a mixture of experts like `load_mixture_of_experts`, but return only arrays if the model is linear."""
-    arrays, document = read_array_file(path, kind=(MODEL_KIND, MIXTURE_KIND), schema=MODEL_SCHEMA)
-    if document["kind"] != MODEL_KIND or not LinearParameters.fits(arrays):
-        from eim_ros.learning.models.serialization import (
-            load_mixture_of_experts,
-        )  # imported here because it needs torch
-
-        return load_mixture_of_experts(path)
-    try:
-        return LinearParameters.from_arrays(arrays), document
-    except DistributionError as error:
-        raise ModelFileError(f"{path} does not hold a valid mixture of experts: {error}", str(path)) from error

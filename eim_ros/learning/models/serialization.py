@@ -1,27 +1,41 @@
-"""Saving and loading of models: safetensors for the parameters, JSON for their description and the kind of model."""
+"""Saving and loading of models: safetensors for the parameters, JSON for their description and the kind of model.
+
+Importing this module does not import torch, and `load_parameters` reads a linear model without it.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eim_ros.core.errors import DistributionError, ModelFileError
-from eim_ros.core.files import read_tensor_file, write_tensor_file
-from eim_ros.learning.models.arrays import MIXTURE_KIND, MODEL_KIND, MODEL_SCHEMA
-from eim_ros.learning.models.gaussian_mixture import GaussianMixture
-from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
+from eim_ros.core.files import read_array_file, read_tensor_file, write_tensor_file
+from eim_ros.learning.models.arrays import LinearParameters
+
+if TYPE_CHECKING:
+    from eim_ros.learning.models.gaussian_mixture import GaussianMixture
+    from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
+
+MODEL_KIND = "mixture_of_experts"  # linear and neural parts alike: the names of their tensors tell them apart
+MIXTURE_KIND = "gaussian_mixture"
+MODEL_SCHEMA = 1
 
 
 def save_model(
     path: str | Path, model: GaussianMixture | MixtureOfExperts, document: dict[str, Any] | None = None
 ) -> None:
     """Write a model of any kind and its JSON-compatible description, atomically."""
+    from eim_ros.learning.models.gaussian_mixture import GaussianMixture  # here: it needs torch
+
     kind = MIXTURE_KIND if isinstance(model, GaussianMixture) else MODEL_KIND
     write_tensor_file(path, model.tensors(), document or {}, kind=kind, schema=MODEL_SCHEMA)
 
 
 def load_model(path: str | Path) -> tuple[GaussianMixture | MixtureOfExperts, dict[str, Any]]:
     """Read a model of any kind and its description; `ModelFileError` explains why a file was rejected."""
+    from eim_ros.learning.models.gaussian_mixture import GaussianMixture  # here: they need torch
+    from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
+
     tensors, document = read_tensor_file(path, kind=(MODEL_KIND, MIXTURE_KIND), schema=MODEL_SCHEMA)
     name = document["kind"].replace("_", " ")
     try:
@@ -39,7 +53,20 @@ def save_mixture_of_experts(path: str | Path, model: MixtureOfExperts, document:
 
 def load_mixture_of_experts(path: str | Path) -> tuple[MixtureOfExperts, dict[str, Any]]:
     """Read a mixture of experts like `load_model`; raise `ModelFileError` for another kind of model."""
+    from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts  # here: it needs torch
+
     model, document = load_model(path)
     if not isinstance(model, MixtureOfExperts):
         raise ModelFileError(f"{path} holds a {document['kind']!r}, expected a {MODEL_KIND!r}", document["kind"])
     return model, document
+
+
+def load_parameters(path: str | Path) -> tuple[LinearParameters | MixtureOfExperts, dict[str, Any]]:
+    """As `load_mixture_of_experts`, but of a model with linear parts the arrays alone."""
+    arrays, document = read_array_file(path, kind=(MODEL_KIND, MIXTURE_KIND), schema=MODEL_SCHEMA)
+    if document["kind"] != MODEL_KIND or not LinearParameters.fits(arrays):
+        return load_mixture_of_experts(path)
+    try:
+        return LinearParameters.from_arrays(arrays), document
+    except DistributionError as error:
+        raise ModelFileError(f"{path} does not hold a valid mixture of experts: {error}", str(path)) from error

@@ -10,7 +10,14 @@ from learning.toys import bimodal_pairs, kl_between, normal_mixture, without_tim
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.learning import EIMConfig, Pairs, RunOptions
-from eim_ros.learning.adaptation import DELTAS, ComponentHistory, with_additions
+from eim_ros.learning.adaptation import (
+    DELTAS,
+    Adaptation,
+    AdaptationConfig,
+    AdaptationState,
+    ComponentHistory,
+    with_additions,
+)
 from eim_ros.learning.eim import EIM
 from eim_ros.learning.models import GaussianMixture, LinearExperts, MixtureOfExperts, SoftmaxGating
 from eim_ros.learning.run import Status
@@ -26,8 +33,8 @@ def modes(n_modes: int = 4) -> GaussianMixture:
 
 
 def history_of(rewards: list[list[float]], weights: list[list[float]]) -> ComponentHistory:
-    places = Pairs(torch.zeros(0, 0), torch.zeros(0, 2))
-    return ComponentHistory(torch.tensor(weights).double().T.log(), torch.tensor(rewards).double().T, places)
+    log_weights = torch.tensor(weights).double().T.log()
+    return ComponentHistory(log_weights + torch.tensor(rewards).double().T, log_weights)
 
 
 @pytest.mark.parametrize("surrogate", ["gradient", "value"])
@@ -125,10 +132,13 @@ def test_nothing_is_added_where_the_demand_is_too_low():
 )
 def test_component_is_useless_if_it_has_neither_weight_nor_gain(rewards, weights, useless):
     history = history_of([[0.0, 0.1, 0.0], rewards], [[1.0, 1.0, 1.0], weights])
-    assert history.useless(3, 1e-6).tolist() == [False, useless]
-    assert not history.useless(4, 1e-6).any()  # the run is too young
-    assert not history.useless(0, 1e-6).any()
-    assert not history.useless(3, 1.0).tolist()[0]  # the heaviest one stays, whatever counts as negligible
+    rule = Adaptation(AdaptationConfig(delete_after=3))
+    assert rule.useless(history).tolist() == [False, useless]
+    young = ComponentHistory.blank(history.rewards[0], 4).followed(history.rewards[0], history.log_weights[0])
+    assert not rule.useless(young).any()  # the run is too young
+    assert not rule.useless(ComponentHistory.blank(history.rewards[0], 0)).any()
+    everything = Adaptation(AdaptationConfig(delete_after=3, least_weight=1.0))
+    assert not everything.useless(history).tolist()[0]  # the heaviest one stays, whatever counts as negligible
 
 
 def test_useless_component_is_deleted_and_the_others_go_on():
@@ -148,13 +158,13 @@ def test_useless_component_is_deleted_and_the_others_go_on():
 
 
 def test_samples_of_all_times_are_equally_likely_to_be_remembered():
-    history = ComponentHistory.empty(MixtureOfExperts.from_mixture(modes()))
+    state = AdaptationState.first(MixtureOfExperts.from_mixture(modes()))
     generator = generator_of(0)
     for batch in range(5):
         value = torch.full((10_000, 2), float(batch)).double()
-        history = history.remembered(Pairs(value[:, :0], value), generator)
-    counts = torch.bincount(history.drawn.sample[:, 0].long(), minlength=5)
-    assert history.n_batches == 5
+        state = state.remembered(Pairs(value[:, :0], value), generator)
+    counts = torch.bincount(state.drawn.sample[:, 0].long(), minlength=5)
+    assert state.n_batches == 5
     assert ((counts - 2000).abs() < 200).all()  # five standard deviations
 
 

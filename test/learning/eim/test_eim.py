@@ -10,14 +10,12 @@ from learning.toys import bimodal_pairs, kl_between, pairs_from, small_eim_confi
 
 from eim_ros.core.errors import DataError
 from eim_ros.learning import EIMConfig, EMConfig, History, Pairs
-from eim_ros.learning.adaptation import Adaptation
 from eim_ros.learning.eim import EIM
 from eim_ros.learning.eim.iteration import EIMIteration
 from eim_ros.learning.em import EM
 from eim_ros.learning.models import GaussianMixture, LinearExperts, MixtureOfExperts, SoftmaxGating, kl_divergence
 from eim_ros.learning.models.mixture_of_experts import draw_contexts
 from eim_ros.learning.ratio import StandardisedInputs
-from eim_ros.learning.ratio.choice import DELTA
 from eim_ros.learning.run import Status
 
 
@@ -107,8 +105,9 @@ def test_rest_ends_no_run_that_still_adds_components():
 
     def finished(n: int, **settings: int) -> bool:
         config = small_eim_config(plateau_window=3, **settings)
-        inputs, rule = StandardisedInputs.from_data(data.context, data.sample), Adaptation(config, deltas=(DELTA,))
-        return EIMIteration(config, inputs, data, rule).finished(History(tuple(records[:n])))
+        return EIMIteration.from_samples(
+            config, StandardisedInputs.from_data(data.context, data.sample), data
+        ).finished(History(tuple(records[:n])))
 
     assert [finished(n) for n in (5, 6)] == [False, True]
     growing = {"add_every": 5, "max_components": 4}

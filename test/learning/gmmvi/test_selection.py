@@ -12,6 +12,7 @@ from eim_ros.learning.adaptation import (
     DELTAS,
     AdaptiveComponents,
     Candidates,
+    ComponentHistory,
     ComponentRecords,
     Mixture,
     smoothing_kernel,
@@ -127,7 +128,7 @@ def test_component_is_added_where_the_rule_says():
         entropies = sorted([float(mixture.log_weights.exp() @ mixture.components.entropy()), 5.0])
         assert entropies[0] < float(grown.components.entropy()[-1]) < entropies[1]
         assert grown.n_additions == n_before + 1
-        assert bool(grown.records.rewards[:, -1].isnan().all())
+        assert bool(grown.records.history.rewards[:, -1].isnan().all())
 
 
 def test_component_is_added_at_a_sample_of_the_start_if_it_is_the_best_place():
@@ -181,8 +182,8 @@ def test_components_are_deleted_by_age_weight_and_relative_gain():
     log_weights[:, 0], log_weights[3, 3] = 0.0, math.log(1e-5)
     components = components_of("full", 6, 2)
     one = torch.ones(6).double()
-    records = ComponentRecords(0.1 * one, 20.0 * one, 1e-12 * one, rewards, log_weights)
-    useless = ADAPTIVE.useless(records)
+    records = ComponentRecords(0.1 * one, 20.0 * one, 1e-12 * one, ComponentHistory(rewards, log_weights))
+    useless = ADAPTIVE.useless(records.history)
     kernel = smoothing_kernel(6)
     now = [float((rewards[-len(kernel) :, k] * kernel).sum()) for k in range(6)]
     before = [float((rewards[: len(kernel), k] * kernel).sum()) for k in range(6)]
@@ -195,5 +196,5 @@ def test_components_are_deleted_by_age_weight_and_relative_gain():
     kept = torch.tensor([0, 2, 3, 4, 5])
     assert isinstance(left.components, FullComponents)
     assert torch.equal(left.components.means, components.means[kept])
-    assert left.records.rewards.shape == (window, 5)
+    assert left.records.history.rewards.shape == (window, 5)
     assert float(left.log_weights.exp().sum()) == pytest.approx(1.0)

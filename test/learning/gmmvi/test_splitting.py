@@ -20,7 +20,9 @@ def mixture_of(kind: str, n_updates: float) -> Mixture:
     components = components_of(kind, 4, 3)
     records = ComponentRecords.first(WEIGHTS, 2, 0.1, 1e-12)
     records = dataclasses.replace(
-        records, n_updates=records.n_updates + n_updates, rewards=torch.zeros_like(records.rewards)
+        records,
+        n_updates=records.n_updates + n_updates,
+        history=dataclasses.replace(records.history, rewards=torch.zeros_like(records.history.rewards)),
     )
     return Mixture(WEIGHTS.log(), components, records)
 
@@ -62,8 +64,8 @@ def test_heaviest_half_is_split_and_what_is_light_for_long_is_deleted(kind):
     young = split(mixture_of(kind, 9.0), 3)
     torch.testing.assert_close(young.log_weights.exp(), torch.tensor([0.02, 0.28, 0.2, 0.15, 0.2, 0.15]).double())
     assert torch.equal(young.components.means[0], mixture_of(kind, 0.0).components.means[1])
-    assert bool(young.records.rewards[:, 2:].isnan().all())
-    assert not bool(young.records.rewards[:, :2].isnan().any())
+    assert bool(young.records.history.rewards[:, 2:].isnan().all())
+    assert not bool(young.records.history.rewards[:, :2].isnan().any())
     old = split(mixture_of(kind, 10.0), 3)
     expected = torch.tensor([0.28, 0.2, 0.15, 0.2, 0.15]).double() / 0.98
     torch.testing.assert_close(old.log_weights.exp(), expected)

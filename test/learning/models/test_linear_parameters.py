@@ -17,7 +17,7 @@ from eim_ros.learning.models import (
     save_mixture_of_experts,
     save_model,
 )
-from eim_ros.learning.models.arrays import MODEL_KIND, MODEL_SCHEMA
+from eim_ros.learning.models.serialization import MODEL_KIND, MODEL_SCHEMA
 
 
 @pytest.mark.parametrize("size", [(1, 1, 1), (5, 7, 3), (3, 2, 0)])

@@ -12,7 +12,7 @@ import torch
 from eim_ros.core.errors import ConfigurationError, EimError, ModelFileError
 from eim_ros.core.files import read_tensor_file, write_tensor_file
 from eim_ros.kinematics import Robot
-from eim_ros.learning.models.arrays import MODEL_KIND, MODEL_SCHEMA
+from eim_ros.learning.models.serialization import MODEL_KIND, MODEL_SCHEMA
 from eim_ros.nodes.ik_server.node import load_sampler, name_of_model
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 
