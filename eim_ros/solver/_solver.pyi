@@ -113,7 +113,7 @@ class Spread:
     def __init__(self, step: float, finest: float, redundancy: int, deadline: float) -> None: ...
 
 class Round:
-    """Of a search: attributes as in `search_round.hpp`."""
+    """Of a search: attributes as in `search/search_round.hpp`."""
 
     n_uniform: int
     n_drawn: int
@@ -148,7 +148,7 @@ class Found:
         """Seeds of the last round, after continuation, that led far from all known rows."""
 
 class HeldForm:
-    """Of an arm of seven joints: its self-motions as functions of one joint, see `held_form.hpp`."""
+    """Self-motions of an arm of seven joints as functions of one joint: `closed_form/redundancy_parameter.hpp`."""
 
     fits: bool
     held: int

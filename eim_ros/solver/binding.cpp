@@ -1,14 +1,15 @@
 // The solver as a Python module: arrays are checked here, once, and the interpreter's lock is let go while it works.
-#include "arrays.hpp"
-#include "closed_form_binding.hpp"
-#include "farthest_rows.hpp"
-#include "gram.hpp"
-#include "many_binding.hpp"
-#include "mixture_binding.hpp"
-#include "restarts.hpp"
-#include "rigid_transform.hpp"
-#include "search_round.hpp"
-#include "self_motion_binding.hpp"
+#include "closed_form/binding.hpp"
+
+#include "chain/normal_equations.hpp"
+#include "chain/rigid_transform.hpp"
+#include "numerics/arrays.hpp"
+#include "numerics/binding.hpp"
+#include "search/many_binding.hpp"
+#include "search/restarts.hpp"
+#include "search/search_round.hpp"
+#include "search/self_motion_binding.hpp"
+#include "selection/farthest_rows.hpp"
 
 using namespace eim;
 

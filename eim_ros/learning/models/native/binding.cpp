@@ -1,7 +1,7 @@
 // Quadratic forms at few components per point as a Python module: arrays are checked here, once, and the interpreter's
 // lock is let go while it works. Arguments are never written to; what does not lie row by row is copied.
-#include "arrays.hpp"
 #include "neighbourhood_search.hpp"
+#include "numerics/arrays.hpp"
 #include "quadratic_forms.hpp"
 
 using namespace eim;

@@ -12,7 +12,7 @@
 #include <limits>
 #include <vector>
 
-#include "pack.hpp"
+#include "numerics/pack.hpp"
 
 namespace eim {
 
