@@ -1,8 +1,8 @@
 // Closed forms and windings as parts of the Python module; included by binding.cpp alone.
 #pragma once
 
+#include "chain/binding.hpp"
 #include "closed_form/finite_solutions.hpp"
-#include "numerics/arrays.hpp"
 
 namespace eim {
 
@@ -68,11 +68,7 @@ inline py::tuple wound(const Chain& chain, const Task& task, const Configuration
         const TurnCost cost{from.data(), weighed.data(), reference.is_none()};
         for_kind(chain, [&]<int N>() { total = wind<N>(chain, task, roots, cost, most, deadline, rows, sources); });
     }
-    const Index n = rows.size();
-    Converted<double> errors({Index(2), n});
-    std::copy(rows.distances.begin(), rows.distances.end(), errors.mutable_data());
-    std::copy(rows.angles.begin(), rows.angles.end(), errors.mutable_data() + n);
-    return py::make_tuple(copy_of(rows.positions, {n, Index(chain.n_joints)}), errors, copy_of(sources, {n}), total);
+    return py::make_tuple(positions_of(rows), errors_of(rows), copy_of(sources, {rows.size()}), total);
 }
 
 inline py::tuple windings_of(const Chain& chain, const Task& task, const Converted<double>& roots,

@@ -1,7 +1,7 @@
-// Self-motions traced from end to end as a part of the Python module; included by binding.cpp alone.
+// Self-motions traced from end to end as a part of the Python module. Included by binding.cpp.
 #pragma once
 
-#include "numerics/arrays.hpp"
+#include "chain/binding.hpp"
 #include "search/self_motions.hpp"
 
 namespace eim {
@@ -27,13 +27,6 @@ inline bool certify_self_motions(SelfMotions& motions, const Chain& chain, const
     return motions.certify(chain, form);
 }
 
-inline py::tuple verified_tuple(const Rows& rows) {
-    Converted<double> errors({Index(2), rows.size()});
-    std::copy(rows.distances.begin(), rows.distances.end(), errors.mutable_data());
-    std::copy(rows.angles.begin(), rows.angles.end(), errors.mutable_data() + rows.size());
-    return py::make_tuple(copy_of(rows.positions, {rows.size(), Index(rows.n_joints)}), errors);
-}
-
 inline py::tuple timely_tuple(const Rows& rows, bool is_late) {
     const py::tuple found = verified_tuple(rows);
     return py::make_tuple(found[0], found[1], !is_late);
@@ -44,15 +37,12 @@ inline py::tuple even_solutions(SelfMotions& motions, const Chain& chain, Index 
                                 double distinct_tolerance, double deadline) {
     Rows rows({chain.n_joints});
     bool is_late = false;
-    {
-        Unlocked unlocked;
-        for_kind(chain, [&]<int N>() {
-            bool is_cut = false;
-            Configurations places = motions.places().divided(n, spacing, deadline, is_cut);
-            rows = motions.answer<N>(chain, std::move(places), distinct_tolerance, deadline, is_late);
-            is_late |= is_cut;
-        });
-    }
+    run_unlocked(chain, [&]<int N>() {
+        bool is_cut = false;
+        Configurations places = motions.places().divided(n, spacing, deadline, is_cut);
+        rows = motions.answer<N>(chain, std::move(places), distinct_tolerance, deadline, is_late);
+        is_late |= is_cut;
+    });
     return timely_tuple(rows, is_late);
 }
 
@@ -61,12 +51,9 @@ inline py::tuple scattered_solutions(SelfMotions& motions, const Chain& chain, d
     expect(spacing > 0.0, "a spacing");
     Rows rows({chain.n_joints});
     bool is_late = false;
-    {
-        Unlocked unlocked;
-        for_kind(chain, [&]<int N>() {
-            rows = motions.answer<N>(chain, motions.places().scattered(spacing), -1.0, deadline, is_late);
-        });
-    }
+    run_unlocked(chain, [&]<int N>() {
+        rows = motions.answer<N>(chain, motions.places().scattered(spacing), -1.0, deadline, is_late);
+    });
     return timely_tuple(rows, is_late);
 }
 
@@ -79,44 +66,6 @@ inline Converted<double> nearest_solutions(SelfMotions& motions, const Chain& ch
         rows = motions.places().nearest(reference.data(), most);
     }
     return copy_of(rows.positions, {rows.size(), Index(chain.n_joints)});
-}
-
-// Configurations moved onto the pose and along the self-motion to where a reference is nearest: those that are valid,
-// their errors (2, n) and distances from it (n,).
-inline py::tuple approach(const Chain& chain, const Task& task, const Effort& effort,
-                          const Converted<double>& positions, const Converted<double>& reference,
-                          const Converted<bool>& continuous) {
-    const Index n_joints = chain.n_joints;
-    expect_shape(positions, "configurations", {kAny, n_joints});
-    expect_shape(reference, "the configuration to be near to", {n_joints});
-    expect_shape(continuous, "continuous", {n_joints});
-    Rows rows(Configurations{chain.n_joints, {positions.data(), positions.data() + positions.size()}});
-    Rows valid({chain.n_joints});
-    const std::vector<double> ones(n_joints, 1.0);
-    const Cost cost{reference.data(), ones.data(), continuous.data(), chain.n_joints};
-    {
-        Unlocked unlocked;
-        for_kind(chain, [&]<int N>() {
-            refine_rows<N>(chain, task, effort, rows);
-            verify_rows<N>(chain, task, rows);
-            Descent<N> descent(chain, task, cost);
-            Rows moved = rows;
-            for (Index i = 0; i < rows.size(); ++i) {
-                if (rows.converged[i]) descent.run(moved.row(i));
-            }
-            verify_rows<N>(chain, task, moved);
-            for (Index i = 0; i < rows.size(); ++i) {
-                if (!rows.converged[i]) continue;
-                const Rows& from = moved.converged[i] ? moved : rows;
-                valid.add(from.row(i));
-                valid.distances.push_back(from.distances[i]), valid.angles.push_back(from.angles[i]);
-            }
-        });
-    }
-    std::vector<double> away;
-    for (Index i = 0; i < valid.size(); ++i) away.push_back(std::sqrt(cost(valid.row(i))));
-    const py::tuple found = verified_tuple(valid);
-    return py::make_tuple(found[0], found[1], copy_of(away, {Index(away.size())}));
 }
 
 // Of families: length [rad, m], whether it is closed, whether it is traced from end to end (n, 3). What is
@@ -140,15 +89,12 @@ inline py::tuple trace_families(const Chain& chain, const Task& task, const Conv
     SelfMotions motions = make_self_motions(chain, task, seed);
     Rows rows({chain.n_joints});
     std::vector<Index> counts;
-    {
-        Unlocked unlocked;
-        for_kind(chain, [&]<int N>() {
-            motions.trace<N>(chain, {chain.n_joints, {solutions.data(), solutions.data() + solutions.size()}});
-            rows = Rows(motions.places().along(spacing, most, counts));
-            run_rows<N>(chain, task, {task.position_tolerance, task.orientation_tolerance, 12, 3}, RowJobs::all(rows));
-            verify_rows<N>(chain, task, rows);
-        });
-    }
+    run_unlocked(chain, [&]<int N>() {
+        motions.trace<N>(chain, {chain.n_joints, {solutions.data(), solutions.data() + solutions.size()}});
+        rows = Rows(motions.places().along(spacing, most, counts));
+        run_rows<N>(chain, task, {task.position_tolerance, task.orientation_tolerance, 12, 3}, RowJobs::all(rows));
+        verify_rows<N>(chain, task, rows);
+    });
     Configurations valid{chain.n_joints};
     std::vector<std::int64_t> owners;
     Index i = 0;
@@ -164,12 +110,7 @@ inline py::tuple trace_families(const Chain& chain, const Task& task, const Conv
 }
 
 inline void bind_self_motions(py::module_& module) {
-    module.def("approach", approach);
     module.def("trace_families", trace_families);
-    py::class_<HeldForm>(module, "HeldForm", py::module_local())
-        .def(py::init(&held_form))
-        .def_property_readonly("fits", &HeldForm::fits)
-        .def_property_readonly("held", &HeldForm::held);
     py::class_<SelfMotions>(module, "SelfMotions", py::module_local())
         .def(py::init(&make_self_motions))
         .def("search", search_self_motions)

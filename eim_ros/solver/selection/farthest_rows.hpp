@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "chain/task.hpp"
+#include "chain/refine.hpp"
 #include "numerics/clock.hpp"
 #include "selection/distinctness.hpp"
 
