@@ -26,8 +26,10 @@ EXTRAS = {
 }
 
 PROCESSOR = f"{NAME}.core._processor"
+INSTRUCTION_SET = str(Path(NAME, "core", "instruction_set.hpp"))
 COMPILED = (f"{NAME}.solver._solver", f"{NAME}.learning.models.native._quadratic_forms")
-HEADERS = Path(NAME, "core", "include")  # shared by the compiled modules
+HEADERS = Path(NAME, "solver")  # includes are written relative to it
+NUMERICS = HEADERS / "numerics"  # headers that both modules include
 INSTRUCTION_SETS = {"baseline": []}
 if platform.machine().lower() in ("x86_64", "amd64"):
     INSTRUCTION_SETS |= {"avx2": ["-march=x86-64-v3"], "avx512": ["-march=x86-64-v4"]}
@@ -57,7 +59,7 @@ def compiled_modules() -> list[Extension]:
     if wanted:
         source = str(Path(NAME, "core", "processor.cpp"))
         extensions.append(
-            Extension(PROCESSOR, [source], include_dirs=[str(HEADERS)], extra_compile_args=["-std=c++20", "-O2"])
+            Extension(PROCESSOR, [source], depends=[INSTRUCTION_SET], extra_compile_args=["-std=c++20", "-O2"])
         )
     for module, instruction_set in itertools.product(COMPILED, wanted):
         options = INSTRUCTION_SETS[instruction_set]
@@ -67,7 +69,7 @@ def compiled_modules() -> list[Extension]:
             Pybind11Extension(
                 name,
                 [str(folder / "binding.cpp")],
-                depends=sorted(str(header) for place in (folder, HEADERS) for header in place.glob("*.hpp")),
+                depends=sorted({str(header) for place in (folder, NUMERICS) for header in place.rglob("*.hpp")}),
                 include_dirs=[str(HEADERS)],
                 define_macros=[("EIM_MODULE", name.rpartition(".")[2])],
                 cxx_std=20,

@@ -29,8 +29,7 @@ message(STATUS "MoveIt plugin: built for MoveIt ${moveit_core_VERSION}")
 
 add_library(eim_ros_kinematics_plugin SHARED moveit_plugin/kinematics_plugin.cpp)
 target_compile_features(eim_ros_kinematics_plugin PRIVATE cxx_std_20)
-target_include_directories(eim_ros_kinematics_plugin PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}
-  eim_ros/core/include eim_ros/solver)
+target_include_directories(eim_ros_kinematics_plugin PRIVATE eim_ros/solver)
 target_compile_options(eim_ros_kinematics_plugin PRIVATE
   -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -Wno-psabi -Wno-ignored-attributes)
 target_link_libraries(eim_ros_kinematics_plugin PRIVATE ${plugin_libraries}

@@ -7,6 +7,7 @@ install(DIRECTORY eim_ros/ DESTINATION ${PYTHON_INSTALL_DIR}/${PROJECT_NAME}
   PATTERN "*.so" EXCLUDE # of an editable install
   PATTERN "*.cpp" EXCLUDE
   PATTERN "*.h" EXCLUDE
-  PATTERN "*.hpp" EXCLUDE)
+  PATTERN "*.hpp" EXCLUDE
+  REGEX "/solver/[a-z_]+$" EXCLUDE) # folders that hold headers only
 install(CODE "execute_process(COMMAND \"${Python3_EXECUTABLE}\" -m compileall -q
   \"\$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/${PYTHON_INSTALL_DIR}/${PROJECT_NAME}\")")

@@ -16,7 +16,7 @@ find_package(pybind11 REQUIRED CONFIG HINTS "${pybind11_hint}")
 # eim_compiled_module(FOLDER NAME FLAG...) : the module NAME of binding.cpp in a folder of the package
 function(eim_compiled_module folder name)
   pybind11_add_module(${name} MODULE NO_EXTRAS eim_ros/${folder}/binding.cpp)
-  target_include_directories(${name} PRIVATE eim_ros/core/include)
+  target_include_directories(${name} PRIVATE eim_ros/solver)
   target_compile_features(${name} PRIVATE cxx_std_20)
   target_compile_definitions(${name} PRIVATE EIM_MODULE=${name})
   target_compile_options(${name} PRIVATE
@@ -34,6 +34,5 @@ endforeach()
 
 # which of them the processor has
 pybind11_add_module(_processor MODULE NO_EXTRAS eim_ros/core/processor.cpp)
-target_include_directories(_processor PRIVATE eim_ros/core/include)
 target_compile_features(_processor PRIVATE cxx_std_20)
 install(TARGETS _processor LIBRARY DESTINATION ${PYTHON_INSTALL_DIR}/${PROJECT_NAME}/core)

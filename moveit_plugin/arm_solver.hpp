@@ -10,9 +10,9 @@
 #include <numeric>
 #include <vector>
 
-#include "eim_ros/solver/distinctness.hpp"
-#include "eim_ros/solver/refine.hpp"
-#include "random.hpp"
+#include "chain/refine.hpp"
+#include "numerics/random.hpp"
+#include "selection/distinctness.hpp"
 
 namespace eim_moveit {
 

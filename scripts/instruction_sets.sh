@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 program=$(mktemp)
 trap 'rm -f "$program"' EXIT
-"${CXX:-g++}" -std=c++20 -I eim_ros/core/include -x c++ -o "$program" - <<'SOURCE'
+"${CXX:-g++}" -std=c++20 -I eim_ros/core -x c++ -o "$program" - <<'SOURCE'
 #include <cstdio>
 
 #include "instruction_set.hpp"

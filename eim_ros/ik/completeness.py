@@ -2,7 +2,7 @@
 
 A restart is a random configuration moved onto the pose, without limits of the joints that turn. If more than a share
 eps of restarts led to families not found, r of them in a row would all miss these with a probability of at most
-(1 - eps)^r. That is where the bound comes from (see `solver/self_motions.hpp`).
+(1 - eps)^r. That is where the bound comes from (see `solver/search/self_motions.hpp`).
 """
 
 from __future__ import annotations

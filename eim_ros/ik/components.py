@@ -1,8 +1,8 @@
 """Families of the solutions of one pose: which of them the arm can pass between without moving its tip.
 
 An arm with one joint more than a pose takes has curves of solutions, its self-motions, cut into pieces by its limits.
-Each piece is a family; those through known solutions are traced from end to end (`solver/self_motions.hpp`). An arm
-without such a joint has single solutions; one solution, and what whole turns of joints make of it, is a family.
+Each piece is a family; those through known solutions are traced from end to end (`solver/search/self_motions.hpp`).
+An arm without such a joint has single solutions; one solution, and what whole turns of joints make of it, is a family.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ class Spread:
     def __init__(self, step: float, finest: float, redundancy: int, deadline: float) -> None: ...
 
 class Round:
-    """Settings of one round of a search; `search_round.hpp` describes the attributes."""
+    """Settings of one round of a search; `search/search_round.hpp` describes the attributes."""
 
     n_uniform: int
     n_drawn: int
@@ -174,7 +174,7 @@ class Found:
         """Number of seeds in the last round, after continuation, that led far from all known rows."""
 
 class HeldForm:
-    """Parameterised closed form of an arm with seven joints, see `held_form.hpp`.
+    """Parameterised closed form of an arm with seven joints, see `closed_form/redundancy_parameter.hpp`.
 
     The self-motions are functions of one joint, the redundancy parameter with index `held`. `fits` is false if the arm
     has no such form.

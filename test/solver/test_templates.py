@@ -64,12 +64,12 @@ def compiled(instruction_set: str, folder: Path) -> Path:
     All checks are one translation unit: they share most of their templates, each of which is then compiled once.
     """
     module = built_here()[instruction_set]
-    folders = [ROOT / "eim_ros/solver", *(ROOT / place for place in module.include_dirs)]
+    folders = [ROOT / place for place in module.include_dirs]
     command = [COMPILER, *module.extra_compile_args, "-std=c++20", "-O1", *(f"-I{place}" for place in folders)]
     command += ["-x", "c++", "-", *module.extra_link_args]
     unit = "".join(f'#include "{source}"\n' for source in SOURCES)
     version = subprocess.run([COMPILER, "--version"], capture_output=True, check=True).stdout
-    read = [*SOURCES, *(header for place in (CHECKS, *folders) for header in sorted(place.glob("*.hpp")))]
+    read = [*SOURCES, *(header for place in (CHECKS, *folders) for header in sorted(place.rglob("*.hpp")))]
     key = hashlib.sha256(b"\0".join([version, repr(command).encode(), *(path.read_bytes() for path in read)]))
     program = folder / f"{instruction_set}-{key.hexdigest()[:16]}"
     if not program.exists():

@@ -1,6 +1,6 @@
 // Kinematics, errors and steps: one configuration and a pack of them agree, and so do 6, 7 and any number of joints.
+#include "chain/step.hpp"
 #include "checks.hpp"
-#include "step.hpp"
 
 using namespace eim;
 

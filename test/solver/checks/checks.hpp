@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "random.hpp"
-#include "refine.hpp"
-#include "task.hpp"
+#include "chain/refine.hpp"
+#include "chain/task.hpp"
+#include "numerics/random.hpp"
 
 struct Check {
     std::string name;

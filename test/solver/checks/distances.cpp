@@ -1,7 +1,7 @@
 // Mixtures: densities against the plain sum, draws. Near-duplicates: against all distances.
 #include "checks.hpp"
-#include "distinctness.hpp"
-#include "log_density.hpp"
+#include "numerics/log_density.hpp"
+#include "selection/distinctness.hpp"
 
 using namespace eim;
 

@@ -1,6 +1,6 @@
 // Limits: joints are held at them, steps end within them, angles are wrapped.
+#include "chain/step.hpp"
 #include "checks.hpp"
-#include "step.hpp"
 
 using namespace eim;
 

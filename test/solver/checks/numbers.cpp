@@ -1,7 +1,7 @@
 // Numbers and packs of them, trigonometry, random numbers.
 #include "checks.hpp"
-#include "mixture.hpp"
-#include "trigonometry.hpp"
+#include "numerics/mixture.hpp"
+#include "numerics/trigonometry.hpp"
 
 using namespace eim;
 

@@ -1,6 +1,6 @@
 // Refinement and restarts: one by one is side by side, single precision first changes no answer.
 #include "checks.hpp"
-#include "restarts.hpp"
+#include "search/restarts.hpp"
 
 using namespace eim;
 

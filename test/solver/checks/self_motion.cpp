@@ -1,6 +1,6 @@
 // Self-motions and rounds of a search: continuation, manifolds, descent. All that is found is a solution.
 #include "checks.hpp"
-#include "search_round.hpp"
+#include "search/search_round.hpp"
 
 using namespace eim;
 

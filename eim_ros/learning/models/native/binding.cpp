@@ -1,7 +1,7 @@
 // Python module for quadratic forms at few components per point. Arrays are validated once, here, and the GIL is
 // released during the computation. Arguments are never modified; arrays that are not row-major are copied.
-#include "arrays.hpp"
 #include "neighbourhood_search.hpp"
+#include "numerics/arrays.hpp"
 #include "quadratic_forms.hpp"
 
 using namespace eim;

@@ -14,7 +14,7 @@
 #include <limits>
 #include <vector>
 
-#include "pack.hpp"
+#include "numerics/pack.hpp"
 
 namespace eim {
 

@@ -1,0 +1,16 @@
+// The closed form with a redundancy parameter as a part of the Python module. Included by binding.cpp.
+#pragma once
+
+#include "certify/components.hpp"
+#include "numerics/arrays.hpp"
+
+namespace eim {
+
+inline void bind_certify(py::module_& module) {
+    py::class_<HeldForm>(module, "HeldForm", py::module_local())
+        .def(py::init(&held_form))
+        .def_property_readonly("fits", &HeldForm::fits)
+        .def_property_readonly("held", &HeldForm::held);
+}
+
+}  // namespace eim

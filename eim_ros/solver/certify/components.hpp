@@ -1,0 +1,182 @@
+// All families of solutions of a pose in closed form: pieces of branches, proven to be all, joined where they meet.
+//
+// Nothing is sampled. A family is a chain of pieces (`held_cells.hpp`), from one limit to another or back to its
+// begin; places along it are values of the branches.
+#pragma once
+
+#include "certify/cells.hpp"
+#include "closed_form/finite_solutions.hpp"
+#include "manifold/components.hpp"
+
+namespace eim {
+
+inline constexpr double kBesideTurn = 1e-10;   // [rad] of the held joint: from where branches meet to the place there
+inline constexpr double kLeastAligned = 0.94;  // cosine of the turn of the tangent between places
+inline constexpr double kPlaceError = 1e-6;    // [m], [rad]: of places; more is no solution
+inline constexpr int kMostHalved = 40;
+
+// The axes and the tip of a chain of seven turning joints at zero, read as a form of one joint held.
+inline HeldForm held_form(const Chain& chain) {
+    if (chain.kind != 7) return {};
+    Kinematics<double, 7> at;
+    const double zero[7] = {};
+    forward<7>(chain, zero, at);
+    Line axes[7];
+    for (int i = 0; i < 7; ++i) {
+        const double *axis = at.axis[i], *origin = at.origin[i];
+        axes[i] = {{axis[0], axis[1], axis[2]}, {origin[0], origin[1], origin[2]}};
+    }
+    return {axes, motion_of(at.tip)};
+}
+
+class CertifiedFamilies {
+   public:
+    CertifiedFamilies(const Chain& chain, const HeldForm& form, const Task& task)
+        : chain_(chain), form_(form), task_(task), pose_(form, motion_of(task.target)) {
+        for (int i = 0; i < 7; ++i) {
+            const double lower = task.bounds.lower[form.joint(i)], upper = task.bounds.upper[form.joint(i)];
+            windows_[i] = {0.5 * (lower + upper), 0.5 * (upper - lower), task.bounds.wraps[form.joint(i)]};
+        }
+    }
+
+    // Calls adopt(places, tangents, is_closed) for each; false where something was not decided.
+    template <class Adopt>
+    bool run(Adopt adopt) {
+        HeldCells cells(pose_, windows_);
+        const bool is_decided = cells.run(pieces_) && join(cells.lower(), cells.upper());
+        n_cells_ = cells.n_cells();
+        if (!is_decided) return false;
+        std::vector<std::uint8_t> is_done(pieces_.size(), 0);
+        for (const bool from_ends : {true, false}) {  // then what is left is closed
+            for (int first = 0; first < int(pieces_.size()); ++first) {
+                if (is_done[first]) continue;
+                const bool is_begin = next_[first][0].piece < 0;
+                if (from_ends && !is_begin && next_[first][1].piece >= 0) continue;
+                if (!follow(first, from_ends && !is_begin ? 1 : 0, is_done)) return false;
+                adopt(places_, tangents_, !from_ends);
+            }
+        }
+        return true;
+    }
+
+    int n_cells() const { return n_cells_; }
+
+   private:
+    struct Link {
+        int piece = -1, end = 0;
+    };
+
+    // Links pieces that continue each other or meet; false where they do not fit.
+    bool join(double lower, double upper) {
+        next_.assign(pieces_.size(), {});
+        const auto link = [&](int a, int end_of_a, int b, int end_of_b) {
+            next_[a][end_of_a] = {b, end_of_b}, next_[b][end_of_b] = {a, end_of_a};
+        };
+        for (int a = 0; a < int(pieces_.size()); ++a) {
+            for (int end = 0; end < 2; ++end) {
+                const BranchPiece& piece = pieces_[a];
+                if (piece.kinds[end] == PieceEnd::limit || next_[a][end].piece >= 0) continue;
+                const int other = piece.kinds[end] == PieceEnd::cell
+                                      ? piece.branch
+                                      : piece.branch ^ 1 << (int(piece.kinds[end]) - int(PieceEnd::first_turn));
+                const int wanted = piece.kinds[end] == PieceEnd::cell ? 1 - end : end;
+                int found = -1;
+                for (int b = 0; b < int(pieces_.size()); ++b) {
+                    if (pieces_[b].branch != other || pieces_[b].kinds[wanted] != piece.kinds[end]) continue;
+                    double away = std::abs(pieces_[b].ends[wanted] - piece.ends[end]);
+                    if (windows_[0].is_endless) away = std::min(away, std::abs(away - (upper - lower)));
+                    if (away > kToldApart) continue;
+                    if (found >= 0) return false;
+                    found = b;
+                }
+                if (found < 0 || next_[found][wanted].piece >= 0) return false;
+                link(a, end, found, wanted);
+            }
+        }
+        return true;
+    }
+
+    // Fills places along the family of a piece, from an end of it on; false where they are no solutions.
+    bool follow(int first, int end, std::vector<std::uint8_t>& is_done) {
+        places_.positions.clear(), tangents_.positions.clear();
+        Link at{first, end};
+        do {
+            is_done[at.piece] = 1;
+            const BranchPiece& piece = pieces_[at.piece];
+            double ends[2];
+            for (int k = 0; k < 2; ++k) {
+                const double aside = std::min(kBesideTurn, 0.25 * (piece.ends[1] - piece.ends[0]));
+                const bool is_turn = piece.kinds[k] != PieceEnd::cell && piece.kinds[k] != PieceEnd::limit;
+                ends[k] = piece.ends[k] + (is_turn ? (k == 0 ? aside : -aside) : 0.0);
+            }
+            const double sign = at.end == 0 ? 1.0 : -1.0;
+            const Place begin = place(piece.branch, ends[at.end], sign),
+                        last = place(piece.branch, ends[1 - at.end], sign);
+            if (at.piece == first) add(begin);
+            fill(piece.branch, sign, begin, last, 0);
+            at = next_[at.piece][1 - at.end];
+        } while (at.piece >= 0 && at.piece != first);
+        Rows rows{places_};
+        measure_rows<7>(chain_, task_, rows);
+        for (Index i = 0; i < rows.size(); ++i) {
+            if (!(std::max(rows.distances[i], rows.angles[i]) <= kPlaceError)) return false;
+        }
+        return true;
+    }
+
+    struct Place {
+        double held, q[7], tangent[7];
+    };
+
+    Place place(int branch, double held, double sign) const {
+        constexpr double half = 1e-12;
+        BranchBounds bounds;
+        const EnclosedTurn turn(held, half);
+        pose_.walk<Enclosed>(turn.cosine, turn.sine, branch, bounds);
+        Place made{held, {}, {}};
+        double square = 0.0;
+        for (int i = 0; i < 7; ++i) {
+            const double angle = i == 0 ? held : bounds.angles[i].value, slope = i == 0 ? half : bounds.angles[i].slope;
+            const int j = form_.joint(i);
+            made.q[j] = within(task_.bounds, j, windows_[i].centre + windows_[i].beside(angle));
+            made.tangent[j] = sign * slope, square += slope * slope;
+        }
+        for (double& part : made.tangent) part /= std::sqrt(square);
+        return made;
+    }
+
+    void add(const Place& place) { places_.add(place.q), tangents_.add(place.tangent); }
+
+    // Adds places behind one, up to another one.
+    void fill(int branch, double sign, const Place& from, const Place& to, int n_halved) {
+        double square = 0.0, cosine = 0.0, skew = 0.0, chord[7];
+        for (int j = 0; j < 7; ++j) {
+            chord[j] = difference(to.q[j], from.q[j], task_.bounds.wraps[j]);
+            square += chord[j] * chord[j], cosine += from.tangent[j] * to.tangent[j];
+        }
+        const double by_mean = std::sqrt(square / std::max(2.0 + 2.0 * cosine, 1e-9));
+        for (int j = 0; j < 7; ++j) {
+            const double off = chord[j] - by_mean * (from.tangent[j] + to.tangent[j]);
+            skew += off * off;
+        }
+        const bool is_close = square <= kLongestSegment * kLongestSegment && cosine >= kLeastAligned &&
+                              skew <= kMostSkew * kMostSkew * square + kSame * kSame &&
+                              std::abs(to.held - from.held) < kPi;
+        if (is_close || n_halved == kMostHalved) return add(to);
+        const Place middle = place(branch, 0.5 * (from.held + to.held), sign);
+        fill(branch, sign, from, middle, n_halved + 1);
+        fill(branch, sign, middle, to, n_halved + 1);
+    }
+
+    const Chain& chain_;
+    const HeldForm& form_;
+    const Task& task_;
+    HeldForm::AtPose pose_;
+    Window windows_[7];
+    std::vector<BranchPiece> pieces_;
+    std::vector<std::array<Link, 2>> next_;  // of each piece and end
+    Configurations places_{7}, tangents_{7};
+    int n_cells_ = 0;
+};
+
+}  // namespace eim

@@ -1,0 +1,177 @@
+// The chain, its tasks and Newton's method as parts of the Python module. Included by binding.cpp.
+#pragma once
+
+#include "chain/normal_equations.hpp"
+#include "chain/refine.hpp"
+#include "chain/rigid_transform.hpp"
+#include "numerics/arrays.hpp"
+
+namespace eim {
+
+inline Configurations rows_of(const Chain& chain, const Converted<double>& q) {
+    expect_shape(q, "configurations", {kAny, chain.n_joints});
+    return {chain.n_joints, {q.data(), q.data() + q.size()}};
+}
+
+inline Converted<double> positions_of(const Configurations& rows) {
+    return copy_of(rows.positions, {rows.size(), Index(rows.n_joints)});
+}
+
+inline Converted<double> errors_of(const Rows& rows) {
+    Converted<double> errors({Index(2), rows.size()});
+    std::copy(rows.distances.begin(), rows.distances.end(), errors.mutable_data());
+    std::copy(rows.angles.begin(), rows.angles.end(), errors.mutable_data() + rows.size());
+    return errors;
+}
+
+inline py::array_t<bool> converged_of(const Rows& rows) {
+    return py::array_t<bool>(rows.size(), reinterpret_cast<const bool*>(rows.converged.data()));
+}
+
+// Positions and errors (2, n).
+inline py::tuple verified_tuple(const Rows& rows) {
+    return py::make_tuple(positions_of(rows), errors_of(rows));
+}
+
+inline py::tuple tuple_of(const Rows& rows) {
+    return py::make_tuple(positions_of(rows), converged_of(rows), copy_of(rows.iterations, {rows.size()}),
+                          errors_of(rows));
+}
+
+// Calls function<N>() without the interpreter's lock.
+template <class Function>
+inline void run_unlocked(const Chain& chain, Function function) {
+    Unlocked unlocked;
+    for_kind(chain, function);
+}
+
+// Index of the first of poses (n, 4, 4) that is no rigid transform, or n.
+inline Index first_not_rigid(const Converted<double>& poses, double tolerance) {
+    expect_shape(poses, "poses", {kAny, 4, 4});
+    Index i = 0;
+    while (i < poses.shape(0) && is_rigid(poses.data() + 16 * i, tolerance)) ++i;
+    return i;
+}
+
+inline Chain make_chain(const Converted<double>& links, int n_joints) {
+    expect_shape(links, "links", {kAny, 16});
+    return Chain(links.data(), int(links.shape(0)), n_joints);
+}
+
+// Of (3, n_joints): lower and upper limits, and whether a joint wraps.
+inline Bounds<double> make_bounds(const Converted<double>& rows) {
+    expect_shape(rows, "bounds", {3, kAny});
+    expect(rows.shape(1) <= kMostJoints, "bounds must be of at most 64 joints");
+    Bounds<double> bounds{};
+    for (int j = 0; j < rows.shape(1); ++j) {
+        bounds.lower[j] = rows.at(0, j), bounds.upper[j] = rows.at(1, j), bounds.wraps[j] = rows.at(2, j) != 0.0;
+    }
+    return bounds;
+}
+
+inline Task make_task(const Converted<double>& bounds, const Converted<double>& pose, bool position_only,
+                      const Converted<double>& tolerances, double position_tolerance, double orientation_tolerance) {
+    expect_shape(pose, "pose", {4, 4});
+    expect(tolerances.size() == 0 || tolerances.size() == 6, "tolerances must be (6,) or (0,)");
+    expect(is_rigid(pose.data(), 1e-3), "the pose must be a rigid transform");
+    Task task{};
+    task.bounds = make_bounds(bounds);
+    std::copy_n(task.bounds.lower, kMostJoints, task.single_bounds.lower);
+    std::copy_n(task.bounds.upper, kMostJoints, task.single_bounds.upper);
+    std::copy_n(task.bounds.wraps, kMostJoints, task.single_bounds.wraps);
+    std::copy_n(pose.data(), 12, &task.target[0][0]);
+    std::copy_n(tolerances.data(), tolerances.size(), task.tolerances);
+    task.has_tolerances = tolerances.size() == 6;
+    task.position_only = position_only && !task.has_tolerances;
+    task.position_tolerance = position_tolerance, task.orientation_tolerance = orientation_tolerance;
+    return task;
+}
+
+// For each configuration what `write` makes of its kinematics, and where asked of its Jacobian: an array of a shape.
+//
+// write(kinematics in packs, lane, double* result)
+template <bool WithJacobian, class Write>
+inline Converted<double> kinematics(const Chain& chain, const Converted<double>& q, Shape shape, Write write) {
+    expect_shape(q, "configurations", {kAny, chain.n_joints});
+    const Index n = q.shape(0), size = shape[0] * shape[1];
+    Converted<double> result({n, shape[0], shape[1]});
+    double* out = result.mutable_data();
+    run_unlocked(chain, [&]<int N>() {
+        for_packs<N>(chain, q.data(), n, [&](auto& at, Index first, int n_lanes) {
+            if constexpr (WithJacobian) differentiate<N>(chain, at);
+            for (int lane = 0; lane < n_lanes; ++lane) write(at, lane, out + (first + lane) * size);
+        });
+    });
+    return result;
+}
+
+inline Converted<double> poses(const Chain& chain, const Converted<double>& q) {
+    return kinematics<false>(chain, q, {4, 4}, [](const auto& at, int lane, double* pose) {
+        for (int k = 0; k < 3; ++k, pose += 4) {
+            pose[0] = get(at.tip.x[k], lane), pose[1] = get(at.tip.y[k], lane);
+            pose[2] = get(at.tip.z[k], lane), pose[3] = get(at.tip.origin[k], lane);
+        }
+        pose[0] = pose[1] = pose[2] = 0.0, pose[3] = 1.0;
+    });
+}
+
+inline Converted<double> jacobians(const Chain& chain, const Converted<double>& q) {
+    return kinematics<true>(chain, q, {6, chain.n_joints}, [&](const auto& at, int lane, double* entry) {
+        for (int k = 0; k < 6; ++k) {
+            for (int j = 0; j < chain.n_joints; ++j) *entry++ = get(at.jacobian[j][k], lane);
+        }
+    });
+}
+
+inline Converted<double> gram_log_dets_of(const Chain& chain, const Converted<double>& q,
+                                          const Converted<double>& weights, int n_rows) {
+    expect_shape(q, "configurations", {kAny, chain.n_joints});
+    expect_shape(weights, "weights", {q.shape(0), chain.n_joints});
+    expect(n_rows == 3 || n_rows == 6, "a Jacobian has 3 rows of the position, and 6 in all");
+    Converted<double> result(Shape{q.shape(0)});
+    double* out = result.mutable_data();
+    run_unlocked(chain, [&]<int N>() { gram_log_dets<N>(chain, q.data(), weights.data(), q.shape(0), n_rows, out); });
+    return result;
+}
+
+// Base, origin of each moving joint, tip.
+inline Converted<double> skeletons(const Chain& chain, const Converted<double>& q) {
+    return kinematics<false>(chain, q, {chain.n_links + 2, 3}, [&](const auto& at, int lane, double* entry) {
+        entry = std::fill_n(entry, 3, 0.0);
+        for (int i = 0; i < chain.n_links; ++i) {
+            for (int k = 0; k < 3; ++k) *entry++ = get(at.origin[i][k], lane);
+        }
+        for (int k = 0; k < 3; ++k) *entry++ = get(at.tip.origin[k], lane);
+    });
+}
+
+inline py::tuple verify(const Chain& chain, const Task& task, const Converted<double>& q) {
+    Rows rows(rows_of(chain, q));
+    run_unlocked(chain, [&]<int N>() { verify_rows<N>(chain, task, rows); });
+    return py::make_tuple(errors_of(rows), converged_of(rows));
+}
+
+inline py::tuple refine(const Chain& chain, const Task& task, const Effort& effort, const Converted<double>& seeds) {
+    Rows rows(rows_of(chain, seeds));
+    run_unlocked(chain, [&]<int N>() { refine_rows<N>(chain, task, effort, rows); });
+    return tuple_of(rows);
+}
+
+// Returns the class, so that other folders add their methods to it.
+inline py::class_<Chain> bind_chain(py::module_& module) {
+    module.attr("LANES") = kLanes<WideDouble>;
+    module.attr("MOST_JOINTS") = kMostJoints;
+    module.def("first_not_rigid", first_not_rigid);
+    py::class_<Task>(module, "Task", py::module_local()).def(py::init(&make_task));
+    py::class_<Effort>(module, "Effort", py::module_local()).def(py::init<double, double, int, int>());
+    return py::class_<Chain>(module, "Chain", py::module_local())
+        .def(py::init(&make_chain))
+        .def("forward", poses)
+        .def("jacobian", jacobians)
+        .def("gram_log_dets", gram_log_dets_of)
+        .def("skeleton", skeletons)
+        .def("verify", verify)
+        .def("refine", refine);
+}
+
+}  // namespace eim

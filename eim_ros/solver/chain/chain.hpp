@@ -1,0 +1,194 @@
+// A serial chain: forward kinematics and Jacobian of one configuration, or of a pack of them.
+//
+// Every joint turns about, or slides along, the z axis of its own frame:
+//
+//     T(q) = P_0 Z(v_0) P_1 Z(v_1) ... P_{m-1} Z(v_{m-1}) P_m,    v_i = multiplier_i q[source_i] + offset_i
+//
+// (see kinematics/chain.py). N is the number of joints where all turn and none follows another, or 0 for any chain.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "numerics/trigonometry.hpp"
+
+namespace eim {
+
+inline constexpr int kMostJoints = 64, kMostLinks = 128;
+inline constexpr double kUsualReach = 1.2;  // [m]
+
+template <class S>
+struct Link {
+    S rotation[9], translation[3];  // of P_i: rows of the rotation, translation [m]
+    bool slides = false;
+    int source = 0;
+    S multiplier = 0, offset = 0;
+
+    Link(const double* row, int n_joints, bool moves) {
+        std::copy_n(row, 9, rotation);
+        std::copy_n(row + 9, 3, translation);
+        if (!moves) return;
+        slides = row[12] != 0.0, source = row[13] >= 0.0 && row[13] < n_joints ? static_cast<int>(row[13]) : 0;
+        multiplier = row[14], offset = row[15];
+    }
+};
+
+struct Chain {
+    int n_joints, n_links;
+    int kind;            // N of the templates
+    double reach = 0.0;  // upper bound of the distance from base to tip without what joints slide [m]
+    // Length [m] that counts as much as 1 rad where errors are weighed: the power of two next to the reach of an arm
+    // that turns only, as a share of that of a person's; nothing is rounded by it.
+    double unit = 1.0;
+    std::vector<Link<double>> links;  // n_links + 1, the last only P_m
+    std::vector<Link<float>> single;
+
+    // rows (n_links + 1, 16): rotation, translation, whether it slides, source, multiplier, offset
+    Chain(const double* rows, int n_rows, int n_joints) : n_joints(n_joints), n_links(n_rows - 1) {
+        if (n_joints < 1 || n_joints > kMostJoints || n_links < n_joints || n_links > kMostLinks) {
+            throw std::invalid_argument("a chain needs 1 to 64 independent joints and at most 128 moving ones");
+        }
+        bool is_plain = n_links == n_joints;
+        for (int i = 0; i <= n_links; ++i, rows += 16) {
+            links.emplace_back(rows, n_joints, i < n_links), single.emplace_back(rows, n_joints, i < n_links);
+            reach += std::hypot(rows[9], rows[10], rows[11]);
+            const Link<double>& link = links.back();
+            is_plain &=
+                i == n_links || (!link.slides && link.source == i && link.multiplier == 1.0 && link.offset == 0.0);
+        }
+        kind = is_plain && (n_joints == 6 || n_joints == 7) ? n_joints : 0;
+        const bool slides = std::any_of(links.begin(), links.end(), [](const Link<double>& l) { return l.slides; });
+        if (reach > 0.0 && !slides) unit = std::exp2(std::round(std::log2(reach / kUsualReach)));
+        if (unit != 1.0) in_units_ = std::make_shared<const Chain>(*this, 1.0 / unit);
+    }
+
+    // The same with lengths times a power of two.
+    Chain(const Chain& chain, double factor) : Chain(chain) {
+        reach *= factor, unit = 1.0, in_units_ = nullptr;
+        for (Link<double>& link : links) {
+            for (double& length : link.translation) length *= factor;
+        }
+        for (Link<float>& link : single) {
+            for (float& length : link.translation) length *= float(factor);
+        }
+    }
+
+    // With lengths in its unit.
+    const Chain& in_units() const { return in_units_ ? *in_units_ : *this; }
+
+   private:
+    std::shared_ptr<const Chain> in_units_;
+};
+
+template <int N>
+inline int joints_of(const Chain& chain) {
+    return N > 0 ? N : chain.n_joints;
+}
+
+template <int N>
+inline int links_of(const Chain& chain) {
+    return N > 0 ? N : chain.n_links;
+}
+
+template <int N>
+inline constexpr int kJoints = N > 0 ? N : kMostJoints;  // room for them
+template <int N>
+inline constexpr int kLinks = N > 0 ? N : kMostLinks;
+
+template <class V>
+struct Frame {
+    V x[3], y[3], z[3], origin[3];  // axes and origin [m] in the base frame
+};
+
+template <class V, int N>
+struct Kinematics {
+    Frame<V> tip;
+    V origin[kLinks<N>][3], axis[kLinks<N>][3];  // of each moving joint
+    V jacobian[kJoints<N>][6];                   // transposed: linear [m], then angular
+};
+
+template <int N, class V>
+[[gnu::noinline, gnu::cold]] void forward_of_large(const Chain& chain, const V* q, Kinematics<V, N>& at);
+
+// Fills tip, origin and axis. Where all joints turn, large angles are looked for once, that no call is amid the loop.
+template <int N, bool AreLarge = N == 0, class V>
+inline void forward(const Chain& chain, const V* q, Kinematics<V, N>& at) {
+    using S = Scalar<V>;
+    if constexpr (!AreLarge) {
+        V largest{};
+        for (int i = 0; i < N; ++i) largest = larger(largest, absolute(q[i]));
+        if (any(largest >= S(kLargeAngle))) return forward_of_large<N>(chain, q, at);
+    }
+    const Link<S>* link = in_precision<S>(chain.links, chain.single).data();
+    V x[3], y[3], z[3], p[3];
+    for (int k = 0; k < 3; ++k) {
+        x[k] = fill<V>(link->rotation[3 * k]), y[k] = fill<V>(link->rotation[3 * k + 1]);
+        z[k] = fill<V>(link->rotation[3 * k + 2]), p[k] = fill<V>(link->translation[k]);
+    }
+    for (int i = 0; i < links_of<N>(chain); ++i, ++link) {
+        const V value = N > 0 ? q[i] : link->multiplier * q[link->source] + link->offset;
+        for (int k = 0; k < 3; ++k) at.origin[i][k] = p[k], at.axis[i][k] = z[k];
+        if (N == 0 && link->slides) {
+            for (int k = 0; k < 3; ++k) p[k] += value * z[k];
+        } else {
+            const SineCosine<V> turn = AreLarge ? sine_and_cosine(value) : sine_and_cosine_of_small(value);
+            for (int k = 0; k < 3; ++k) {
+                const V before = x[k];
+                x[k] = turn.cosine * before + turn.sine * y[k];
+                y[k] = turn.cosine * y[k] - turn.sine * before;
+            }
+        }
+        const S* r = link[1].rotation;
+        const S* t = link[1].translation;
+        for (int k = 0; k < 3; ++k) {  // the three coordinates do not mix
+            const V a = x[k], b = y[k], c = z[k];
+            p[k] += a * t[0] + b * t[1] + c * t[2];
+            x[k] = a * r[0] + b * r[3] + c * r[6];
+            y[k] = a * r[1] + b * r[4] + c * r[7];
+            z[k] = a * r[2] + b * r[5] + c * r[8];
+        }
+    }
+    for (int k = 0; k < 3; ++k) at.tip.x[k] = x[k], at.tip.y[k] = y[k], at.tip.z[k] = z[k], at.tip.origin[k] = p[k];
+}
+
+template <int N, class V>
+[[gnu::noinline, gnu::cold]] void forward_of_large(const Chain& chain, const V* q, Kinematics<V, N>& at) {
+    forward<N, true>(chain, q, at);
+}
+
+// Fills jacobian after `forward`; followers add to the column of the joint they follow.
+template <int N, class V>
+inline void differentiate(const Chain& chain, Kinematics<V, N>& at) {
+    using S = Scalar<V>;
+    if constexpr (N == 0) {
+        for (int j = 0; j < chain.n_joints; ++j) {
+            for (V& entry : at.jacobian[j]) entry = V{};
+        }
+    }
+    const Link<S>* link = in_precision<S>(chain.links, chain.single).data();
+    for (int i = 0; i < links_of<N>(chain); ++i, ++link) {
+        const V *z = at.axis[i], *p = at.tip.origin, *o = at.origin[i];
+        const V rx = p[0] - o[0], ry = p[1] - o[1], rz = p[2] - o[2];
+        const V column[6] = {z[1] * rz - z[2] * ry, z[2] * rx - z[0] * rz, z[0] * ry - z[1] * rx, z[0], z[1], z[2]};
+        if constexpr (N > 0) {
+            for (int k = 0; k < 6; ++k) at.jacobian[i][k] = column[k];
+        } else {
+            V* sum = at.jacobian[link->source];
+            for (int k = 0; k < (link->slides ? 3 : 6); ++k) {
+                sum[k] += link->multiplier * column[link->slides ? k + 3 : k];
+            }
+        }
+    }
+}
+
+// Calls function<N>() with the N of a chain.
+template <class Function>
+inline auto for_kind(const Chain& chain, Function function) {
+    if (chain.kind == 7) return function.template operator()<7>();
+    if (chain.kind == 6) return function.template operator()<6>();
+    return function.template operator()<0>();
+}
+
+}  // namespace eim

@@ -1,0 +1,32 @@
+// A task whose turning joints have no limits: what self-motions are traced for.
+#pragma once
+
+#include "chain/task.hpp"
+#include "numerics/clock.hpp"
+
+namespace eim {
+
+// What moves no link: a turn, or 0 where there is no such thing.
+inline void find_periods(const Chain& chain, double* period) {
+    std::fill_n(period, chain.n_joints, kTwoPi);
+    for (int i = 0; i < chain.n_links; ++i) {
+        const Link<double>& link = chain.links[i];
+        if (link.slides || link.multiplier != std::floor(link.multiplier)) period[link.source] = 0.0;
+    }
+}
+
+// A task without limits of the joints that turn; held joints stay where they are.
+inline Task without_limits(const Chain& chain, const Task& task) {
+    Task free = task;
+    double period[kMostJoints];
+    find_periods(chain, period);
+    for (int j = 0; j < chain.n_joints; ++j) {
+        if (period[j] == 0.0 || task.bounds.lower[j] == task.bounds.upper[j]) continue;
+        free.bounds.lower[j] = -kPi, free.bounds.upper[j] = kPi, free.bounds.wraps[j] = true;
+        free.single_bounds.lower[j] = float(-kPi), free.single_bounds.upper[j] = float(kPi);
+        free.single_bounds.wraps[j] = true;
+    }
+    return free;
+}
+
+}  // namespace eim

@@ -1,0 +1,101 @@
+// Closed forms and windings as parts of the Python module; included by binding.cpp alone.
+#pragma once
+
+#include "chain/binding.hpp"
+#include "closed_form/finite_solutions.hpp"
+
+namespace eim {
+
+// The closed form of an arm, or of what remains of it while one joint is held.
+struct ArmForm {
+    SixJoints part;
+    ClosedForm form;  // with a held joint: at some value of it
+};
+
+inline ArmForm make_form(const Chain& chain, int held) {
+    ArmForm made{{held}, {}};
+    if (!made.part.fits(chain)) return made;
+    made.form = held < 0 ? tried_form<6>(chain, made.part) : tried_form<7>(chain, made.part);
+    return made;
+}
+
+// A name of what makes the closed form of an arm; empty where it has none.
+inline std::string kind_of(const ArmForm& arm) {
+    using Kind = ClosedForm::Kind;
+    const ClosedForm& form = arm.form;
+    if (form.kind == Kind::none) return "";
+    if (form.kind == Kind::spherical_wrist) return form.is_reversed ? "spherical shoulder" : "spherical wrist";
+    const bool is_middle = form.kind == Kind::middle_parallel;
+    if (form.is_reversed) return is_middle ? "axes 3 to 5 are parallel" : "axes 4 to 6 are parallel";
+    return is_middle ? "axes 2 to 4 are parallel" : "axes 1 to 3 are parallel";
+}
+
+inline Roots roots_of(const ArmForm& arm, const Chain& chain, const Task& task, double tolerance) {
+    expect(arm.form.kind != ClosedForm::Kind::none && arm.part.fits(chain), "the arm has no closed form");
+    expect(!task.position_only && !task.has_tolerances, "closed forms are of whole poses");
+    const int held = arm.part.held;
+    expect(held < 0 || task.bounds.lower[held] == task.bounds.upper[held], "the joint is not held");
+    Unlocked unlocked;
+    if (held < 0) return closed_form_roots<6>(chain, arm.form, arm.part, task, tolerance);
+    const ClosedForm form = arm.part.form<7>(chain, task.bounds.lower[held]);
+    return closed_form_roots<7>(chain, form, arm.part, task, tolerance);
+}
+
+// Values of each joint; of none the middle of the limits, or ones.
+inline std::vector<double> joint_values(const py::object& given, const Chain& chain, const Bounds<double>* bounds) {
+    std::vector<double> values(chain.n_joints, 1.0);
+    if (!given.is_none()) {
+        const auto array = given.cast<Converted<double>>();
+        expect_shape(array, "values of the joints", {chain.n_joints});
+        std::copy_n(array.data(), chain.n_joints, values.begin());
+    } else if (bounds) {
+        for (int j = 0; j < chain.n_joints; ++j) values[j] = 0.5 * (bounds->lower[j] + bounds->upper[j]);
+    }
+    return values;
+}
+
+// The windings of roots of the least cost, at most `most`, as far as they are valid: configurations, errors (2, n), the
+// roots they belong to, and the number of all.
+inline py::tuple wound(const Chain& chain, const Task& task, const Configurations& roots, const py::object& reference,
+                       const py::object& weights, Index most, double deadline) {
+    const std::vector<double> from = joint_values(reference, chain, &task.bounds);
+    const std::vector<double> weighed = joint_values(weights, chain, nullptr);
+    Rows rows({chain.n_joints});
+    std::vector<Index> sources;
+    double total = 0.0;
+    {
+        Unlocked unlocked;
+        const TurnCost cost{from.data(), weighed.data(), reference.is_none()};
+        for_kind(chain, [&]<int N>() { total = wind<N>(chain, task, roots, cost, most, deadline, rows, sources); });
+    }
+    return py::make_tuple(positions_of(rows), errors_of(rows), copy_of(sources, {rows.size()}), total);
+}
+
+inline py::tuple windings_of(const Chain& chain, const Task& task, const Converted<double>& roots,
+                             const py::object& reference, const py::object& weights, Index most, double deadline) {
+    expect_shape(roots, "roots", {kAny, chain.n_joints});
+    return wound(chain, task, {chain.n_joints, {roots.data(), roots.data() + roots.size()}}, reference, weights, most,
+                 deadline);
+}
+
+inline void bind_closed_forms(py::module_& module) {
+    module.def("windings", windings_of);
+    py::class_<ArmForm>(module, "ClosedForm", py::module_local())
+        .def(py::init(&make_form))
+        .def_property_readonly("kind", kind_of)
+        .def_property_readonly("deviation", [](const ArmForm& arm) { return arm.form.deviation(); })
+        .def("roots", roots_of);
+    py::class_<Roots>(module, "Roots", py::module_local())
+        .def("__len__", [](const Roots& roots) { return roots.size(); })
+        .def_property_readonly("positions",
+                               [](const Roots& r) { return copy_of(r.positions, {r.size(), Index(r.n_joints)}); })
+        .def_readonly("is_singular", &Roots::is_singular)
+        .def_readonly("is_whole", &Roots::is_whole)
+        .def("windings", [](const Roots& roots, const Chain& chain, const Task& task, const py::object& reference,
+                            const py::object& weights, Index most, double deadline) {
+            expect(chain.n_joints == roots.n_joints, "roots are of another arm");
+            return wound(chain, task, roots, reference, weights, most, deadline);
+        });
+}
+
+}  // namespace eim

@@ -1,0 +1,182 @@
+// All solutions of a pose of an arm that has a closed form: its roots polished, told apart, and turned into the limits.
+#pragma once
+
+#include "closed_form/closed_form.hpp"
+#include "closed_form/revolutions.hpp"
+#include "numerics/clock.hpp"
+#include "numerics/random.hpp"
+
+namespace eim {
+
+inline constexpr Effort kPolish{1e-12, 1e-12, 25, 1};  // rounding ends it; where roots meet it takes some steps
+inline constexpr int kTried = 16, kFound = 14;  // random configurations that a closed form has to give back, most
+inline constexpr double kMostMoved = 50.0;      // of the deviation of a form from the arm: how far it moves roots
+inline constexpr double kGivenBack = 1e-4;      // [rad]
+inline constexpr double kExactRoot = 1e-9;      // [m], [rad]: errors of roots, but for rounding
+inline constexpr double kMerged = 0.05;         // [rad]: what is within tolerances only, so near a root, is that root
+
+// Roots, each joint within half a turn of zero.
+struct Roots : Configurations {
+    bool is_singular = false;  // some are of infinitely many
+    bool is_whole = true;      // there are no others: the form is that of the very arm, or no roots meet
+};
+
+inline Motion motion_of(const double (&rows)[3][4]) {
+    Motion motion;
+    for (int k = 0; k < 3; ++k) motion.rows[k] = {rows[k][0], rows[k][1], rows[k][2]};
+    motion.translation = {rows[0][3], rows[1][3], rows[2][3]};
+    return motion;
+}
+
+inline Motion motion_of(const Frame<double>& frame) {
+    double rows[3][4];
+    for (int k = 0; k < 3; ++k) {
+        rows[k][0] = frame.x[k], rows[k][1] = frame.y[k], rows[k][2] = frame.z[k], rows[k][3] = frame.origin[k];
+    }
+    return motion_of(rows);
+}
+
+// What of a chain has a closed form: all of it, or, of seven joints, all but one that is held.
+struct SixJoints {
+    int held = -1;  // that joint, if any
+
+    bool fits(const Chain& chain) const { return held < 0 ? chain.kind == 6 : chain.kind == 7 && held < 7; }
+    int joint(int i) const { return held >= 0 && i >= held ? i + 1 : i; }
+
+    // Its closed form while the held joint has a value: of kind `none` where there is none.
+    template <int N>
+    ClosedForm form(const Chain& chain, double value) const {
+        Kinematics<double, N> at;
+        double q[N] = {};
+        if (held >= 0) q[held] = value;
+        forward<N>(chain, q, at);
+        Line axes[6];
+        for (int i = 0; i < 6; ++i) {
+            const double *axis = at.axis[joint(i)], *origin = at.origin[joint(i)];
+            axes[i] = {{axis[0], axis[1], axis[2]}, {origin[0], origin[1], origin[2]}};
+        }
+        return {axes, motion_of(at.tip)};
+    }
+
+    // The same, while all joints have the values of a candidate.
+    Configurations with_held(const Candidates& candidates, double value) const {
+        Configurations all{held >= 0 ? 7 : 6};
+        for (int k = 0; k < candidates.n; ++k) {
+            double q[7] = {};
+            if (held >= 0) q[held] = value;
+            for (int i = 0; i < 6; ++i) q[joint(i)] = candidates.q[k][i];
+            all.add(q);
+        }
+        return all;
+    }
+};
+
+// Largest difference of a joint on the circle.
+inline double largest_difference(const double* a, const double* b, int n_joints) {
+    double most = 0.0;
+    for (int j = 0; j < n_joints; ++j) most = std::max(most, std::abs(difference(a[j], b[j], true)));
+    return most;
+}
+
+// A closed form, of kind `none` unless it gives back random configurations; with a held joint, at some value of it.
+template <int N>
+inline ClosedForm tried_form(const Chain& chain, const SixJoints& part) {
+    Random random(0.5);
+    Kinematics<double, N> at;
+    double q[N];
+    ClosedForm form;
+    int n_found = 0;
+    for (int k = 0; k < kTried; ++k) {
+        for (double& angle : q) angle = random.uniform(-kPi, kPi);
+        if (k == 0 || part.held >= 0) form = part.form<N>(chain, part.held >= 0 ? q[part.held] : 0.0);
+        if (form.kind == ClosedForm::Kind::none) return {};
+        forward<N>(chain, q, at);
+        Candidates candidates;
+        form.solve(motion_of(at.tip), candidates);
+        Configurations found = part.with_held(candidates, part.held >= 0 ? q[part.held] : 0.0);
+        double away = kPi;
+        for (Index i = 0; i < found.size(); ++i) away = std::min(away, largest_difference(found.row(i), q, N));
+        n_found += away <= std::max(kGivenBack, kMostMoved * form.deviation());
+    }
+    return n_found >= kFound ? form : ClosedForm{};
+}
+
+// Roots of a task's pose that differ in some joint by more than a tolerance on the circle, within no limits but that a
+// held joint stays where the task has it.
+template <int N>
+inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const SixJoints& part, const Task& task,
+                               double tolerance) {
+    const double value = part.held >= 0 ? task.bounds.lower[part.held] : 0.0;
+    Candidates candidates;
+    form.solve(motion_of(task.target), candidates);
+    Rows rows(part.with_held(candidates, value));
+    Task open = task;
+    Bounds<double> circles{};
+    for (int j = 0; j < N; ++j) {
+        const bool is_held = j == part.held;
+        open.bounds.upper[j] = is_held ? value : std::numeric_limits<double>::infinity();
+        open.bounds.lower[j] = is_held ? value : -std::numeric_limits<double>::infinity();
+        open.bounds.wraps[j] = false;
+        circles.lower[j] = is_held ? value : -kPi, circles.upper[j] = is_held ? value : kPi;
+        circles.wraps[j] = !is_held;
+    }
+    run_rows<N>(chain, open, kPolish, RowJobs::all(rows));
+    Roots roots{{N}};
+    if (form.deviation() > 0.0) {
+        const auto fails = [&](Index i) { return !(std::max(rows.distances[i], rows.angles[i]) <= kExactRoot); };
+        roots.is_whole = !candidates.meet && numbers_where(rows.size(), fails).empty();
+    }
+    for (const bool exact : {true, false}) {
+        for (Index i = 0; i < rows.size(); ++i) {
+            const double error = std::max(rows.distances[i], rows.angles[i]);
+            if ((error <= kExactRoot) != exact || !(rows.distances[i] <= task.position_tolerance) ||
+                !(rows.angles[i] <= task.orientation_tolerance)) {
+                continue;
+            }
+            double q[N];
+            for (int j = 0; j < N; ++j) q[j] = within(circles, j, rows.row(i)[j]);
+            const double alike = exact ? tolerance : std::max(tolerance, kMerged);
+            const auto is_known = [&](Index k) { return largest_difference(q, roots.row(k), N) <= alike; };
+            if (numbers_where(roots.size(), is_known).empty()) roots.add(q);
+            roots.is_singular |= candidates.is_free[i];
+        }
+    }
+    return roots;
+}
+
+inline constexpr double kShareOfTurns = 0.7;  // of the time left; the rest is for measuring what was enumerated
+inline constexpr int kTurnsAtOnce = 64;       // configurations between two looks at the clock
+
+// The first of the windings of roots within the limits of a task, at most `most`, those that are valid, and the number
+// of all. What stands out of the limits by at most the tolerance is clamped, and refined within them. At the deadline,
+// a time of the steady clock [s], enumeration ends: then there are fewer than `most`, and than there are in all.
+template <int N>
+inline double wind(const Chain& chain, const Task& task, const Configurations& roots, const TurnCost& cost, Index most,
+                   double deadline, Rows& rows, std::vector<Index>& sources) {
+    const double slack = std::min({task.position_tolerance, task.orientation_tolerance, 0.01});
+    Windings windings(chain, task.bounds, roots, slack, cost);
+    std::vector<Index> clamped;
+    double q[kMostJoints];
+    Index source;
+    bool is_clamped;
+    const double now = steady_seconds();
+    Watch watch(now + kShareOfTurns * std::max(0.0, deadline - now), kTurnsAtOnce);
+    while (rows.size() < most && !watch.is_past() && windings.next(q, source, is_clamped)) {
+        if (is_clamped) clamped.push_back(rows.size());
+        rows.add(q), sources.push_back(source);
+    }
+    rows.resize(rows.size());
+    run_rows<N>(chain, task, {0.5 * task.position_tolerance, 0.5 * task.orientation_tolerance, 10, 2}, {rows, clamped});
+    verify_rows<N>(chain, task, rows);
+    const Index n = rows.size();
+    const std::vector<Index> kept = numbers_where(n, [&](Index i) { return rows.converged[i]; });
+    for (std::size_t to = 0; Index(kept.size()) < n && to < kept.size(); ++to) {
+        std::copy_n(rows.row(kept[to]), rows.n_joints, rows.row(Index(to)));
+        rows.distances[to] = rows.distances[kept[to]], rows.angles[to] = rows.angles[kept[to]];
+        rows.converged[to] = 1, sources[to] = sources[kept[to]];
+    }
+    rows.resize(Index(kept.size())), sources.resize(kept.size());
+    return windings.total() - double(n - Index(kept.size()));
+}
+
+}  // namespace eim

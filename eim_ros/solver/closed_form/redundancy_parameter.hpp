@@ -1,0 +1,264 @@
+// The self-motions of an arm of seven turning joints as functions of its first joint, in closed form.
+//
+// Of an arm whose last three axes meet in a point c (a wrist), and whose second and third axis meet in a point o; or
+// the same read from the tip, as in `closed_form.hpp`. Of a KUKA iiwa (spherical shoulder and wrist) and a Franka
+// (spherical shoulder, axes 5 and 6 meet: He and Liu 2021) joint 7 is the one held. With angles q_1 ... q_7 and axes
+// 1 ... 7 in the order of reading, X = e_1 ... e_7 the motion wanted, and w = e_1(-q_1) X c - o, a sinusoid of q_1:
+//
+//     |w|^2 = |b + R_4 r|^2              two values of q_4,        b from o to axis 4, r from there to c
+//     v = R_3 (b + R_4 r):  h_2 v = h_2 w    two of q_3,           then q_2 turns v to w
+//     h_5 R_6 h_7 = h_5 R_4^T R_3^T R_2^T R_1^T R h_7    two of q_6,    then q_5 and q_7
+//
+// So there are 8 branches over q_1, each a function that exists where three squares are not negative; two of them meet
+// where one of these is 0. Written once, for numbers and for `Enclosed` ones.
+#pragma once
+
+#include "closed_form/closed_form.hpp"
+#include "numerics/intervals.hpp"
+
+namespace eim {
+
+inline constexpr int kHeldBranches = 8;      // bits: sign of the sine of q_4, of q_3, of q_6
+inline constexpr double kConstants = 4e-15;  // share of its size by which a constant of arm and pose may be off
+inline constexpr double kMeet = 1e-9;        // share of the size of the arm within which axes have to meet
+inline constexpr double kLeastSine = 0.05;   // of the angle between axes
+
+// An axis of a joint and two directions across it, right-handed.
+struct Basis {
+    Vector h, p, q;
+
+    Basis() = default;
+    Basis(const Vector& h, const Vector& p) : h(h), p(p), q(cross(h, p)) {}
+    double part(int k, const Vector& v) const { return dot(k == 0 ? h : k == 1 ? p : q, v); }
+};
+
+// Components along the vectors of a basis.
+template <class T>
+struct Components {
+    T h, p, q;
+
+    // Turned about h by an angle.
+    Components turned(const T& cosine, const T& sine) const {
+        return {h, cosine * p - sine * q, sine * p + cosine * q};
+    }
+};
+
+// From one basis to the next one.
+struct BasisChange {
+    double rows[3][3];
+
+    BasisChange() = default;
+    BasisChange(const Basis& from, const Basis& to) {
+        const Vector of[3] = {from.h, from.p, from.q};
+        for (int i = 0; i < 3; ++i) {
+            for (int k = 0; k < 3; ++k) {
+                rows[i][k] = to.part(i, of[k]);
+                if (std::abs(rows[i][k]) <= kConstants) rows[i][k] = 0.0;
+            }
+        }
+    }
+    template <class T>
+    Components<T> operator()(const Components<T>& v) const {
+        const auto row = [&](const double* r) {
+            T sum = v.h * r[0];
+            if (r[1] != 0.0) sum = sum + v.p * r[1];
+            if (r[2] != 0.0) sum = sum + v.q * r[2];
+            return sum;
+        };
+        return {row(rows[0]), row(rows[1]), row(rows[2])};
+    }
+};
+
+// A constant, off by rounding.
+template <class T>
+inline T constant(double value, double size) {
+    if constexpr (std::is_same_v<T, double>) {
+        return value;
+    } else {
+        const double error = kConstants * size;
+        return {value, error, 0.0, 0.0, error};
+    }
+}
+
+// constant + cosine cos q + sine sin q.
+template <class T>
+inline T at_turn(const Sinusoid& f, const T& cosine, const T& sine, double size) {
+    return (cosine * f.cosine + sine * f.sine) + constant<T>(f.constant, size);
+}
+
+// Where a (co)sinusoid constant + cosine cos x + sine sin x has a value: x = phase +- acos(level).
+struct LevelAngles {
+    double constant = 0, amplitude = 0, cosine = 0, sine = 0;  // the last two: of the phase
+
+    LevelAngles() = default;
+    explicit LevelAngles(const Sinusoid& f) : constant(f.constant), amplitude(f.amplitude()) {
+        if (amplitude > 0.0) cosine = f.cosine / amplitude, sine = f.sine / amplitude;
+    }
+    template <class T>
+    T level(const T& value) const {
+        return (value + eim::constant<T>(-constant, std::abs(constant))) * (1.0 / amplitude);
+    }
+};
+
+class HeldForm {
+   public:
+    HeldForm() = default;
+
+    // Of the axes of the seven joints and the pose of the tip at zero.
+    HeldForm(const Line (&axes)[7], const Motion& tip) : to_zero_(tip.inverse()) {
+        double reach = length(tip.translation - axes[0].point);
+        for (const Line& axis : axes) reach = std::max(reach, length(axis.point - axes[0].point));
+        size_ = reach;
+        for (const bool reversed : {true, false}) {
+            is_reversed = reversed;
+            Line read[7];
+            for (int i = 0; i < 7; ++i) {
+                const Line& line = axes[reversed ? 6 - i : i];
+                read[i] = {reversed ? -line.direction : line.direction, line.point};
+            }
+            if (read_ = recognise(read); read_) return;
+        }
+    }
+
+    bool is_reversed = false;
+    bool fits() const { return read_; }
+    int joint(int i) const { return is_reversed ? 6 - i : i; }  // of the arm, of the i-th that is read
+    int held() const { return joint(0); }
+
+    // Of a pose of the tip: what the branches are functions of.
+    class AtPose;
+
+   private:
+    bool recognise(const Line (&l)[7]) {
+        if (!(size_ > 0.0)) return false;
+        const double tolerance = kMeet * size_;
+        const auto sine = [&](int i, int j) { return length(cross(l[i].direction, l[j].direction)); };
+        const Normal second = common_normal(l[1], l[2], kLeastSine), wrist = common_normal(l[4], l[5], kLeastSine);
+        if (second.sine == 0.0 || wrist.sine == 0.0 || sine(5, 6) < kLeastSine || sine(2, 3) == 0.0) return false;
+        centre_ = (wrist.first + wrist.second) * 0.5, corner_ = (second.first + second.second) * 0.5;
+        const double apart = std::max(length(wrist.second - wrist.first), l[6].distance(centre_));
+        if (apart > tolerance || length(second.second - second.first) > tolerance) return false;
+        held_ = l[0], sine_ = second.sine;
+        const Vector &h1 = l[1].direction, &h2 = l[2].direction, &h3 = l[3].direction;
+        const Vector y = across(h1, h2) * (1.0 / sine_), x = cross(y, h2);
+        bases_[0] = {h1, x}, bases_[1] = {h2, x};
+        for (int i = 2; i < 6; ++i) {
+            const Vector &h = l[i + 1].direction, normal = cross(bases_[i - 1].h, h), some = across({h.y, h.z, h.x}, h);
+            const Vector other = length(normal) > kLeastSine ? normal
+                                 : length(some) > 0.1        ? some
+                                                             : across({1, 0, 0}, h);
+            bases_[i] = {h, other * (1.0 / length(other))};
+        }
+        for (int i = 0; i < 5; ++i) changes_[i] = {bases_[i], bases_[i + 1]};
+        const Vector b = l[3].point - corner_, r = centre_ - l[3].point;
+        const Sinusoid product = turned_product(b, h3, r);
+        square_ = dot(b, b) + dot(r, r);
+        elbow_ = LevelAngles(Sinusoid{square_} + product * 2.0);
+        if (!(elbow_.amplitude > 1e-4 * size_ * size_)) return false;
+        const Vector fixed = b + h3 * dot(h3, r), cosine = across(r, h3), turned = cross(h3, r);
+        for (int k = 0; k < 3; ++k) {
+            upper_[k] = {bases_[1].part(k, fixed), bases_[1].part(k, cosine), bases_[1].part(k, turned)};
+        }
+        const Vector &h4 = bases_[3].h, &h5 = bases_[4].h, &h6 = bases_[5].h;
+        wrist_ = LevelAngles(turned_product(h4, h5, h6));
+        for (int k = 0; k < 3; ++k) {
+            last_[k] = {bases_[3].part(k, h5 * dot(h5, h6)), bases_[3].part(k, across(h6, h5)),
+                        bases_[3].part(k, cross(h5, h6))};
+        }
+        along_ = dot(h1, h2);
+        return wrist_.amplitude > kLeastSine;
+    }
+
+    bool read_ = false;
+    double size_ = 0.0, sine_ = 0.0, along_ = 0.0, square_ = 0.0;  // [m]; of axes 2 and 3; their cosine; |b|^2 + |r|^2
+    Motion to_zero_;
+    Line held_;
+    Vector centre_, corner_;  // of the wrist, c; where axes 2 and 3 meet, o
+    Basis bases_[6];          // of joints 2 to 7
+    BasisChange changes_[5];
+    LevelAngles elbow_, wrist_;
+    Sinusoid upper_[3], last_[3];  // b + R_4 r by q_4, in the basis of joint 3; R_6 h_7 by q_6, in that of joint 5
+};
+
+class HeldForm::AtPose {
+   public:
+    AtPose(const HeldForm& form, const Motion& target) : form_(form) {
+        Motion x;  // target tip(0)^-1
+        for (int k = 0; k < 3; ++k) x.rows[k] = form.to_zero_.turn_back(target.rows[k]);
+        x.translation = target.turn(form.to_zero_.translation) + target.translation;
+        if (form.is_reversed) x = x.inverse();
+        const Vector &k = form.held_.direction, to = x(form.centre_) - form.held_.point, aside = across(to, k);
+        const Vector middle = form.held_.point - form.corner_ + k * dot(k, to), turned = -cross(k, aside);
+        square_ = {dot(middle, middle) + dot(aside, aside), 2.0 * dot(middle, aside), 2.0 * dot(middle, turned)};
+        const Basis& second = form.bases_[0];
+        const Vector ends[2] = {x.turn(form.bases_[5].h), x.turn(form.bases_[5].p)};
+        for (int i = 0; i < 3; ++i) {
+            to_centre_[i] = {second.part(i, middle), second.part(i, aside), second.part(i, turned)};
+            for (int e = 0; e < 2; ++e) {
+                const Vector &v = ends[e], fixed = k * dot(k, v);
+                ends_[e][i] = {second.part(i, fixed), second.part(i, across(v, k)), -second.part(i, cross(k, v))};
+            }
+        }
+    }
+
+    // Walks down a branch at a value of the held joint, by its cosine and sine:
+    //     bool visit.root(number, square, T& root)    of a square: its root, or whether it ends here
+    //     bool visit.angle(number, y, x)              of a joint, in the order of reading: atan2(y, x)
+    //     bool visit.direction(number, y, x, T& c, T& s)   of a joint: atan2(y, x), its cosine and sine
+    // Each may end it by false.
+    template <class T, class Visit>
+    void walk(const T& cosine, const T& sine, int branch, Visit& visit) const {
+        const HeldForm& f = form_;
+        const double size = f.size_, area = size * size;
+        const auto sign = [&](int bit) { return branch >> bit & 1 ? -1.0 : 1.0; };
+        const auto both = [](const T& a) { return (constant<T>(1.0, 0.0) + a) * (constant<T>(1.0, 0.0) + a * -1.0); };
+        const auto from_level = [](const LevelAngles& of, const T& level, const T& root, T& c, T& s) {
+            c = level * of.cosine + root * -of.sine, s = level * of.sine + root * of.cosine;
+        };
+        T root, c[7], s[7];
+        const T square = at_turn<T>(square_, cosine, sine, area);
+        const T elbow = f.elbow_.level(square);
+        if (!visit.root(0, both(elbow), root)) return;
+        from_level(f.elbow_, elbow, root * sign(0), c[3], s[3]);
+        if (!visit.angle(3, s[3], c[3])) return;
+
+        T u[3], w[3];
+        for (int k = 0; k < 3; ++k) {
+            u[k] = at_turn<T>(f.upper_[k], c[3], s[3], size), w[k] = at_turn<T>(to_centre_[k], cosine, sine, size);
+        }
+        const T vq = (w[0] + u[0] * -f.along_) * (1.0 / f.sine_), wide = u[1] * u[1] + u[2] * u[2];
+        if (!visit.root(1, wide + vq * vq * -1.0, root)) return;
+        const T vp = root * sign(1);
+        T x = u[1] * vp + u[2] * vq, y = u[1] * vq + u[2] * vp * -1.0;
+        if (!visit.direction(2, y, x, c[2], s[2])) return;
+
+        const double (&back)[3][3] = f.changes_[0].rows;  // of v: the same vector in the basis of joint 2
+        const T vz = u[0] * back[0][2] + vq * back[2][2];
+        x = vp * w[1] + vz * w[2], y = vp * w[2] + vz * w[1] * -1.0;
+        if (!visit.direction(1, y, x, c[1], s[1])) return;
+
+        const auto before_wrist = [&](int e) {
+            Components<T> v{at_turn<T>(ends_[e][0], cosine, sine, 1.0), at_turn<T>(ends_[e][1], cosine, sine, 1.0),
+                            at_turn<T>(ends_[e][2], cosine, sine, 1.0)};
+            for (int i = 1; i <= 3; ++i) v = f.changes_[i - 1](v.turned(c[i], s[i] * -1.0));
+            return v;
+        };
+        const Components<T> end = before_wrist(0);
+        const T wrist = f.wrist_.level(end.h);
+        if (!visit.root(2, both(wrist), root)) return;
+        from_level(f.wrist_, wrist, root * sign(2), c[5], s[5]);
+        if (!visit.angle(5, s[5], c[5])) return;
+        const T np = at_turn<T>(f.last_[1], c[5], s[5], 1.0), nq = at_turn<T>(f.last_[2], c[5], s[5], 1.0);
+        x = np * end.p + nq * end.q, y = np * end.q + nq * end.p * -1.0;
+        if (!visit.direction(4, y, x, c[4], s[4])) return;
+        const Components<T> fifth = f.changes_[3](before_wrist(1).turned(c[4], s[4] * -1.0));
+        const Components<T> last = f.changes_[4](fifth.turned(c[5], s[5] * -1.0));
+        visit.angle(6, last.q, last.p);
+    }
+
+   private:
+    const HeldForm& form_;
+    Sinusoid square_, to_centre_[3], ends_[2][3];  // |w|^2, w; the last basis turned by X, in the basis of joint 2
+};
+
+}  // namespace eim

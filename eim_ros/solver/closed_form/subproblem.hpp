@@ -1,0 +1,80 @@
+// The subproblem of two unknown angles that closed forms of 6-joint arms leave (Elias and Wen 2022):
+//
+//     a v_x = E_1(x),   s v_y = E_2(x),   v_x^2 + v_y^2 = m(x),
+//
+// where x is an angle, E_1 and E_2 are constant + cosine cos x + sine sin x, and v is a known vector turned by the
+// other angle; a is the distance of two successive axes and s the sine of the angle between them. So x is a root of a
+// trigonometric polynomial of degree 2; where the two axes meet (a = 0) or are parallel (s = 0), of degree 1.
+#pragma once
+
+#include <utility>
+
+#include "numerics/polynomials.hpp"
+
+namespace eim {
+
+inline constexpr double kSmall = 1e-2;  // a or s below which v is taken from the other one, with both signs
+
+// v in the plane across an axis, in the directions of the common normal of it and another axis,
+// and of the other axis.
+struct Pair {
+    Vector first, second;  // ends of the common normal on the two axes
+    double distance, sine;
+    double neglected = 0.0;  // of them, where they count as 0
+    Vector along_x, along_y;
+
+    // Of axes of which v lies across `across_axis`, which is one of them.
+    Pair() = default;
+    Pair(const Line& a, const Line& b, const Vector& across_axis, const Vector& other, double tolerance) {
+        const Normal normal = common_normal(a, b, tolerance);
+        first = normal.first, second = normal.second, sine = normal.sine;
+        const Vector between = second - first;
+        distance = length(between);
+        if (distance <= tolerance) neglected = std::exchange(distance, 0.0);
+        if (sine == 0.0) neglected = std::max(neglected, length(cross(a.direction, b.direction)));
+        if (sine > 0.0) {
+            along_y = across(other, across_axis) * (1.0 / sine), along_x = cross(along_y, across_axis);
+            if (dot(along_x, between) < 0.0) along_x = -along_x;
+        } else if (distance > 0.0) {
+            along_x = between * (1.0 / distance), along_y = cross(across_axis, along_x);
+        }
+    }
+
+    // Calls next(x, v, whether x may be any angle).
+    template <class Next>
+    void solve(const Sinusoid& e1, const Sinusoid& e2, const TrigonometricPolynomial& m, double slack, bool& meet,
+               Next next) const {
+        Angles angles;
+        if (distance == 0.0 && sine == 0.0) return;
+        if (distance == 0.0) {
+            angles = roots(e1, slack);
+        } else if (sine == 0.0) {
+            angles = roots(e2, slack);
+        } else {
+            TrigonometricPolynomial difference;
+            const double a2 = distance * distance, s2 = sine * sine;
+            difference.add(m, a2 * s2).add(e1 * e1, -s2).add(e2 * e2, -a2);
+            angles = roots(difference, slack);
+        }
+        meet |= angles.meet;
+        if (angles.all) angles.n = 0, angles.add(0.0);
+        for (int i = 0; i < angles.n; ++i) {
+            const double x = angles.values[i], c = std::cos(x), s = std::sin(x), square = std::max(m(c, s), 0.0);
+            const auto give = [&](double vx, double vy) { next(x, along_x * vx + along_y * vy, angles.all); };
+            if (distance >= kSmall && sine >= kSmall) {
+                give(e1(c, s) / distance, e2(c, s) / sine);
+                continue;
+            }
+            const bool by_y = sine >= distance;
+            const double known = by_y ? e2(c, s) / sine : e1(c, s) / distance;
+            const double other = std::sqrt(std::max(square - known * known, 0.0));
+            if (known * known > square * (1.0 + 100.0 * slack) + 1e-8) continue;
+            meet |= other * other <= 100.0 * slack * square;
+            for (int sign = 1; sign >= (other > 0.0 ? -1 : 1); sign -= 2) {
+                by_y ? give(sign * other, known) : give(known, sign * other);
+            }
+        }
+    }
+};
+
+}  // namespace eim

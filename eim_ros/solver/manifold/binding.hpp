@@ -1,0 +1,75 @@
+// Motion along the solutions of a pose as a part of the Python module. Included by binding.cpp.
+#pragma once
+
+#include "chain/binding.hpp"
+#include "manifold/manifold.hpp"
+
+namespace eim {
+
+// The given solutions and those added, at most `most` in all.
+inline Converted<double> spread_solutions(const Chain& chain, const Task& task, const Spread& spread,
+                                          const Converted<double>& solutions, Index most, double seed) {
+    Configurations rows = rows_of(chain, solutions);
+    run_unlocked(chain, [&]<int N>() { spread_over<N>(chain, task, spread, seed, most, rows); });
+    return positions_of(rows);
+}
+
+inline Converted<double> descend(const Chain& chain, const Task& task, const Converted<double>& solutions,
+                                 const Converted<double>& preferred, const Converted<double>& weights,
+                                 const Converted<bool>& continuous) {
+    const Index n = chain.n_joints;
+    expect(preferred.size() == n && weights.size() == n && continuous.size() == n,
+           "a cost needs a value of each joint");
+    Configurations rows = rows_of(chain, solutions);
+    const Cost cost{preferred.data(), weights.data(), continuous.data(), chain.n_joints};
+    run_unlocked(chain, [&]<int N>() {
+        Descent<N> descent(chain, task, cost);
+        for (Index i = 0; i < rows.size(); ++i) descent.run(rows.row(i));
+    });
+    return positions_of(rows);
+}
+
+// Configurations moved onto the pose and along the self-motion to where a reference is nearest: those that are valid,
+// their errors (2, n) and distances from it (n,).
+inline py::tuple approach(const Chain& chain, const Task& task, const Effort& effort,
+                          const Converted<double>& positions, const Converted<double>& reference,
+                          const Converted<bool>& continuous) {
+    const Index n_joints = chain.n_joints;
+    expect_shape(positions, "configurations", {kAny, n_joints});
+    expect_shape(reference, "the configuration to be near to", {n_joints});
+    expect_shape(continuous, "continuous", {n_joints});
+    Rows rows(Configurations{chain.n_joints, {positions.data(), positions.data() + positions.size()}});
+    Rows valid({chain.n_joints});
+    const std::vector<double> ones(n_joints, 1.0);
+    const Cost cost{reference.data(), ones.data(), continuous.data(), chain.n_joints};
+    run_unlocked(chain, [&]<int N>() {
+        refine_rows<N>(chain, task, effort, rows);
+        verify_rows<N>(chain, task, rows);
+        Descent<N> descent(chain, task, cost);
+        Rows moved = rows;
+        for (Index i = 0; i < rows.size(); ++i) {
+            if (rows.converged[i]) descent.run(moved.row(i));
+        }
+        verify_rows<N>(chain, task, moved);
+        for (Index i = 0; i < rows.size(); ++i) {
+            if (!rows.converged[i]) continue;
+            const Rows& from = moved.converged[i] ? moved : rows;
+            valid.add(from.row(i));
+            valid.distances.push_back(from.distances[i]), valid.angles.push_back(from.angles[i]);
+        }
+    });
+    std::vector<double> away;
+    for (Index i = 0; i < valid.size(); ++i) away.push_back(std::sqrt(cost(valid.row(i))));
+    const py::tuple found = verified_tuple(valid);
+    return py::make_tuple(found[0], found[1], copy_of(away, {Index(away.size())}));
+}
+
+inline void bind_manifold(py::module_& module, py::class_<Chain>& chain) {
+    module.attr("SPACING") = kSpacing;
+    py::class_<Spread>(module, "Spread", py::module_local()).def(py::init<double, double, int, double>());
+    module.def("approach", approach);
+    chain.def("spread", spread_solutions);
+    chain.def("descend", descend);
+}
+
+}  // namespace eim

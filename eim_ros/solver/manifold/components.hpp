@@ -1,0 +1,302 @@
+// The families of solutions of a pose: connected pieces of its self-motions within the limits.
+//
+// A curve on the torus of the joints is unrolled; whole turns of joints take each segment of it into the limits in all
+// ways that there are (one or none where limits are narrower than a turn).
+#pragma once
+
+#include "manifold/curve_graph.hpp"
+#include "manifold/limit_cuts.hpp"
+#include "numerics/clock.hpp"
+
+namespace eim {
+
+inline constexpr Index kMostFamilies = 20000;
+inline constexpr double kMostTurns = 4096.0;  // of all joints together, of a segment
+inline constexpr double kLeastTime = 0.015;   // [s] that finding families may take, however late it is
+
+// A curve, unrolled: place i + 1 is next to place i as the curve runs, the last one is the first again where it closes.
+struct Curve {
+    Configurations places, tangents;  // tangents: as the curve runs, unit vectors
+    std::vector<int> numbers;         // of the places
+    bool is_closed = false;
+    bool ends_known[2] = {true, true};  // not where it could not be followed further
+
+    int n_segments() const { return int(numbers.size()) - 1; }
+};
+
+struct Piece {
+    int segment, turns;       // of its curve; which of the family's
+    double from, to, length;  // shares of the segment, [rad, m]
+};
+
+struct Family {
+    int curve;
+    std::vector<std::vector<double>> turns;  // whole turns of each joint [rad]: others where a curve closes after some
+    std::vector<Piece> pieces;               // one after the other
+    double length = 0.0;
+    bool is_closed = false;
+    bool is_whole = true;  // traced from end to end: closed, or cut by limits at both ends
+};
+
+class CurveFamilies {
+   public:
+    // limits: those of the task; period: of each joint, 0 for none.
+    CurveFamilies(const Bounds<double>& limits, const double* period, int n_joints)
+        : limits_(limits), n_joints_(n_joints) {
+        std::copy_n(period, n_joints, period_);
+    }
+
+    const std::vector<Curve>& curves() const { return curves_; }
+    const std::vector<Family>& families() const { return families_; }
+    bool is_too_many() const { return is_too_many_; }
+    // Whether time was up before all families of a curve were found.
+    bool is_cut_short() const { return is_cut_short_; }
+    // Whether a curve only touches a limit, or runs along it: rounding decides what of it is within.
+    bool touches_limit() const { return touches_limit_; }
+    int curve_of(int place) const { return curve_of_[place]; }
+    bool has_family(int curve) const { return has_family_[curve]; }
+
+    // Takes in what the graph has more than before; how many families these curves have. An end where two parts of a
+    // curve met later than here does not occur: curves are followed to their ends before. At the deadline, a time of
+    // the steady clock [s], the search within a curve ends, and no family of that curve counts as whole.
+    int update(const CurveGraph& graph, double deadline = std::numeric_limits<double>::infinity()) {
+        const std::size_t n_before = families_.size();
+        Watch watch(std::max(deadline, steady_seconds() + kLeastTime));
+        curve_of_.resize(graph.size(), -1);
+        for (int i = 0; i < graph.size(); ++i) {
+            for (int side = 0; side < 2 && curve_of_[i] < 0; ++side) {  // put into a known curve
+                const int next = graph.link(i, side).place;
+                if (next >= 0) curve_of_[i] = curve_of_[next];
+            }
+            if (curve_of_[i] < 0) take_in(graph, i, watch);
+        }
+        return int(families_.size() - n_before);
+    }
+
+    // Takes in a family that is known from end to end: places along it within the limits, and unit tangents. Where it
+    // is closed the last place is the first one again.
+    void adopt(const Configurations& places, const Configurations& tangents, bool is_closed) {
+        Curve curve{places, tangents, std::vector<int>(places.size(), -1), is_closed};
+        Family family{int(curves_.size()), {std::vector<double>(n_joints_, 0.0)}, {}};
+        family.is_closed = is_closed;
+        for (int i = 0; i < curve.n_segments(); ++i) {
+            for (int j = 0; j < n_joints_; ++j) {
+                const double before = curve.places.row(i)[j];
+                curve.places.row(i + 1)[j] = before + difference(places.row(i + 1)[j], before, limits_.wraps[j]);
+            }
+            family.pieces.push_back({i, 0, 0.0, 1.0, unrolled(curve, i).length});
+            family.length += family.pieces.back().length;
+        }
+        curves_.push_back(std::move(curve)), families_.push_back(std::move(family)), has_family_.push_back(1);
+    }
+
+    // The segment of a piece, its start taken into the limits.
+    Segment segment(const Family& family, const Piece& piece) const {
+        Segment part = unrolled(curves_[family.curve], piece.segment);
+        for (int j = 0; j < n_joints_; ++j) part.start[j] += family.turns[piece.turns][j];
+        return part;
+    }
+
+    // Adds the places that divide a family into n equal parts, in the middle of these.
+    void divide(const Family& family, Index n, double phase, Configurations& rows) const {
+        double q[kMostJoints], passed = 0.0;
+        std::size_t p = 0;
+        for (Index k = 0; k < n; ++k) {
+            const double wanted = family.length * (double(k) + phase) / double(n);
+            while (p + 1 < family.pieces.size() && passed + family.pieces[p].length < wanted) {
+                passed += family.pieces[p++].length;
+            }
+            const Piece& piece = family.pieces[p];
+            const double share = std::clamp((wanted - passed) / std::max(piece.length, 1e-300), 0.0, 1.0);
+            const Segment part = segment(family, piece);
+            for (int j = 0; j < n_joints_; ++j) {
+                q[j] = within(limits_, j, part.at(j, piece.from + share * (piece.to - piece.from)));
+            }
+            rows.add(q);
+        }
+    }
+
+   private:
+    Segment unrolled(const Curve& curve, int i) const {
+        static constexpr bool never[kMostJoints] = {};
+        return {n_joints_,
+                curve.places.row(i),
+                curve.tangents.row(i),
+                1.0,
+                curve.places.row(i + 1),
+                curve.tangents.row(i + 1),
+                1.0,
+                never};
+    }
+
+    void take_in(const CurveGraph& graph, int first, Watch& watch) {
+        Curve curve{{n_joints_}, {n_joints_}, {}};
+        int start = first, side = 1;
+        for (int i = first, back = 0;;) {  // backwards to where it begins, or all around
+            const CurveGraph::Link before = graph.link(i, back);
+            if (before.place < 0) {
+                start = i, side = 1 - back;
+                break;
+            }
+            i = before.place, back = 1 - before.side;
+            if (i == first && back == 0) {
+                curve.is_closed = true;
+                break;
+            }
+        }
+        const int number = int(curves_.size());
+        std::vector<double> at(graph.place(start), graph.place(start) + n_joints_), tangent(n_joints_);
+        curve.ends_known[0] = curve.is_closed || graph.link(start, 1 - side).place == CurveGraph::kCut;
+        for (int i = start;;) {
+            for (int j = 0; j < n_joints_; ++j) tangent[j] = side == 1 ? graph.tangent(i)[j] : -graph.tangent(i)[j];
+            curve.places.add(at.data()), curve.tangents.add(tangent.data()), curve.numbers.push_back(i);
+            if (curve.is_closed && i == start && curve.numbers.size() > 1) break;
+            curve_of_[i] = number;
+            const CurveGraph::Link next = graph.link(i, side);
+            if (next.place < 0) {
+                curve.ends_known[1] = next.place == CurveGraph::kCut;
+                break;
+            }
+            for (int j = 0; j < n_joints_; ++j) {
+                at[j] += difference(graph.place(next.place)[j], graph.place(i)[j], graph.wraps()[j]);
+            }
+            i = next.place, side = 1 - next.side;
+        }
+        curves_.push_back(std::move(curve));
+        has_family_.push_back(0);
+        cut(number, watch);
+    }
+
+    // Finds the families of a curve.
+    void cut(int number, Watch& watch) {
+        const Curve& curve = curves_[number];
+        const std::size_t first_family = families_.size();
+        std::vector<int> begun, open, next;  // families that lead on from the segment before; into the next one
+        for (int i = 0; i < curve.n_segments() && !is_too_many_ && !is_cut_short_; ++i) {
+            const Segment part = unrolled(curve, i);
+            next.clear();
+            for_turns(part, [&](const double* shift) {
+                if (is_cut_short_ |= watch.is_past(); is_cut_short_) return false;
+                for (const auto& [from, to] : shares_within(limits_, part, shift, touches_limit_)) {
+                    int family = -1;
+                    if (from == 0.0 && i > 0) {
+                        for (int candidate : open) {
+                            if (has_turns(families_[candidate], families_[candidate].pieces.back(), shift)) {
+                                family = candidate;
+                            }
+                        }
+                    }
+                    if (family < 0) {
+                        family = int(families_.size());
+                        families_.push_back({number, {{shift, shift + n_joints_}}, {}});
+                        if (from == 0.0 && i == 0) begun.push_back(family);
+                    }
+                    Family& of = families_[family];
+                    of.pieces.push_back({i, 0, from, to, (to - from) * part.length});
+                    of.length += of.pieces.back().length;
+                    if (to == 1.0) next.push_back(family);
+                }
+                return true;
+            });
+            std::swap(open, next);
+            is_too_many_ |= Index(families_.size()) > kMostFamilies;
+        }
+        if (is_cut_short_) {
+            for (std::size_t f = first_family; f < families_.size(); ++f) families_[f].is_whole = false;
+        } else if (curve.is_closed) {
+            close(curve, begun, open);
+        } else {
+            for (int family : begun) families_[family].is_whole &= curve.ends_known[0];
+            for (int family : open) families_[family].is_whole &= curve.ends_known[1];
+        }
+        std::erase_if(families_, [](const Family& family) { return family.pieces.empty(); });
+        has_family_[number] = families_.size() > first_family;
+    }
+
+    // Joins families that lead over the end of a closed curve to those that begin there.
+    void close(const Curve& curve, const std::vector<int>& begun, std::vector<int>& open) {
+        std::vector<double> turned(n_joints_);
+        for (int& from : open) {
+            const std::vector<double>& turns = families_[from].turns[families_[from].pieces.back().turns];
+            for (int j = 0; j < n_joints_; ++j) {  // at the start of the curve
+                const double way = curve.places.row(curve.n_segments())[j] - curve.places.row(0)[j];
+                turned[j] = turns[j] + kTwoPi * std::round(way / kTwoPi);
+            }
+            for (int to : begun) {
+                const Family& tail = families_[to];
+                if (tail.pieces.empty() || !has_turns(tail, tail.pieces.front(), turned.data())) continue;
+                if (to == from) {
+                    families_[to].is_closed = true;
+                    break;
+                }
+                append(families_[from], families_[to]);
+                for (int& other : open) {  // tail was about to lead over the end itself
+                    if (other == to) other = from;
+                }
+                break;
+            }
+        }
+    }
+
+    static void append(Family& head, Family& tail) {
+        const int n = int(head.turns.size());
+        for (Piece piece : tail.pieces) {
+            piece.turns += n;
+            head.pieces.push_back(piece);
+        }
+        head.turns.insert(head.turns.end(), tail.turns.begin(), tail.turns.end());
+        head.length += tail.length, head.is_whole &= tail.is_whole;
+        tail.pieces.clear();
+    }
+
+    bool has_turns(const Family& family, const Piece& piece, const double* turns) const {
+        for (int j = 0; j < n_joints_; ++j) {
+            if (!limits_.wraps[j] && std::abs(family.turns[piece.turns][j] - turns[j]) > 1e-6) return false;
+        }
+        return true;
+    }
+
+    // Calls visit(whole turns of each joint) for all that may take a segment into the limits, until it returns false.
+    template <class Visit>
+    void for_turns(const Segment& part, Visit visit) {
+        double shift[kMostJoints] = {}, least[kMostJoints], most[kMostJoints], n_all = 1.0;
+        for (int j = 0; j < n_joints_; ++j) {
+            least[j] = most[j] = 0.0;
+            if (limits_.wraps[j]) continue;
+            const auto [low, high] = extent(part, j);
+            if (period_[j] > 0.0) {
+                least[j] = period_[j] * std::ceil((limits_.lower[j] - high) / period_[j]);
+                most[j] = period_[j] * std::floor((limits_.upper[j] - low) / period_[j]);
+            } else if (high < limits_.lower[j] || low > limits_.upper[j]) {
+                return;
+            }
+            n_all *= std::max(0.0, (most[j] - least[j]) / kTwoPi + 1.0);
+            if (most[j] < least[j]) return;
+            shift[j] = least[j];
+        }
+        if (n_all > kMostTurns) return void(is_too_many_ = true);
+        while (true) {
+            if (!visit(shift)) return;
+            int j = 0;
+            for (; j < n_joints_; ++j) {
+                if (shift[j] + 0.5 * kTwoPi < most[j]) {
+                    shift[j] += kTwoPi;
+                    break;
+                }
+                shift[j] = least[j];
+            }
+            if (j == n_joints_) return;
+        }
+    }
+
+    Bounds<double> limits_;
+    int n_joints_;
+    double period_[kMostJoints];
+    bool is_too_many_ = false, is_cut_short_ = false, touches_limit_ = false;
+    std::vector<Curve> curves_;
+    std::vector<Family> families_;
+    std::vector<int> curve_of_;  // each place
+    std::vector<std::uint8_t> has_family_;
+};
+
+}  // namespace eim

@@ -1,0 +1,367 @@
+// Self-motions of an arm with one redundant direction traced from end to end, whatever the limits of turning joints.
+//
+// Without limits, solutions of a pose are closed curves on the torus of the joints, of which there are few (Burdick
+// 1989: 16 at most for seven turning joints), and all that limits leave of them are pieces of these. So limits play no
+// part here: a curve is followed through them.
+//
+// Predictor and corrector (Allgower and Georg 1990): the cubic through the last two places and their tangents, and
+// Newton's method back to the pose. Steps are as long as the prediction is good. One is taken back and halved where
+// Newton's method is slow, the tangent turns far, or the place is far from the prediction: it may have been led to
+// another curve. Branches start both ways from every root, and end where they meet a place of their own curve, each
+// side of each place is left once: so a curve is traced once, however many roots are on it, and is known from end to
+// end where nothing is left open.
+#pragma once
+
+#include "chain/free_task.hpp"
+#include "manifold/curve_graph.hpp"
+#include "numerics/random.hpp"
+
+namespace eim {
+
+inline constexpr double kMaybeSame = 3e-2;                        // [rad, m]: from a cubic, where a closer look tells
+inline constexpr double kFirstStep = 0.12, kShortestStep = 1e-3;  // [rad, m]
+inline constexpr int kStepsToPose = 4, kMostSteps = 20;           // of Newton's method: until close, until arrived
+inline constexpr double kCloseToPose = 8e-3;  // [m], [rad]: where one step of it more is enough for a place
+inline constexpr double kNewtonError =
+    5e-5;  // [rad, m]: what a step of it leaves, about its square over the least singular value
+inline constexpr double kLongestCorrection = 8e-3;  // [rad, m]: after a longer one the tangent has turned too far
+inline constexpr double kNewtonContraction = 0.25;  // of the squared error by each of them
+inline constexpr double kPredicted = 5e-3;          // [rad, m]: of predictions, from which the next step follows
+inline constexpr double kStraying = 0.15;           // steps: farther from the prediction is not trusted
+inline constexpr double kLeastCosine = 0.9;         // of the turn of the tangent in a step
+inline constexpr double kWantedTurn = 0.35;         // [rad]: of the tangent in a step
+inline constexpr double kLongestGrowth = 1.6;       // of a step
+inline constexpr double kBeyond = 0.5;              // [rad, m]: how far a joint that does not turn may leave its limits
+inline constexpr int kMostPlacesTraced = 6000;
+inline constexpr double kLeastTracing = 0.015;  // [s] that curves may be followed, however late it is
+inline constexpr double kTraceDamping = 1e-10;
+inline constexpr double kSingular = 3e-4;  // [m, rad per rad, m]: about the least singular value where the arm is that
+
+template <int N>
+class CurveTracer {
+   public:
+    // free: a task without limits.
+    CurveTracer(const Chain& chain, const Task& free, CurveGraph& graph, Random& random)
+        : chain_(chain.in_units()), unit_(chain.unit), task_(free), graph_(graph), random_(random) {
+        std::fill_n(jobs_, W, Job{});
+        for (int j = 0; j < n_; ++j) q_[j] = heading_[j] = V{};
+    }
+
+    // Follows the curves through configurations close to solutions, as far as they are not known; false where they are
+    // endless, or time was up: a time of the steady clock [s].
+    bool run(const Configurations& roots, double deadline = std::numeric_limits<double>::infinity()) {
+        roots_ = &roots, next_root_ = 0;
+        Watch watch(std::max(deadline, steady_seconds() + kLeastTracing));
+        while (graph_.size() <= kMostPlacesTraced && !watch.is_past()) {
+            bool is_active = false;
+            for (int lane = 0; lane < W; ++lane) {
+                if (jobs_[lane].kind == Kind::none) begin(lane);
+                is_active |= jobs_[lane].kind != Kind::none;
+            }
+            if (!is_active) return true;
+            advance();
+        }
+        for (Job& job : jobs_) {
+            if (job.kind == Kind::branch) lose(job);
+            job = {};
+        }
+        for (const auto& [place, side] : open_) {
+            if (graph_.link(place, side).place == CurveGraph::kOpen) graph_.end(place, side, CurveGraph::kLost);
+        }
+        open_.clear();
+        return false;
+    }
+
+   private:
+    using V = WideDouble;
+    static constexpr int W = kLanes<V>;
+    enum class Kind { none, root, branch };
+    struct Job {
+        Kind kind = Kind::none;
+        int place = -1, side = 0;  // from where a branch comes
+        int n_back = 0;
+        double step = kFirstStep, least = 0.0;
+        bool has_before = false;
+        double from[kJoints<N>], predicted[kJoints<N>];                   // from: the place, not wrapped
+        double chord[kJoints<N>], tangent_before[kJoints<N>], arc = 0.0;  // of the last step
+    };
+
+    void begin(int lane) {
+        Job& job = jobs_[lane];
+        while (!open_.empty()) {
+            const auto [place, side] = open_.back();
+            open_.pop_back();
+            if (graph_.link(place, side).place != CurveGraph::kOpen) continue;
+            job = {};
+            job.kind = Kind::branch, job.place = place, job.side = side;
+            for (int j = 0; j < n_; ++j) {
+                job.from[j] = graph_.place(place)[j];
+                set(heading_[j], lane, (side == 1 ? 1.0 : -1.0) * graph_.tangent(place)[j]);
+            }
+            return predict(lane);
+        }
+        while (next_root_ < roots_->size()) {
+            const double* root = roots_->row(next_root_++);
+            if (graph_.where(root, 2.0 * kSame).place >= 0) continue;
+            job = {};
+            job.kind = Kind::root;
+            for (int j = 0; j < n_; ++j) {
+                set(q_[j], lane, root[j]);
+                set(heading_[j], lane, is_fixed(j) ? 0.0 : random_.uniform(-1.0, 1.0));
+            }
+            return;
+        }
+    }
+
+    void advance() {
+        Difference<V> error;
+        V across[6], along[6], damping{}, is_close{}, squares{};
+        forward<N>(chain_, q_, at_);
+        pose_difference(at_.tip, target_, task_.position_only, error);
+        for (int lane = 0; lane < W; ++lane) {
+            Job& job = jobs_[lane];
+            const double distance = get(error.distance, lane), angle = get(error.angle, lane);
+            const double square = distance * distance + angle * angle;
+            set(damping, lane, 1e-3 * square + kTraceDamping);
+            if (job.kind == Kind::none) continue;
+            const bool close = square <= kCloseToPose * kCloseToPose;
+            set(is_close, lane, close ? 1.0 : 0.0);
+            ++job.n_back;
+            const bool is_slow = job.n_back > 1 && !(square <= kNewtonContraction * job.least);
+            const bool is_stuck = job.n_back > kMostSteps;  // close to a pose that it does not reach
+            if (is_stuck || (!close && (job.n_back > kStepsToPose || is_slow || !(square < 4.0)))) job.n_back = -1;
+            job.least = square;
+        }
+        differentiate<N>(chain_, at_);
+        for (int j = 0; j < n_; ++j) {
+            if (is_fixed(j)) std::fill_n(at_.jacobian[j], 6, V{});
+        }
+        const Damped<V> factor = factorised<N>(chain_, at_.jacobian, task_.position_only, damping);
+        solve(factor, error.vector, across);
+        for (V& entry : error.vector) entry = V{};
+        for (int j = 0; j < n_; ++j) {
+            for (int k = 0; k < 6; ++k) error.vector[k] += heading_[j] * at_.jacobian[j][k];
+        }
+        solve(factor, error.vector, along);
+        // a vector that is hardly across the singular direction, over the square of the least singular value
+        const double generic[6] = {0.37, -0.45, 0.41, 0.39, -0.43, 0.40};
+        V some[6], grown[6], weakest{};
+        for (int k = 0; k < 6; ++k) some[k] = fill<V>(k < factor.n ? generic[k] : 0.0);
+        solve(factor, some, grown);
+        for (int k = 0; k < 6; ++k) weakest = larger(weakest, absolute(grown[k]));
+        V tangent[kJoints<N>], moved{}, steepest{};
+        for (int k = 0; k < factor.n; ++k)
+            steepest = larger(steepest, factor.lower[k][k]);  // about 1 / least singular value
+        for (int j = 0; j < n_; ++j) {
+            const V way = product(at_.jacobian[j], across);
+            q_[j] += way, moved += way * way;
+            tangent[j] = heading_[j] - product(at_.jacobian[j], along);
+            squares += tangent[j] * tangent[j];
+        }
+        const V scale = 1.0 / square_root(larger(squares, fill<V>(1e-300)));
+        for (int lane = 0; lane < W; ++lane) {
+            Job& job = jobs_[lane];
+            if (job.kind == Kind::none) continue;
+            if (job.kind == Kind::branch && graph_.link(job.place, job.side).place != CurveGraph::kOpen) {
+                job.kind = Kind::none;  // another branch came from there
+                continue;
+            }
+            if (job.n_back < 0) {
+                retry(lane);
+                continue;
+            }
+            if (get(is_close, lane) == 0.0 || !(get(moved, lane) * get(steepest, lane) <= kNewtonError) ||
+                !(get(moved, lane) <= kLongestCorrection * kLongestCorrection)) {
+                continue;
+            }
+            double unit[kJoints<N>], q[kJoints<N>];
+            for (int j = 0; j < n_; ++j) unit[j] = get(tangent[j], lane) * get(scale, lane), q[j] = get(q_[j], lane);
+            const bool is_singular = !(get(weakest, lane) * kSingular * kSingular < 1.0);
+            if (is_singular) {  // no curve is to begin or go on there: around it solutions may be surfaces
+                retry(lane);
+            } else if (job.kind == Kind::branch) {
+                arrive(lane, q, unit);
+            } else {
+                take_root(lane, q, unit, get(squares, lane));
+            }
+        }
+    }
+
+    void take_root(int lane, double* q, const double* unit, double squares) {
+        Job& job = jobs_[lane];
+        if (!(squares > 1e-4)) {  // the direction was across the curve: another one
+            for (int j = 0; j < n_; ++j) set(heading_[j], lane, is_fixed(j) ? 0.0 : random_.uniform(-1.0, 1.0));
+            if (++n_turned_ < 100) return;
+            job.kind = Kind::none;
+            return;
+        }
+        if (job.least > 1e-14 && job.n_back < kStepsToPose) {  // once more, for the tangent there
+            for (int j = 0; j < n_; ++j) set(heading_[j], lane, unit[j]);
+            job.least = 1.0;
+            return;
+        }
+        job.kind = Kind::none;
+        wrap(q);
+        const OnCurve at = graph_.where(q, kMaybeSame);
+        if (at.place >= 0 && is_same(at, q, unit)) return;
+        const int place = graph_.add(q, unit);
+        open_.push_back({place, 0}), open_.push_back({place, 1});
+    }
+
+    // Whether a solution next to a segment is on its curve: Newton's method leads there from the cubic. If the cubic is
+    // off, the solution becomes a place of the curve.
+    bool is_same(const OnCurve& at, const double* q, const double* unit) {
+        double x[kJoints<N>], away = 0.0, along = 0.0;
+        if (graph_.link(at.place, at.side).place < 0) return true;  // at a place itself
+        const Segment part = graph_.segment(at.place, at.side);
+        for (int j = 0; j < n_; ++j) x[j] = part.at(j, at.s);
+        const auto measure_away = [&] {
+            away = along = 0.0;
+            for (int j = 0; j < n_; ++j) {
+                const double d = difference(x[j], q[j], task_.bounds.wraps[j]);
+                away += d * d, along += d * unit[j];
+            }
+            return std::sqrt(std::max(away - along * along, 0.0));
+        };
+        if (measure_away() <= kSame) return true;
+        Kinematics<double, N> here;
+        const Frame<double> target = target_of<double>(task_, unit_);
+        for (int step = 0; step < kStepsToPose; ++step) {
+            Difference<double> error;
+            double across[6];
+            forward<N>(chain_, x, here);
+            pose_difference(here.tip, target, task_.position_only, error);
+            differentiate<N>(chain_, here);
+            for (int j = 0; j < n_; ++j) {
+                if (is_fixed(j)) std::fill_n(here.jacobian[j], 6, 0.0);
+            }
+            solve(factorised<N>(chain_, here.jacobian, task_.position_only, kTraceDamping), error.vector, across);
+            for (int j = 0; j < n_; ++j) x[j] += product(here.jacobian[j], across);
+        }
+        if (!(measure_away() <= kSame && std::abs(along) <= kMaybeSame)) return false;
+        graph_.insert(at, q, unit);
+        return true;
+    }
+
+    void arrive(int lane, double* q, const double* unit) {
+        Job& job = jobs_[lane];
+        double strayed = 0.0, cosine = 0.0;
+        for (int j = 0; j < n_; ++j) {
+            strayed += (q[j] - job.predicted[j]) * (q[j] - job.predicted[j]);
+            cosine += unit[j] * get(heading_[j], lane);
+        }
+        strayed = std::sqrt(strayed);
+        if (!(cosine >= kLeastCosine) || !(strayed <= kStraying * job.step + 2.0 * kNewtonError)) return retry(lane);
+        double heading[kJoints<N>] = {}, chord = 0.0, skew = 0.0;
+        for (int j = 0; j < n_; ++j) {
+            heading[j] = get(heading_[j], lane);
+            chord += (q[j] - job.from[j]) * (q[j] - job.from[j]);
+        }
+        chord = std::sqrt(chord);
+        const double mean = std::sqrt(2.0 + 2.0 * std::min(cosine, 1.0));
+        for (int j = 0; j < n_; ++j) {
+            const double d = q[j] - job.from[j] - chord * (heading[j] + unit[j]) / mean;
+            skew += d * d;
+        }
+        if (!(skew <= kMostSkew * kMostSkew * chord * chord + 4.0 * kNewtonError * kNewtonError)) return retry(lane);
+        const bool never[kMostJoints] = {};
+        const Segment segment(n_, job.from, heading, 1.0, q, unit, 1.0, never);
+        double end[kJoints<N>];
+        std::copy_n(q, n_, end);
+        wrap(end);
+        const int met = graph_.met(segment, job.place);
+        if (met >= 0) {
+            double along = 0.0;
+            for (int j = 0; j < n_; ++j) along += graph_.tangent(met)[j] * unit[j];
+            const int side = along > 0.0 ? 0 : 1;
+            if (graph_.link(met, side).place == CurveGraph::kOpen) {
+                graph_.join(job.place, job.side, met, side);
+                job.kind = Kind::none;
+            } else {
+                retry(lane);
+            }
+            return;
+        }
+        const int place = graph_.add(end, unit);
+        graph_.join(job.place, job.side, place, 0);
+        job.place = place, job.side = 1;
+        if (is_far_beyond(q)) {
+            graph_.end(place, 1, CurveGraph::kCut);
+            job.kind = Kind::none;
+            return;
+        }
+        for (int j = 0; j < n_; ++j) {
+            job.chord[j] = segment.chord[j], job.tangent_before[j] = heading[j], job.from[j] = q[j];
+            set(heading_[j], lane, unit[j]);
+        }
+        job.arc = segment.length, job.has_before = true;
+        const double by_error = std::sqrt(std::sqrt(kPredicted / std::max(strayed, 1e-12)));
+        const double turn = std::acos(std::min(cosine, 1.0)), by_turn = kWantedTurn / std::max(turn, 1e-6);
+        job.step *= std::clamp(std::min(by_error, by_turn), 0.4, kLongestGrowth);
+        job.step = std::min(job.step, kLongestSegment);
+        predict(lane);
+    }
+
+    void predict(int lane) {
+        Job& job = jobs_[lane];
+        job.n_back = 0;
+        const double h = job.step, arc = job.arc, s = 1.0 + h / std::max(arc, 1e-300);
+        const bool bends = job.has_before && h < 2.5 * arc;
+        for (int j = 0; j < n_; ++j) {
+            const double tangent = get(heading_[j], lane);
+            double way = h * tangent;
+            if (bends) {
+                way = arc * ((s - 2.0) * s * s + s) * job.tangent_before[j] -
+                      ((2.0 * s - 3.0) * s * s + 1.0) * job.chord[j] + arc * (s - 1.0) * s * s * tangent;
+            }
+            job.predicted[j] = job.from[j] + way;
+            set(q_[j], lane, job.predicted[j]);
+        }
+    }
+
+    void retry(int lane) {
+        Job& job = jobs_[lane];
+        if (job.kind == Kind::root) return void(job.kind = Kind::none);
+        job.step *= 0.5;
+        if (job.step < kShortestStep) return lose(job);
+        predict(lane);
+    }
+
+    void lose(Job& job) {
+        graph_.end(job.place, job.side, CurveGraph::kLost);
+        job.kind = Kind::none;
+    }
+
+    void wrap(double* q) const {
+        for (int j = 0; j < n_; ++j) {
+            if (task_.bounds.wraps[j]) q[j] = within(task_.bounds, j, q[j]);
+        }
+    }
+
+    bool is_far_beyond(const double* q) const {
+        for (int j = 0; j < n_; ++j) {
+            const bool far = q[j] < task_.bounds.lower[j] - kBeyond || q[j] > task_.bounds.upper[j] + kBeyond;
+            if (!task_.bounds.wraps[j] && far) return true;
+        }
+        return false;
+    }
+
+    bool is_fixed(int j) const { return task_.bounds.lower[j] == task_.bounds.upper[j]; }
+
+    const Chain& chain_;  // in its unit, as all lengths here
+    const double unit_;   // [m]
+    const Task& task_;
+    CurveGraph& graph_;
+    Random& random_;
+    const int n_ = joints_of<N>(chain_);
+    const Frame<V> target_ = target_of<V>(task_, unit_);
+    const Configurations* roots_ = nullptr;
+    Index next_root_ = 0;
+    int n_turned_ = 0;
+    std::vector<std::pair<int, int>> open_;  // places, and sides of them from which branches are to start
+    Job jobs_[W];
+    V q_[kJoints<N>], heading_[kJoints<N>];
+    Kinematics<V, N> at_;
+};
+
+}  // namespace eim

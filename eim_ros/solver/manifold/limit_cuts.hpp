@@ -1,0 +1,89 @@
+// What joint limits leave of a segment of a curve of solutions.
+//
+// They cut its cubics at roots of polynomials of degree 3, so no piece is too short to be seen.
+#pragma once
+
+#include "manifold/curve_graph.hpp"
+
+namespace eim {
+
+inline constexpr double kShortestPiece = 1e-6;  // [1]: of a segment, shorter pieces are rounding
+inline constexpr double kOnLimit = 5e-5;        // [rad, m]: beyond a limit, no more than places on curves are off
+inline constexpr double kTouch = 1.5e-4;        // [rad, m]: from there, where an extreme of a joint may be on the limit
+
+// Of joint j along a segment, not less than it is: that of the control points of Bezier.
+inline std::pair<double, double> extent(const Segment& part, int j) {
+    const double a = part.start[j], b = a + part.ahead[j] / 3.0, d = a + part.chord[j], c = d - part.behind[j] / 3.0;
+    return {std::min(std::min(a, b), std::min(c, d)), std::max(std::max(a, b), std::max(c, d))};
+}
+
+// Adds where joint j of a segment has a value: between the extremes of the cubic by bisection. Whether an extreme, or
+// all between two, is that value but for rounding.
+inline bool add_crossings(const Segment& part, int j, double value, std::vector<double>& cuts) {
+    const double c = part.ahead[j], chord = part.chord[j], d = part.behind[j];
+    const double a3 = 3.0 * (c + d - 2.0 * chord), a2 = 2.0 * (3.0 * chord - 2.0 * c - d);  // of the slope, and c
+    double at[4] = {0.0};
+    int n = 1;
+    const double root = a2 * a2 - 4.0 * a3 * c;
+    if (root >= 0.0) {
+        const double far = -0.5 * (a2 + std::copysign(std::sqrt(root), a2));
+        double first = far / a3, second = c / far;
+        if (!(second >= first)) std::swap(first, second);
+        for (double s : {first, second}) {
+            if (s > at[n - 1] && s < 1.0) at[n++] = s;
+        }
+    }
+    at[n++] = 1.0;
+    bool touches = false, is_before = false;  // the extreme, or begin, before this one is the value
+    for (int i = 0; i < n; ++i) {
+        const bool is_at = std::abs(part.at(j, at[i]) - value) <= kTouch;
+        touches |= is_at && (is_before || (i > 0 && i + 1 < n));
+        is_before = is_at;
+    }
+    for (int i = 0; i + 1 < n; ++i) {
+        double low = at[i], high = at[i + 1];
+        const bool is_below = part.at(j, low) < value;
+        if ((part.at(j, high) < value) == is_below) continue;
+        for (int halving = 0; halving < 40; ++halving) {
+            const double middle = 0.5 * (low + high);
+            ((part.at(j, middle) < value) == is_below ? low : high) = middle;
+        }
+        cuts.push_back(0.5 * (low + high));
+    }
+    return touches;
+}
+
+// Shares of a segment within the limits, its joints shifted; `touches` becomes true where it only touches one, or runs
+// along it.
+inline std::vector<std::pair<double, double>> shares_within(const Bounds<double>& limits, const Segment& part,
+                                                            const double* shift, bool& touches) {
+    double lower[kMostJoints], upper[kMostJoints];
+    std::vector<double> cuts{0.0};
+    for (int j = 0; j < part.n_joints; ++j) {
+        lower[j] = limits.lower[j] - shift[j] - kOnLimit, upper[j] = limits.upper[j] - shift[j] + kOnLimit;
+        if (limits.wraps[j] || limits.lower[j] == limits.upper[j]) continue;
+        const auto [low, high] = extent(part, j);
+        if (low < lower[j] + kTouch) touches |= add_crossings(part, j, lower[j], cuts);
+        if (high > upper[j] - kTouch) touches |= add_crossings(part, j, upper[j], cuts);
+    }
+    cuts.push_back(1.0);
+    std::sort(cuts.begin(), cuts.end());
+    std::vector<std::pair<double, double>> shares;
+    for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+        const double middle = 0.5 * (cuts[i] + cuts[i + 1]);
+        bool is_within = cuts[i + 1] - cuts[i] > kShortestPiece;
+        for (int j = 0; j < part.n_joints && is_within; ++j) {
+            const double x = part.at(j, middle);
+            is_within = limits.wraps[j] || (x >= lower[j] && x <= upper[j]);
+        }
+        if (!is_within) continue;
+        if (!shares.empty() && shares.back().second == cuts[i]) {
+            shares.back().second = cuts[i + 1];
+        } else {
+            shares.push_back({cuts[i], cuts[i + 1]});
+        }
+    }
+    return shares;
+}
+
+}  // namespace eim

@@ -1,0 +1,162 @@
+// Places on families of solutions: close to solutions, to be moved onto the pose.
+#pragma once
+
+#include "manifold/components.hpp"
+#include "numerics/clock.hpp"
+#include "numerics/random.hpp"
+
+namespace eim {
+
+inline constexpr Index kPlacesBeforeLook = 4096;  // at the clock: so many are found in less than a millisecond
+
+// A configuration near to another one, and how far away.
+struct Nearby {
+    double square;
+    std::vector<double> q;
+};
+
+class FamilyPlaces {
+   public:
+    // Within the bounds of a task; whatever is at random advances `random`.
+    FamilyPlaces(const CurveFamilies& families, const Bounds<double>& bounds, int n_joints, Random& random)
+        : families_(families), bounds_(bounds), n_joints_(n_joints), random_(random) {}
+
+    // Configurations that divide the families such that successive ones differ by about `finest` in some joint, about
+    // `most` at most.
+    Configurations filled(double finest, Index most) const {
+        double parts = 0.0;
+        for (const bool counts : {true, false}) {
+            const double wider = counts ? 1.0 : std::max(1.0, parts / double(std::max<Index>(most, 1)));
+            Configurations rows{n_joints_};
+            for (const Family& family : families_.families()) {
+                for (const Piece& piece : family.pieces) {
+                    const Segment part = families_.segment(family, piece);
+                    double largest = 0.0, q[kMostJoints];
+                    for (int j = 0; j < n_joints_; ++j) {
+                        largest = std::max(largest, std::abs(part.at(j, piece.to) - part.at(j, piece.from)));
+                    }
+                    const double n = std::ceil(largest / (wider * finest));
+                    if (counts) {
+                        parts += n;
+                        continue;
+                    }
+                    for (double k = 0.5; k < n; ++k) {
+                        const double s = piece.from + k / n * (piece.to - piece.from);
+                        for (int j = 0; j < n_joints_; ++j) q[j] = within(bounds_, j, part.at(j, s));
+                        rows.add(q);
+                    }
+                }
+            }
+            if (!counts) return rows;
+        }
+        return Configurations{n_joints_};
+    }
+
+    // Places along each family, one family after the other, in the order in which the arm passes through them and from
+    // end to end, at most a spacing apart and about `most` in all; how many places each family has.
+    Configurations along(double spacing, Index most, std::vector<Index>& counts) const {
+        double total = 0.0;
+        for (const Family& family : families_.families()) total += family.length;
+        spacing = std::max(spacing, total / double(std::max<Index>(most, 1)));
+        Configurations rows{n_joints_};
+        for (const Family& family : families_.families()) {
+            const Index n = Index(std::ceil(family.length / spacing + 1e-9));
+            families_.divide(family, n, 0.0, rows);
+            if (!family.is_closed) families_.divide(family, 1, 1.0, rows);
+            counts.push_back(n + !family.is_closed);
+        }
+        return rows;
+    }
+
+    // Configurations that divide the families evenly: n in all, at least one of each family while there are enough; or
+    // where a spacing > 0 is given, such that successive ones are at most so far apart. At the deadline, a time of the
+    // steady clock [s], it is late, and the rest of the families is left out.
+    Configurations divided(Index n, double spacing, double deadline, bool& is_late) const {
+        const std::vector<Family>& all = families_.families();
+        std::vector<Index> parts(all.size(), 0);
+        if (spacing > 0.0) {
+            for (std::size_t f = 0; f < all.size(); ++f) parts[f] = Index(std::ceil(all[f].length / spacing + 1e-9));
+        } else {  // always where parts are longest
+            double total = 0.0;
+            for (const Family& family : all) total += family.length;
+            std::vector<std::pair<double, std::size_t>> heap;
+            Index left = n;
+            for (std::size_t f = 0; f < all.size(); ++f) {
+                const double fair = double(n - Index(all.size())) * all[f].length / total;
+                if (n > Index(all.size())) parts[f] = std::max<Index>(1, Index(fair));
+                left -= parts[f];
+                heap.push_back({parts[f] == 0 ? 1e9 + all[f].length : all[f].length / double(parts[f]), f});
+            }
+            std::make_heap(heap.begin(), heap.end());
+            for (; left > 0 && !heap.empty(); --left) {
+                std::pop_heap(heap.begin(), heap.end());
+                auto& [longest, f] = heap.back();
+                longest = all[f].length / double(++parts[f]);
+                std::push_heap(heap.begin(), heap.end());
+            }
+        }
+        Configurations rows{n_joints_};
+        is_late = false;
+        for (std::size_t f = 0; f < all.size() && !is_late; ++f) {
+            is_late = rows.size() > kPlacesBeforeLook && is_past(deadline);
+            families_.divide(all[f], parts[f], all[f].is_closed ? random_.uniform() : 0.5, rows);
+        }
+        return rows;
+    }
+
+    // Places on the families at random, on average one for each spacing of a family's length, however short it is.
+    Configurations scattered(double spacing) const {
+        Configurations rows{n_joints_};
+        for (const Family& family : families_.families()) {
+            const Index n = Index(family.length / spacing + random_.uniform());
+            families_.divide(family, n, random_.uniform(), rows);
+        }
+        return rows;
+    }
+
+    // The places of families nearest to a configuration, one of each of the `most` nearest ones, the nearest first.
+    Configurations nearest(const double* reference, int most) const {
+        std::vector<Nearby> found;
+        for (const Family& family : families_.families()) {
+            Nearby best{std::numeric_limits<double>::infinity(), std::vector<double>(n_joints_)};
+            for (const Piece& piece : family.pieces) {
+                const Segment part = families_.segment(family, piece);
+                double middle = 0.0, away[kMostJoints];
+                for (int j = 0; j < n_joints_; ++j) {
+                    away[j] = difference(reference[j], part.start[j], bounds_.wraps[j]);
+                    const double d = away[j] - part.moved(j, 0.5);
+                    middle += d * d;
+                }
+                if (std::sqrt(middle) - 0.75 * part.length > std::sqrt(best.square)) continue;
+                for (double begin : {piece.from, 0.5 * (piece.from + piece.to), piece.to}) {
+                    double s = begin;
+                    part.closest(away, s);
+                    s = std::clamp(s, piece.from, piece.to);
+                    double square = 0.0;
+                    for (int j = 0; j < n_joints_; ++j) {
+                        const double d = away[j] - part.moved(j, s);
+                        square += d * d;
+                    }
+                    if (square >= best.square) continue;
+                    best.square = square;
+                    for (int j = 0; j < n_joints_; ++j) best.q[j] = within(bounds_, j, part.at(j, s));
+                }
+            }
+            found.push_back(std::move(best));
+        }
+        const std::size_t n = std::min(found.size(), std::size_t(std::max(most, 0)));
+        std::partial_sort(found.begin(), found.begin() + std::ptrdiff_t(n), found.end(),
+                          [](const Nearby& a, const Nearby& b) { return a.square < b.square; });
+        Configurations rows{n_joints_};
+        for (std::size_t i = 0; i < n; ++i) rows.add(found[i].q.data());
+        return rows;
+    }
+
+   private:
+    const CurveFamilies& families_;
+    const Bounds<double>& bounds_;
+    int n_joints_;
+    Random& random_;
+};
+
+}  // namespace eim

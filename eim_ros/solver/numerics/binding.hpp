@@ -1,0 +1,72 @@
+// Mixtures of experts for Python: arrays are checked, the interpreter's lock is let go for densities.
+#pragma once
+
+#include "numerics/arrays.hpp"
+#include "numerics/log_density.hpp"
+
+namespace eim {
+
+inline constexpr Index kMostDims = 64;
+
+inline Experts make_experts(const Converted<double>& weights, const Converted<double>& biases,
+                            const Converted<double>& scale_trils, int n_reported) {
+    expect_shape(weights, "weights", {kAny, kAny, kAny});
+    const Index k = weights.shape(0), d = weights.shape(1);
+    expect_shape(biases, "biases", {k, d});
+    expect_shape(scale_trils, "scale_trils", {k, d, d});
+    expect(d <= kMostDims && n_reported >= 1, "experts are of at most 64 dimensions, and at least one is reported");
+    return {int(k), int(d), int(weights.shape(2)), n_reported, weights.data(), biases.data(), scale_trils.data()};
+}
+
+inline Mixture mixture_of(const Experts& experts, const Converted<double>& log_weights,
+                          const Converted<double>& contexts) {
+    expect_shape(contexts, "contexts", {kAny, experts.n_context});
+    expect_shape(log_weights, "log_weights", {contexts.shape(0) * experts.k});
+    return {experts, int(contexts.shape(0)), log_weights.data(), contexts.data()};
+}
+
+inline py::tuple draw_samples(const Experts& experts, const Converted<double>& log_weights,
+                              const Converted<double>& contexts, int n, double seed) {
+    const Mixture mixture = mixture_of(experts, log_weights, contexts);
+    expect(n >= 0 && mixture.n_components() > 0, "nothing to draw from");
+    Converted<double> samples({Index(n), Index(experts.n_dims)});
+    py::array_t<std::uint32_t> sources(n);
+    Random random(seed);
+    draw(mixture, 1.0, false, n, random, samples.mutable_data(), sources.mutable_data());
+    return py::make_tuple(samples, sources);
+}
+
+inline Converted<double> log_density(const Experts& experts, const Converted<double>& log_weights,
+                                     const Converted<double>& contexts, const Converted<double>& samples) {
+    const Mixture mixture = mixture_of(experts, log_weights, contexts);
+    expect_shape(samples, "samples", {kAny, experts.n_dims});
+    const Index n = samples.shape(0);
+    Converted<double> result(n);
+    double* out = result.mutable_data();
+    Unlocked unlocked;
+    const auto run = [&]<int D>() { LogDensity<D>(mixture).run(samples.data(), n, out); };
+    experts.n_dims == 7 ? run.operator()<7>() : experts.n_dims == 6 ? run.operator()<6>() : run.operator()<0>();
+    return result;
+}
+
+inline Converted<double> gate(const Converted<double>& contexts, const Converted<double>& weights,
+                              const Converted<double>& biases) {
+    expect_shape(contexts, "contexts", {kAny, kAny});
+    expect_shape(weights, "weights", {contexts.shape(1), kAny});
+    expect_shape(biases, "biases", {weights.shape(1)});
+    expect(biases.size() > 0, "a gate needs experts");
+    const int n = int(contexts.shape(0)), n_context = int(contexts.shape(1)), k = int(biases.size());
+    Converted<double> result({n, k});
+    log_gate(contexts.data(), n, n_context, weights.data(), biases.data(), k, result.mutable_data());
+    return result;
+}
+
+inline void bind_mixture(py::module_& module) {
+    module.def("log_gate", gate);
+    py::class_<Experts>(module, "Experts", py::module_local())
+        .def(py::init(&make_experts))
+        .def("draw", draw_samples)
+        .def("log_density", log_density);
+}
+
+}  // namespace eim

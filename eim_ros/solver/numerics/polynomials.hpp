@@ -1,0 +1,185 @@
+// Trigonometric polynomials of one angle, of degree 1 and 2, and their real roots.
+//
+// Roots of degree 2 are those of a quartic in t = tan((x - x0) / 2); x0 is where the polynomial is far from zero, so
+// that no root is far out. Real roots of the quartic are isolated by those of its derivatives: between two of these
+// there is one, or none. Where two roots are about to meet, or have just become complex, the place between them counts
+// as one.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "numerics/pack.hpp"
+#include "numerics/vector3.hpp"
+
+namespace eim {
+
+// constant + cosine cos x + sine sin x
+struct Sinusoid {
+    double constant = 0, cosine = 0, sine = 0;
+
+    double operator()(double c, double s) const { return constant + cosine * c + sine * s; }
+    Sinusoid operator+(const Sinusoid& b) const { return {constant + b.constant, cosine + b.cosine, sine + b.sine}; }
+    Sinusoid operator*(double f) const { return {f * constant, f * cosine, f * sine}; }
+    double amplitude() const { return std::hypot(cosine, sine); }
+};
+
+// a . R b, where R turns about a unit axis by x.
+inline Sinusoid turned_product(const Vector& a, const Vector& axis, const Vector& b) {
+    const double along = dot(a, axis) * dot(axis, b);
+    return {along, dot(a, b) - along, dot(a, cross(axis, b))};
+}
+
+// constant + cosine cos x + sine sin x + cosine2 cos 2x + sine2 sin 2x
+struct TrigonometricPolynomial {
+    double constant = 0, cosine = 0, sine = 0, cosine2 = 0, sine2 = 0;
+
+    TrigonometricPolynomial() = default;
+    TrigonometricPolynomial(const Sinusoid& w) : constant(w.constant), cosine(w.cosine), sine(w.sine) {}
+    TrigonometricPolynomial& add(const TrigonometricPolynomial& b, double f) {
+        constant += f * b.constant, cosine += f * b.cosine, sine += f * b.sine;
+        cosine2 += f * b.cosine2, sine2 += f * b.sine2;
+        return *this;
+    }
+    double operator()(double c, double s) const {
+        return constant + cosine * c + sine * s + cosine2 * (c * c - s * s) + 2.0 * sine2 * s * c;
+    }
+    double size() const { return std::abs(constant) + std::hypot(cosine, sine) + std::hypot(cosine2, sine2); }
+};
+
+inline TrigonometricPolynomial operator*(const Sinusoid& a, const Sinusoid& b) {
+    TrigonometricPolynomial product;
+    product.constant = a.constant * b.constant + 0.5 * (a.cosine * b.cosine + a.sine * b.sine);
+    product.cosine = a.constant * b.cosine + a.cosine * b.constant;
+    product.sine = a.constant * b.sine + a.sine * b.constant;
+    product.cosine2 = 0.5 * (a.cosine * b.cosine - a.sine * b.sine);
+    product.sine2 = 0.5 * (a.cosine * b.sine + a.sine * b.cosine);
+    return product;
+}
+
+inline constexpr double kMeeting = 1e-6;  // share of its size by which a polynomial may miss zero where roots meet
+
+// Angles, at most 8 of them.
+struct Angles {
+    int n = 0;
+    double values[8];
+    bool all = false;   // every angle is a root
+    bool meet = false;  // two of them meet, or are about to
+
+    void add(double angle) {
+        if (n < 8) values[n++] = angle;
+    }
+};
+
+// A slack is the share of its size by which the polynomial may miss zero where two roots meet.
+inline Angles roots(const Sinusoid& polynomial, double slack) {
+    Angles found;
+    const double amplitude = polynomial.amplitude(), size = std::abs(polynomial.constant) + amplitude;
+    found.all = size <= kMeeting;
+    if (amplitude <= 1e-12 * size || amplitude == 0.0) return found;
+    const double cosine = -polynomial.constant / amplitude, first = std::atan2(polynomial.sine, polynomial.cosine);
+    if (std::abs(cosine) > 1.0 + slack) return found;
+    found.meet = std::abs(cosine) >= 1.0 - slack;
+    const double away = std::acos(std::clamp(cosine, -1.0, 1.0));
+    found.add(first + away);
+    if (away > 0.0 && away < kPi) found.add(first - away);
+    return found;
+}
+
+// Real roots of polynomials sum_k coefficients[k] t^k.
+struct RealRoots {
+    int n = 0;
+    double values[8];
+    bool meet = false;
+    void add(double t) {
+        if (n < 8) values[n++] = t;
+    }
+};
+
+template <int Degree>
+inline double polynomial(const double* coefficients, double t) {
+    double value = coefficients[Degree];
+    for (int k = Degree - 1; k >= 0; --k) value = value * t + coefficients[k];
+    return value;
+}
+
+// The root in [low, high], at the ends of which the polynomial has opposite signs: Newton, else bisection.
+template <int Degree>
+inline double root_between(const double* coefficients, double low, double high) {
+    const bool rises = polynomial<Degree>(coefficients, high) > 0.0;
+    double t = 0.5 * (low + high);
+    for (int step = 0; step < 60; ++step) {
+        double value = coefficients[Degree], slope = 0.0;
+        for (int k = Degree - 1; k >= 0; --k) slope = slope * t + value, value = value * t + coefficients[k];
+        if (value == 0.0) return t;
+        ((value > 0.0) == rises ? high : low) = t;
+        double next = t - value / slope;
+        if (!(next > low && next < high)) next = 0.5 * (low + high);
+        if (std::abs(next - t) <= 1e-15 * (1.0 + std::abs(t))) return next;
+        t = next;
+    }
+    return t;
+}
+
+// In [-bound, bound]; where the polynomial misses zero between two roots of its derivative by at most `slack`, these.
+template <int Degree>
+inline RealRoots real_roots(const double* coefficients, double bound, double slack) {
+    RealRoots found;
+    if constexpr (Degree == 1) {
+        if (coefficients[1] != 0.0) found.add(-coefficients[0] / coefficients[1]);
+        return found;
+    } else {
+        double derivative[Degree];
+        for (int k = 0; k < Degree; ++k) derivative[k] = (k + 1) * coefficients[k + 1];
+        const RealRoots turns = real_roots<Degree - 1>(derivative, bound, -1.0);
+        double before = -bound, value_before = polynomial<Degree>(coefficients, before);
+        for (int i = 0; i <= turns.n; ++i) {
+            const double end = i < turns.n ? turns.values[i] : bound;
+            if (!(end > before)) continue;
+            const double value = polynomial<Degree>(coefficients, end);
+            if ((value > 0.0) != (value_before > 0.0)) {
+                found.add(root_between<Degree>(coefficients, before, end));
+            }
+            const double scale = 1.0 + end * end;
+            if (i < turns.n && slack >= 0.0 && std::abs(value) <= slack * scale * scale) {
+                found.add(end), found.meet = true;
+            }
+            before = end, value_before = value;
+        }
+        return found;
+    }
+}
+
+inline Angles roots(const TrigonometricPolynomial& polynomial, double slack) {
+    Angles found;
+    const double size = polynomial.size();
+    if (!(size > 0.0) || !std::isfinite(size)) {
+        found.all = size == 0.0;
+        return found;
+    }
+    double most = -1.0, c0 = 1.0, s0 = 0.0, at = 0.0;
+    for (int k = 0; k < 8; ++k) {
+        constexpr double h = 0.70710678118654752;
+        constexpr double cosines[8] = {1, h, 0, -h, -1, -h, 0, h}, sines[8] = {0, h, 1, h, 0, -h, -1, -h};
+        const double value = std::abs(polynomial(cosines[k], sines[k]));
+        if (value > most) most = value, c0 = cosines[k], s0 = sines[k], at = 0.25 * kPi * k;
+    }
+    // y = x - x0 - pi: the far value is at y = pi, t = infinity
+    const double c = -c0, s = -s0, cc = c * c - s * s, ss = 2.0 * s * c;
+    const double b0 = polynomial.constant, b1 = polynomial.cosine * c + polynomial.sine * s,
+                 b2 = polynomial.sine * c - polynomial.cosine * s;
+    const double d1 = polynomial.cosine2 * cc + polynomial.sine2 * ss,
+                 d2 = polynomial.sine2 * cc - polynomial.cosine2 * ss;
+    // cos y = (1 - t^2) / (1 + t^2), sin y = 2 t / (1 + t^2), times (1 + t^2)^2
+    const double quartic[5] = {b0 + b1 + d1, 2.0 * b2 + 4.0 * d2, 2.0 * b0 - 6.0 * d1, 2.0 * b2 - 4.0 * d2,
+                               b0 - b1 + d1};
+    double bound = 0.0;
+    for (int k = 0; k < 4; ++k) bound = std::max(bound, std::abs(quartic[k]));
+    bound = 1.0 + bound / std::abs(quartic[4]);
+    const RealRoots all = real_roots<4>(quartic, bound, slack * size);
+    found.meet = all.meet;
+    for (int i = 0; i < all.n; ++i) found.add(at + kPi + 2.0 * std::atan(all.values[i]));
+    return found;
+}
+
+}  // namespace eim

@@ -1,0 +1,53 @@
+// Paths through the solutions of successive poses as a part of the Python module. Included by binding.cpp.
+#pragma once
+
+#include "numerics/arrays.hpp"
+#include "paths/transitions.hpp"
+
+namespace eim {
+
+using Counts = Converted<std::int64_t>;
+
+inline Transitions transitions_of(const Converted<double>& rows, const Counts& counts, const Converted<bool>& wraps,
+                                  double largest) {
+    expect_shape(rows, "configurations", {kAny, wraps.size()});
+    std::int64_t sum = 0;
+    for (Index i = 0; i < counts.size(); ++i) {
+        expect(counts.data()[i] >= 0, "counts cannot be negative");
+        sum += counts.data()[i];
+    }
+    expect(sum == rows.shape(0), "counts must add up to the number of configurations");
+    return Transitions(rows.data(), counts.data(), counts.size(), wraps.data(), int(wraps.size()), largest);
+}
+
+// Number of the chosen one of each layer, -1 where it has none.
+inline py::array_t<std::int64_t> shortest_path(const Converted<double>& rows, const Counts& counts,
+                                               const Converted<bool>& wraps, double largest, double penalty) {
+    const Transitions graph = transitions_of(rows, counts, wraps, largest);
+    std::vector<std::int64_t> chosen;
+    {
+        Unlocked unlocked;
+        chosen = graph.shortest(penalty);
+    }
+    return copy_of(chosen, {Index(chosen.size())});
+}
+
+// Which configurations lie on an allowed path (n,), how many layers it reaches, and the least step to the next one.
+inline py::tuple path_reach(const Converted<double>& rows, const Counts& counts, const Converted<bool>& wraps,
+                            double largest) {
+    const Transitions graph = transitions_of(rows, counts, wraps, largest);
+    Transitions::Reach found;
+    {
+        Unlocked unlocked;
+        found = graph.reach();
+    }
+    const auto* flags = reinterpret_cast<const bool*>(found.is_on_path.data());
+    return py::make_tuple(py::array_t<bool>(Index(found.is_on_path.size()), flags), found.n_reached, found.nearest);
+}
+
+inline void bind_paths(py::module_& module) {
+    module.def("shortest_path", shortest_path);
+    module.def("path_reach", path_reach);
+}
+
+}  // namespace eim

@@ -1,0 +1,204 @@
+// Which solution of each pose makes a joint path of little motion: the shortest path through a layered graph.
+//
+// Each pose is a layer, its solutions are the nodes. An edge costs |dq|^2, and a penalty beside it where a joint moves
+// farther than the largest step. Edges within the largest step are few: both layers are sorted by one joint, and only
+// what lies within the step in it is compared. Where less than the penalty cannot be won so, all edges are looked at.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "selection/distinctness.hpp"
+
+namespace eim {
+
+// Solutions of a pose, joint by joint, sorted by the key joint.
+struct Layer {
+    Index n = 0;
+    std::vector<Index> order;    // (n,): their numbers among those given
+    std::vector<double> values;  // (n_joints, n)
+    const double* joint(int j) const { return values.data() + j * n; }
+};
+
+class Transitions {
+   public:
+    // rows (n, n_joints), of which each layer has counts[i] successive ones; wraps: continuous joints.
+    Transitions(const double* rows, const std::int64_t* counts, Index n_layers, const bool* wraps, int n_joints,
+                double largest)
+        : n_joints_(n_joints), wraps_(wraps), largest_(largest) {
+        const Index n = std::accumulate(counts, counts + n_layers, std::int64_t(0));
+        double widest = -1.0;
+        for (int j = 0; j < n_joints && n > 0; ++j) {
+            if (wraps[j]) continue;
+            double low = rows[j], high = rows[j];
+            for (Index i = 0; i < n; ++i) {
+                low = std::min(low, rows[i * n_joints + j]), high = std::max(high, rows[i * n_joints + j]);
+            }
+            if (high - low > widest) widest = high - low, key_ = j;
+        }
+        for (Index i = 0; i < n_layers; rows += counts[i] * n_joints, ++i) add(rows, counts[i]);
+    }
+
+    Index n_layers() const { return Index(layers_.size()); }
+    const Layer& layer(Index i) const { return layers_[i]; }
+
+    // Number of a solution of each layer, -1 where there is none, of the path of the least cost.
+    std::vector<std::int64_t> shortest(double penalty) const {
+        std::vector<std::vector<Index>> previous(layers_.size());
+        std::vector<std::int64_t> chosen(layers_.size(), -1);
+        std::vector<double> costs, next;
+        const Layer* before = nullptr;
+        for (Index k = 0; k < n_layers(); ++k) {
+            const Layer& after = layers_[k];
+            if (after.n == 0) continue;
+            next.assign(after.n, 0.0), previous[k].assign(after.n, -1);
+            if (before) extend(*before, costs, after, penalty, next, previous[k]);
+            costs.swap(next), before = &after;
+        }
+        if (!before) return chosen;
+        Index at = std::min_element(costs.begin(), costs.end()) - costs.begin();
+        for (Index k = n_layers() - 1; k >= 0; --k) {
+            if (layers_[k].n == 0) continue;
+            chosen[k] = layers_[k].order[at], at = previous[k][at];
+        }
+        return chosen;
+    }
+
+    struct Reach {
+        std::vector<std::uint8_t> is_on_path;  // (n,): whether a solution lies on a path of allowed steps, end to end
+        Index n_reached = 0;                   // layers that such a path reaches from the first one
+        double nearest = 0.0;  // least step from there to the following layer, infinite without a solution
+    };
+
+    // Solutions that some path of allowed steps from the first to the last layer takes; if none does, those that one
+    // from the first layer takes.
+    Reach reach() const {
+        Reach found;
+        std::vector<std::vector<std::uint8_t>> on(layers_.size());
+        for (Index k = 0; k < n_layers(); ++k) {
+            on[k].assign(layers_[k].n, k == 0);
+            if (k > 0) spread(layers_[k - 1], on[k - 1], layers_[k], on[k]);
+            if (std::none_of(on[k].begin(), on[k].end(), [](auto is) { return is; })) break;
+            ++found.n_reached;
+        }
+        if (found.n_reached == n_layers()) {
+            for (Index k = n_layers() - 2; k >= 0; --k) {
+                std::vector<std::uint8_t> leads(layers_[k].n, 0);
+                spread(layers_[k + 1], on[k + 1], layers_[k], leads);
+                for (Index i = 0; i < layers_[k].n; ++i) on[k][i] &= leads[i];
+            }
+        } else {
+            const Index k = found.n_reached;
+            found.nearest =
+                k > 0 ? nearest(layers_[k - 1], on[k - 1], layers_[k]) : std::numeric_limits<double>::infinity();
+        }
+        for (Index k = 0; k < n_layers(); ++k) {
+            const std::size_t first = found.is_on_path.size();
+            found.is_on_path.resize(first + layers_[k].n, 0);
+            if (on[k].empty()) continue;
+            for (Index i = 0; i < layers_[k].n; ++i) found.is_on_path[first + layers_[k].order[i]] = on[k][i];
+        }
+        return found;
+    }
+
+   private:
+    void add(const double* rows, Index n) {
+        Layer layer;
+        layer.n = n, layer.order.resize(n), layer.values.resize(n * n_joints_);
+        std::iota(layer.order.begin(), layer.order.end(), Index(0));
+        if (key_ >= 0) {
+            std::stable_sort(layer.order.begin(), layer.order.end(),
+                             [&](Index a, Index b) { return rows[a * n_joints_ + key_] < rows[b * n_joints_ + key_]; });
+        }
+        for (Index i = 0; i < n; ++i) {
+            for (int j = 0; j < n_joints_; ++j) layer.values[j * n + i] = rows[layer.order[i] * n_joints_ + j];
+        }
+        layers_.push_back(std::move(layer));
+    }
+
+    // Largest motion of a joint, and the sum of squares, from solution i of a layer to [first, last) of another.
+    void measure(const Layer& from, Index i, const Layer& to, Index first, Index last) const {
+        const Index n = last - first;
+        most_.assign(n, 0.0), square_.assign(n, 0.0);
+        double *most = most_.data(), *square = square_.data();
+        for (int j = 0; j < n_joints_; ++j) {
+            const double x = from.joint(j)[i], *values = to.joint(j) + first;
+            if (wraps_[j]) {
+                for (Index k = 0; k < n; ++k) {
+                    const double away = std::abs(difference(values[k], x, true));
+                    most[k] = most[k] > away ? most[k] : away, square[k] += away * away;
+                }
+            } else {
+                for (Index k = 0; k < n; ++k) {
+                    const double away = std::abs(values[k] - x);
+                    most[k] = most[k] > away ? most[k] : away, square[k] += away * away;
+                }
+            }
+        }
+    }
+
+    // Solutions of a layer that may be within the largest step of one of another: calls function(i, first, last).
+    template <class Function>
+    void for_windows(const Layer& from, const Layer& to, Function function) const {
+        for (Index i = 0; i < from.n; ++i) {
+            Index first = 0, last = to.n;
+            if (key_ >= 0) {
+                const double *keys = to.joint(key_), x = from.joint(key_)[i], step = 1.0000001 * largest_;
+                first = std::lower_bound(keys, keys + to.n, x - step) - keys;
+                last = std::upper_bound(keys + first, keys + to.n, x + step) - keys;
+            }
+            if (first < last) function(i, first, last);
+        }
+    }
+
+    void extend(const Layer& before, const std::vector<double>& costs, const Layer& after, double penalty,
+                std::vector<double>& next, std::vector<Index>& previous) const {
+        std::fill(next.begin(), next.end(), std::numeric_limits<double>::infinity());
+        for_windows(before, after, [&](Index i, Index first, Index last) {
+            measure(before, i, after, first, last);
+            for (Index k = 0; k < last - first; ++k) {
+                const double cost = costs[i] + square_[k];
+                if (most_[k] <= largest_ && cost < next[first + k]) next[first + k] = cost, previous[first + k] = i;
+            }
+        });
+        const double least = *std::min_element(costs.begin(), costs.end());
+        for (Index i = 0; i < after.n; ++i) {
+            if (next[i] <= least + penalty) continue;
+            measure(after, i, before, 0, before.n);
+            for (Index k = 0; k < before.n; ++k) {
+                const double cost = costs[k] + square_[k] + penalty;
+                if (cost < next[i]) next[i] = cost, previous[i] = k;
+            }
+        }
+    }
+
+    // Marks solutions of a layer that an allowed step from a marked one of another leads to.
+    void spread(const Layer& from, const std::vector<std::uint8_t>& marked, const Layer& to,
+                std::vector<std::uint8_t>& reached) const {
+        for_windows(from, to, [&](Index i, Index first, Index last) {
+            if (!marked[i]) return;
+            measure(from, i, to, first, last);
+            for (Index k = 0; k < last - first; ++k) reached[first + k] |= most_[k] <= largest_;
+        });
+    }
+
+    double nearest(const Layer& from, const std::vector<std::uint8_t>& marked, const Layer& to) const {
+        double least = std::numeric_limits<double>::infinity();
+        for (Index i = 0; i < from.n && to.n > 0; ++i) {
+            if (!marked[i]) continue;
+            measure(from, i, to, 0, to.n);
+            least = std::min(least, *std::min_element(most_.begin(), most_.end()));
+        }
+        return least;
+    }
+
+    int n_joints_, key_ = -1;  // key: the joint sorted by, if one does not wrap
+    const bool* wraps_;
+    double largest_;
+    std::vector<Layer> layers_;
+    mutable std::vector<double> most_, square_;
+};
+
+}  // namespace eim

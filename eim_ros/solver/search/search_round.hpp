@@ -1,0 +1,106 @@
+// A round of the search for solutions of one pose: draw, refine, keep what is new, continue along self-motions, verify.
+#pragma once
+
+#include "manifold/manifold.hpp"
+#include "numerics/mixture.hpp"
+
+namespace eim {
+
+inline constexpr std::uint32_t kNoExpert =
+    0xFFFFFFFFu;  // of what came from a given or uniform seed, or by continuation
+
+struct Round {
+    int n_uniform, n_drawn;      // seeds uniform within the limits, and drawn from the mixture
+    double tempering;            // power of the mixture's weights
+    bool stratified;             // whether draws are spread evenly over the weights
+    double distinct_tolerance;   // [rad or m]: near-duplicates within it are left out; negative: none are
+    bool has_continued;          // whether an earlier round went along self-motions
+    int fewest_roots, n_wanted;  // from so many solutions on it goes along them, until there are n_wanted
+    Spread spread;
+    Effort effort;
+    double seed;  // in [0, 1)
+};
+
+// What a search has found: verified solutions, and while there is none the best attempt.
+struct Found {
+    Rows rows;
+    std::vector<std::uint32_t> experts;  // (n,)
+    std::vector<double> best;
+    double best_error = std::numeric_limits<double>::infinity();  // a unit of the arm counted as 1 rad
+    int n_seeded = 0, n_remote = 0;  // of the last round: rows without those of continuation; seeds far from all known
+
+    explicit Found(int n_joints) : rows({n_joints}), best(n_joints, 0.0) {}
+    int size() const { return static_cast<int>(rows.size()); }
+
+    // Forgets rows from a first one on of which mask (n,) is false.
+    void keep(const std::uint8_t* mask, Index first = 0) {
+        Index to = first;
+        for (Index from = first; from < rows.size(); ++from) {
+            if (!mask[from]) continue;
+            std::copy_n(rows.row(from), rows.n_joints, rows.row(to));
+            rows.distances[to] = rows.distances[from], rows.angles[to] = rows.angles[from];
+            rows.converged[to] = rows.converged[from], experts[to] = experts[from];
+            ++to;
+        }
+        rows.resize(to), experts.resize(to);
+    }
+};
+
+// Seeds of a round: given ones, uniform ones and draws, and which expert each came from.
+inline Rows seeds_of(const Task& task, const Mixture& mixture, const Round& round, Configurations given,
+                     const bool* continuous, std::vector<std::uint32_t>& sources) {
+    Rows seeds(std::move(given));
+    const Index n_given = seeds.size(), n_first = n_given + round.n_uniform;
+    const int n_joints = seeds.n_joints;
+    Random random(round.seed);
+    seeds.resize(n_first + round.n_drawn), sources.assign(seeds.size(), kNoExpert);
+    for (Index i = n_given; i < n_first; ++i) {
+        for (int j = 0; j < n_joints; ++j) {
+            seeds.row(i)[j] = random.uniform(task.bounds.lower[j], task.bounds.upper[j]);
+        }
+    }
+    if (round.n_drawn > 0) {
+        draw(mixture, round.tempering, round.stratified, round.n_drawn, random, seeds.row(n_first), &sources[n_first]);
+    }
+    for (int j = 0; j < n_joints; ++j) {  // a narrowed continuous joint does not wrap by itself
+        if (!continuous[j] || task.bounds.wraps[j]) continue;
+        for (Index i = 0; i < seeds.size(); ++i) seeds.row(i)[j] = wrapped(seeds.row(i)[j], kTwoPi, 1.0 / kTwoPi);
+    }
+    return seeds;
+}
+
+// Adds to what was found what refined seeds and continuation from them reach; `verify_rows` alone decides what is kept.
+template <int N>
+inline void search_round(const Chain& chain, const Task& task, const Mixture& mixture, const Round& round,
+                         Configurations given, const bool* continuous, Found& found) {
+    Rows& rows = found.rows;
+    const Index n_known = rows.size();
+    std::vector<std::uint32_t> sources;
+    Rows seeds = seeds_of(task, mixture, round, std::move(given), continuous, sources);
+    refine_rows<N>(chain, task, round.effort, seeds);
+    Places known(task.bounds, rows.n_joints);
+    const bool drops = round.distinct_tolerance >= 0.0, compares = drops || round.has_continued;
+    for (Index i = 0; compares && i < n_known; ++i) known.add(rows.row(i));
+    found.n_remote = 0;
+    for (Index i = 0; i < seeds.size(); ++i) {
+        const double *q = seeds.row(i), error = seeds.distances[i] / chain.unit + seeds.angles[i];
+        if (n_known == 0 && error < found.best_error) found.best.assign(q, q + rows.n_joints), found.best_error = error;
+        if (!seeds.converged[i] || (drops && known.has_duplicate(q, round.distinct_tolerance))) continue;
+        found.n_remote += round.has_continued && !known.has_duplicate(q, 0.5 * round.spread.step);
+        rows.add(q), found.experts.push_back(sources[i]);
+        if (compares) known.add(q);
+    }
+    const Index n_seeded = rows.size();
+    if (round.fewest_roots <= n_seeded && (found.n_remote > 0 || !round.has_continued)) {
+        spread_over<N>(chain, task, round.spread, round.seed, round.n_wanted, rows);
+        found.experts.resize(rows.size(), kNoExpert);
+    }
+    rows.resize(rows.size());
+    verify_rows<N>(chain, task, rows, n_known);
+    const auto is_valid = rows.converged.begin() + n_known;  // those before are
+    found.n_seeded = int(n_known + std::count(is_valid, rows.converged.begin() + n_seeded, 1));
+    const std::vector<std::uint8_t> mask(rows.converged);
+    found.keep(mask.data(), n_known);
+}
+
+}  // namespace eim

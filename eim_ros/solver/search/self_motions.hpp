@@ -1,0 +1,257 @@
+// All solutions of a pose of an arm with one redundant direction: its self-motions, found by restarts without limits
+// and traced from end to end, and how sure it is that none is missing.
+//
+// A restart is a configuration, uniform on the torus of the joints (within the limits of joints that do not turn),
+// refined without limits. It leads to a known curve, to a new one, or nowhere. If a share of more than eps of restarts
+// led to families not found, r of them in a row would find none with a probability of at most (1 - eps)^r. Each such
+// run that ends with a new family is another chance to be wrong: the m-th run is given a share of the probability of an
+// error, and these shares add up to 1.
+#pragma once
+
+#include <numeric>
+
+#include "certify/components.hpp"
+#include "manifold/curve_tracer.hpp"
+#include "manifold/null_space.hpp"
+#include "manifold/waypoints.hpp"
+
+namespace eim {
+
+inline constexpr int kFirstRestarts = 96, kFewRestarts = 32, kMostRestartsAtOnce = 256;
+inline constexpr double kCoarselySame = 1e-2;  // [rad, m]: from a curve, of restarts refined in single precision
+inline constexpr double kEnough = 3e-3;        // [rad, m]: the same, where no closer curve is looked for
+inline constexpr int kMostUnseen = 0;          // curves that one restart alone led to, where the search may end
+inline constexpr Index kLongestRun = 1000;     // restarts without a new family, after which it ends though undecided
+
+// Share of the m-th run, from 1, in the probability of an error: most of it has the first after the first restarts.
+inline double share_of_run(int m) {
+    if (m == 1) return 0.05;
+    if (m == 2) return 0.8;
+    return 0.15 / (double(m - 2) * double(m - 1));
+}
+
+struct SelfMotionSearch {
+    double confidence;    // wanted, in (0, 1)
+    double missed_share;  // wanted bound; 1 or more: none, the search ends when hardly a curve can be missing
+    double deadline;      // [s] of the steady clock
+    Effort effort;
+    int first_restarts = kFirstRestarts, most_restarts = std::numeric_limits<int>::max();
+};
+
+class SelfMotions {
+   public:
+    SelfMotions(const Chain& chain, const Task& task, double seed)
+        : n_joints_(chain.n_joints),
+          task_(task),
+          free_(without_limits(chain, task)),
+          random_(seed),
+          graph_(free_.bounds, chain.n_joints),
+          families_(task.bounds, periods(chain, task).data(), chain.n_joints) {
+        // the first numbers of a small seed are alike
+        random_.uniform();
+    }
+
+    const std::vector<Family>& families() const { return families_.families(); }
+    Index n_restarts() const { return n_restarts_; }
+    // Whether restarts led to solutions from which no curve could be followed, as where the arm is singular, or a curve
+    // only touches a limit.
+    bool is_undecided() const { return !is_certified_ && (is_singular_ || families_.touches_limit()); }
+    // Whether there are so many whole turns that families were left out.
+    bool is_too_many() const { return families_.is_too_many(); }
+
+    // Upper bound of the share of restarts that lead to families not found, at a confidence.
+    double missed_share(double confidence) const {
+        if (is_certified_) return 0.0;
+        if (n_run_ == 0) return 1.0;
+        return 1.0 - std::pow((1.0 - confidence) * share_of_run(n_runs_), 1.0 / double(n_run_));
+    }
+
+    // Restarts until the bound holds, or without one until hardly a curve can be missing; false where time was up
+    // before or curves are endless. The clock is looked at between rounds, of which one is made in any case.
+    template <int N>
+    bool search(const Chain& chain, const SelfMotionSearch& wanted) {
+        CurveTracer<N> tracer(chain, free_, graph_, random_);
+        Configurations roots{n_joints_};
+        while (true) {
+            roots.positions.clear();
+            restart<N>(chain, wanted, roots);
+            const bool has_ends = roots.size() == 0 || tracer.run(roots, wanted.deadline);
+            const bool has_new_families = families_.update(graph_, wanted.deadline) > 0;
+            count<N>(chain, wanted.effort, roots);
+            n_run_ = has_new_families ? 0 : n_run_ + n_round_, n_runs_ += has_new_families;
+            if (!has_ends || families_.is_too_many() || families_.is_cut_short()) {
+                n_run_ = 0;
+                return false;
+            }
+            if (is_done(wanted)) return true;
+            if (is_past(wanted.deadline) || n_restarts_ >= wanted.most_restarts) return false;
+        }
+    }
+
+    // All families by closed form, in place of a search; false where not everything is decided, as where the arm is
+    // close to singular: then there are none.
+    bool certify(const Chain& chain, const HeldForm& form) {
+        CurveFamilies proven(task_.bounds, periods(chain, task_).data(), n_joints_);
+        CertifiedFamilies certified(chain, form, task_);
+        const bool is_decided = certified.run([&](const Configurations& places, const Configurations& tangents,
+                                                  bool is_closed) { proven.adopt(places, tangents, is_closed); });
+        if (is_decided) families_ = std::move(proven);
+        return is_certified_ = is_decided;
+    }
+    bool is_certified() const { return is_certified_; }
+
+    // Traces the curves through solutions.
+    template <int N>
+    void trace(const Chain& chain, const Configurations& solutions) {
+        CurveTracer<N>(chain, free_, graph_, random_).run(solutions);
+        families_.update(graph_);
+    }
+
+    // Where to take solutions from.
+    FamilyPlaces places() { return {families_, task_.bounds, n_joints_, random_}; }
+
+    // Places moved onto the pose and verified: only what is valid, in random order. Near-duplicates are left out.
+    //
+    // At the deadline, a time of the steady clock [s], it ends and is late. Then what there is is spread over all
+    // places, since blocks of them are worked on in an order in which early ones are far from each other. A few places
+    // are worked on in any case.
+    template <int N>
+    Rows answer(const Chain& chain, Configurations places, double distinct_tolerance, double deadline, bool& is_late) {
+        Rows rows({n_joints_});
+        Places known(task_.bounds, n_joints_);
+        const Index n = places.size(), n_blocks = std::clamp<Index>(n / kBlockOfPlaces, 1, kMostBlocks);
+        Index stride = std::max<Index>(1, Index(0.618 * double(n_blocks)));
+        while (std::gcd(stride, n_blocks) != 1) ++stride;
+        is_late = false;
+        for (Index step = 0; step < n_blocks && !is_late; ++step) {
+            const Index block = step * stride % n_blocks;
+            Index first = n * block / n_blocks;
+            const Index end = n * (block + 1) / n_blocks;
+            for (; first < end && !is_late; first += kPlacesAtOnce) {
+                const double* begin = places.row(first);
+                const Index n_some = std::min(kPlacesAtOnce, end - first);
+                answer_some<N>(chain, {n_joints_, {begin, begin + n_some * n_joints_}}, distinct_tolerance, known,
+                               rows);
+                is_late = (first + n_some < end || step + 1 < n_blocks) && is_past(deadline);
+            }
+        }
+        std::vector<Index> kept(rows.size());
+        std::iota(kept.begin(), kept.end(), Index(0));
+        for (std::size_t i = kept.size(); i > 1; --i) {
+            std::swap(kept[i - 1], kept[std::size_t(random_.uniform() * double(i))]);
+        }
+        Rows chosen({n_joints_});
+        chosen.resize(Index(kept.size()));
+        for (Index to = 0; to < chosen.size(); ++to) {
+            const Index from = kept[to];
+            std::copy_n(rows.row(from), n_joints_, chosen.row(to));
+            chosen.distances[to] = rows.distances[from], chosen.angles[to] = rows.angles[from];
+            chosen.converged[to] = 1, chosen.iterations[to] = rows.iterations[from];
+        }
+        return chosen;
+    }
+
+   private:
+    static constexpr Index kBlockOfPlaces = 2048, kMostBlocks = 64, kPlacesAtOnce = 512;
+
+    // Adds what is valid of some places, and no near-duplicate of what is known.
+    template <int N>
+    void answer_some(const Chain& chain, Configurations places, double distinct_tolerance, Places& known,
+                     Rows& answer) const {
+        Rows some(std::move(places));
+        const Effort close{task_.position_tolerance, task_.orientation_tolerance, 12, 3};
+        run_rows<N>(chain, task_, close, RowJobs::all(some));
+        verify_rows<N>(chain, task_, some);
+        for (Index i = 0; i < some.size(); ++i) {
+            if (!some.converged[i]) continue;
+            if (distinct_tolerance >= 0.0) {
+                if (known.has_duplicate(some.row(i), distinct_tolerance)) continue;
+                known.add(some.row(i));
+            }
+            answer.add(some.row(i));
+            answer.distances.push_back(some.distances[i]), answer.angles.push_back(some.angles[i]);
+            answer.converged.push_back(1), answer.iterations.push_back(some.iterations[i]);
+        }
+    }
+
+    static std::vector<double> periods(const Chain& chain, const Task& task) {
+        std::vector<double> period(kMostJoints);
+        find_periods(chain, period.data());
+        for (int j = 0; j < chain.n_joints; ++j) {
+            if (task.bounds.lower[j] == task.bounds.upper[j]) period[j] = 0.0;
+        }
+        return period;
+    }
+
+    bool is_done(const SelfMotionSearch& wanted) const {
+        // what is undecided cannot be shown to be whole, however long it is searched
+        if (wanted.missed_share < 1.0 && !is_undecided()) return missed_share(wanted.confidence) <= wanted.missed_share;
+        int n_once = 0;
+        for (std::size_t c = 0; c < hits_.size(); ++c) n_once += hits_[c] == 1 && families_.has_family(int(c));
+        return n_once <= kMostUnseen || (is_undecided() && n_run_ >= kLongestRun);
+    }
+
+    // Makes the restarts of a round; those that lead to no known curve become roots.
+    template <int N>
+    void restart(const Chain& chain, const SelfMotionSearch& wanted, Configurations& roots) {
+        n_round_ = n_restarts_ == 0 ? wanted.first_restarts : kFewRestarts;
+        if (wanted.missed_share < 1.0 && n_restarts_ > 0) {
+            const double needed = std::log((1.0 - wanted.confidence) * share_of_run(n_runs_)) /
+                                  std::log1p(-std::min(wanted.missed_share, 1.0 - 1e-12));
+            n_round_ = Index(std::clamp(std::ceil(needed) - double(n_run_), 1.0, double(kMostRestartsAtOnce)));
+        }
+        Rows rows({n_joints_});
+        rows.resize(n_round_);
+        for (double* q = rows.row(0); q != rows.row(0) + rows.positions.size(); q += n_joints_) {
+            for (int j = 0; j < n_joints_; ++j) q[j] = random_.uniform(free_.bounds.lower[j], free_.bounds.upper[j]);
+        }
+        n_restarts_ += n_round_;
+        RowJobs jobs = RowJobs::all(rows);
+        if (fits_single(chain, free_)) {
+            run_attempts<N, WideFloat>(chain, free_, coarse(chain, wanted.effort), jobs);
+        } else {
+            run_attempts<N, WideDouble>(chain, free_, coarse(chain, wanted.effort), jobs);
+        }
+        for (Index i = 0; i < rows.size(); ++i) {
+            if (!rows.converged[i]) continue;
+            for (int j = 0; j < n_joints_; ++j) {  // a held joint is not quite there in single precision
+                if (free_.bounds.lower[j] == free_.bounds.upper[j]) rows.row(i)[j] = free_.bounds.lower[j];
+            }
+            const OnCurve at = graph_.where(rows.row(i), kCoarselySame, kEnough);
+            if (at.place < 0) {
+                roots.add(rows.row(i));
+            } else {
+                ++hits_[std::size_t(families_.curve_of(at.place))];
+            }
+        }
+    }
+
+    // Those that are on no curve now, although they lead to solutions, could not be followed.
+    template <int N>
+    void count(const Chain& chain, const Effort& effort, const Configurations& roots) {
+        hits_.resize(families_.curves().size(), 0);
+        Rows lost({n_joints_});
+        for (Index i = 0; i < roots.size(); ++i) {
+            const OnCurve at = graph_.where(roots.row(i), kCoarselySame);
+            at.place >= 0 ? void(++hits_[std::size_t(families_.curve_of(at.place))]) : lost.add(roots.row(i));
+        }
+        if (is_singular_ || lost.size() == 0) return;
+        lost.resize(lost.size());
+        run_rows<N>(chain, free_, effort, RowJobs::all(lost));
+        for (Index i = 0; i < lost.size(); ++i) {
+            is_singular_ |= lost.converged[i] && graph_.where(lost.row(i), kMaybeSame).place < 0;
+        }
+    }
+
+    int n_joints_;
+    const Task task_, free_;
+    Random random_;
+    CurveGraph graph_;
+    CurveFamilies families_;
+    std::vector<int> hits_;                           // restarts that led to each curve
+    Index n_restarts_ = 0, n_run_ = 0, n_round_ = 0;  // in all, since a family was found, and of the last round
+    int n_runs_ = 1;
+    bool is_certified_ = false, is_singular_ = false;
+};
+
+}  // namespace eim

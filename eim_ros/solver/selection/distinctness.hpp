@@ -1,0 +1,86 @@
+// Which configurations are near each other: places known so far, in single precision, compared 64 at once.
+#pragma once
+
+#include <limits>
+#include <vector>
+
+#include "chain/task.hpp"
+
+namespace eim {
+
+// a - b, on the circle where a joint is continuous.
+inline double difference(double a, double b, bool wraps) {
+    return wraps ? wrapped(a - b, kTwoPi, 1.0 / kTwoPi) : a - b;
+}
+
+class Places {
+   public:
+    // Of joints of which those that wrap are compared on the circle.
+    Places(const Bounds<double>& bounds, int n_joints) : n_joints_(n_joints) {
+        for (int j = 0; j < n_joints; ++j) turn_[j] = bounds.wraps[j] ? float(kTwoPi) : 0.0f;
+    }
+
+    Index size() const { return size_; }
+
+    void add(const double* place) {
+        if (size_ % kBlock == 0) values_.resize(values_.size() + n_joints_ * kBlock, kNowhere);
+        for (int j = 0; j < n_joints_; ++j) at(size_, j) = float(place[j]);
+        ++size_;
+    }
+
+    // From now on nothing is near place i.
+    void hide(Index i) {
+        for (int j = 0; j < n_joints_; ++j) at(i, j) = kNowhere;
+    }
+
+    bool is_hidden(Index i) const { return values_[(i / kBlock) * n_joints_ * kBlock + i % kBlock] == kNowhere; }
+
+    // Whether a place is within a radius of this one, in Euclidean distance.
+    bool has_near(const double* place, double radius) const {
+        return has_below(place, float(radius * radius), [](float square, float away) { return square + away * away; });
+    }
+
+    // Whether a place differs by no more than a tolerance from this one in any joint, or by hardly more. NaN is far.
+    bool has_duplicate(const double* place, double tolerance) const {
+        double extent = 0.0;
+        for (int j = 0; j < n_joints_; ++j) extent = std::max(extent, std::abs(place[j]));
+        const auto join = [](float most, float d) { return most >= std::abs(d) || most != most ? most : std::abs(d); };
+        return has_below(place, float(tolerance + 3e-7 * (extent + tolerance)), join);
+    }
+
+   private:
+    static constexpr int kBlock = 64;
+    static constexpr float kNowhere = std::numeric_limits<float>::infinity();
+    static constexpr float kByTurn = float(1.0 / kTwoPi);
+
+    float& at(Index i, int j) { return values_[((i / kBlock) * n_joints_ + j) * kBlock + i % kBlock]; }
+
+    // Whether the differences from some place, joined one joint after the other, stay below a limit, or reach it.
+    template <class Join>
+    bool has_below(const double* place, float limit, Join join) const {
+        for (const float* of = values_.data(); of != values_.data() + values_.size(); of += n_joints_ * kBlock) {
+            float worst[kBlock] = {};
+            int n_below = 1;
+            for (int j = 0; j < n_joints_ && n_below > 0; ++j) {
+                const float *values = of + j * kBlock, x = float(place[j]), turn = turn_[j];
+                if (turn == 0.0f) {
+                    for (int i = 0; i < kBlock; ++i) worst[i] = join(worst[i], values[i] - x);
+                } else {
+                    for (int i = 0; i < kBlock; ++i) worst[i] = join(worst[i], wrapped(values[i] - x, turn, kByTurn));
+                }
+                if (j % 3 != 2 && j + 1 < n_joints_) continue;  // a few joints tell most blocks apart
+                n_below = 0;
+                for (int i = 0; i < kBlock; ++i) n_below += worst[i] <= limit;  // nowhere is infinite or NaN
+            }
+            if (n_below > 0) return true;
+        }
+        return false;
+    }
+
+    int n_joints_;
+    float turn_[kMostJoints];
+    Index size_ = 0;
+    std::vector<float> values_;  // (n_blocks, n_joints, kBlock)
+};
+
+}  // namespace eim
