@@ -539,7 +539,8 @@ class Sampler:
             )
         taken = {"self", "pose", "seed", "timeout"}
         known = [one for one in inspect.signature(getattr(Sampler, name)).parameters if one not in taken]
-        check_keywords(arguments, dict.fromkeys(known), f"Sampler.stream of {name}")
+        named = ("poses", "block", "n_threads", "seed", "timeout")
+        check_keywords(arguments, dict.fromkeys(known), f"Sampler.stream of {name}", named)
         if name == "solve":
             arguments["near"] = self._whole(arguments.get("near"))
         request = builders[name](wanted[0], **arguments, seed=seed, timeout=timeout)

@@ -108,7 +108,7 @@ from eim_ros.nodes.ik_server.node import IkServer
 from eim_ros.nodes.ik_server.node import load_sampler, name_of_model
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 sampler = load_sampler(IkServerSettings())
-assert sampler.sample(sampler.robot.fk(sampler.robot.upper), 2, random_seed=0)
+assert sampler.sample(sampler.robot.fk(sampler.robot.upper), 2, seed=0)
 print(sorted({"torch", "matplotlib", "scipy.optimize"} & set(sys.modules)))
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
