@@ -9,8 +9,7 @@ seed 0, and a limit of 1 s to plan and simplify:
        10   95.0 %   3.36 rad
        50   96.5 %   3.31 rad
 
-They were measured on one core of an AMD EPYC. The planner stops by time, so figures differ by a percent or two between
-runs.
+Measured on one core of an AMD EPYC. The planner stops by time, so figures differ by one or two percent between runs.
 """
 
 import argparse
