@@ -113,78 +113,101 @@ class CurveTracer {
         }
     }
 
+    // What one step of Newton's method tells about the places that it leads to.
+    struct Correction {
+        V damping{}, is_close{};  // is_close: 1 where the place was close to the pose before the step
+        V moved{};                // square of the length of the step
+        V tangent[kJoints<N>];    // not of length 1
+        V squares{}, scale;       // of the tangent: square of its length, and its reciprocal length
+        V weakest{}, steepest{};  // estimates of 1 / s^2 and of 1 / s, of the least singular value s
+    };
+
+    // One step of Newton's method in every lane, then the next event of each.
     void advance() {
         Difference<V> error;
-        V across[6], along[6], damping{}, is_close{}, squares{};
+        Correction step;
         forward<N>(chain_, q_, at_);
         pose_difference(at_.tip, target_, task_.position_only, error);
+        judge_convergence(error, step);
+        correct(error, step);
+        for (int lane = 0; lane < W; ++lane) {
+            if (jobs_[lane].kind != Kind::none) settle(lane, step);
+        }
+    }
+
+    // Counts the steps of Newton's method; n_back = -1 marks a job that does not converge.
+    void judge_convergence(const Difference<V>& error, Correction& step) {
         for (int lane = 0; lane < W; ++lane) {
             Job& job = jobs_[lane];
             const double distance = get(error.distance, lane), angle = get(error.angle, lane);
             const double square = distance * distance + angle * angle;
-            set(damping, lane, 1e-3 * square + kTraceDamping);
+            set(step.damping, lane, 1e-3 * square + kTraceDamping);
             if (job.kind == Kind::none) continue;
             const bool close = square <= kCloseToPose * kCloseToPose;
-            set(is_close, lane, close ? 1.0 : 0.0);
+            set(step.is_close, lane, close ? 1.0 : 0.0);
             ++job.n_back;
             const bool is_slow = job.n_back > 1 && !(square <= kNewtonContraction * job.least);
             const bool is_stuck = job.n_back > kMostSteps;  // close to a pose that it does not reach
             if (is_stuck || (!close && (job.n_back > kStepsToPose || is_slow || !(square < 4.0)))) job.n_back = -1;
             job.least = square;
         }
+    }
+
+    // The corrector: moves q_ towards the pose, and takes the tangent from the null space of the Jacobian.
+    void correct(Difference<V>& error, Correction& step) {
+        V across[6], along[6];
         differentiate<N>(chain_, at_);
         for (int j = 0; j < n_; ++j) {
             if (is_fixed(j)) std::fill_n(at_.jacobian[j], 6, V{});
         }
-        const Damped<V> factor = factorised<N>(chain_, at_.jacobian, task_.position_only, damping);
+        const Damped<V> factor = factorised<N>(chain_, at_.jacobian, task_.position_only, step.damping);
         solve(factor, error.vector, across);
         for (V& entry : error.vector) entry = V{};
         for (int j = 0; j < n_; ++j) {
             for (int k = 0; k < 6; ++k) error.vector[k] += heading_[j] * at_.jacobian[j][k];
         }
         solve(factor, error.vector, along);
-        // a vector that is hardly across the singular direction, over the square of the least singular value
-        const double generic[6] = {0.37, -0.45, 0.41, 0.39, -0.43, 0.40};
-        V some[6], grown[6], weakest{};
-        for (int k = 0; k < 6; ++k) some[k] = fill<V>(k < factor.n ? generic[k] : 0.0);
-        solve(factor, some, grown);
-        for (int k = 0; k < 6; ++k) weakest = larger(weakest, absolute(grown[k]));
-        V tangent[kJoints<N>], moved{}, steepest{};
-        for (int k = 0; k < factor.n; ++k)
-            steepest = larger(steepest, factor.lower[k][k]);  // about 1 / least singular value
+        estimate_least_singular_value(factor, step);
         for (int j = 0; j < n_; ++j) {
             const V way = product(at_.jacobian[j], across);
-            q_[j] += way, moved += way * way;
-            tangent[j] = heading_[j] - product(at_.jacobian[j], along);
-            squares += tangent[j] * tangent[j];
+            q_[j] += way, step.moved += way * way;
+            step.tangent[j] = heading_[j] - product(at_.jacobian[j], along);
+            step.squares += step.tangent[j] * step.tangent[j];
         }
-        const V scale = 1.0 / square_root(larger(squares, fill<V>(1e-300)));
-        for (int lane = 0; lane < W; ++lane) {
-            Job& job = jobs_[lane];
-            if (job.kind == Kind::none) continue;
-            if (job.kind == Kind::branch && graph_.link(job.place, job.side).place != CurveGraph::kOpen) {
-                job.kind = Kind::none;  // another branch came from there
-                continue;
-            }
-            if (job.n_back < 0) {
-                retry(lane);
-                continue;
-            }
-            if (get(is_close, lane) == 0.0 || !(get(moved, lane) * get(steepest, lane) <= kNewtonError) ||
-                !(get(moved, lane) <= kLongestCorrection * kLongestCorrection)) {
-                continue;
-            }
-            double unit[kJoints<N>], q[kJoints<N>];
-            for (int j = 0; j < n_; ++j) unit[j] = get(tangent[j], lane) * get(scale, lane), q[j] = get(q_[j], lane);
-            const bool is_singular = !(get(weakest, lane) * kSingular * kSingular < 1.0);
-            if (is_singular) {  // no curve is to begin or go on there: around it solutions may be surfaces
-                retry(lane);
-            } else if (job.kind == Kind::branch) {
-                arrive(lane, q, unit);
-            } else {
-                take_root(lane, q, unit, get(squares, lane));
-            }
+        step.scale = 1.0 / square_root(larger(step.squares, fill<V>(1e-300)));
+    }
+
+    static void estimate_least_singular_value(const Damped<V>& factor, Correction& step) {
+        // (J J^T)^-1 of a vector with a part in every direction is about that part over the square of the least value
+        const double generic[6] = {0.37, -0.45, 0.41, 0.39, -0.43, 0.40};
+        V some[6], grown[6];
+        for (int k = 0; k < 6; ++k) some[k] = fill<V>(k < factor.n ? generic[k] : 0.0);
+        solve(factor, some, grown);
+        for (int k = 0; k < 6; ++k) step.weakest = larger(step.weakest, absolute(grown[k]));
+        for (int k = 0; k < factor.n; ++k) step.steepest = larger(step.steepest, factor.lower[k][k]);
+    }
+
+    // Decides what a job does next: it ends, tries a shorter step, corrects once more, or has reached the curve.
+    void settle(int lane, const Correction& step) {
+        Job& job = jobs_[lane];
+        if (job.kind == Kind::branch && graph_.link(job.place, job.side).place != CurveGraph::kOpen) {
+            job.kind = Kind::none;  // another branch came from there
+            return;
         }
+        if (job.n_back < 0) return retry(lane);
+        const double moved = get(step.moved, lane);
+        if (get(step.is_close, lane) == 0.0 || !(moved * get(step.steepest, lane) <= kNewtonError) ||
+            !(moved <= kLongestCorrection * kLongestCorrection)) {
+            return;
+        }
+        double unit[kJoints<N>], q[kJoints<N>];
+        for (int j = 0; j < n_; ++j) {
+            unit[j] = get(step.tangent[j], lane) * get(step.scale, lane), q[j] = get(q_[j], lane);
+        }
+        const bool is_singular = !(get(step.weakest, lane) * kSingular * kSingular < 1.0);
+        if (is_singular) return retry(lane);  // no curve starts or continues there: solutions around it may be surfaces
+        if (job.kind == Kind::branch) return arrive(lane, q, unit);
+        take_root(lane, q, unit, get(step.squares, lane));
     }
 
     void take_root(int lane, double* q, const double* unit, double squares) {
@@ -243,6 +266,7 @@ class CurveTracer {
         return true;
     }
 
+    // A branch has reached the curve again: checks the step, records the place and predicts the next one.
     void arrive(int lane, double* q, const double* unit) {
         Job& job = jobs_[lane];
         double strayed = 0.0, cosine = 0.0;
@@ -252,56 +276,70 @@ class CurveTracer {
         }
         strayed = std::sqrt(strayed);
         if (!(cosine >= kLeastCosine) || !(strayed <= kStraying * job.step + 2.0 * kNewtonError)) return retry(lane);
-        double heading[kJoints<N>] = {}, chord = 0.0, skew = 0.0;
+        double heading[kJoints<N>] = {};
+        for (int j = 0; j < n_; ++j) heading[j] = get(heading_[j], lane);
+        if (is_skew(job, heading, q, unit, cosine)) return retry(lane);
+        const bool never[kMostJoints] = {};
+        const Segment segment(n_, job.from, heading, 1.0, q, unit, 1.0, never);
+        const int met = graph_.met(segment, job.place);
+        if (met >= 0) return meet(lane, met, unit);
+        if (!record(job, q, unit)) return;
         for (int j = 0; j < n_; ++j) {
-            heading[j] = get(heading_[j], lane);
-            chord += (q[j] - job.from[j]) * (q[j] - job.from[j]);
+            job.chord[j] = segment.chord[j], job.tangent_before[j] = heading[j], job.from[j] = q[j];
+            set(heading_[j], lane, unit[j]);
         }
+        job.arc = segment.length, job.has_before = true;
+        choose_step(job, strayed, cosine);
+        predict(lane);
+    }
+
+    // Whether the chord of a step is far from the mean of both tangents, as after a jump to another curve.
+    bool is_skew(const Job& job, const double* heading, const double* q, const double* unit, double cosine) const {
+        double chord = 0.0, skew = 0.0;
+        for (int j = 0; j < n_; ++j) chord += (q[j] - job.from[j]) * (q[j] - job.from[j]);
         chord = std::sqrt(chord);
         const double mean = std::sqrt(2.0 + 2.0 * std::min(cosine, 1.0));
         for (int j = 0; j < n_; ++j) {
             const double d = q[j] - job.from[j] - chord * (heading[j] + unit[j]) / mean;
             skew += d * d;
         }
-        if (!(skew <= kMostSkew * kMostSkew * chord * chord + 4.0 * kNewtonError * kNewtonError)) return retry(lane);
-        const bool never[kMostJoints] = {};
-        const Segment segment(n_, job.from, heading, 1.0, q, unit, 1.0, never);
+        return !(skew <= kMostSkew * kMostSkew * chord * chord + 4.0 * kNewtonError * kNewtonError);
+    }
+
+    // Event: the step passes a known place. The branch ends there if that side of the place is open.
+    void meet(int lane, int met, const double* unit) {
+        Job& job = jobs_[lane];
+        double along = 0.0;
+        for (int j = 0; j < n_; ++j) along += graph_.tangent(met)[j] * unit[j];
+        const int side = along > 0.0 ? 0 : 1;
+        if (graph_.link(met, side).place != CurveGraph::kOpen) return retry(lane);
+        graph_.join(job.place, job.side, met, side);
+        job.kind = Kind::none;
+    }
+
+    // Adds a place to the curve of a branch; false if the branch ends there, far beyond a limit.
+    bool record(Job& job, const double* q, const double* unit) {
         double end[kJoints<N>];
         std::copy_n(q, n_, end);
         wrap(end);
-        const int met = graph_.met(segment, job.place);
-        if (met >= 0) {
-            double along = 0.0;
-            for (int j = 0; j < n_; ++j) along += graph_.tangent(met)[j] * unit[j];
-            const int side = along > 0.0 ? 0 : 1;
-            if (graph_.link(met, side).place == CurveGraph::kOpen) {
-                graph_.join(job.place, job.side, met, side);
-                job.kind = Kind::none;
-            } else {
-                retry(lane);
-            }
-            return;
-        }
         const int place = graph_.add(end, unit);
         graph_.join(job.place, job.side, place, 0);
         job.place = place, job.side = 1;
-        if (is_far_beyond(q)) {
-            graph_.end(place, 1, CurveGraph::kCut);
-            job.kind = Kind::none;
-            return;
-        }
-        for (int j = 0; j < n_; ++j) {
-            job.chord[j] = segment.chord[j], job.tangent_before[j] = heading[j], job.from[j] = q[j];
-            set(heading_[j], lane, unit[j]);
-        }
-        job.arc = segment.length, job.has_before = true;
+        if (!is_far_beyond(q)) return true;
+        graph_.end(place, 1, CurveGraph::kCut);
+        job.kind = Kind::none;
+        return false;
+    }
+
+    // Step control: by the error of the prediction, of fourth order, and by the turn of the tangent.
+    static void choose_step(Job& job, double strayed, double cosine) {
         const double by_error = std::sqrt(std::sqrt(kPredicted / std::max(strayed, 1e-12)));
         const double turn = std::acos(std::min(cosine, 1.0)), by_turn = kWantedTurn / std::max(turn, 1e-6);
         job.step *= std::clamp(std::min(by_error, by_turn), 0.4, kLongestGrowth);
         job.step = std::min(job.step, kLongestSegment);
-        predict(lane);
     }
 
+    // Predictor: the cubic through the last two places and their tangents, or the tangent alone.
     void predict(int lane) {
         Job& job = jobs_[lane];
         job.n_back = 0;
