@@ -1,15 +1,16 @@
-// Self-motions of an arm with one redundant direction traced from end to end, whatever the limits of turning joints.
+// Traces the self-motions of an arm with one redundant direction from end to end, ignoring the limits of rotating
+// joints.
 //
-// Without limits, solutions of a pose are closed curves on the torus of the joints, of which there are few (Burdick
-// 1989: 16 at most for seven turning joints), and all that limits leave of them are pieces of these. So limits play no
-// part here: a curve is followed through them.
+// Without limits, the solutions of a pose are a few closed curves on the torus of the joints (Burdick 1989: at most 16
+// for seven rotating joints). With limits, pieces of these curves remain. So limits play no role here: curves are
+// followed through them.
 //
-// Predictor and corrector (Allgower and Georg 1990): the cubic through the last two places and their tangents, and
-// Newton's method back to the pose. Steps are as long as the prediction is good. One is taken back and halved where
-// Newton's method is slow, the tangent turns far, or the place is far from the prediction: it may have been led to
-// another curve. Branches start both ways from every root, and end where they meet a place of their own curve, each
-// side of each place is left once: so a curve is traced once, however many roots are on it, and is known from end to
-// end where nothing is left open.
+// The method is predictor and corrector (Allgower and Georg 1990): the cubic through the last two places and their
+// tangents, then Newton's method back to the pose. The quality of the prediction determines the step. A step is
+// rejected and halved if Newton's method is slow, if the tangent rotates far, or if the place is far from the
+// prediction, because it may be on another curve. Branches start in both directions from every root, and end where they
+// meet a place of their own curve. Each side of each place is left once. So a curve is traced once, however many roots
+// are on it, and is known from end to end when no side is open.
 #pragma once
 
 #include "chain/free_task.hpp"
@@ -18,37 +19,39 @@
 
 namespace eim {
 
-inline constexpr double kMaybeSame = 3e-2;                        // [rad, m]: from a cubic, where a closer look tells
+// [rad, m]: a solution this near a cubic needs a closer check
+inline constexpr double kMaybeSame = 3e-2;
 inline constexpr double kFirstStep = 0.12, kShortestStep = 1e-3;  // [rad, m]
-inline constexpr int kStepsToPose = 4, kMostSteps = 20;           // of Newton's method: until close, until arrived
-inline constexpr double kCloseToPose = 8e-3;  // [m], [rad]: where one step of it more is enough for a place
-inline constexpr double kNewtonError =
-    5e-5;  // [rad, m]: what a step of it leaves, about its square over the least singular value
-inline constexpr double kLongestCorrection = 8e-3;  // [rad, m]: after a longer one the tangent has turned too far
-inline constexpr double kNewtonContraction = 0.25;  // of the squared error by each of them
-inline constexpr double kPredicted = 5e-3;          // [rad, m]: of predictions, from which the next step follows
-inline constexpr double kStraying = 0.15;           // steps: farther from the prediction is not trusted
-inline constexpr double kLeastCosine = 0.9;         // of the turn of the tangent in a step
-inline constexpr double kWantedTurn = 0.35;         // [rad]: of the tangent in a step
-inline constexpr double kLongestGrowth = 1.6;       // of a step
-inline constexpr double kBeyond = 0.5;              // [rad, m]: how far a joint that does not turn may leave its limits
+inline constexpr int kStepsToPose = 4, kMostSteps = 20;           // Newton steps: until close, until arrived
+inline constexpr double kCloseToPose = 8e-3;  // [m], [rad]: one more Newton step is then enough for a place
+// [rad, m]: error left by a Newton step, about its square over the least singular value
+inline constexpr double kNewtonError = 5e-5;
+inline constexpr double kLongestCorrection = 8e-3;  // [rad, m]: after a longer one the tangent has rotated too far
+inline constexpr double kNewtonContraction = 0.25;  // largest ratio of squared errors of successive Newton steps
+inline constexpr double kPredicted = 5e-3;          // [rad, m]: target error of predictions, which controls the step
+inline constexpr double kStraying = 0.15;           // steps: a place farther from the prediction is rejected
+inline constexpr double kLeastCosine = 0.9;         // least cosine of the angle between successive tangents
+inline constexpr double kWantedTurn = 0.35;         // [rad]: target rotation of the tangent per step
+inline constexpr double kLongestGrowth = 1.6;       // largest ratio of successive steps
+inline constexpr double kBeyond = 0.5;              // [rad, m]: how far a sliding joint may exceed its limits
 inline constexpr int kMostPlacesTraced = 6000;
-inline constexpr double kLeastTracing = 0.015;  // [s] that curves may be followed, however late it is
+inline constexpr double kLeastTracing = 0.015;  // [s]: curves may be traced for this time, even after the deadline
 inline constexpr double kTraceDamping = 1e-10;
-inline constexpr double kSingular = 3e-4;  // [m, rad per rad, m]: about the least singular value where the arm is that
+// [m, rad per rad, m]: least singular value below which the arm counts as singular
+inline constexpr double kSingular = 3e-4;
 
 template <int N>
 class CurveTracer {
    public:
-    // free: a task without limits.
+    // free: a task without limits, see `without_limits`
     CurveTracer(const Chain& chain, const Task& free, CurveGraph& graph, Random& random)
         : chain_(chain.in_units()), unit_(chain.unit), task_(free), graph_(graph), random_(random) {
         std::fill_n(jobs_, W, Job{});
         for (int j = 0; j < n_; ++j) q_[j] = heading_[j] = V{};
     }
 
-    // Follows the curves through configurations close to solutions, as far as they are not known; false where they are
-    // endless, or time was up: a time of the steady clock [s].
+    // Traces the curves through configurations close to solutions, except known ones. Returns false if curves are
+    // endless or the deadline, a time of the steady clock [s], has passed.
     bool run(const Configurations& roots, double deadline = std::numeric_limits<double>::infinity()) {
         roots_ = &roots, next_root_ = 0;
         Watch watch(std::max(deadline, steady_seconds() + kLeastTracing));
@@ -78,11 +81,11 @@ class CurveTracer {
     enum class Kind { none, root, branch };
     struct Job {
         Kind kind = Kind::none;
-        int place = -1, side = 0;  // from where a branch comes
+        int place = -1, side = 0;  // where a branch starts
         int n_back = 0;
         double step = kFirstStep, least = 0.0;
         bool has_before = false;
-        double from[kJoints<N>], predicted[kJoints<N>];                   // from: the place, not wrapped
+        double from[kJoints<N>], predicted[kJoints<N>];                   // from: the last place, not wrapped
         double chord[kJoints<N>], tangent_before[kJoints<N>], arc = 0.0;  // of the last step
     };
 
@@ -113,7 +116,7 @@ class CurveTracer {
         }
     }
 
-    // What one step of Newton's method tells about the places that it leads to.
+    // Result of one step of Newton's method.
     struct Correction {
         V damping{}, is_close{};  // is_close: 1 where the place was close to the pose before the step
         V moved{};                // square of the length of the step
@@ -147,7 +150,7 @@ class CurveTracer {
             set(step.is_close, lane, close ? 1.0 : 0.0);
             ++job.n_back;
             const bool is_slow = job.n_back > 1 && !(square <= kNewtonContraction * job.least);
-            const bool is_stuck = job.n_back > kMostSteps;  // close to a pose that it does not reach
+            const bool is_stuck = job.n_back > kMostSteps;  // close to the pose without reaching it
             if (is_stuck || (!close && (job.n_back > kStepsToPose || is_slow || !(square < 4.0)))) job.n_back = -1;
             job.least = square;
         }
@@ -212,13 +215,13 @@ class CurveTracer {
 
     void take_root(int lane, double* q, const double* unit, double squares) {
         Job& job = jobs_[lane];
-        if (!(squares > 1e-4)) {  // the direction was across the curve: another one
+        if (!(squares > 1e-4)) {  // the direction was perpendicular to the curve: try another one
             for (int j = 0; j < n_; ++j) set(heading_[j], lane, is_fixed(j) ? 0.0 : random_.uniform(-1.0, 1.0));
             if (++n_turned_ < 100) return;
             job.kind = Kind::none;
             return;
         }
-        if (job.least > 1e-14 && job.n_back < kStepsToPose) {  // once more, for the tangent there
+        if (job.least > 1e-14 && job.n_back < kStepsToPose) {  // correct once more, for the tangent there
             for (int j = 0; j < n_; ++j) set(heading_[j], lane, unit[j]);
             job.least = 1.0;
             return;
@@ -231,8 +234,8 @@ class CurveTracer {
         open_.push_back({place, 0}), open_.push_back({place, 1});
     }
 
-    // Whether a solution next to a segment is on its curve: Newton's method leads there from the cubic. If the cubic is
-    // off, the solution becomes a place of the curve.
+    // Whether a solution next to a segment is on its curve: Newton's method from the cubic leads to it. If the cubic is
+    // inaccurate, the solution becomes a place of the curve.
     bool is_same(const OnCurve& at, const double* q, const double* unit) {
         double x[kJoints<N>], away = 0.0, along = 0.0;
         if (graph_.link(at.place, at.side).place < 0) return true;  // at a place itself
@@ -386,7 +389,7 @@ class CurveTracer {
 
     bool is_fixed(int j) const { return task_.bounds.lower[j] == task_.bounds.upper[j]; }
 
-    const Chain& chain_;  // in its unit, as all lengths here
+    const Chain& chain_;  // in its unit, like all lengths here
     const double unit_;   // [m]
     const Task& task_;
     CurveGraph& graph_;
@@ -396,7 +399,7 @@ class CurveTracer {
     const Configurations* roots_ = nullptr;
     Index next_root_ = 0;
     int n_turned_ = 0;
-    std::vector<std::pair<int, int>> open_;  // places, and sides of them from which branches are to start
+    std::vector<std::pair<int, int>> open_;  // places and their sides from which branches are to start
     Job jobs_[W];
     V q_[kJoints<N>], heading_[kJoints<N>];
     Kinematics<V, N> at_;
