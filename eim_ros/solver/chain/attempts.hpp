@@ -38,6 +38,10 @@ struct Attempt {
 //    bool next(lane, S* seed, Frame<V>& targets, int& taken)  the next seed, its target if not the task's, steps taken
 //    void ended(lane, const Attempt<S, N>&)
 //    bool is_wanted(lane)                                     false: the attempt is no longer needed
+//
+// This is one long function on purpose. Which products and sums the compiler fuses depends on where they stand, so
+// moving arithmetic into other functions changes results in the last place, and with them which solution a seed leads
+// to.
 template <int N, class V, bool Careful = false, class Jobs>
 inline void run_attempts(const Chain& arm, const Task& given, const Effort& effort, Jobs& jobs) {
     using S = Scalar<V>;

@@ -1,5 +1,5 @@
-// Quadratic forms at few components per point as a Python module: arrays are checked here, once, and the interpreter's
-// lock is let go while it works. Arguments are never written to; what does not lie row by row is copied.
+// Quadratic forms of few components per point as a Python module. Arrays are checked here, once, and the interpreter's
+// lock is released while it works. Arguments are never modified; arrays that are not in row-major order are copied.
 #include "neighbourhood_search.hpp"
 #include "numerics/arrays.hpp"
 #include "quadratic_forms.hpp"
@@ -13,7 +13,7 @@ using Indices = RowByRow<std::int64_t>;
 
 constexpr Index kMostCoordinates = 10000;
 
-// The array itself, or a copy of it that lies row by row.
+// The array itself, or a copy in row-major order.
 template <class T>
 RowByRow<T> checked(const py::array& array, const char* name, std::initializer_list<Index> shape) {
     if (!array.dtype().equal(py::dtype::of<T>())) {
@@ -26,7 +26,7 @@ RowByRow<T> checked(const py::array& array, const char* name, std::initializer_l
     return rows;
 }
 
-// Numbers of rows out of n.
+// Checks indices of n rows.
 Indices checked_indices(const py::array& array, const char* name, std::initializer_list<Index> shape, Index n) {
     Indices indices = checked<std::int64_t>(array, name, shape);
     const std::int64_t* data = indices.data();

@@ -1,16 +1,16 @@
-// Partial truncated E-step: K(n) improved among neighbours of its members (see learning/em/truncated.py).
+// Partial truncated E-step: improves K(n) among the neighbours of its members (see learning/em/truncated.py).
 //
-// Candidates of a point n are its K(n), the lists g_c of these, and a few random components. The greatest log joints
-// among them become the new K(n), and their shares weight the expected products of the M-step. Points are visited by
-// their first state c, so that what they share stays in cache. A new g_c holds the components whose log joint is the
-// least below that of c, averaged over the points of c that have evaluated them.
+// Candidates of a point n are its K(n), the lists g_c of these components, and a few random components. Those with the
+// greatest log joints become the new K(n); their responsibilities weight the expected products of the M-step. Points
+// are visited in the order of their first state c, so that shared data stays in cache. A new g_c holds the components
+// whose log joint is the least below that of c, averaged over the points of c that evaluated them.
 #pragma once
 
 #include "quadratic_forms.hpp"
 
 namespace eim {
 
-// The greatest of some values, in falling order, and whose they are.
+// The greatest of some values in descending order, and their components.
 struct Greatest {
     Index n_filled = 0;
     std::vector<double> values;
@@ -33,10 +33,10 @@ struct SearchInput {
 };
 
 struct SearchResult {
-    std::int64_t *states, *neighbours;  // of the input's shapes, lists filled with the old ones
+    std::int64_t *states, *neighbours;  // same shapes as the input; lists start with the old ones
     double* products;                   // (n_components, n_products), expected
     double free_energy = 0.0;           // sum over points of the log of the joints summed over K(n)
-    std::int64_t n_evaluations = 0;     // of joints
+    std::int64_t n_evaluations = 0;     // number of evaluated joints
 };
 
 class NeighbourhoodSearch {
@@ -69,8 +69,9 @@ class NeighbourhoodSearch {
     static constexpr Index kNone = -1;
 
     struct Met {                                   // a component as a candidate
-        Index point = kNone, first_state = kNone;  // the last ones it was met at
-        double deficit = 0.0, count = 0.0;         // at points of that state: sum of its log joints less the state's
+        Index point = kNone, first_state = kNone;  // the last point and state with this candidate
+        // at points of that state: sum of differences to the log joint of the state, and their number
+        double deficit = 0.0, count = 0.0;
     };
 
     // Points of c are order[begins[c]:begins[c + 1]].
@@ -83,7 +84,7 @@ class NeighbourhoodSearch {
         for (Index i = 0; i < states.n_rows; ++i) order[next[*states.row(i)]++] = i;
     }
 
-    // K(n) first, in its order; others once each. Returns how many.
+    // Collects the candidates: K(n) first, in its order, then each other one once. Returns their number.
     Index list_candidates(Index i) {
         const Lists &states = input_.states, &neighbours = input_.neighbours, &random = input_.random;
         const std::int64_t* own = states.row(i);
@@ -95,7 +96,7 @@ class NeighbourhoodSearch {
         }
         const auto add = [&](const std::int64_t* list, Index n_listed) {
             for (Index k = 0; k < n_listed; ++k) {
-                candidates[n] = list[k];  // overwritten by the next one where it has been met: no branch to guess
+                candidates[n] = list[k];  // overwritten by the next one if it is known: avoids a branch
                 n += met_[list[k]].point != i;
                 met_[list[k]].point = i;
             }
@@ -105,7 +106,7 @@ class NeighbourhoodSearch {
         return n;
     }
 
-    // Point i, whose first state is c.
+    // Updates point i, whose first state is c.
     void visit(Index i, Index c, SearchResult& result) {
         const Index n = list_candidates(i);
         point_.move_to(input_.joint + i * forms_.width, forms_.width);
@@ -126,8 +127,8 @@ class NeighbourhoodSearch {
         result.n_evaluations += n;
     }
 
-    // Adds the point's products to those of its new K(n), by their responsibilities; returns the log of the joints'
-    // sum.
+    // Adds the products of the point to those of its new K(n), weighted by responsibilities. Returns the log of the sum
+    // of joints.
     double share_out() {
         double normaliser = 0.0;
         for (Index j = 0; j < kept_.size(); ++j) {
@@ -144,7 +145,7 @@ class NeighbourhoodSearch {
         return kept_.values[0] + std::log(normaliser);
     }
 
-    // A new list of c, itself the first.
+    // Writes the new list of c, which starts with c.
     void refresh(Index c, SearchResult& result) const {
         Greatest near(input_.neighbours.n_columns);
         for (const std::int64_t other : touched_) {

@@ -1,10 +1,11 @@
-// Log joints of linear experts at few components per point: values, their log sum, and gradients.
+// Log joints of linear experts at few components per point: values, log sums, and gradients.
 //
 // With e = [x, y, 1] of a point [x, y], the log joint of component c is linear in the products e_a e_b, a <= b,
 //
-//     log q(x, c|y) + A(y) = sum_p coefficients[c, p] products[p],
+//    log q(x, c|y) + A(y) = sum_p coefficients[c, p] products[p].
 //
-// and of a narrow one, whose terms would cancel, l_c'e - 1/2 |R_c e|^2 (see learning/models/quadratic_form.py).
+// For narrow components these terms would cancel; they use l_c'e - 1/2 |R_c e|^2 (see
+// learning/models/quadratic_form.py).
 #pragma once
 
 #include <algorithm>
@@ -18,10 +19,10 @@ namespace eim {
 
 using Pack = WideDouble;
 
-inline constexpr double kLeastShare = 1e-20;  // of a responsibility, far below rounding
-inline constexpr double kDistant = 46.0;      // [nat] its logarithm
+inline constexpr double kLeastShare = 1e-20;  // responsibility far below rounding
+inline constexpr double kDistant = 46.0;      // [nat]: its negative logarithm
 
-// Rows of numbers in packs, so that loops over a row have no rest: it is filled up with zeros.
+// Rows of numbers in packs, padded with zeros so that loops over a row have no remainder.
 struct PackedRows {
     Index n_packs;
     std::vector<Pack> packs;
@@ -34,7 +35,7 @@ struct PackedRows {
     const double* numbers(Index i) const { return reinterpret_cast<const double*>(row(i)); }
 };
 
-// Components for each point, or neighbours of each component: rows of numbers of components.
+// Indices of components, one row per point or per component.
 struct Lists {
     const std::int64_t* data;
     Index n_rows, n_columns;
@@ -45,7 +46,7 @@ struct Forms {
     static constexpr Index kWide = -1;
     Index n_components, n_dims, width, n_products;  // dimensions of x and of [x, y]
     PackedRows coefficients;                        // (n_components, n_products)
-    std::vector<Index> place;                       // row in residuals and linear, kWide where not narrow
+    std::vector<Index> place;                       // row in residuals and linear, kWide if not narrow
     std::vector<double> residuals, linear;          // R (n_narrow, n_dims, width + 1), l (n_narrow, width + 1)
 
     Forms(Index n_components, Index n_dims, Index width)
@@ -95,7 +96,7 @@ inline double narrow_value(const Forms& forms, Index narrow, const double* joint
     return value;
 }
 
-// Several components at a time: their sums do not wait for one another.
+// Several components at a time, so that their sums do not wait for each other.
 template <int M>
 inline void wide_values(const Forms& forms, const Point& point, const std::int64_t* components, double* values) {
     const Pack *products = point.products.row(0), *rows[M];
@@ -128,7 +129,7 @@ inline void selected_values(const Forms& forms, const double* joint, const Lists
     }
 }
 
-// log sum_g exp(values_g); NaN if one of them is.
+// log sum_g exp(values_g); NaN if a value is NaN.
 inline double log_sum_exp(const double* values, Index n) {
     double largest = -std::numeric_limits<double>::infinity(), total = 0.0;
     for (Index g = 0; g < n; ++g) largest = values[g] > largest ? values[g] : largest;
@@ -138,7 +139,7 @@ inline double log_sum_exp(const double* values, Index n) {
     return largest + std::log(total);
 }
 
-// Fills sums (n,): the log of the joints summed over the components in row source[i] of states.
+// Fills sums (n,): log sum of the joints over the components in row source[i] of states.
 inline void selected_log_sums(const Forms& forms, const double* joint, const Lists& states, const Lists& source,
                               double* sums) {
     Point point(forms);
@@ -150,7 +151,7 @@ inline void selected_log_sums(const Forms& forms, const double* joint, const Lis
     }
 }
 
-// Adds to score (n_dims,) the gradient in x of a narrow form: l - R'R e, times a share.
+// Adds the gradient in x of a narrow form to score (n_dims,): l - R'R e, times a share.
 inline void add_narrow_score(const Forms& forms, Index narrow, const double* joint, double share, double* score) {
     const double* slope = forms.linear_row(narrow);
     for (Index a = 0; a < forms.n_dims; ++a) score[a] += share * slope[a];
@@ -161,10 +162,10 @@ inline void add_narrow_score(const Forms& forms, Index narrow, const double* joi
     }
 }
 
-// Adds to score (n_dims,) the gradient in x of the form with these coefficients.
+// Adds the gradient in x of the form with these coefficients to score (n_dims,).
 inline void add_score(const Forms& forms, const double* coefficient, const double* joint, double* score) {
     for (Index a = 0; a < forms.n_dims; ++a) {
-        score[a] += *coefficient * joint[a];  // of the square: once here, once below
+        score[a] += *coefficient * joint[a];  // of the square: added here and below
         double along = 0.0;
         for (Index b = a; b < forms.width; ++b) along += coefficient[b - a] * joint[b];
         for (Index b = a + 1; b < forms.n_dims; ++b) score[b] += coefficient[b - a] * joint[a];
@@ -175,7 +176,7 @@ inline void add_score(const Forms& forms, const double* coefficient, const doubl
 
 // Fills scores (n, n_dims): gradients in x of the forms in index (n, G), averaged with shares (n, G).
 //
-// The average of coefficients is a form itself, of which one gradient is taken.
+// The averaged coefficients are again a form, so one gradient is enough.
 inline void selected_scores(const Forms& forms, const double* joint, const Lists& index, const double* shares,
                             double* scores) {
     PackedRows average(1, forms.n_products);
