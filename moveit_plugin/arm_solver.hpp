@@ -1,7 +1,8 @@
-// One solution of a pose, or all that there is time for, over eim_ros/solver: without ROS and without MoveIt.
+// Solves a pose with the solver of eim_ros, for one solution or for all that the time allows. It needs neither ROS nor
+// MoveIt.
 //
-// Seeds are the state that is given and uniform ones; each is refined to the pose and verified, near-duplicates are
-// left out. Bounds may be narrower than the limits of the arm, as consistency limits and locked joints ask.
+// Seeds are the given state and uniform random ones. Each solution is verified, and near-duplicates are removed. Bounds
+// may be narrower than the limits of the arm, for consistency limits and locked joints.
 #pragma once
 
 #include <algorithm>
@@ -24,10 +25,10 @@ inline constexpr double kDistinct = 0.01;   // [rad] or [m]: solutions differ by
 inline constexpr int kMaxIterations = 60;
 inline constexpr int kPatience = 3, kUnhurried = 61;  // steps within which the squared error halves
 inline constexpr int kSeedsPerRound = 32;
-inline constexpr int kFruitlessSeeds = 3000;  // tried without a new solution before a search ends
+inline constexpr int kFruitlessSeeds = 3000;  // seeds without a new solution before a search ends
 
 struct Joint {
-    double lower, upper;  // [rad] or [m]; -pi and pi where it is continuous
+    double lower, upper;  // [rad] or [m]; -pi and pi for continuous joints
     bool is_continuous;
 };
 
@@ -40,8 +41,8 @@ class ArmSolver {
 
     int n_joints() const { return chain_.n_joints; }
 
-    // What is asked: a pose of the tip, rows of its rotation with the position (3, 4), with joints no farther from a
-    // state than `reach` [rad] or [m], one each; infinite: anywhere.
+    // A request: a pose of the tip, as rows of its rotation with the position (3, 4), with joints at most `reach` [rad]
+    // or [m] from a state, one value each. Infinite means no restriction.
     eim::Task task(const double (&target)[3][4], const Configuration& state, const Configuration& reach) const {
         eim::Task task{};
         std::copy_n(&target[0][0], 12, &task.target[0][0]);
@@ -60,7 +61,7 @@ class ArmSolver {
         return task;
     }
 
-    // Whether no joint is to be where it cannot be.
+    // Whether every joint has an allowed range.
     bool is_possible(const eim::Task& task) const {
         for (int j = 0; j < n_joints(); ++j) {
             if (!(task.bounds.lower[j] <= task.bounds.upper[j])) return false;
@@ -68,7 +69,7 @@ class ArmSolver {
         return true;
     }
 
-    // The solution that the state itself leads to; empty where it leads to none.
+    // The solution reached from the state itself; empty if there is none.
     Configuration refined(const eim::Task& task, const Configuration& state) const {
         eim::Rows rows({n_joints(), state});
         refine(task, kUnhurried, rows);
@@ -76,8 +77,8 @@ class ArmSolver {
                                  : Configuration();
     }
 
-    // Calls take(solution) for solutions that differ, those of a round nearest to the state first, until it returns
-    // true, time is up, or no more are found. Whether it did.
+    // Calls take(solution) for distinct solutions, those of a round nearest to the state first, until it returns true,
+    // time is up, or no more are found. Returns whether it returned true.
     template <class Take>
     bool search(const eim::Task& task, const Configuration& state, Clock::time_point deadline, Take take) const {
         eim::Random random(kFirstSeed);
@@ -98,7 +99,7 @@ class ArmSolver {
     }
 
    private:
-    static constexpr double kFirstSeed = 0.5;  // of the random numbers: the same question has the same answer
+    static constexpr double kFirstSeed = 0.5;  // seed of the random numbers: equal requests have equal results
 
     void refine(const eim::Task& task, int patience, eim::Rows& rows) const {
         const eim::Effort effort{kTolerance, kTolerance, kMaxIterations, patience};
@@ -118,8 +119,7 @@ class ArmSolver {
         return seeds;
     }
 
-    // The same solution with continuous joints within half a turn of the state, where they may wind as often as they
-    // like.
+    // The same solution with continuous joints within pi of the state, since they may make any number of revolutions.
     Configuration turned(Configuration q, const Configuration& state) const {
         for (int j = 0; j < n_joints(); ++j) {
             if (joints_[j].is_continuous) q[j] += eim::kTwoPi * std::nearbyint((state[j] - q[j]) / eim::kTwoPi);

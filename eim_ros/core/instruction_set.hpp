@@ -1,4 +1,4 @@
-// Which instruction sets this processor has: modules are built for each, see core/native.py.
+// Detects the instruction sets of this processor. Modules are built for each of them, see core/native.py.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Which instruction sets this processor has, as a Python module. It is compiled for none of them, so that it can be
-// asked before a module is loaded that would end the process with an illegal instruction.
+// The instruction sets of this processor as a Python module. It is compiled without any of them, so that it can be used
+// before a module is loaded that would end the process with an illegal instruction.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 

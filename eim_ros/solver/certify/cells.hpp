@@ -1,10 +1,10 @@
-// What of a branch of solutions is within the limits, proven cell by cell of the held joint.
+// Finds the parts of a branch of solutions that are within the limits, proven for cells of the redundancy parameter.
 //
-// A cell is done when bounds of its squares and angles (`enclosure.hpp`) show that the branch does not exist there, or
-// that some joint is out of its limits; or that it exists and every joint is either within them or passes one of them
-// monotonically, so that the roots are single and lie between ends of opposite sides; or that one square passes 0
-// monotonically, where the branch ends, while all joints are within. Else it is halved. What is not decided in cells of
-// kNarrowest is told.
+// A cell is decided in three cases. First, bounds of its squares and angles (`intervals.hpp`) show that the branch does
+// not exist there, or that some joint is out of its limits. Second, the branch exists, and every joint either is within
+// its limits or crosses one limit monotonically; crossings are then single roots. Third, one square crosses 0
+// monotonically, where the branch ends, while all joints are within their limits. Other cells are halved. Cells of
+// width kNarrowest that are still undecided are reported.
 #pragma once
 
 #include <vector>
@@ -13,9 +13,10 @@
 
 namespace eim {
 
-inline constexpr double kFirstCell = 0.2, kNarrowest = 1e-12;  // [rad] of the held joint
-inline constexpr double kToldApart = 1e-10;                    // [rad]: roots closer than this are not told apart
-inline constexpr double kWidestCrossing = 1.0;                 // [rad]: half of what a joint passes there
+inline constexpr double kFirstCell = 0.2, kNarrowest = 1e-12;  // [rad] of the redundancy parameter
+inline constexpr double kToldApart = 1e-10;                    // [rad]: roots closer than this are not distinguished
+// [rad]: half of the widest range of a joint at a crossing
+inline constexpr double kWidestCrossing = 1.0;
 inline constexpr int kMostCells = 20000;
 
 // Limits of a joint as an arc of the circle.
@@ -26,8 +27,8 @@ struct Window {
     double beside(double angle) const { return wrapped(angle - centre, kTwoPi, 1.0 / kTwoPi); }
 };
 
-// How a piece of a branch ends.
-enum class PieceEnd { cell, limit, first_turn, second_turn, third_turn };  // at a turn branches meet
+// How a piece of a branch ends. At a turn, two branches meet.
+enum class PieceEnd { cell, limit, first_turn, second_turn, third_turn };  // at a turn, branches meet
 
 struct BranchPiece {
     int branch;
@@ -35,7 +36,7 @@ struct BranchPiece {
     PieceEnd kinds[2];
 };
 
-// A branch at one value of the held joint, in plain numbers.
+// A branch at one parameter value, in plain numbers.
 struct BranchPoint {
     double angles[7] = {}, squares[3] = {};
 
@@ -54,7 +55,7 @@ struct BranchPoint {
     }
 };
 
-// The same with bounds, where the branch exists.
+// A branch at one parameter value with error bounds, if the branch exists.
 struct BranchBounds {
     Enclosed angles[7], squares[3];
     int n_angles = 0;
@@ -78,12 +79,12 @@ struct BranchBounds {
 
 class HeldCells {
    public:
-    // Windows in the order in which the form reads the joints.
+    // Windows are in the order in which the form reads the joints.
     HeldCells(const HeldForm::AtPose& pose, const Window (&windows)[7]) : pose_(pose) {
         std::copy_n(windows, 7, windows_);
     }
 
-    // Adds the pieces of all branches, each from left to right; false where something was not decided.
+    // Adds the pieces of all branches, each from left to right; false if something was not decided.
     bool run(std::vector<BranchPiece>& pieces) {
         const Window& held = windows_[0];
         lower_ = held.is_endless ? -kPi : held.centre - held.half;
@@ -111,7 +112,7 @@ class HeldCells {
         bool is_upper, rises;
     };
 
-    // Bounds over a cell, taken down until it is known to be empty.
+    // Bounds over a cell; the computation stops when the cell is known to be empty.
     struct View {
         const Window* windows;
         bool is_empty = false, is_open = false;
@@ -145,7 +146,7 @@ class HeldCells {
             return windows[number].is_endless || compare(number, angle);
         }
 
-        // With the limits of a joint; false where it is beyond them.
+        // Compares an angle with the limits of its joint; false if it is beyond them.
         bool compare(int number, const Enclosed& angle) {
             const Window& window = windows[number];
             const double beside = window.beside(angle.value), away = std::abs(beside), radius = angle.radius;
@@ -153,7 +154,7 @@ class HeldCells {
             is_empty = away - radius > window.half && away + radius < kTwoPi - window.half;
             if (is_empty) return false;
             const bool is_one = radius < kWidestCrossing && away - radius > -window.half &&
-                                away + radius < kTwoPi - window.half;  // limit that is passed
+                                away + radius < kTwoPi - window.half;  // at most one limit is crossed
             if (is_one && angle.is_monotone()) {
                 const bool is_upper = beside > 0.0;
                 crossings[n_crossings++] = {number, is_upper ? window.half : -window.half, is_upper, angle.slope > 0.0};
@@ -191,7 +192,7 @@ class HeldCells {
         return point;
     }
 
-    // The root of what has opposite signs at the ends (Illinois).
+    // Root of a function with opposite signs at the ends (Illinois method).
     template <class Function>
     static double root_of(Function function, double from, double to) {
         double f = function(from), g = function(to);
@@ -212,7 +213,7 @@ class HeldCells {
         return !windows_[0].is_endless && (at == lower_ || at == upper_) ? PieceEnd::limit : PieceEnd::cell;
     }
 
-    // The part of a cell in which joints that pass limits are within them.
+    // Adds the part of a cell in which joints that cross limits are within them.
     bool between(int branch, double from, double to, const View& view, std::vector<BranchPiece>& pieces) {
         BranchPiece piece{branch, {from, to}, {edge(from), edge(to)}};
         if (view.n_crossings > 0) {
@@ -246,7 +247,7 @@ class HeldCells {
         return true;
     }
 
-    // The part of a cell where a branch exists that ends in it.
+    // Adds the part of a cell on which a branch exists that ends within the cell.
     bool to_turn(int branch, double from, double to, const View& view, std::vector<BranchPiece>& pieces) {
         const Enclosed first = bounds_at(branch, from).squares[view.turn],
                        last = bounds_at(branch, to).squares[view.turn];
@@ -263,7 +264,7 @@ class HeldCells {
         return true;
     }
 
-    // Or prolongs the last one, which it continues.
+    // Adds a piece, or extends the last one if the piece continues it.
     static void add(const BranchPiece& piece, std::vector<BranchPiece>& pieces) {
         if (!pieces.empty() && piece.kinds[0] == PieceEnd::cell) {
             BranchPiece& last = pieces.back();

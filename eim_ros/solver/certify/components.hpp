@@ -1,7 +1,8 @@
-// All families of solutions of a pose in closed form: pieces of branches, proven to be all, joined where they meet.
+// All components of the solution set of a pose in closed form: pieces of branches, proven to be complete, joined where
+// they meet.
 //
-// Nothing is sampled. A family is a chain of pieces (`held_cells.hpp`), from one limit to another or back to its
-// begin; places along it are values of the branches.
+// Nothing is sampled. A component is a chain of pieces (`cells.hpp`), from one limit to another or back to its start.
+// Places along it are values of the branches.
 #pragma once
 
 #include "certify/cells.hpp"
@@ -10,12 +11,13 @@
 
 namespace eim {
 
-inline constexpr double kBesideTurn = 1e-10;   // [rad] of the held joint: from where branches meet to the place there
-inline constexpr double kLeastAligned = 0.94;  // cosine of the turn of the tangent between places
-inline constexpr double kPlaceError = 1e-6;    // [m], [rad]: of places; more is no solution
+// [rad] of the redundancy parameter: from the meeting point of branches to the place next to it
+inline constexpr double kBesideTurn = 1e-10;
+inline constexpr double kLeastAligned = 0.94;  // least cosine of the angle between tangents of successive places
+inline constexpr double kPlaceError = 1e-6;    // [m], [rad]: largest error of places; with more it is not a solution
 inline constexpr int kMostHalved = 40;
 
-// The axes and the tip of a chain of seven turning joints at zero, read as a form of one joint held.
+// Reads the axes and the tip at zero of a chain with seven rotating joints.
 inline HeldForm held_form(const Chain& chain) {
     if (chain.kind != 7) return {};
     Kinematics<double, 7> at;
@@ -39,7 +41,7 @@ class CertifiedFamilies {
         }
     }
 
-    // Calls adopt(places, tangents, is_closed) for each; false where something was not decided.
+    // Calls adopt(places, tangents, is_closed) for each component; false if something was not decided.
     template <class Adopt>
     bool run(Adopt adopt) {
         HeldCells cells(pose_, windows_);
@@ -47,7 +49,7 @@ class CertifiedFamilies {
         n_cells_ = cells.n_cells();
         if (!is_decided) return false;
         std::vector<std::uint8_t> is_done(pieces_.size(), 0);
-        for (const bool from_ends : {true, false}) {  // then what is left is closed
+        for (const bool from_ends : {true, false}) {  // the rest is closed
             for (int first = 0; first < int(pieces_.size()); ++first) {
                 if (is_done[first]) continue;
                 const bool is_begin = next_[first][0].piece < 0;
@@ -66,7 +68,7 @@ class CertifiedFamilies {
         int piece = -1, end = 0;
     };
 
-    // Links pieces that continue each other or meet; false where they do not fit.
+    // Links pieces that continue each other or meet; false if they do not fit.
     bool join(double lower, double upper) {
         next_.assign(pieces_.size(), {});
         const auto link = [&](int a, int end_of_a, int b, int end_of_b) {
@@ -96,7 +98,7 @@ class CertifiedFamilies {
         return true;
     }
 
-    // Fills places along the family of a piece, from an end of it on; false where they are no solutions.
+    // Fills places along the component of a piece, starting at one end; false if they are no solutions.
     bool follow(int first, int end, std::vector<std::uint8_t>& is_done) {
         places_.positions.clear(), tangents_.positions.clear();
         Link at{first, end};
@@ -147,7 +149,7 @@ class CertifiedFamilies {
 
     void add(const Place& place) { places_.add(place.q), tangents_.add(place.tangent); }
 
-    // Adds places behind one, up to another one.
+    // Adds places after one place, up to another one.
     void fill(int branch, double sign, const Place& from, const Place& to, int n_halved) {
         double square = 0.0, cosine = 0.0, skew = 0.0, chord[7];
         for (int j = 0; j < 7; ++j) {
@@ -174,7 +176,7 @@ class CertifiedFamilies {
     HeldForm::AtPose pose_;
     Window windows_[7];
     std::vector<BranchPiece> pieces_;
-    std::vector<std::array<Link, 2>> next_;  // of each piece and end
+    std::vector<std::array<Link, 2>> next_;  // per piece and end
     Configurations places_{7}, tangents_{7};
     int n_cells_ = 0;
 };

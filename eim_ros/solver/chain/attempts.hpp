@@ -1,9 +1,10 @@
-// Attempts to reach a pose by damped least squares from a seed each, as many side by side as a pack has lanes.
+// Attempts to reach a pose by damped least squares, one seed per attempt and one attempt per lane of a pack.
 //
-// The damping is lambda^2 = a c |e|^2 + floor. The factor a adapts: it is 1, times 4 after each step that made the
-// error larger, halved after each other one; without it a pose out of reach is circled, not approached. An attempt is
-// given up when the squared error does not halve within `patience` steps. A lane whose attempt has ended takes the next
-// seed. Lengths are in the unit of the arm, lest a metre counts as a radian in an arm of a millimetre.
+// The damping is lambda^2 = a c |e|^2 + floor. The factor a adapts: it starts at 1, is multiplied by 4 after each step
+// that increased the error, and is halved after every other step. Without it, attempts at an unreachable pose circle
+// instead of converging. An attempt is abandoned if the squared error does not halve within `patience` steps. A lane
+// whose attempt has ended takes the next seed. Lengths are in the unit of the arm; otherwise a metre would count as a
+// radian for an arm of a millimetre.
 #pragma once
 
 #include <optional>
@@ -27,15 +28,20 @@ template <class S, int N>
 struct Attempt {
     bool converged;
     int steps;
-    S distance, angle;  // of q [m], [rad]
-    S q[kJoints<N>];    // the best configuration met
+    S distance, angle;  // errors of q [m], [rad]
+    S q[kJoints<N>];    // best configuration of the attempt
 };
 
-// Runs attempts until there are no more. Careful ones solve anew for steps that limits would cut, without those joints.
+// Runs attempts until there are no more. If a limit would cut a step, careful attempts solve again without those
+// joints.
 // `jobs` has three methods:
-//     bool next(lane, S* seed, Frame<V>& targets, int& taken)  the next seed, its target if not the task's, steps taken
-//     void ended(lane, const Attempt<S, N>&)
-//     bool is_wanted(lane)                         false: the attempt is of no use any more
+//    bool next(lane, S* seed, Frame<V>& targets, int& taken)  the next seed, its target if not the task's, steps taken
+//    void ended(lane, const Attempt<S, N>&)
+//    bool is_wanted(lane)                                     false: the attempt is no longer needed
+//
+// This is one long function on purpose. Which products and sums the compiler fuses depends on where they stand, so
+// moving arithmetic into other functions changes results in the last place, and with them which solution a seed leads
+// to.
 template <int N, class V, bool Careful = false, class Jobs>
 inline void run_attempts(const Chain& arm, const Task& given, const Effort& effort, Jobs& jobs) {
     using S = Scalar<V>;

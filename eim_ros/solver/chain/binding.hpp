@@ -45,7 +45,7 @@ inline void run_unlocked(const Chain& chain, Function function) {
     for_kind(chain, function);
 }
 
-// Index of the first of poses (n, 4, 4) that is no rigid transform, or n.
+// Index of the first of the poses (n, 4, 4) that is not a rigid transform, or n.
 inline Index first_not_rigid(const Converted<double>& poses, double tolerance) {
     expect_shape(poses, "poses", {kAny, 4, 4});
     Index i = 0;
@@ -58,7 +58,7 @@ inline Chain make_chain(const Converted<double>& links, int n_joints) {
     return Chain(links.data(), int(links.shape(0)), n_joints);
 }
 
-// Of (3, n_joints): lower and upper limits, and whether a joint wraps.
+// From rows (3, n_joints): lower limits, upper limits, and whether a joint wraps.
 inline Bounds<double> make_bounds(const Converted<double>& rows) {
     expect_shape(rows, "bounds", {3, kAny});
     expect(rows.shape(1) <= kMostJoints, "bounds must be of at most 64 joints");
@@ -87,9 +87,9 @@ inline Task make_task(const Converted<double>& bounds, const Converted<double>& 
     return task;
 }
 
-// For each configuration what `write` makes of its kinematics, and where asked of its Jacobian: an array of a shape.
+// Computes an array of the given shape from the kinematics of each configuration, if requested with the Jacobian.
 //
-// write(kinematics in packs, lane, double* result)
+// The caller's function is write(kinematics in packs, lane, double* result).
 template <bool WithJacobian, class Write>
 inline Converted<double> kinematics(const Chain& chain, const Converted<double>& q, Shape shape, Write write) {
     expect_shape(q, "configurations", {kAny, chain.n_joints});
@@ -134,7 +134,7 @@ inline Converted<double> gram_log_dets_of(const Chain& chain, const Converted<do
     return result;
 }
 
-// Base, origin of each moving joint, tip.
+// Positions of the base, the origin of each moving joint, and the tip.
 inline Converted<double> skeletons(const Chain& chain, const Converted<double>& q) {
     return kinematics<false>(chain, q, {chain.n_links + 2, 3}, [&](const auto& at, int lane, double* entry) {
         entry = std::fill_n(entry, 3, 0.0);
@@ -157,7 +157,7 @@ inline py::tuple refine(const Chain& chain, const Task& task, const Effort& effo
     return tuple_of(rows);
 }
 
-// Returns the class, so that other folders add their methods to it.
+// Returns the class, to which other folders add methods.
 inline py::class_<Chain> bind_chain(py::module_& module) {
     module.attr("LANES") = kLanes<WideDouble>;
     module.attr("MOST_JOINTS") = kMostJoints;

@@ -1,10 +1,11 @@
 // A serial chain: forward kinematics and Jacobian of one configuration, or of a pack of them.
 //
-// Every joint turns about, or slides along, the z axis of its own frame:
+// Every joint rotates about, or slides along, the z axis of its own frame:
 //
-//     T(q) = P_0 Z(v_0) P_1 Z(v_1) ... P_{m-1} Z(v_{m-1}) P_m,    v_i = multiplier_i q[source_i] + offset_i
+//    T(q) = P_0 Z(v_0) P_1 Z(v_1) ... P_{m-1} Z(v_{m-1}) P_m,    v_i = multiplier_i q[source_i] + offset_i
 //
-// (see kinematics/chain.py). N is the number of joints where all turn and none follows another, or 0 for any chain.
+// (see eim_ros/kinematics/urdf.py). N is the number of joints if all rotate and none follows another, or 0 for any
+// chain.
 #pragma once
 
 #include <algorithm>
@@ -38,11 +39,11 @@ struct Link {
 struct Chain {
     int n_joints, n_links;
     int kind;            // N of the templates
-    double reach = 0.0;  // upper bound of the distance from base to tip without what joints slide [m]
-    // Length [m] that counts as much as 1 rad where errors are weighed: the power of two next to the reach of an arm
-    // that turns only, as a share of that of a person's; nothing is rounded by it.
+    double reach = 0.0;  // upper bound of the distance from base to tip without sliding joints [m]
+    // Length [m] that counts as much as 1 rad in errors. For arms without sliding joints it is the power of two closest
+    // to the reach over the usual reach. A power of two causes no rounding.
     double unit = 1.0;
-    std::vector<Link<double>> links;  // n_links + 1, the last only P_m
+    std::vector<Link<double>> links;  // n_links + 1; the last one has P_m only
     std::vector<Link<float>> single;
 
     // rows (n_links + 1, 16): rotation, translation, whether it slides, source, multiplier, offset
@@ -64,7 +65,7 @@ struct Chain {
         if (unit != 1.0) in_units_ = std::make_shared<const Chain>(*this, 1.0 / unit);
     }
 
-    // The same with lengths times a power of two.
+    // The same chain with lengths multiplied by a power of two.
     Chain(const Chain& chain, double factor) : Chain(chain) {
         reach *= factor, unit = 1.0, in_units_ = nullptr;
         for (Link<double>& link : links) {
@@ -75,7 +76,7 @@ struct Chain {
         }
     }
 
-    // With lengths in its unit.
+    // The chain with lengths in its unit.
     const Chain& in_units() const { return in_units_ ? *in_units_ : *this; }
 
    private:
@@ -93,7 +94,7 @@ inline int links_of(const Chain& chain) {
 }
 
 template <int N>
-inline constexpr int kJoints = N > 0 ? N : kMostJoints;  // room for them
+inline constexpr int kJoints = N > 0 ? N : kMostJoints;  // capacity
 template <int N>
 inline constexpr int kLinks = N > 0 ? N : kMostLinks;
 
@@ -112,7 +113,8 @@ struct Kinematics {
 template <int N, class V>
 [[gnu::noinline, gnu::cold]] void forward_of_large(const Chain& chain, const V* q, Kinematics<V, N>& at);
 
-// Fills tip, origin and axis. Where all joints turn, large angles are looked for once, that no call is amid the loop.
+// Fills tip, origin and axis. If all joints rotate, large angles are checked once, before the loop, so that the loop
+// has no call.
 template <int N, bool AreLarge = N == 0, class V>
 inline void forward(const Chain& chain, const V* q, Kinematics<V, N>& at) {
     using S = Scalar<V>;
@@ -142,7 +144,7 @@ inline void forward(const Chain& chain, const V* q, Kinematics<V, N>& at) {
         }
         const S* r = link[1].rotation;
         const S* t = link[1].translation;
-        for (int k = 0; k < 3; ++k) {  // the three coordinates do not mix
+        for (int k = 0; k < 3; ++k) {  // the three coordinates are independent
             const V a = x[k], b = y[k], c = z[k];
             p[k] += a * t[0] + b * t[1] + c * t[2];
             x[k] = a * r[0] + b * r[3] + c * r[6];
@@ -158,7 +160,7 @@ template <int N, class V>
     forward<N, true>(chain, q, at);
 }
 
-// Fills jacobian after `forward`; followers add to the column of the joint they follow.
+// Fills jacobian after `forward`. Followers add to the column of the joint that they follow.
 template <int N, class V>
 inline void differentiate(const Chain& chain, Kinematics<V, N>& at) {
     using S = Scalar<V>;
@@ -183,7 +185,7 @@ inline void differentiate(const Chain& chain, Kinematics<V, N>& at) {
     }
 }
 
-// Calls function<N>() with the N of a chain.
+// Calls function<N>() with the N that fits a chain.
 template <class Function>
 inline auto for_kind(const Chain& chain, Function function) {
     if (chain.kind == 7) return function.template operator()<7>();

@@ -1,4 +1,4 @@
-// A task whose turning joints have no limits: what self-motions are traced for.
+// A task without limits of rotating joints, for which self-motions are traced.
 #pragma once
 
 #include "chain/task.hpp"
@@ -6,7 +6,7 @@
 
 namespace eim {
 
-// What moves no link: a turn, or 0 where there is no such thing.
+// Fills the period of each joint: the change that moves no link (one revolution), or 0 if there is none.
 inline void find_periods(const Chain& chain, double* period) {
     std::fill_n(period, chain.n_joints, kTwoPi);
     for (int i = 0; i < chain.n_links; ++i) {
@@ -15,7 +15,7 @@ inline void find_periods(const Chain& chain, double* period) {
     }
 }
 
-// A task without limits of the joints that turn; held joints stay where they are.
+// Removes the limits of rotating joints from a task; fixed joints stay fixed.
 inline Task without_limits(const Chain& chain, const Task& task) {
     Task free = task;
     double period[kMostJoints];

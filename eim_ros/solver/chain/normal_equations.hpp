@@ -1,15 +1,15 @@
-// How much of the set of solutions lies in a direction, in the joints' own scales: determinants of J W J^T.
+// Determinants of J W J^T, which measure the set of solutions in scaled joint coordinates.
 #pragma once
 
 #include "chain/refine.hpp"
 
 namespace eim {
 
-// log det(J diag(w) J^T) of configurations (n, n_joints), each with its weights (n, n_joints), of the first n_rows rows
-// of the Jacobian: 3, or all 6; negative infinity where the arm is singular.
+// Computes log det(J diag(w) J^T) of configurations (n, n_joints) with weights (n, n_joints). J is the first n_rows
+// rows of the Jacobian, 3 or 6. The result is negative infinity if the arm is singular.
 //
-// Of solutions with limits of width r, those in scales of u = q / r have det(J diag(r^2) J^T) / det(J J^T) / prod r^2
-// times the squared length, area or volume of those in q (Cauchy and Binet).
+// In scaled coordinates u = q / r, for limits of width r, the squared length, area or volume of a piece of the solution
+// set is that in q times det(J diag(r^2) J^T) / det(J J^T) / prod r^2 (Cauchy and Binet).
 template <int N>
 inline void gram_log_dets(const Chain& chain, const double* q, const double* weights, Index n, int n_rows,
                           double* result) {

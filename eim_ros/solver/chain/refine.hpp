@@ -1,15 +1,16 @@
-// Rows of configurations refined and verified.
+// Solves and verifies rows of configurations.
 //
-// Many seeds begin in single precision, where packs hold twice as many; what comes within kHandOver goes on in double
-// precision, in which all that is said of an answer is measured.
+// Many seeds start in single precision, where packs are twice as wide. Those that come within kHandOver continue in
+// double precision. Everything reported about a solution is measured in double precision.
 #pragma once
 
 #include "chain/attempts.hpp"
 
 namespace eim {
 
-inline constexpr double kHandOver = 1e-4;         // [units of the arm], [rad]
-inline constexpr double kLongestInSingle = 50.0;  // [m], [rad]: reach and limits for which single precision will do
+inline constexpr double kHandOver = 1e-4;  // [units of the arm], [rad]
+// [m], [rad]: largest reach and limits for which single precision is enough
+inline constexpr double kLongestInSingle = 50.0;
 
 struct Configurations {
     int n_joints;
@@ -21,7 +22,7 @@ struct Configurations {
     void add(const double* q) { positions.insert(positions.end(), q, q + n_joints); }
 };
 
-// Configurations and what became of them.
+// Configurations and the results for them.
 struct Rows : Configurations {
     std::vector<double> distances, angles;  // errors (n,) [m], [rad]
     std::vector<std::uint8_t> converged;
@@ -40,7 +41,7 @@ struct Rows : Configurations {
     }
 };
 
-// Numbers from 0 to n of which a condition holds.
+// Indices from 0 to n - 1 for which a condition holds.
 template <class Condition>
 inline std::vector<Index> numbers_where(Index n, Condition holds) {
     std::vector<Index> numbers;
@@ -50,12 +51,12 @@ inline std::vector<Index> numbers_where(Index n, Condition holds) {
     return numbers;
 }
 
-// Attempts from some of the rows; each row may have a target. Steps are added to those taken before.
+// Attempts that start from some of the rows; each row may have its own target. Steps add to those taken before.
 struct RowJobs {
     Rows& rows;
     std::vector<Index> which;
-    const double* targets = nullptr;  // (n, 4, 4), else the task's
-    bool goes_on = false;             // steps taken before count as steps of the attempt
+    const double* targets = nullptr;  // (n, 4, 4); null for the target of the task
+    bool goes_on = false;             // whether earlier steps count as steps of the attempt
     std::size_t following = 0;
     Index row_of[kMostLanes] = {};
 
@@ -78,14 +79,14 @@ struct RowJobs {
     bool is_wanted(int) const { return true; }
 };
 
-// Attempts in double precision.
+// Runs attempts in double precision.
 template <int N, bool Careful = false>
 inline void run_rows(const Chain& chain, const Task& task, const Effort& effort, RowJobs jobs) {
     if (jobs.which.size() == 1) return run_attempts<N, double, Careful>(chain, task, effort, jobs);
     if (jobs.which.size() > 1) return run_attempts<N, WideDouble, Careful>(chain, task, effort, jobs);
 }
 
-// Whether attempts at a task may begin in single precision.
+// Whether attempts may start in single precision.
 inline bool fits_single(const Chain& chain, const Task& task) {
     if (task.has_tolerances || !(chain.reach <= kLongestInSingle)) return false;
     for (int j = 0; j < chain.n_joints; ++j) {
@@ -99,7 +100,7 @@ inline Effort coarse(const Chain& chain, const Effort& effort) {
             std::max(0.5 * effort.orientation_tolerance, kHandOver), effort.max_iterations, effort.patience};
 }
 
-// Calls function(kinematics, number of the first row, how many) for packs of rows (n, n_joints).
+// Calls function(kinematics, index of the first row, number of rows) for packs of rows (n, n_joints).
 template <int N, class Function>
 inline void for_packs(const Chain& chain, const double* rows, Index n, Function function) {
     constexpr int W = kLanes<WideDouble>;
@@ -107,7 +108,7 @@ inline void for_packs(const Chain& chain, const double* rows, Index n, Function 
     WideDouble q[kJoints<N>];
     for (Index first = 0; first < n; first += W) {
         const int n_lanes = static_cast<int>(std::min<Index>(W, n - first));
-        for (int lane = 0; lane < W; ++lane) {  // the last one repeated
+        for (int lane = 0; lane < W; ++lane) {  // the last row is repeated
             const double* row = rows + (first + std::min(lane, n_lanes - 1)) * chain.n_joints;
             for (int j = 0; j < chain.n_joints; ++j) set(q[j], lane, row[j]);
         }
@@ -116,7 +117,7 @@ inline void for_packs(const Chain& chain, const double* rows, Index n, Function 
     }
 }
 
-// Errors of rows, from the first on, against the target of a task.
+// Measures the errors of rows, starting at `first`, against the target of a task.
 template <int N>
 inline void measure_rows(const Chain& chain, const Task& task, Rows& rows, Index first = 0) {
     const Frame<WideDouble> target = target_of<WideDouble>(task);
@@ -130,7 +131,7 @@ inline void measure_rows(const Chain& chain, const Task& task, Rows& rows, Index
     });
 }
 
-// Refines each of the rows in place.
+// Solves from each of the rows, in place.
 template <int N>
 inline void refine_rows(const Chain& chain, const Task& task, const Effort& effort, Rows& rows) {
     RowJobs jobs = RowJobs::all(rows);
@@ -138,7 +139,7 @@ inline void refine_rows(const Chain& chain, const Task& task, const Effort& effo
         return run_rows<N>(chain, task, effort, std::move(jobs));
     }
     run_attempts<N, WideFloat>(chain, task, coarse(chain, effort), jobs);
-    for (Index i = 0; i < rows.size(); ++i) {  // limits are not quite the same in single precision
+    for (Index i = 0; i < rows.size(); ++i) {  // limits differ slightly in single precision
         for (int j = 0; j < rows.n_joints; ++j) rows.row(i)[j] = within(task.bounds, j, rows.row(i)[j]);
     }
     measure_rows<N>(chain, task, rows);
@@ -146,8 +147,8 @@ inline void refine_rows(const Chain& chain, const Task& task, const Effort& effo
     run_rows<N>(chain, task, effort, {rows, reached, nullptr, true});
 }
 
-// Measures rows, from the first on, and tells whether each is within the tolerances and the limits: nothing else
-// decides what is valid.
+// Measures rows, starting at `first`, and marks those within the tolerances and the limits. Only this function decides
+// which solutions are valid.
 template <int N>
 inline void verify_rows(const Chain& chain, const Task& task, Rows& rows, Index first = 0) {
     measure_rows<N>(chain, task, rows, first);

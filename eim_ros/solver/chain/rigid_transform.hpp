@@ -1,11 +1,12 @@
-// Whether a homogeneous transform is rigid.
+// Checks whether a homogeneous transform is rigid.
 #pragma once
 
 #include <cmath>
 
 namespace eim {
 
-// Orthonormal within a tolerance, right-handed, above a row 0 0 0 1, and not so far that squares overflow.
+// The rotation is orthonormal within a tolerance and right-handed, the last row is 0 0 0 1, and the translation is too
+// small to overflow when squared.
 inline bool is_rigid(const double* pose, double tolerance) {
     const auto p = [&](int row, int column) { return pose[4 * row + column]; };
     bool good = std::abs(p(3, 0)) + std::abs(p(3, 1)) + std::abs(p(3, 2)) + std::abs(p(3, 3) - 1.0) <= tolerance &&

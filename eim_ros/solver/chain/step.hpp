@@ -1,9 +1,9 @@
 // One step of damped least squares:
 //
-//     q <- clamp(q + J^T y),    (J J^T + lambda^2 I) y = e
+//    q <- clamp(q + J^T y),    (J J^T + lambda^2 I) y = e
 //
-// (Nakamura and Hanafusa 1986; damping by the error: Sugihara 2011). Only joints that can still move count: one that
-// stands at a limit and would be pushed further out is left out of J.
+// (Nakamura and Hanafusa 1986; error-dependent damping: Sugihara 2011). A joint at a limit that would be pushed further
+// out is left out of J, so only joints that can move count.
 #pragma once
 
 #include "chain/task.hpp"
@@ -12,11 +12,12 @@ namespace eim {
 
 inline constexpr double kPivotFloor = 1e-14;
 
-// Lower triangle of J J^T + damping I, row by row (21), and its Cholesky factor: reciprocals on the diagonal.
+// Lower triangle of J J^T + damping I, row by row (21 entries), and its Cholesky factor with reciprocals on the
+// diagonal.
 template <class V>
 struct Damped {
     V lower[6][6];
-    int n;  // 3 where only the position counts, else 6
+    int n;  // 3 if only the position counts, else 6
 };
 
 template <int N, class V>
@@ -26,7 +27,7 @@ inline Damped<V> factorised(const Chain& chain, const V (*jacobian)[6], bool pos
     V(&a)[6][6] = factor.lower;
     factor.n = position_only ? 3 : 6;
     const int n_joints = joints_of<N>(chain);
-    const auto products = [&]<int Row, int Column>() {  // a block of 3 x 3: as many sums as registers hold
+    const auto products = [&]<int Row, int Column>() {  // a block of 3 x 3: as many sums as there are registers
         V sums[9] = {};
         for (int j = 0; j < n_joints; ++j) {
             const V* of = jacobian[j];
@@ -89,7 +90,7 @@ inline V product(const V* a, const V* b) {
     return (a[0] * b[0] + a[1] * b[1] + a[2] * b[2]) + (a[3] * b[3] + a[4] * b[4] + a[5] * b[5]);
 }
 
-// Leaves out joints that stand at a limit and would be moved further out by J^T y, of an error or a step; whether there
+// Leaves out joints at a limit that J^T y would move further out, where y is an error or a step. Returns whether there
 // are any.
 template <int N, class V>
 inline bool hold_at_limits(const Chain& chain, const Bounds<Scalar<V>>& bounds, const V* q, const V (&y)[6],
@@ -107,7 +108,7 @@ inline bool hold_at_limits(const Chain& chain, const Bounds<Scalar<V>>& bounds, 
     return holds;
 }
 
-// q <- q + J^T y, wrapped or clamped to the limits.
+// Computes q <- q + J^T y, wrapped or clamped to the limits.
 template <int N, class V>
 inline void move(const Chain& chain, const Bounds<Scalar<V>>& bounds, const V (*jacobian)[6], const V (&y)[6], V* q) {
     for (int j = 0; j < joints_of<N>(chain); ++j) q[j] = within(bounds, j, q[j] + product(jacobian[j], y));

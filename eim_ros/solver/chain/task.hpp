@@ -1,7 +1,7 @@
-// What is asked of a configuration, the limits of the joints and a pose of the tip, and how far it is from that.
+// The task: joint limits, target pose and tolerances, and the error of a configuration.
 //
-// The error is a vector of 6, (target - tip position, rotation vector from tip to target) in the base frame. With a
-// tolerance per axis it is in the frame of the target, and only what is beyond the tolerances.
+// The error has 6 components, (target - tip position, rotation vector from tip to target), in the base frame. If the
+// task has a tolerance per axis, the error is in the frame of the target and contains only what exceeds the tolerances.
 #pragma once
 
 #include <limits>
@@ -21,8 +21,8 @@ struct Task {
     Bounds<float> single_bounds;
     double target[3][4];  // rotation and position
     bool position_only, has_tolerances;
-    double tolerances[6];                              // along x, y, z [m], about x, y, z [rad], of the target
-    double position_tolerance, orientation_tolerance;  // [m], [rad]: of what is beyond
+    double tolerances[6];                              // along x, y, z [m] and about x, y, z [rad] of the target
+    double position_tolerance, orientation_tolerance;  // [m], [rad]: of the error beyond the tolerances per axis
 
     template <class S>
     const Bounds<S>& bounds_in() const {
@@ -30,7 +30,7 @@ struct Task {
     }
 };
 
-// A value wrapped to [-pi, pi) or clamped to the limits of joint j.
+// The value wrapped to [-pi, pi) or clamped to the limits of joint j.
 template <class V>
 inline V within(const Bounds<Scalar<V>>& bounds, int j, V value) {
     using S = Scalar<V>;
@@ -43,7 +43,7 @@ inline V within(const Bounds<Scalar<V>>& bounds, int j, V value) {
     return (result < S(-kPi)) | (result >= S(kPi)) ? fill<V>(S(-kPi)) : result;
 }
 
-// Whether a configuration is within the limits, as given; NaN is not.
+// Whether a configuration is within the limits without wrapping; false for NaN.
 inline bool is_inside(const Bounds<double>& bounds, const double* q, int n_joints) {
     bool inside = true;
     for (int j = 0; j < n_joints; ++j) inside &= q[j] >= bounds.lower[j] && q[j] <= bounds.upper[j];
@@ -51,7 +51,7 @@ inline bool is_inside(const Bounds<double>& bounds, const double* q, int n_joint
 }
 
 template <class V>
-inline void set_frame(Frame<V>& frame, int lane, const double* pose) {  // (3, 4) and more
+inline void set_frame(Frame<V>& frame, int lane, const double* pose) {  // at least (3, 4)
     using S = Scalar<V>;
     for (int k = 0; k < 3; ++k, pose += 4) {
         set(frame.x[k], lane, S(pose[0])), set(frame.y[k], lane, S(pose[1])), set(frame.z[k], lane, S(pose[2]));
@@ -59,7 +59,7 @@ inline void set_frame(Frame<V>& frame, int lane, const double* pose) {  // (3, 4
     }
 }
 
-// Copies one lane of a frame, its origin times a factor.
+// Copies one lane of a frame and multiplies its origin by a factor.
 template <class V>
 inline void set_lane(Frame<V>& frame, int lane, const Frame<V>& from, Scalar<V> factor) {
     for (int k = 0; k < 3; ++k) {
@@ -68,7 +68,7 @@ inline void set_lane(Frame<V>& frame, int lane, const Frame<V>& from, Scalar<V> 
     }
 }
 
-// In metres, or in units of an arm.
+// The target in metres, or in units of an arm.
 template <class V>
 inline Frame<V> target_of(const Task& task, double unit = 1.0) {
     Frame<V> frame;
@@ -82,11 +82,11 @@ inline Frame<V> target_of(const Task& task, double unit = 1.0) {
 
 template <class V>
 struct Difference {
-    V vector[6], distance, angle;  // error, and the lengths of its two parts [m], [rad]
-    V axes[3][3];                  // with tolerances: see `beyond_tolerances`
+    V vector[6], distance, angle;  // error, and the norms of its two parts [m], [rad]
+    V axes[3][3];                  // with tolerances only: see `beyond_tolerances`
 };
 
-// The angle is that of sine part |v| and cosine part c of the relative rotation: exact over [0, pi].
+// The angle follows from the sine |v| and the cosine of the relative rotation, so it is exact over [0, pi].
 template <class V>
 inline void pose_difference(const Frame<V>& tip, const Frame<V>& target, bool position_only, Difference<V>& error) {
     using S = Scalar<V>;
@@ -115,16 +115,16 @@ inline S beyond(S value, S tolerance) {
     return value < -tolerance ? value + tolerance : S(0);
 }
 
-// The error in the frame of the target, and only what is beyond the tolerances of its axes.
+// Computes the error in the frame of the target, as far as it exceeds the tolerances of the axes.
 //
-// The rotation of the tip in that frame is taken apart into a twist about its axis k of the largest tolerance, and
-// after it the shortest rotation that takes this axis to the tip's, its swing, whose rotation vector lies in the plane
-// of the two other axes. Their components are what the tolerances are for. So where the twist is free, what remains is
-// exactly the angle between the two axes k, however far the tip is twisted, which a rotation vector's components are
-// not.
+// In that frame, the rotation of the tip is split into twist and swing. The twist is a rotation about axis k, the axis
+// of the largest tolerance. The swing is the shortest rotation that moves this axis to that of the tip; its rotation
+// vector lies in the plane of the other two axes. The tolerances apply to the components of twist and swing. So if the
+// twist is free, the remaining error is exactly the angle between the two axes k, for every twist. Components of one
+// rotation vector do not have this property.
 //
-// Rows of axes, in the base frame: the axes of the target after the swing. The swing has the same components along
-// these, and a turn about the tip's axis k has none along the two others.
+// Rows of error.axes, in the base frame, are the axes of the target after the swing. The swing has the same components
+// along these axes, and a rotation about axis k of the tip has no component along the other two.
 template <class S>
 inline void beyond_tolerances(const Frame<S>& tip, const Frame<S>& target, const double* tolerances,
                               Difference<S>& error) {
@@ -150,7 +150,7 @@ inline void beyond_tolerances(const Frame<S>& tip, const Frame<S>& target, const
             const S common = share * (ik * t[i][b] + jk * t[j][b]) + t[k][b];
             error.axes[i][b] = t[i][b] - ik * common, error.axes[j][b] = t[j][b] - jk * common;
         }
-    } else {  // none, or half a turn, about whichever axis
+    } else {  // no swing, or half a revolution about any axis
         const bool first = tolerances[3 + i] >= tolerances[3 + j];
         about_i = first ? swing : S(0), about_j = first ? S(0) : swing;
         for (int b = 0; b < 3; ++b) {
@@ -177,7 +177,7 @@ inline Frame<Scalar<V>> lane_of(const Frame<V>& frame, int lane) {
     return one;
 }
 
-// How far tips are from targets: what a task asks for. Tolerances branch too much to gain from packs.
+// Measures the error of tips against targets as defined by a task. Tolerances branch too much to profit from packs.
 template <class V>
 inline void measure(const Frame<V>& tip, const Frame<V>& target, const Task& task, Difference<V>& error) {
     if (!task.has_tolerances) return pose_difference(tip, target, task.position_only, error);
@@ -194,7 +194,7 @@ inline void measure(const Frame<V>& tip, const Frame<V>& target, const Task& tas
     }
 }
 
-// Turns a transposed Jacobian into the axes of the error; components within their tolerances are left out.
+// Rotates a transposed Jacobian into the axes of the error. Components within their tolerances are set to zero.
 template <class V>
 inline void turn_rows(const Frame<V>& target, const double* tolerances, const Difference<V>& error, int n_joints,
                       V (*jacobian)[6]) {

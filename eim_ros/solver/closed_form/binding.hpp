@@ -1,4 +1,4 @@
-// Closed forms and windings as parts of the Python module; included by binding.cpp alone.
+// Closed forms and 2 pi-equivalent solutions as parts of the Python module. Included by binding.cpp.
 #pragma once
 
 #include "chain/binding.hpp"
@@ -6,10 +6,10 @@
 
 namespace eim {
 
-// The closed form of an arm, or of what remains of it while one joint is held.
+// The closed form of an arm, or of its other six joints while one joint is fixed.
 struct ArmForm {
     SixJoints part;
-    ClosedForm form;  // with a held joint: at some value of it
+    ClosedForm form;  // with a fixed joint: the form at some value of it
 };
 
 inline ArmForm make_form(const Chain& chain, int held) {
@@ -19,7 +19,7 @@ inline ArmForm make_form(const Chain& chain, int held) {
     return made;
 }
 
-// A name of what makes the closed form of an arm; empty where it has none.
+// Describes why an arm has a closed form; empty if it has none.
 inline std::string kind_of(const ArmForm& arm) {
     using Kind = ClosedForm::Kind;
     const ClosedForm& form = arm.form;
@@ -41,7 +41,7 @@ inline Roots roots_of(const ArmForm& arm, const Chain& chain, const Task& task, 
     return closed_form_roots<7>(chain, form, arm.part, task, tolerance);
 }
 
-// Values of each joint; of none the middle of the limits, or ones.
+// Given values of the joints. By default, the middle of the limits, or ones without `bounds`.
 inline std::vector<double> joint_values(const py::object& given, const Chain& chain, const Bounds<double>* bounds) {
     std::vector<double> values(chain.n_joints, 1.0);
     if (!given.is_none()) {
@@ -54,8 +54,8 @@ inline std::vector<double> joint_values(const py::object& given, const Chain& ch
     return values;
 }
 
-// The windings of roots of the least cost, at most `most`, as far as they are valid: configurations, errors (2, n), the
-// roots they belong to, and the number of all.
+// The 2 pi-equivalent solutions of the roots with the least cost, at most `most`, as far as they are valid. Returns
+// configurations, errors (2, n), the index of their root, and the number of all equivalent solutions.
 inline py::tuple wound(const Chain& chain, const Task& task, const Configurations& roots, const py::object& reference,
                        const py::object& weights, Index most, double deadline) {
     const std::vector<double> from = joint_values(reference, chain, &task.bounds);

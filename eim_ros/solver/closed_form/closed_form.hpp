@@ -1,12 +1,12 @@
 // All configurations of a 6-joint arm that reach a pose, in closed form.
 //
-// Of arms that turn about six axes, of which
-//   - the last three meet in a point (a spherical wrist: Pieper 1968), or
-//   - the second to the fourth are parallel (the UR family), or the first three;
-// or the same read from the tip: the motion X = e_1 e_2 ... e_6 of the tip, a product of turns e_i about the axes as
-// they lie at zero (Brockett 1984), inverted is the one of the arm with its axes in the other order and turned round.
-// Each leaves one subproblem of two unknown angles (`subproblem.hpp`), the next ones follow one by one (Paden and
-// Kahan; Elias and Wen 2022).
+// The arm rotates about six axes, of which
+//  - the last three meet in a point (a spherical wrist: Pieper 1968), or
+//  - the second to the fourth are parallel (the UR series), or the first three,
+// or the same holds for the axes in reverse order. The motion of the tip X = e_1 e_2 ... e_6 is a product of rotations
+// e_i about the axes at the zero configuration (Brockett 1984). Its inverse is the motion of the arm with the axes
+// reversed in order and direction. Each case leaves one subproblem with two unknown angles (`subproblem.hpp`); the
+// other angles follow one by one (Paden and Kahan; Elias and Wen 2022).
 #pragma once
 
 #include "chain/chain.hpp"
@@ -14,18 +14,19 @@
 
 namespace eim {
 
-// As kAlike: then roots are those of an arm next to it, from which they are polished.
+// sine, and relative length, below which axes count as parallel or intersecting
+inline constexpr double kAlike = 1e-7;
+// like kAlike, for calibrated arms: roots are then those of a slightly different arm, from which they are polished
 inline constexpr double kNearly = 2e-3;
-inline constexpr double kAlike = 1e-7;     // sine, and share of the arm's size, below which axes are parallel or meet
-inline constexpr double kAnyAngle = 1e-6;  // share of the arm's size below which a vector has no direction
+inline constexpr double kAnyAngle = 1e-6;  // relative length below which a vector has no direction
 inline constexpr int kMostCandidates = 64;
 
 // Configurations that may reach a pose, before they are polished and verified.
 struct Candidates {
     int n = 0;
     double q[kMostCandidates][6];
-    bool is_free[kMostCandidates];  // whether it is one of infinitely many: some joint may turn
-    bool meet = false;              // some of them meet, or are about to
+    bool is_free[kMostCandidates];  // whether it is one of infinitely many: some joint is free
+    bool meet = false;              // some of them coincide or nearly coincide
 
     void add(const double (&angles)[6], bool free) {
         if (n == kMostCandidates) return;
@@ -43,7 +44,7 @@ class ClosedForm {
 
     ClosedForm() = default;
 
-    // Of axes and the pose of the tip at zero.
+    // Takes the axes and the pose of the tip at zero.
     ClosedForm(const Line (&axes)[6], const Motion& tip) {
         for (int i = 0; i < 6; ++i) size_ = std::max(size_, length(axes[i].point - axes[0].point));
         size_ = std::max(size_, length(tip.translation - axes[0].point));
@@ -59,10 +60,10 @@ class ClosedForm {
         }
     }
 
-    // How far the arm is from the one whose roots these are; 0 where it is that one.
+    // How much the arm deviates from the arm for which the roots are exact; 0 if it is that arm.
     double deviation() const { return deviation_; }
 
-    // Adds what may reach a target, a pose of the tip.
+    // Adds configurations that may reach a target pose of the tip.
     void solve(const Motion& target, Candidates& found) const {
         Motion x = target;
         for (int k = 0; k < 3; ++k) {  // X = target tip(0)^-1
@@ -110,7 +111,7 @@ class ClosedForm {
         common_ = axes_[i].direction;
         const Vector normal = across({common_.y, common_.z, common_.x}, common_);
         some_ = length(normal) > 0.1 ? normal : across({1, 0, 0}, common_);
-        for (int k = 0; k < 3; ++k) {  // they may point to and fro
+        for (int k = 0; k < 3; ++k) {  // they may point in opposite directions
             signs_[k] = dot(common_, axes_[i + k].direction) > 0.0 ? 1.0 : -1.0;
         }
     }
@@ -120,8 +121,8 @@ class ClosedForm {
         deviation_ = most <= kAlike ? 0.0 : most;
     }
 
-    // Turns 1, 2, 3 take the wrist's centre c to w: with u = c turned by 3, as seen from axis 2,
-    // |w|^2 = |o + R_2 u|^2 and h_1 w = h_1 R_2 u, where o is the common normal from axis 1 to 2. Then R_4 R_5 R_6.
+    // Rotations 1, 2, 3 move the wrist centre c to w. With u = c rotated by joint 3 as seen from axis 2, |w|^2 = |o +
+    // R_2 u|^2 and h_1 w = h_1 R_2 u, where o is the common normal of axes 1 and 2. R_4 R_5 R_6 follows.
     void wrist(const Motion& x, Candidates& found) const {
         const Line &l1 = axes_[0], &l2 = axes_[1], &l3 = axes_[2];
         const Vector &h1 = l1.direction, &h2 = l2.direction, &h3 = l3.direction;
@@ -142,7 +143,7 @@ class ClosedForm {
         });
     }
 
-    // The angles of a spherical wrist, by the first three.
+    // The angles of a spherical wrist, given the first three.
     void orientation(const Motion& x, Vector before, bool is_free, Candidates& found) const {
         const Vector &h4 = axes_[3].direction, &h5 = axes_[4].direction, &h6 = axes_[5].direction;
         const auto out = [&](Vector v) {
@@ -171,8 +172,8 @@ class ClosedForm {
         }
     }
 
-    // Turns 2, 3, 4 keep what lies along their common direction h: with z the end of the common normal of 5 and 6 on
-    // axis 6, h e_1^-1 X z = h e_5 z, and h R_1^T R h_6 = h R_5 h_6.
+    // Rotations 2, 3, 4 preserve components along their common direction h. With z the end on axis 6 of the common
+    // normal of axes 5 and 6: h e_1^-1 X z = h e_5 z, and h R_1^T R h_6 = h R_5 h_6.
     void middle(const Motion& x, Candidates& found) const {
         const Line &l1 = axes_[0], &l4 = axes_[3], &l5 = axes_[4], &l6 = axes_[5];
         const Vector &h1 = l1.direction, &h5 = l5.direction, &h6 = l6.direction, &h = common_;
@@ -195,7 +196,7 @@ class ClosedForm {
             });
     }
 
-    // Turns 1, 2, 3 keep what lies along h: h X z = h e_4 e_5 z, and h R h_6 = h R_4 R_5 h_6.
+    // Rotations 1, 2, 3 preserve components along h: h X z = h e_4 e_5 z, and h R h_6 = h R_4 R_5 h_6.
     void first(const Motion& x, Candidates& found) const {
         const Line &l3 = axes_[2], &l4 = axes_[3], &l5 = axes_[4], &l6 = axes_[5];
         const Vector &h4 = l4.direction, &h5 = l5.direction, &h6 = l6.direction, &h = common_;
@@ -221,7 +222,8 @@ class ClosedForm {
         });
     }
 
-    // Three turns about parallel axes from i on: the point of the last is taken to `to`, and `some_` to `direction`.
+    // Three rotations about parallel axes, starting at joint i: the point of the last axis moves to `to`, and `some_`
+    // to `direction`.
     template <class Next>
     void planar(int i, const Vector& to, const Vector& direction, bool& meet, Next next) const {
         const Vector &h = common_, &o = axes_[i].point;
@@ -241,7 +243,7 @@ class ClosedForm {
     }
 
     double deviation_ = 0.0;
-    double size_ = 0.0;  // [m] of the arm: lengths below are shares of it
+    double size_ = 0.0;  // size of the arm [m]; lengths below are relative to it
     Line axes_[6];
     Motion to_axes_;  // inverse of the pose of the tip at zero
     Vector centre_, common_, some_;

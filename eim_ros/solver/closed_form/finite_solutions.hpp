@@ -1,4 +1,5 @@
-// All solutions of a pose of an arm that has a closed form: its roots polished, told apart, and turned into the limits.
+// All solutions of a pose for an arm with a closed form. Roots are polished, duplicates removed, and revolutions added
+// within the limits.
 #pragma once
 
 #include "closed_form/closed_form.hpp"
@@ -8,17 +9,20 @@
 
 namespace eim {
 
-inline constexpr Effort kPolish{1e-12, 1e-12, 25, 1};  // rounding ends it; where roots meet it takes some steps
-inline constexpr int kTried = 16, kFound = 14;  // random configurations that a closed form has to give back, most
-inline constexpr double kMostMoved = 50.0;      // of the deviation of a form from the arm: how far it moves roots
-inline constexpr double kGivenBack = 1e-4;      // [rad]
-inline constexpr double kExactRoot = 1e-9;      // [m], [rad]: errors of roots, but for rounding
-inline constexpr double kMerged = 0.05;         // [rad]: what is within tolerances only, so near a root, is that root
+inline constexpr Effort kPolish{1e-12, 1e-12, 25, 1};  // ends by rounding; takes several steps where roots meet
+// number of random configurations tried, and how many a closed form has to reproduce
+inline constexpr int kTried = 16, kFound = 14;
+// times the deviation of the form from the arm: bound of the change of roots by polishing
+inline constexpr double kMostMoved = 50.0;
+inline constexpr double kGivenBack = 1e-4;  // [rad]
+inline constexpr double kExactRoot = 1e-9;  // [m], [rad]: errors of exact roots, up to rounding
+// [rad]: a solution that is within tolerances only, and this near a root, counts as that root
+inline constexpr double kMerged = 0.05;
 
-// Roots, each joint within half a turn of zero.
+// Roots, each joint in [-pi, pi].
 struct Roots : Configurations {
-    bool is_singular = false;  // some are of infinitely many
-    bool is_whole = true;      // there are no others: the form is that of the very arm, or no roots meet
+    bool is_singular = false;  // some belong to infinitely many
+    bool is_whole = true;      // complete: the form is exact for this arm, or no roots meet
 };
 
 inline Motion motion_of(const double (&rows)[3][4]) {
@@ -36,14 +40,14 @@ inline Motion motion_of(const Frame<double>& frame) {
     return motion_of(rows);
 }
 
-// What of a chain has a closed form: all of it, or, of seven joints, all but one that is held.
+// The six joints with a closed form: all joints of a chain, or six of seven while one is fixed.
 struct SixJoints {
-    int held = -1;  // that joint, if any
+    int held = -1;  // the fixed joint, if any
 
     bool fits(const Chain& chain) const { return held < 0 ? chain.kind == 6 : chain.kind == 7 && held < 7; }
     int joint(int i) const { return held >= 0 && i >= held ? i + 1 : i; }
 
-    // Its closed form while the held joint has a value: of kind `none` where there is none.
+    // The closed form for a value of the fixed joint; of kind `none` if there is none.
     template <int N>
     ClosedForm form(const Chain& chain, double value) const {
         Kinematics<double, N> at;
@@ -58,7 +62,7 @@ struct SixJoints {
         return {axes, motion_of(at.tip)};
     }
 
-    // The same, while all joints have the values of a candidate.
+    // Configurations of all joints from candidates and the value of the fixed joint.
     Configurations with_held(const Candidates& candidates, double value) const {
         Configurations all{held >= 0 ? 7 : 6};
         for (int k = 0; k < candidates.n; ++k) {
@@ -71,14 +75,15 @@ struct SixJoints {
     }
 };
 
-// Largest difference of a joint on the circle.
+// Largest difference of a joint, on the circle.
 inline double largest_difference(const double* a, const double* b, int n_joints) {
     double most = 0.0;
     for (int j = 0; j < n_joints; ++j) most = std::max(most, std::abs(difference(a[j], b[j], true)));
     return most;
 }
 
-// A closed form, of kind `none` unless it gives back random configurations; with a held joint, at some value of it.
+// The closed form of a chain, tested: of kind `none` unless it reproduces random configurations. If a joint is fixed,
+// the form is that at some value of it.
 template <int N>
 inline ClosedForm tried_form(const Chain& chain, const SixJoints& part) {
     Random random(0.5);
@@ -101,8 +106,8 @@ inline ClosedForm tried_form(const Chain& chain, const SixJoints& part) {
     return n_found >= kFound ? form : ClosedForm{};
 }
 
-// Roots of a task's pose that differ in some joint by more than a tolerance on the circle, within no limits but that a
-// held joint stays where the task has it.
+// The roots of a task's pose that differ in some joint by more than a tolerance on the circle. Limits are ignored,
+// except that a fixed joint keeps its value.
 template <int N>
 inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const SixJoints& part, const Task& task,
                                double tolerance) {
@@ -144,12 +149,14 @@ inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const
     return roots;
 }
 
-inline constexpr double kShareOfTurns = 0.7;  // of the time left; the rest is for measuring what was enumerated
-inline constexpr int kTurnsAtOnce = 64;       // configurations between two looks at the clock
+// of the remaining time; the rest is for measuring the enumerated configurations
+inline constexpr double kShareOfTurns = 0.7;
+inline constexpr int kTurnsAtOnce = 64;  // configurations between two checks of the clock
 
-// The first of the windings of roots within the limits of a task, at most `most`, those that are valid, and the number
-// of all. What stands out of the limits by at most the tolerance is clamped, and refined within them. At the deadline,
-// a time of the steady clock [s], enumeration ends: then there are fewer than `most`, and than there are in all.
+// Enumerates 2 pi-equivalent configurations of roots within the limits of a task, in the order of their cost. Returns
+// the valid ones among the first `most`, and the number of all. Configurations beyond the limits by at most the
+// tolerance are clamped and solved again within them. At the deadline, a time of the steady clock [s], the enumeration
+// ends; then there are fewer than requested and than exist.
 template <int N>
 inline double wind(const Chain& chain, const Task& task, const Configurations& roots, const TurnCost& cost, Index most,
                    double deadline, Rows& rows, std::vector<Index>& sources) {

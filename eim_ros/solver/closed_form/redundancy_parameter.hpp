@@ -1,16 +1,17 @@
-// The self-motions of an arm of seven turning joints as functions of its first joint, in closed form.
+// Self-motions of an arm with seven rotating joints in closed form, with the first joint as redundancy parameter.
 //
-// Of an arm whose last three axes meet in a point c (a wrist), and whose second and third axis meet in a point o; or
-// the same read from the tip, as in `closed_form.hpp`. Of a KUKA iiwa (spherical shoulder and wrist) and a Franka
-// (spherical shoulder, axes 5 and 6 meet: He and Liu 2021) joint 7 is the one held. With angles q_1 ... q_7 and axes
-// 1 ... 7 in the order of reading, X = e_1 ... e_7 the motion wanted, and w = e_1(-q_1) X c - o, a sinusoid of q_1:
+// The last three axes of the arm meet in a point c (a wrist), and its second and third axes meet in a point o; or the
+// same holds in reverse order, as in `closed_form.hpp`. For a KUKA iiwa (spherical shoulder and wrist) and a Franka
+// (spherical shoulder; axes 5 and 6 meet: He and Liu 2021), the parameter is joint 7. Angles q_1 ... q_7 and axes 1 ...
+// 7 are in the order of reading, X = e_1 ... e_7 is the requested motion, and w = e_1(-q_1) X c - o is a sinusoid of
+// q_1:
 //
-//     |w|^2 = |b + R_4 r|^2              two values of q_4,        b from o to axis 4, r from there to c
-//     v = R_3 (b + R_4 r):  h_2 v = h_2 w    two of q_3,           then q_2 turns v to w
-//     h_5 R_6 h_7 = h_5 R_4^T R_3^T R_2^T R_1^T R h_7    two of q_6,    then q_5 and q_7
+//    |w|^2 = |b + R_4 r|^2              two values of q_4,        b from o to axis 4, r from there to c
+//    v = R_3 (b + R_4 r):  h_2 v = h_2 w    two of q_3,           then q_2 rotates v to w
+//    h_5 R_6 h_7 = h_5 R_4^T R_3^T R_2^T R_1^T R h_7    two of q_6,    then q_5 and q_7
 //
-// So there are 8 branches over q_1, each a function that exists where three squares are not negative; two of them meet
-// where one of these is 0. Written once, for numbers and for `Enclosed` ones.
+// So there are 8 branches over q_1. A branch exists where three squares are not negative, and two branches meet where
+// one square is 0. The code is a template for numbers and for `Enclosed` values.
 #pragma once
 
 #include "closed_form/closed_form.hpp"
@@ -19,11 +20,11 @@
 namespace eim {
 
 inline constexpr int kHeldBranches = 8;      // bits: sign of the sine of q_4, of q_3, of q_6
-inline constexpr double kConstants = 4e-15;  // share of its size by which a constant of arm and pose may be off
-inline constexpr double kMeet = 1e-9;        // share of the size of the arm within which axes have to meet
+inline constexpr double kConstants = 4e-15;  // relative error of a constant of arm and pose
+inline constexpr double kMeet = 1e-9;        // relative distance within which axes have to meet
 inline constexpr double kLeastSine = 0.05;   // of the angle between axes
 
-// An axis of a joint and two directions across it, right-handed.
+// A joint axis and two directions perpendicular to it, right-handed.
 struct Basis {
     Vector h, p, q;
 
@@ -37,13 +38,13 @@ template <class T>
 struct Components {
     T h, p, q;
 
-    // Turned about h by an angle.
+    // Rotated about h by an angle.
     Components turned(const T& cosine, const T& sine) const {
         return {h, cosine * p - sine * q, sine * p + cosine * q};
     }
 };
 
-// From one basis to the next one.
+// Change from one basis to the next.
 struct BasisChange {
     double rows[3][3];
 
@@ -69,7 +70,7 @@ struct BasisChange {
     }
 };
 
-// A constant, off by rounding.
+// A constant with rounding error.
 template <class T>
 inline T constant(double value, double size) {
     if constexpr (std::is_same_v<T, double>) {
@@ -86,9 +87,9 @@ inline T at_turn(const Sinusoid& f, const T& cosine, const T& sine, double size)
     return (cosine * f.cosine + sine * f.sine) + constant<T>(f.constant, size);
 }
 
-// Where a (co)sinusoid constant + cosine cos x + sine sin x has a value: x = phase +- acos(level).
+// Solves constant + cosine cos x + sine sin x = value: x = phase +- acos(level).
 struct LevelAngles {
-    double constant = 0, amplitude = 0, cosine = 0, sine = 0;  // the last two: of the phase
+    double constant = 0, amplitude = 0, cosine = 0, sine = 0;  // the last two: cosine and sine of the phase
 
     LevelAngles() = default;
     explicit LevelAngles(const Sinusoid& f) : constant(f.constant), amplitude(f.amplitude()) {
@@ -104,7 +105,7 @@ class HeldForm {
    public:
     HeldForm() = default;
 
-    // Of the axes of the seven joints and the pose of the tip at zero.
+    // Takes the axes of the seven joints and the pose of the tip at zero.
     HeldForm(const Line (&axes)[7], const Motion& tip) : to_zero_(tip.inverse()) {
         double reach = length(tip.translation - axes[0].point);
         for (const Line& axis : axes) reach = std::max(reach, length(axis.point - axes[0].point));
@@ -122,10 +123,10 @@ class HeldForm {
 
     bool is_reversed = false;
     bool fits() const { return read_; }
-    int joint(int i) const { return is_reversed ? 6 - i : i; }  // of the arm, of the i-th that is read
+    int joint(int i) const { return is_reversed ? 6 - i : i; }  // joint of the arm that is read as the i-th
     int held() const { return joint(0); }
 
-    // Of a pose of the tip: what the branches are functions of.
+    // Quantities of one pose of the tip, from which the branches follow.
     class AtPose;
 
    private:
@@ -170,14 +171,16 @@ class HeldForm {
     }
 
     bool read_ = false;
-    double size_ = 0.0, sine_ = 0.0, along_ = 0.0, square_ = 0.0;  // [m]; of axes 2 and 3; their cosine; |b|^2 + |r|^2
+    // [m]; sine of the angle of axes 2 and 3; its cosine; |b|^2 + |r|^2
+    double size_ = 0.0, sine_ = 0.0, along_ = 0.0, square_ = 0.0;
     Motion to_zero_;
     Line held_;
-    Vector centre_, corner_;  // of the wrist, c; where axes 2 and 3 meet, o
+    Vector centre_, corner_;  // the centre of the wrist, c; the point where axes 2 and 3 meet, o
     Basis bases_[6];          // of joints 2 to 7
     BasisChange changes_[5];
     LevelAngles elbow_, wrist_;
-    Sinusoid upper_[3], last_[3];  // b + R_4 r by q_4, in the basis of joint 3; R_6 h_7 by q_6, in that of joint 5
+    // b + R_4 r as a function of q_4, in the basis of joint 3; R_6 h_7 as a function of q_6, in that of joint 5
+    Sinusoid upper_[3], last_[3];
 };
 
 class HeldForm::AtPose {
@@ -201,11 +204,11 @@ class HeldForm::AtPose {
         }
     }
 
-    // Walks down a branch at a value of the held joint, by its cosine and sine:
-    //     bool visit.root(number, square, T& root)    of a square: its root, or whether it ends here
-    //     bool visit.angle(number, y, x)              of a joint, in the order of reading: atan2(y, x)
-    //     bool visit.direction(number, y, x, T& c, T& s)   of a joint: atan2(y, x), its cosine and sine
-    // Each may end it by false.
+    // Computes a branch at a value of the parameter, given by its cosine and sine:
+    //    bool visit.root(number, square, T& root)    the root of a square, or false if the branch does not exist
+    //    bool visit.angle(number, y, x)              angle of a joint, in the order of reading: atan2(y, x)
+    //    bool visit.direction(number, y, x, T& c, T& s)   the same, and its cosine and sine
+    // The computation ends if one of them returns false.
     template <class T, class Visit>
     void walk(const T& cosine, const T& sine, int branch, Visit& visit) const {
         const HeldForm& f = form_;
@@ -232,7 +235,7 @@ class HeldForm::AtPose {
         T x = u[1] * vp + u[2] * vq, y = u[1] * vq + u[2] * vp * -1.0;
         if (!visit.direction(2, y, x, c[2], s[2])) return;
 
-        const double (&back)[3][3] = f.changes_[0].rows;  // of v: the same vector in the basis of joint 2
+        const double (&back)[3][3] = f.changes_[0].rows;  // of v, in the basis of joint 2
         const T vz = u[0] * back[0][2] + vq * back[2][2];
         x = vp * w[1] + vz * w[2], y = vp * w[2] + vz * w[1] * -1.0;
         if (!visit.direction(1, y, x, c[1], s[1])) return;
@@ -258,7 +261,7 @@ class HeldForm::AtPose {
 
    private:
     const HeldForm& form_;
-    Sinusoid square_, to_centre_[3], ends_[2][3];  // |w|^2, w; the last basis turned by X, in the basis of joint 2
+    Sinusoid square_, to_centre_[3], ends_[2][3];  // |w|^2, w; the last basis rotated by X, in the basis of joint 2
 };
 
 }  // namespace eim

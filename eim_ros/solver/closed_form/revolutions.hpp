@@ -1,9 +1,9 @@
-// Configurations that differ by whole turns of joints, within the limits: enumerated from the least cost on, lazily.
+// Enumerates configurations that differ by full revolutions of joints, within the limits, in the order of their cost.
 //
-// The cost is sum_j w_j (q_j - r_j)^2, a term of each joint by itself. So with the turns of each joint sorted by their
-// terms, the next best choice is among those one place further in one joint: a heap holds them (Lawler 1972), each
-// reached in one way only, for places move on from the last joint moved, or behind it. Memory is that of what was given
-// out, whatever the number of all.
+// The cost is sum_j w_j (q_j - r_j)^2, one term per joint. The revolutions of each joint are sorted by their term, so
+// the next best choice is one place further in one joint than an earlier choice. A heap holds these candidates (Lawler
+// 1972). Each is reached in one way only, because places advance in the joint that moved last or in a later one. Memory
+// grows with the number of returned configurations, not with the number of all.
 #pragma once
 
 #include <algorithm>
@@ -14,12 +14,12 @@
 
 namespace eim {
 
-// Places of a joint value at whole turns within the limits.
+// Values of a joint at full revolutions within the limits.
 struct Turns {
     double first = 0.0;  // least value
     Index n = 0;
 
-    // Within limits widened by a slack [rad].
+    // Limits are widened by a slack [rad].
     Turns() = default;
     Turns(const Bounds<double>& bounds, int j, double value, double slack) {
         if (bounds.wraps[j]) {
@@ -35,7 +35,8 @@ struct Turns {
 
 struct TurnCost {
     const double *reference, *weights;
-    // Whether each root's costs are counted from the least of its own: then roots come before further turns of any.
+    // Whether the costs of each root are relative to its least cost. All roots then come before further revolutions of
+    // any.
     bool by_root;
 };
 
@@ -57,10 +58,10 @@ class Windings {
         }
     }
 
-    // Of all there are.
+    // The number of all configurations.
     double total() const { return total_; }
 
-    // Writes the next configuration, within the limits, and the root it belongs to; whether there was one.
+    // Writes the next configuration, within the limits, and the index of its root; false if there is none.
     bool next(double* q, Index& root, bool& is_clamped) {
         if (open_.empty()) return false;
         const Choice best = open_.top();
@@ -76,7 +77,7 @@ class Windings {
             if (k + 1 >= turns(root, j).n) continue;
             Choice further = best;
             further.moved = j, further.places[j] = k + 1, ++further.n_turns;
-            further.cost += std::max(0.0, term(root, j, k + 1) - term(root, j, k));  // below 0 by rounding alone
+            further.cost += std::max(0.0, term(root, j, k + 1) - term(root, j, k));  // below 0 only by rounding
             open_.push(std::move(further));
         }
         return true;
@@ -85,13 +86,13 @@ class Windings {
    private:
     struct Choice {
         double cost;
-        Index n_turns;  // places away from the best choice of the root, all joints together
+        Index n_turns;  // places from the best choice of the root, summed over joints
         Index root;
-        int moved;  // joint moved last
+        int moved;  // the joint that moved last
         std::vector<Index> places;
-        bool operator<(const Choice& other) const {  // the queue gives out the greatest first
+        bool operator<(const Choice& other) const {  // the queue returns the greatest first
             if (cost != other.cost) return cost > other.cost;
-            if (n_turns != other.n_turns) return n_turns > other.n_turns;  // all roots, then turns at no cost
+            if (n_turns != other.n_turns) return n_turns > other.n_turns;  // all roots, then revolutions at no cost
             return root != other.root ? root > other.root : places > other.places;
         }
     };
@@ -103,13 +104,15 @@ class Windings {
         return Index(std::clamp(place, 0.0, double(std::max<Index>(turns.n - 1, 0))));
     }
 
-    // The turn that is the k-th nearest to the reference: from the nearest on to both sides, then on the one left.
+    // The k-th nearest revolution to the reference. Revolutions alternate around the nearest one until one side is used
+    // up.
     Index place(Index root, int j, Index k) const {
         const Turns& of = turns(root, j);
         const Index middle = nearest_[root * n_joints_ + j], below = middle, above = of.n - 1 - middle;
         const Index both = std::min(below, above);
         if (k > 2 * both) return below < above ? k : of.n - 1 - k;
-        const bool is_raised = of.at(middle) <= cost_.reference[j];  // then the next above is nearer than that below
+        // the next one above is then nearer than the next one below
+        const bool is_raised = of.at(middle) <= cost_.reference[j];
         const Index away = (k + 1) / 2;
         return (k % 2 == 1) == is_raised ? middle + away : middle - away;
     }
@@ -125,7 +128,7 @@ class Windings {
     int n_joints_;
     TurnCost cost_;
     std::vector<Turns> turns_;    // (n_roots, n_joints)
-    std::vector<Index> nearest_;  // the same: turn nearest to the reference
+    std::vector<Index> nearest_;  // the same shape: revolution nearest to the reference
     std::vector<double> least_;   // (n_roots,)
     std::priority_queue<Choice> open_;
     double total_ = 0.0;

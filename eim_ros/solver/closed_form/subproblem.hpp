@@ -1,10 +1,10 @@
-// The subproblem of two unknown angles that closed forms of 6-joint arms leave (Elias and Wen 2022):
+// The subproblem with two unknown angles in closed forms of 6-joint arms (Elias and Wen 2022):
 //
-//     a v_x = E_1(x),   s v_y = E_2(x),   v_x^2 + v_y^2 = m(x),
+//    a v_x = E_1(x),   s v_y = E_2(x),   v_x^2 + v_y^2 = m(x),
 //
-// where x is an angle, E_1 and E_2 are constant + cosine cos x + sine sin x, and v is a known vector turned by the
-// other angle; a is the distance of two successive axes and s the sine of the angle between them. So x is a root of a
-// trigonometric polynomial of degree 2; where the two axes meet (a = 0) or are parallel (s = 0), of degree 1.
+// where x is an angle, E_1 and E_2 are constant + cosine cos x + sine sin x, and v is a known vector rotated by the
+// other angle. a is the distance of two successive axes, and s is the sine of their angle. So x is a root of a
+// trigonometric polynomial of degree 2, or of degree 1 if the axes meet (a = 0) or are parallel (s = 0).
 #pragma once
 
 #include <utility>
@@ -13,17 +13,17 @@
 
 namespace eim {
 
-inline constexpr double kSmall = 1e-2;  // a or s below which v is taken from the other one, with both signs
+inline constexpr double kSmall = 1e-2;  // value of a or s below which v follows from the other one, with both signs
 
-// v in the plane across an axis, in the directions of the common normal of it and another axis,
-// and of the other axis.
+// Directions for v in the plane perpendicular to an axis: x along the common normal of this axis and another one, y
+// along the other axis.
 struct Pair {
     Vector first, second;  // ends of the common normal on the two axes
     double distance, sine;
-    double neglected = 0.0;  // of them, where they count as 0
+    double neglected = 0.0;  // what was neglected of distance or sine
     Vector along_x, along_y;
 
-    // Of axes of which v lies across `across_axis`, which is one of them.
+    // v is perpendicular to `across_axis`, which is one of the axes.
     Pair() = default;
     Pair(const Line& a, const Line& b, const Vector& across_axis, const Vector& other, double tolerance) {
         const Normal normal = common_normal(a, b, tolerance);
@@ -40,7 +40,7 @@ struct Pair {
         }
     }
 
-    // Calls next(x, v, whether x may be any angle).
+    // Calls next(x, v, whether x is arbitrary).
     template <class Next>
     void solve(const Sinusoid& e1, const Sinusoid& e2, const TrigonometricPolynomial& m, double slack, bool& meet,
                Next next) const {

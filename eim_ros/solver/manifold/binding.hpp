@@ -6,7 +6,7 @@
 
 namespace eim {
 
-// The given solutions and those added, at most `most` in all.
+// Returns the given solutions and the added ones, at most `most` in all.
 inline Converted<double> spread_solutions(const Chain& chain, const Task& task, const Spread& spread,
                                           const Converted<double>& solutions, Index most, double seed) {
     Configurations rows = rows_of(chain, solutions);
@@ -29,8 +29,8 @@ inline Converted<double> descend(const Chain& chain, const Task& task, const Con
     return positions_of(rows);
 }
 
-// Configurations moved onto the pose and along the self-motion to where a reference is nearest: those that are valid,
-// their errors (2, n) and distances from it (n,).
+// Moves configurations onto the pose and along the self-motion to where a reference is nearest. Returns the valid ones,
+// their errors (2, n) and distances from the reference (n,).
 inline py::tuple approach(const Chain& chain, const Task& task, const Effort& effort,
                           const Converted<double>& positions, const Converted<double>& reference,
                           const Converted<bool>& continuous) {

@@ -1,7 +1,7 @@
-// The families of solutions of a pose: connected pieces of its self-motions within the limits.
+// Components of the solution set of a pose (families): the connected pieces of its self-motions within the limits.
 //
-// A curve on the torus of the joints is unrolled; whole turns of joints take each segment of it into the limits in all
-// ways that there are (one or none where limits are narrower than a turn).
+// A curve on the torus of the joints is unrolled. Revolutions of joints move each segment of it into the limits in all
+// possible ways: one or none if the limits are narrower than a revolution.
 #pragma once
 
 #include "manifold/curve_graph.hpp"
@@ -11,36 +11,38 @@
 namespace eim {
 
 inline constexpr Index kMostFamilies = 20000;
-inline constexpr double kMostTurns = 4096.0;  // of all joints together, of a segment
-inline constexpr double kLeastTime = 0.015;   // [s] that finding families may take, however late it is
+inline constexpr double kMostTurns = 4096.0;  // largest number of combinations of revolutions of a segment
+inline constexpr double kLeastTime = 0.015;   // [s]: the search may take this time, even after the deadline
 
-// A curve, unrolled: place i + 1 is next to place i as the curve runs, the last one is the first again where it closes.
+// An unrolled curve: place i + 1 follows place i along the curve. If the curve is closed, the last place is the first
+// one again.
 struct Curve {
-    Configurations places, tangents;  // tangents: as the curve runs, unit vectors
-    std::vector<int> numbers;         // of the places
+    Configurations places, tangents;  // tangents: unit vectors along the curve
+    std::vector<int> numbers;         // indices of the places in the graph
     bool is_closed = false;
-    bool ends_known[2] = {true, true};  // not where it could not be followed further
+    bool ends_known[2] = {true, true};  // false where the curve could not be followed further
 
     int n_segments() const { return int(numbers.size()) - 1; }
 };
 
 struct Piece {
-    int segment, turns;       // of its curve; which of the family's
-    double from, to, length;  // shares of the segment, [rad, m]
+    int segment, turns;       // segment of the curve, index into Family::turns
+    double from, to, length;  // range within the segment, length [rad, m]
 };
 
 struct Family {
     int curve;
-    std::vector<std::vector<double>> turns;  // whole turns of each joint [rad]: others where a curve closes after some
-    std::vector<Piece> pieces;               // one after the other
+    // revolutions of each joint [rad]; several if a closed curve closes only after revolutions
+    std::vector<std::vector<double>> turns;
+    std::vector<Piece> pieces;  // in order along the curve
     double length = 0.0;
     bool is_closed = false;
-    bool is_whole = true;  // traced from end to end: closed, or cut by limits at both ends
+    bool is_whole = true;  // complete: closed, or cut by limits at both ends
 };
 
 class CurveFamilies {
    public:
-    // limits: those of the task; period: of each joint, 0 for none.
+    // limits: those of the task; period: of each joint, 0 for none
     CurveFamilies(const Bounds<double>& limits, const double* period, int n_joints)
         : limits_(limits), n_joints_(n_joints) {
         std::copy_n(period, n_joints, period_);
@@ -49,22 +51,22 @@ class CurveFamilies {
     const std::vector<Curve>& curves() const { return curves_; }
     const std::vector<Family>& families() const { return families_; }
     bool is_too_many() const { return is_too_many_; }
-    // Whether time was up before all families of a curve were found.
+    // Whether the deadline passed before all components of a curve were found.
     bool is_cut_short() const { return is_cut_short_; }
-    // Whether a curve only touches a limit, or runs along it: rounding decides what of it is within.
+    // Whether a curve only touches a limit or runs along it, so that rounding decides which part is within.
     bool touches_limit() const { return touches_limit_; }
     int curve_of(int place) const { return curve_of_[place]; }
     bool has_family(int curve) const { return has_family_[curve]; }
 
-    // Takes in what the graph has more than before; how many families these curves have. An end where two parts of a
-    // curve met later than here does not occur: curves are followed to their ends before. At the deadline, a time of
-    // the steady clock [s], the search within a curve ends, and no family of that curve counts as whole.
+    // Adds the new curves of the graph; returns their number of components. Curves are complete here, so two parts of a
+    // curve never meet later. At the deadline, a time of the steady clock [s], the search within a curve ends, and no
+    // component of that curve counts as complete.
     int update(const CurveGraph& graph, double deadline = std::numeric_limits<double>::infinity()) {
         const std::size_t n_before = families_.size();
         Watch watch(std::max(deadline, steady_seconds() + kLeastTime));
         curve_of_.resize(graph.size(), -1);
         for (int i = 0; i < graph.size(); ++i) {
-            for (int side = 0; side < 2 && curve_of_[i] < 0; ++side) {  // put into a known curve
+            for (int side = 0; side < 2 && curve_of_[i] < 0; ++side) {  // inserted into a known curve
                 const int next = graph.link(i, side).place;
                 if (next >= 0) curve_of_[i] = curve_of_[next];
             }
@@ -73,8 +75,8 @@ class CurveFamilies {
         return int(families_.size() - n_before);
     }
 
-    // Takes in a family that is known from end to end: places along it within the limits, and unit tangents. Where it
-    // is closed the last place is the first one again.
+    // Adds a component that is known from end to end: places along it within the limits, and unit tangents. If it is
+    // closed, the last place equals the first.
     void adopt(const Configurations& places, const Configurations& tangents, bool is_closed) {
         Curve curve{places, tangents, std::vector<int>(places.size(), -1), is_closed};
         Family family{int(curves_.size()), {std::vector<double>(n_joints_, 0.0)}, {}};
@@ -90,14 +92,14 @@ class CurveFamilies {
         curves_.push_back(std::move(curve)), families_.push_back(std::move(family)), has_family_.push_back(1);
     }
 
-    // The segment of a piece, its start taken into the limits.
+    // The segment of a piece, with its start moved into the limits.
     Segment segment(const Family& family, const Piece& piece) const {
         Segment part = unrolled(curves_[family.curve], piece.segment);
         for (int j = 0; j < n_joints_; ++j) part.start[j] += family.turns[piece.turns][j];
         return part;
     }
 
-    // Adds the places that divide a family into n equal parts, in the middle of these.
+    // Adds n places to rows, one in each of n equal parts of a component; `phase` is the position within the part.
     void divide(const Family& family, Index n, double phase, Configurations& rows) const {
         double q[kMostJoints], passed = 0.0;
         std::size_t p = 0;
@@ -132,7 +134,7 @@ class CurveFamilies {
     void take_in(const CurveGraph& graph, int first, Watch& watch) {
         Curve curve{{n_joints_}, {n_joints_}, {}};
         int start = first, side = 1;
-        for (int i = first, back = 0;;) {  // backwards to where it begins, or all around
+        for (int i = first, back = 0;;) {  // back to the start of the curve, or once around
             const CurveGraph::Link before = graph.link(i, back);
             if (before.place < 0) {
                 start = i, side = 1 - back;
@@ -167,11 +169,12 @@ class CurveFamilies {
         cut(number, watch);
     }
 
-    // Finds the families of a curve.
+    // Finds the components of a curve.
     void cut(int number, Watch& watch) {
         const Curve& curve = curves_[number];
         const std::size_t first_family = families_.size();
-        std::vector<int> begun, open, next;  // families that lead on from the segment before; into the next one
+        // components at the start of the curve; those that continue into this segment; into the next one
+        std::vector<int> begun, open, next;
         for (int i = 0; i < curve.n_segments() && !is_too_many_ && !is_cut_short_; ++i) {
             const Segment part = unrolled(curve, i);
             next.clear();
@@ -213,7 +216,7 @@ class CurveFamilies {
         has_family_[number] = families_.size() > first_family;
     }
 
-    // Joins families that lead over the end of a closed curve to those that begin there.
+    // Joins components across the end of a closed curve with those at its start.
     void close(const Curve& curve, const std::vector<int>& begun, std::vector<int>& open) {
         std::vector<double> turned(n_joints_);
         for (int& from : open) {
@@ -230,7 +233,7 @@ class CurveFamilies {
                     break;
                 }
                 append(families_[from], families_[to]);
-                for (int& other : open) {  // tail was about to lead over the end itself
+                for (int& other : open) {  // the appended component may also cross the end
                     if (other == to) other = from;
                 }
                 break;
@@ -256,7 +259,7 @@ class CurveFamilies {
         return true;
     }
 
-    // Calls visit(whole turns of each joint) for all that may take a segment into the limits, until it returns false.
+    // Calls visit(revolutions of each joint) for all that may move a segment into the limits, until it returns false.
     template <class Visit>
     void for_turns(const Segment& part, Visit visit) {
         double shift[kMostJoints] = {}, least[kMostJoints], most[kMostJoints], n_all = 1.0;
@@ -295,7 +298,7 @@ class CurveFamilies {
     bool is_too_many_ = false, is_cut_short_ = false, touches_limit_ = false;
     std::vector<Curve> curves_;
     std::vector<Family> families_;
-    std::vector<int> curve_of_;  // each place
+    std::vector<int> curve_of_;  // curve of each place
     std::vector<std::uint8_t> has_family_;
 };
 

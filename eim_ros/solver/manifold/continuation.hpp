@@ -1,13 +1,14 @@
-// The solutions of one pose where an arm has one joint more than the pose takes: its self-motion, by continuation.
+// Continuation along the self-motion of an arm with one joint more than the pose requires.
 //
-// A branch begins at a known solution, a root, and takes steps of equal length (predictor and corrector, Allgower and
-// Georg 1990): a prediction by the cubic through the last two places and their tangents, and Newton's method back to
-// the pose. A prediction led back to within kClose takes one more step of it, and that and the tangent there need one
-// evaluation of the Jacobian: two or three are all that a new solution takes.
+// A branch starts at a known solution, a root, and takes steps of equal length (predictor and corrector, Allgower and
+// Georg 1990). The predictor is the cubic through the last two places and their tangents; the corrector is Newton's
+// method. When a prediction is within kClose of the pose, one more Newton step completes the place, and the same
+// Jacobian gives the tangent there. So a new solution takes two or three evaluations.
 //
-// Joint limits cut a self-motion into pieces. So branches go on outside the limits, some steps far, and find the piece
-// on the other side, however short it is and however few seeds lead there. What lies outside is remembered, that no
-// branch goes there again, but is no solution. Where a whole turn takes a joint back within its limits, it is inside.
+// Joint limits cut a self-motion into pieces. Branches therefore continue some steps outside the limits and find the
+// piece on the other side, even if it is short and few seeds lead there. Places outside are remembered so that no
+// branch returns to them, but they are no solutions. A place is inside if revolutions of joints take it within the
+// limits.
 #pragma once
 
 #include "chain/refine.hpp"
@@ -17,32 +18,34 @@
 
 namespace eim {
 
-inline constexpr double kSpacing = 0.6;       // of solutions at least, as a share of the step
-inline constexpr double kForesight = 0.9;     // a step predicted to end closer than this share of that is not taken
-inline constexpr int kStepsOutside = 5;       // of a branch outside the limits before it ends
-inline constexpr int kMostOutside = 256;      // places outside that are remembered
-inline constexpr int kStepsBack = 6;          // of Newton's method from a prediction to the pose
+inline constexpr double kSpacing = 0.6;  // least spacing of solutions, relative to the step
+// a step is not taken if it is predicted to end closer than this times the spacing
+inline constexpr double kForesight = 0.9;
+inline constexpr int kStepsOutside = 5;       // steps of a branch outside the limits before it ends
+inline constexpr int kMostOutside = 256;      // number of remembered places outside
+inline constexpr int kStepsBack = 6;          // Newton steps from a prediction to the pose
 inline constexpr double kClose = 4e-3;        // [m], [rad]
-inline constexpr double kContraction = 0.25;  // by which each step back has to lessen the squared error
-inline constexpr double kNewtonDamping = 1e-3, kTangentDamping = 1e-9;  // of the squared error, and beside it
-inline constexpr double kSlack = 1.03;  // places, which are solutions within 1e-4 or so, differ by more from roots
-inline constexpr int kBranches = 16;    // side by side, whatever the machine's width
+inline constexpr double kContraction = 0.25;  // largest ratio of squared errors of successive Newton steps
+inline constexpr double kNewtonDamping = 1e-3, kTangentDamping = 1e-9;  // relative to the squared error, and constant
+// factor for the distance from roots, because places are solutions up to about 1e-4
+inline constexpr double kSlack = 1.03;
+inline constexpr int kBranches = 16;  // branches processed together, for every register width
 
 struct Spread {
     double step;     // [rad, m]
-    double finest;   // least difference of solutions in some joint, negative where gaps are not divided
+    double finest;   // least difference of solutions in some joint; negative if gaps are not divided
     int redundancy;  // dimensions of the self-motion
-    double deadline = std::numeric_limits<double>::infinity();  // [s] of the steady clock, at which it ends
+    double deadline = std::numeric_limits<double>::infinity();  // [s] of the steady clock
 
     bool is_late() const { return is_past(deadline); }
 };
 
-// Places that branches led to, first of all their roots.
+// The places of all branches; the roots come first.
 struct Trace {
     static constexpr int kNone = -1;
-    Configurations places, tangents;   // tangents are as long as a step, infinite where none is known
-    std::vector<int> parents;          // the place a step before, or kNone
-    std::vector<std::uint8_t> is_new;  // inside the limits, and apart from all roots
+    Configurations places, tangents;   // tangents have the length of a step; infinite if unknown
+    std::vector<int> parents;          // the previous place, or kNone
+    std::vector<std::uint8_t> is_new;  // inside the limits, and far from all roots
 
     explicit Trace(int n_joints) : places{n_joints}, tangents{n_joints} {}
     int size() const { return static_cast<int>(parents.size()); }
@@ -71,9 +74,9 @@ class Continuation {
         }
     }
 
-    // Follows branches from all roots both ways until there are most_new new places, or all is known.
+    // Follows branches from all roots in both directions until there are most_new new places, or everything is known.
     //
-    // Roots close to others are hidden: no branch begins or ends at them.
+    // Roots close to other roots are hidden: no branch starts or ends at them.
     Trace run(const Configurations& roots, int most_new) {
         n_roots_ = int(roots.size());
         const int room = n_roots_ + most_new + kMostOutside;
@@ -100,9 +103,9 @@ class Continuation {
     using V = WideDouble;
     static constexpr int W = kLanes<V>, kAtRoot = -1;
 
-    struct Group {  // of branches, one in each lane
+    struct Group {  // one branch per lane
         V q[kJoints<N>] = {}, before[kJoints<N>] = {}, chord[kJoints<N>] = {}, tangent[kJoints<N>] = {};
-        V bends{}, least{}, damping{};  // bends: 0 at the first step of a branch, which is straight
+        V bends{}, least{}, damping{};  // bends: 0 at the first step of a branch, which is straight; else 1
         int at[W], n_back[W] = {}, n_outside[W] = {};
         Group() { std::fill_n(at, W, int(Trace::kNone)); }
     };
@@ -131,7 +134,8 @@ class Continuation {
 
     void advance(Group& group) {
         Difference<V> error;
-        V across[6], along[6], moved[kJoints<N>], predicting{}, arriving{};  // these: 1 where a branch does so, else 0
+        // the last two: 1 in lanes that predict or arrive, else 0
+        V across[6], along[6], moved[kJoints<N>], predicting{}, arriving{};
         forward<N>(chain_, group.q, at_);
         pose_difference(at_.tip, target_, task_.position_only, error);
         judge(group, error, predicting, arriving);
@@ -142,7 +146,7 @@ class Continuation {
         const Damped<V> factor = factorised<N>(chain_, at_.jacobian, task_.position_only, group.damping);
         solve(factor, error.vector, across);
         for (V& entry : error.vector) entry = V{};
-        for (int j = 0; j < n_; ++j) {  // J^T along takes from the chord what leaves the pose
+        for (int j = 0; j < n_; ++j) {  // J^T along removes from the chord the part that leaves the pose
             group.chord[j] += arriving * (group.q[j] - group.before[j] - group.chord[j]);
             group.before[j] += arriving * (group.q[j] - group.before[j]);
             for (int k = 0; k < 6; ++k) error.vector[k] -= group.chord[j] * at_.jacobian[j][k];
@@ -158,7 +162,8 @@ class Continuation {
         }
     }
 
-    // What each branch does next: predict from a root, arrive at a place and predict from there, or come closer.
+    // Decides what each branch does next: predict from a root, arrive at a place and predict from there, or correct
+    // again.
     void judge(Group& group, const Difference<V>& error, V& predicting, V& arriving) {
         for (int lane = 0; lane < W; ++lane) {
             if (group.at[lane] == Trace::kNone) continue;
@@ -176,11 +181,11 @@ class Continuation {
         }
     }
 
-    // Moves q by J^T across, towards the pose; and finds where a step ahead leads from there, for lanes that predict.
+    // Moves q by J^T across, towards the pose, and computes the next step of lanes that predict.
     //
-    // The tangent, chord + J^T along made as long as a step, is kept for the next one; at a root the step is along it,
-    // later by the cubic through the last place and this, over the length of the arc: that of the chord and as much
-    // more as the tangent turned.
+    // The tangent is chord + J^T along, scaled to the length of a step, and is kept for the next step. At a root the
+    // step follows the tangent. Later it follows the cubic through the last place and this one, parameterised by arc
+    // length: the chord length plus a correction for the rotation of the tangent.
     void predict(Group& group, const V* across, const V* along, V predicting, V* moved) {
         const double step = spread_.step;
         V square{}, chords{}, turned{};
@@ -230,7 +235,7 @@ class Continuation {
         }
     }
 
-    // Where a branch is, as near to the limits as whole turns take it; whether within.
+    // The place of a branch after the revolutions that bring it closest to the limits; returns whether it is within.
     bool turn_inside(const Group& group, int lane, double* place) const {
         const Bounds<double>& bounds = task_.bounds;
         for (int j = 0; j < n_; ++j) {
@@ -247,7 +252,7 @@ class Continuation {
 
     bool is_fixed(int j) const { return task_.bounds.lower[j] == task_.bounds.upper[j]; }
 
-    const Chain& chain_;  // in its unit, as all lengths here
+    const Chain& chain_;  // in its unit, like all lengths here
     const double unit_;   // [m]
     const Task& task_;
     const Spread& spread_;
@@ -256,7 +261,7 @@ class Continuation {
     const double radius_ = kSpacing * spread_.step;
     Trace trace_{n_};
     Places known_{task_.bounds, n_}, hidden_{task_.bounds, n_};
-    double period_[kJoints<N>], direction_[kJoints<N>];  // period: what moves no link, 0 for none
+    double period_[kJoints<N>], direction_[kJoints<N>];  // period: a change that moves no link, or 0
     int n_roots_ = 0, following_ = 0, n_new_ = 0;
     Group groups_[kBranches / W];
     Kinematics<V, N> at_;

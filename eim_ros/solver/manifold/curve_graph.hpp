@@ -1,5 +1,5 @@
-// Self-motions as a graph: places along curves, and which leads to which. Between two of them a curve is close to the
-// cubic through both along their tangents (Hermite).
+// Self-motions as a graph: places along curves and the links between them. Between two linked places, the curve is
+// close to the cubic through both along their tangents (Hermite).
 #pragma once
 
 #include <array>
@@ -10,17 +10,19 @@
 
 namespace eim {
 
-inline constexpr double kSame = 1e-3;           // [rad, m]: closer to the cubic between two places is on their curve
-inline constexpr double kLongestSegment = 0.4;  // [rad, m]: of a step along a curve
-inline constexpr double kMostSkew = 0.03;       // of a step: from its chord to the mean of its tangents
+inline constexpr double kSame = 1e-3;           // [rad, m]: a configuration this near a cubic is on its curve
+inline constexpr double kLongestSegment = 0.4;  // [rad, m]: longest step along a curve
+// largest distance of a chord from the mean of its tangents, relative to the step
+inline constexpr double kMostSkew = 0.03;
 
-// The cubic from a place to another one, over s from 0 to 1.
+// The cubic from one place to another, with parameter s from 0 to 1.
 struct Segment {
     int n_joints;
-    double start[kMostJoints], chord[kMostJoints], ahead[kMostJoints], behind[kMostJoints];  // tangents times length
+    // the last two: tangents times length
+    double start[kMostJoints], chord[kMostJoints], ahead[kMostJoints], behind[kMostJoints];
     double length;
 
-    // By unit tangents and the signs with which they point along.
+    // Takes unit tangents and the signs with which they point along the segment.
     Segment(int n_joints, const double* from, const double* from_tangent, double from_sign, const double* to,
             const double* to_tangent, double to_sign, const bool* wraps)
         : n_joints(n_joints) {
@@ -45,7 +47,8 @@ struct Segment {
                s * (3.0 * s - 2.0) * behind[j];
     }
 
-    // Where it comes closest to a place, which is `away` from its start, beginning at s; the squared distance.
+    // Finds the s closest to a place, given as offset `away` from the start, by iteration from s. Returns the squared
+    // distance.
     double closest(const double* away, double& s) const {
         double square = 0.0;
         for (int round = 0; round < 3; ++round) {
@@ -64,12 +67,12 @@ struct Segment {
     }
 };
 
-// Numbers of places by cells of three joints that turn, so that few are looked at to find those nearby.
+// Spatial hash of places by three rotating joints, so that few places are compared in a search for near ones.
 class TorusCells {
    public:
-    static constexpr double kFarthest = 0.5 * kTwoPi / 14;  // within which places are found
+    static constexpr double kFarthest = 0.5 * kTwoPi / 14;  // places within this distance are found
 
-    // Of joints, some of which turn.
+    // `turns` marks the joints that rotate.
     TorusCells(const bool* turns, int n_joints) {
         for (int j = 0; j < n_joints && n_ < 3; ++j) {
             if (turns[j]) joints_[n_++] = j;
@@ -111,20 +114,20 @@ class TorusCells {
     }
 
     int joints_[3] = {}, n_ = 0;
-    std::vector<int> firsts_, nexts_;  // of each cell, and after each place: -1 for none
+    std::vector<int> firsts_, nexts_;  // first place of each cell, and next one after each place; -1 for none
 };
 
-// Where on a curve a configuration is.
+// Position of a configuration on a curve.
 struct OnCurve {
-    int place = -1, side = 0;  // on the side of a place where
-    double s = 0.0;            // the segment from there has this share behind it
+    int place = -1, side = 0;  // a place and the side of the segment
+    double s = 0.0;            // share of the segment between the place and the configuration
 };
 
 class CurveGraph {
    public:
-    static constexpr int kOpen = -1;  // a side from which nothing is known to lead on
-    static constexpr int kLost = -2;  // where the curve could not be followed, as where it is singular
-    static constexpr int kCut = -3;   // where a joint that does not turn has left its limits far behind
+    static constexpr int kOpen = -1;  // a side that leads to no known place yet
+    static constexpr int kLost = -2;  // a side where the curve could not be followed, for example at a singularity
+    static constexpr int kCut = -3;   // a side where a sliding joint is far beyond its limits
     struct Link {
         int place = kOpen, side = 0;
     };
@@ -149,7 +152,7 @@ class CurveGraph {
     }
     void end(int i, int side, int reason) { links_[i][side] = {reason, 0}; }
 
-    // From a place on a side, which has to lead on.
+    // The segment from one side of a place, which must be linked.
     Segment segment(int i, int side) const {
         const Link to = links_[i][side];
         return {n_joints_,
@@ -162,7 +165,7 @@ class CurveGraph {
                 wraps_};
     }
 
-    // The place that a segment, not yet part of this, from place `from` meets first, or -1.
+    // The place that a new segment from place `from` meets first, or -1.
     int met(const Segment& segment, int from) const {
         double middle[kMostJoints], away[kMostJoints], least = 1.02;
         int found = -1;
@@ -188,7 +191,7 @@ class CurveGraph {
         return found;
     }
 
-    // Where on known curves a configuration is, but for a tolerance: at the closest place, or one that is close enough.
+    // Position of a configuration on known curves within a tolerance: the closest one, or one that is close enough.
     OnCurve where(const double* q, double tolerance, double enough = kSame) const {
         double least = tolerance * tolerance;
         OnCurve best;
@@ -214,7 +217,7 @@ class CurveGraph {
         return best;
     }
 
-    // Puts a place into a segment, whose cubic it is not on, but whose curve.
+    // Inserts a place into a segment whose curve passes through it, although its cubic does not.
     void insert(const OnCurve& at, const double* place, const double* tangent) {
         const Link to = links_[at.place][at.side];
         const Segment part = segment(at.place, at.side);
@@ -225,11 +228,13 @@ class CurveGraph {
     }
 
    private:
-    static constexpr double kMostAway = 0.55 * kLongestSegment;  // from a curve to a place of it
-    static constexpr double kMostBend = 0.4;                     // of a curve from its tangent, within that
+    // distance of a configuration on a curve from its nearest place
+    static constexpr double kMostAway = 0.55 * kLongestSegment;
+    // deviation of a curve from its tangent within that distance
+    static constexpr double kMostBend = 0.4;
     static_assert(kMostAway < TorusCells::kFarthest);
 
-    // Squared distance of a configuration from a place, or of some joints if that is more than enough.
+    // Squared distance of a configuration from a place; the sum stops once it exceeds `enough`.
     double square_to(const double* q, int i, double enough) const {
         double square = 0.0;
         for (int j = 0; j < n_joints_ && square <= enough; ++j) {

@@ -1,15 +1,16 @@
-// Self-motions of an arm with one redundant direction traced from end to end, whatever the limits of turning joints.
+// Traces the self-motions of an arm with one redundant direction from end to end, ignoring the limits of rotating
+// joints.
 //
-// Without limits, solutions of a pose are closed curves on the torus of the joints, of which there are few (Burdick
-// 1989: 16 at most for seven turning joints), and all that limits leave of them are pieces of these. So limits play no
-// part here: a curve is followed through them.
+// Without limits, the solutions of a pose are a few closed curves on the torus of the joints (Burdick 1989: at most 16
+// for seven rotating joints). With limits, pieces of these curves remain. So limits play no role here: curves are
+// followed through them.
 //
-// Predictor and corrector (Allgower and Georg 1990): the cubic through the last two places and their tangents, and
-// Newton's method back to the pose. Steps are as long as the prediction is good. One is taken back and halved where
-// Newton's method is slow, the tangent turns far, or the place is far from the prediction: it may have been led to
-// another curve. Branches start both ways from every root, and end where they meet a place of their own curve, each
-// side of each place is left once: so a curve is traced once, however many roots are on it, and is known from end to
-// end where nothing is left open.
+// The method is predictor and corrector (Allgower and Georg 1990): the cubic through the last two places and their
+// tangents, then Newton's method back to the pose. The quality of the prediction determines the step. A step is
+// rejected and halved if Newton's method is slow, if the tangent rotates far, or if the place is far from the
+// prediction, because it may be on another curve. Branches start in both directions from every root, and end where they
+// meet a place of their own curve. Each side of each place is left once. So a curve is traced once, however many roots
+// are on it, and is known from end to end when no side is open.
 #pragma once
 
 #include "chain/free_task.hpp"
@@ -18,37 +19,39 @@
 
 namespace eim {
 
-inline constexpr double kMaybeSame = 3e-2;                        // [rad, m]: from a cubic, where a closer look tells
+// [rad, m]: a solution this near a cubic needs a closer check
+inline constexpr double kMaybeSame = 3e-2;
 inline constexpr double kFirstStep = 0.12, kShortestStep = 1e-3;  // [rad, m]
-inline constexpr int kStepsToPose = 4, kMostSteps = 20;           // of Newton's method: until close, until arrived
-inline constexpr double kCloseToPose = 8e-3;  // [m], [rad]: where one step of it more is enough for a place
-inline constexpr double kNewtonError =
-    5e-5;  // [rad, m]: what a step of it leaves, about its square over the least singular value
-inline constexpr double kLongestCorrection = 8e-3;  // [rad, m]: after a longer one the tangent has turned too far
-inline constexpr double kNewtonContraction = 0.25;  // of the squared error by each of them
-inline constexpr double kPredicted = 5e-3;          // [rad, m]: of predictions, from which the next step follows
-inline constexpr double kStraying = 0.15;           // steps: farther from the prediction is not trusted
-inline constexpr double kLeastCosine = 0.9;         // of the turn of the tangent in a step
-inline constexpr double kWantedTurn = 0.35;         // [rad]: of the tangent in a step
-inline constexpr double kLongestGrowth = 1.6;       // of a step
-inline constexpr double kBeyond = 0.5;              // [rad, m]: how far a joint that does not turn may leave its limits
+inline constexpr int kStepsToPose = 4, kMostSteps = 20;           // Newton steps: until close, until arrived
+inline constexpr double kCloseToPose = 8e-3;  // [m], [rad]: one more Newton step is then enough for a place
+// [rad, m]: error left by a Newton step, about its square over the least singular value
+inline constexpr double kNewtonError = 5e-5;
+inline constexpr double kLongestCorrection = 8e-3;  // [rad, m]: after a longer one the tangent has rotated too far
+inline constexpr double kNewtonContraction = 0.25;  // largest ratio of squared errors of successive Newton steps
+inline constexpr double kPredicted = 5e-3;          // [rad, m]: target error of predictions, which controls the step
+inline constexpr double kStraying = 0.15;           // steps: a place farther from the prediction is rejected
+inline constexpr double kLeastCosine = 0.9;         // least cosine of the angle between successive tangents
+inline constexpr double kWantedTurn = 0.35;         // [rad]: target rotation of the tangent per step
+inline constexpr double kLongestGrowth = 1.6;       // largest ratio of successive steps
+inline constexpr double kBeyond = 0.5;              // [rad, m]: how far a sliding joint may exceed its limits
 inline constexpr int kMostPlacesTraced = 6000;
-inline constexpr double kLeastTracing = 0.015;  // [s] that curves may be followed, however late it is
+inline constexpr double kLeastTracing = 0.015;  // [s]: curves may be traced for this time, even after the deadline
 inline constexpr double kTraceDamping = 1e-10;
-inline constexpr double kSingular = 3e-4;  // [m, rad per rad, m]: about the least singular value where the arm is that
+// [m, rad per rad, m]: least singular value below which the arm counts as singular
+inline constexpr double kSingular = 3e-4;
 
 template <int N>
 class CurveTracer {
    public:
-    // free: a task without limits.
+    // free: a task without limits, see `without_limits`
     CurveTracer(const Chain& chain, const Task& free, CurveGraph& graph, Random& random)
         : chain_(chain.in_units()), unit_(chain.unit), task_(free), graph_(graph), random_(random) {
         std::fill_n(jobs_, W, Job{});
         for (int j = 0; j < n_; ++j) q_[j] = heading_[j] = V{};
     }
 
-    // Follows the curves through configurations close to solutions, as far as they are not known; false where they are
-    // endless, or time was up: a time of the steady clock [s].
+    // Traces the curves through configurations close to solutions, except known ones. Returns false if curves are
+    // endless or the deadline, a time of the steady clock [s], has passed.
     bool run(const Configurations& roots, double deadline = std::numeric_limits<double>::infinity()) {
         roots_ = &roots, next_root_ = 0;
         Watch watch(std::max(deadline, steady_seconds() + kLeastTracing));
@@ -78,11 +81,11 @@ class CurveTracer {
     enum class Kind { none, root, branch };
     struct Job {
         Kind kind = Kind::none;
-        int place = -1, side = 0;  // from where a branch comes
+        int place = -1, side = 0;  // where a branch starts
         int n_back = 0;
         double step = kFirstStep, least = 0.0;
         bool has_before = false;
-        double from[kJoints<N>], predicted[kJoints<N>];                   // from: the place, not wrapped
+        double from[kJoints<N>], predicted[kJoints<N>];                   // from: the last place, not wrapped
         double chord[kJoints<N>], tangent_before[kJoints<N>], arc = 0.0;  // of the last step
     };
 
@@ -113,89 +116,112 @@ class CurveTracer {
         }
     }
 
+    // Result of one step of Newton's method.
+    struct Correction {
+        V damping{}, is_close{};  // is_close: 1 where the place was close to the pose before the step
+        V moved{};                // square of the length of the step
+        V tangent[kJoints<N>];    // not of length 1
+        V squares{}, scale;       // of the tangent: square of its length, and its reciprocal length
+        V weakest{}, steepest{};  // estimates of 1 / s^2 and of 1 / s, of the least singular value s
+    };
+
+    // One step of Newton's method in every lane, then the next event of each.
     void advance() {
         Difference<V> error;
-        V across[6], along[6], damping{}, is_close{}, squares{};
+        Correction step;
         forward<N>(chain_, q_, at_);
         pose_difference(at_.tip, target_, task_.position_only, error);
+        judge_convergence(error, step);
+        correct(error, step);
+        for (int lane = 0; lane < W; ++lane) {
+            if (jobs_[lane].kind != Kind::none) settle(lane, step);
+        }
+    }
+
+    // Counts the steps of Newton's method; n_back = -1 marks a job that does not converge.
+    void judge_convergence(const Difference<V>& error, Correction& step) {
         for (int lane = 0; lane < W; ++lane) {
             Job& job = jobs_[lane];
             const double distance = get(error.distance, lane), angle = get(error.angle, lane);
             const double square = distance * distance + angle * angle;
-            set(damping, lane, 1e-3 * square + kTraceDamping);
+            set(step.damping, lane, 1e-3 * square + kTraceDamping);
             if (job.kind == Kind::none) continue;
             const bool close = square <= kCloseToPose * kCloseToPose;
-            set(is_close, lane, close ? 1.0 : 0.0);
+            set(step.is_close, lane, close ? 1.0 : 0.0);
             ++job.n_back;
             const bool is_slow = job.n_back > 1 && !(square <= kNewtonContraction * job.least);
-            const bool is_stuck = job.n_back > kMostSteps;  // close to a pose that it does not reach
+            const bool is_stuck = job.n_back > kMostSteps;  // close to the pose without reaching it
             if (is_stuck || (!close && (job.n_back > kStepsToPose || is_slow || !(square < 4.0)))) job.n_back = -1;
             job.least = square;
         }
+    }
+
+    // The corrector: moves q_ towards the pose, and takes the tangent from the null space of the Jacobian.
+    void correct(Difference<V>& error, Correction& step) {
+        V across[6], along[6];
         differentiate<N>(chain_, at_);
         for (int j = 0; j < n_; ++j) {
             if (is_fixed(j)) std::fill_n(at_.jacobian[j], 6, V{});
         }
-        const Damped<V> factor = factorised<N>(chain_, at_.jacobian, task_.position_only, damping);
+        const Damped<V> factor = factorised<N>(chain_, at_.jacobian, task_.position_only, step.damping);
         solve(factor, error.vector, across);
         for (V& entry : error.vector) entry = V{};
         for (int j = 0; j < n_; ++j) {
             for (int k = 0; k < 6; ++k) error.vector[k] += heading_[j] * at_.jacobian[j][k];
         }
         solve(factor, error.vector, along);
-        // a vector that is hardly across the singular direction, over the square of the least singular value
-        const double generic[6] = {0.37, -0.45, 0.41, 0.39, -0.43, 0.40};
-        V some[6], grown[6], weakest{};
-        for (int k = 0; k < 6; ++k) some[k] = fill<V>(k < factor.n ? generic[k] : 0.0);
-        solve(factor, some, grown);
-        for (int k = 0; k < 6; ++k) weakest = larger(weakest, absolute(grown[k]));
-        V tangent[kJoints<N>], moved{}, steepest{};
-        for (int k = 0; k < factor.n; ++k)
-            steepest = larger(steepest, factor.lower[k][k]);  // about 1 / least singular value
+        estimate_least_singular_value(factor, step);
         for (int j = 0; j < n_; ++j) {
             const V way = product(at_.jacobian[j], across);
-            q_[j] += way, moved += way * way;
-            tangent[j] = heading_[j] - product(at_.jacobian[j], along);
-            squares += tangent[j] * tangent[j];
+            q_[j] += way, step.moved += way * way;
+            step.tangent[j] = heading_[j] - product(at_.jacobian[j], along);
+            step.squares += step.tangent[j] * step.tangent[j];
         }
-        const V scale = 1.0 / square_root(larger(squares, fill<V>(1e-300)));
-        for (int lane = 0; lane < W; ++lane) {
-            Job& job = jobs_[lane];
-            if (job.kind == Kind::none) continue;
-            if (job.kind == Kind::branch && graph_.link(job.place, job.side).place != CurveGraph::kOpen) {
-                job.kind = Kind::none;  // another branch came from there
-                continue;
-            }
-            if (job.n_back < 0) {
-                retry(lane);
-                continue;
-            }
-            if (get(is_close, lane) == 0.0 || !(get(moved, lane) * get(steepest, lane) <= kNewtonError) ||
-                !(get(moved, lane) <= kLongestCorrection * kLongestCorrection)) {
-                continue;
-            }
-            double unit[kJoints<N>], q[kJoints<N>];
-            for (int j = 0; j < n_; ++j) unit[j] = get(tangent[j], lane) * get(scale, lane), q[j] = get(q_[j], lane);
-            const bool is_singular = !(get(weakest, lane) * kSingular * kSingular < 1.0);
-            if (is_singular) {  // no curve is to begin or go on there: around it solutions may be surfaces
-                retry(lane);
-            } else if (job.kind == Kind::branch) {
-                arrive(lane, q, unit);
-            } else {
-                take_root(lane, q, unit, get(squares, lane));
-            }
+        step.scale = 1.0 / square_root(larger(step.squares, fill<V>(1e-300)));
+    }
+
+    static void estimate_least_singular_value(const Damped<V>& factor, Correction& step) {
+        // (J J^T)^-1 of a vector with a part in every direction is about that part over the square of the least value
+        const double generic[6] = {0.37, -0.45, 0.41, 0.39, -0.43, 0.40};
+        V some[6], grown[6];
+        for (int k = 0; k < 6; ++k) some[k] = fill<V>(k < factor.n ? generic[k] : 0.0);
+        solve(factor, some, grown);
+        for (int k = 0; k < 6; ++k) step.weakest = larger(step.weakest, absolute(grown[k]));
+        for (int k = 0; k < factor.n; ++k) step.steepest = larger(step.steepest, factor.lower[k][k]);
+    }
+
+    // Decides what a job does next: it ends, tries a shorter step, corrects once more, or has reached the curve.
+    void settle(int lane, const Correction& step) {
+        Job& job = jobs_[lane];
+        if (job.kind == Kind::branch && graph_.link(job.place, job.side).place != CurveGraph::kOpen) {
+            job.kind = Kind::none;  // another branch came from there
+            return;
         }
+        if (job.n_back < 0) return retry(lane);
+        const double moved = get(step.moved, lane);
+        if (get(step.is_close, lane) == 0.0 || !(moved * get(step.steepest, lane) <= kNewtonError) ||
+            !(moved <= kLongestCorrection * kLongestCorrection)) {
+            return;
+        }
+        double unit[kJoints<N>], q[kJoints<N>];
+        for (int j = 0; j < n_; ++j) {
+            unit[j] = get(step.tangent[j], lane) * get(step.scale, lane), q[j] = get(q_[j], lane);
+        }
+        const bool is_singular = !(get(step.weakest, lane) * kSingular * kSingular < 1.0);
+        if (is_singular) return retry(lane);  // no curve starts or continues there: solutions around it may be surfaces
+        if (job.kind == Kind::branch) return arrive(lane, q, unit);
+        take_root(lane, q, unit, get(step.squares, lane));
     }
 
     void take_root(int lane, double* q, const double* unit, double squares) {
         Job& job = jobs_[lane];
-        if (!(squares > 1e-4)) {  // the direction was across the curve: another one
+        if (!(squares > 1e-4)) {  // the direction was perpendicular to the curve: try another one
             for (int j = 0; j < n_; ++j) set(heading_[j], lane, is_fixed(j) ? 0.0 : random_.uniform(-1.0, 1.0));
             if (++n_turned_ < 100) return;
             job.kind = Kind::none;
             return;
         }
-        if (job.least > 1e-14 && job.n_back < kStepsToPose) {  // once more, for the tangent there
+        if (job.least > 1e-14 && job.n_back < kStepsToPose) {  // correct once more, for the tangent there
             for (int j = 0; j < n_; ++j) set(heading_[j], lane, unit[j]);
             job.least = 1.0;
             return;
@@ -208,8 +234,8 @@ class CurveTracer {
         open_.push_back({place, 0}), open_.push_back({place, 1});
     }
 
-    // Whether a solution next to a segment is on its curve: Newton's method leads there from the cubic. If the cubic is
-    // off, the solution becomes a place of the curve.
+    // Whether a solution next to a segment is on its curve: Newton's method from the cubic leads to it. If the cubic is
+    // inaccurate, the solution becomes a place of the curve.
     bool is_same(const OnCurve& at, const double* q, const double* unit) {
         double x[kJoints<N>], away = 0.0, along = 0.0;
         if (graph_.link(at.place, at.side).place < 0) return true;  // at a place itself
@@ -243,6 +269,7 @@ class CurveTracer {
         return true;
     }
 
+    // A branch has reached the curve again: checks the step, records the place and predicts the next one.
     void arrive(int lane, double* q, const double* unit) {
         Job& job = jobs_[lane];
         double strayed = 0.0, cosine = 0.0;
@@ -252,56 +279,70 @@ class CurveTracer {
         }
         strayed = std::sqrt(strayed);
         if (!(cosine >= kLeastCosine) || !(strayed <= kStraying * job.step + 2.0 * kNewtonError)) return retry(lane);
-        double heading[kJoints<N>] = {}, chord = 0.0, skew = 0.0;
+        double heading[kJoints<N>] = {};
+        for (int j = 0; j < n_; ++j) heading[j] = get(heading_[j], lane);
+        if (is_skew(job, heading, q, unit, cosine)) return retry(lane);
+        const bool never[kMostJoints] = {};
+        const Segment segment(n_, job.from, heading, 1.0, q, unit, 1.0, never);
+        const int met = graph_.met(segment, job.place);
+        if (met >= 0) return meet(lane, met, unit);
+        if (!record(job, q, unit)) return;
         for (int j = 0; j < n_; ++j) {
-            heading[j] = get(heading_[j], lane);
-            chord += (q[j] - job.from[j]) * (q[j] - job.from[j]);
+            job.chord[j] = segment.chord[j], job.tangent_before[j] = heading[j], job.from[j] = q[j];
+            set(heading_[j], lane, unit[j]);
         }
+        job.arc = segment.length, job.has_before = true;
+        choose_step(job, strayed, cosine);
+        predict(lane);
+    }
+
+    // Whether the chord of a step is far from the mean of both tangents, as after a jump to another curve.
+    bool is_skew(const Job& job, const double* heading, const double* q, const double* unit, double cosine) const {
+        double chord = 0.0, skew = 0.0;
+        for (int j = 0; j < n_; ++j) chord += (q[j] - job.from[j]) * (q[j] - job.from[j]);
         chord = std::sqrt(chord);
         const double mean = std::sqrt(2.0 + 2.0 * std::min(cosine, 1.0));
         for (int j = 0; j < n_; ++j) {
             const double d = q[j] - job.from[j] - chord * (heading[j] + unit[j]) / mean;
             skew += d * d;
         }
-        if (!(skew <= kMostSkew * kMostSkew * chord * chord + 4.0 * kNewtonError * kNewtonError)) return retry(lane);
-        const bool never[kMostJoints] = {};
-        const Segment segment(n_, job.from, heading, 1.0, q, unit, 1.0, never);
+        return !(skew <= kMostSkew * kMostSkew * chord * chord + 4.0 * kNewtonError * kNewtonError);
+    }
+
+    // Event: the step passes a known place. The branch ends there if that side of the place is open.
+    void meet(int lane, int met, const double* unit) {
+        Job& job = jobs_[lane];
+        double along = 0.0;
+        for (int j = 0; j < n_; ++j) along += graph_.tangent(met)[j] * unit[j];
+        const int side = along > 0.0 ? 0 : 1;
+        if (graph_.link(met, side).place != CurveGraph::kOpen) return retry(lane);
+        graph_.join(job.place, job.side, met, side);
+        job.kind = Kind::none;
+    }
+
+    // Adds a place to the curve of a branch; false if the branch ends there, far beyond a limit.
+    bool record(Job& job, const double* q, const double* unit) {
         double end[kJoints<N>];
         std::copy_n(q, n_, end);
         wrap(end);
-        const int met = graph_.met(segment, job.place);
-        if (met >= 0) {
-            double along = 0.0;
-            for (int j = 0; j < n_; ++j) along += graph_.tangent(met)[j] * unit[j];
-            const int side = along > 0.0 ? 0 : 1;
-            if (graph_.link(met, side).place == CurveGraph::kOpen) {
-                graph_.join(job.place, job.side, met, side);
-                job.kind = Kind::none;
-            } else {
-                retry(lane);
-            }
-            return;
-        }
         const int place = graph_.add(end, unit);
         graph_.join(job.place, job.side, place, 0);
         job.place = place, job.side = 1;
-        if (is_far_beyond(q)) {
-            graph_.end(place, 1, CurveGraph::kCut);
-            job.kind = Kind::none;
-            return;
-        }
-        for (int j = 0; j < n_; ++j) {
-            job.chord[j] = segment.chord[j], job.tangent_before[j] = heading[j], job.from[j] = q[j];
-            set(heading_[j], lane, unit[j]);
-        }
-        job.arc = segment.length, job.has_before = true;
+        if (!is_far_beyond(q)) return true;
+        graph_.end(place, 1, CurveGraph::kCut);
+        job.kind = Kind::none;
+        return false;
+    }
+
+    // Step control: by the error of the prediction, of fourth order, and by the turn of the tangent.
+    static void choose_step(Job& job, double strayed, double cosine) {
         const double by_error = std::sqrt(std::sqrt(kPredicted / std::max(strayed, 1e-12)));
         const double turn = std::acos(std::min(cosine, 1.0)), by_turn = kWantedTurn / std::max(turn, 1e-6);
         job.step *= std::clamp(std::min(by_error, by_turn), 0.4, kLongestGrowth);
         job.step = std::min(job.step, kLongestSegment);
-        predict(lane);
     }
 
+    // Predictor: the cubic through the last two places and their tangents, or the tangent alone.
     void predict(int lane) {
         Job& job = jobs_[lane];
         job.n_back = 0;
@@ -348,7 +389,7 @@ class CurveTracer {
 
     bool is_fixed(int j) const { return task_.bounds.lower[j] == task_.bounds.upper[j]; }
 
-    const Chain& chain_;  // in its unit, as all lengths here
+    const Chain& chain_;  // in its unit, like all lengths here
     const double unit_;   // [m]
     const Task& task_;
     CurveGraph& graph_;
@@ -358,7 +399,7 @@ class CurveTracer {
     const Configurations* roots_ = nullptr;
     Index next_root_ = 0;
     int n_turned_ = 0;
-    std::vector<std::pair<int, int>> open_;  // places, and sides of them from which branches are to start
+    std::vector<std::pair<int, int>> open_;  // places and their sides from which branches are to start
     Job jobs_[W];
     V q_[kJoints<N>], heading_[kJoints<N>];
     Kinematics<V, N> at_;

@@ -1,14 +1,14 @@
-// Configurations between the places of a trace: the cubic through two of them along their tangents (Hermite) is close
-// to the self-motion.
+// Configurations between the places of a trace. The cubic through two places along their tangents (Hermite) is close to
+// the self-motion.
 #pragma once
 
 #include "manifold/continuation.hpp"
 
 namespace eim {
 
-inline constexpr double kMargin = 1.1;  // by which configurations between differ more than solutions have to
+inline constexpr double kMargin = 1.1;  // configurations in between differ by this factor more than solutions must
 
-// Configurations within the limits that divide the steps of a trace evenly, n_wanted of them, or as many as differ by
+// Configurations within the limits that divide the steps of a trace evenly: n_wanted of them, or as many as differ by
 // more than `finest` in some joint.
 inline Configurations between(const Bounds<double>& bounds, Trace& trace, double finest, int n_wanted) {
     const int n_places = trace.size(), n_joints = trace.places.n_joints;
@@ -18,7 +18,7 @@ inline Configurations between(const Bounds<double>& bounds, Trace& trace, double
     const auto chord = [&](int i, int j) {
         return difference(trace.place(i)[j], trace.place(trace.parents[i])[j], bounds.wraps[j]);
     };
-    double per_part = 0.0;  // seeds for each more part of a step: first the steps inside, those that cross a limit half
+    double per_part = 0.0;  // seeds per additional part: steps inside count fully, steps across a limit count half
     for (int i = 0; i < n_places; ++i) {
         const int parent = trace.parents[i];
         if (parent == Trace::kNone) continue;
@@ -30,7 +30,7 @@ inline Configurations between(const Bounds<double>& bounds, Trace& trace, double
         for (int j = 0; j < n_joints; ++j) {
             largest = std::max(largest, std::abs(chord(i, j))), along += chord(i, j) * trace.tangent(parent)[j];
         }
-        sign[i] = along >= 0.0 ? 1.0 : -1.0;  // from a root branches go both ways
+        sign[i] = along >= 0.0 ? 1.0 : -1.0;  // branches leave a root in both directions
         parts[i] = static_cast<int>(std::clamp(largest / (kMargin * finest), 1.0, n_wanted + 1.0));
     }
     const int most = *std::max_element(parts.begin(), parts.end());

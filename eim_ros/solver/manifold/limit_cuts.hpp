@@ -1,27 +1,29 @@
-// What joint limits leave of a segment of a curve of solutions.
+// The parts of a segment of a solution curve that joint limits leave.
 //
-// They cut its cubics at roots of polynomials of degree 3, so no piece is too short to be seen.
+// Limits cut the cubic at roots of polynomials of degree 3, so even very short pieces are found.
 #pragma once
 
 #include "manifold/curve_graph.hpp"
 
 namespace eim {
 
-inline constexpr double kShortestPiece = 1e-6;  // [1]: of a segment, shorter pieces are rounding
-inline constexpr double kOnLimit = 5e-5;        // [rad, m]: beyond a limit, no more than places on curves are off
-inline constexpr double kTouch = 1.5e-4;        // [rad, m]: from there, where an extreme of a joint may be on the limit
+inline constexpr double kShortestPiece = 1e-6;  // share of a segment; shorter pieces are rounding
+// [rad, m]: tolerance beyond a limit, at least the error of places on curves
+inline constexpr double kOnLimit = 5e-5;
+inline constexpr double kTouch = 1.5e-4;  // [rad, m]: distance at which an extreme of a joint may be on the limit
 
-// Of joint j along a segment, not less than it is: that of the control points of Bezier.
+// Range of joint j along a segment, not underestimated: the range of the Bezier control points.
 inline std::pair<double, double> extent(const Segment& part, int j) {
     const double a = part.start[j], b = a + part.ahead[j] / 3.0, d = a + part.chord[j], c = d - part.behind[j] / 3.0;
     return {std::min(std::min(a, b), std::min(c, d)), std::max(std::max(a, b), std::max(c, d))};
 }
 
-// Adds where joint j of a segment has a value: between the extremes of the cubic by bisection. Whether an extreme, or
-// all between two, is that value but for rounding.
+// Adds the parameters at which joint j of a segment has a value, by bisection between the extremes of the cubic.
+// Returns whether an extreme, or a range between two, equals that value up to rounding.
 inline bool add_crossings(const Segment& part, int j, double value, std::vector<double>& cuts) {
     const double c = part.ahead[j], chord = part.chord[j], d = part.behind[j];
-    const double a3 = 3.0 * (c + d - 2.0 * chord), a2 = 2.0 * (3.0 * chord - 2.0 * c - d);  // of the slope, and c
+    // coefficients of the slope, with c
+    const double a3 = 3.0 * (c + d - 2.0 * chord), a2 = 2.0 * (3.0 * chord - 2.0 * c - d);
     double at[4] = {0.0};
     int n = 1;
     const double root = a2 * a2 - 4.0 * a3 * c;
@@ -34,7 +36,7 @@ inline bool add_crossings(const Segment& part, int j, double value, std::vector<
         }
     }
     at[n++] = 1.0;
-    bool touches = false, is_before = false;  // the extreme, or begin, before this one is the value
+    bool touches = false, is_before = false;  // whether the previous extreme, or the start, equals the value
     for (int i = 0; i < n; ++i) {
         const bool is_at = std::abs(part.at(j, at[i]) - value) <= kTouch;
         touches |= is_at && (is_before || (i > 0 && i + 1 < n));
@@ -53,8 +55,8 @@ inline bool add_crossings(const Segment& part, int j, double value, std::vector<
     return touches;
 }
 
-// Shares of a segment within the limits, its joints shifted; `touches` becomes true where it only touches one, or runs
-// along it.
+// Shares of a segment within the limits, after its joints are shifted. `touches` becomes true if it only touches a
+// limit or runs along it.
 inline std::vector<std::pair<double, double>> shares_within(const Bounds<double>& limits, const Segment& part,
                                                             const double* shift, bool& touches) {
     double lower[kMostJoints], upper[kMostJoints];

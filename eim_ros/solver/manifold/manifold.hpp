@@ -1,9 +1,9 @@
-// The self-motion manifold of a redundant arm sampled evenly, where it has more than one dimension.
+// Even sampling of the self-motion manifold of a redundant arm, mainly if it has more than one dimension.
 //
-// From a solution q a step along the null space of its Jacobian, h t with t in the direction of (I - J^+ J) d, leaves
-// the pose by the second order of h only, and some steps of the refiner lead back: a new solution, at a wanted
-// distance. Growing from all solutions at once, and keeping only points that are at least a spacing away from every
-// other, is Poisson-disk sampling (Bridson 2007) on the manifold.
+// A step h t from a solution q, with t in the direction of the null-space projection (I - J^+ J) d, changes the pose by
+// terms of order h^2 only. A few Newton steps lead back to a new solution at about the requested distance. Growing from
+// all solutions at once, and keeping only points at least a spacing from all others, is Poisson-disk sampling (Bridson
+// 2007) on the manifold.
 #pragma once
 
 #include "manifold/gaps.hpp"
@@ -11,13 +11,13 @@
 
 namespace eim {
 
-inline constexpr int kBatch = 96;                  // steps that are led back to the pose side by side
-inline constexpr double kManifoldForesight = 0.7;  // as kForesight
-inline constexpr double kLeastYield = 0.08;        // new points per step tried, below which all in reach is about known
-inline constexpr double kSpare = 1.25;             // seeds polished for each solution wanted between others
+inline constexpr int kBatch = 96;                  // steps that are corrected together
+inline constexpr double kManifoldForesight = 0.7;  // like kForesight
+// new points per step tried; below this, almost everything in reach is known
+inline constexpr double kLeastYield = 0.08;
+inline constexpr double kSpare = 1.25;  // seeds corrected per solution requested in gaps
 
-// Adds the ends of steps from a point, forth and back along each of some random directions, that lead away from all
-// that is known.
+// Adds the ends of steps from a point, forward and back along random directions, that are far from everything known.
 template <int N>
 inline void add_steps(const Chain& chain, const Task& task, const Spread& spread, const double* point, Random& random,
                       const Places& known, Configurations& ends) {
@@ -40,9 +40,9 @@ inline void add_steps(const Chain& chain, const Task& task, const Spread& spread
     }
 }
 
-// Adds solutions to points, all of them solutions of the task, at least kSpacing steps from all others.
+// Adds solutions to points, which are solutions of the task, at least kSpacing steps from all others.
 //
-// Ends when hardly any step leads to a new point, or there are `most` of them.
+// Ends when almost no step leads to a new point, or when there are `most` points.
 template <int N>
 inline void grow(const Chain& chain, const Task& task, const Spread& spread, double seed, Index most,
                  Configurations& points) {
@@ -70,10 +70,11 @@ inline void grow(const Chain& chain, const Task& task, const Spread& spread, dou
     }
 }
 
-// Adds solutions to points by continuation, a step from each other along the self-motion, until there are `most`.
+// Adds solutions to points by continuation, one step from each other along the self-motion, until there are `most`.
 //
-// If these are fewer and `finest` is not negative, gaps are divided evenly, as long as successive solutions differ by
-// more than that in some joint. From those given the new ones are kSpacing steps away, or differ by more than `finest`.
+// If these are fewer and `finest` is not negative, gaps are divided evenly as long as successive solutions differ by
+// more than `finest` in some joint. New solutions are kSpacing steps from the given ones, or differ by more than
+// `finest`.
 template <int N>
 inline void trace(const Chain& chain, const Task& task, const Spread& spread, double seed, Index most,
                   Configurations& points) {
@@ -81,13 +82,13 @@ inline void trace(const Chain& chain, const Task& task, const Spread& spread, do
     Trace places = Continuation<N>(chain, task, spread, seed).run(points, int(most - n_roots));
     Places known(task.bounds, points.n_joints);
     for (Index i = 0; i < n_roots; ++i) known.add(points.row(i));
-    const auto add = [&](Configurations seeds) {  // close to solutions: for most one step is enough
+    const auto add = [&](Configurations seeds) {  // seeds are close to solutions: for most, one step is enough
         Rows near(std::move(seeds));
         run_rows<N>(chain, task, {task.position_tolerance, task.orientation_tolerance, 3, 3}, RowJobs::all(near));
         for (Index i = 0; i < near.size() && points.size() < most; ++i) {
             if (!near.converged[i]) continue;
             if (spread.finest >= 0.0 && known.has_duplicate(near.row(i), spread.finest))
-                continue;  // it was moved there
+                continue;  // it was moved to a known place
             points.add(near.row(i)), known.add(near.row(i));
         }
     };
@@ -101,8 +102,8 @@ inline void trace(const Chain& chain, const Task& task, const Spread& spread, do
     add(between(task.bounds, places, spread.finest, int(kSpare * double(n_wanted)) + 1));
 }
 
-// Adds solutions to points along the self-motion until there are `most`: where it has one dimension it is traced, where
-// it has more it is grown over.
+// Adds solutions to points along the self-motion until there are `most`: by continuation if it has one dimension, else
+// by growing.
 template <int N>
 inline void spread_over(const Chain& chain, const Task& task, const Spread& spread, double seed, Index most,
                         Configurations& points) {

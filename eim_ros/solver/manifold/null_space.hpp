@@ -1,4 +1,4 @@
-// Self-motions of a redundant arm: directions in the null space of the Jacobian, and descent along them.
+// Null-space motion of a redundant arm: projection onto the null space of the Jacobian, and descent of a cost along it.
 #pragma once
 
 #include "chain/refine.hpp"
@@ -7,17 +7,18 @@
 namespace eim {
 
 inline constexpr double kProjectionDamping = 1e-9;
-inline constexpr double kLeastShare = 1e-3;  // of a direction that has to be in the null space to be followed
+inline constexpr double kLeastShare = 1e-3;  // least share of a direction in the null space for it to be followed
 inline constexpr int kMostDescents = 200, kMostHalvings = 12;
-inline constexpr double kShortestScale = 0.1;  // of a step to the descent; weights are at most 1
+inline constexpr double kShortestScale = 0.1;  // least scale of a step; weights are at most 1
 inline constexpr double kLongestStep = 0.3;    // [rad, m]
-inline constexpr double kFlat = 3e-5;          // [rad, m]: length of the gradient along the self-motion at a minimum
-inline constexpr double kExact = 1e-12;  // [m], [rad]: errors to which steps are led back, lest they hide the descent
-inline constexpr double kWidestMargin = 1e-2;  // [rad, m]: closer to a limit counts as at it, until a minimum with that
+inline constexpr double kFlat = 3e-5;          // [rad, m]: norm of the null-space gradient at a minimum
+inline constexpr double kExact = 1e-12;  // [m], [rad]: errors after correction; larger ones would hide the descent
+// [rad, m]: joints closer to a limit count as at the limit, until a minimum is found
+inline constexpr double kWidestMargin = 1e-2;
 inline constexpr double kNarrowing = 1e-3;
-inline constexpr double kEdge = 1e-8;  // [m], [rad]: closer than this to a limit or to the end of a tolerance is at it
+inline constexpr double kEdge = 1e-8;  // [m], [rad]: closer to a limit or to the end of a tolerance counts as at it
 
-// Quadratic cost sum_j w_j (q_j - p_j)^2 of a configuration, differences on the circle of a continuous joint.
+// Quadratic cost sum_j w_j (q_j - p_j)^2 of a configuration; differences of continuous joints are on the circle.
 struct Cost {
     const double *preferred, *weights;
     const bool* turns;
@@ -31,7 +32,7 @@ struct Cost {
     }
 };
 
-// Takes J^T y from a vector, so that the rest is in the null space of a Jacobian; squared length of the rest.
+// Projects a vector onto the null space of a Jacobian by subtracting J^T y. Returns the squared length of the result.
 template <int N>
 inline double to_null_space(const Chain& chain, const double (*jacobian)[6], bool position_only, double* vector,
                             double (&y)[6]) {
@@ -47,8 +48,8 @@ inline double to_null_space(const Chain& chain, const double (*jacobian)[6], boo
     return left;
 }
 
-// Fills tangent with the unit vector along the part of a direction in the null space of the Jacobian at q; false
-// without such a part. A joint that stands at a limit and would be pushed further out does not move.
+// Fills tangent with the unit vector of the null-space part of a direction at q; false if there is no such part. A
+// joint at a limit that would be pushed further out does not move.
 template <int N>
 inline bool project(const Chain& chain, const Task& task, const double (*jacobian)[6], const double* q,
                     const double* direction, double* tangent) {
@@ -70,9 +71,9 @@ inline bool project(const Chain& chain, const Task& task, const double (*jacobia
 
 // Moves solutions of a task along the self-motion to a local minimum of a cost.
 //
-// The cost never rises: a point that cannot be moved without stays as it is. The length of the first step is that of
-// the least cost along a straight line, of the others that of Barzilai and Borwein (1988), for one free dimension the
-// secant method; each is halved until the cost falls.
+// The cost never increases: a point that cannot be improved is not changed. The first step minimises the cost along a
+// straight line. Later step lengths are those of Barzilai and Borwein (1988), which for one free dimension is the
+// secant method. Each step is halved until the cost decreases.
 template <int N>
 class Descent {
    public:
@@ -82,7 +83,7 @@ class Descent {
         led_back_.resize(1);
     }
 
-    // One point (n_joints,), in place.
+    // Moves one point (n_joints,) in place.
     void run(double* point) {
         const int n = joints_of<N>(chain_);
         double q[kJoints<N>], trial[kJoints<N>];
@@ -116,7 +117,7 @@ class Descent {
     }
 
    private:
-    // Leads q back to the pose; whether it is a solution then.
+    // Corrects q to the pose; returns whether it is a solution then.
     bool lead_back(double* q) {
         std::copy_n(q, joints_of<N>(chain_), led_back_.row(0));
         run_rows<N, true>(chain_, task_, {kExact, kExact, 10, 3}, RowJobs::all(led_back_));
@@ -124,11 +125,12 @@ class Descent {
         return led_back_.distances[0] <= task_.position_tolerance && led_back_.angles[0] <= task_.orientation_tolerance;
     }
 
-    // Fills tangent_ with the steepest descent of half the cost along the self-motion; its squared length.
+    // Fills tangent_ with the steepest descent of half the cost along the self-motion; returns its squared length.
     //
-    // A joint at a limit may move inwards only, and so may a tolerance at its end, whose row of the Jacobian begins as
-    // free: those that a descent would take outwards are held, one round after the other, until none is left. Where
-    // nothing is left of the descent, the held joint that is pulled inwards most is let go (an active set).
+    // This is an active-set method. A joint at a limit may move inwards only. The same holds for an error at the end of
+    // its tolerance, whose row of the Jacobian starts as free. Joints and rows that the descent would move outwards are
+    // fixed, round by round, until there are none. If no descent remains, the fixed joint with the largest inward pull
+    // is released.
     double descend(const double* q, double margin) {
         const Bounds<double>& bounds = task_.bounds;
         const int n = joints_of<N>(chain_);
@@ -175,7 +177,7 @@ class Descent {
         }
     }
 
-    // How far to go along tangent_, whose squared length is left, not beyond a limit.
+    // Length of the step along tangent_, whose squared length is `left`; not beyond a limit.
     double first_scale(const double* q, double left) const {
         const Bounds<double>& bounds = task_.bounds;
         double curvature = 0.0, square = 0.0, bend = 0.0, scale = std::numeric_limits<double>::infinity();
@@ -196,10 +198,10 @@ class Descent {
 
     const Chain& chain_;
     const Task& task_;
-    Task within_;  // the same, with tolerances of which the edge is left out
+    Task within_;  // the same task with tolerances reduced by kEdge
     const Cost& cost_;
     double tangent_[kJoints<N>], taken_[kJoints<N>], slope_[kJoints<N>] = {};
-    Rows led_back_;  // one
+    Rows led_back_;  // one row
     Kinematics<double, N> at_;
 };
 

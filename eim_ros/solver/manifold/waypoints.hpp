@@ -1,4 +1,4 @@
-// Places on families of solutions: close to solutions, to be moved onto the pose.
+// Places on the components of a solution set. They are close to solutions and still have to be corrected to the pose.
 #pragma once
 
 #include "manifold/components.hpp"
@@ -7,9 +7,10 @@
 
 namespace eim {
 
-inline constexpr Index kPlacesBeforeLook = 4096;  // at the clock: so many are found in less than a millisecond
+// places between two checks of the clock: less than a millisecond of work
+inline constexpr Index kPlacesBeforeLook = 4096;
 
-// A configuration near to another one, and how far away.
+// A configuration and its squared distance from the reference.
 struct Nearby {
     double square;
     std::vector<double> q;
@@ -17,12 +18,12 @@ struct Nearby {
 
 class FamilyPlaces {
    public:
-    // Within the bounds of a task; whatever is at random advances `random`.
+    // `bounds` are those of a task; random places advance `random`.
     FamilyPlaces(const CurveFamilies& families, const Bounds<double>& bounds, int n_joints, Random& random)
         : families_(families), bounds_(bounds), n_joints_(n_joints), random_(random) {}
 
-    // Configurations that divide the families such that successive ones differ by about `finest` in some joint, about
-    // `most` at most.
+    // Divides the components so that successive configurations differ by about `finest` in some joint, with about
+    // `most` configurations at most.
     Configurations filled(double finest, Index most) const {
         double parts = 0.0;
         for (const bool counts : {true, false}) {
@@ -52,8 +53,8 @@ class FamilyPlaces {
         return Configurations{n_joints_};
     }
 
-    // Places along each family, one family after the other, in the order in which the arm passes through them and from
-    // end to end, at most a spacing apart and about `most` in all; how many places each family has.
+    // Places along each component, from end to end in the order of travel, one component after the other. They are at
+    // most `spacing` apart and about `most` in all; `counts` returns the number of places per component.
     Configurations along(double spacing, Index most, std::vector<Index>& counts) const {
         double total = 0.0;
         for (const Family& family : families_.families()) total += family.length;
@@ -68,15 +69,15 @@ class FamilyPlaces {
         return rows;
     }
 
-    // Configurations that divide the families evenly: n in all, at least one of each family while there are enough; or
-    // where a spacing > 0 is given, such that successive ones are at most so far apart. At the deadline, a time of the
-    // steady clock [s], it is late, and the rest of the families is left out.
+    // Divides the components evenly. There are n configurations in all, at least one per component if n is large
+    // enough; or, if spacing > 0, successive ones are at most `spacing` apart. At the deadline, a time of the steady
+    // clock [s], `is_late` becomes true and the remaining components are left out.
     Configurations divided(Index n, double spacing, double deadline, bool& is_late) const {
         const std::vector<Family>& all = families_.families();
         std::vector<Index> parts(all.size(), 0);
         if (spacing > 0.0) {
             for (std::size_t f = 0; f < all.size(); ++f) parts[f] = Index(std::ceil(all[f].length / spacing + 1e-9));
-        } else {  // always where parts are longest
+        } else {  // always divide the component with the longest parts
             double total = 0.0;
             for (const Family& family : all) total += family.length;
             std::vector<std::pair<double, std::size_t>> heap;
@@ -104,7 +105,7 @@ class FamilyPlaces {
         return rows;
     }
 
-    // Places on the families at random, on average one for each spacing of a family's length, however short it is.
+    // Random places on the components, on average one per `spacing` of length, for short components too.
     Configurations scattered(double spacing) const {
         Configurations rows{n_joints_};
         for (const Family& family : families_.families()) {
@@ -114,7 +115,7 @@ class FamilyPlaces {
         return rows;
     }
 
-    // The places of families nearest to a configuration, one of each of the `most` nearest ones, the nearest first.
+    // The places nearest to a configuration, one on each of the `most` nearest components, nearest first.
     Configurations nearest(const double* reference, int most) const {
         std::vector<Nearby> found;
         for (const Family& family : families_.families()) {

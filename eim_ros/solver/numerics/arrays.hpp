@@ -1,4 +1,4 @@
-// Arrays between Python and C++: their shapes are checked once, here; results are handed over as copies.
+// Arrays exchanged with Python. Their shapes are checked here, once; results are returned as copies.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -17,11 +17,11 @@ namespace py = pybind11;
 using Shape = std::vector<Index>;
 using Unlocked = py::gil_scoped_release;
 
-// Arrays that lie row by row; what does not is copied.
+// Arrays in row-major order; other arrays are copied.
 template <class T, int Flags = 0>
 using RowByRow = py::array_t<T, int(py::array::c_style) | int(py::detail::npy_api::NPY_ARRAY_ALIGNED_) | Flags>;
 
-// The same, and of other types they are converted.
+// The same, converted from other types.
 template <class T>
 using Converted = RowByRow<T, py::array::forcecast>;
 

@@ -1,4 +1,4 @@
-// Mixtures of experts for Python: arrays are checked, the interpreter's lock is let go for densities.
+// Mixtures of experts as a part of the Python module. Included by binding.cpp.
 #pragma once
 
 #include "numerics/arrays.hpp"

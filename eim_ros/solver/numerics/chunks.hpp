@@ -1,7 +1,6 @@
-// Work on many poses, divided among threads: chunks of equal size, taken one after the other by whichever thread is
-// free.
+// Divides work on many poses among threads. The chunks have equal size; a free thread takes the next one.
 //
-// What becomes of a chunk follows from the chunk alone, so results do not depend on the number of threads.
+// The result of a chunk depends on the chunk only, so results do not depend on the number of threads.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +14,8 @@
 
 namespace eim {
 
-// Calls work(number of the chunk, first, last) for each chunk of n things; what a call throws, one of them at least, is
-// thrown again here when all threads have ended.
+// Calls work(number of the chunk, first, last) for each chunk of n items. If calls throw, one of their exceptions is
+// thrown again here after all threads have ended.
 template <class Work>
 inline void for_chunks(Index n, Index size, int n_threads, Work work) {
     const Index n_chunks = (n + size - 1) / size;
@@ -36,7 +35,7 @@ inline void for_chunks(Index n, Index size, int n_threads, Work work) {
     std::vector<std::thread> others;
     try {
         for (int k = 1; k < std::min<Index>(n_threads, n_chunks); ++k) others.emplace_back(run);
-    } catch (const std::system_error&) {  // no more threads to be had: those that are there do it
+    } catch (const std::system_error&) {  // no more threads available: the existing ones do the work
     }
     run();
     for (std::thread& other : others) other.join();

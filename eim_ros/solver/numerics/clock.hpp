@@ -1,4 +1,4 @@
-// The time until which a call may work.
+// Deadlines of calls.
 #pragma once
 
 #include <chrono>
@@ -6,7 +6,7 @@
 
 namespace eim {
 
-// [s] of the steady clock, which is Python's `perf_counter`.
+// Time of the steady clock [s], which is Python's `perf_counter`.
 inline double steady_seconds() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -15,7 +15,7 @@ inline bool is_past(double deadline) {
     return deadline != std::numeric_limits<double>::infinity() && steady_seconds() >= deadline;
 }
 
-// Looks at the clock at every n-th question only: that takes longer than a short step of work.
+// Reads the clock at every n-th call only, because reading it takes longer than a short step of work.
 class Watch {
    public:
     explicit Watch(double deadline, int every = 64) : deadline_(deadline), every_(every) {}

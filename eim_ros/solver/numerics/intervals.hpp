@@ -1,12 +1,12 @@
-// Functions of one variable enclosed over a cell: interval arithmetic with slopes.
+// Encloses functions of one variable over a cell, by interval arithmetic with slopes.
 //
-// The variable is t in [-1, 1], the cell scaled. What is known of f:
+// The variable is t in [-1, 1], the scaled cell. The bounds of f are
 //
-//     f(0) in value +- error,    f'(t) in slope +- spread,    f(t) in value +- radius  for all t,
+//    f(0) in value +- error,    f'(t) in slope +- spread,    f(t) in value +- radius  for all t.
 //
-// so that both the mean value form value + slope t and monotonicity can be had (Moore 1966; Neumaier 1990). All of it
-// is widened by the rounding of each operation; sines and cosines of the library are taken to be right to 4 units in
-// the last place.
+// They give both the mean value form value + slope t and monotonicity (Moore 1966; Neumaier 1990). All bounds are
+// widened by the rounding of each operation. Library sines and cosines are assumed correct to 4 units in the last
+// place.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +16,9 @@
 
 namespace eim {
 
-inline constexpr double kUnit = 1.2e-16;   // rounding of one operation, as a share
-inline constexpr double kUnknown = 1e30;   // spread where the slope has no bound
-inline constexpr double kWidened = 1e-15;  // share by which bounds are widened for their own rounding
+inline constexpr double kUnit = 1.2e-16;   // relative rounding error of one operation
+inline constexpr double kUnknown = 1e30;   // spread if the slope has no bound
+inline constexpr double kWidened = 1e-15;  // relative widening of bounds, for their own rounding
 
 struct Enclosed {
     double value = 0.0, error = 0.0, slope = 0.0, spread = 0.0, radius = 0.0;
@@ -28,7 +28,7 @@ struct Enclosed {
     bool is_monotone() const { return std::abs(slope) > spread; }
 };
 
-// With the smaller one of a natural bound of the radius and that of the mean value form.
+// Uses the smaller of two bounds: a natural bound of the radius, and that of the mean value form.
 [[gnu::always_inline]] inline Enclosed enclosed(double value, double error, double slope, double spread,
                                                 double radius) {
     error += 2.0 * kUnit * std::abs(value);
@@ -62,14 +62,14 @@ struct Enclosed {
     return enclosed(a.value * b.value, error, a.value * b.slope + b.value * a.slope, spread, radius);
 }
 
-// g(f), by its value at f.value, the range [least, most] of its derivative, and its own radius and error.
+// g(f), from its value at f.value, the range [least, most] of its derivative, and its own radius and error.
 inline Enclosed composed(const Enclosed& f, double value, double least, double most, double radius, double error) {
     const double mean = 0.5 * (least + most), half = 0.5 * (most - least);
     return enclosed(value, error, mean * f.slope, std::abs(mean) * f.spread + half * (std::abs(f.slope) + f.spread),
                     radius);
 }
 
-// Of what is not negative, but for parts of the cell where the function does not exist.
+// Square root of a value that is not negative, except on parts of the cell where the function does not exist.
 inline Enclosed square_root(const Enclosed& f) {
     const double least = f.least(), most = std::max(f.most(), 0.0), value = std::sqrt(std::max(f.value, 0.0));
     if (least > 0.0) {
@@ -82,12 +82,13 @@ inline Enclosed square_root(const Enclosed& f) {
                     std::max(std::sqrt(most) - value, value));
 }
 
-// At least asin of a ratio from 0 to 1: its series is below this one, with which it agrees at 0 and 1.
+// Upper bound of asin of a ratio from 0 to 1. The series of asin is below this one and agrees with it at 0 and 1.
 inline double angle_over(double ratio) {
     return ratio + (0.5 * kPi - 1.0) * ratio * ratio * ratio + 4.0 * kUnit * kPi;
 }
 
-// The direction of (x, y) as an angle; false where it may be (0, 0). Around its value, beyond half a turn if need be.
+// Angle of the direction (x, y); false if it may be (0, 0). The angle is continuous around its value, beyond pi if
+// necessary.
 inline bool enclose_angle(const Enclosed& y, const Enclosed& x, Enclosed& angle) {
     const auto length = [](double a, double b) { return std::sqrt(a * a + b * b) * (1.0 + 4.0 * kWidened); };
     const double away = length(x.value, y.value) * (1.0 - 8.0 * kWidened), far = length(x.radius, y.radius);
@@ -110,7 +111,7 @@ inline void enclose_turn(const Enclosed& angle, Enclosed& cosine, Enclosed& sine
     sine = composed(angle, s, c - away, c + away, away, angle.error + error);
 }
 
-// The same in middle +- half.
+// The same for the cell middle +- half.
 struct EnclosedTurn {
     Enclosed cosine, sine;
 

@@ -1,16 +1,16 @@
-// Log density of samples under a mixture, summed over all components that matter: exact to rounding.
+// Log density of samples under a mixture, summed over all components that matter. Exact up to rounding.
 //
-// Of 1000 experts about one in a hundred matters to a sample, and single precision finds out which. The log joint of a
-// component is height - |w|^2 / 2 with w = L^-1 (x - mean). If w is known but for an error of length s, then |w|^2 is
-// at most (1 + s) |w|^2 + s + s^2 of the w that is known, and the other way round. So a component can be told to be
-// negligible beside others; what is left is computed in double precision.
+// About 1 of 100 experts matters to a sample, and single precision finds out which. The log joint of a component is
+// height - |w|^2 / 2 with w = L^-1 (x - mean). If w is known up to an error of length s, the true |w|^2 is at most (1 +
+// s) |w|^2 + s + s^2 of the known w, and vice versa. So single precision can show that a component is negligible
+// compared with others; the remaining ones are computed in double precision.
 #pragma once
 
 #include "numerics/mixture.hpp"
 
 namespace eim {
 
-// Of samples of D coordinates; D = 0 for any number of them.
+// Samples have D coordinates; D = 0 for any number of coordinates.
 template <int D>
 class LogDensity {
    public:
@@ -27,7 +27,8 @@ class LogDensity {
         }
         order_.resize(heights_.size());
         std::iota(order_.begin(), order_.end(), 0);
-        const auto few = order_.begin() + std::min<std::size_t>(order_.size(), 32);  // they tell what is negligible
+        // large components first: they show which others are negligible
+        const auto few = order_.begin() + std::min<std::size_t>(order_.size(), 32);
         std::partial_sort(order_.begin(), few, order_.end(), [&](int a, int b) { return heights_[a] > heights_[b]; });
     }
 
@@ -42,7 +43,8 @@ class LogDensity {
                 for (int lane = 0; lane < std::min(W, n_here - i); ++lane) {
                     const Index sample = first + sorted_[i + lane];
                     const double* x = samples + sample * d_;
-                    const double nan = std::accumulate(x, x + d_, 0.0);  // has no density, whatever its neighbours have
+                    // a sample with NaN has no density; its neighbours in the pack are not affected
+                    const double nan = std::accumulate(x, x + d_, 0.0);
                     result[sample] = nan == nan ? get(sums, lane) : nan;
                 }
             }
@@ -52,18 +54,19 @@ class LogDensity {
    private:
     using V = WideDouble;
     using Narrow = WideFloat;
-    static constexpr int W = kLanes<V>, kTogether = 512;      // samples taken at once: their packs stay in cache
-    static constexpr float kLeastError = 1e-5f;               // of s: the rounding of squares and heights is less
-    static constexpr float kMostError = 0.1f;                 // of s: a component known worse is always computed
+    static constexpr int W = kLanes<V>, kTogether = 512;  // samples per block: their packs stay in cache
+    static constexpr float kLeastError = 1e-5f;           // of s: larger than the rounding of squares and heights
+    // of s: a component with a larger error is always computed
+    static constexpr float kMostError = 0.1f;
     static constexpr float kMargin = float(kNegligible) + 1;  // [nat]
 
-    // L^-1 x - shift of a component.
+    // Computes L^-1 x - shift of a component.
     template <class S>
     struct White {
         const int d;
         const S *inverse, *shift;
 
-        // Sum of the squares of coordinates first to last.
+        // Sum of squares of coordinates first to last.
         template <class T>
         T squares(const T* x, int first, int last) const {
             T sum{};
@@ -85,8 +88,8 @@ class LogDensity {
                 &in_precision<S>(shifts_, single_shifts_)[row]};
     }
 
-    // Puts samples that are near each other side by side, so that few components matter to a pack: they are split in
-    // halves along the axis on which they lie farthest apart, again and again.
+    // Sorts samples so that neighbours share a pack, because then few components matter to a pack. Recursively splits
+    // them in halves along the axis of the largest extent.
     void sort(const double* samples, int* begin, int* end) {
         if (end - begin <= 2 * W) return;
         int axis = 0;
@@ -104,7 +107,7 @@ class LogDensity {
         sort(samples, begin, middle), sort(samples, middle, end);
     }
 
-    // Samples in packs, the last one repeated: two packs in double precision for each in single precision.
+    // Stores samples in packs and repeats the last one: two packs in double precision for each in single precision.
     void load(const double* samples, int n) {
         const int n_packs = (n + 2 * W - 1) / (2 * W);
         sorted_.resize(n);
@@ -124,7 +127,7 @@ class LogDensity {
         least_.assign(n_packs, fill<Narrow>(-std::numeric_limits<float>::infinity()));
     }
 
-    // Length of the error of w in single precision, of samples no farther out than extent_.
+    // Bound of the length of the error of w in single precision, for samples with coordinates up to extent_.
     float error(int component) const {
         const double* shift = shifts_.data() + std::ptrdiff_t(component) * d_;
         const double length = std::sqrt(std::inner_product(shift, shift + d_, shift, 0.0));
@@ -132,7 +135,7 @@ class LogDensity {
                float((2 * d_ + 4) * 0x1p-24 * (experts_.norms[component % experts_.k] * extent_ + length));
     }
 
-    // Components that may matter to samples of a pack. Half of the coordinates tell that most do not.
+    // Finds the components that may matter to the samples of a pack. Half of the coordinates rule out most components.
     void find_candidates() {
         const int d = D > 0 ? D : d_, half = (d + 1) / 2, n_packs = int(least_.size());
         candidates_.assign(n_packs, {});
@@ -154,7 +157,7 @@ class LogDensity {
         }
     }
 
-    // Log of the sum over the candidates, of a pack of samples.
+    // Log of the sum over the candidates, for a pack of samples.
     V log_sum(int pack) {
         const int d = D > 0 ? D : d_;
         V largest = fill<V>(-std::numeric_limits<double>::infinity()), total{};
@@ -172,13 +175,13 @@ class LogDensity {
 
     const Experts& experts_;
     const int d_;
-    std::vector<double> shifts_, heights_;      // of each component: L^-1 mean (d,), log weight and log normaliser
-    std::vector<float> single_shifts_;          // the same
-    std::vector<int> order_, sorted_;           // numbers of components, and of samples
+    std::vector<double> shifts_, heights_;      // per component: L^-1 mean (d,), log weight plus log normaliser
+    std::vector<float> single_shifts_;          // the same in single precision
+    std::vector<int> order_, sorted_;           // component indices, sample indices
     double extent_;                             // largest coordinate of a sample
-    std::vector<Narrow> narrow_, least_;        // samples; what the largest log joint is at least
+    std::vector<Narrow> narrow_, least_;        // samples; lower bound of the largest log joint
     std::vector<V> wide_, values_;              // samples; log joints of a pack
-    std::vector<std::vector<int>> candidates_;  // of each pack in single precision
+    std::vector<std::vector<int>> candidates_;  // per pack in single precision
 };
 
 }  // namespace eim

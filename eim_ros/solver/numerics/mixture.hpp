@@ -1,7 +1,7 @@
-// The mixture of linear Gaussian experts for one pose: its gate and its draws. Densities are in log_density.hpp.
+// Mixture of linear Gaussian experts for one pose: its gate and its draws. Densities are in log_density.hpp.
 //
 // Component c is a pair of a context and an expert: context c // k and expert c modulo k. Expert e is normal with mean
-// W_e y + b_e and a Cholesky factor L_e of the covariance.
+// W_e y + b_e and Cholesky factor L_e of the covariance.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace eim {
 
-inline constexpr double kNegligible = 36.0;  // [nat]: exp(-36) of a sum is about its rounding
+inline constexpr double kNegligible = 36.0;  // [nat]: exp(-36) of a sum is about its rounding error
 
 // Experts of a model, prepared once for any number of contexts.
 struct Experts {
@@ -23,7 +23,7 @@ struct Experts {
     std::vector<double> inverses, log_normalisers;     // L^-1 (k, d, d), log of (2 pi)^(-d/2) / |L| (k,)
     std::vector<double> white_weights, white_biases;   // L^-1 W (n_context, k, d), L^-1 b (k, d)
     std::vector<float> single_inverses;
-    std::vector<double> norms;  // (k,) at least |L^-1 x| of |x_a| <= 1
+    std::vector<double> norms;  // (k,) upper bound of |L^-1 x| for all |x_a| <= 1
 
     Experts(int k, int n_dims, int n_context, int n_reported, const double* weights_, const double* biases_,
             const double* scale_trils_)
@@ -80,7 +80,7 @@ struct Experts {
     }
 };
 
-// Experts given contexts, over which they are averaged.
+// Experts for given contexts; the mixture averages over the contexts.
 struct Mixture {
     const Experts& experts;
     int n_contexts;
@@ -97,8 +97,8 @@ struct Mixture {
     }
 };
 
-// exp(x) of x <= 0 within 1e-12 of itself, 0 where that is negligible beside 1: a polynomial for x / 128, squared seven
-// times.
+// exp(x) for x <= 0 with a relative error of 1e-12, or 0 where that is negligible compared with 1: a polynomial of x /
+// 128, squared seven times.
 template <class V>
 inline V falling_exp(V x) {
     const V y = larger(x, fill<V>(-kNegligible)) * (1.0 / 128.0);
@@ -121,7 +121,7 @@ inline void exponentiate(double* values, int n, double shift, double scale) {
     for (; i < n; ++i) values[i] = falling_exp(scale * (values[i] - shift));
 }
 
-// result (n,) = biases + weights^T y, of weights (n_context, n).
+// Computes result (n,) = biases + weights^T y, with weights (n_context, n).
 inline void affine(const double* y, int n_context, const double* weights, const double* biases, std::ptrdiff_t n,
                    double* result) {
     std::copy_n(biases, n, result);
@@ -130,7 +130,7 @@ inline void affine(const double* y, int n_context, const double* weights, const 
     }
 }
 
-// Fills result (n_contexts, k) with log softmax(weights y + biases) - log n_contexts, of weights (n_context, k).
+// Fills result (n_contexts, k) with log softmax(weights y + biases) - log n_contexts, with weights (n_context, k).
 inline void log_gate(const double* contexts, int n_contexts, int n_context, const double* weights, const double* biases,
                      int k, double* result) {
     std::vector<double> terms(k);
@@ -144,10 +144,10 @@ inline void log_gate(const double* contexts, int n_contexts, int n_context, cons
     }
 }
 
-// Fills samples (n, d) and the experts they came from, as reported (n,), drawn with weights in proportion to
-// exp(tempering log_weight).
+// Fills samples (n, d) and the reported indices of their experts (n,). Experts are drawn with probabilities
+// proportional to exp(tempering log_weight).
 //
-// Stratified, they are spread evenly over the weights. Only experts that are drawn are looked at.
+// Stratified draws are spread evenly over the weights. Only experts that are drawn are evaluated.
 inline void draw(const Mixture& mixture, double tempering, bool stratified, int n, Random& random, double* samples,
                  std::uint32_t* sources) {
     const Experts& experts = mixture.experts;

@@ -1,7 +1,8 @@
-// Values of templates: a number, or a pack of numbers side by side, one configuration in each.
+// Value types of the templates: a number, or a pack of numbers with one configuration per lane.
 //
-// A pack is a vector type of the compiler (GCC and Clang), so +, -, *, /, comparisons and `mask ? a : b` read the same
-// for both. What these lack stands here. Nothing assumes that numbers are finite: NaN stays NaN.
+// A pack is a vector type of the compiler (GCC and Clang), so +, -, *, /, comparisons and `mask ? a : b` are written
+// the same way for both. This header adds what the vector types lack. Nothing assumes that numbers are finite: NaN
+// stays NaN.
 #pragma once
 
 #include <bit>
@@ -31,7 +32,7 @@ typedef double WideDouble __attribute__((vector_size(kRegisterBytes)));
 typedef float WideFloat __attribute__((vector_size(kRegisterBytes)));
 
 template <class V>
-struct Traits {  // of packs
+struct Traits {  // for packs
     using Scalar = std::remove_cvref_t<decltype(std::declval<V>()[0])>;
     using Mask = decltype(std::declval<V>() < std::declval<V>());
     static constexpr int lanes = sizeof(V) / sizeof(Scalar);
@@ -55,7 +56,7 @@ template <class V>
 inline constexpr bool kIsPack = kLanes<V> > 1;
 inline constexpr int kMostLanes = kRegisterBytes / sizeof(float);
 
-// Of two versions of a thing that for numbers S.
+// Returns the version of a value for numbers of type S.
 template <class S, class Double, class Single>
 inline const auto& in_precision(const Double& in_double, const Single& in_single) {
     if constexpr (std::is_same_v<S, double>) {
@@ -65,7 +66,7 @@ inline const auto& in_precision(const Double& in_double, const Single& in_single
     }
 }
 
-// The number of one lane.
+// The number in one lane.
 template <class V>
 inline Scalar<V> get(const V& v, [[maybe_unused]] int lane) {
     if constexpr (kIsPack<V>) {
@@ -95,7 +96,7 @@ inline V fill(std::type_identity_t<Scalar<V>> x) {
 
 template <class M>
 inline bool get_mask(const M& mask, [[maybe_unused]] int lane) {
-    if constexpr (std::is_integral_v<M>) {  // of two joined by & or |, an int
+    if constexpr (std::is_integral_v<M>) {  // two masks joined by & or | are an int
         return mask != 0;
     } else {
         return mask[lane] != 0;
@@ -120,7 +121,7 @@ inline bool any(const M& mask) {
     }
 }
 
-// Sum of the lanes, by halves.
+// Sum of the lanes, pairwise.
 template <class V>
 inline Scalar<V> sum(const V& v) {
     if constexpr (kLanes<V> == 1) {
@@ -166,17 +167,17 @@ inline V absolute(V v) {
     return v < Scalar<V>(0) ? -v : v;
 }
 
-// A number as large as which the last bit of the mantissa counts ones: added and subtracted it rounds to whole numbers.
+// A number so large that the last bit of its mantissa counts ones. Adding and subtracting it rounds to whole numbers.
 template <class S>
 inline constexpr S kRounder = std::is_same_v<S, double> ? S(6755399441055744.0) : S(12582912.0);
 
-// The nearest whole number, of |v| < 2^51 (double) or 2^22 (float).
+// The nearest whole number, for |v| < 2^51 (double) or 2^22 (float).
 template <class V>
 inline V nearest(V v) {
     return (v + kRounder<Scalar<V>>)-kRounder<Scalar<V>>;
 }
 
-// The difference of two angles, or of others where a turn is 0: see `turns`, `by_turns`.
+// The difference of two angles modulo `turn`; unchanged if `turn` is 0. `by_turn` is 1 / turn, or 0.
 template <class V>
 inline V wrapped(V difference, Scalar<V> turn, Scalar<V> by_turn) {
     return difference - turn * nearest(difference * by_turn);

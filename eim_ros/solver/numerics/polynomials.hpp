@@ -1,9 +1,8 @@
 // Trigonometric polynomials of one angle, of degree 1 and 2, and their real roots.
 //
-// Roots of degree 2 are those of a quartic in t = tan((x - x0) / 2); x0 is where the polynomial is far from zero, so
-// that no root is far out. Real roots of the quartic are isolated by those of its derivatives: between two of these
-// there is one, or none. Where two roots are about to meet, or have just become complex, the place between them counts
-// as one.
+// Roots of degree 2 are those of a quartic in t = tan((x - x0) / 2). The polynomial is far from zero at x0, so no root
+// is at a large t. Roots of the derivatives isolate the real roots of the quartic: between two successive ones there is
+// one root, or none. If two roots nearly meet, or have just become complex, the place between them counts as one root.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +23,7 @@ struct Sinusoid {
     double amplitude() const { return std::hypot(cosine, sine); }
 };
 
-// a . R b, where R turns about a unit axis by x.
+// a . R b, where R rotates about a unit axis by x.
 inline Sinusoid turned_product(const Vector& a, const Vector& axis, const Vector& b) {
     const double along = dot(a, axis) * dot(axis, b);
     return {along, dot(a, b) - along, dot(a, cross(axis, b))};
@@ -57,21 +56,21 @@ inline TrigonometricPolynomial operator*(const Sinusoid& a, const Sinusoid& b) {
     return product;
 }
 
-inline constexpr double kMeeting = 1e-6;  // share of its size by which a polynomial may miss zero where roots meet
+inline constexpr double kMeeting = 1e-6;  // relative amount by which a polynomial may miss zero where roots meet
 
-// Angles, at most 8 of them.
+// Angles, at most 8.
 struct Angles {
     int n = 0;
     double values[8];
     bool all = false;   // every angle is a root
-    bool meet = false;  // two of them meet, or are about to
+    bool meet = false;  // two of them meet or nearly meet
 
     void add(double angle) {
         if (n < 8) values[n++] = angle;
     }
 };
 
-// A slack is the share of its size by which the polynomial may miss zero where two roots meet.
+// `slack` is the relative amount by which the polynomial may miss zero where two roots meet.
 inline Angles roots(const Sinusoid& polynomial, double slack) {
     Angles found;
     const double amplitude = polynomial.amplitude(), size = std::abs(polynomial.constant) + amplitude;
@@ -86,7 +85,7 @@ inline Angles roots(const Sinusoid& polynomial, double slack) {
     return found;
 }
 
-// Real roots of polynomials sum_k coefficients[k] t^k.
+// Finds real roots of polynomials sum_k coefficients[k] t^k.
 struct RealRoots {
     int n = 0;
     double values[8];
@@ -103,7 +102,8 @@ inline double polynomial(const double* coefficients, double t) {
     return value;
 }
 
-// The root in [low, high], at the ends of which the polynomial has opposite signs: Newton, else bisection.
+// The root in [low, high], if the polynomial has opposite signs at the ends: Newton's method with bisection as a
+// fallback.
 template <int Degree>
 inline double root_between(const double* coefficients, double low, double high) {
     const bool rises = polynomial<Degree>(coefficients, high) > 0.0;
@@ -121,7 +121,8 @@ inline double root_between(const double* coefficients, double low, double high) 
     return t;
 }
 
-// In [-bound, bound]; where the polynomial misses zero between two roots of its derivative by at most `slack`, these.
+// Roots in [-bound, bound]. If the polynomial misses zero between two roots of its derivative by at most `slack`, these
+// count.
 template <int Degree>
 inline RealRoots real_roots(const double* coefficients, double bound, double slack) {
     RealRoots found;

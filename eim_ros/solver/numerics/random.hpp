@@ -1,4 +1,5 @@
-// Random numbers for one request: a fraction of a millisecond cannot wait for a large generator to be seeded.
+// Random numbers for one request. Seeding a large generator would take too long for a request of a fraction of a
+// millisecond.
 #pragma once
 
 #include <cmath>
@@ -9,7 +10,7 @@ namespace eim {
 struct Random {
     std::uint64_t state;
 
-    // From a seed in [0, 1).
+    // `seed` is in [0, 1).
     explicit Random(double seed) : state(static_cast<std::uint64_t>(seed * 9007199254740992.0)) {}
 
     // Uniform in [0, 1): splitmix64 (Steele, Lea and Flood 2014).
@@ -23,7 +24,7 @@ struct Random {
 
     double uniform(double lower, double upper) { return lower + (upper - lower) * uniform(); }
 
-    // Standard normal numbers: the polar method (Marsaglia and Bray 1964).
+    // Standard normal numbers by the polar method (Marsaglia and Bray 1964).
     void fill_normal(double* values, std::ptrdiff_t n) {
         for (std::ptrdiff_t i = 0; i < n; i += 2) {
             double x, y, square = 0.0;

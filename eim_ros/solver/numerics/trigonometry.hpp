@@ -1,4 +1,4 @@
-// Sine, cosine and arctangent without branches, for packs: within 2^-52 (double) or 2^-22 (float).
+// Sine, cosine and arctangent of packs without branches, with errors below 2^-52 (double) or 2^-22 (float).
 #pragma once
 
 #include "numerics/pack.hpp"
@@ -15,13 +15,13 @@ inline constexpr double kLargeAngle = 1e5;
 template <class V>
 SineCosine<V> sine_and_cosine_with_large(V x);
 
-// Sine and cosine of |x| < 1e5.
+// Sine and cosine for |x| < 1e5.
 //
-// x = k pi/2 + r with |r| <= pi/4, pi/2 in two parts (Cody and Waite 1980), then Taylor series of r.
+// x = k pi/2 + r with |r| <= pi/4, where pi/2 is split into two parts (Cody and Waite 1980), then Taylor series of r.
 template <class V>
 inline SineCosine<V> sine_and_cosine_of_small(V x) {
     using S = Scalar<V>;
-    const V shifted = x * S(0.636619772367581343) + kRounder<S>;  // its last bits are those of k
+    const V shifted = x * S(0.636619772367581343) + kRounder<S>;  // its last bits are the bits of k
     const V k = shifted - kRounder<S>;
     V s, c, z;
     V r;
@@ -51,7 +51,7 @@ inline SineCosine<V> sine_and_cosine_of_small(V x) {
     }
 }
 
-// Of any angle: of lanes that hold larger ones those of the C library, one by one.
+// Sine and cosine of any angle; lanes with large angles use the C library one by one.
 template <class V>
 inline SineCosine<V> sine_and_cosine(V x) {
     if (any(!(absolute(x) < Scalar<V>(kLargeAngle)))) return sine_and_cosine_with_large(x);
@@ -73,9 +73,10 @@ template <class V>
     return result;
 }
 
-// The angle in [0, pi] of sine s >= 0 and cosine c, up to a common factor.
+// The angle in [0, pi] with sine s >= 0 and cosine c, both up to a common factor.
 //
-// A guess t right to 1e-5 (Hastings 1955); in double then the sine of what is left, s cos t - c sin t.
+// The first estimate t has an error of 1e-5 (Hastings 1955). In double precision, a correction follows from the sine of
+// the remaining angle, s cos t - c sin t.
 template <class V>
 inline V angle_of(V s, V c) {
     using S = Scalar<V>;

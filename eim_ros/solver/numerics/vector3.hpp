@@ -1,4 +1,4 @@
-// Vectors in space, lines, turns about them, and rigid motions: what closed forms are made of.
+// Vectors, lines, rotations about lines, and rigid motions: the tools of closed forms.
 #pragma once
 
 #include <cmath>
@@ -24,12 +24,12 @@ inline double length(const Vector& a) {
     return std::sqrt(dot(a, a));
 }
 
-// The part of v across a unit axis.
+// The component of v perpendicular to a unit axis.
 inline Vector across(const Vector& v, const Vector& axis) {
     return v - axis * dot(axis, v);
 }
 
-// v turned about a unit axis (Rodrigues).
+// v rotated about a unit axis (Rodrigues).
 inline Vector turned(const Vector& v, const Vector& axis, double cosine, double sine) {
     return axis * ((1.0 - cosine) * dot(axis, v)) + v * cosine + cross(axis, v) * sine;
 }
@@ -37,25 +37,25 @@ inline Vector turned(const Vector& v, const Vector& axis, double angle) {
     return turned(v, axis, std::cos(angle), std::sin(angle));
 }
 
-// The angle about a unit axis that takes the part of a across it to the direction of that of b.
+// The angle about a unit axis that rotates the perpendicular component of a to the direction of that of b.
 inline double angle_between(const Vector& a, const Vector& b, const Vector& axis) {
     return std::atan2(dot(axis, cross(a, b)), dot(a, b) - dot(axis, a) * dot(axis, b));
 }
 
-// An axis of a joint: a unit direction through a point.
+// A joint axis: a unit direction through a point.
 struct Line {
     Vector direction, point;
 
-    // A point of space turned about it.
+    // The point p rotated about the line.
     Vector turn(const Vector& p, double angle) const { return point + turned(p - point, direction, angle); }
     Vector foot(const Vector& p) const { return point + direction * dot(direction, p - point); }
     double distance(const Vector& p) const { return length(p - foot(p)); }
 };
 
-// Ends of the common normal of two lines, on each of them; of parallel ones that through the first one's point.
+// The two ends of the common normal of two lines. For parallel lines, the normal through the point of the first line.
 struct Normal {
     Vector first, second;
-    double sine;  // of the angle between the lines; 0 where they count as parallel
+    double sine;  // sine of the angle between the lines; 0 if they count as parallel
 };
 
 inline Normal common_normal(const Line& a, const Line& b, double tolerance) {

@@ -20,7 +20,7 @@ inline Transitions transitions_of(const Converted<double>& rows, const Counts& c
     return Transitions(rows.data(), counts.data(), counts.size(), wraps.data(), int(wraps.size()), largest);
 }
 
-// Number of the chosen one of each layer, -1 where it has none.
+// Index of the chosen solution of each layer, or -1 if it has none.
 inline py::array_t<std::int64_t> shortest_path(const Converted<double>& rows, const Counts& counts,
                                                const Converted<bool>& wraps, double largest, double penalty) {
     const Transitions graph = transitions_of(rows, counts, wraps, largest);
@@ -32,7 +32,8 @@ inline py::array_t<std::int64_t> shortest_path(const Converted<double>& rows, co
     return copy_of(chosen, {Index(chosen.size())});
 }
 
-// Which configurations lie on an allowed path (n,), how many layers it reaches, and the least step to the next one.
+// Which configurations lie on an allowed path (n,), the number of layers it reaches, and the least step to the next
+// one.
 inline py::tuple path_reach(const Converted<double>& rows, const Counts& counts, const Converted<bool>& wraps,
                             double largest) {
     const Transitions graph = transitions_of(rows, counts, wraps, largest);

@@ -1,8 +1,9 @@
-// Which solution of each pose makes a joint path of little motion: the shortest path through a layered graph.
+// Chooses one solution per pose so that the joint path moves little: the shortest path through a layered graph.
 //
-// Each pose is a layer, its solutions are the nodes. An edge costs |dq|^2, and a penalty beside it where a joint moves
-// farther than the largest step. Edges within the largest step are few: both layers are sorted by one joint, and only
-// what lies within the step in it is compared. Where less than the penalty cannot be won so, all edges are looked at.
+// Each pose is a layer and its solutions are the nodes. An edge costs |dq|^2, plus a penalty if a joint moves farther
+// than the largest step. Few edges are within the largest step. To find them, both layers are sorted by one joint, and
+// only solutions within the step in that joint are compared. If these edges cannot be cheaper than the penalty, all
+// edges are compared.
 #pragma once
 
 #include <algorithm>
@@ -14,17 +15,17 @@
 
 namespace eim {
 
-// Solutions of a pose, joint by joint, sorted by the key joint.
+// Solutions of a pose, stored joint by joint and sorted by the key joint.
 struct Layer {
     Index n = 0;
-    std::vector<Index> order;    // (n,): their numbers among those given
+    std::vector<Index> order;    // (n,): their indices in the input
     std::vector<double> values;  // (n_joints, n)
     const double* joint(int j) const { return values.data() + j * n; }
 };
 
 class Transitions {
    public:
-    // rows (n, n_joints), of which each layer has counts[i] successive ones; wraps: continuous joints.
+    // rows (n, n_joints): counts[i] successive rows belong to layer i. wraps: continuous joints.
     Transitions(const double* rows, const std::int64_t* counts, Index n_layers, const bool* wraps, int n_joints,
                 double largest)
         : n_joints_(n_joints), wraps_(wraps), largest_(largest) {
@@ -44,7 +45,7 @@ class Transitions {
     Index n_layers() const { return Index(layers_.size()); }
     const Layer& layer(Index i) const { return layers_[i]; }
 
-    // Number of a solution of each layer, -1 where there is none, of the path of the least cost.
+    // Indices of the solutions on the path of least cost, -1 for layers without solutions.
     std::vector<std::int64_t> shortest(double penalty) const {
         std::vector<std::vector<Index>> previous(layers_.size());
         std::vector<std::int64_t> chosen(layers_.size(), -1);
@@ -67,13 +68,14 @@ class Transitions {
     }
 
     struct Reach {
-        std::vector<std::uint8_t> is_on_path;  // (n,): whether a solution lies on a path of allowed steps, end to end
-        Index n_reached = 0;                   // layers that such a path reaches from the first one
-        double nearest = 0.0;  // least step from there to the following layer, infinite without a solution
+        // (n,): whether a solution lies on a path of allowed steps from end to end
+        std::vector<std::uint8_t> is_on_path;
+        Index n_reached = 0;   // number of layers that such a path reaches from the first one
+        double nearest = 0.0;  // least step from there to the next layer; infinite without a solution
     };
 
-    // Solutions that some path of allowed steps from the first to the last layer takes; if none does, those that one
-    // from the first layer takes.
+    // Marks the solutions on paths of allowed steps from the first layer to the last; if there is no such path, those
+    // on paths from the first layer.
     Reach reach() const {
         Reach found;
         std::vector<std::vector<std::uint8_t>> on(layers_.size());
@@ -118,7 +120,7 @@ class Transitions {
         layers_.push_back(std::move(layer));
     }
 
-    // Largest motion of a joint, and the sum of squares, from solution i of a layer to [first, last) of another.
+    // Largest joint motion, and sum of squares, from solution i of a layer to solutions [first, last) of another.
     void measure(const Layer& from, Index i, const Layer& to, Index first, Index last) const {
         const Index n = last - first;
         most_.assign(n, 0.0), square_.assign(n, 0.0);
@@ -139,7 +141,8 @@ class Transitions {
         }
     }
 
-    // Solutions of a layer that may be within the largest step of one of another: calls function(i, first, last).
+    // Calls function(i, first, last) for solutions of a layer and the ranges of another layer that may be within the
+    // largest step.
     template <class Function>
     void for_windows(const Layer& from, const Layer& to, Function function) const {
         for (Index i = 0; i < from.n; ++i) {
@@ -174,7 +177,7 @@ class Transitions {
         }
     }
 
-    // Marks solutions of a layer that an allowed step from a marked one of another leads to.
+    // Marks solutions of a layer that an allowed step reaches from a marked one of another layer.
     void spread(const Layer& from, const std::vector<std::uint8_t>& marked, const Layer& to,
                 std::vector<std::uint8_t>& reached) const {
         for_windows(from, to, [&](Index i, Index first, Index last) {
@@ -194,7 +197,7 @@ class Transitions {
         return least;
     }
 
-    int n_joints_, key_ = -1;  // key: the joint sorted by, if one does not wrap
+    int n_joints_, key_ = -1;  // key: the joint used for sorting, -1 if all joints wrap
     const bool* wraps_;
     double largest_;
     std::vector<Layer> layers_;

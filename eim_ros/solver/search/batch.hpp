@@ -1,8 +1,8 @@
-// Different solutions of each of many poses from uniform seeds, side by side in packs and on several threads.
+// Different solutions for each of many poses from uniform seeds, in packs and on several threads.
 //
-// A chunk of poses is worked on in rounds. In each a pose that lacks solutions makes as many attempts as its own
-// outcome so far suggests, from seeds of its own random numbers; all attempts of a round fill the packs. So the answer
-// to a pose depends on its own number alone, not on its neighbours, the chunks or the threads.
+// A chunk of poses is solved in rounds. In each round, a pose that lacks solutions makes as many attempts as its own
+// results suggest, with its own random numbers. The attempts of all poses fill the packs together. So the result for a
+// pose depends on its own number only, not on other poses, chunks or threads.
 #pragma once
 
 #include "chain/refine.hpp"
@@ -13,26 +13,27 @@
 
 namespace eim {
 
-inline constexpr Index kChunk = 512;      // poses that are worked on at once
-inline constexpr int kLargestRound = 64;  // attempts of a pose
-inline constexpr Index kAtOnce =
-    2048;  // attempts of all poses between two looks at the clock, and those of one pose more
-inline constexpr double kHopedYield = 0.8, kWorstYield = 0.1;  // solutions for an attempt, from which a round follows
+inline constexpr Index kChunk = 512;      // poses that are solved together
+inline constexpr int kLargestRound = 64;  // attempts per pose
+// attempts of all poses between two checks of the clock, plus at most those of one pose
+inline constexpr Index kAtOnce = 2048;
+// solutions per attempt: optimistic and pessimistic estimates, which give the size of a round
+inline constexpr double kHopedYield = 0.8, kWorstYield = 0.1;
 
 struct Batch {
     const double* targets;         // (n, 4, 4)
-    const std::uint64_t* numbers;  // (n,): of their random numbers
-    const std::int64_t* patience;  // (n,): attempts without a new solution before a pose is given up
+    const std::uint64_t* numbers;  // (n,): seeds of their random numbers
+    const std::int64_t* patience;  // (n,): attempts without a new solution before a pose is abandoned
     Index n_poses;
     int n_wanted, n_threads;
-    double distinct_tolerance;  // [rad or m]: near-duplicates within it are left out; negative: none are
+    double distinct_tolerance;  // [rad or m]: near-duplicates are removed; negative: kept
     Effort effort;
     double deadline;  // [s] of the steady clock
 };
 
 enum class Outcome : std::uint8_t { ended, late };
 
-// Solutions of poses one after the other; where there is none the best attempt, or nothing where none was made.
+// Solutions of all poses in order. A pose without a solution has its best attempt, or nothing if none was made.
 struct BatchRows {
     Rows rows;
     std::vector<std::int64_t> counts;    // (n,)
@@ -86,7 +87,7 @@ class ChunkOfPoses {
         to.converged[at] = from.converged[i], to.iterations[at] = from.iterations[i];
     }
 
-    // Whether there were poses to work on; late where time was up before all had their turn.
+    // Whether poses were left to solve; late if the deadline passed before all had their turn.
     bool next_round(bool& is_late) {
         bool has_worked = false;
         for (auto pose = poses_.begin(); pose != poses_.end() && !is_late;) {
@@ -97,7 +98,7 @@ class ChunkOfPoses {
         return has_worked;
     }
 
-    // Attempts of poses from the first on, about kAtOnce of them; `end` is where the next ones begin.
+    // Collects about kAtOnce attempts of poses, starting at one; `end` is where the next ones start.
     bool attempt_some(typename std::vector<Pose>::iterator first, typename std::vector<Pose>::iterator& end) {
         Rows rows({chain_.n_joints});
         std::vector<double> targets;
@@ -125,14 +126,14 @@ class ChunkOfPoses {
         return true;
     }
 
-    // Refines rows, each towards its own target (n, 4, 4).
+    // Solves from rows, each with its own target (n, 4, 4).
     void attempt(Rows& rows, const double* targets, const Effort& effort) const {
         const auto refine = [&]<class V>(const Effort& to, std::vector<Index> which, bool goes_on) {
             RowJobs jobs{rows, std::move(which), targets, goes_on};
             run_attempts<N, V>(chain_, task_, to, jobs);
         };
         const auto all = numbers_where(rows.size(), [](Index) { return true; });
-        if (!fits_single(chain_, task_)) {  // however few: no answer depends on its neighbours
+        if (!fits_single(chain_, task_)) {  // even for few rows: no result may depend on other poses
             return refine.template operator()<WideDouble>(effort, all, false);
         }
         refine.template operator()<WideFloat>(coarse(chain_, effort), all, false);
@@ -140,9 +141,9 @@ class ChunkOfPoses {
         refine.template operator()<WideDouble>(effort, close, true);
     }
 
-    // Measures rows and tells whether each is within the tolerances and the limits: see `verify_rows`.
+    // Measures rows and marks the valid ones: see `verify_rows`.
     void verify(Rows& rows, const double* targets) const {
-        for (Index i = 0; i < rows.size(); ++i) {  // limits are not quite the same in single precision
+        for (Index i = 0; i < rows.size(); ++i) {  // limits differ slightly in single precision
             for (int j = 0; j < rows.n_joints; ++j) rows.row(i)[j] = within(task_.bounds, j, rows.row(i)[j]);
         }
         for_packs<N>(chain_, rows.row(0), rows.size(), [&](const auto& at, Index start, int n_lanes) {
@@ -161,8 +162,8 @@ class ChunkOfPoses {
         });
     }
 
-    // Takes the new solutions of a round, in the order of the attempts; row: the first attempt at the pose, then past
-    // its last one.
+    // Adds the new solutions of a round in the order of the attempts. `row` is the first attempt of the pose, then the
+    // one past its last.
     void accept(Pose& pose, const Rows& rows, Index& row) const {
         const Index end = row + pose.n_round;
         Index n_new = 0;
@@ -186,7 +187,7 @@ class ChunkOfPoses {
         pose.yield = std::max(double(n_new) / pose.n_round, kWorstYield);
     }
 
-    // The best attempt becomes the answer, not valid, refined without hurry where there is time.
+    // Returns the best attempt, marked invalid, after more iterations if there is time.
     void unhurried(Pose& pose, bool has_time) const {
         if (pose.best.size() == 0) pose.best.resize(1);  // all were NaN
         if (has_time) {
@@ -203,7 +204,7 @@ class ChunkOfPoses {
     std::vector<Pose> poses_;
 };
 
-// Answers to all poses, in their order.
+// Results of all poses in their order.
 template <int N>
 inline BatchRows solve_batch(const Chain& chain, const Task& task, const Batch& batch) {
     std::vector<BatchRows> chunks((batch.n_poses + kChunk - 1) / kChunk, BatchRows{Rows({chain.n_joints}), {}, {}});

@@ -22,7 +22,7 @@ inline py::tuple solve_all(const Chain& chain, const Task& task, const Effort& e
     return tuple_of(rows);
 }
 
-// One round with experts given a pose: see `Search`.
+// Runs one round with the experts for a pose.
 inline void run_round(const Chain& chain, const Task& task, const Round& round, const py::tuple& conditional,
                       const Converted<double>& given, const Converted<bool>& continuous, Found& found) {
     const Converted<double> log_weights = conditional[1].cast<Converted<double>>(),
@@ -70,7 +70,7 @@ inline py::tuple solve_poses(const Chain& chain, const Task& task, const Effort&
                           flags(found.outcomes));
 }
 
-// The given solutions (n, n_joints), and others such that all of the curves through them are held.
+// Returns the given solutions (n, n_joints), and others that fill all curves through them.
 inline Converted<double> fill_self_motions(const Chain& chain, const Task& task, const Spread& spread,
                                            const Converted<double>& solutions, Index most, double seed) {
     expect_shape(solutions, "solutions", {kAny, chain.n_joints});
@@ -80,7 +80,7 @@ inline Converted<double> fill_self_motions(const Chain& chain, const Task& task,
     return copy_of(points.positions, {points.size(), Index(chain.n_joints)});
 }
 
-// Number of solutions and of families, length and manipulability (n, 4).
+// Number of solutions, number of components, length and manipulability (n, 4).
 inline Converted<double> chart_many(const Chain& chain, const Task& task, const Effort& effort, const Spread& spread,
                                     const Converted<double>& targets, const Numbers& numbers, int n_seeds,
                                     int n_threads) {

@@ -1,4 +1,4 @@
-// What an arm can do at a pose: how many families of solutions there are, how far they reach, how far from singular.
+// Capability of an arm at a pose: number of components, their length, and distance from singularity.
 #pragma once
 
 #include "manifold/manifold.hpp"
@@ -10,14 +10,14 @@ namespace eim {
 inline constexpr Index kChartChunk = 64;
 
 struct Chart {
-    double n_solutions = 0.0;  // verified, about a spacing from each other
+    double n_solutions = 0.0;  // verified solutions, about one spacing from each other
     double n_families = 0.0;
-    double length = 0.0;          // of self-motions within the limits [rad, m]
-    double manipulability = 0.0;  // largest product of singular values of the Jacobian met
+    double length = 0.0;          // length of self-motions within the limits [rad, m]
+    double manipulability = 0.0;  // largest product of singular values of the Jacobian
 };
 
-// Adds solutions to points, which are some of the task, until all of the curves through them are held: successive ones
-// differ by about `finest` in some joint. At most `most` in all.
+// Adds solutions to points, which are some solutions of the task, until all curves through them are covered: successive
+// ones differ by about `finest` in some joint. There are at most `most` in all.
 template <int N>
 inline void fill_curves(const Chain& chain, const Task& task, const Spread& spread, double seed, Index most,
                         Configurations& points) {
@@ -51,7 +51,8 @@ inline double best_manipulability(const Chain& chain, const Task& task, const Co
     return most;
 }
 
-// Charts the solutions of a task: curves from restarts without limits, points and more than curves from seeds within.
+// Charts the solutions of a task: curves from seeds without limits; points, and manifolds of more dimensions, from
+// seeds within limits.
 template <int N>
 inline Chart chart(const Chain& chain, const Task& task, const Effort& effort, const Spread& spread, int n_seeds,
                    Random random) {
@@ -93,7 +94,7 @@ inline Chart chart(const Chain& chain, const Task& task, const Effort& effort, c
     return result;
 }
 
-// Charts of poses (n, 4, 4), on several threads; each has a number for its seeds.
+// Charts poses (n, 4, 4) on several threads; each pose has a number for its seeds.
 template <int N>
 inline void chart_poses(const Chain& chain, const Task& task, const Effort& effort, const Spread& spread, int n_seeds,
                         const double* targets, const std::uint64_t* numbers, Index n, int n_threads, Chart* charts) {

@@ -1,7 +1,7 @@
 // One solution for each of many poses: attempts from uniform seeds until one converges.
 //
-// Lanes of a pack work on different poses. Where there are fewer poses than lanes several try the same one, and the
-// first that comes close ends the others: so one pose takes as long as its luckiest attempt.
+// Lanes of a pack work on different poses. If there are fewer poses than lanes, several lanes try the same pose, and
+// the first one that comes close ends the others. So a single pose takes as long as its fastest attempt.
 #pragma once
 
 #include "chain/refine.hpp"
@@ -12,7 +12,7 @@ namespace eim {
 template <class V>
 class RestartJobs {
    public:
-    // Rows hold the best attempt at each pose of targets (n, 4, 4), of which max_restarts are made.
+    // Rows hold the best attempt at each pose of targets (n, 4, 4), with at most max_restarts attempts each.
     RestartJobs(const Task& task, const double* targets, int max_restarts, Random random, Rows& rows)
         : task_(task),
           targets_(targets),
@@ -21,7 +21,7 @@ class RestartJobs {
           rows_(rows),
           poses_(rows.size()) {}
 
-    // Begins anew with the poses that are open; whether there are any.
+    // Starts again with the poses that are not solved; false if there are none.
     bool rewind() {
         std::fill_n(pose_of_, kLanes<V>, -1);
         following_ = 0;
@@ -33,7 +33,7 @@ class RestartJobs {
         return numbers_where(rows_.size(), [&](Index i) { return poses_[i].state == State::close; });
     }
 
-    // After the close ones were finished.
+    // Updates the poses after attempts that came close were completed.
     void judge(const std::vector<Index>& close) {
         for (Index i : close) {
             poses_[i].state = rows_.converged[i] ? State::solved : State::open;
@@ -74,7 +74,8 @@ class RestartJobs {
     }
 
    private:
-    enum class State { open, close, solved };  // no attempt has come close; one has; in double precision, too
+    // no attempt came close; one came close; one converged in double precision
+    enum class State { open, close, solved };
     struct Pose {
         State state = State::open;
         int n_attempts = 0;
@@ -104,7 +105,7 @@ class RestartJobs {
     Index following_ = 0, pose_of_[kLanes<V>];
 };
 
-// Fills rows with a solution of each target (n, 4, 4), or the best attempt, refined without hurry.
+// Fills rows with a solution of each target (n, 4, 4), or with the best attempt after all iterations.
 template <int N>
 inline void solve_rows(const Chain& chain, const Task& task, Effort effort, const double* targets, int max_restarts,
                        Random random, Rows& rows) {

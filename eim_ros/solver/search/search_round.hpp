@@ -1,4 +1,5 @@
-// A round of the search for solutions of one pose: draw, refine, keep what is new, continue along self-motions, verify.
+// One round of the search for solutions of one pose: draw seeds, solve, keep new solutions, continue along
+// self-motions, verify.
 #pragma once
 
 #include "manifold/manifold.hpp"
@@ -6,33 +7,33 @@
 
 namespace eim {
 
-inline constexpr std::uint32_t kNoExpert =
-    0xFFFFFFFFu;  // of what came from a given or uniform seed, or by continuation
+// for solutions from a given or uniform seed, or from continuation
+inline constexpr std::uint32_t kNoExpert = 0xFFFFFFFFu;
 
 struct Round {
-    int n_uniform, n_drawn;      // seeds uniform within the limits, and drawn from the mixture
-    double tempering;            // power of the mixture's weights
-    bool stratified;             // whether draws are spread evenly over the weights
-    double distinct_tolerance;   // [rad or m]: near-duplicates within it are left out; negative: none are
-    bool has_continued;          // whether an earlier round went along self-motions
-    int fewest_roots, n_wanted;  // from so many solutions on it goes along them, until there are n_wanted
+    int n_uniform, n_drawn;      // number of uniform seeds within the limits, and of draws from the mixture
+    double tempering;            // exponent of the mixture weights
+    bool stratified;             // draws spread evenly over the weights
+    double distinct_tolerance;   // [rad or m]: near-duplicates are removed; negative: kept
+    bool has_continued;          // whether an earlier round continued along self-motions
+    int fewest_roots, n_wanted;  // continuation starts from at least fewest_roots solutions and ends at n_wanted
     Spread spread;
     Effort effort;
     double seed;  // in [0, 1)
 };
 
-// What a search has found: verified solutions, and while there is none the best attempt.
+// Results of a search: verified solutions, and the best attempt while there is none.
 struct Found {
     Rows rows;
     std::vector<std::uint32_t> experts;  // (n,)
     std::vector<double> best;
-    double best_error = std::numeric_limits<double>::infinity();  // a unit of the arm counted as 1 rad
-    int n_seeded = 0, n_remote = 0;  // of the last round: rows without those of continuation; seeds far from all known
+    double best_error = std::numeric_limits<double>::infinity();  // one unit of the arm counts as 1 rad
+    int n_seeded = 0, n_remote = 0;  // of the last round: rows before continuation; seeds far from all known solutions
 
     explicit Found(int n_joints) : rows({n_joints}), best(n_joints, 0.0) {}
     int size() const { return static_cast<int>(rows.size()); }
 
-    // Forgets rows from a first one on of which mask (n,) is false.
+    // Removes rows, starting at `first`, for which mask (n,) is false.
     void keep(const std::uint8_t* mask, Index first = 0) {
         Index to = first;
         for (Index from = first; from < rows.size(); ++from) {
@@ -46,7 +47,7 @@ struct Found {
     }
 };
 
-// Seeds of a round: given ones, uniform ones and draws, and which expert each came from.
+// Seeds of a round: given ones, uniform ones and draws. `sources` returns the expert of each.
 inline Rows seeds_of(const Task& task, const Mixture& mixture, const Round& round, Configurations given,
                      const bool* continuous, std::vector<std::uint32_t>& sources) {
     Rows seeds(std::move(given));
@@ -62,14 +63,14 @@ inline Rows seeds_of(const Task& task, const Mixture& mixture, const Round& roun
     if (round.n_drawn > 0) {
         draw(mixture, round.tempering, round.stratified, round.n_drawn, random, seeds.row(n_first), &sources[n_first]);
     }
-    for (int j = 0; j < n_joints; ++j) {  // a narrowed continuous joint does not wrap by itself
+    for (int j = 0; j < n_joints; ++j) {  // a continuous joint with narrowed limits is not wrapped elsewhere
         if (!continuous[j] || task.bounds.wraps[j]) continue;
         for (Index i = 0; i < seeds.size(); ++i) seeds.row(i)[j] = wrapped(seeds.row(i)[j], kTwoPi, 1.0 / kTwoPi);
     }
     return seeds;
 }
 
-// Adds to what was found what refined seeds and continuation from them reach; `verify_rows` alone decides what is kept.
+// Adds solutions from seeds and from continuation. Only `verify_rows` decides which ones are kept.
 template <int N>
 inline void search_round(const Chain& chain, const Task& task, const Mixture& mixture, const Round& round,
                          Configurations given, const bool* continuous, Found& found) {
@@ -97,7 +98,7 @@ inline void search_round(const Chain& chain, const Task& task, const Mixture& mi
     }
     rows.resize(rows.size());
     verify_rows<N>(chain, task, rows, n_known);
-    const auto is_valid = rows.converged.begin() + n_known;  // those before are
+    const auto is_valid = rows.converged.begin() + n_known;  // earlier ones are valid
     found.n_seeded = int(n_known + std::count(is_valid, rows.converged.begin() + n_seeded, 1));
     const std::vector<std::uint8_t> mask(rows.converged);
     found.keep(mask.data(), n_known);

@@ -46,7 +46,7 @@ inline py::tuple even_solutions(SelfMotions& motions, const Chain& chain, Index 
     return timely_tuple(rows, is_late);
 }
 
-// Verified solutions at random on the families, their errors (2, n), and whether there was time for all.
+// Verified random solutions on the components, their errors (2, n), and whether there was time for all.
 inline py::tuple scattered_solutions(SelfMotions& motions, const Chain& chain, double spacing, double deadline) {
     expect(spacing > 0.0, "a spacing");
     Rows rows({chain.n_joints});
@@ -68,8 +68,8 @@ inline Converted<double> nearest_solutions(SelfMotions& motions, const Chain& ch
     return copy_of(rows.positions, {rows.size(), Index(chain.n_joints)});
 }
 
-// Of families: length [rad, m], whether it is closed, whether it is traced from end to end (n, 3). What is
-// not decided, as where the arm is singular, counts as one more, not traced.
+// Table (n, 3) of components: length [rad, m], whether closed, whether complete. Anything undecided, for example near a
+// singularity, counts as one more, incomplete component.
 inline Converted<double> family_table(const SelfMotions& motions) {
     Converted<double> table({Index(motions.families().size()) + motions.is_undecided(), Index(3)});
     std::fill_n(table.mutable_data(), table.size(), 0.0);
@@ -80,8 +80,8 @@ inline Converted<double> family_table(const SelfMotions& motions) {
     return table;
 }
 
-// The families that solutions are of, traced from end to end: verified places along them (n, dof), the family of each
-// (n,), and whether each family leads back to its begin (k,).
+// Traces the components of given solutions from end to end. Returns verified places along them (n, dof), the component
+// of each place (n,), and whether each component is closed (k,).
 inline py::tuple trace_families(const Chain& chain, const Task& task, const Converted<double>& solutions,
                                 double spacing, Index most, double seed) {
     expect_shape(solutions, "solutions", {kAny, chain.n_joints});

@@ -1,11 +1,11 @@
-// All solutions of a pose of an arm with one redundant direction: its self-motions, found by restarts without limits
-// and traced from end to end, and how sure it is that none is missing.
+// All solutions of a pose for an arm with one redundant direction: self-motions found by restarts without limits and
+// traced from end to end, with a confidence that none is missing.
 //
-// A restart is a configuration, uniform on the torus of the joints (within the limits of joints that do not turn),
-// refined without limits. It leads to a known curve, to a new one, or nowhere. If a share of more than eps of restarts
-// led to families not found, r of them in a row would find none with a probability of at most (1 - eps)^r. Each such
-// run that ends with a new family is another chance to be wrong: the m-th run is given a share of the probability of an
-// error, and these shares add up to 1.
+// A restart is a random configuration, uniform on the torus of the joints (within limits for sliding joints), from
+// which the pose is solved without limits. It leads to a known curve, to a new one, or nowhere. If more than a share
+// eps of restarts leads to components not found yet, r restarts in a row miss them with a probability of at most (1 -
+// eps)^r. Each run that ends with a new component is another opportunity for an error. So the m-th run gets a share of
+// the error probability, and the shares sum to 1.
 #pragma once
 
 #include <numeric>
@@ -18,12 +18,13 @@
 namespace eim {
 
 inline constexpr int kFirstRestarts = 96, kFewRestarts = 32, kMostRestartsAtOnce = 256;
-inline constexpr double kCoarselySame = 1e-2;  // [rad, m]: from a curve, of restarts refined in single precision
-inline constexpr double kEnough = 3e-3;        // [rad, m]: the same, where no closer curve is looked for
-inline constexpr int kMostUnseen = 0;          // curves that one restart alone led to, where the search may end
-inline constexpr Index kLongestRun = 1000;     // restarts without a new family, after which it ends though undecided
+// [rad, m]: distance from a curve, for restarts solved in single precision
+inline constexpr double kCoarselySame = 1e-2;
+inline constexpr double kEnough = 3e-3;     // [rad, m]: distance at which no closer curve is searched
+inline constexpr int kMostUnseen = 0;       // number of curves found by a single restart at which the search may end
+inline constexpr Index kLongestRun = 1000;  // restarts without a new component after which the search ends undecided
 
-// Share of the m-th run, from 1, in the probability of an error: most of it has the first after the first restarts.
+// Share of the m-th run (m >= 1) in the error probability.
 inline double share_of_run(int m) {
     if (m == 1) return 0.05;
     if (m == 2) return 0.8;
@@ -31,8 +32,8 @@ inline double share_of_run(int m) {
 }
 
 struct SelfMotionSearch {
-    double confidence;    // wanted, in (0, 1)
-    double missed_share;  // wanted bound; 1 or more: none, the search ends when hardly a curve can be missing
+    double confidence;    // requested, in (0, 1)
+    double missed_share;  // requested bound; if 1 or more, the search ends when a missing curve is unlikely
     double deadline;      // [s] of the steady clock
     Effort effort;
     int first_restarts = kFirstRestarts, most_restarts = std::numeric_limits<int>::max();
@@ -47,27 +48,27 @@ class SelfMotions {
           random_(seed),
           graph_(free_.bounds, chain.n_joints),
           families_(task.bounds, periods(chain, task).data(), chain.n_joints) {
-        // the first numbers of a small seed are alike
+        // the first numbers of small seeds are similar
         random_.uniform();
     }
 
     const std::vector<Family>& families() const { return families_.families(); }
     Index n_restarts() const { return n_restarts_; }
-    // Whether restarts led to solutions from which no curve could be followed, as where the arm is singular, or a curve
+    // Whether restarts led to solutions from which no curve could be traced, for example near a singularity, or a curve
     // only touches a limit.
     bool is_undecided() const { return !is_certified_ && (is_singular_ || families_.touches_limit()); }
-    // Whether there are so many whole turns that families were left out.
+    // Whether there are so many revolutions that components were left out.
     bool is_too_many() const { return families_.is_too_many(); }
 
-    // Upper bound of the share of restarts that lead to families not found, at a confidence.
+    // Upper bound, at a confidence, of the share of restarts that lead to components not found.
     double missed_share(double confidence) const {
         if (is_certified_) return 0.0;
         if (n_run_ == 0) return 1.0;
         return 1.0 - std::pow((1.0 - confidence) * share_of_run(n_runs_), 1.0 / double(n_run_));
     }
 
-    // Restarts until the bound holds, or without one until hardly a curve can be missing; false where time was up
-    // before or curves are endless. The clock is looked at between rounds, of which one is made in any case.
+    // Restarts until the bound holds, or, without a bound, until a missing curve is unlikely. Returns false if the
+    // deadline passed before or curves are endless. The clock is checked between rounds; at least one round is made.
     template <int N>
     bool search(const Chain& chain, const SelfMotionSearch& wanted) {
         CurveTracer<N> tracer(chain, free_, graph_, random_);
@@ -88,8 +89,8 @@ class SelfMotions {
         }
     }
 
-    // All families by closed form, in place of a search; false where not everything is decided, as where the arm is
-    // close to singular: then there are none.
+    // Finds all components in closed form instead of by search. Returns false, without components, if something is
+    // undecided, for example near a singularity.
     bool certify(const Chain& chain, const HeldForm& form) {
         CurveFamilies proven(task_.bounds, periods(chain, task_).data(), n_joints_);
         CertifiedFamilies certified(chain, form, task_);
@@ -107,14 +108,13 @@ class SelfMotions {
         families_.update(graph_);
     }
 
-    // Where to take solutions from.
+    // Places on the components, from which solutions follow.
     FamilyPlaces places() { return {families_, task_.bounds, n_joints_, random_}; }
 
-    // Places moved onto the pose and verified: only what is valid, in random order. Near-duplicates are left out.
+    // Corrects places to the pose and verifies them. Returns the valid ones in random order, without near-duplicates.
     //
-    // At the deadline, a time of the steady clock [s], it ends and is late. Then what there is is spread over all
-    // places, since blocks of them are worked on in an order in which early ones are far from each other. A few places
-    // are worked on in any case.
+    // At the deadline, a time of the steady clock [s], it ends and is late. The result is then spread over all places,
+    // because blocks are processed in an order in which early ones are far apart. A few places are always processed.
     template <int N>
     Rows answer(const Chain& chain, Configurations places, double distinct_tolerance, double deadline, bool& is_late) {
         Rows rows({n_joints_});
@@ -154,7 +154,7 @@ class SelfMotions {
    private:
     static constexpr Index kBlockOfPlaces = 2048, kMostBlocks = 64, kPlacesAtOnce = 512;
 
-    // Adds what is valid of some places, and no near-duplicate of what is known.
+    // Adds the valid ones of some places that are no near-duplicates of known ones.
     template <int N>
     void answer_some(const Chain& chain, Configurations places, double distinct_tolerance, Places& known,
                      Rows& answer) const {
@@ -184,7 +184,7 @@ class SelfMotions {
     }
 
     bool is_done(const SelfMotionSearch& wanted) const {
-        // what is undecided cannot be shown to be whole, however long it is searched
+        // undecided cases cannot be proven complete, however long the search is
         if (wanted.missed_share < 1.0 && !is_undecided()) return missed_share(wanted.confidence) <= wanted.missed_share;
         int n_once = 0;
         for (std::size_t c = 0; c < hits_.size(); ++c) n_once += hits_[c] == 1 && families_.has_family(int(c));
@@ -214,7 +214,7 @@ class SelfMotions {
         }
         for (Index i = 0; i < rows.size(); ++i) {
             if (!rows.converged[i]) continue;
-            for (int j = 0; j < n_joints_; ++j) {  // a held joint is not quite there in single precision
+            for (int j = 0; j < n_joints_; ++j) {  // single precision moves a fixed joint slightly
                 if (free_.bounds.lower[j] == free_.bounds.upper[j]) rows.row(i)[j] = free_.bounds.lower[j];
             }
             const OnCurve at = graph_.where(rows.row(i), kCoarselySame, kEnough);
@@ -226,7 +226,7 @@ class SelfMotions {
         }
     }
 
-    // Those that are on no curve now, although they lead to solutions, could not be followed.
+    // Counts the restarts per curve. Solutions that are still on no curve could not be traced.
     template <int N>
     void count(const Chain& chain, const Effort& effort, const Configurations& roots) {
         hits_.resize(families_.curves().size(), 0);
@@ -248,8 +248,8 @@ class SelfMotions {
     Random random_;
     CurveGraph graph_;
     CurveFamilies families_;
-    std::vector<int> hits_;                           // restarts that led to each curve
-    Index n_restarts_ = 0, n_run_ = 0, n_round_ = 0;  // in all, since a family was found, and of the last round
+    std::vector<int> hits_;                           // restarts per curve
+    Index n_restarts_ = 0, n_run_ = 0, n_round_ = 0;  // in all, since the last new component, and in the last round
     int n_runs_ = 1;
     bool is_certified_ = false, is_singular_ = false;
 };

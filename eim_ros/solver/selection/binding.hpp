@@ -6,7 +6,7 @@
 
 namespace eim {
 
-// Indices of rows that are no near-duplicate of an earlier one, and how many rows there was time to look at.
+// Indices of rows that are not near-duplicates of an earlier row, and the number of rows compared before the deadline.
 inline py::tuple distinct_rows(const Converted<double>& bounds, const Converted<double>& rows, double tolerance,
                                double deadline) {
     const Bounds<double> joints = make_bounds(bounds);
@@ -27,7 +27,7 @@ inline py::tuple distinct_rows(const Converted<double>& bounds, const Converted<
     return py::make_tuple(copy_of(kept, {Index(kept.size())}), n_seen);
 }
 
-// Whether rows are near-duplicates of some of others.
+// Whether each of the rows is a near-duplicate of one of the others.
 inline py::array_t<bool> is_within(const Converted<double>& bounds, const Converted<double>& rows,
                                    const Converted<double>& others, double tolerance) {
     const Bounds<double> joints = make_bounds(bounds);
@@ -41,7 +41,7 @@ inline py::array_t<bool> is_within(const Converted<double>& bounds, const Conver
     return is_near;
 }
 
-// Indices of rows that are spread over all of them.
+// Indices of rows that are spread over all rows.
 inline py::array_t<Index> farthest_of(const Converted<double>& bounds, const Converted<double>& rows, Index n,
                                       double deadline) {
     const Bounds<double> joints = make_bounds(bounds);

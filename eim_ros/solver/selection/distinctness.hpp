@@ -1,4 +1,4 @@
-// Which configurations are near each other: places known so far, in single precision, compared 64 at once.
+// Finds configurations near each other. Known configurations are stored in single precision and compared 64 at a time.
 #pragma once
 
 #include <limits>
@@ -8,14 +8,14 @@
 
 namespace eim {
 
-// a - b, on the circle where a joint is continuous.
+// a - b, on the circle if a joint is continuous.
 inline double difference(double a, double b, bool wraps) {
     return wraps ? wrapped(a - b, kTwoPi, 1.0 / kTwoPi) : a - b;
 }
 
 class Places {
    public:
-    // Of joints of which those that wrap are compared on the circle.
+    // Joints that wrap are compared on the circle.
     Places(const Bounds<double>& bounds, int n_joints) : n_joints_(n_joints) {
         for (int j = 0; j < n_joints; ++j) turn_[j] = bounds.wraps[j] ? float(kTwoPi) : 0.0f;
     }
@@ -28,19 +28,19 @@ class Places {
         ++size_;
     }
 
-    // From now on nothing is near place i.
+    // Removes place i: nothing is near it any more.
     void hide(Index i) {
         for (int j = 0; j < n_joints_; ++j) at(i, j) = kNowhere;
     }
 
     bool is_hidden(Index i) const { return values_[(i / kBlock) * n_joints_ * kBlock + i % kBlock] == kNowhere; }
 
-    // Whether a place is within a radius of this one, in Euclidean distance.
+    // Whether a known place is within a Euclidean radius of this one.
     bool has_near(const double* place, double radius) const {
         return has_below(place, float(radius * radius), [](float square, float away) { return square + away * away; });
     }
 
-    // Whether a place differs by no more than a tolerance from this one in any joint, or by hardly more. NaN is far.
+    // Whether a known place differs from this one by at most a tolerance in every joint, up to rounding. False for NaN.
     bool has_duplicate(const double* place, double tolerance) const {
         double extent = 0.0;
         for (int j = 0; j < n_joints_; ++j) extent = std::max(extent, std::abs(place[j]));
@@ -55,7 +55,7 @@ class Places {
 
     float& at(Index i, int j) { return values_[((i / kBlock) * n_joints_ + j) * kBlock + i % kBlock]; }
 
-    // Whether the differences from some place, joined one joint after the other, stay below a limit, or reach it.
+    // Whether the differences from some known place, combined joint by joint, stay below a limit, or reach it.
     template <class Join>
     bool has_below(const double* place, float limit, Join join) const {
         for (const float* of = values_.data(); of != values_.data() + values_.size(); of += n_joints_ * kBlock) {
@@ -68,9 +68,9 @@ class Places {
                 } else {
                     for (int i = 0; i < kBlock; ++i) worst[i] = join(worst[i], wrapped(values[i] - x, turn, kByTurn));
                 }
-                if (j % 3 != 2 && j + 1 < n_joints_) continue;  // a few joints tell most blocks apart
+                if (j % 3 != 2 && j + 1 < n_joints_) continue;  // a few joints are enough to reject most blocks
                 n_below = 0;
-                for (int i = 0; i < kBlock; ++i) n_below += worst[i] <= limit;  // nowhere is infinite or NaN
+                for (int i = 0; i < kBlock; ++i) n_below += worst[i] <= limit;  // unused slots are infinite or NaN
             }
             if (n_below > 0) return true;
         }

@@ -1,4 +1,4 @@
-// A few of many configurations that are spread over all of them.
+// Selects a few configurations that are spread over many.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace eim {
 
-// Of the rows that are nearest to each chosen one, the one nearest to their mean, in its place: chosen rows lie at the
-// rims, since they are the farthest from others (a step of Lloyd 1982).
+// Replaces each chosen row by the one closest to the mean of the rows that it is nearest to. Chosen rows lie at the
+// rim, because each is the farthest from the others (a step of Lloyd 1982).
 inline void recentre(const Bounds<double>& bounds, const Configurations& rows, const std::vector<int>& owner,
                      std::vector<Index>& chosen) {
     const int n_joints = rows.n_joints;
@@ -39,10 +39,10 @@ inline void recentre(const Bounds<double>& bounds, const Configurations& rows, c
     }
 }
 
-// Rows in blocks of neighbours, each with the distance to the nearest of those chosen.
+// Rows in blocks of neighbours, each row with its distance to the nearest chosen one.
 //
-// A row that is chosen last is far from most blocks: those whose boxes are farther from it than all their rows are from
-// others before are left as they are.
+// A newly chosen row is far from most blocks. A block is skipped if its bounding box is farther from that row than all
+// its rows are from rows chosen before.
 class BlocksOfRows {
    public:
     BlocksOfRows(const Bounds<double>& bounds, const Configurations& rows)
@@ -65,7 +65,7 @@ class BlocksOfRows {
         for (Index b = 0; b < n_blocks_; ++b) fill_block(b);
     }
 
-    // Takes in that a row is chosen, as one of a number.
+    // Adds a chosen row, which gets a number.
     void choose(Index row, int number) {
         std::fill(away_.begin(), away_.end(), 0.0f);
         for (int j = 0; j < n_joints_; ++j) {
@@ -80,7 +80,7 @@ class BlocksOfRows {
         }
     }
 
-    // The row that is farthest from all chosen ones, or -1 where all are the same as these.
+    // The row farthest from all chosen ones, or -1 if all rows equal a chosen one.
     Index farthest() const {
         const Index b = std::max_element(most_.begin(), most_.end()) - most_.begin();
         if (!(most_[b] > 0.0f)) return -1;
@@ -88,7 +88,7 @@ class BlocksOfRows {
         return order_[std::max_element(squares, squares + kBlock) - squares_.data()];
     }
 
-    // Of each row, the number of the chosen one that is nearest to it.
+    // For each row, the number of the nearest chosen row.
     std::vector<int> owners() const {
         std::vector<int> of(order_.size());
         for (std::size_t slot = 0; slot < order_.size(); ++slot) of[order_[slot]] = owners_[slot];
@@ -97,9 +97,9 @@ class BlocksOfRows {
 
    private:
     static constexpr Index kBlock = 32;
-    static constexpr Index kFewEnough = 256;  // of which the extent is judged by
+    static constexpr Index kFewEnough = 256;  // number of rows from which the extent is estimated
 
-    // Calls visit(i, difference) for values of joint j less another one, i < n.
+    // Calls visit(i, difference) with the difference of value i of joint j and another value, for i < n.
     template <class Visit>
     void differences(const float* values, Index n, int j, float at, Visit visit) const {
         if (!bounds_.wraps[j]) {
@@ -117,7 +117,8 @@ class BlocksOfRows {
         return float(bounds_.wraps[j] ? wrapped(q, kTwoPi, 1.0 / kTwoPi) : q);
     }
 
-    // Orders slots such that those of each block are near each other: halves along the joint that extends farthest.
+    // Orders slots so that those of each block are near each other, by recursive halving along the joint of the largest
+    // extent.
     void divide(Index first, Index last) {
         if (last - first <= kBlock) return;
         int widest = 0;
@@ -170,20 +171,22 @@ class BlocksOfRows {
     int n_joints_;
     Index n_blocks_;
     std::vector<Index> order_;                   // the row of each slot
-    std::vector<std::pair<float, Index>> keys_;  // by which they are ordered
+    std::vector<std::pair<float, Index>> keys_;  // sort keys
     std::vector<float> values_;                  // (n_blocks, n_joints, kBlock)
-    std::vector<float> squares_;  // of each slot: of the distance to the nearest chosen one; 0 where there is no row
+    std::vector<float> squares_;  // per slot: squared distance to the nearest chosen row; 0 for unused slots
     std::vector<int> owners_;
-    std::vector<float> middles_, halves_;  // (n_joints, n_blocks): boxes
-    std::vector<float> away_, most_;       // (n_blocks,): of the box from what is chosen; the largest of the squares
+    std::vector<float> middles_, halves_;  // (n_joints, n_blocks): bounding boxes
+    // (n_blocks,): squared distance of the box from the new row; largest of the squares
+    std::vector<float> away_, most_;
 };
 
-// At most n rows spread over all: the first and then always the one farthest from all before it, on the circle where a
-// joint is continuous, each moved to the middle of the rows that are nearest to it; fewer where the others are the
-// same. At the deadline, a time of the steady clock [s], the rest of n are the first rows that are not chosen yet.
+// Selects at most n rows spread over all: the first row, then always the row farthest from all chosen before, on the
+// circle for continuous joints. Each one then moves to the middle of the rows nearest to it. There are fewer if the
+// remaining rows are duplicates. At the deadline, a time of the steady clock [s], the first rows not chosen yet fill up
+// the n.
 //
-// No choice of as many leaves a hole of less than half the size of the farthest ones (Gonzalez 1985, "Clustering to
-// minimize the maximum intercluster distance").
+// Every choice of n rows leaves a hole of at least half the size of the largest hole here (Gonzalez 1985, "Clustering
+// to minimize the maximum intercluster distance").
 inline std::vector<Index> farthest_rows(const Bounds<double>& bounds, const Configurations& rows, Index n,
                                         double deadline = std::numeric_limits<double>::infinity()) {
     if (rows.size() == 0) return {};

@@ -1,10 +1,10 @@
-// Kinematics, errors and steps: one configuration and a pack of them agree, and so do 6, 7 and any number of joints.
+// Kinematics, errors and steps: a single configuration agrees with a pack, and N = 6, 7 with any number of joints.
 #include "chain/step.hpp"
 #include "checks.hpp"
 
 using namespace eim;
 
-// Calls check(N, V, chain, task, q in lanes, Jacobian and tip of it) for all arms and values.
+// Calls check(N, V, chain, task, q in lanes, its Jacobian and tip) for all arms and values.
 template <class Check>
 static void for_configurations(Check check) {
     for_arms([&]<int N>(const Chain& chain) {
@@ -27,7 +27,7 @@ static void for_configurations(Check check) {
     });
 }
 
-// One lane's kinematics by the template for any chain, in double precision.
+// Kinematics of one lane by the template for any chain, in double precision.
 template <class V>
 static Kinematics<double, 0> plainly(const Chain& chain, const V* q, int lane) {
     Kinematics<double, 0> at;
@@ -83,7 +83,7 @@ CHECK(jacobian_is_the_derivative_of_forward_kinematics) {
             Difference<double> change;
             forward<N>(chain, moved, there);
             pose_difference(at.tip, there.tip, false, change);
-            // forward differences: the step times the curvature, some of 1
+            // forward differences: the step times the curvature, which is about 1
             for (int k = 0; k < 6; ++k) agree(change.vector[k] / 1e-6, at.jacobian[j][k], 1e-5, "derivative");
         }
         claim(task.target[0][3] == at.tip.origin[0] || N != 0, "the pose is that of q");
@@ -103,7 +103,7 @@ CHECK(errors_agree) {
                     wide.x[k] = tip.x[k], wide.y[k] = tip.y[k], wide.z[k] = tip.z[k], wide.origin[k] = tip.origin[k];
                 }
                 pose_difference(wide, target_of<double>(task), position_only, plain);
-                // half a turn off the direction of the rotation vector is lost to rounding
+                // near pi the direction of the rotation vector is lost to rounding
                 if (plain.angle > 3.1) continue;
                 for (int k = 0; k < 6; ++k)
                     agree(get(ours.vector[k], lane), plain.vector[k], 50 * kRounding<V>, "error");
@@ -179,7 +179,7 @@ CHECK(damped_system_is_solved) {
             const Chain chain = arm(n_joints);
             for (bool position_only : {false, true}) {
                 for (double damping : {1e-4, 1e-2, 1.0}) {
-                    if (!is_double && damping < 1e-2) continue;  // condition number 1e6: no digits would be left
+                    if (!is_double && damping < 1e-2) continue;  // condition number 1e6: no digits would remain
                     Random random(0.5);
                     const std::size_t n = position_only ? 3 : 6;
                     V jacobian[kMostJoints][6], e[1][6], y[6];
@@ -203,7 +203,7 @@ CHECK(damped_system_is_solved) {
                         }
                         const std::vector<long double> expected = eliminated(a, right);
                         for (std::size_t k = 0; k < 6;
-                             ++k) {  // condition number at most 1e6 (double) or 1e3: ten, or three, digits are left
+                             ++k) {  // condition number at most 1e6 (double) or 1e3 (float): ten or three digits remain
                             const double value = k < n ? double(expected[k]) : 0.0,
                                          size = std::abs(value) + 1.0 / damping;
                             agree(get(y[k], lane), value, (is_double ? 1e-10 : 3e-3) * size, "solution");

@@ -1,6 +1,6 @@
-// What the checks of the solver's templates share: their names, comparisons, arms, tasks.
+// Shared parts of the checks of the solver's templates: registration, comparisons, arms, tasks.
 //
-// A check is a function that throws where its claim does not hold. `main.cpp` runs all and prints a line for each. All
+// A check is a function that throws if its claim is false. `main.cpp` runs all checks and prints one line for each. All
 // files are compiled as one.
 #pragma once
 
@@ -44,7 +44,7 @@ inline void agree(double ours, double expected, double tolerance, const std::str
     throw std::runtime_error(text.str());
 }
 
-// Rounding of numbers of size 1 to 10 through a chain of ten links: some hundred units in the last place.
+// Rounding of numbers from 1 to 10 through a chain of ten links: some hundred units in the last place.
 template <class V>
 inline constexpr double kRounding = std::is_same_v<eim::Scalar<V>, double> ? 1e-13 : 2e-5;
 
@@ -59,9 +59,9 @@ inline void for_values(Function function) {
 
 inline constexpr eim::Effort kEffort{1e-6, 1e-6, 60, 6};
 
-enum class Joints { plain, any };  // all turn; one slides, and one follows another
+enum class Joints { plain, any };  // all rotate; one slides, and one follows another
 
-// An arm of random links, about as long as a person's.
+// An arm of random links, about the size of a human arm.
 inline eim::Chain arm(int n_joints, Joints joints = Joints::plain, std::uint64_t seed = 1) {
     eim::Random random(double(seed) / 97.0);
     const int n_links = joints == Joints::any ? n_joints + 1 : n_joints;
@@ -87,7 +87,7 @@ inline eim::Chain arm(int n_joints, Joints joints = Joints::plain, std::uint64_t
     return {rows.data(), n_links + 1, n_joints};
 }
 
-// Calls function<N>(chain) for chains of 6, 7 and other joints, and for one of 7 without that knowledge.
+// Calls function<N>(chain) for chains of 6, 7 and other numbers of joints, and for one of 7 as any number.
 template <class Function>
 inline void for_arms(Function function) {
     function.template operator()<6>(arm(6));
@@ -107,7 +107,7 @@ inline void uniform_in(const eim::Task& task, int n_joints, eim::Random& random,
     for (int j = 0; j < n_joints; ++j) q[j] = random.uniform(task.bounds.lower[j], task.bounds.upper[j]);
 }
 
-// A pose that the arm reaches, limits of 2 rad and of a whole turn of joint 0; q, where given, reaches it.
+// A task with a reachable pose, limits of 2 rad, and a continuous joint 0. If `q` is given, it receives a solution.
 inline eim::Task reachable(const eim::Chain& chain, double seed, double* q = nullptr, bool position_only = false) {
     eim::Task task{};
     eim::Random random(seed);
@@ -127,7 +127,7 @@ inline eim::Task reachable(const eim::Chain& chain, double seed, double* q = nul
     return task;
 }
 
-// A Jacobian, transposed, of the size of an arm's.
+// A transposed random Jacobian with the size of an arm's.
 template <class V>
 inline void random_jacobian(eim::Random& random, int n_joints, V (*jacobian)[6]) {
     for (int j = 0; j < n_joints; ++j) {

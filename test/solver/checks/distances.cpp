@@ -1,4 +1,4 @@
-// Mixtures: densities against the plain sum, draws. Near-duplicates: against all distances.
+// Mixtures: densities against the direct sum, draws. Near-duplicates: against all distances.
 #include "checks.hpp"
 #include "numerics/log_density.hpp"
 #include "selection/distinctness.hpp"
@@ -12,7 +12,7 @@ static std::vector<double> uniform(int n, double seed) {
     return values;
 }
 
-// Factors (k, d, d): what is above the diagonal does not count.
+// Factors (k, d, d); entries above the diagonal do not count.
 static std::vector<double> factors(int k, int d) {
     std::vector<double> lower = uniform(k * d * d, 0.4);
     for (double* l = lower.data(); l != lower.data() + lower.size(); l += d * d) {
@@ -24,7 +24,7 @@ static std::vector<double> factors(int k, int d) {
     return lower;
 }
 
-// A mixture with all its arrays.
+// A mixture that owns its arrays.
 struct Owned {
     int n_contexts, k, d;
     Experts experts;
@@ -97,7 +97,7 @@ CHECK(log_density_far_from_all_experts_is_finite) {
         agree(ours[i] / owned.log_density(&samples[std::size_t(3 * i)]), 1.0, 1e-9, "log density");
 }
 
-// Narrow experts and samples near them: single precision knows L^-1 (x - mean) to less and less, then not at all.
+// Narrow experts and samples near them: single precision knows L^-1 (x - mean) less and less accurately.
 CHECK(log_density_of_narrow_experts_is_the_plain_sum) {
     for (const double scale : {1e-2, 1e-4, 1e-6, 1e-9}) {
         const Owned owned(2, 30, 7, scale);
@@ -107,7 +107,7 @@ CHECK(log_density_of_narrow_experts_is_the_plain_sum) {
         Random random(0.6);
         draw(owned.mixture(), 1.0, false, n, random, samples.data(), experts.data());
         LogDensity<7>(owned.mixture()).run(samples.data(), n, ours.data());
-        for (int i = 0; i < n; ++i) {  // rounding of x, of size 1, counts 1 / scale in L^-1 x, of size 3
+        for (int i = 0; i < n; ++i) {  // the rounding of x, of size 1, is magnified by 1 / scale in L^-1 x, of size 3
             const double expected = owned.log_density(&samples[std::size_t(7 * i)]);
             agree(ours[std::size_t(i)], expected, 1e-11 + 1e-14 / scale, "narrow by " + std::to_string(scale));
         }
@@ -115,7 +115,7 @@ CHECK(log_density_of_narrow_experts_is_the_plain_sum) {
 }
 
 CHECK(log_density_far_from_all_samples_of_a_pack_is_not_lost) {
-    const Owned owned(1, 40, 7);  // one lane is in the midst of the experts, others are farther and farther away
+    const Owned owned(1, 40, 7);  // one lane is among the experts, others are farther and farther away
     std::vector<double> samples(16 * 7, 0.0), ours(16);
     for (int i = 0; i < 16; ++i) std::fill_n(&samples[std::size_t(7 * i)], 7, i * i * 0.5);
     LogDensity<7>(owned.mixture()).run(samples.data(), 16, ours.data());
@@ -170,7 +170,7 @@ CHECK(draws_follow_the_weights) {
             for (std::uint32_t e = 0; e < k; ++e) {
                 const double expected = n * weights[e] / total,
                              count = double(std::count(experts.begin(), experts.end(), e));
-                // at each end of a stretch a stratum may fall to either side; else four standard deviations
+                // at each end of a range, a stratum may fall to either side; otherwise four standard deviations
                 agree(count, expected, stratified ? 2.0 * n_contexts : 4.0 * std::sqrt(expected), "draws of an expert");
             }
         }
@@ -202,7 +202,8 @@ CHECK(places_agree_with_all_distances) {
                     }
                     nearest = std::min(nearest, std::sqrt(square)), least = std::min(least, most);
                 }
-                for (double radius : {0.01, 0.3, 1.0, 3.0}) {  // 1e-5: places are kept in single precision
+                // 1e-5: known configurations are stored in single precision
+                for (double radius : {0.01, 0.3, 1.0, 3.0}) {
                     const double off = std::abs(nearest - radius), beside = std::abs(least - radius);
                     claim(off < 1e-5 || places.has_near(place.data(), radius) == (nearest < radius), "near in length");
                     claim(beside < 1e-5 || places.has_duplicate(place.data(), radius) == (least < radius),

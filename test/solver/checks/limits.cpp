@@ -1,4 +1,4 @@
-// Limits: joints are held at them, steps end within them, angles are wrapped.
+// Limits: joints stop at them, steps end within them, angles are wrapped.
 #include "chain/step.hpp"
 #include "checks.hpp"
 

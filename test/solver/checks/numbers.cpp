@@ -5,7 +5,7 @@
 
 using namespace eim;
 
-// Sines at a value in every lane, each lane another.
+// Sines at a different value in each lane.
 template <class V>
 static void check_sines(double scale, double tolerance) {
     Random random(0.25);
@@ -60,7 +60,8 @@ CHECK(angle_is_exact_from_zero_to_half_a_turn) {
                     set(s, lane, Scalar<V>(size * std::sin(angle))), set(c, lane, Scalar<V>(size * std::cos(angle)));
                 }
                 const V ours = angle_of(s, c);
-                for (int lane = 0; lane < kLanes<V>; ++lane) {  // in single precision a guess right to 1e-5 is enough
+                // in single precision, an estimate accurate to 1e-5 is enough
+                for (int lane = 0; lane < kLanes<V>; ++lane) {
                     const double expected = std::atan2(double(get(s, lane)), double(get(c, lane)));
                     agree(get(ours, lane), expected, is_double ? 1e-15 : 1.5e-5, "angle");
                 }
@@ -157,7 +158,7 @@ CHECK(normal_numbers_are_normal_however_many_at_once) {
             {distance, below - double(i) / double(values.size()), double(i + 1) / double(values.size()) - below});
     }
     claim(distance * std::sqrt(double(values.size())) < 1.95, "Kolmogorov's statistic: exceeded once in a thousand");
-    for (int n : {0, 1, 2, 3}) {  // one more is not written to
+    for (int n : {0, 1, 2, 3}) {  // the element after the last is not written
         double some[4] = {7.0, 7.0, 7.0, 7.0};
         random.fill_normal(some, n);
         for (int i = 0; i < 4; ++i) claim((some[i] == 7.0) == (i >= n), "as many as asked for");

@@ -1,4 +1,4 @@
-// Refinement and restarts: one by one is side by side, single precision first changes no answer.
+// Newton's method and restarts: single seeds agree with packs, and starting in single precision changes no result.
 #include "checks.hpp"
 #include "search/restarts.hpp"
 
@@ -16,7 +16,7 @@ static Rows uniform_rows(const Task& task, int n_joints, int n, double seed) {
     return rows;
 }
 
-// Attempts at seeds by values V.
+// Attempts from seeds with values of type V.
 template <class V, int N>
 static Rows attempts(const Chain& chain, const Task& task, const Effort& effort, Rows rows) {
     RowJobs jobs = RowJobs::all(rows);
@@ -24,7 +24,7 @@ static Rows attempts(const Chain& chain, const Task& task, const Effort& effort,
     return rows;
 }
 
-// How many rows of two agree: positions, what became of them, and in how many steps.
+// The number of rows that agree in position, result and number of steps.
 static int n_alike(const Rows& a, const Rows& b, double tolerance) {
     int n = 0;
     for (Index i = 0; i < a.size(); ++i) {
@@ -37,14 +37,14 @@ static int n_alike(const Rows& a, const Rows& b, double tolerance) {
     return n;
 }
 
-// Rounding differs, and now and then a seed near a watershed goes another way: 1 in 50 may.
+// Rounding differs, and a seed near a watershed may converge elsewhere: at most 1 in 50.
 static void claim_alike(const Rows& a, const Rows& b, double tolerance, const std::string& what) {
     const int n = int(a.size()), alike = n_alike(a, b, tolerance);
     claim(alike >= n - std::max(1, n / 50),
           what + ": " + std::to_string(alike) + " of " + std::to_string(n) + " agree");
 }
 
-// Calls check(N, chain, task) for all arms, for poses, positions and tolerances.
+// Calls check(N, chain, task) for all arms, with poses, positions and tolerances.
 template <class Check>
 static void for_tasks(Check check) {
     for_arms([&]<int N>(const Chain& chain) {
@@ -60,7 +60,7 @@ static void for_tasks(Check check) {
 
 CHECK(one_by_one_is_side_by_side_in_double_precision) {
     for_tasks([]<int N>(const Chain& chain, const Task& task) {
-        // with tolerances 15 steps: where limits and tolerances take turns, later ones would magnify the rounding
+        // 15 steps with tolerances: if limits and tolerances alternate, more steps would magnify the rounding
         const Effort effort{1e-6, 1e-6, task.has_tolerances ? 15 : 60, 6};
         const Rows seeds = uniform_rows(task, chain.n_joints, 61, 0.8);
         claim_alike(attempts<double, N>(chain, task, effort, seeds),
@@ -71,10 +71,10 @@ CHECK(one_by_one_is_side_by_side_in_double_precision) {
 
 CHECK(one_by_one_is_side_by_side_in_single_precision) {
     for_tasks([]<int N>(const Chain& chain, const Task& task) {
-        if (task.has_tolerances) return;  // never begun in single precision
+        if (task.has_tolerances) return;  // never started in single precision
         const Effort effort{1e-6, 1e-6, 3, 6};
         const Rows seeds = uniform_rows(task, chain.n_joints, 101, 0.8);
-        // three steps magnify a rounding of 1e-7 up to some thousand times near singularities
+        // three steps magnify a rounding of 1e-7 by up to some thousand near singularities
         claim_alike(attempts<float, N>(chain, task, effort, seeds), attempts<WideFloat, N>(chain, task, effort, seeds),
                     1e-3, "seeds of " + std::to_string(chain.n_joints) + " joints");
     });
@@ -110,7 +110,7 @@ CHECK(any_number_of_seeds_is_refined) {
         const Rows plain = attempts<double, 7>(chain, task, kEffort, seeds);
         Rows ours = seeds;
         refine_rows<7>(chain, task, kEffort, ours);
-        for (int i = 0; i < n; ++i) {  // those in single precision first may end elsewhere, but not without an error
+        for (int i = 0; i < n; ++i) {  // rows that start in single precision may end elsewhere, but not silently
             const bool done = ours.distances[i] <= 1e-6 && ours.angles[i] <= 1e-6;
             claim(done == (ours.converged[i] != 0), "what converged is within the tolerances");
         }
@@ -135,7 +135,7 @@ CHECK(single_precision_first_converges_as_often_and_as_exactly) {
             }
             ++n_both, n_same += same;
         }
-        // single precision leads some of the seeds near a watershed elsewhere: a twentieth; three deviations of chance
+        // single precision leads some seeds near a watershed elsewhere: one twentieth, and three standard deviations
         claim(std::abs(n_converged(mixed) - n_converged(plain)) <= n / 20 + 5,
               "as often: " + std::to_string(n_converged(mixed)) + " and " + std::to_string(n_converged(plain)));
         claim(n_same >= 0.85 * n_both, "to the same: " + std::to_string(n_same) + " of " + std::to_string(n_both));

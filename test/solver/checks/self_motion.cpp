@@ -1,10 +1,10 @@
-// Self-motions and rounds of a search: continuation, manifolds, descent. All that is found is a solution.
+// Self-motions and search rounds: continuation, manifolds, descent. Everything found is a solution.
 #include "checks.hpp"
 #include "search/search_round.hpp"
 
 using namespace eim;
 
-// Rows (n, n_joints) are solutions within the limits, by the template for any chain, one at a time.
+// Checks that rows (n, n_joints) are solutions within the limits, one at a time, with the template for any chain.
 static void claim_solutions(const Chain& chain, const Task& task, const double* rows, int n, const std::string& what) {
     Kinematics<double, 0> at;
     Difference<double> error;
@@ -26,7 +26,7 @@ static double apart(const Task& task, const double* a, const double* b, int n_jo
     return std::sqrt(square);
 }
 
-// Solutions spread over the self-motion from one.
+// Solutions spread over the self-motion, starting from one.
 template <int N>
 static std::vector<double> spread_from(const Chain& chain, const Task& task, const double* q, const Spread& spread,
                                        int capacity) {
@@ -45,7 +45,7 @@ CHECK(continuation_finds_solutions_a_step_apart) {
         const int n = int(rows.size()) / chain.n_joints;
         claim_solutions(chain, task, rows.data(), n, "continuation");
         for (int i = 0; i < n; ++i) {
-            for (int k = 0; k < i; ++k) {  // places are solutions within 1e-4, and polished then
+            for (int k = 0; k < i; ++k) {  // places are solutions within 1e-4 before they are corrected
                 const double away = apart(task, &rows[std::size_t(i * chain.n_joints)],
                                           &rows[std::size_t(k * chain.n_joints)], chain.n_joints);
                 claim(away > 0.95 * kSpacing * 0.3, "two solutions " + std::to_string(away) + " apart");
@@ -56,7 +56,7 @@ CHECK(continuation_finds_solutions_a_step_apart) {
     for (int i = 0; i < 10; ++i) {
         const Task task = reachable(seven, 0.05 * i, q);
         const int fixed = check.operator()<7>(seven, task), any_number = check.operator()<0>(seven, task);
-        // the same self-motion, but rounding moves where branches meet
+        // the same self-motion, but rounding changes where branches meet
         claim(std::abs(fixed - any_number) <= 2 + fixed / 5,
               "as many: " + std::to_string(fixed) + ", " + std::to_string(any_number));
         Task held = reachable(eight, 0.05 * i, q);
@@ -138,11 +138,11 @@ CHECK(directions_of_the_null_space_leave_the_pose) {
             for (int k = 0; k < 3; ++k) moved[k] += at.jacobian[j][k] * tangent[j];
         }
         agree(length, 1.0, 1e-12, "unit length");
-        for (double speed : moved) agree(speed, 0.0, 1e-6, "the tip stands still");  // as the damping allows
+        for (double speed : moved) agree(speed, 0.0, 1e-6, "the tip stands still");  // limited by the damping
     });
 }
 
-// Descends from solutions; their costs after it.
+// Descends from solutions; returns their costs afterwards.
 template <int N>
 static std::vector<double> descended(const Chain& chain, const Task& task, const Cost& cost, std::vector<double> rows) {
     Descent<N> descent(chain, task, cost);
