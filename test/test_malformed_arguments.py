@@ -102,7 +102,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Robot.descend": (ROBOT.descend, {"solutions": Q, "pose": POSE, "preferred": Q[0], "weights": np.ones(3)}),
     "Sampler of a model": (Sampler, {"model": MODEL}),
     "Sampler": (Sampler, {"robot": "planar3"}),
-    "Sampler.load": (Sampler.load, {"model": "panda_position", "robot": None}),
+    "Sampler.load": (Sampler.load, {"model": "panda_position", "robot": None, "tip": None, "base": None}),
     "Sampler.solve": (SAMPLER.solve, {"pose": POSE, "near": None, **QUICK}),
     "Sampler.sample": (
         SAMPLER.sample,
