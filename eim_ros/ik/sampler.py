@@ -273,7 +273,7 @@ class Sampler:
         >>> bool(solution), solution.q.shape
         (True, (1, 7))
         """
-        return self._nearest(self.answer(self._one(pose, near, seed=seed, timeout=timeout)), near)
+        return self._nearest(self.answer(self._one(pose, near, seed, timeout)), near)
 
     @names_wrong_keywords
     def sample(
@@ -537,13 +537,16 @@ class Sampler:
             raise ConfigurationError(
                 f"operation must be Sampler.{', Sampler.'.join(builders)}, got {operation!r}", operation
             )
-        taken = {"self", "pose", "seed", "timeout"}
-        known = [one for one in inspect.signature(getattr(Sampler, name)).parameters if one not in taken]
+        signature = inspect.signature(getattr(Sampler, name))
+        known = dict.fromkeys(signature.parameters.keys() - {"self", "pose", "seed", "timeout"})
         named = ("poses", "block", "n_threads", "seed", "timeout")
-        check_keywords(arguments, dict.fromkeys(known), f"Sampler.stream of {name}", named)
+        check_keywords(arguments, known, f"Sampler.stream of {name}", named)
         if name == "solve":
             arguments["near"] = self._whole(arguments.get("near"))
-        request = builders[name](wanted[0], **arguments, seed=seed, timeout=timeout)
+        bound = signature.bind(self, wanted[0], **arguments, seed=seed, timeout=timeout)
+        bound.apply_defaults()
+        del bound.arguments["self"]
+        request = builders[name](**bound.arguments)
         return answer_blocks(self, wanted, request, block, n_threads, began)
 
     def _asked(self, pose: npt.ArrayLike, n: int, seed: int | None, timeout: float, **options: Any) -> SampleRequest:
@@ -560,9 +563,9 @@ class Sampler:
             **options,
         )
 
-    def _one(
-        self, pose: npt.ArrayLike, near: Near | None = None, *, seed: int | None = None, timeout: float = 1.0
-    ) -> SampleRequest:
+    # Requests of the operations. Defaults stand in the operations alone.
+
+    def _one(self, pose: npt.ArrayLike, near: Near | None, seed: int | None, timeout: float) -> SampleRequest:
         if isinstance(near, (Posture, Mapping)) and not self._names_all(near):
             return self._asked(pose, N_NEAR, seed, timeout, posture=near, explore=1.0)
         return self._asked(pose, 1, seed, timeout, near=self._whole(near))
@@ -570,70 +573,52 @@ class Sampler:
     def _many(
         self,
         pose: npt.ArrayLike,
-        n: int = 100,
+        n: int,
         *,
-        near: Near | None = None,
-        posture: Posture | Mapping[str, float] | None = None,
-        order: Order | None = None,
-        diversity: float | None = None,
-        seed: int | None = None,
-        timeout: float = 1.0,
+        near: Near | None,
+        diversity: float | None,
+        seed: int | None,
+        timeout: float,
+        **options: Any,
     ) -> SampleRequest:
-        return self._asked(
-            pose, n, seed, timeout, near=self._whole(near), posture=posture, order=order, explore=diversity
-        )
+        return self._asked(pose, n, seed, timeout, near=self._whole(near), explore=diversity, **options)
 
     def _all(
         self,
         pose: npt.ArrayLike,
-        max_spacing: float = 0.3,
-        guarantee: Guarantee = None,
+        max_spacing: float,
+        guarantee: Guarantee,
         *,
-        near: Near | None = None,
-        order: Order | None = None,
-        max_solutions: int = 10_000,
-        seed: int | None = None,
-        timeout: float = 1.0,
+        near: Near | None,
+        seed: int | None,
+        timeout: float,
+        **options: Any,
     ) -> SampleRequest:
-        return self._asked(
-            pose,
-            1,
-            seed,
-            timeout,
-            separation=max_spacing,
-            max_solutions=max_solutions,
-            near=self._whole(near),
-            order=order,
-            **_guaranteed(guarantee),
-        )
+        options |= _guaranteed(guarantee)
+        return self._asked(pose, 1, seed, timeout, separation=max_spacing, near=self._whole(near), **options)
 
     def _draws(
         self,
         pose: npt.ArrayLike,
-        n: int = 100,
-        density: Density = "uniform",
+        n: int,
+        density: Density,
         *,
-        temperature: float = 1.0,
-        guarantee: Guarantee = None,
-        seed: int | None = None,
-        timeout: float = 1.0,
+        temperature: float,
+        guarantee: Guarantee,
+        seed: int | None,
+        timeout: float,
     ) -> SampleRequest:
-        posture = density if isinstance(density, Posture) else None
-        if isinstance(density, str) and density not in ("uniform", "model"):
+        options = _guaranteed(guarantee)
+        if isinstance(density, Posture):
+            options |= {"distribution": "posture", "posture": density}
+        elif isinstance(density, str) and density not in ("uniform", "model"):
             raise ConfigurationError(
                 f"density must be 'uniform', 'model', a Posture or a function of configurations, got {density!r}",
                 density,
             )
-        return self._asked(
-            pose,
-            n,
-            seed,
-            timeout,
-            distribution="posture" if isinstance(density, Posture) else density,
-            posture=posture,
-            temperature=temperature,
-            **_guaranteed(guarantee),
-        )
+        else:
+            options["distribution"] = density
+        return self._asked(pose, n, seed, timeout, temperature=temperature, **options)
 
     def _names_all(self, near: Posture | Mapping[str, float]) -> bool:
         return not isinstance(near, Posture) and set(near) == set(self.robot.joint_names)
