@@ -10,7 +10,7 @@ from eim_ros.core.lazy import deferred_names
 
 if TYPE_CHECKING:
     from eim_ros.core.errors import EimError
-    from eim_ros.ik import Completeness, Constraints, JointPath, Sampler, Samples
+    from eim_ros.ik import Completeness, Constraints, JointPath, Sampler, Solutions
     from eim_ros.kinematics import Box, Capsule, Cylinder, Mesh, PointCloud, Robot, Sphere
     from eim_ros.learning import EIM, EM
     from eim_ros.learning.gmmvi import GMMVI
@@ -32,7 +32,7 @@ __all__ = [
     "PointCloud",
     "Robot",
     "Sampler",
-    "Samples",
+    "Solutions",
     "Sphere",
 ]
 
@@ -45,7 +45,7 @@ __getattr__, __dir__ = deferred_names(
     __name__,
     {
         **dict.fromkeys(("Box", "Capsule", "Cylinder", "Mesh", "PointCloud", "Robot", "Sphere"), "kinematics"),
-        **dict.fromkeys(("Completeness", "Constraints", "JointPath", "Sampler", "Samples"), "ik"),
+        **dict.fromkeys(("Completeness", "Constraints", "JointPath", "Sampler", "Solutions"), "ik"),
         **dict.fromkeys(("EIM", "EM"), "learning"),
         "EimError": "core.errors",
         "GMMVI": "learning.gmmvi",

@@ -102,7 +102,7 @@ class ArmSolver {
     static constexpr double kFirstSeed = 0.5;  // seed of the random numbers: equal requests have equal results
 
     void refine(const eim::Task& task, int patience, eim::Rows& rows) const {
-        const eim::Effort effort{kTolerance, kTolerance, kMaxIterations, patience};
+        const eim::StepOptions effort{kTolerance, kTolerance, kMaxIterations, patience};
         eim::for_kind(chain_, [&]<int N>() {
             eim::refine_rows<N>(chain_, task, effort, rows);
             eim::verify_rows<N>(chain_, task, rows);

@@ -51,7 +51,7 @@ from eim_ros.kinematics.urdf import (
     read_urdf_source,
     urdf_folder,
 )
-from eim_ros.solver import MOST_JOINTS, Chain, ClosedForm, Effort, HeldForm, Spread, Task
+from eim_ros.solver import MOST_JOINTS, Chain, ClosedForm, StepOptions, ParameterisedForm, ContinuationOptions, Task
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -345,7 +345,7 @@ class Robot:
         """
         return self._form(-1)
 
-    def closed_form_holding(self, joint: int) -> ClosedForm | None:
+    def closed_form_with_fixed(self, joint: int) -> ClosedForm | None:
         """Return the closed form of a seven-joint arm with one joint as the redundancy parameter, or None.
 
         While that joint is fixed, the other six must satisfy the conditions of `closed_form`.
@@ -357,13 +357,13 @@ class Robot:
         return forms[joint]
 
     @functools.cached_property
-    def held_form(self) -> HeldForm | None:
+    def parameterised_form(self) -> ParameterisedForm | None:
         """Parameterised closed form of the self-motions of an arm with seven revolute joints, or None.
 
         It exists if the last three axes intersect, and the second and third axes too. The redundancy parameter is then
         the first joint. If the conditions hold with the axes counted from the tip, it is the last joint.
         """
-        form = HeldForm(self.chain)
+        form = ParameterisedForm(self.chain)
         return form if form.fits else None
 
     @functools.cached_property
@@ -600,7 +600,7 @@ class Robot:
         free = redundancy(
             self.limits.narrowed(asked.get("lower"), asked.get("upper")).bounds, asked.get("position_only", False)
         )
-        spread = Spread(step, finest, free, math.inf)
+        spread = ContinuationOptions(step, finest, free, math.inf)
         return self.chain.spread(task, spread, known, len(known) + n, checked_generator(seed).random())[len(known) :]
 
     def descend(
@@ -693,19 +693,19 @@ class Robot:
         positions, converged, iterations, errors = self.chain.solve(task, effort, targets, max_restarts, rng.random())
         return Refinement(positions, converged, iterations, errors[0], errors[1])
 
-    def _restarts(self, asked: TaskOptions) -> tuple[Task, Effort]:
+    def _restarts(self, asked: TaskOptions) -> tuple[Task, StepOptions]:
         """Return the arguments of `Chain.solve` other than the targets; the pose in the task is ignored."""
         return self.task(np.eye(4), **asked), _effort(asked, MAX_ITERATIONS, RESTART_PATIENCE)
 
     @functools.cached_property
-    def _plain_restarts(self) -> tuple[Task, Effort]:
+    def _plain_restarts(self) -> tuple[Task, StepOptions]:
         return self._restarts({})
 
 
-def _effort(asked: TaskOptions, max_iterations: int, patience: int) -> Effort:
+def _effort(asked: TaskOptions, max_iterations: int, patience: int) -> StepOptions:
     tolerances = asked.get("position_tolerance", 1e-6), asked.get("orientation_tolerance", 1e-6)
     most_steps, most_vain = whole_number(max_iterations, 0, "max_iterations"), whole_number(patience, 1, "patience")
-    return Effort(float(tolerances[0]), float(tolerances[1]), most_steps, most_vain)
+    return StepOptions(float(tolerances[0]), float(tolerances[1]), most_steps, most_vain)
 
 
 def tool_from(numbers: Sequence[float]) -> FloatArray:

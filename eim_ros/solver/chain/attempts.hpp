@@ -19,7 +19,7 @@ template <class S>
 inline constexpr S kDampingFloor = std::is_same_v<S, double> ? S(1e-10) : S(1e-7);
 inline constexpr double kStallRatio = 0.5;
 
-struct Effort {
+struct StepOptions {
     double position_tolerance, orientation_tolerance;  // [m], [rad]
     int max_iterations, patience;
 };
@@ -43,7 +43,7 @@ struct Attempt {
 // moving arithmetic into other functions changes results in the last place, and with them which solution a seed leads
 // to.
 template <int N, class V, bool Careful = false, class Jobs>
-inline void run_attempts(const Chain& arm, const Task& given, const Effort& effort, Jobs& jobs) {
+inline void run_attempts(const Chain& arm, const Task& given, const StepOptions& effort, Jobs& jobs) {
     using S = Scalar<V>;
     constexpr int W = kLanes<V>;
     const Chain& chain = arm.in_units();

@@ -35,7 +35,7 @@ struct SelfMotionSearch {
     double confidence;    // requested, in (0, 1)
     double missed_share;  // requested bound; if 1 or more, the search ends when a missing curve is unlikely
     double deadline;      // [s] of the steady clock
-    Effort effort;
+    StepOptions effort;
     int first_restarts = kFirstRestarts, most_restarts = std::numeric_limits<int>::max();
 };
 
@@ -91,7 +91,7 @@ class SelfMotions {
 
     // Finds all components in closed form instead of by search. Returns false, without components, if something is
     // undecided, for example near a singularity.
-    bool certify(const Chain& chain, const HeldForm& form) {
+    bool certify(const Chain& chain, const ParameterisedForm& form) {
         CurveFamilies proven(task_.bounds, periods(chain, task_).data(), n_joints_);
         CertifiedFamilies certified(chain, form, task_);
         const bool is_decided = certified.run([&](const Configurations& places, const Configurations& tangents,
@@ -159,7 +159,7 @@ class SelfMotions {
     void answer_some(const Chain& chain, Configurations places, double distinct_tolerance, Places& known,
                      Rows& answer) const {
         Rows some(std::move(places));
-        const Effort close{task_.position_tolerance, task_.orientation_tolerance, 12, 3};
+        const StepOptions close{task_.position_tolerance, task_.orientation_tolerance, 12, 3};
         run_rows<N>(chain, task_, close, RowJobs::all(some));
         verify_rows<N>(chain, task_, some);
         for (Index i = 0; i < some.size(); ++i) {
@@ -228,7 +228,7 @@ class SelfMotions {
 
     // Counts the restarts per curve. Solutions that are still on no curve could not be traced.
     template <int N>
-    void count(const Chain& chain, const Effort& effort, const Configurations& roots) {
+    void count(const Chain& chain, const StepOptions& effort, const Configurations& roots) {
         hits_.resize(families_.curves().size(), 0);
         Rows lost({n_joints_});
         for (Index i = 0; i < roots.size(); ++i) {
