@@ -20,6 +20,9 @@ rosidl_generate_interfaces(${PROJECT_NAME}
   msg/CollectorStatus.msg
   msg/Constraints.msg
   msg/ErrorCodes.msg
+  msg/IKConstraints.msg
+  msg/IKGuarantee.msg
+  msg/IKSolutions.msg
   msg/JointConstraint.msg
   msg/OrientationConstraint.msg
   msg/PositionConstraint.msg
@@ -30,16 +33,17 @@ rosidl_generate_interfaces(${PROJECT_NAME}
   msg/TaskStatus.msg
   msg/ViaPoint.msg
   srv/ConditionMotion.srv
+  srv/DrawIK.srv
+  srv/FollowIK.srv
   srv/GetPositionIK.srv
   srv/LabelRecording.srv
   srv/LoadModel.srv
   srv/SampleIK.srv
-  srv/SampleIKBatch.srv
-  srv/SampleIKPath.srv
   srv/SampleMotion.srv
   srv/SaveData.srv
   srv/ScoreMotion.srv
   srv/SetTask.srv
+  srv/SolveAllIK.srv
   srv/StartRecording.srv
   DEPENDENCIES builtin_interfaces geometry_msgs sensor_msgs shape_msgs std_msgs trajectory_msgs
 )

@@ -95,9 +95,7 @@ class BatchTask:
     n_threads: int | None = None
 
 
-def answer_blocks(
-    sampler: Solver, poses: FloatArray, task: BatchTask, block: int | None = None
-) -> Iterator[Solutions]:
+def answer_blocks(sampler: Solver, poses: FloatArray, task: BatchTask, block: int | None = None) -> Iterator[Solutions]:
     """Answer poses (n_poses, 4, 4) in blocks as they are found, so that memory is that of one block.
 
     The clock runs while the caller works on a block. There is no second pass. By default a block has about 65536 rows,

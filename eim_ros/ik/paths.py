@@ -33,8 +33,8 @@ import numpy.typing as npt
 from eim_ros.core.checks import numbers_of
 from eim_ros.core.deadlines import OutOfTime, with_grace
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.ik.candidates import ErrorCode
 from eim_ros.ik.batch import Solver
+from eim_ros.ik.candidates import ErrorCode
 from eim_ros.ik.order import UNORDERED, Ordering
 from eim_ros.ik.problem import Problem, Spread
 from eim_ros.ik.revolutions import Revolutions, Unrolled
@@ -287,7 +287,9 @@ class PathSearch:
     def is_cut(self, poses: range) -> bool:
         """Whether no path leads through these successive poses, of which all layers were refined."""
         rows, counts, wraps = self._graph(poses)
-        return bool(path_reach(rows, counts, wraps, self.scale, self.largest_step + 2.0 * self.cover / FINER)[1] < len(counts))
+        return bool(
+            path_reach(rows, counts, wraps, self.scale, self.largest_step + 2.0 * self.cover / FINER)[1] < len(counts)
+        )
 
     def steps(self, chosen: FloatArray) -> FloatArray:
         """Return the largest motion of a joint in each step of a path (n_poses, dof), gaps left out.

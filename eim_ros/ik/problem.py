@@ -16,9 +16,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.checks import LARGEST, as_numbers
 from eim_ros.core.deadlines import NEVER, is_past, with_grace
 from eim_ros.core.errors import JointStateError
-from eim_ros.core.checks import LARGEST, as_numbers
 from eim_ros.ik.candidates import Candidates, ErrorCode
 from eim_ros.ik.completeness import Completeness, CompletenessReport
 from eim_ros.ik.constraints import Constraints, LinkCheck
@@ -485,9 +485,7 @@ def outcome(problem: Problem, found: Found, kept: Candidates, is_cut_short: bool
     return code, f"{reason}{count}{''.join(_remarks(problem, found, n_valid, n, timed_out, is_cut_short))}"
 
 
-def _remarks(
-    problem: Problem, found: Found, n_valid: int, n: int, timed_out: bool, is_cut_short: bool
-) -> list[str]:
+def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bool, is_cut_short: bool) -> list[str]:
     """Return what else there is to say of an answer with solutions."""
     remarks, report, is_known = [], found.report, found.n_total is not None and not problem.n_unchecked
     if is_known:
@@ -515,9 +513,7 @@ def _remarks(
     return remarks
 
 
-def _failure(
-    problem: Problem, found: Found, kept: Candidates, code: ErrorCode, reason: str
-) -> tuple[ErrorCode, str]:
+def _failure(problem: Problem, found: Found, kept: Candidates, code: ErrorCode, reason: str) -> tuple[ErrorCode, str]:
     """Return the error code and message of an answer without a solution."""
     n_colliding, n_violating = problem.n_colliding, problem.n_violating
     timed_out = code == ErrorCode.TIMED_OUT

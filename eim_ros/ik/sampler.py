@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.checks import LARGEST, as_number, check_keywords, expect, is_number, names_wrong_keywords
-from eim_ros.core.deadlines import NEVER, OutOfTime, with_grace
+from eim_ros.core.deadlines import OutOfTime, with_grace
 from eim_ros.core.errors import ConfigurationError, PoseError, RobotError
 from eim_ros.ik.batch import BatchTask, answer_batch, answer_blocks
 from eim_ros.ik.completeness import Completeness
@@ -584,9 +584,7 @@ class Sampler:
             return aim, self._ordering(order, near, None)
         return aim, replace(self._ordering(order, None, near), moves=False)
 
-    def _draws(
-        self, n: int, density: Density, temperature: float, guarantee: Guarantee
-    ) -> tuple[Draws, Ordering]:
+    def _draws(self, n: int, density: Density, temperature: float, guarantee: Guarantee) -> tuple[Draws, Ordering]:
         if isinstance(density, Posture):
             density.of(self.robot)
         elif not callable(density) and not (isinstance(density, str) and density in ("uniform", "model")):
@@ -635,9 +633,7 @@ class Sampler:
             near = [near[name] for name in self.robot.joint_names]  # type: ignore[index]  # a mapping of all joints
         return self._setup.configuration(near)  # type: ignore[arg-type]  # no mapping any more
 
-    def _answer(
-        self, pose: npt.ArrayLike, aim: Aim, order: Ordering, seed: int | None, timeout: float
-    ) -> Solutions:
+    def _answer(self, pose: npt.ArrayLike, aim: Aim, order: Ordering, seed: int | None, timeout: float) -> Solutions:
         started = time.perf_counter()
         seed, timeout = _seed(seed), _timeout(timeout)
         constraints = self.constraints

@@ -37,6 +37,8 @@ class Column:
         Attribute of `Solutions`.
     per : "row" or "pose"
         Whether there is an entry for each configuration, or for each pose.
+    dtype : str
+        Type in messages.
     unit : str
     ros_name : str
         Field of `eim_ros/msg/IKSolutions`; empty if it has several, or none.
@@ -44,26 +46,27 @@ class Column:
 
     name: str
     per: Literal["row", "pose"]
+    dtype: str
     unit: str = ""
     ros_name: str = ""
 
 
 SCHEMA = (
-    Column("q", "row", "rad, m", "positions"),
-    Column("position_error", "row", "m", "position_error"),
-    Column("orientation_error", "row", "rad", "orientation_error"),
-    Column("valid", "row", "", "valid"),
-    Column("expert", "row", "", "expert"),
-    Column("log_prob", "row", "nat", "log_prob"),
-    Column("n_per_pose", "pose", "", "n_per_pose"),
-    Column("error_codes", "pose", "", "error_codes"),
-    Column("messages", "pose"),
-    Column("times", "pose", "s"),
-    Column("n_totals", "pose", "", "n_total"),
-    Column("reports", "pose"),
-    Column("effective_sample_sizes", "pose", "", "effective_sample_size"),
-    Column("best_attempts", "pose", "rad, m", "best_attempt"),
-    Column("best_attempt_errors", "pose", "m, rad"),
+    Column("q", "row", "f8", "rad, m", "positions"),
+    Column("position_error", "row", "f8", "m", "position_error"),
+    Column("orientation_error", "row", "f8", "rad", "orientation_error"),
+    Column("valid", "row", "?", "", "valid"),
+    Column("expert", "row", "u4", "", "expert"),
+    Column("log_prob", "row", "f8", "nat", "log_prob"),
+    Column("n_per_pose", "pose", "u4", "", "n_per_pose"),
+    Column("error_codes", "pose", "i4", "", "error_codes"),
+    Column("messages", "pose", "O"),
+    Column("times", "pose", "f8", "s"),
+    Column("n_totals", "pose", "f8", "", "n_total"),
+    Column("reports", "pose", "O"),
+    Column("effective_sample_sizes", "pose", "f8", "", "effective_sample_size"),
+    Column("best_attempts", "pose", "f8", "rad, m", "best_attempt"),
+    Column("best_attempt_errors", "pose", "f8", "m, rad"),
 )
 """All columns. Slicing, joining, and conversion to tables, JSON and messages go through this list."""
 
@@ -367,31 +370,75 @@ class Solutions:
                 table[column.name] = getattr(self, column.name).tolist()
         return table
 
-    def to_message(self) -> dict[str, Any]:
-        """Return the fields of `eim_ros/msg/IKSolutions`, arrays flattened.
+    def to_message(self, with_log_prob: bool = True) -> dict[str, Any]:
+        """Return the fields of `eim_ros/msg/IKSolutions`, arrays flattened, with the dtypes of the message.
 
-        Components of all poses come in turn; `n_components` counts those of each pose.
+        Parameters
+        ----------
+        with_log_prob : bool
+            Whether log densities that are not known yet are computed; otherwise that field is empty.
         """
         reports = [report for report in self.reports if report is not None]
+        skipped = () if with_log_prob or not self.seconds_of_log_prob else ("log_prob",)
         fields: dict[str, Any] = {
-            column.ros_name: np.ravel(getattr(self, column.name)) for column in SCHEMA if column.ros_name
-        }
-        fields["best_attempt"] = np.ravel(self.best_attempts[~np.isnan(self.best_attempts).any(axis=1)])
-        nothing = np.empty(0)
-        return {
             "error_code": {"val": int(self.error_code), "message": self.message},
             "joint_names": list(self.joint_names),
             "n": len(self),
-            **fields,
-            "elapsed": self.elapsed,
-            "n_components": np.array([0 if each is None else each.n_components for each in self.reports], np.uint32),
-            "component_lengths": np.concatenate([nothing, *(report.lengths for report in reports)]),
-            "component_closed": np.concatenate([nothing, *(report.closed for report in reports)]).astype(np.bool_),
-            "component_traced": np.concatenate([nothing, *(report.traced for report in reports)]).astype(np.bool_),
-            "missed_share": np.array([1.0 if each is None else each.missed_share for each in self.reports]),
-            "confidence": max((report.confidence for report in reports), default=0.0),
-            "complete": np.array([each is not None and each.is_complete for each in self.reports], np.bool_),
         }
+        for column in SCHEMA:
+            if column.ros_name and column.ros_name not in skipped:
+                values = getattr(self, column.name)
+                values = values[self.n_valid == 0] if column.name == "best_attempts" else values
+                fields[column.ros_name] = values.astype(column.dtype, copy=False).ravel()
+        if self.valid.all():
+            fields["valid"] = np.empty(0, np.bool_)
+        fields["elapsed"] = self.elapsed
+        fields["n_components"] = np.array([0 if each is None else each.n_components for each in self.reports], "u4")
+        fields["missed_share"] = np.array([1.0 if each is None else each.missed_share for each in self.reports])
+        fields["complete"] = np.array([each is not None and each.is_complete for each in self.reports], np.bool_)
+        fields["certified"] = np.array([each is not None and each.certified for each in self.reports], np.bool_)
+        if reports:
+            fields["component_lengths"] = np.concatenate([report.lengths for report in reports])
+            fields["component_closed"] = np.concatenate([report.closed for report in reports])
+            fields["component_traced"] = np.concatenate([report.traced for report in reports])
+            fields["confidence"] = max(report.confidence for report in reports)
+        return fields
+
+    @classmethod
+    def from_message(cls, message: Any) -> Solutions:
+        """Return the answer that an `eim_ros/msg/IKSolutions` contains; log densities that it lacks are NaN."""
+        names, n, n_poses = tuple(message.joint_names), int(message.n), len(message.n_per_pose)
+        columns = {
+            column.name: np.array(getattr(message, column.ros_name), column.dtype)
+            for column in SCHEMA
+            if column.ros_name
+        }
+        log_prob = columns.pop("log_prob")
+        columns["q"] = columns["q"].reshape(n, len(names))
+        columns["valid"] = columns["valid"] if len(columns["valid"]) else np.ones(n, np.bool_)
+        attempts = np.full((n_poses, len(names)), np.nan)
+        owners = np.repeat(np.arange(n_poses), columns["n_per_pose"])
+        attempts[np.bincount(owners[columns["valid"]], minlength=n_poses) == 0] = columns["best_attempts"].reshape(
+            -1, len(names)
+        )
+        columns["best_attempts"] = attempts
+        reports: list[CompletenessReport | None] = []
+        first = 0
+        for i, n_components in enumerate(message.n_components):
+            rows, first = slice(first, first + n_components), first + n_components
+            bound = (message.missed_share[i], message.confidence, bool(message.complete[i]), bool(message.certified[i]))
+            curves = (np.array(message.component_lengths[rows]), np.array(message.component_closed[rows], np.bool_))
+            report = CompletenessReport(*curves, np.array(message.component_traced[rows], np.bool_), *bound)
+            reports.append(report if message.confidence else None)
+        return cls(
+            names,
+            **columns,
+            messages=(message.error_code.message,) * n_poses,
+            times=np.full(n_poses, message.elapsed / max(n_poses, 1)),
+            reports=tuple(reports),
+            best_attempt_errors=np.full((n_poses, 2), np.nan),
+            known_log_prob=log_prob if len(log_prob) else None,
+        )
 
     def to_json(self) -> str:
         """Return the answer as JSON with the names of `to_message`, rows as lists; null for what is not finite."""

@@ -105,7 +105,9 @@ class Restarts:
         found, was_late = self._searched(problem, known.is_exhausted, diversity=0.0)
         timed_out = known.timed_out or was_late
         if len(known.candidates):
-            found, is_compared = _distinct(problem, _apart(problem, found.chosen(), known.candidates).joined(known.candidates))
+            found, is_compared = _distinct(
+                problem, _apart(problem, found.chosen(), known.candidates).joined(known.candidates)
+            )
             timed_out = timed_out or not is_compared
         assert known.report is not None
         report = replace(known.report, is_singular=_is_singular(problem, found.chosen()))

@@ -49,7 +49,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         torch.set_num_threads(1)
         settings = self.settings
         self._arm, self._task = settings.arm(), settings.task()
-        self._generator = torch.Generator().manual_seed(settings.random_seed)
+        self._generator = torch.Generator().manual_seed(settings.seed)
         self._work: Iterator[None] | None = None
         self._showing = PeriodicWork(self, {self._go_on: _PERIOD})
         self._waiting = PeriodicWork(

@@ -19,7 +19,7 @@ class DemonstratorSettings(PlanarSettings, ManagedSettings):
         choices=("expert", "person"),
     )
     n_motions: int = option(20, "Motions to show after each start.", minimum=1, maximum=100_000, read_only=False)
-    random_seed: int = option(0, "Of the motions; each start goes on from it.", minimum=0)
+    seed: int = option(0, "Of the motions; each start goes on from it.", minimum=0)
     show_at_start: bool = option(True, "Show motions as soon as the simulator is there; otherwise wait for ~/start.")
     exit_when_done: bool = option(False, "End the process, with exit code 0, after the last motion.")
     speed_share: float = option(

@@ -32,7 +32,7 @@ class FkCollectorSettings(RobotSettings, DataDirectorySettings):
         minimum=0.0,
         read_only=False,
     )
-    random_seed: int = option(0, "Of the sampling.", minimum=0, read_only=False)
+    seed: int = option(0, "Of the sampling.", minimum=0, read_only=False)
     output: str = option(
         "collected.npz", "File that ~/save writes if a request gives no path; a relative one lies in data_directory."
     )

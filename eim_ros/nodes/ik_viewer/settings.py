@@ -19,7 +19,7 @@ class IkViewerSettings(RobotSettings, ManagedSettings):
     )
     n_solutions: int = option(50, "Solutions to show.", minimum=1, maximum=1000, read_only=False)
     position_only: bool = option(False, "Any orientation of the target will do.", read_only=False)
-    random_seed: int = option(0, "Of the solutions, the same for every target.", minimum=0)
+    seed: int = option(0, "Of the solutions, the same for every target.", minimum=0)
     rate: float = option(30.0, "Most targets solved per second.", unit="Hz", minimum=0.1, maximum=1000.0)
     use_tf: bool = option(True, "Take targets in any frame of tf, else in those that are fixed to the base link.")
     frame_prefix: str = option(
