@@ -6,7 +6,7 @@
 # make docs   the documentation as a site, build/site/index.html
 # make bench  benchmarks (make bench BENCH=refinement)
 # make fuzz   malformed calls, then damaged files for every parser (make fuzz FUZZ_SECONDS=600 FUZZ_CALLS=100000 SEED=7)
-# make lint   style, types and layers only
+# make lint   style, types, layers, spelling and prose only
 # make setup  .venv with everything in it; does nothing when nothing changed (PYTHON=... chooses the interpreter)
 
 .PHONY: demo view demo-planar test report docs bench fuzz lint setup help
@@ -42,6 +42,8 @@ lint: setup
 	git ls-files "*.cpp" "*.hpp" | xargs $(BIN)/clang-format --dry-run --Werror
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell $$(git ls-files)
+	$(BIN)/python scripts/prose.py
 
 test: lint
 	ROS_PYTHON_CHECK_FIELDS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) $(ARGS)
