@@ -139,7 +139,7 @@ def _problem(args: argparse.Namespace) -> Problem:
 def _config(args: argparse.Namespace, problem: Problem) -> GMMVIConfig:
     given = given_settings(args)
     if "max_evaluations" in given:
-        raise ConfigurationError("give --budget in place of --max-evaluations", given["max_evaluations"])
+        raise ConfigurationError("give --budget instead of --max-evaluations", given["max_evaluations"])
     return problem.config(args.algorithm, args.budget, **given)
 
 

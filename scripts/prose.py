@@ -56,7 +56,7 @@ RULES = {
     "what is": r"\b(?:of|by|in|from|for|with|to|than|as|after|before|and|or) what "
     r"(?:is|are|was|were|it|they|there|comes|came|has|have|does|do|did|would|can)\b",
     "so many": r"\b(?:so many|so far apart|so sure|as many as|how many-th|as long as it takes)\b",
-    "those of": r"\b(?:that|those|ones?) (?:of|that) (?:the|a|an|all|each|which|it|its|others?)\b",
+    "those of": r"\b(?:(?:that|those|ones) (?:of|that)|one that) (?:the|an?|all|each|which|its?|others?)\b",
     "as of": r",\s+as (?:of|has|had|does|do|is|are|was|were)\b",
     "somebody": r"\b(?:somebody|nobody|who(?:m)?ever|whichever)\b",
 }

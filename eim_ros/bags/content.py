@@ -489,7 +489,7 @@ def _csv(path: Path) -> Columns:
             if LABEL in header:
                 labels.append(line[header.index(LABEL)].strip())
     if not names:
-        raise ValueError(f"it has no column of a joint beside {', '.join(header)}")
+        raise ValueError(f"it has no joint column, only {', '.join(header)}")
     table = np.array(rows, dtype=np.float64).reshape(-1, len(numbers))
     return table[:, 0], table[:, 1:], names, labels
 

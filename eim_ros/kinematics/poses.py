@@ -55,7 +55,7 @@ def taken_apart(pose: Any) -> tuple[Any, Any]:
     """
     if hasattr(pose, "header"):
         raise PoseError(
-            "a stamped pose tells its frame beside it: bring it into the arm's base frame, then give its .pose", pose
+            "a stamped pose may be in another frame: bring it into the arm's base frame, then pass its .pose", pose
         )
     for name in TRANSFORM_ATTRIBUTES:
         if isinstance(getattr(pose, name, None), np.ndarray):
@@ -102,7 +102,7 @@ def _matrix(pose: Any) -> Any:
         return pose.as_matrix()
     except Exception as error:  # a foreign object may raise anything
         raise PoseError(
-            f"a pose must be {FORMS}; the method as_matrix of what was given failed: {error}", pose
+            f"a pose must be {FORMS}; the method as_matrix of the given object failed: {error}", pose
         ) from error
 
 

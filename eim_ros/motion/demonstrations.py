@@ -70,7 +70,8 @@ class Demonstrations:
         task = description.get("task")
         if task != "motion":
             raise DataError(
-                f"the data set is no set of motions: its task is {task!r}, expected 'motion', as of eim import", task
+                f"the data set does not contain motions: its task is {task!r}, expected 'motion' (from eim import)",
+                task,
             )
         names = _names(description, "joint_names")
         n_points = description.get("n_points")

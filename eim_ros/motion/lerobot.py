@@ -53,7 +53,7 @@ def export_to_lerobot(data_set: DataSet, folder: Path, fps: int, task: str = "")
     fps = checked_whole(fps, 1, "fps")
     motions = Demonstrations.from_data_set(data_set)
     if not np.isfinite(motions.durations).all():
-        raise DataError("the data set does not tell the durations of its motions", motions.durations)
+        raise DataError("the data set does not contain the durations of its motions", motions.durations)
     if folder.exists():
         raise ConfigurationError(f"{folder} exists; name a new folder", str(folder))
     library = _library()
@@ -80,7 +80,7 @@ def _library() -> Any:
         from lerobot.datasets.lerobot_dataset import LeRobotDataset
     except ImportError as error:
         raise ConfigurationError(
-            f"needs LeRobot's library ({error}): pip install lerobot, in an environment of its own where torch differs",
+            f"needs LeRobot's library ({error}): pip install lerobot, in a separate environment if torch differs",
             "lerobot",
         ) from error
     return LeRobotDataset

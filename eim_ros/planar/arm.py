@@ -24,12 +24,12 @@ from eim_ros.core.settings import Settings, option
 class PlanarArm(Settings):
     """Geometry and limits of a planar arm; all links and all joints are equal."""
 
-    n_links: int = option(10, "links, and joints", minimum=1, maximum=1000)
+    n_links: int = option(10, "number of links, and of joints", minimum=1, maximum=1000)
     link_length: float = option(1.0, "length of each link", unit="m", minimum=1e-6)
     joint_limit: float = option(
-        math.pi, "largest angle of a joint, either way", unit="rad", minimum=1e-3, maximum=math.pi
+        math.pi, "maximum angle of a joint in both directions", unit="rad", minimum=1e-3, maximum=math.pi
     )
-    velocity_limit: float = option(3.14, "largest velocity of a joint", unit="rad/s", minimum=1e-3)
+    velocity_limit: float = option(3.14, "maximum velocity of a joint", unit="rad/s", minimum=1e-3)
 
     @property
     def joint_names(self) -> tuple[str, ...]:

@@ -35,14 +35,18 @@ LEARNING_RATE = 0.03
 class MotionConfig(Settings):
     """Settings for planning and timing motions."""
 
-    n_points: int = option(101, "points of a trajectory", minimum=2)
-    speed: float = option(0.5, "largest velocity of a joint, as a share of its limit", minimum=1e-3, maximum=1.0)
-    least_duration: float = option(1.0, "shortest motion", unit="s", minimum=1e-3)
-    margin: float = option(0.05, "clearance to keep on the way", unit="m", minimum=0.0)
-    n_bumps: int = option(4, "polynomials by which a joint may leave the direct way", minimum=1)
-    spread: float = option(0.3, "standard deviation of their weights at first: motions differ", unit="rad", minimum=0.0)
-    n_steps: int = option(150, "gradient steps", minimum=1)
-    n_tries: int = option(6, "fresh random weights for motions that are not free, each with more spread", minimum=1)
+    n_points: int = option(101, "number of points of a trajectory", minimum=2)
+    speed: float = option(0.5, "maximum velocity of a joint, as a share of its limit", minimum=1e-3, maximum=1.0)
+    least_duration: float = option(1.0, "duration of the shortest motion", unit="s", minimum=1e-3)
+    margin: float = option(0.05, "clearance along the motion", unit="m", minimum=0.0)
+    n_bumps: int = option(4, "number of polynomials that bend the motion of a joint", minimum=1)
+    spread: float = option(
+        0.3, "initial standard deviation of their weights, which makes motions differ", unit="rad", minimum=0.0
+    )
+    n_steps: int = option(150, "number of gradient steps", minimum=1)
+    n_tries: int = option(
+        6, "attempts per motion that collides, each with new random weights of larger spread", minimum=1
+    )
 
 
 @dataclass(frozen=True, eq=False)

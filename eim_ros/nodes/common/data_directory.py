@@ -68,8 +68,8 @@ class DataDirectory:
             ):  # realpath leaves links after a loop unresolved
                 return path
         raise PathError(
-            f"path {_shown(name)} is refused: a path that comes over ROS must be printable and lead into {self.path} "
-            "(parameter data_directory), without '~', and without '..' and links that lead out of it",
+            f"path {_shown(name)} is refused: a path received over ROS must be printable and lie in {self.path} "
+            "(parameter data_directory). '~' is not allowed, nor are '..' and links that lead out of it.",
             name,
         )
 
