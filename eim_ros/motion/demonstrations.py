@@ -33,6 +33,16 @@ class Demonstrations:
         Names of the columns of the context.
     lower, upper : (n_joints,)
         Joint limits [rad] or [m]; infinite if unlimited or unknown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from eim_ros.core.data_set import DataSet
+    >>> from eim_ros.motion import Demonstrations
+    >>> about = {"task": "motion", "joint_names": ["shoulder", "elbow"], "n_points": 50}
+    >>> demonstrations = Demonstrations.from_data_set(DataSet(np.zeros((20, 0)), np.zeros((20, 100)), about))
+    >>> demonstrations.positions.shape
+    (20, 50, 2)
     """
 
     context: FloatArray

@@ -249,6 +249,17 @@ class MotionTraining:
         Seed of the training and of the choice of held-out demonstrations.
     device : str
         Torch device, such as "cpu" or "cuda".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from eim_ros.core.data_set import DataSet
+    >>> from eim_ros.motion import MotionEMConfig, MotionTraining
+    >>> about = {"task": "motion", "joint_names": ["elbow"], "n_points": 20}
+    >>> motions = np.random.default_rng(0).normal(1.0, 0.1, (40, 1)) * np.linspace(0.0, 1.0, 20)
+    >>> run = MotionTraining(MotionEMConfig(n_components=1)).run(DataSet(np.zeros((40, 0)), motions, about))
+    >>> run.status.name, run.model.joint_names
+    ('CONVERGED', ('elbow',))
     """
 
     config: MotionEMConfig | MotionEIMConfig

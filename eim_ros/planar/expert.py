@@ -310,7 +310,14 @@ UNLIKELY = -50.0  # [nat] log likelihood at ten standard deviations; below it th
 
 @dataclass(frozen=True)
 class ExpertConfig(Settings):
-    """Preferences of the expert, and settings of its sampler."""
+    """Preferences of the expert, and settings of its sampler.
+
+    Examples
+    --------
+    >>> from eim_ros.planar import ExpertConfig
+    >>> ExpertConfig(margin=0.2).margin
+    0.2
+    """
 
     first_deviation: float = option(1.0, "prior standard deviation of the first joint", unit="rad", minimum=1e-3)
     deviation: float = option(0.4, "prior standard deviation of the other joints", unit="rad", minimum=1e-3)
@@ -338,6 +345,16 @@ class Expert:
     arm : PlanarArm
     task : PlanarTask
     config : ExpertConfig
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eim_ros.planar import Expert, ExpertConfig, PlanarArm, line_task
+    >>> arm, task = PlanarArm(n_links=3), line_task((2.0, -1.0), (2.0, 1.0))
+    >>> expert = Expert(arm, task, ExpertConfig(moves_per_temperature=3, final_moves=20))
+    >>> q = expert.draw(100, torch.Generator().manual_seed(0))
+    >>> bool((task.distance(arm.tip(q)) < 0.1).all())
+    True
     """
 
     arm: PlanarArm

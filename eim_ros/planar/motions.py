@@ -100,7 +100,19 @@ def draw_motions(
 
 
 def reaching_motion(arm: PlanarArm, start: Tensor, goal: Tensor, config: MotionConfig | None = None) -> Motion:
-    """Return the direct motion from a start to a goal, (n_links,) [rad] each, ignoring obstacles."""
+    """Return the direct motion from a start to a goal, (n_links,) [rad] each, ignoring obstacles.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eim_ros.planar import PlanarArm
+    >>> from eim_ros.planar.motions import reaching_motion
+    >>> arm = PlanarArm(n_links=2)
+    >>> goal = torch.tensor([0.5, 0.2], dtype=torch.float64)
+    >>> motion = reaching_motion(arm, torch.zeros_like(goal), goal)
+    >>> motion.positions.shape, motion.positions[-1].round(3).tolist()
+    ((101, 2), [0.5, 0.2])
+    """
     config = config or MotionConfig()
     share = torch.linspace(0.0, 1.0, N_CHECKED, dtype=torch.float64)
     still = torch.zeros(1, config.n_bumps, arm.n_links, dtype=torch.float64)
@@ -270,6 +282,14 @@ def checked_trajectory(
     ------
     TrajectoryError
         If the trajectory is rejected; the message gives the reason.
+
+    Examples
+    --------
+    >>> from eim_ros.planar import PlanarArm, checked_trajectory
+    >>> arm = PlanarArm(n_links=2)
+    >>> trajectory = checked_trajectory(arm, arm.joint_names, [0.0, 1.0], [[0.0, 0.0], [0.5, 0.2]])
+    >>> trajectory.duration, trajectory.at(0.5).tolist()
+    (1.0, [0.25, 0.1])
     """
     order = _order(arm, list(joint_names))
     n_points = len(times)

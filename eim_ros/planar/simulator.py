@@ -63,6 +63,12 @@ def folded(arm: PlanarArm) -> Array:
     """Return the arm folded like a concertina along the x axis, (n_links,) [rad].
 
     It is then short and has no preferred side.
+
+    Examples
+    --------
+    >>> from eim_ros.planar import PlanarArm, folded
+    >>> folded(PlanarArm(n_links=3)).tolist()
+    [1.4, -2.8, 2.8]
     """
     q = 2.0 * FOLD * (-1.0) ** np.arange(arm.n_links)
     q[0] = FOLD
@@ -80,6 +86,19 @@ class PlanarSimulator:
         Ticks per second [1/s].
     start : (n_links,) float64, optional
         Configuration at the beginning and after a reset [rad]; default: see `folded`.
+
+    Examples
+    --------
+    The simulator executes a trajectory of one second in 200 ticks:
+
+    >>> from eim_ros.planar import PlanarArm, PlanarSimulator, point_task
+    >>> arm = PlanarArm(n_links=2)
+    >>> simulator = PlanarSimulator(arm, point_task((2.0, 0.0)), start=[0.5, 0.0])
+    >>> simulator.execute(arm.joint_names, [0.0, 1.0], [[0.5, 0.0], [0.0, 0.0]])
+    >>> while simulator.outcome.moving:
+    ...     simulator.step()
+    >>> simulator.tick, simulator.outcome.success
+    (200, True)
     """
 
     def __init__(self, arm: PlanarArm, task: PlanarTask, rate: int = 200, start: Array | None = None) -> None:
