@@ -20,3 +20,25 @@ def test_examples_print_what_they_show(name, tmp_path, monkeypatch):
     result = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
     assert result.attempted > 0
     assert result.failed == 0
+
+
+TAUGHT = ("eim_ros.kinematics", "eim_ros.motion", "eim_ros.planar")
+RESULTS = {  # returned by calls whose examples show them
+    "MotionEIMConfig",
+    "MotionEMConfig",
+    "MotionSamples",
+    "MotionScores",
+    "MotionTrainingRun",
+    "Outcome",
+    "Trajectory",
+    "TrajectoryError",
+    "WeighedConfigurations",
+}
+
+
+@pytest.mark.parametrize("package", TAUGHT)
+def test_public_names_have_an_example(package):
+    module = importlib.import_module(package)
+    taught = {name: getattr(module, name) for name in module.__all__ if callable(getattr(module, name))}
+    without = {name for name, value in taught.items() if ">>> " not in (value.__doc__ or "")}
+    assert without - RESULTS <= {"Obstacle", "Shape"}  # unions of classes that have examples

@@ -26,6 +26,20 @@ class Recorder:
         Returns the disk space that must remain free [byte].
     clock : callable
         Returns the time [s] for durations, flushes and checks.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from eim_ros.bags.recorder import Recorder
+    >>> from eim_ros.bags.writer import Topic
+    >>> with TemporaryDirectory() as folder:
+    ...     recorder = Recorder("/label")
+    ...     recorder.start(Path(folder, "bag"), ["/joint_states"], "reach", now=0)
+    ...     added = recorder.add_topic(Topic("/joint_states", "sensor_msgs/msg/JointState"))
+    ...     summary = recorder.stop()
+    >>> added, recorder.counts
+    (True, [0])
     """
 
     def __init__(
