@@ -31,7 +31,6 @@ UNCHECKED = (
     "eim_ros/ik",
     "eim_ros/learning",
     "eim_ros/nodes/ik_server",
-    "eim_ros/solver",
     "msg",
     "srv",
     "test",

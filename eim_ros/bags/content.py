@@ -496,7 +496,7 @@ def _csv(path: Path) -> Columns:
 
 def _npz(path: Path) -> Columns:
     if not zipfile.is_zipfile(path):
-        raise ValueError("it is no archive of NumPy")
+        raise ValueError("it is not a NumPy archive")
     with np.load(path, allow_pickle=False) as archive:
         if missing := [name for name in (TIME, "positions", "joint_names") if name not in archive.files]:
             held = ", ".join(archive.files) or "nothing"

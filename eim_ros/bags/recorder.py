@@ -119,7 +119,7 @@ class Recorder:
         label : str
             Label of the first segment.
         now : int
-            Time of its begin, on the clock of the times of arrival [ns].
+            Start time of the first segment, on the clock of the arrival times [ns].
 
         Raises
         ------
@@ -247,7 +247,7 @@ class Recorder:
         needed, free = self._min_free_space(), free_space(path)
         if free >= needed:
             return ""
-        return f"the disk of {path} has {free / 1e6:.0f} MB free, {needed / 1e6:.0f} MB are to be left free"
+        return f"the disk of {path} has {free / 1e6:.0f} MB free, {needed / 1e6:.0f} MB must remain free"
 
 
 def free_space(path: Path) -> int:

@@ -297,7 +297,7 @@ def check_poses(transforms: npt.ArrayLike) -> FloatArray:
 def _each_form(poses: Any, cause: Exception | None) -> FloatArray:
     is_array = isinstance(poses, np.ndarray) and poses.ndim > 0
     if not (is_array or isinstance(poses, (list, tuple))) or not len(poses):
-        raise PoseError("expected poses of shape (n, 4, 4), n >= 1, got what is no such array", poses) from cause
+        raise PoseError("expected poses of shape (n, 4, 4), n >= 1, got another object", poses) from cause
     return np.array([check_pose(pose) for pose in poses])
 
 

@@ -115,7 +115,7 @@ def _names(description: dict[str, Any], key: str) -> tuple[str, ...]:
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
         raise DataError(f"the data set has no valid {key}: {names!r}", names)
     if len(set(names)) < len(names):
-        raise DataError(f"{key} of the data set names one twice: {', '.join(names)}", names)
+        raise DataError(f"{key} of the data set contains a name twice: {', '.join(names)}", names)
     return tuple(names)
 
 
@@ -150,4 +150,4 @@ def _numbers(values: Any, what: str, unknown: float) -> FloatArray:
     try:
         return np.array([unknown if value is None else float(value) for value in values], dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"{what} of the data set are no list of numbers: {error}", values) from error
+        raise DataError(f"{what} of the data set must be a list of numbers: {error}", values) from error

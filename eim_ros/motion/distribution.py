@@ -259,7 +259,7 @@ def condition_on(
         return mixture, 0.0
     design, wanted, deviations = _observation(via_points, representation)
     if len(wanted) > MOST_VALUES:
-        raise DataError(f"via points may hold {MOST_VALUES} positions in all, got {len(wanted)}", len(wanted))
+        raise DataError(f"via points may contain {MOST_VALUES} positions in total, got {len(wanted)}", len(wanted))
     design, wanted, deviations = (part.to(mixture.means) for part in (design, wanted, deviations))
     factors = mixture.scale_trils
     noise = torch.diag(deviations).expand(len(factors), -1, -1)
@@ -276,7 +276,9 @@ def condition_on(
         log_joint = mixture.log_weights + log_prob
         given = GaussianMixture(log_joint, components.mean, components.scale_tril)
     except DistributionError as error:
-        raise DataError("the via points are too exact, or too far from all motions, to be computed with") from error
+        raise DataError(
+            "the via points are too exact, or too far from all motions, for the precision of numbers"
+        ) from error
     return given, float(torch.logsumexp(log_joint, -1))
 
 

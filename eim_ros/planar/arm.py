@@ -235,7 +235,7 @@ def joint_velocity(arm: PlanarArm, q: Array, linear: Array, angular: float = 0.0
     [0.04, 0.02]
     """
     if not (np.isfinite(linear).all() and np.isfinite(angular)):
-        raise DataError("a wished velocity must be finite", [*linear, angular])
+        raise DataError("a requested velocity must be finite", [*linear, angular])
     points = arm.points(torch.from_numpy(q)).numpy()
     lever = points[-1] - points[:-1]
     jacobian, wish = np.stack([-lever[:, 1], lever[:, 0]]), np.asarray(linear, dtype=np.float64)
@@ -251,7 +251,7 @@ def target_after(arm: PlanarArm, q: Array, velocity: Array, duration: float) -> 
     If a joint is too fast, all joints are slowed down by the same factor. The result is clipped to the joint limits.
     """
     if velocity.shape != (arm.n_links,) or not np.isfinite(velocity).all():
-        raise DataError(f"wished joint velocities must be {arm.n_links} finite numbers", velocity.tolist())
+        raise DataError(f"requested joint velocities must be {arm.n_links} finite numbers", velocity.tolist())
     fastest = float(np.abs(velocity).max())
     slowed = velocity * min(1.0, 0.99 * arm.velocity_limit / fastest) if fastest > 0.0 else velocity
     return np.asarray(np.clip(q + duration * slowed, -arm.joint_limit, arm.joint_limit))

@@ -96,7 +96,7 @@ def draw_motions(
         motions += [_timed(expert.arm, way, config) for way in ways[free]]
         if len(motions) >= n_motions:
             return motions[:n_motions]
-    raise ConfigurationError("from the start no way around the obstacles is found to most goals", len(motions))
+    raise ConfigurationError("no path around the obstacles was found from the start to most goals", len(motions))
 
 
 def reaching_motion(arm: PlanarArm, start: Tensor, goal: Tensor, config: MotionConfig | None = None) -> Motion:

@@ -162,7 +162,7 @@ class PlanarSimulator:
             return
         trajectory = checked_trajectory(self.arm, joint_names, times, positions, velocities)
         if delay + trajectory.duration < 0.0:
-            raise TrajectoryError(f"the trajectory has ended {-delay - trajectory.duration:.3g} s ago", delay)
+            raise TrajectoryError(f"the trajectory ended {-delay - trajectory.duration:.3g} s ago", delay)
         self._trajectory = trajectory.starting_from(self.q)
         self._begin_tick, self._delay = self.tick, delay
         self._collided = False
@@ -257,7 +257,7 @@ def motion_data_set(arm: PlanarArm, motions: Sequence[Motion], about: dict[str, 
     Each row is one motion, point after point; there are no contexts.
     """
     if not motions:
-        raise DataError("there is no motion to make a data set of", 0)
+        raise DataError("a data set needs at least one motion", 0)
     n_points = len(motions[0].times)
     description = {
         "task": "motion",
