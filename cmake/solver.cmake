@@ -8,7 +8,7 @@ set(options_avx512 -march=x86-64-v4)
 
 set(PYBIND11_FINDPYTHON ON)
 set(Python_EXECUTABLE ${Python3_EXECUTABLE})
-# pip installs pybind11's CMake files in a separate folder; CMake finds those of a distribution's package
+# pip installs pybind11's CMake files in a separate folder; CMake finds the package of a distribution without help
 execute_process(COMMAND ${Python3_EXECUTABLE} -m pybind11 --cmakedir
   OUTPUT_VARIABLE pybind11_hint OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 find_package(pybind11 REQUIRED CONFIG HINTS "${pybind11_hint}")

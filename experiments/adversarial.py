@@ -98,9 +98,7 @@ class AdversarialComparisonConfig(Settings):
     batch_size: int = option(250, "data of a step", minimum=1)
     learning_rate: float = option(1e-3, "step size of all optimisers", minimum=0.0)
     divergence: str = option("i-projection", "divergence that f-GAN minimises", choices=tuple(DIVERGENCES))
-    ratio_divergence: str = option(
-        "pearson", "function f with which b-GAN estimates the ratio", choices=tuple(DIVERGENCES)
-    )
+    ratio_divergence: str = option("pearson", "function f of b-GAN's estimate of the ratio", choices=tuple(DIVERGENCES))
     model_divergence: str = option("pearson", "function f that b-GAN's model minimises", choices=tuple(DIVERGENCES))
     weight_limit: float = option(0.01, "maximum absolute value of WGAN's weights", minimum=1e-6)
     gradient_penalty: float = option(10.0, "weight of WGAN-GP's penalty", minimum=0.0)

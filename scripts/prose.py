@@ -68,6 +68,7 @@ NOT_PROSE = re.compile(
     r"|^[^\n]*\n *(?P<rule>[-=~^])(?P=rule){2,} *$",  # underlined headings, such as "Parameters"
     re.DOTALL | re.MULTILINE,
 )
+HASHED = {".srv", ".msg", ".action", ".yaml", ".yml", ".toml", ".cmake", ".sh"}  # files with comments that start with #
 LOGGED = {"debug", "info", "warn", "warning", "error", "fatal"}
 DESCRIBED = {"help", "description", "epilog"}
 
@@ -170,8 +171,8 @@ def python_texts(source: str) -> Iterator[tuple[int, str]]:
 
 
 def marked_texts(source: str, mark: str) -> Iterator[tuple[int, str]]:
-    """Yield the line and the text of the comments that follow a mark, such as `//`."""
-    found = ((line, re.search(rf"(?<!:){mark} ?(.*)", row), row) for line, row in enumerate(source.splitlines(), 1))
+    """Yield the line and the text of the comments that follow a mark, given as a pattern."""
+    found = ((line, re.search(rf"{mark} ?(.*)", row), row) for line, row in enumerate(source.splitlines(), 1))
     yield from joined(
         (line, not row[: match.start()].strip(), match.group(1)) for line, match, row in found if match is not None
     )
@@ -179,7 +180,8 @@ def marked_texts(source: str, mark: str) -> Iterator[tuple[int, str]]:
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the first line and the text of each piece of prose in a file."""
-    if path.suffix not in {".md", ".rst", ".py", ".hpp", ".cpp", ".h", ".srv", ".msg", ".action"}:
+    is_hashed = path.suffix in HASHED or path.name in {"Makefile", "CMakeLists.txt"}
+    if not is_hashed and path.suffix not in {".md", ".rst", ".py", ".hpp", ".cpp", ".h"}:
         return
     source = path.read_text(encoding="utf-8")
     if path.suffix in {".md", ".rst"}:
@@ -187,7 +189,7 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
     elif path.suffix == ".py":
         yield from python_texts(source)
     else:
-        yield from marked_texts(source, "//" if path.suffix in {".hpp", ".cpp", ".h"} else "#")
+        yield from marked_texts(source, "(?<!\\S)#(?!!)" if is_hashed else "(?<!:)//")
 
 
 def check(path: Path) -> Iterator[Sentence]:

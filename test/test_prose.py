@@ -80,6 +80,7 @@ def test_sentence_is_found_in_every_kind_of_text(tmp_path):
         "option.py": f'x: int = option(1, "{bad}")\n',
         "header.hpp": f"int x; // {bad}\n",
         "type.srv": f"# {bad}\nfloat64 x\n",
+        "settings.yaml": f"x: 1  # {bad}\n",
     }
     for name, source in sources.items():
         path = tmp_path / name

@@ -15,7 +15,7 @@ class MotionPriorServerSettings(DataDirectorySettings):
     model: str = option("", "Motion prior (.safetensors) made by 'eim train'. Empty: wait for the service load_model.")
     default_points: int = option(
         0,
-        "Points per motion if a request gives 0. The value 0 means as many as in the demonstrations.",
+        "Points per motion if a request gives 0. The value 0: the number in the demonstrations.",
         minimum=0,
         maximum=100_000,
         read_only=False,
