@@ -76,7 +76,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         """Start to follow a person's commands, or to show motions if `show_at_start` is set."""
         if self.settings.driver == "person":
             self._person = Person(self, self._arm, self.settings.command_timeout, self._trajectory.publish)
-            self.get_logger().info("waiting for a person's wishes")
+            self.get_logger().info("waiting for velocity commands")
         elif self.settings.show_at_start:
             self._begin()
 

@@ -1,10 +1,10 @@
 // Self-motions of an arm with seven rotating joints in closed form, with the first joint as redundancy parameter.
 //
-// The last three axes of the arm meet in a point c (a wrist), and its second and third axes meet in a point o; or the
-// same holds in reverse order, as in `closed_form.hpp`. For a KUKA iiwa (spherical shoulder and wrist) and a Franka
-// (spherical shoulder; axes 5 and 6 meet: He and Liu 2021), the parameter is joint 7. Angles q_1 ... q_7 and axes 1 ...
-// 7 are in the order of reading, X = e_1 ... e_7 is the requested motion, and w = e_1(-q_1) X c - o is a sinusoid of
-// q_1:
+// The last three axes of the arm meet in a point c (a wrist), and its second and third axes meet in a point o. The same
+// conditions in reverse order are also enough, as in `closed_form.hpp`. For a KUKA iiwa (spherical shoulder and wrist)
+// and a Franka (spherical shoulder; axes 5 and 6 meet: He and Liu 2021), the parameter is joint 7. Angles q_1 ... q_7
+// and axes 1 ... 7 are in the order of reading. X = e_1 ... e_7 is the requested motion. w = e_1(-q_1) X c - o is a
+// sinusoid of q_1:
 //
 //    |w|^2 = |b + R_4 r|^2              two values of q_4,        b from o to axis 4, r from there to c
 //    v = R_3 (b + R_4 r):  h_2 v = h_2 w    two of q_3,           then q_2 rotates v to w
@@ -126,7 +126,7 @@ class ParameterisedForm {
     int joint(int i) const { return is_reversed ? 6 - i : i; }  // joint of the arm that is read as the i-th
     int held() const { return joint(0); }
 
-    // Quantities of one pose of the tip, from which the branches follow.
+    // Quantities of one pose of the tip; they determine the branches.
     class AtPose;
 
    private:

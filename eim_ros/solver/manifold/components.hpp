@@ -42,7 +42,7 @@ struct Family {
 
 class CurveFamilies {
    public:
-    // limits: those of the task; period: of each joint, 0 for none
+    // limits: limits of the task; period: period of each joint, 0 for none
     CurveFamilies(const Bounds<double>& limits, const double* period, int n_joints)
         : limits_(limits), n_joints_(n_joints) {
         std::copy_n(period, n_joints, period_);

@@ -1,7 +1,7 @@
 // Even sampling of the self-motion manifold of a redundant arm, mainly if it has more than one dimension.
 //
-// A step h t from a solution q, with t in the direction of the null-space projection (I - J^+ J) d, changes the pose by
-// terms of order h^2 only. A few Newton steps lead back to a new solution at about the requested distance. Growing from
+// Let t be the direction of the null-space projection (I - J^+ J) d. A step h t from a solution q changes the pose only
+// by terms of order h^2. A few Newton steps lead back to a new solution at about the requested distance. Growing from
 // all solutions at once, and keeping only points at least a spacing from all others, is Poisson-disk sampling (Bridson
 // 2007) on the manifold.
 #pragma once

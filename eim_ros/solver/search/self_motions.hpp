@@ -1,11 +1,11 @@
-// All solutions of a pose for an arm with one redundant direction: self-motions found by restarts without limits and
-// traced from end to end, with a confidence that none is missing.
+// All solutions of a pose for an arm with one redundant direction. Restarts without limits find self-motions, which are
+// traced from end to end. The search ends with a confidence that none is missing.
 //
-// A restart is a random configuration, uniform on the torus of the joints (within limits for sliding joints), from
-// which the pose is solved without limits. It leads to a known curve, to a new one, or nowhere. If more than a share
-// eps of restarts leads to components not found yet, r restarts in a row miss them with a probability of at most (1 -
-// eps)^r. Each run that ends with a new component is another opportunity for an error. So the m-th run gets a share of
-// the error probability, and the shares sum to 1.
+// A restart draws a random configuration, uniform on the torus of the joints (within limits for sliding joints), and
+// solves for the pose without limits. It leads to a known curve, to a new one, or nowhere. Suppose that more than a
+// share eps of restarts leads to components not found yet. Then r restarts in a row miss them with a probability of at
+// most (1 - eps)^r. Each run that ends with a new component is another opportunity for an error. So the m-th run gets a
+// share of the error probability, and the shares sum to 1.
 #pragma once
 
 #include <numeric>
@@ -54,10 +54,10 @@ class SelfMotions {
 
     const std::vector<Family>& families() const { return families_.families(); }
     Index n_restarts() const { return n_restarts_; }
-    // Whether restarts led to solutions from which no curve could be traced, for example near a singularity, or a curve
-    // only touches a limit.
+    // Whether some solutions could not be traced to a curve, for example near a singularity, or a curve only touches a
+    // limit.
     bool is_undecided() const { return !is_certified_ && (is_singular_ || families_.touches_limit()); }
-    // Whether there are so many revolutions that components were left out.
+    // Whether components were left out because there are too many revolutions.
     bool is_too_many() const { return families_.is_too_many(); }
 
     // Upper bound, at a confidence, of the share of restarts that lead to components not found.
@@ -108,7 +108,7 @@ class SelfMotions {
         families_.update(graph_);
     }
 
-    // Places on the components, from which solutions follow.
+    // Places on the components, to be corrected to solutions.
     FamilyPlaces places() { return {families_, task_.bounds, n_joints_, random_}; }
 
     // Corrects places to the pose and verifies them. Returns the valid ones in random order, without near-duplicates.
