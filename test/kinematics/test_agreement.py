@@ -1,4 +1,4 @@
-"""Arms of the same kinematics are recognised whatever they are called, and those of other kinematics are told apart."""
+"""Arms with equal kinematics are recognised despite other names, and arms with other kinematics are distinguished."""
 
 from __future__ import annotations
 

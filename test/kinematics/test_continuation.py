@@ -56,7 +56,7 @@ def test_gaps_are_divided_until_there_are_as_many_as_asked_for(name: str, seed: 
 
 @pytest.mark.parametrize("name", ["panda", "iiwa14", "rail"])
 def test_gaps_are_divided_as_long_as_solutions_differ(name: str) -> None:
-    """Far more are asked for than there are at .05 of each other: of all solutions none is then farther than .1 off."""
+    """If more solutions are requested than exist at a distance of 0.05, every solution is within 0.1 of a result."""
     robot = robot_of(name)
     shares = []
     for seed in range(3):
