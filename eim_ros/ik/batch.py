@@ -22,7 +22,7 @@ from eim_ros.core.deadlines import OutOfTime, is_past
 from eim_ros.core.parallel import checked_threads
 from eim_ros.ik.candidates import ErrorCode
 from eim_ros.ik.order import Ordering
-from eim_ros.ik.prior import Conditioning, GivenDensity
+from eim_ros.ik.prior import Prior, ConditionalDensity
 from eim_ros.ik.problem import Aim, Problem, Setup, Spread
 from eim_ros.ik.solutions import Solutions
 from eim_ros.ik.strategies.closed_form import has_closed_form
@@ -48,7 +48,7 @@ class Solver(Protocol):
     """The part of `Sampler` that batches and paths use."""
 
     robot: Robot
-    conditioning: Conditioning
+    prior: Prior
     _setup: Setup
 
     @property
@@ -134,7 +134,7 @@ class CompiledBatch:
         setup = sampler._setup
         position_only = setup.constraints.position_only
         if position_only is None:
-            position_only = sampler.conditioning.kind == "position" and setup.tolerances is None
+            position_only = sampler.prior.kind == "position" and setup.tolerances is None
         self.problem = Problem(setup, np.eye(4), position_only, task.aim, task.order, deadline=task.deadline)
 
     @property
@@ -198,10 +198,10 @@ class CompiledBatch:
             self._densities(poses) if self.sampler.n_experts else None,
         )
 
-    def _densities(self, poses: FloatArray) -> list[GivenDensity | None]:
-        conditioning = self.sampler.conditioning
-        contexts = conditioning.contexts_of(poses)
-        return [conditioning.density(each[None]) for each in contexts]
+    def _densities(self, poses: FloatArray) -> list[ConditionalDensity | None]:
+        prior = self.sampler.prior
+        contexts = prior.contexts_of(poses)
+        return [prior.density(each[None]) for each in contexts]
 
     def _messages(self, n_valid: IntArray, late: BoolArray, attempt_errors: FloatArray) -> tuple[str, ...]:
         """Return the outcomes in words; `attempt_errors` (m, 2) are NaN if nothing was tried."""

@@ -3,7 +3,7 @@
 The tool's z axis points along approaches that are spread over the sphere by a Fibonacci spiral (Swinbank and Purser
 2006), and about each it is turned by evenly spaced rolls.
 
-What an arm can do where: for poses of a grid how many solutions and families, how long self-motions, how far from
+What an arm can do where: for poses of a grid how many solutions and components, how long self-motions, how far from
 singular (Zacharias et al. 2007, and beyond it the self-motions).
 
 Computing a capability map: parts of the grid, each a file when it is done, so that a killed run goes on.
@@ -70,8 +70,8 @@ class CapabilityGrid:
     n_rolls : int
         Turns about each.
     n_seeds : int
-        Uniform seeds of a pose: more find more of its families.
-    random_seed : int
+        Uniform seeds of a pose: more find more of its components.
+    seed : int
         At least 0.
 
     Raises
@@ -86,7 +86,7 @@ class CapabilityGrid:
     n_approaches: int = 20
     n_rolls: int = 4
     n_seeds: int = 32
-    random_seed: int = 0
+    seed: int = 0
 
     def __post_init__(self) -> None:
         for name in ("lower", "upper"):
@@ -95,7 +95,7 @@ class CapabilityGrid:
         if not all(low < high for low, high in zip(self.lower, self.upper, strict=True)):
             raise ConfigurationError(f"the box is empty: from {self.lower} to {self.upper}", (self.lower, self.upper))
         object.__setattr__(self, "spacing", _checked_spacing(self.spacing))
-        least = {"n_approaches": 1, "n_rolls": 1, "n_seeds": 1, "random_seed": 0}
+        least = {"n_approaches": 1, "n_rolls": 1, "n_seeds": 1, "seed": 0}
         for name, lowest in least.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value < 2**32:
@@ -184,8 +184,8 @@ def _checked_spacing(spacing: float) -> float:
     return float(spacing)
 
 
-FORMAT = "eim_ros capability map 1"
-FIGURES = {"n_solutions": np.uint16, "n_families": np.uint16, "length": np.float32, "manipulability": np.float32}
+FORMAT = "eim_ros capability map 2"
+FIGURES = {"n_solutions": np.uint16, "n_components": np.uint16, "length": np.float32, "manipulability": np.float32}
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,10 +198,10 @@ class Capability:
         Centre of the cell [m].
     reached : float
         Share of these orientations that have a solution.
-    n_families : int
-        Most families found of one orientation.
+    n_components : int
+        Most components found of one orientation.
     length : float
-        Longest self-motions found of one orientation, summed over its families [rad, m].
+        Longest self-motions found of one orientation, summed over its components [rad, m].
     manipulability : float
         Best found.
     rotation : (3, 3), optional
@@ -210,7 +210,7 @@ class Capability:
 
     position: FloatArray
     reached: float
-    n_families: int
+    n_components: int
     length: float
     manipulability: float
     rotation: FloatArray | None
@@ -227,10 +227,10 @@ class CapabilityMap:
     n_solutions : uint16
         Verified configurations found, at least 0.27 rad from each other along self-motions; of an arm without
         redundancy, all different ones.
-    n_families : uint16
+    n_components : uint16
         Pieces that they fall into within the limits, found from `n_seeds` uniform seeds: there may be more, small ones.
     length : float32
-        Of the self-motions within the limits, summed over the families [rad, m]; 0 where solutions are points.
+        Of the self-motions within the limits, summed over the components [rad, m]; 0 where solutions are points.
     manipulability : float32
         Largest of those found, Yoshikawa's measure; 0 without solutions.
     """
@@ -238,7 +238,7 @@ class CapabilityMap:
     robot: str
     grid: CapabilityGrid
     n_solutions: npt.NDArray[np.uint16]
-    n_families: npt.NDArray[np.uint16]
+    n_components: npt.NDArray[np.uint16]
     length: npt.NDArray[np.float32]
     manipulability: npt.NDArray[np.float32]
 
@@ -251,7 +251,7 @@ class CapabilityMap:
     @property
     def reachability(self) -> FloatArray:
         """Share of the orientations (n_x, n_y, n_z) that have a solution."""
-        return np.asarray((self.n_families > 0).mean(axis=3))
+        return np.asarray((self.n_components > 0).mean(axis=3))
 
     def at(self, position: npt.ArrayLike, approach: npt.ArrayLike | None = None, angle: float = 0.35) -> Capability:
         """The cell around a position, with all orientations or those near an approach.
@@ -286,12 +286,12 @@ class CapabilityMap:
                 raise PoseError("an approach needs a direction", approach)
             away = np.arccos(np.clip(grid.approaches @ direction / size, -1.0, 1.0))
             chosen = np.repeat(away <= max(angle, float(away.min())), grid.n_rolls)
-        families, best = self.n_families[cell][chosen], self.manipulability[cell][chosen]
-        reached = families > 0
+        components, best = self.n_components[cell][chosen], self.manipulability[cell][chosen]
+        reached = components > 0
         return Capability(
             np.array([axis[index] for axis, index in zip(grid.axes, cell, strict=True)]),
             float(reached.mean()),
-            int(families.max()),
+            int(components.max()),
             float(self.length[cell][chosen].max()),
             float(best.max()),
             grid.rotations[chosen][int(best.argmax())] if reached.any() else None,
@@ -355,7 +355,7 @@ class PartWork:
         effort = StepOptions(TOLERANCE, TOLERANCE, MAX_ITERATIONS, RESTART_PATIENCE)
         spread = ContinuationOptions(STEP, ISOLATED if free < 1 else -1.0, free, np.inf)
         task = robot.task(np.eye(4), position_tolerance=TOLERANCE, orientation_tolerance=TOLERANCE)
-        seeds = np.array([grid.random_seed], dtype=np.uint64) * np.uint64(2**32) + np.arange(
+        seeds = np.array([grid.seed], dtype=np.uint64) * np.uint64(2**32) + np.arange(
             first, last, dtype=np.uint64
         )
         figures = chart_poses(

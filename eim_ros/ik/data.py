@@ -25,7 +25,7 @@ APART = 0.3  # [rad, m]: least distance of the solutions of a pose
 MOST_SOLUTIONS = 1000
 
 
-def collect(robot: Robot, n_samples: int, context_kind: str, random_seed: int, solutions_per_pose: int = 0) -> DataSet:
+def collect(robot: Robot, n_samples: int, context_kind: str, seed: int, solutions_per_pose: int = 0) -> DataSet:
     """Sample configurations and compute what they reach.
 
     Uniform configurations seldom show what can be reached in few ways only, and show some ways to reach a pose more
@@ -40,7 +40,7 @@ def collect(robot: Robot, n_samples: int, context_kind: str, random_seed: int, s
         Number of pairs, >= 1.
     context_kind : str
         "position" (3 numbers [m]) or "pose" (9: position and the first two columns of the rotation).
-    random_seed : int
+    seed : int
         At least 0.
     solutions_per_pose : int
         0: the uniform configurations themselves, one for each pose.
@@ -53,8 +53,8 @@ def collect(robot: Robot, n_samples: int, context_kind: str, random_seed: int, s
     expect(robot, Robot, "robot", DataError)
     n_samples = checked_whole(n_samples, 1, "the number of samples", DataError)
     solutions_per_pose = checked_whole(solutions_per_pose, 0, "the number of solutions", DataError)
-    random_seed = checked_whole(random_seed, 0, "the random seed", DataError)
-    rng = np.random.default_rng(random_seed)
+    seed = checked_whole(seed, 0, "seed", DataError)
+    rng = np.random.default_rng(seed)
     n_poses = math.ceil(n_samples / max(solutions_per_pose, 1))
     configurations = robot.random(n_poses, rng)
     poses = robot.fk(configurations)
@@ -70,7 +70,7 @@ def collect(robot: Robot, n_samples: int, context_kind: str, random_seed: int, s
         "source": EVEN_SOLUTIONS if solutions_per_pose else UNIFORM_CONFIGURATIONS,
         "robot": describe_robot(robot),
         "context_kind": context_kind,
-        "seed": random_seed,
+        "seed": seed,
     }
     return DataSet(context_from_pose(poses, context_kind), configurations, description)
 

@@ -31,7 +31,7 @@ FloatArray = npt.NDArray[np.float64]
 QUANTILES = (0.05, 0.25, 0.75, 0.95)
 
 
-def evaluate(model: IKModel, data_set: DataSet, random_seed: int = 0) -> dict[str, float]:
+def evaluate(model: IKModel, data_set: DataSet, seed: int = 0) -> dict[str, float]:
     """One raw sample of the model for each test context, measured by forward kinematics.
 
     Parameters
@@ -39,7 +39,7 @@ def evaluate(model: IKModel, data_set: DataSet, random_seed: int = 0) -> dict[st
     model : IKModel
     data_set : DataSet
         Test data of the same robot and kind of context.
-    random_seed : int
+    seed : int
         Of the samples.
 
     Returns
@@ -50,7 +50,7 @@ def evaluate(model: IKModel, data_set: DataSet, random_seed: int = 0) -> dict[st
         mean_log_prob of the test configurations [nat].
     """
     expect(model, IKModel, "model")
-    random_seed = checked_whole(random_seed, 0, "the random seed")
+    seed = checked_whole(seed, 0, "seed")
     robot = robot_of(data_set, model.robot)
     if context_kind_of(data_set) != model.context_kind:
         raise DataError(
@@ -61,7 +61,7 @@ def evaluate(model: IKModel, data_set: DataSet, random_seed: int = 0) -> dict[st
     if not len(data_set):
         raise DataError("the data set is empty", 0)
     context, configurations = torch.from_numpy(data_set.context), torch.from_numpy(data_set.sample)
-    generator = torch.Generator().manual_seed(random_seed)
+    generator = torch.Generator().manual_seed(seed)
     mixture = model.mixture.to(dtype=torch.float64)
     drawn = mixture.sample(context, generator).numpy()
     reached = robot.fk(drawn)
@@ -85,8 +85,8 @@ def evaluate(model: IKModel, data_set: DataSet, random_seed: int = 0) -> dict[st
 
 IntArray = npt.NDArray[np.int64]
 
-LINKAGE = 0.35  # [rad or m]: solutions closer than this belong to one family
-LEAST_MEMBERS = 10  # of a family; fewer are the thin ends of another one, or chance
+LINKAGE = 0.35  # [rad or m]: solutions closer than this belong to one component
+LEAST_MEMBERS = 10  # of a component; fewer are the thin ends of another one, or chance
 RADIUS = 0.3  # [rad or m]: a solution covers others this close
 
 
@@ -98,31 +98,31 @@ class SolutionSet:
     ----------
     robot : Robot
     positions : (n, dof)
-    family : (n,) of int
+    component : (n,) of int
         Family of each, from 0; -1 for none.
     """
 
     robot: Robot
     positions: FloatArray
-    family: IntArray
+    component: IntArray
 
     @property
-    def n_families(self) -> int:
-        return int(self.family.max(initial=-1)) + 1
+    def n_components(self) -> int:
+        return int(self.component.max(initial=-1)) + 1
 
     def coverage(self, solutions: FloatArray, radius: float = RADIUS) -> float:
-        """Share of the set within a radius of one of the solutions (m, dof), the mean over the families; 1 of none."""
-        if not self.n_families:
+        """Share of the set within a radius of one of the solutions (m, dof), the mean over the components; 1 of none."""
+        if not self.n_components:
             return 1.0
         near = self._near(solutions, radius)
-        return float(np.mean([near[self.family == family].mean() for family in range(self.n_families)]))
+        return float(np.mean([near[self.component == number].mean() for number in range(self.n_components)]))
 
-    def share_of_families(self, solutions: FloatArray, radius: float = RADIUS) -> float:
-        """Share of the families of which a member is within a radius of one of the solutions (m, dof); 1 of none."""
-        if not self.n_families:
+    def share_of_components(self, solutions: FloatArray, radius: float = RADIUS) -> float:
+        """Share of the components of which a member is within a radius of one of the solutions (m, dof); 1 of none."""
+        if not self.n_components:
             return 1.0
         near = self._near(solutions, radius)
-        return float(np.mean([near[self.family == family].any() for family in range(self.n_families)]))
+        return float(np.mean([near[self.component == number].any() for number in range(self.n_components)]))
 
     def _near(self, solutions: FloatArray, radius: float) -> npt.NDArray[np.bool_]:
         if not len(solutions):
@@ -136,13 +136,13 @@ class SolutionSet:
 def exact_solutions(
     robot: Robot, pose: FloatArray, n_seeds: int, rng: np.random.Generator, position_only: bool = False
 ) -> SolutionSet:
-    """All solutions of a pose (4, 4), about: uniform seeds refined to it, and their families."""
+    """All solutions of a pose (4, 4), about: uniform seeds refined to it, and their components."""
     refined = robot.refine(robot.random(n_seeds, rng), pose, position_only=position_only)
     positions = refined.positions[refined.converged]
-    return SolutionSet(robot, positions, families(robot, positions))
+    return SolutionSet(robot, positions, linked_components(robot, positions))
 
 
-def families(
+def linked_components(
     robot: Robot, positions: FloatArray, linkage: float = LINKAGE, least_members: int = LEAST_MEMBERS
 ) -> IntArray:
     """Family (n,) of each configuration (n, dof), by single linkage; -1 where it has fewer than `least_members`.
@@ -187,11 +187,11 @@ def maximum_mean_discrepancy(
 def coverage_curve(
     truth: SolutionSet, solve: Callable[[int], tuple[FloatArray, float]], budgets: list[int]
 ) -> list[tuple[float, float, float]]:
-    """Time [s], coverage and share of the families for each budget; `solve(budget)` gives solutions and its time."""
+    """Time [s], coverage and share of the components for each budget; `solve(budget)` gives solutions and its time."""
     curve = []
     for budget in budgets:
         solutions, seconds = solve(budget)
-        curve.append((seconds, truth.coverage(solutions), truth.share_of_families(solutions)))
+        curve.append((seconds, truth.coverage(solutions), truth.share_of_components(solutions)))
     return curve
 
 

@@ -479,7 +479,7 @@ def follow_path(
     steps = _steps_of(max_step, sampler.robot.dof)
     position_only = setup.constraints.position_only
     if position_only is None:
-        position_only = sampler.conditioning.kind == "position" and setup.tolerances is None
+        position_only = sampler.prior.kind == "position" and setup.tolerances is None
     try:
         problem = Problem(setup, poses[0], position_only, Spread(n), deadline=with_grace(deadline))
     except OutOfTime as error:

@@ -27,7 +27,7 @@ from eim_ros.core.checks import checked_path, expect
 from eim_ros.core.errors import ModelFileError, RobotError, did_you_mean
 from eim_ros.ik.constraints import Constraints
 from eim_ros.kinematics import CONTEXT_KINDS, Robot, context_from_pose, share_path
-from eim_ros.kinematics.matching import Placement, agreement, namesake
+from eim_ros.kinematics.matching import Offset, kinematics_check, matched_urdf
 from eim_ros.learning.models import LinearParameters, load_parameters
 from eim_ros.solver import Experts, log_gate
 
@@ -57,7 +57,7 @@ class IKModel:
         "position" or "pose", see `eim_ros.kinematics.context_from_pose`.
     training : dict
         JSON-compatible record of how the model was made.
-    placement : Placement
+    offset : Offset
         How the robot stands, and what it carries, beside the one that the model was trained for.
     """
 
@@ -65,7 +65,7 @@ class IKModel:
     robot: Robot
     context_kind: str
     training: dict[str, Any] = field(default_factory=dict)
-    placement: Placement = field(default_factory=Placement.none)
+    offset: Offset = field(default_factory=Offset.none)
 
     @functools.cached_property
     def mixture(self) -> MixtureOfExperts:
@@ -80,7 +80,7 @@ class IKModel:
         ModelFileError
             If the robot stands elsewhere, or carries another tool, than the one that the model was trained for.
         """
-        if not self.placement.is_none:
+        if not self.offset.is_none:
             raise ModelFileError(
                 "the model was trained for a robot with another base or tip; save it as it is loaded without a robot",
                 self.robot.name,
@@ -110,8 +110,8 @@ class IKModel:
         path : str or Path
             Or the name of a shipped one, see `SHIPPED_MODELS`.
         robot : Robot, str or Path, optional
-            The robot it is to be used with, or the description it is in, see `namesake`; the one described in the file
-            if missing. It may have other names, other limits, which hold, another base or tip link, see `agreement`.
+            The robot it is to be used with, or the description it is in, see `matched_urdf`; the one described in the file
+            if missing. It may have other names, other limits, which hold, another base or tip link, see `kinematics_check`.
         base, tip : str, optional
             Links of the robot where it is no `Robot`; those of the model if missing.
 
@@ -152,7 +152,7 @@ class IKModel:
         Parameters
         ----------
         robot : Robot, str or Path, optional
-            It may have other names, narrower limits, and another base or tip link, see `agreement`. Default: the robot
+            It may have other names, narrower limits, and another base or tip link, see `kinematics_check`. Default: the robot
             of the model.
         tip, base : str, optional
             Links of a robot that is no `Robot`. Default: those of the model.
@@ -173,7 +173,7 @@ class IKModel:
         if robot is None and (base is not None or tip is not None):
             robot = stored.urdf
         served = _served(stored, robot, base, tip, source)
-        return replace(self, robot=served, placement=_placement(served, stored, source))
+        return replace(self, robot=served, offset=_offset(served, stored, source))
 
 
 def _served(
@@ -183,7 +183,7 @@ def _served(
     if robot is None or isinstance(robot, Robot):
         return robot or stored
     try:
-        return namesake(stored, robot, base, tip)
+        return matched_urdf(stored, robot, base, tip)
     except RobotError as error:
         raise ModelFileError(
             f"model {path} is for robot '{stored.name}' from '{stored.base_link}' to '{stored.tip_link}', which does "
@@ -192,12 +192,12 @@ def _served(
         ) from error
 
 
-def _placement(robot: Robot, stored: Robot, path: str | Path) -> Placement:
+def _offset(robot: Robot, stored: Robot, path: str | Path) -> Offset:
     """How a robot lies beside the model's; `ModelFileError` says what differs where it is another."""
     if robot.fingerprint == stored.fingerprint:
-        return Placement.none()
+        return Offset.none()
     try:
-        return agreement(robot, stored)
+        return kinematics_check(robot, stored)
     except RobotError as error:
         raise ModelFileError(
             f"{path} was trained for robot '{stored.name}' ({stored.base_link} to {stored.tip_link}, joints "
@@ -285,7 +285,7 @@ NO_MODEL = ConditionalMixture(np.empty(0), np.empty((1, 0)), Experts(np.empty((0
 """A mixture without components."""
 
 
-class Proposal:
+class MixtureEvaluator:
     """A mixture of experts prepared for requests.
 
     Parameters
@@ -299,23 +299,23 @@ class Proposal:
         """The mixture for contexts (n_contexts, n_context), averaged over them with equal weights."""
         if not isinstance(model, LinearParameters):
             if not LinearParameters.fits(model.tensors()):
-                from eim_ros.ik.network_prior import by_networks  # here: it needs torch
+                from eim_ros.ik.network_prior import network_evaluator  # here: it needs torch
 
-                networks = by_networks(model)
+                networks = network_evaluator(model)
                 self.condition = lambda contexts: ConditionalMixture(*networks(contexts))
                 return
             model = LinearParameters.of(model)
         self.condition = _linear(model)
 
     @classmethod
-    def none(cls, n_dims: int) -> Proposal:
+    def none(cls, n_dims: int) -> MixtureEvaluator:
         """Without any expert: it proposes nothing, and says NaN of densities."""
-        proposal = cls.__new__(cls)
-        proposal.n_experts, proposal.n_dims, proposal.n_context = 0, n_dims, 0
+        evaluator = cls.__new__(cls)
+        evaluator.n_experts, evaluator.n_dims, evaluator.n_context = 0, n_dims, 0
         experts = Experts(np.empty((0, n_dims, 0)), np.empty((0, n_dims)), np.empty((0, n_dims, n_dims)), 1)
         nothing = ConditionalMixture(np.empty(0), np.empty((1, 0)), experts)
-        proposal.condition = lambda contexts: nothing
-        return proposal
+        evaluator.condition = lambda contexts: nothing
+        return evaluator
 
 
 def _linear(model: LinearParameters) -> Callable[[FloatArray], ConditionalMixture]:
@@ -335,23 +335,23 @@ TERM = 4e-9  # [s] that one component takes at most for the density of one confi
 
 
 @dataclass(frozen=True, eq=False)
-class GivenDensity:
+class ConditionalDensity:
     """A model's density given a pose, evaluated anew each time: answers are kept, mixtures are large.
 
     Attributes
     ----------
-    proposal : Proposal
+    evaluator : MixtureEvaluator
     contexts : (n_contexts, n_context)
         Over which it is averaged.
     """
 
-    proposal: Proposal
+    evaluator: MixtureEvaluator
     contexts: npt.NDArray[np.float64]
 
     @property
     def conditional(self) -> ConditionalMixture:
         """The mixture given the pose."""
-        return self.proposal.condition(self.contexts)
+        return self.evaluator.condition(self.contexts)
 
     def log_prob(self, samples: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Log density (n,) [nat] of configurations (n, dof); NaN without a model."""
@@ -359,7 +359,7 @@ class GivenDensity:
 
     def seconds(self, n: int) -> float:
         """About how long the densities of n configurations take at most [s]."""
-        return TERM * n * len(self.contexts) * self.proposal.n_experts
+        return TERM * n * len(self.contexts) * self.evaluator.n_experts
 
 
 NO_CONTEXT = np.empty((1, 0))
@@ -367,29 +367,29 @@ FREE_ORIENTATIONS = 8  # poses over which a model is averaged where the task lea
 
 
 @dataclass(frozen=True, eq=False)
-class Conditioning:
+class Prior:
     """A model, and how the robot that it serves lies beside the one that it was trained for.
 
     Attributes
     ----------
     kind : str
         Of the model's contexts: "position" or "pose".
-    proposal : Proposal
-    placement : Placement
+    evaluator : MixtureEvaluator
+    offset : Offset
     """
 
     kind: str
-    proposal: Proposal
-    placement: Placement
+    evaluator: MixtureEvaluator
+    offset: Offset
 
     @classmethod
-    def none(cls, dof: int) -> Conditioning:
+    def none(cls, dof: int) -> Prior:
         """Without a model, of an arm of so many joints."""
-        return cls("pose", Proposal.none(dof), Placement.none())
+        return cls("pose", MixtureEvaluator.none(dof), Offset.none())
 
-    def carrying(self, tool: FloatArray) -> Conditioning:
+    def with_tool(self, tool: FloatArray) -> Prior:
         """The same with a tool (4, 4) on the tip of the robot that is served."""
-        return replace(self, placement=self.placement.carrying(tool))
+        return replace(self, offset=self.offset.with_tool(tool))
 
     def contexts(
         self,
@@ -403,10 +403,10 @@ class Conditioning:
 
         The seed decides the poses that are taken if the task leaves some of the pose open.
         """
-        if not self.proposal.n_experts:
+        if not self.evaluator.n_experts:
             return NO_CONTEXT
         poses = pose[None]
-        is_turned = position_only and (self.kind == "pose" or self.placement.is_off_tip)
+        is_turned = position_only and (self.kind == "pose" or self.offset.is_off_tip)
         if constraints.tolerances is None and not is_turned:
             return self.contexts_of(poses)
         rng = np.random.default_rng(None if seed is None else (seed, FREE_ORIENTATIONS))
@@ -419,12 +419,12 @@ class Conditioning:
 
     def contexts_of(self, poses: FloatArray) -> FloatArray:
         """Contexts (n, n_context) of poses (n, 4, 4) of the robot's tip: those of the tip that the model knows."""
-        known = poses if self.placement.is_none else self.placement.poses_of_other(poses)
+        known = poses if self.offset.is_none else self.offset.poses_of_other(poses)
         return context_from_pose(known, self.kind)
 
-    def density(self, contexts: FloatArray) -> GivenDensity:
+    def density(self, contexts: FloatArray) -> ConditionalDensity:
         """Of configurations, averaged over contexts (n_contexts, n_context)."""
-        return GivenDensity(self.proposal, contexts)
+        return ConditionalDensity(self.evaluator, contexts)
 
 
 def _random_rotations(n: int, rng: np.random.Generator) -> FloatArray:

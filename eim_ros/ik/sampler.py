@@ -28,7 +28,7 @@ from eim_ros.ik.completeness import Completeness
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.order import UNORDERED, Order, Ordering, Posture, distinct_in_time
 from eim_ros.ik.paths import JointPath, follow_path
-from eim_ros.ik.prior import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, Conditioning, IKModel, Proposal
+from eim_ros.ik.prior import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, Prior, IKModel, MixtureEvaluator
 from eim_ros.ik.problem import (
     MAX_SOLUTIONS,
     Aim,
@@ -123,13 +123,13 @@ class Sampler:
                 raise ConfigurationError("a sampler needs a robot or a model")
             arm = robot if isinstance(robot, Robot) else Robot(robot, tip, base=base)
             self.training: Mapping[str, Any] = {}
-            self._serve(arm, Conditioning.none(arm.dof))
+            self._serve(arm, Prior.none(arm.dof))
         else:
             self.training = model.training
-            self._serve(model.robot, Conditioning(model.context_kind, Proposal(model.content), model.placement))
+            self._serve(model.robot, Prior(model.context_kind, MixtureEvaluator(model.content), model.offset))
 
-    def _serve(self, robot: Robot, conditioning: Conditioning) -> None:
-        self.robot, self.conditioning = robot, conditioning
+    def _serve(self, robot: Robot, prior: Prior) -> None:
+        self.robot, self.prior = robot, prior
         self._setup = Setup(robot, self.constraints)
         self._with_tools = OrderedDict[bytes, Sampler]()
 
@@ -169,7 +169,7 @@ class Sampler:
         sampler = self._with_tools.get(key)
         if sampler is None:
             sampler = self._with_tools[key] = copy.copy(self)
-            sampler._serve(self.robot.with_tool(pose), self.conditioning.carrying(pose))
+            sampler._serve(self.robot.with_tool(pose), self.prior.with_tool(pose))
             if len(self._with_tools) > MOST_TOOLS:
                 self._with_tools.popitem(last=False)
         return sampler
@@ -180,7 +180,7 @@ class Sampler:
         if self.n_experts:
             raise ConfigurationError("a model is for one tip link: give Sampler.load another one", link)
         robot = self.robot.with_tip(link)
-        sampler._serve(robot, Conditioning.none(robot.dof))
+        sampler._serve(robot, Prior.none(robot.dof))
         return sampler
 
     def with_constraints(self, constraints: Constraints | None = None, **changes: Any) -> Sampler:
@@ -212,7 +212,7 @@ class Sampler:
     def with_collision_options(self, options: CollisionOptions) -> Sampler:
         """Return a sampler of a robot whose collision shapes are read in another way."""
         sampler = self._changed()
-        sampler._serve(self.robot.with_collision_options(options), self.conditioning)
+        sampler._serve(self.robot.with_collision_options(options), self.prior)
         return sampler
 
     def _changed(self) -> Sampler:
@@ -223,12 +223,12 @@ class Sampler:
     @property
     def n_experts(self) -> int:
         """Number of experts; 0 without a model."""
-        return int(self.conditioning.proposal.n_experts)
+        return int(self.prior.evaluator.n_experts)
 
     @property
     def context_kind(self) -> str:
         """Kind of the model's contexts, "position" or "pose"; "pose" without a model."""
-        return self.conditioning.kind
+        return self.prior.kind
 
     def prepare(self) -> None:
         """Read collision shapes and prepare obstacles now, so that the first call does not wait for it.
@@ -661,9 +661,9 @@ class Sampler:
         if position_only is None:
             position_only = constraints.position_only
             if position_only is None:
-                position_only = self.conditioning.kind == "position" and constraints.tolerances is None
-        contexts = self.conditioning.contexts(pose, position_only, self.robot, constraints, seed)
-        density = self.conditioning.density(contexts)
+                position_only = self.prior.kind == "position" and constraints.tolerances is None
+        contexts = self.prior.contexts(pose, position_only, self.robot, constraints, seed)
+        density = self.prior.density(contexts)
         conditional = density.conditional
         try:
             problem = Problem(

@@ -299,19 +299,19 @@ class Training:
     config : EMConfig, TruncatedEMConfig, EIMConfig, KinematicEIMConfig or KnownKinematicsConfig
         Decides the algorithm: EM, truncated EM, EIM from samples alone, EIM with kinematic inputs, inference with known
         kinematics.
-    random_seed : int
+    seed : int
         Of all randomness.
     device : str
         Where EIM runs: "cpu", "cuda".
     """
 
     config: FitConfig
-    random_seed: int = 0
+    seed: int = 0
     device: str = "cpu"
 
     def __post_init__(self) -> None:
         expect(self.config, Settings, "config")
-        checked_whole(self.random_seed, 0, "the random seed")
+        checked_whole(self.seed, 0, "seed")
         checked_device(self.device)
 
     @property
@@ -368,7 +368,7 @@ class Training:
             target = KinematicTarget(inputs, None if demonstrated is None else demonstrated.log_prob)
             if start is None:
                 start = self._by_em(context, sample)
-        generator = torch.Generator(sample.device).manual_seed(self.random_seed)
+        generator = torch.Generator(sample.device).manual_seed(self.seed)
         result = self._learner(inputs, target).fit((context, sample), start, generator=generator, run=run)
         mixture = result.mixture_of_experts.to(device="cpu")
         record = {
@@ -393,7 +393,7 @@ class Training:
         config = TruncatedEMConfig(
             n_components=self.config.n_components, n_iterations=self.config.initial_em_iterations, tolerance=0.0
         )
-        generator = torch.Generator(sample.device).manual_seed(self.random_seed)
+        generator = torch.Generator(sample.device).manual_seed(self.seed)
         result = TruncatedEM(config).fit(
             (context, sample),
             generator=generator,
