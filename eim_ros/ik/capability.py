@@ -1,13 +1,13 @@
 """Capability maps: what an arm can reach on a grid of poses, and how well.
 
 A grid has cells of positions, and the same orientations at each cell. The z axis of the tool points along approach
-directions from a Fibonacci spiral on the sphere (Swinbank and Purser 2006). At each approach the tool is rolled about its
-z axis by equal steps. The map holds the number of solutions, the number and length of self-motion components, and the
-largest manipulability of each pose. It extends the capability map of Zacharias et al. (2007) by self-motions.
+directions from a Fibonacci spiral on the sphere (Swinbank and Purser 2006). At each approach the tool is rolled about
+its z axis by equal steps. The map holds the number of solutions, the number and length of self-motion components, and
+the largest manipulability of each pose. It extends the capability map of Zacharias et al. (2007) by self-motions.
 
-`survey` computes a map in parts and writes each finished part to a file, so that an interrupted run can be resumed. Parts
-are computed by threads of this process or by workers. Every pose has its own seed. Therefore the map does not depend on
-the number of workers or runs.
+`survey` computes a map in parts and writes each finished part to a file, so that an interrupted run can be resumed.
+Parts are computed by threads of this process or by workers. Every pose has its own seed. Therefore the map does not
+depend on the number of workers or runs.
 """
 
 from __future__ import annotations
@@ -232,8 +232,8 @@ class CapabilityMap:
         Number of verified configurations found. On self-motions they are at least 0.27 rad apart. For an arm without
         redundancy all distinct solutions count.
     n_components : uint16
-        Number of connected components of the solutions within the limits. The search starts from `n_seeds` random seeds, so
-        it may miss small components.
+        Number of connected components of the solutions within the limits. The search starts from `n_seeds` random
+        seeds, so it may miss small components.
     length : float32
         Total length of the self-motions within the limits [rad, m]; 0 if the solutions are isolated points.
     manipulability : float32
@@ -268,7 +268,8 @@ class CapabilityMap:
         approach : (3,) array_like, optional
             Direction of the tool's z axis in the base frame, of any length. Default: all orientations.
         angle : float
-            Largest angle between `approach` and the approaches of the grid that count [rad]. The nearest one always counts.
+            Largest angle between `approach` and the approaches of the grid that count [rad]. The nearest one always
+            counts.
 
         Raises
         ------
@@ -391,13 +392,14 @@ def survey(
     workers : Workers, optional
         Workers that compute the parts, with one thread for each part. Default: this process with all cores.
     progress : callable, optional
-        Function of the number of finished poses and the number of all poses. It is called at the start and after each part.
+        Function of the number of finished poses and the number of all poses. It is called at the start and after each
+        part.
 
     Raises
     ------
     ConfigurationError
-        If OUTPUT.parts holds parts of another robot or grid, if another process is writing there, or if the folder cannot be
-        written.
+        If OUTPUT.parts holds parts of another robot or grid, if another process is writing there, or if the folder
+        cannot be written.
     RobotError
         If the arm has two or more joints more than a pose needs.
     """

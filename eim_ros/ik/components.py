@@ -74,15 +74,15 @@ def components(
     ----------
     robot : Robot
     solutions : (n, dof) array_like
-        Configurations that reach the pose within the limits; n may be 0. Only components that contain one of them are found.
-        Configurations that miss the pose are ignored, and so are those within 0.001 rad or m of an earlier one.
+        Configurations that reach the pose within the limits; n may be 0. Only components that contain one of them are
+        found. Configurations that miss the pose are ignored, and so are those within 0.001 rad or m of an earlier one.
     pose : (4, 4) array_like
         Pose of the tip in the base frame.
     position_only : bool
         Whether any orientation is accepted.
     spacing : float
-        Largest arc length between successive solutions of a curve [rad, m]. It is larger if there would be more than 4000
-        solutions.
+        Largest arc length between successive solutions of a curve [rad, m]. It is larger if there would be more than
+        4000 solutions.
     seed : int
         Seed of the order in which the directions along curves are followed.
 
@@ -129,7 +129,10 @@ def component_labels(robot: Robot, found: list[Component], solutions: FloatArray
 
 
 def _single(robot: Robot, rows: FloatArray) -> list[Component]:
-    """Group 2π-equivalent solutions. The first of each group is the one closest to the middle of the limits."""
+    """Group 2π-equivalent solutions.
+
+    The first of each group is the one closest to the middle of the limits.
+    """
     moving = robot.links[:-1]
     slides = set(moving[moving[:, PRISMATIC] != 0.0, SOURCE].astype(np.int64).tolist())
     angles = [joint for joint in range(robot.dof) if joint not in slides]
@@ -151,7 +154,7 @@ def _single(robot: Robot, rows: FloatArray) -> list[Component]:
 
 
 def _curves(robot: Robot, rows: FloatArray, owners: IntArray, closed: npt.NDArray[np.bool_]) -> list[Component]:
-    """Return components of points (n, dof) in order, the component index (n,) of each, and closedness (k,) of each component."""
+    """Return components of ordered points (n, dof), given the component (n,) of each and which are closed (k,)."""
     found = []
     for number, is_closed in enumerate(closed.tolist()):
         places = rows[owners == number]

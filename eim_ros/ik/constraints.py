@@ -104,8 +104,8 @@ class LinkOrientation:
     tolerances : (3,) array_like
         Largest angles about x, y and z [rad], at least 0. An infinite tolerance leaves an axis free.
     axes : (3, 3) array_like, optional
-        Axes of the tolerances as rows, in the frame of the target orientation. If they are given, the tolerances apply to
-        the components of the rotation vector along these axes. Default: intrinsic angles about x, then y, then z.
+        Axes of the tolerances as rows, in the frame of the target orientation. If they are given, the tolerances apply
+        to the components of the rotation vector along these axes. Default: intrinsic angles about x, then y, then z.
 
     Raises
     ------
@@ -219,19 +219,19 @@ class Constraints:
     Attributes
     ----------
     limits : mapping of str to (float, float)
-        Lower and upper limits of joints by name [rad] or [m], within the limits of the robot. An infinite limit stands for
-        that of the robot.
+        Lower and upper limits of joints by name [rad] or [m], within the limits of the robot. An infinite limit stands
+        for that of the robot.
     fixed : mapping of str to float
-        Values of joints that must not move [rad] or [m], within their limits. The value of a continuous joint may include
-        any number of revolutions.
+        Values of joints that must not move [rad] or [m], within their limits. The value of a continuous joint may
+        include any number of revolutions.
     self_collision : bool
         Whether to reject self-collisions, by the collision shapes of the robot's description.
     obstacles : sequence of Box, Sphere, Cylinder, Capsule, Mesh or PointCloud
         Obstacles in the base frame that the moving links must avoid.
     tolerances : (6,) array_like, optional
-        Largest position errors along x, y and z [m] and largest rotations about x, y and z [rad], in the frame of the target
-        pose. An infinite tolerance leaves an axis free, see `Robot.refine`. The errors of a configuration are then the
-        amounts by which it exceeds the tolerances.
+        Largest position errors along x, y and z [m] and largest rotations about x, y and z [rad], in the frame of the
+        target pose. An infinite tolerance leaves an axis free, see `Robot.refine`. The errors of a configuration are
+        then the amounts by which it exceeds the tolerances.
     links : sequence of LinkPosition or LinkOrientation
         Conditions on links of the chain.
     clearance : float
@@ -288,8 +288,8 @@ class Constraints:
         Raises
         ------
         ConstraintError
-            If the robot has no such joint, or if the limits of a joint are empty, exceed the limits of the robot, or exclude the
-            value at which the joint is fixed.
+            If the robot has no such joint, or if the limits of a joint are empty, exceed the limits of the robot, or
+            exclude the value at which the joint is fixed.
         """
         expect(robot, Robot, "robot", RobotError)
         if not self.limits and not self.fixed:
@@ -322,8 +322,8 @@ class Constraints:
     def wanted(self, pose: FloatArray, robot: Robot, n: int, rng: np.random.Generator) -> FloatArray:
         """Draw poses (n, 4, 4) that satisfy the tolerances around a target pose. The first one is the target itself.
 
-        Offsets are uniform along and about each axis, in the decomposition of `Robot.refine`. The positions of free axes are
-        drawn within the reach of the robot.
+        Offsets are uniform along and about each axis, in the decomposition of `Robot.refine`. The positions of free
+        axes are drawn within the reach of the robot.
         """
         box = ToleranceBox.of(pose, self.tolerances, robot.reach)
         offsets = box.drawn(n, rng)
