@@ -1,8 +1,8 @@
-"""Answers for many poses that share one timeout, such that a hard pose costs the others nothing.
+"""Answers for many poses that share one timeout, so that a hard pose does not take the time of others.
 
-Poses are answered in blocks, on all cores: in one compiled call if uniform restarts answer them as the sampler would (see
-`CompiledBatch`), else each by the sampler, in threads. Each pose may take an equal share of the time that is left. If
-all answers are kept, the time that easy poses leave goes in a second pass to those whose share was too short.
+Poses are answered in blocks on all cores. If uniform restarts give the same answers as the sampler, a block is one
+compiled call (see `CompiledBatch`). Otherwise the sampler answers each pose in a thread. Each pose may use an equal
+share of the remaining time. If all answers are kept, a second pass gives the unused time to the poses that timed out.
 """
 
 from __future__ import annotations
@@ -74,18 +74,18 @@ class Solver(Protocol):
 
 @dataclass(frozen=True)
 class BatchTask:
-    """What is asked of every pose of a batch.
+    """Request for every pose of a batch.
 
     Attributes
     ----------
     aim : Spread, Covering or Draws
     order : Ordering
     seed : int, optional
-        Seed of the first pose; the i-th one uses `seed + i`.
+        Seed of the first pose. The pose with index i uses `seed + i`.
     deadline : float
-        For all poses together, a time of `perf_counter` [s].
+        Deadline of the complete batch, a time of `perf_counter` [s].
     n_threads : int, optional
-        Default: the number of cores.
+        Number of threads. Default: the number of cores.
     """
 
     aim: Aim
@@ -98,10 +98,10 @@ class BatchTask:
 def answer_blocks(
     sampler: Solver, poses: FloatArray, task: BatchTask, block: int | None = None
 ) -> Iterator[Solutions]:
-    """Answer poses (n_poses, 4, 4) in blocks as they are found, so that memory is that of one block.
+    """Answer poses (n_poses, 4, 4) and yield blocks of answers, so that memory is that of one block.
 
-    The clock runs while the caller works on a block. There is no second pass. By default a block has about 65536 rows,
-    and 16 to 8192 poses.
+    Time passes while the caller works on a block. There is no second pass. By default a block has about 65536 rows, and
+    16 to 8192 poses.
     """
     size = None if block is None else checked_whole(block, 1, "block")
     work = _BatchWork.of(sampler, task)
@@ -109,7 +109,7 @@ def answer_blocks(
 
 
 def answer_batch(sampler: Solver, poses: FloatArray, task: BatchTask) -> Solutions:
-    """Answer poses (n_poses, 4, 4), in a second pass again those that were late."""
+    """Answer poses (n_poses, 4, 4), with a second pass for those that timed out."""
     work = _BatchWork.of(sampler, task)
     found = Solutions.concatenate(work.blocks(poses, np.arange(len(poses))))
     late = np.flatnonzero(found.error_codes == ErrorCode.TIMED_OUT)
@@ -139,7 +139,7 @@ class CompiledBatch:
 
     @property
     def is_equivalent(self) -> bool:
-        """Whether uniform restarts answer as the sampler would: as many, as fair and as valid solutions."""
+        """Whether uniform restarts give as many, as evenly spread and as valid solutions as the sampler."""
         aim, order, problem = self.task.aim, self.task.order, self.problem
         if not isinstance(aim, Spread) or order.criterion != "" or order.reference is not None:
             return False
@@ -222,7 +222,7 @@ class CompiledBatch:
 
 @dataclass(frozen=True)
 class _BatchWork:
-    """How the poses of a batch are answered.
+    """Work on the poses of a batch.
 
     Attributes
     ----------
@@ -234,7 +234,7 @@ class _BatchWork:
     base : int
         Seed of the first pose.
     problem : str
-        Why no pose can be begun in time; empty normally.
+        Reason for which no pose can be started in time; empty otherwise.
     """
 
     sampler: Solver
@@ -278,7 +278,7 @@ class _BatchWork:
         return Solutions.empty(self.sampler.robot.joint_names, n, self.problem or NOT_BEGUN)
 
     def _one_by_one(self, poses: FloatArray, indices: IntArray, n_left: int) -> Solutions:
-        """Let the sampler answer poses, the first of `n_left` that remain."""
+        """Answer poses with the sampler. They are the first of `n_left` remaining poses."""
         task = self.task
 
         def answered(number: int) -> Solutions | None:
