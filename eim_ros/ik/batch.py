@@ -22,7 +22,7 @@ from eim_ros.core.deadlines import OutOfTime, is_past
 from eim_ros.core.parallel import checked_threads
 from eim_ros.ik.candidates import ErrorCode
 from eim_ros.ik.order import Ordering
-from eim_ros.ik.prior import Prior, ConditionalDensity
+from eim_ros.ik.prior import ConditionalDensity, Prior
 from eim_ros.ik.problem import Aim, Problem, Setup, Spread
 from eim_ros.ik.solutions import Solutions
 from eim_ros.ik.strategies.closed_form import has_closed_form

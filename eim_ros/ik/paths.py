@@ -32,8 +32,8 @@ import numpy.typing as npt
 from eim_ros.core.checks import numbers_of
 from eim_ros.core.deadlines import OutOfTime, with_grace
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.ik.candidates import ErrorCode
 from eim_ros.ik.batch import Solver
+from eim_ros.ik.candidates import ErrorCode
 from eim_ros.ik.order import UNORDERED, Ordering
 from eim_ros.ik.problem import Problem, Spread
 from eim_ros.ik.revolutions import Revolutions, Unrolled
@@ -280,7 +280,7 @@ class PathSearch:
     def reach(self, slack: float = 0.0) -> tuple[Reach, BoolArray]:
         """Return how far paths lead if steps may exceed the limit by `slack` [rad] or [m].
 
-        The second value tells which solutions (n,) of all layers in sequence are on such a path from the first to the
+        The second value marks which solutions (n,) of all layers in sequence are on such a path from the first to the
         last pose.
         """
         on_path, n_reached, nearest = path_reach(*self._graph(), self.scale, self.largest_step + slack)
@@ -314,7 +314,7 @@ class PathSearch:
         return 0 if self.origin is None else 1
 
     def _graph(self, poses: range | None = None) -> tuple[FloatArray, npt.NDArray[np.int64], BoolArray]:
-        """Return the solutions of a range of poses, the number of solutions in each layer, and which joints are circles."""
+        """Return the solutions of a range of poses, their number in each layer, and which joints are circles."""
         layers = self.layers if poses is None else self.layers[poses.start : poses.stop]
         layers = [self.origin[None], *layers] if self.origin is not None and (not poses or not poses.start) else layers
         counts = np.array([len(layer) for layer in layers], dtype=np.int64)

@@ -424,7 +424,7 @@ class Prior:
         return self.contexts_of(poses)
 
     def contexts_of(self, poses: FloatArray) -> FloatArray:
-        """Return the contexts (n, n_context) of poses (n, 4, 4) of the tip, after conversion to the tip of the model."""
+        """Return the contexts (n, n_context) of tip poses (n, 4, 4), converted to the tip of the model."""
         known = poses if self.offset.is_none else self.offset.poses_of_other(poses)
         return context_from_pose(known, self.kind)
 

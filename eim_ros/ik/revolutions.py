@@ -206,7 +206,7 @@ class Revolutions:
         return chosen
 
     def _first(self, layer: FloatArray, origin: FloatArray | None) -> _States | None:
-        """Return all equivalent values of the solutions of the first pose, or the origin; None if there are too many."""
+        """Return all equivalent values of the first solutions, or the origin; None if there are too many."""
         joints = np.flatnonzero(self.repeating)
         if origin is not None:
             return _States(np.zeros(1, np.int64), origin[None, joints], np.zeros(1), np.full(1, -1))

@@ -28,7 +28,7 @@ from eim_ros.ik.completeness import Completeness
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.order import UNORDERED, Order, Ordering, Posture, distinct_in_time
 from eim_ros.ik.paths import JointPath, follow_path
-from eim_ros.ik.prior import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, Prior, IKModel, MixtureEvaluator
+from eim_ros.ik.prior import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, IKModel, MixtureEvaluator, Prior
 from eim_ros.ik.problem import (
     MAX_SOLUTIONS,
     Aim,
@@ -52,7 +52,7 @@ from eim_ros.kinematics.poses import check_pose, check_poses, is_position, pose_
 FloatArray = npt.NDArray[np.float64]
 Near: TypeAlias = npt.ArrayLike | Mapping[str, float] | Posture
 
-N_NEAR = 128  # solutions among which the one of least cost is searched for
+N_NEAR = 128  # number of solutions that are compared by cost
 LONGEST = 1e6  # [s]; proposals take as long as they need
 UNCONSTRAINED = Constraints()
 AS_FOUND = Ordering(UNORDERED)
@@ -149,10 +149,9 @@ class Sampler:
         Parameters
         ----------
         model : str or Path
-            Or the name of a shipped one.
+            Path of a model, or the name of an included model.
         robot : Robot, str or Path, optional
-            The robot that is served, with names and limits of its own; that of the model if missing. See
-            `IKModel.load`, also for base and tip link.
+            Robot, which may have other names and limits. Default: the robot of the model. See `IKModel.load`.
         """
         return cls(robot, tip, base=base, model=model)
 
@@ -162,7 +161,7 @@ class Sampler:
         Parameters
         ----------
         tool : array_like
-            Pose of the tool's tip in the frame of the tip link, in any form of a pose; three numbers are a position [m].
+            Pose of the tool's tip in the frame of the tip link, in any form; three numbers are a position [m].
         """
         pose = pose_from(tool) if is_position(tool) else check_pose(tool)
         key = pose.tobytes()
@@ -346,7 +345,7 @@ class Sampler:
         pose : array_like
             See `solve`.
         max_spacing : float
-            At least 0.001 [rad, m]. Points in closed form, as of six joints, are returned all.
+            At least 0.001 [rad, m]. All isolated solutions in closed form are returned.
         guarantee : Completeness or "certified", optional
             With a `Completeness` the search continues until its bound holds, or time is up. "certified" uses closed
             forms alone.
@@ -378,8 +377,8 @@ class Sampler:
     ) -> Solutions:
         """Return independent random draws from the set of solutions; equal draws may occur.
 
-        `Solutions.log_prob` is the log density of each, normalised on the set, and `Solutions.effective_sample_size` as many
-        independent draws as these are equivalent to.
+        `Solutions.log_prob` is the log density of each, normalised on the set, and `Solutions.effective_sample_size` is
+        the equivalent number of independent draws.
 
         Parameters
         ----------
@@ -487,7 +486,7 @@ class Sampler:
         Raises
         ------
         PoseError
-            Also if one of the poses is no rigid transform; the message names its index.
+            If a pose is no rigid transform; the message names its index.
         """
         began, targets = time.perf_counter(), check_poses(poses)
         aim, order = self._several(n, near, None, order, diversity)
@@ -512,7 +511,7 @@ class Sampler:
         operation : Sampler.sample, Sampler.solve, Sampler.solve_all or Sampler.draw
             Default: `Sampler.sample`.
         block : int, optional
-            Poses of a block. Default: so many that a block has about 65536 rows.
+            Number of poses in a block. By default a block has about 65536 rows.
         n_threads, seed, timeout
             See `sample_batch`.
         **arguments
