@@ -94,7 +94,7 @@ def test_walks_go_on_outside_the_limits_and_find_what_lies_behind() -> None:
         truth = exact_solutions(robot, pose, 4000, rng)
         root = truth.positions[truth.family == truth.n_families - 1][:1]
         found = robot.spread(root, pose, 500, rng)
-        n_reached += truth.share_of_families(np.concatenate([root, found])) * truth.n_families > 1.5
+        n_reached += truth.share_of_components(np.concatenate([root, found])) * truth.n_families > 1.5
     assert n_reached == 4
 
 
