@@ -1,8 +1,8 @@
 """Answers for many poses that share one timeout, such that a hard pose costs the others nothing.
 
-Poses are answered in blocks, on all cores: in one compiled call if uniform restarts answer them as the sampler would (see
-`CompiledBatch`), else each by the sampler, in threads. Each pose may take an equal share of the time that is left. If
-all answers are kept, the time that easy poses leave goes in a second pass to those whose share was too short.
+Poses are answered in blocks, on all cores: in one compiled call if uniform restarts answer them as the sampler would
+(see `CompiledBatch`), else each by the sampler, in threads. Each pose may take an equal share of the time that is left.
+If all answers are kept, the time that easy poses leave goes in a second pass to those whose share was too short.
 """
 
 from __future__ import annotations
@@ -95,9 +95,7 @@ class BatchTask:
     n_threads: int | None = None
 
 
-def answer_blocks(
-    sampler: Solver, poses: FloatArray, task: BatchTask, block: int | None = None
-) -> Iterator[Solutions]:
+def answer_blocks(sampler: Solver, poses: FloatArray, task: BatchTask, block: int | None = None) -> Iterator[Solutions]:
     """Answer poses (n_poses, 4, 4) in blocks as they are found, so that memory is that of one block.
 
     The clock runs while the caller works on a block. There is no second pass. By default a block has about 65536 rows,

@@ -45,7 +45,7 @@ from eim_ros.core.parallel import ThisProcess, Workers, usable_cores
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.robot import MAX_ITERATIONS, RESTART_PATIENCE
 from eim_ros.kinematics.tolerances import redundancy
-from eim_ros.solver import StepOptions, ContinuationOptions, chart_poses
+from eim_ros.solver import ContinuationOptions, StepOptions, chart_poses
 
 FloatArray = npt.NDArray[np.float64]
 

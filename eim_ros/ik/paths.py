@@ -25,7 +25,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -33,17 +32,13 @@ import numpy.typing as npt
 from eim_ros.core.checks import numbers_of
 from eim_ros.core.deadlines import OutOfTime, with_grace
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.ik.candidates import ErrorCode
 from eim_ros.ik.batch import Solver
-from eim_ros.ik.order import UNORDERED, Ordering
+from eim_ros.ik.candidates import ErrorCode
+from eim_ros.ik.order import AS_FOUND
 from eim_ros.ik.problem import Problem, Spread
 from eim_ros.ik.revolutions import Revolutions, Unrolled
 from eim_ros.kinematics import Robot
 from eim_ros.solver import ContinuationOptions, distinct_rows, fill_self_motions, is_within, path_reach, shortest_path
-
-if TYPE_CHECKING:
-    pass
-
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -287,7 +282,8 @@ class PathSearch:
     def is_cut(self, poses: range) -> bool:
         """Whether no path leads through these successive poses, of which all layers were refined."""
         rows, counts, wraps = self._graph(poses)
-        return bool(path_reach(rows, counts, wraps, self.scale, self.largest_step + 2.0 * self.cover / FINER)[1] < len(counts))
+        longest = self.largest_step + 2.0 * self.cover / FINER
+        return bool(path_reach(rows, counts, wraps, self.scale, longest)[1] < len(counts))
 
     def steps(self, chosen: FloatArray) -> FloatArray:
         """Return the largest motion of a joint in each step of a path (n_poses, dof), gaps left out.
@@ -323,7 +319,7 @@ class PathSearch:
         problem, deadline = self.problem, time.perf_counter() + max(0.0, self.deadline - self.clock())
         aim, seed = Spread(self.n), int(self.rng.integers(2**31))
         pose, position_only = self.poses[index], problem.position_only
-        samples = self.sampler._solved(pose, position_only, aim, Ordering(UNORDERED), seed, deadline)
+        samples = self.sampler._solved(pose, position_only, aim, AS_FOUND, seed, deadline)
         if samples.best_attempt_error is not None:
             self.misses[index] = samples.best_attempt_error
         is_examined = bool(samples) or samples.error_code != ErrorCode.TIMED_OUT
@@ -494,8 +490,8 @@ def _steps_of(max_step: float | npt.ArrayLike, dof: int) -> FloatArray:
     """Return the largest step of each joint (dof,)."""
     steps = numbers_of(max_step, (dof,) if np.ndim(max_step) else (), "max_step")
     if not (steps > 0.0).all():
-        raise ConfigurationError(f"max_step must be positive, got {max_step}", max_step)
-    return np.broadcast_to(steps, (dof,)).copy()
+        raise ConfigurationError(f"max_step must be positive, got {max_step!r}", max_step)
+    return np.full(dof, steps)
 
 
 def _searched(search: PathSearch) -> tuple[FloatArray, bool]:

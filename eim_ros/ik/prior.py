@@ -281,7 +281,8 @@ class ConditionalMixture:
         return self.experts.log_density(self.log_weights, self.contexts, samples)
 
 
-NO_MODEL = ConditionalMixture(np.empty(0), np.empty((1, 0)), Experts(np.empty((0, 1, 0)), np.empty((0, 1)), np.empty((0, 1, 1)), 1))
+NO_EXPERTS = Experts(np.empty((0, 1, 0)), np.empty((0, 1)), np.empty((0, 1, 1)), 1)
+NO_MODEL = ConditionalMixture(np.empty(0), np.empty((1, 0)), NO_EXPERTS)
 """A mixture without components."""
 
 

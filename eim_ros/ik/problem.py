@@ -1,7 +1,7 @@
 """One inverse kinematics problem: a pose, the constraints, what is to be found, and the verification of solutions.
 
-A `Setup` is a robot with its constraints, resolved once for each sampler. A `Problem` adds what one call asks. Strategies
-solve it, and `outcome` puts the result into an error code and words.
+A `Setup` is a robot with its constraints, resolved once for each sampler. A `Problem` adds what one call asks.
+Strategies solve it, and `outcome` puts the result into an error code and words.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.checks import LARGEST, as_numbers
 from eim_ros.core.deadlines import NEVER, is_past, with_grace
 from eim_ros.core.errors import JointStateError
-from eim_ros.core.checks import LARGEST, as_numbers
 from eim_ros.ik.candidates import Candidates, ErrorCode
 from eim_ros.ik.completeness import Completeness, CompletenessReport
 from eim_ros.ik.constraints import Constraints, LinkCheck
-from eim_ros.ik.order import UNORDERED, Ordering, Posture
+from eim_ros.ik.order import AS_FOUND, Ordering, Posture
 from eim_ros.ik.prior import NO_MODEL, ConditionalMixture
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.collision import CollisionScene
@@ -220,7 +220,7 @@ class Problem:
         pose: FloatArray,
         position_only: bool,
         aim: Aim = Spread(1),
-        order: Ordering = Ordering(UNORDERED),
+        order: Ordering = AS_FOUND,
         *,
         conditional: ConditionalMixture = NO_MODEL,
         has_preference: bool = False,
@@ -247,7 +247,7 @@ class Problem:
         other.task = self.setup.task(pose, self.position_only, bounds)
         return other
 
-    def with_aim(self, aim: Aim, order: Ordering = Ordering(UNORDERED)) -> Problem:
+    def with_aim(self, aim: Aim, order: Ordering = AS_FOUND) -> Problem:
         """Return the same problem with another aim."""
         other = copy.copy(self)
         other.aim, other.order = aim, order
@@ -485,9 +485,7 @@ def outcome(problem: Problem, found: Found, kept: Candidates, is_cut_short: bool
     return code, f"{reason}{count}{''.join(_remarks(problem, found, n_valid, n, timed_out, is_cut_short))}"
 
 
-def _remarks(
-    problem: Problem, found: Found, n_valid: int, n: int, timed_out: bool, is_cut_short: bool
-) -> list[str]:
+def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bool, is_cut_short: bool) -> list[str]:
     """Return what else there is to say of an answer with solutions."""
     remarks, report, is_known = [], found.report, found.n_total is not None and not problem.n_unchecked
     if is_known:
@@ -515,9 +513,7 @@ def _remarks(
     return remarks
 
 
-def _failure(
-    problem: Problem, found: Found, kept: Candidates, code: ErrorCode, reason: str
-) -> tuple[ErrorCode, str]:
+def _failure(problem: Problem, found: Found, kept: Candidates, code: ErrorCode, reason: str) -> tuple[ErrorCode, str]:
     """Return the error code and message of an answer without a solution."""
     n_colliding, n_violating = problem.n_colliding, problem.n_violating
     timed_out = code == ErrorCode.TIMED_OUT

@@ -21,12 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.checks import LARGEST, as_number, check_keywords, expect, is_number, names_wrong_keywords
-from eim_ros.core.deadlines import NEVER, OutOfTime, with_grace
+from eim_ros.core.deadlines import OutOfTime, with_grace
 from eim_ros.core.errors import ConfigurationError, PoseError, RobotError
 from eim_ros.ik.batch import BatchTask, answer_batch, answer_blocks
 from eim_ros.ik.completeness import Completeness
 from eim_ros.ik.constraints import Constraints
-from eim_ros.ik.order import UNORDERED, Order, Ordering, Posture, distinct_in_time
+from eim_ros.ik.order import AS_FOUND, Order, Ordering, Posture, distinct_in_time
 from eim_ros.ik.paths import JointPath, follow_path
 from eim_ros.ik.prior import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, Conditioning, IKModel, Proposal
 from eim_ros.ik.problem import (
@@ -55,7 +55,6 @@ Near: TypeAlias = npt.ArrayLike | Mapping[str, float] | Posture
 N_NEAR = 128  # solutions among which the one of least cost is searched for
 LONGEST = 1e6  # [s]; proposals take as long as they need
 UNCONSTRAINED = Constraints()
-AS_FOUND = Ordering(UNORDERED)
 MOST_TOOLS = 16  # tools whose samplers are kept; one more costs reading the description again
 UNKNOWN = np.full(1, np.nan)
 UNKNOWN_ERRORS = np.full((1, 2), np.nan)
@@ -162,7 +161,8 @@ class Sampler:
         Parameters
         ----------
         tool : array_like
-            Pose of the tool's tip in the frame of the tip link, in any form of a pose; three numbers are a position [m].
+            Pose of the tool's tip in the frame of the tip link, in any form of a pose. Three numbers are a position
+            [m].
         """
         pose = pose_from(tool) if is_position(tool) else check_pose(tool)
         key = pose.tobytes()
@@ -378,8 +378,8 @@ class Sampler:
     ) -> Solutions:
         """Return independent random draws from the set of solutions; equal draws may occur.
 
-        `Solutions.log_prob` is the log density of each, normalised on the set, and `Solutions.effective_sample_size` as many
-        independent draws as these are equivalent to.
+        `Solutions.log_prob` is the log density of each, normalised on the set, and `Solutions.effective_sample_size`
+        the number of independent draws with the same variance.
 
         Parameters
         ----------
@@ -490,8 +490,8 @@ class Sampler:
             Also if one of the poses is no rigid transform; the message names its index.
         """
         began, targets = time.perf_counter(), check_poses(poses)
-        aim, order = self._several(n, near, None, order, diversity)
-        return answer_batch(self, targets, BatchTask(aim, order, _seed(seed), began + _timeout(timeout), n_threads))
+        aim, ordering = self._several(n, near, None, order, diversity)
+        return answer_batch(self, targets, BatchTask(aim, ordering, _seed(seed), began + _timeout(timeout), n_threads))
 
     def stream(
         self,
@@ -584,9 +584,7 @@ class Sampler:
             return aim, self._ordering(order, near, None)
         return aim, replace(self._ordering(order, None, near), moves=False)
 
-    def _draws(
-        self, n: int, density: Density, temperature: float, guarantee: Guarantee
-    ) -> tuple[Draws, Ordering]:
+    def _draws(self, n: int, density: Density, temperature: float, guarantee: Guarantee) -> tuple[Draws, Ordering]:
         if isinstance(density, Posture):
             density.of(self.robot)
         elif not callable(density) and not (isinstance(density, str) and density in ("uniform", "model")):
@@ -633,11 +631,9 @@ class Sampler:
                 names = ", ".join(self.robot.joint_names)
                 raise ConfigurationError(f"near must name every joint here: {names}", near)
             near = [near[name] for name in self.robot.joint_names]  # type: ignore[index]  # a mapping of all joints
-        return self._setup.configuration(near)  # type: ignore[arg-type]  # no mapping any more
+        return self._setup.configuration(near)
 
-    def _answer(
-        self, pose: npt.ArrayLike, aim: Aim, order: Ordering, seed: int | None, timeout: float
-    ) -> Solutions:
+    def _answer(self, pose: npt.ArrayLike, aim: Aim, order: Ordering, seed: int | None, timeout: float) -> Solutions:
         started = time.perf_counter()
         seed, timeout = _seed(seed), _timeout(timeout)
         constraints = self.constraints
@@ -686,8 +682,8 @@ class Sampler:
             order = AS_FOUND
         elif order.posture is not None and order.moves and found.n_total is None:
             kept, is_cut_short = problem.optimized(kept, order.posture, deadline)
-            rows, is_compared = distinct_in_time(self.robot, kept.q, DISTINCT_TOLERANCE, with_grace(deadline))
-            kept, is_cut_short = kept.pick(rows), is_cut_short or not is_compared
+            different, is_compared = distinct_in_time(self.robot, kept.q, DISTINCT_TOLERANCE, with_grace(deadline))
+            kept, is_cut_short = kept.pick(different), is_cut_short or not is_compared
         code, message = outcome(problem, found, kept, is_cut_short)
         best, log_prob = None if kept.valid.any() else kept.best(), found.log_prob
         if not isinstance(aim, Proposals) and not kept.valid.all():  # a caller may execute whatever is returned
@@ -704,7 +700,6 @@ class Sampler:
                 order, message = AS_FOUND, message + "; there was no time to order them by density"
         rows = order.rows(self.robot, kept, aim.n, log_prob, position_only)
         kept = kept.pick(rows)
-        has_attempt = best is not None and len(best) > 0
         size = found.effective_sample_size
         return Solutions(
             self.robot.joint_names,
@@ -720,8 +715,8 @@ class Sampler:
             UNKNOWN if found.n_total is None else np.array([found.n_total]),
             (found.report,),
             UNKNOWN if size is None else np.array([size]),
-            best.q if has_attempt else np.full((1, self.robot.dof), np.nan),
-            np.stack([best.position_error, best.orientation_error], axis=1) if has_attempt else UNKNOWN_ERRORS,
+            best.q if best else np.full((1, self.robot.dof), np.nan),
+            np.stack([best.position_error, best.orientation_error], axis=1) if best else UNKNOWN_ERRORS,
             None if log_prob is None else log_prob[rows],
             (density,) if self.n_experts else None,
         )
@@ -738,7 +733,7 @@ def _guarantee(guarantee: Guarantee) -> Guarantee:
 def _count(value: Any, name: str) -> int:
     if type(value) is not int and (isinstance(value, bool) or not isinstance(value, Integral)):
         raise ConfigurationError(f"{name} must be a whole number, got {value!r}", value)
-    if not 1 <= value <= MAX_SOLUTIONS:
+    if not 1 <= int(value) <= MAX_SOLUTIONS:
         raise ConfigurationError(f"{name} must be at least 1 and at most {MAX_SOLUTIONS}, got {value}", value)
     return int(value)
 
@@ -748,7 +743,7 @@ def _seed(value: Any) -> int | None:
         return None
     if type(value) is not int and (isinstance(value, bool) or not isinstance(value, Integral)):
         raise ConfigurationError(f"seed must be a whole number or None, got {value!r}", value)
-    if not value >= 0:
+    if int(value) < 0:
         raise ConfigurationError(f"seed must be at least 0, got {value}", value)
     return int(value)
 

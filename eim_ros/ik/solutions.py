@@ -108,8 +108,8 @@ class Solutions:
     effective_sample_sizes : (n_poses,)
         Number of independent draws with the same variance (Kong 1992) in answers of `Sampler.draw`; else NaN.
     best_attempts : (n_poses, dof)
-        Configuration that came closest to a pose without a solution [rad] or [m]; else NaN. It is no solution: it misses
-        the pose, collides, or has a link outside of its region.
+        Configuration that came closest to a pose without a solution [rad] or [m]; else NaN. It is no solution: it
+        misses the pose, collides, or has a link outside of its region.
     best_attempt_errors : (n_poses, 2)
         Errors of the best attempts [m], [rad]; NaN if there is none.
 

@@ -11,7 +11,7 @@ import pytest
 from ik.arms import arm_and_oracle, arm_of, assert_no_solution, broad_model, sampler_of
 
 from eim_ros.core.errors import ConfigurationError, PoseError
-from eim_ros.ik import Constraints, ErrorCode, Sampler, Samples
+from eim_ros.ik import Constraints, ErrorCode, Sampler, Solutions
 from eim_ros.ik.batch import SideBySide, answer_batch
 from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Sphere
@@ -33,11 +33,11 @@ def test_each_pose_is_answered_as_it_would_be_alone(name: str, kind: str) -> Non
     assert len(answers) == 4
     for index, (answer, pose) in enumerate(zip(answers, poses, strict=True)):
         alone = sampler.sample(pose, 12, timeout=ENOUGH, order="limits", seed=5 + index)
-        np.testing.assert_array_equal(answer.positions, alone.positions)
+        np.testing.assert_array_equal(answer.q, alone.q)
         assert answer and answer.valid.all()
-        for q in answer.positions:
+        for q in answer.q:
             assert np.linalg.norm(oracle.forward(q)[:3, 3] - pose[:3, 3]) <= 1e-6 + 1e-10
-    assert robot.within_limits(np.concatenate([answer.positions for answer in answers])).all()
+    assert robot.within_limits(np.concatenate([answer.q for answer in answers])).all()
 
 
 def test_pose_out_of_reach_has_an_outcome_of_its_own() -> None:
@@ -48,7 +48,7 @@ def test_pose_out_of_reach_has_an_outcome_of_its_own() -> None:
         ErrorCode.SUCCESS, ErrorCode.NO_IK_SOLUTION, ErrorCode.SUCCESS,
     ]  # fmt: skip
     assert [len(answer) for answer in answers] == [8, 0, 8]
-    assert_no_solution(answers[1])
+    assert_no_solution(answers.pose(1))
     assert answers
     assert not sampler_of("panda", "pose").sample_batch(poses[1:2], 8, timeout=ENOUGH, seed=0)
 
@@ -79,8 +79,8 @@ def test_without_time_nothing_is_begun(n: int) -> None:
     for sampler in (sampler_of("panda", "pose"), Sampler("panda")):
         answers = sampler.sample_batch(poses_of("panda", 3), n, timeout=0.0, seed=0)
         assert [answer.error_code for answer in answers] == [ErrorCode.TIMED_OUT] * 3
-        assert [answer.positions.shape for answer in answers] == [(0, 7)] * 3
-        assert {answer.message for answer in answers} == {"timed out: no time was left to begin this pose"}
+        assert [answer.q.shape for answer in answers] == [(0, 7)] * 3
+        assert {answer.message for answer in answers} == {"timed out: there was no time to begin this pose"}
 
 
 @pytest.mark.parametrize("poses", [np.eye(4), np.empty((0, 4, 4))])
@@ -119,13 +119,13 @@ def test_poses_side_by_side_are_solved_and_verified(name: str, n: int, asked: di
         assert len(answer) <= n
         assert (answer.expert == NO_EXPERT).all()
         free = "constraints" in asked and name == "ur5"
-        for q in answer.positions[answer.valid]:
+        for q in answer.q[answer.valid]:
             tip = oracle.forward(q)
             assert np.linalg.norm(tip[:3, 3] - pose[:3, 3]) <= 1e-6 + 1e-10
             assert "position_only" in asked or np.linalg.norm(tip[:3, 2] - pose[:3, 2]) <= 2e-6
             assert "position_only" in asked or free or np.linalg.norm(tip[:3, :3] - pose[:3, :3]) <= 4e-6
-        assert robot.within_limits(answer.positions).all()
-        apart = np.abs(answer.positions[:, None] - answer.positions[None]).max(axis=-1)
+        assert robot.within_limits(answer.q).all()
+        apart = np.abs(answer.q[:, None] - answer.q[None]).max(axis=-1)
         if asked.get("distinct", True):
             assert (apart[~np.eye(len(answer), dtype=bool)] > 0.01).all()
 
@@ -136,20 +136,20 @@ def test_answer_depends_on_its_seed_alone(n: int) -> None:
     sampler, poses = Sampler("panda"), poses_of("panda", 1500)
     whole = sampler.sample_batch(poses, n, n_threads=1, timeout=ENOUGH, seed=7)
     several = sampler.sample_batch(poses, n, n_threads=3, timeout=ENOUGH, seed=7)
-    np.testing.assert_array_equal(whole.positions, several.positions)
+    np.testing.assert_array_equal(whole.q, several.q)
     blocks = list(sampler.stream(poses, block=400, timeout=ENOUGH, seed=7, n=n))
     assert [len(block) for block in blocks] == [400, 400, 400, 300]
-    np.testing.assert_array_equal(np.concatenate([block.positions for block in blocks]), whole.positions)
+    np.testing.assert_array_equal(np.concatenate([block.q for block in blocks]), whole.q)
     for index in (0, 3, 1499):
         alone = sampler.sample_batch(poses[index : index + 1], n, timeout=ENOUGH, seed=7 + index)
-        np.testing.assert_array_equal(alone[0].positions, whole[index].positions)
+        np.testing.assert_array_equal(alone[0].q, whole[index].q)
     other = sampler.sample_batch(poses, n, timeout=ENOUGH, seed=8)
-    assert not np.array_equal(other.positions, whole.positions)
-    np.testing.assert_array_equal(other[0].positions, alone_with(sampler, poses[0], n, 8))
+    assert not np.array_equal(other.q, whole.q)
+    np.testing.assert_array_equal(other[0].q, alone_with(sampler, poses[0], n, 8))
 
 
 def alone_with(sampler: Sampler, pose: np.ndarray, n: int, seed: int) -> np.ndarray:
-    return sampler.sample_batch(pose[None], n, timeout=ENOUGH, seed=seed)[0].positions
+    return sampler.sample_batch(pose[None], n, timeout=ENOUGH, seed=seed)[0].q
 
 
 def test_model_that_prefers_nothing_is_not_asked_for_a_single_solution() -> None:
@@ -162,7 +162,7 @@ def test_model_that_prefers_nothing_is_not_asked_for_a_single_solution() -> None
     given = sampler.sample(poses[1], 1, timeout=ENOUGH, seed=0)
     assert answer.density is not None
     assert given.density is not None
-    np.testing.assert_allclose(answer.log_prob, given.density.log_prob(answer.positions))
+    np.testing.assert_allclose(answer.log_prob, given.density.log_prob(answer.q))
 
 
 def test_mixed_outcomes_side_by_side() -> None:
@@ -174,13 +174,13 @@ def test_mixed_outcomes_side_by_side() -> None:
     ]  # fmt: skip
     assert [answer.valid.tolist() for answer in answers] == [[True], [], [], [True]]
     assert answers
-    assert answers[0].best_attempt is None
+    assert answers.pose(0).best_attempt is None
     for answer, pose in zip(answers[1:3], poses[1:3], strict=True):
         assert_no_solution(answer)
         away = np.linalg.norm(arm_of("panda").fk(answer.best_attempt)[:3, 3] - pose[:3, 3])
         assert away == pytest.approx(answer.best_attempt_error[0], abs=1e-9)
-    assert answers[1].message.startswith("no valid configuration found; the best is off by ")
-    assert answers[1].best_attempt_error[0] > 7.0
+    assert answers.pose(1).message.startswith("no solution found; the best attempt is off by ")
+    assert answers.pose(1).best_attempt_error[0] > 7.0
     assert answers.counts.tolist() == answers.n_valid.tolist() == [1, 0, 0, 1]
     assert not Sampler("panda").sample_batch(poses[1:3], 1, timeout=ENOUGH, seed=0)
     for block in Sampler("panda").stream(poses[1:3], block=1, timeout=ENOUGH, seed=0, n=1):
@@ -199,7 +199,7 @@ def test_hard_poses_do_not_take_the_time_of_the_others() -> None:
 def test_kept_answer_keeps_nothing_of_the_others() -> None:
     sampler, poses = Sampler("panda"), poses_of("panda", 2000)
     kept = [next(iter(block)) for block in sampler.stream(poses, block=100, timeout=ENOUGH, seed=0, n=2)]
-    assert all(answer.positions.base is None for answer in kept)
+    assert all(answer.q.base is None for answer in kept)
     gc.collect()
     tracemalloc.start()
     for block in sampler.stream(poses, block=100, timeout=ENOUGH, seed=0, n=2):
@@ -214,13 +214,13 @@ def test_kept_answer_keeps_nothing_of_the_others() -> None:
 def test_answers_can_be_indexed_sliced_and_taken() -> None:
     poses = poses_of("panda", 6)
     answers = Sampler("panda").sample_batch(poses, 2, timeout=ENOUGH, seed=0)
-    np.testing.assert_array_equal(answers[-1].positions, answers[5].positions)
+    np.testing.assert_array_equal(answers.pose(-1).q, answers.pose(5).q)
     assert [len(answer) for answer in answers[1:3]] == [2, 2]
     with pytest.raises(IndexError):
-        answers[6]
+        answers.pose(6)
     taken = answers.take(np.array([4, 1]))
-    np.testing.assert_array_equal(taken[0].positions, answers[4].positions)
-    np.testing.assert_array_equal(taken[1].positions, answers[1].positions)
+    np.testing.assert_array_equal(taken[0].q, answers.pose(4).q)
+    np.testing.assert_array_equal(taken[1].q, answers.pose(1).q)
 
 
 @pytest.mark.parametrize("n_threads", [0, -1, 1.5, True, 5000])
@@ -249,16 +249,16 @@ def test_bad_options_are_refused() -> None:
 def test_a_batch_avoids_what_its_sampler_is_among() -> None:
     robot = arm_of("panda")
     poses, sampler = poses_of("panda", 4), Sampler(robot)
-    elbows = robot.skeleton(np.concatenate([answer.positions for answer in sampler.sample_batch(poses, 8, seed=0)]))[
+    elbows = robot.skeleton(np.concatenate([answer.q for answer in sampler.sample_batch(poses, 8, seed=0)]))[
         :, 4
     ]
     ball = Sphere(tuple(elbows[0]), 0.2)
     scene = collision_model(robot).scene(False, (ball,))
     answers = sampler.with_obstacles((ball,)).sample_batch(poses, 8, seed=0)
-    assert any(scene.colliding(answer.positions).any() for answer in sampler.sample_batch(poses, 8, seed=0))
+    assert any(scene.colliding(answer.q).any() for answer in sampler.sample_batch(poses, 8, seed=0))
     assert any(answer.valid.any() for answer in answers)
     for answer in answers:
-        assert not scene.colliding(answer.positions[answer.valid]).any()
+        assert not scene.colliding(answer.q[answer.valid]).any()
 
 
 def test_a_few_draws_of_each_pose_are_those_of_the_sampler() -> None:
@@ -268,5 +268,5 @@ def test_a_few_draws_of_each_pose_are_those_of_the_sampler() -> None:
     (together,) = sampler.stream(poses, Sampler.draw, n=5, seed=3)
     for index, pose in enumerate(poses):
         alone = sampler.draw(pose, 5, "uniform", seed=3 + index)
-        np.testing.assert_array_equal(together[index].positions, alone.positions)
-        assert together[index].effective_size == alone.effective_size == 5.0
+        np.testing.assert_array_equal(together[index].q, alone.q)
+        assert together[index].effective_sample_size == alone.effective_sample_size == 5.0

@@ -11,7 +11,7 @@ from kinematics.descriptions import chain_urdf, joint
 from scipy.spatial import cKDTree
 
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.ik import Completeness, Constraints, ErrorCode, Sampler, Samples
+from eim_ros.ik import Completeness, Constraints, ErrorCode, Sampler, Solutions
 from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot, pose_from
 
@@ -35,7 +35,7 @@ def embedded(robot: Robot, q: np.ndarray) -> np.ndarray:
     return np.concatenate([q[:, ~robot.continuous], *circles], axis=1)
 
 
-def farthest_missed(sampler: Sampler, answer: Samples, pose: np.ndarray, n: int, constraints: Constraints) -> float:
+def farthest_missed(sampler: Sampler, answer: Solutions, pose: np.ndarray, n: int, constraints: Constraints) -> float:
     """How far from an answer refined seeds within the limits come [rad]: of n."""
     robot = sampler.robot
     lower, upper = constraints.bounds(robot)
@@ -46,7 +46,7 @@ def farthest_missed(sampler: Sampler, answer: Samples, pose: np.ndarray, n: int,
         return 0.0
     if not answer.valid.any():
         return math.inf
-    return float(cKDTree(embedded(robot, answer.positions)).query(embedded(robot, found))[0].max())
+    return float(cKDTree(embedded(robot, answer.q)).query(embedded(robot, found))[0].max())
 
 
 @pytest.mark.parametrize("name", ARMS)
@@ -56,7 +56,7 @@ def test_certified_families_are_those_that_tracing_finds(name: str) -> None:
     for index, pose in enumerate(poses_of(sampler.robot, 25, 41)):
         proven = sampler.answer(SampleRequest(pose, 1, certified=True))
         assert proven.certified, proven.message
-        assert proven.completeness.is_whole
+        assert proven.completeness.is_complete
         assert proven.completeness.missed_share == 0.0
         traced = sampler.sample(pose, 20, diversity=1.0, seed=index).completeness
         if not traced.traced.all():
@@ -90,7 +90,7 @@ def test_no_refined_seed_is_off_the_certified_families(name: str, how: str) -> N
         answer = sampler.with_constraints(constraints).solve_all(pose, DENSE, guarantee="certified", seed=0)
         assert answer.certified, answer.message
         assert answer and answer.valid.all()
-        assert robot.within_limits(answer.positions).all()
+        assert robot.within_limits(answer.q).all()
         assert farthest_missed(sampler, answer, pose, 1500, constraints) < MISSED
 
 
@@ -148,14 +148,14 @@ def test_that_there_is_no_solution_is_certified() -> None:
         answer = sampler.answer(SampleRequest(pose_from([0.0, 0.0, away], [0.0, 0.0, 1.0, 0.0]), 5, 0, certified=True))
         assert answer.error_code == ErrorCode.NO_IK_SOLUTION
         assert answer.certified
-        assert "there is no valid configuration" in answer.message
+        assert "there is no solution" in answer.message
 
 
 def test_solutions_of_six_joints_are_certified_as_ever() -> None:
     sampler = sampler_of("ur5")
     answer = sampler.solve_all(poses_of(sampler.robot, 1, 44)[0], guarantee="certified")
     assert answer.certified
-    assert answer.n_all == len(answer)
+    assert answer.n_total == len(answer)
 
 
 def test_a_bound_that_tracing_cannot_give_is_given_by_closed_form() -> None:
@@ -165,7 +165,7 @@ def test_a_bound_that_tracing_cannot_give_is_given_by_closed_form() -> None:
             continue
         answer = sampler.answer(SampleRequest(pose, 20, 0, until=Completeness()))
         assert answer.error_code == ErrorCode.SUCCESS
-        assert answer.completeness.is_whole
+        assert answer.completeness.is_complete
         assert answer.completeness.certified
         return
     pytest.fail("no pose is close to singular")
@@ -178,10 +178,10 @@ def test_the_nearest_and_draws_are_those_of_certified_families() -> None:
     near = robot.random(1, np.random.default_rng(45))[0]
     nearest = sampler.answer(SampleRequest(pose, 1, near=near, certified=True))
     assert nearest.certified
-    assert np.linalg.norm(nearest[0] - near) <= np.linalg.norm(dense.positions - near, axis=1).min() + 1e-9
+    assert np.linalg.norm(nearest[0] - near) <= np.linalg.norm(dense.q - near, axis=1).min() + 1e-9
     drawn = sampler.answer(SampleRequest(pose, 50, 0, distribution="uniform", certified=True))
     assert drawn.certified
-    assert cKDTree(dense.positions).query(drawn.positions)[0].max() < 0.02
+    assert cKDTree(dense.q).query(drawn.q)[0].max() < 0.02
 
 
 @pytest.mark.parametrize(

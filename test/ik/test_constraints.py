@@ -40,21 +40,21 @@ def test_fixed_joint_stands_still_in_all_solutions(context_kind: str) -> None:
     )
     assert samples.error_code == ErrorCode.SUCCESS, samples.message
     assert samples and samples.valid.all()
-    assert (samples.positions[:, 0] == q[0]).all()
-    assert max(max(oracle.errors(row, pose)) for row in samples.positions) < 2e-6
+    assert (samples.q[:, 0] == q[0]).all()
+    assert max(max(oracle.errors(row, pose)) for row in samples.q) < 2e-6
 
 
 def test_narrower_limits_hold_and_leave_solutions_of_the_other_side_out() -> None:
     robot, pose = arm_of("panda"), reachable_pose(arm_of("panda"), 3)
     sampler = sampler_of("panda", "pose")
-    free = sampler.sample(pose, 200, timeout=ENOUGH, seed=0).positions[:, 2]
+    free = sampler.sample(pose, 200, timeout=ENOUGH, seed=0).q[:, 2]
     assert (free < -0.2).any()
     assert (free > 0.2).any()
     limits = {"panda_joint3": (-np.inf, -0.2)}
     narrow = sampler.with_constraints(limits=limits).sample(pose, 200, timeout=ENOUGH, seed=0)
     assert narrow and narrow.valid.all()
-    assert (narrow.positions[:, 2] <= -0.2).all()
-    assert (narrow.positions >= robot.lower).all()
+    assert (narrow.q[:, 2] <= -0.2).all()
+    assert (narrow.q >= robot.lower).all()
 
 
 @pytest.mark.parametrize("refine", [True, False])
@@ -92,7 +92,7 @@ def test_all_joints_fixed_leave_one_configuration() -> None:
     q = robot.random(1, np.random.default_rng(2))[0]
     constraints = Constraints(fixed=dict(zip(robot.joint_names, q.tolist(), strict=True)))
     samples = sampler_of("panda", "pose").with_constraints(constraints).sample(robot.fk(q), 5, timeout=ENOUGH, seed=0)
-    assert samples.positions.tolist() == [q.tolist()]
+    assert samples.q.tolist() == [q.tolist()]
     assert samples and samples.valid.all()
 
 
@@ -114,7 +114,7 @@ def test_one_joint_and_fifty() -> None:
         .sample(fifty.fk(np.full(50, 0.1)), 10, timeout=ENOUGH, seed=0)
     )
     assert samples.valid.sum() == 10
-    assert (samples.positions[:, :40] == 0.1).all()
+    assert (samples.q[:, :40] == 0.1).all()
 
 
 def test_continuous_joint_is_fixed_on_the_circle_and_narrowed_within_a_turn() -> None:
@@ -128,7 +128,7 @@ def test_continuous_joint_is_fixed_on_the_circle_and_narrowed_within_a_turn() ->
         .sample(pose, 50, timeout=ENOUGH, seed=0)
     )
     assert samples and samples.valid.all()
-    assert ((samples.positions[:, 0] >= -0.2) & (samples.positions[:, 0] <= 1.0)).all()
+    assert ((samples.q[:, 0] >= -0.2) & (samples.q[:, 0] <= 1.0)).all()
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from eim_ros.core.errors import ConfigurationError, ConstraintError
-from eim_ros.ik import Completeness, Constraints, ErrorCode, LinkPosition, Sampler, Samples, sampler, strategies
+from eim_ros.ik import Completeness, Constraints, ErrorCode, LinkPosition, Sampler, Solutions, sampler, strategies
 from eim_ros.ik.constraints import AT_ONCE, LinkCheck
-from eim_ros.ik.order import UNORDERED, Ranking, distinct_in_time, distinct_rows, farthest_rows
+from eim_ros.ik.order import UNORDERED, Ordering, distinct_in_time, distinct_rows, farthest_rows
 from eim_ros.ik.problem import Goal
 from eim_ros.ik.request import SampleRequest
 from eim_ros.ik.strategies import Finder
@@ -40,8 +40,8 @@ def with_turns(name: str, turns: int) -> Robot:
     return Robot(" ".join(words), robot.tip_link, base=robot.base_link)
 
 
-def assert_verified(robot: Robot, samples: Samples, pose: np.ndarray = POSE) -> None:
-    errors, valid = robot.verify(samples.positions, pose)
+def assert_verified(robot: Robot, samples: Solutions, pose: np.ndarray = POSE) -> None:
+    errors, valid = robot.verify(samples.q, pose)
     assert samples.valid.all() and valid.all()
     assert (errors <= 1e-6).all()
 
@@ -84,9 +84,9 @@ def test_what_could_not_be_checked_in_time_is_left_out(monkeypatch: pytest.Monke
     request = SampleRequest(POSE, 500, 0, constraints=constraints, explore=1.0)
     goal = Goal.of(robot, request, 0.0)
     finding = Finder(request, goal, Sampler(robot).conditioning.density(np.empty((1, 0))).conditional, 0.0,
-                     Ranking(UNORDERED), False, False).find()  # fmt: skip
+                     Ordering(UNORDERED), False, False).find()  # fmt: skip
     assert goal.n_unchecked > 0 and 0 < len(finding.pool) < 100
-    assert not constraints.scene(robot).colliding(finding.pool.positions).any()  # type: ignore[union-attr]
+    assert not constraints.scene(robot).colliding(finding.pool.q).any()  # type: ignore[union-attr]
     assert finding.out_of_time
 
 
@@ -96,7 +96,7 @@ def test_unchecked_rows_are_told_and_never_called_all_that_there_are() -> None:
     samples = arm.with_constraints(constraints).sample(POSE, 500, timeout=0.0, diversity=1.0, seed=0)
     assert samples.error_code == ErrorCode.TIMED_OUT
     assert "more could not be checked in time" in samples.message
-    assert samples.completeness is None or not samples.completeness.is_whole
+    assert samples.completeness is None or not samples.completeness.is_complete
 
 
 def test_links_are_not_looked_at_after_the_deadline() -> None:
@@ -121,7 +121,7 @@ def test_separation_is_not_said_to_be_met_when_time_is_up() -> None:
     robot = with_turns("panda", 1)
     samples = Sampler(robot).solve_all(POSE, 0.01, max_solutions=1_000_000, timeout=0.001, seed=0)
     assert samples.error_code == ErrorCode.TIMED_OUT and samples.message.startswith("timed out: ")
-    assert len(samples) > 0 and samples.completeness is not None and not samples.completeness.is_whole
+    assert len(samples) > 0 and samples.completeness is not None and not samples.completeness.is_complete
     assert_verified(robot, samples)
 
 
@@ -140,10 +140,10 @@ def test_division_of_curves_ends_at_the_deadline_with_solutions_of_all_families(
     found = traced(robot, request)
     pool, in_time = found.even(request, 0.0)
     assert not in_time and 0 < len(pool) <= COARSELY
-    owners = np.array([found.motions.nearest(robot.chain, q, 1)[0] for q in pool.positions])
-    assert np.abs(owners - pool.positions).max() < 1e-3  # each is on a family, and each family has some
-    assert len(pool) >= found.families.n_families
-    assert robot.chain.verify(found.goal.task, pool.positions)[1].all()
+    owners = np.array([found.motions.nearest(robot.chain, q, 1)[0] for q in pool.q])
+    assert np.abs(owners - pool.q).max() < 1e-3  # each is on a family, and each family has some
+    assert len(pool) >= found.families.n_components
+    assert robot.chain.verify(found.goal.task, pool.q)[1].all()
     whole, in_time = found.even(request, np.inf)
     assert in_time and len(whole) > len(pool)
 
@@ -164,14 +164,14 @@ def test_places_on_curves_are_as_many_as_can_differ_however_many_are_asked_for(m
     found = traced(robot, request)
     pool, in_time = replace(found, motions=Counted(found.motions)).even(request, np.inf)  # type: ignore[arg-type]
     assert in_time and len(pool) > 500
-    assert max(asked) <= found.families.n_families + 8.0 * found.families.lengths.sum() / 0.01
+    assert max(asked) <= found.families.n_components + 8.0 * found.families.lengths.sum() / 0.01
 
 
 def test_families_that_were_not_found_to_the_end_do_not_count_as_whole() -> None:
     robot = with_turns("panda", 1)
     request = SampleRequest(POSE, 100, 0).resolved(robot, "pose")
     found = TracedSolutions.of(Goal.of(robot, request), 0.5, Completeness(), 0.0)
-    assert not found.in_time and not found.families.is_whole
+    assert not found.in_time and not found.families.is_complete
     assert found.families.missed_share > 0.002 or not found.families.traced.all()
 
 
@@ -190,7 +190,7 @@ def test_draws_are_as_many_as_there_is_time_for(monkeypatch: pytest.MonkeyPatch)
     robot = Robot("ur5e")
     samples = Sampler(robot).draw(robot.fk(np.full(6, 0.7)), 100_000, "uniform", timeout=0.0, seed=0)
     assert samples.error_code == ErrorCode.TIMED_OUT and len(samples) == 100
-    assert samples.effective_size == pytest.approx(100.0)
+    assert samples.effective_sample_size == pytest.approx(100.0)
     assert np.isfinite(samples.log_prob).all()
     assert_verified(robot, samples, robot.fk(np.full(6, 0.7)))
 
@@ -215,10 +215,10 @@ def test_raw_samples_are_as_many_as_there_is_time_for(monkeypatch: pytest.Monkey
 def test_comparison_of_rows_ends_at_the_deadline() -> None:
     robot = Robot("panda")
     rows = robot.random(5000, np.random.default_rng(0))
-    everything, is_whole = distinct_in_time(robot, rows, 0.01, np.inf)
-    assert is_whole and np.array_equal(everything, distinct_rows(robot, rows, 0.01))
-    some, is_whole = distinct_in_time(robot, rows, 0.01, 0.0)
-    assert not is_whole and np.array_equal(some, everything[: len(some)]) and 0 < len(some) < 100
+    everything, is_complete = distinct_in_time(robot, rows, 0.01, np.inf)
+    assert is_complete and np.array_equal(everything, distinct_rows(robot, rows, 0.01))
+    some, is_complete = distinct_in_time(robot, rows, 0.01, 0.0)
+    assert not is_complete and np.array_equal(some, everything[: len(some)]) and 0 < len(some) < 100
 
 
 def test_choice_of_far_rows_is_filled_up_at_the_deadline() -> None:
@@ -239,8 +239,8 @@ def test_poses_for_which_no_time_is_left_are_answered_together(constraints: Cons
         arm.with_constraints(constraints).sample_batch(poses, 4, timeout=0.0, seed=0),
         *arm.with_constraints(constraints).stream(poses[:5000], timeout=0.0, seed=0, n=4),
     ):
-        assert (answers.error_codes == ErrorCode.TIMED_OUT).all() and not len(answers.positions)
-        assert answers[-1].message == "timed out: no time was left to begin this pose"
+        assert (answers.error_codes == ErrorCode.TIMED_OUT).all() and not len(answers.q)
+        assert answers.pose(-1).message == "timed out: there was no time to begin this pose"
 
 
 def test_batch_whose_shapes_are_not_ready_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,13 +35,13 @@ def test_elbow_goes_to_the_preferred_side(side: float) -> None:
     samples = sampler.answer(SampleRequest(pose, 60, 0, posture=preferred, distinct=False, timeout=ENOUGH))
     assert samples.error_code == ErrorCode.SUCCESS
     assert samples and samples.valid.all()
-    for q in samples.positions:
+    for q in samples.q:
         np.testing.assert_allclose(oracle.forward(q), pose, atol=2e-6)
-    assert (np.sign(elbow_side(samples.positions[:5])) == side).all()
-    assert (side * elbow_side(samples.positions) > 0.05).mean() > (side * elbow_side(plain.positions) > 0.05).mean()
-    costs = Posture(preferred).costs(robot, samples.positions)
+    assert (np.sign(elbow_side(samples.q[:5])) == side).all()
+    assert (side * elbow_side(samples.q) > 0.05).mean() > (side * elbow_side(plain.q) > 0.05).mean()
+    costs = Posture(preferred).costs(robot, samples.q)
     assert (np.diff(costs) >= 0.0).all()
-    assert costs[0] < Posture(preferred).costs(robot, plain.positions).min() + 1e-6
+    assert costs[0] < Posture(preferred).costs(robot, plain.q).min() + 1e-6
 
 
 @pytest.mark.parametrize(("name", "kind"), [("iiwa14", "pose"), ("panda", "position"), ("planar10", "position")])
@@ -53,12 +53,12 @@ def test_cost_of_no_solution_rises(name: str, kind: str) -> None:
     pool = goal.refined(seeds, np.arange(100, dtype=np.uint32))
     moved, is_cut_short = goal.descended(pool, posture, time.perf_counter() + ENOUGH)
     assert not is_cut_short
-    before, after = posture.costs(robot, pool.positions), posture.costs(robot, moved.positions)
+    before, after = posture.costs(robot, pool.q), posture.costs(robot, moved.q)
     assert (after <= before).all()
     assert after[pool.valid].mean() < 0.9 * before[pool.valid].mean()
     np.testing.assert_array_equal(moved.valid, pool.valid)
     np.testing.assert_array_equal(moved.expert, pool.expert)
-    np.testing.assert_array_equal(moved.positions[~pool.valid], pool.positions[~pool.valid])
+    np.testing.assert_array_equal(moved.q[~pool.valid], pool.q[~pool.valid])
 
 
 def test_time_that_is_up_leaves_solutions_where_they_are() -> None:
@@ -67,7 +67,7 @@ def test_time_that_is_up_leaves_solutions_where_they_are() -> None:
     pool = goal.refined(robot.random(10, np.random.default_rng(0)), np.zeros(10, dtype=np.uint32))
     moved, is_cut_short = goal.descended(pool, Posture({robot.joint_names[0]: 0.3}), 0.0)
     assert is_cut_short
-    np.testing.assert_array_equal(moved.positions, pool.positions)
+    np.testing.assert_array_equal(moved.q, pool.q)
     late = sampler_of("iiwa14", "position").sample(
         goal.pose, 5, posture={robot.joint_names[0]: 0.3}, timeout=0.0, seed=0
     )
@@ -86,7 +86,7 @@ def test_the_clock_is_looked_at_after_a_few(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("eim_ros.ik.problem.time", types.SimpleNamespace(perf_counter=lambda: next(clock)))
     moved, is_cut_short = goal.descended(pool, posture, deadline=1.0)
     assert is_cut_short
-    assert 0 < (moved.positions != pool.positions).any(axis=1).sum() <= 16
+    assert 0 < (moved.q != pool.q).any(axis=1).sum() <= 16
 
 
 def test_constraints_stay_kept() -> None:
@@ -94,7 +94,7 @@ def test_constraints_stay_kept() -> None:
     pose = robot.fk(np.array([0.0, 0.6, 0.0, 1.2, 0.0, 0.8, 0.0]))
     first, third = robot.joint_names[0], robot.joint_names[2]
     unhindered = sampler_of("iiwa14", "pose").sample(pose, 20, posture={first: 1.0}, timeout=ENOUGH, seed=0)
-    in_the_way = robot.skeleton(unhindered.positions[:1])[0, 4]
+    in_the_way = robot.skeleton(unhindered.q[:1])[0, 4]
     constraints = Constraints(limits={first: (-0.5, 0.7)}, self_collision=True, obstacles=(Sphere(in_the_way, 0.1),))
     samples = (
         sampler_of("iiwa14", "pose")
@@ -103,9 +103,9 @@ def test_constraints_stay_kept() -> None:
     )
     assert samples.error_code == ErrorCode.SUCCESS, samples.message
     assert samples and samples.valid.all()
-    assert (samples.positions[:, 0] <= 0.7).all()
-    assert not constraints.scene(robot).colliding(samples.positions).any()
-    assert samples.positions[0, 0] > 0.3
+    assert (samples.q[:, 0] <= 0.7).all()
+    assert not constraints.scene(robot).colliding(samples.q).any()
+    assert samples.q[0, 0] > 0.3
 
 
 def test_a_solution_that_an_obstacle_stops_goes_as_far_as_it_may() -> None:
@@ -117,16 +117,16 @@ def test_a_solution_that_an_obstacle_stops_goes_as_far_as_it_may() -> None:
         unhindered.verified(POSE[None], expert), Posture({"panda_joint1": -0.9, "panda_joint3": 0.9}), far
     )
     free, _ = unhindered.descended(start, posture, far)
-    ball = Sphere(tuple(robot.skeleton(free.positions)[0, 4]), 0.03)  # where its elbow would be
+    ball = Sphere(tuple(robot.skeleton(free.q)[0, 4]), 0.03)  # where its elbow would be
     goal = Goal(robot, pose, False, 1e-6, 1e-6, Constraints(obstacles=(ball,)))
-    before = goal.verified(start.positions, expert)
+    before = goal.verified(start.q, expert)
     assert before and before.valid.all()
-    assert not goal.verified(free.positions, expert).valid.any()
+    assert not goal.verified(free.q, expert).valid.any()
     after, _ = goal.descended(before, posture, far)
     assert after and after.valid.all()
-    costs = posture.costs(robot, np.concatenate([before.positions, after.positions, free.positions]))
+    costs = posture.costs(robot, np.concatenate([before.q, after.q, free.q]))
     assert costs[2] < costs[1] < 0.9 * costs[0]
-    further = goal.refined(after.positions + 0.02 * (free.positions - after.positions), expert)
+    further = goal.refined(after.q + 0.02 * (free.q - after.q), expert)
     assert not further.valid.any()
 
 
@@ -136,7 +136,7 @@ def test_near_duplicates_that_arise_are_dropped() -> None:
     samples = sampler.sample(robot.fk(POSE), 100, posture=preferred, timeout=ENOUGH, seed=0)
     assert samples.error_code == ErrorCode.SUCCESS
     assert 1 <= len(samples) < 80
-    distances = np.abs(samples.positions[:, None] - samples.positions[None]).max(axis=-1) + np.eye(len(samples))
+    distances = np.abs(samples.q[:, None] - samples.q[None]).max(axis=-1) + np.eye(len(samples))
     assert distances.min() > 0.01
 
 
@@ -145,8 +145,8 @@ def test_raw_samples_are_ordered_but_not_moved() -> None:
     name, pose = robot.joint_names[0], reachable_pose(robot)
     raw = sampler.answer(SampleRequest(pose, 30, 0, refine=False, order="none"))
     samples = sampler.answer(SampleRequest(pose, 30, 0, refine=False, posture={name: 0.5}))
-    assert sorted(samples.positions.tolist()) == sorted(raw.positions.tolist())
-    assert (np.diff(np.abs(samples.positions[:, 0] - 0.5)) >= 0.0).all()
+    assert sorted(samples.q.tolist()) == sorted(raw.q.tolist())
+    assert (np.diff(np.abs(samples.q[:, 0] - 0.5)) >= 0.0).all()
 
 
 @pytest.mark.parametrize(

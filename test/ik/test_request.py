@@ -10,7 +10,7 @@ from ik.arms import arm_of, reachable_pose, sampler_of
 
 from eim_ros.core.errors import ConfigurationError, PoseError
 from eim_ros.ik import Posture
-from eim_ros.ik.request import MOST_SAMPLES, SampleRequest
+from eim_ros.ik.request import MAX_SOLUTIONS, SampleRequest
 
 ENOUGH = 60.0  # [s]
 
@@ -43,7 +43,7 @@ def test_same_request_gives_the_same_answer_as_the_call() -> None:
     request = SampleRequest(pose, 20, 3, near=np.zeros(7), timeout=ENOUGH)
     called = sampler.sample(pose, 20, near=np.zeros(7), timeout=ENOUGH, seed=3)
     for _ in range(2):
-        np.testing.assert_array_equal(sampler.answer(request).positions, called.positions)
+        np.testing.assert_array_equal(sampler.answer(request).q, called.q)
 
 
 def test_defaults_are_what_they_are_said_to_be() -> None:
@@ -59,7 +59,7 @@ def test_narrow_integers_of_numpy_are_taken() -> None:
     assert (type(request.n), type(request.random_seed)) == (int, int)
 
 
-@pytest.mark.parametrize("n", [0, MOST_SAMPLES + 1, 2**31, 2**64])
+@pytest.mark.parametrize("n", [0, MAX_SOLUTIONS + 1, 2**31, 2**64])
 def test_number_of_configurations_has_bounds(n: int) -> None:
     with pytest.raises(ConfigurationError, match="n must be at"):
         SampleRequest(np.eye(4), n)

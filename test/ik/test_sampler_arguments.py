@@ -46,11 +46,11 @@ def test_what_is_no_pose_is_refused(pose: np.ndarray) -> None:
         ({"n": 0}, "n must be at least 1, got 0"),
         ({"n": 1.5}, "n must be a whole number, got 1.5"),
         ({"n": math.inf}, "n must be a whole number, got inf"),
-        ({"random_seed": 1.5}, "random seed must be a whole number"),
+        ({"random_seed": 1.5}, "seed must be a whole number"),
         ({"timeout": "1"}, "timeout must be a number, got '1'"),
         ({"position_tolerance": None}, "position tolerance must be a number"),
         ({"n": -3}, "n must be at least 1, got -3"),
-        ({"random_seed": -1}, "random seed must be at least 0, got -1"),
+        ({"random_seed": -1}, "seed must be at least 0, got -1"),
         ({"position_tolerance": 0.0}, "position tolerance must be positive, got 0.0"),
         ({"position_tolerance": -1e-6}, "position tolerance must be positive"),
         ({"position_tolerance": np.nan}, "position tolerance must be positive, got nan"),
@@ -81,4 +81,4 @@ def test_sampler_serves_on_after_refusals() -> None:
     before = sampler.sample(pose, 5, seed=0)
     with pytest.raises(EimError):
         sampler.sample(np.full((4, 4), np.nan), 5, seed=0)
-    assert np.array_equal(sampler.sample(pose, 5, seed=0).positions, before.positions)
+    assert np.array_equal(sampler.sample(pose, 5, seed=0).q, before.q)

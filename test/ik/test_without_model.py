@@ -37,11 +37,11 @@ def test_every_solution_is_one_by_pinocchio_and_all_differ(name: str, position_o
         )
         assert samples.error_code == ErrorCode.SUCCESS, samples.message
         assert samples and samples.valid.all()
-        assert robot.within_limits(samples.positions).all()
-        errors = np.array([oracle.errors(q, pose) for q in samples.positions])
+        assert robot.within_limits(samples.q).all()
+        errors = np.array([oracle.errors(q, pose) for q in samples.q])
         assert errors[:, 0].max() <= 1e-6 + 1e-12
         assert position_only or errors[:, 1].max() <= 1e-6 + 1e-9  # pinocchio's logarithm is good to 1e-9 here
-        assert (differences(samples.positions, robot) > 0.01).all()
+        assert (differences(samples.q, robot) > 0.01).all()
 
 
 @pytest.mark.parametrize("name", ["ur5", "six_joints"])
@@ -52,7 +52,7 @@ def test_an_arm_of_six_joints_gives_each_solution_that_uniform_restarts_find(nam
     samples = Sampler(robot).sample(pose, 400, timeout=ENOUGH, seed=0)
     refined = robot.refine(robot.random(10000, np.random.default_rng(1)), pose)
     found = refined.positions[refined.converged]
-    nearest = np.abs(found[:, None] - samples.positions).max(axis=-1).min(axis=1)
+    nearest = np.abs(found[:, None] - samples.q).max(axis=-1).min(axis=1)
     assert nearest.max() < 1e-3
 
 
@@ -62,7 +62,7 @@ def test_message_counts_the_different_solutions_where_there_are_fewer_than_asked
     samples = Sampler(robot).sample(reachable_pose(robot), 100, timeout=ENOUGH, seed=0)
     assert samples.error_code == ErrorCode.SUCCESS
     assert 2 <= len(samples) <= 8
-    expected = f"{len(samples)} of 100 different configurations are valid, all that there are"
+    expected = f"{len(samples)} of 100 distinct solutions, all that exist"
     assert samples.message == expected
 
 
@@ -78,7 +78,7 @@ def test_nothing_is_preferred_and_no_density_known() -> None:
 
 def test_seed_decides_the_answer() -> None:
     sampler, pose = Sampler("panda"), reachable_pose(arm_of("panda"))
-    first, again, other = (sampler.sample(pose, 30, timeout=ENOUGH, seed=seed).positions for seed in (3, 3, 4))
+    first, again, other = (sampler.sample(pose, 30, timeout=ENOUGH, seed=seed).q for seed in (3, 3, 4))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
 
@@ -112,7 +112,7 @@ def test_orders_constraints_batches_and_paths_need_none() -> None:
         for options in ({"order": "limits"}, {"near": np.zeros(7)})
     )
     assert by_limits and by_limits.valid.all()
-    assert (np.diff(np.linalg.norm(nearest.positions, axis=1)) >= -1e-9).all()
+    assert (np.diff(np.linalg.norm(nearest.q, axis=1)) >= -1e-9).all()
     assert [len(answer) for answer in sampler.sample_batch(poses, 10, timeout=ENOUGH, seed=0)] == [10, 10]
     assert sampler.follow(poses[:1], timeout=ENOUGH, seed=0, n_candidates=10).valid.all()
 
@@ -122,4 +122,4 @@ def test_first_example_of_the_readme_gives_what_it_says() -> None:
     code = readme.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
     assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout.startswith("100 of 100 different configurations are valid; 3 families [[")
+    assert result.stdout.startswith("100 of 100 distinct solutions; 3 families [[")

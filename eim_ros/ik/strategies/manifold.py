@@ -143,8 +143,8 @@ class Curves:
         if not certified:
             share = NO_BOUND if until is None else wanted.missed_share
             in_time = motions.search(chain, problem.effort, wanted.confidence, share, deadline)
-            may_certify = not problem.is_certified and until is not None and form is not None
-            if may_certify and not motions.components[:, 2].all():
+            is_open = not problem.is_certified and until is not None and not motions.components[:, 2].all()
+            if is_open and form is not None:
                 certified = motions.certify(chain, form)
                 in_time = in_time or certified
         lengths, closed, traced = motions.components.T

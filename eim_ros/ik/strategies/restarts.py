@@ -105,7 +105,8 @@ class Restarts:
         found, was_late = self._searched(problem, known.is_exhausted, diversity=0.0)
         timed_out = known.timed_out or was_late
         if len(known.candidates):
-            found, is_compared = _distinct(problem, _apart(problem, found.chosen(), known.candidates).joined(known.candidates))
+            apart = _apart(problem, found.chosen(), known.candidates)
+            found, is_compared = _distinct(problem, apart.joined(known.candidates))
             timed_out = timed_out or not is_compared
         assert known.report is not None
         report = replace(known.report, is_singular=_is_singular(problem, found.chosen()))
@@ -179,10 +180,10 @@ class Search:
     A round takes seeds from the model, moves them onto the pose, and keeps what is valid. If few solutions of a round
     are new, half of the next seeds are uniform, so that no pose is missed that uniform restarts would solve.
 
-    With `diversity` > 0 seeds are stratified over the experts, their weights are tempered to weight^(1 - diversity / 2),
-    and some seeds are always uniform, so that no component is missed. If solutions are curves, about that share of them
-    comes from continuation (half of it beyond the first `CONTINUATION_CUTOFF`), which begins at the solutions found
-    first. On surfaces a restart costs less than continuation.
+    With `diversity` > 0 seeds are stratified over the experts, their weights are tempered to weight^(1 - diversity /
+    2), and some seeds are always uniform, so that no component is missed. If solutions are curves, about that share of
+    them comes from continuation (half of it beyond the first `CONTINUATION_CUTOFF`), which begins at the solutions
+    found first. On surfaces a restart costs less than continuation.
 
     Attributes
     ----------

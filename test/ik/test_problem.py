@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 from ik.arms import arm_and_oracle, arm_of, reachable_pose
 
-from eim_ros.ik.candidates import Pool
+from eim_ros.ik.candidates import Candidates
 from eim_ros.ik.problem import Goal
 
 FIRST = np.zeros(1, dtype=np.uint32)
 
 
-def pool_of(position_error: list[float], orientation_error: list[float]) -> Pool:
+def pool_of(position_error: list[float], orientation_error: list[float]) -> Candidates:
     n = len(position_error)
     positions = np.arange(n, dtype=float)[:, None]
     errors = np.array(position_error), np.array(orientation_error)
-    return Pool(positions, *errors, np.zeros(n, dtype=bool), np.arange(n, dtype=np.uint32))
+    return Candidates(positions, *errors, np.zeros(n, dtype=bool), np.arange(n, dtype=np.uint32))
 
 
 def test_verified_measures_the_configurations_as_they_are() -> None:
@@ -24,7 +24,7 @@ def test_verified_measures_the_configurations_as_they_are() -> None:
     configurations = robot.random(20, np.random.default_rng(0))
     pool = Goal(robot, pose, False, 1e-6, 1e-6).verified(configurations, np.arange(20, dtype=np.uint32))
     expected = np.array([oracle.errors(q, pose) for q in configurations])
-    assert np.array_equal(pool.positions, configurations)
+    assert np.array_equal(pool.q, configurations)
     assert np.allclose(pool.position_error, expected[:, 0], rtol=0, atol=1e-12)
     assert np.allclose(pool.orientation_error, expected[:, 1], rtol=0, atol=1e-9)
     assert not pool.valid.any()

@@ -29,16 +29,16 @@ def test_uniform_draws_are_so_by_length() -> None:
     for seed, pose in enumerate(poses_of(robot, 30, 1)):
         answer = Sampler(robot).draw(pose, 200, "uniform", seed=seed)
         assert answer and answer.valid.all() and len(answer) == 200
-        np.testing.assert_allclose(oracle.forward(answer.positions[0]), pose, atol=2e-6)
-        found = families(robot, answer.positions, pose, spacing=0.01)
+        np.testing.assert_allclose(oracle.forward(answer.q[0]), pose, atol=2e-6)
+        found = families(robot, answer.q, pose, spacing=0.01)
         rows = np.concatenate([family.positions for family in found])
         chords = [np.diff(family.positions, axis=0) / (robot.upper - robot.lower) for family in found]
         lengths = [np.r_[0.0, np.cumsum(np.linalg.norm(each, axis=1))] for each in chords]
         before = np.cumsum([0.0, *(each[-1] for each in lengths)])
         along = np.concatenate([start + each for start, each in zip(before, lengths, strict=False)])
-        nearest = [int(np.argmin(np.linalg.norm(rows - q, axis=1))) for q in answer.positions]
+        nearest = [int(np.argmin(np.linalg.norm(rows - q, axis=1))) for q in answer.q]
         p_values.append(kstest(along[nearest] / before[-1], "uniform").pvalue)
-        assert answer.effective_size == 200.0
+        assert answer.effective_sample_size == 200.0
         assert answer.log_prob == pytest.approx(-np.log(before[-1]), abs=0.05)  # chords are shorter than the curve
     assert kstest(p_values, "uniform").pvalue > 0.01
 
@@ -49,17 +49,17 @@ def test_draws_of_the_model_have_its_mean_log_density_and_shares_of_families() -
     robot = sampler.robot
     pose = poses_of(robot, 1, 5)[0]
     conditional = sampler.conditioning.density(sampler.conditioning.contexts(goal_of(sampler, pose), 0)).conditional
-    even = sampler.draw(pose, 20_000, "uniform", seed=1).positions
+    even = sampler.draw(pose, 20_000, "uniform", seed=1).q
     log_density = conditional.log_prob(even)
     weights = np.exp(log_density - logsumexp(log_density))
     answer = sampler.draw(pose, 2000, "model", seed=2)
-    drawn = conditional.log_prob(answer.positions)
+    drawn = conditional.log_prob(answer.q)
     mean, deviation = weights @ log_density, np.sqrt(weights @ (log_density - weights @ log_density) ** 2)
     effective = 1.0 / np.sum(weights**2)
     assert abs(drawn.mean() - mean) < 3.0 * deviation * np.sqrt(1 / 2000 + 1 / effective)
     found = families(robot, even[:400], pose)
     shares = np.bincount(family_labels(robot, found, even), weights, len(found))
-    counts = np.bincount(family_labels(robot, found, answer.positions), minlength=len(found)) / 2000
+    counts = np.bincount(family_labels(robot, found, answer.q), minlength=len(found)) / 2000
     error = np.sqrt(shares * (1 - shares) * (1 / 2000 + 1 / effective)) + 1e-3
     assert (np.abs(counts - shares) < 3.0 * error).all()
     assert shares.max() > 0.2 and np.abs(shares - 1 / len(found)).max() > 0.1  # no trivial case
@@ -79,7 +79,7 @@ def test_points_are_drawn_as_often_as_each_other() -> None:
     pose = poses_of(robot, 1, 2)[0]
     all_ = Sampler(robot).sample(pose, 100)
     answer = Sampler(robot).draw(pose, 4000, "uniform", seed=3)
-    which = [int(np.argmin(np.linalg.norm(all_.positions - q, axis=1))) for q in answer.positions]
+    which = [int(np.argmin(np.linalg.norm(all_.positions - q, axis=1))) for q in answer.q]
     counts = np.bincount(which, minlength=len(all_))
     assert len(all_) == 8
     assert (np.abs(counts - 500) < 5 * np.sqrt(500)).all()
@@ -90,13 +90,13 @@ def test_what_collides_has_no_share() -> None:
     robot = Robot("panda")
     pose = robot.fk(np.array([0.0, 0.3, 0.0, -1.8, 0.0, 2.1, 0.8]))
     free = Sampler(robot).draw(pose, 100, "uniform", seed=0)
-    ball = Sphere(tuple(robot.skeleton(free.positions)[0, 4]), 0.08)
+    ball = Sphere(tuple(robot.skeleton(free.q)[0, 4]), 0.08)
     constraints = Constraints(obstacles=(ball,))
     answer = Sampler(robot).with_constraints(constraints).draw(pose, 100, "uniform", seed=0)
     assert answer and answer.valid.all() and len(answer) == 100
     assert answer.log_prob[0] > free.log_prob[0]  # the same mass on less
     assert constraints.scene(robot) is not None
-    assert not constraints.scene(robot).colliding(answer.positions).any()
+    assert not constraints.scene(robot).colliding(answer.q).any()
 
 
 def test_places_where_the_arm_is_singular_have_no_share() -> None:

@@ -30,7 +30,7 @@ def test_mapping_survives_json() -> None:
     samples = sampler_of("iiwa14", "position").sample(reachable_pose(arm_of("iiwa14")), 4, seed=0)
     answer = json.loads(json.dumps(samples.to_dict(), allow_nan=False))
     assert answer["n"] == len(samples) == 4
-    assert np.array_equal(answer["positions"], samples.positions)
+    assert np.array_equal(answer["positions"], samples.q)
     for name in ("log_prob", "position_error", "orientation_error", "valid", "expert"):
         assert np.array_equal(answer[name], getattr(samples, name)), name
     assert answer["joint_names"] == list(samples.joint_names)
@@ -54,10 +54,10 @@ def test_density_is_computed_on_access_and_kept() -> None:
     sampler = Sampler.load("panda_pose")  # which prefers nothing
     samples = sampler.sample(reachable_pose(sampler.robot), 30, seed=0)
     assert samples.known_log_prob is None
-    assert samples.seconds_of_density > 0.0
+    assert samples.seconds_of_log_prob > 0.0
     assert np.isfinite(samples.log_prob).all()
     assert samples.log_prob is samples.log_prob
-    assert samples.seconds_of_density == 0.0
+    assert samples.seconds_of_log_prob == 0.0
 
 
 @pytest.mark.parametrize("n", [2, 50])
@@ -66,9 +66,9 @@ def test_order_by_density_without_time_for_it_says_so(n: int) -> None:
     hurried = sampler.sample(pose, n, order="density", timeout=0.0, seed=0)
     assert hurried and hurried.valid.all()
     assert hurried.known_log_prob is None
-    assert hurried.message.endswith("; no time was left to order them by density")
+    assert hurried.message.endswith("; there was no time to order them by density")
     unhurried = sampler.sample(pose, n, order="density", timeout=60.0, seed=0)
-    assert unhurried.message == f"{n} of {n} different configurations are valid"
+    assert unhurried.message == f"{n} of {n} distinct solutions"
     assert (np.diff(unhurried.known_log_prob) <= 0.0).all()
 
 
@@ -101,10 +101,10 @@ def test_error_codes_are_those_of_moveit_and_of_the_service() -> None:
 
 def test_answer_is_a_sequence_of_configurations() -> None:
     samples = sampler_of("planar3", "position").sample(reachable_pose(arm_of("planar3")), 6, seed=0)
-    assert samples.q is samples.positions
-    assert np.array_equal(list(samples), samples.positions)
-    assert np.array_equal(samples[2], samples.positions[2])
-    assert np.array_equal(samples[-2:], samples.positions[-2:])
+    assert samples.q is samples.q
+    assert np.array_equal(list(samples), samples.q)
+    assert np.array_equal(samples[2], samples.q[2])
+    assert np.array_equal(samples[-2:], samples.q[-2:])
     assert len(samples[samples.valid]) == 6
     with pytest.raises(IndexError):
         samples[6]
