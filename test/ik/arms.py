@@ -137,8 +137,9 @@ def assert_no_solution(samples: Solutions, has_attempt: bool = True) -> None:
     assert samples.q.shape == (0, len(samples.joint_names))
     for column in (samples.valid, samples.position_error, samples.orientation_error, samples.expert, samples.log_prob):
         assert len(column) == 0
-    answer = samples.to_dict()
-    assert (answer["n"], answer["positions"], answer["valid"]) == (0, [], [])
+    answer = samples.to_message()
+    assert (answer["n"], len(answer["positions"]), len(answer["valid"])) == (0, 0, 0)
+    assert all(values == [] for values in samples.to_dict().values())
     assert (samples.best_attempt is not None) == (samples.best_attempt_error is not None) == has_attempt
     assert len(answer["best_attempt"]) == (len(samples.joint_names) if has_attempt else 0)
 

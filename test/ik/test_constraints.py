@@ -9,7 +9,6 @@ from kinematics.descriptions import chain_urdf, joint
 
 from eim_ros.core.errors import ConstraintError
 from eim_ros.ik import Constraints, ErrorCode, Sampler
-from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot
 
 ENOUGH = 60.0  # [s]
@@ -57,20 +56,19 @@ def test_narrower_limits_hold_and_leave_solutions_of_the_other_side_out() -> Non
     assert (narrow.q >= robot.lower).all()
 
 
-@pytest.mark.parametrize("refine", [True, False])
-def test_limits_that_leave_no_solution_end_with_the_best_error(refine: bool) -> None:
+@pytest.mark.parametrize("is_solved", [True, False])
+def test_limits_that_leave_no_solution_end_with_the_best_error(is_solved: bool) -> None:
     robot = arm_of("planar3")
     pose = robot.fk(np.zeros(3))  # stretched out: any bend misses it
     constraints = Constraints(limits={"joint_2": (0.5, 1.0)})
-    samples = sampler_of("planar3", "position").answer(
-        SampleRequest(pose, 5, 0, refine=refine, constraints=constraints, timeout=ENOUGH)
-    )
+    sampler = sampler_of("planar3", "position").with_constraints(constraints)
+    samples = sampler.sample(pose, 5, timeout=ENOUGH, seed=0) if is_solved else sampler.propose(pose, 5, seed=0)
     assert samples.error_code == ErrorCode.NO_IK_SOLUTION
     assert not samples
     assert not samples.valid.any()
     assert samples.best_attempt is not None
-    assert len(samples) == (0 if refine else 5)
-    if refine:
+    assert len(samples) == (0 if is_solved else 5)
+    if is_solved:
         best = 2.0 - 2.0 * np.cos(0.25)  # the first two links span 2 cos 0.25, the third adds all of its 1 m
         assert_no_solution(samples)
         assert samples.best_attempt_error[0] == pytest.approx(best, abs=1e-3)

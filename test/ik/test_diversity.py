@@ -1,4 +1,4 @@
-"""Exploring: more of all solutions in as many samples, none of them wrong, and off where the model has preferences."""
+"""Diversity: more of all solutions in as many samples, none of them wrong, and off where the model has preferences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from kinematics.robots import robot_and_oracle
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Constraints, ErrorCode, IKModel, Sampler
 from eim_ros.ik.evaluation import exact_solutions
-from eim_ros.ik.request import SampleRequest
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE, MOST_CONTINUED, MOST_SEEDS_PER_ROUND
 from eim_ros.solver import NO_EXPERT
 
@@ -63,19 +62,18 @@ def test_continued_and_uniform_configurations_have_no_expert() -> None:
     assert 10 < continued < 90
 
 
-@pytest.mark.parametrize("distinct", [False, True])
-def test_samples_explore_by_default_where_the_model_prefers_nothing(distinct: bool) -> None:
+def test_samples_are_diverse_by_default_where_the_model_prefers_nothing() -> None:
     model = IKModel.load("panda_pose")
     preferring = Sampler(model=dataclasses.replace(model, training={**model.training, "data_source": "demonstrations"}))
     pose = poses_of(preferring, 1, 7)[0]
-    alike = {"random_seed": 0, "distinct": distinct, "order": "none"}
+    alike = {"seed": 0, "order": "none"}
     answers = {
-        "plain": preferring.answer(SampleRequest(pose, 40, **alike)),
-        "explored": Sampler(model=model).answer(SampleRequest(pose, 40, **alike)),
-        "asked for": preferring.answer(SampleRequest(pose, 40, explore=1.0, **alike)),
+        "plain": preferring.sample(pose, 40, **alike),
+        "diverse": Sampler(model=model).sample(pose, 40, **alike),
+        "asked for": preferring.sample(pose, 40, diversity=1.0, **alike),
     }
-    np.testing.assert_array_equal(answers["explored"].q, answers["asked for"].q)
-    assert not np.array_equal(answers["plain"].q, answers["explored"].q)
+    np.testing.assert_array_equal(answers["diverse"].q, answers["asked for"].q)
+    assert not np.array_equal(answers["plain"].q, answers["diverse"].q)
 
 
 def test_a_few_samples_do_not_explore_by_default() -> None:
@@ -132,7 +130,7 @@ def test_samples_for_a_position_alone_do_not_explore_by_default() -> None:
 @pytest.mark.parametrize("explore", [-0.1, 1.1, np.nan])
 def test_shares_only(explore: float) -> None:
     sampler = Sampler.load("panda_pose")
-    with pytest.raises(ConfigurationError, match="explore"):
+    with pytest.raises(ConfigurationError, match="diversity"):
         sampler.sample(poses_of(sampler, 1, 8)[0], 3, diversity=explore)
 
 
@@ -153,11 +151,11 @@ def test_what_is_spread_over_surfaces_leaves_smaller_holes() -> None:
     pose = poses_of(sampler, 1, 11)[0]
     about_z = Constraints(tolerances=[0.0, 0.0, 0.0, 0.0, 0.0, np.inf])
     for constraints, smaller in ((None, 0.95), (about_z, 0.8)):
-        options = {"position_only": constraints is None, "constraints": constraints}
-        all_ = sampler.answer(SampleRequest(pose, 4000, 1, explore=0.0, **options)).q
+        asked = sampler.with_constraints(constraints, position_only=constraints is None)
+        all_ = asked.sample(pose, 4000, diversity=0.0, seed=1).q
         holes = []
-        for explore in (None, 0.0):
-            answer = sampler.answer(SampleRequest(pose, 60, 2, explore=explore, **options))
+        for diversity in (None, 0.0):
+            answer = asked.sample(pose, 60, diversity=diversity, seed=2)
             assert answer and answer.valid.all() and len(answer) == 60
             assert all(np.linalg.norm(oracle.forward(q)[:3, 3] - pose[:3, 3]) < 2e-6 for q in answer.q)
             holes.append(np.min([np.linalg.norm(all_ - q, axis=1) for q in answer.q], axis=0).max())

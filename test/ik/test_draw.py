@@ -10,9 +10,8 @@ from scipy.special import logsumexp
 from scipy.stats import kstest
 
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.ik import Completeness, Constraints, ErrorCode, Sampler
+from eim_ros.ik import Constraints, ErrorCode, Sampler
 from eim_ros.ik.components import families, family_labels
-from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot, Sphere
 
 
@@ -48,7 +47,8 @@ def test_draws_of_the_model_have_its_mean_log_density_and_shares_of_families() -
     sampler = Sampler.load("panda_pose")
     robot = sampler.robot
     pose = poses_of(robot, 1, 5)[0]
-    conditional = sampler.conditioning.density(sampler.conditioning.contexts(goal_of(sampler, pose), 0)).conditional
+    contexts = sampler.conditioning.contexts(pose, False, robot, sampler.constraints, 0)
+    conditional = sampler.conditioning.density(contexts).conditional
     even = sampler.draw(pose, 20_000, "uniform", seed=1).q
     log_density = conditional.log_prob(even)
     weights = np.exp(log_density - logsumexp(log_density))
@@ -67,19 +67,12 @@ def test_draws_of_the_model_have_its_mean_log_density_and_shares_of_families() -
     assert np.ptp(normalising) < 1e-6
 
 
-def goal_of(sampler: Sampler, pose: np.ndarray):
-    from eim_ros.ik.problem import Goal
-    from eim_ros.ik.request import SampleRequest
-
-    return Goal.of(sampler.robot, sampler.resolved(SampleRequest(pose, 1)))
-
-
 def test_points_are_drawn_as_often_as_each_other() -> None:
     robot = Robot("ur5")
     pose = poses_of(robot, 1, 2)[0]
     all_ = Sampler(robot).sample(pose, 100)
     answer = Sampler(robot).draw(pose, 4000, "uniform", seed=3)
-    which = [int(np.argmin(np.linalg.norm(all_.positions - q, axis=1))) for q in answer.q]
+    which = [int(np.argmin(np.linalg.norm(all_.q - q, axis=1))) for q in answer.q]
     counts = np.bincount(which, minlength=len(all_))
     assert len(all_) == 8
     assert (np.abs(counts - 500) < 5 * np.sqrt(500)).all()
@@ -113,7 +106,7 @@ def test_an_arm_that_is_singular_everywhere_has_no_distribution_and_says_so() ->
     samples = sampler.draw(sampler.robot.fk(np.zeros(7)), 20, "uniform", timeout=60.0, seed=0)
     assert samples and samples.valid.all()
     assert samples.error_code != ErrorCode.SUCCESS
-    assert "not drawn from the distribution, for the arm is singular" in samples.message
+    assert "could not be drawn from the density, because the arm is singular" in samples.message
     assert np.isnan(samples.log_prob).all()
 
 
@@ -129,24 +122,16 @@ def test_a_pose_out_of_reach_has_no_distribution() -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"distribution": "gauss"}, "must be one of uniform, model, posture, or a callable, got 'gauss'"),
-        ({"distribution": "model"}, "needs a model"),
-        ({"distribution": "uniform", "near": np.zeros(7)}, "leave near out"),
-        ({"distribution": "uniform", "refine": False}, "leave refine=False out"),
-        ({"distribution": "uniform", "distinct": True, "explore": 1.0}, "leave explore and distinct out"),
-        ({"distribution": "uniform", "posture": {"panda_joint1": 0.0}}, "leave posture out"),
-        ({"distribution": "posture"}, "needs a preferred posture"),
-        ({"distribution": "uniform", "temperature": 0.5}, "a temperature is for a distribution by a cost"),
-        ({"distribution": np.sum, "temperature": 0.0}, "the temperature must be positive"),
-        ({"distribution": lambda q: q}, r"a number for each of configurations \(\d+, 7\), got shape \(\d+, 7\)"),
-        ({"distribution": lambda q: q[:, 0] * np.nan}, "with NaN"),
-        (
-            {"distribution": "uniform", "position_only": True, "until": Completeness()},
-            "a guarantee is for solutions|until is for solutions",
-        ),
+        ({"density": "gauss"}, "must be 'uniform', 'model', a Posture or a function of configurations, got 'gauss'"),
+        ({"density": "model"}, "needs a model"),
+        ({"density": "uniform", "temperature": 0.5}, "a temperature needs a cost"),
+        ({"density": np.sum, "temperature": 0.0}, "temperature must be positive"),
+        ({"density": lambda q: q}, r"a number for each of configurations \(\d+, 7\), got shape \(\d+, 7\)"),
+        ({"density": lambda q: q[:, 0] * np.nan}, "NaN"),
+        ({"guarantee": "yes"}, "guarantee must be a Completeness, 'certified' or None"),
     ],
 )
 def test_what_has_no_meaning_is_refused(options: dict, reason: str) -> None:
     robot = Robot("panda")
     with pytest.raises(ConfigurationError, match=reason):
-        Sampler(robot).answer(SampleRequest(poses_of(robot, 1, 0)[0], 10, 0, **options))
+        Sampler(robot).draw(poses_of(robot, 1, 0)[0], 10, seed=0, **options)

@@ -14,7 +14,6 @@ from scipy.spatial import cKDTree
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Completeness, Constraints, ErrorCode, Sampler
 from eim_ros.ik.order import distance_to, nearest
-from eim_ros.ik.request import SampleRequest
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
 from eim_ros.kinematics import Box, Robot, pose_from
 
@@ -108,11 +107,11 @@ def test_few_are_one_of_each_family_and_all_differ() -> None:
 def test_a_bound_that_time_did_not_allow_is_not_claimed() -> None:
     sampler = sampler_of("panda")
     pose = poses_of(sampler.robot, 1, 26)[0]
-    answer = sampler.answer(SampleRequest(pose, 50, random_seed=0, until=Completeness(0.999, 1e-6), timeout=0.0))
+    answer = sampler.solve_all(pose, guarantee=Completeness(0.999, 1e-6), timeout=0.0, seed=0)
     assert answer.error_code == ErrorCode.TIMED_OUT
     assert not answer.completeness.is_complete
     assert answer.completeness.missed_share > 1e-6
-    assert "whole" not in answer.message
+    assert "complete" not in answer.message
     assert answer and answer.valid.all()
 
 
@@ -126,7 +125,7 @@ def test_without_being_asked_nothing_is_claimed() -> None:
 def test_the_bound_is_told_in_words() -> None:
     sampler = sampler_of("panda")
     answer = sampler.solve_all(poses_of(sampler.robot, 1, 26)[0], guarantee=Completeness(0.95, 0.01), seed=0)
-    assert answer.message.endswith(f"; {answer.completeness.n_components} families, whole with 95 %")
+    assert answer.message.endswith(f"; {answer.completeness.n_components} components, complete with 95 % confidence")
 
 
 def test_points_in_closed_form_are_whole() -> None:
@@ -196,21 +195,24 @@ def test_joint_that_wraps_is_near_at_either_end_of_narrower_limits() -> None:
         near = robot.random(1, rng)[0]
         around = (near[0] + 2.0 * math.pi) % (2.0 * math.pi) - math.pi  # opposite
         ends = max(around - 0.8, -math.pi), min(around + 0.8, math.pi)
-        asked = {"near": near, "random_seed": index, "constraints": Constraints(limits={robot.joint_names[0]: ends})}
-        found = sampler.answer(SampleRequest(pose, 1, **asked))
-        dense = sampler.answer(SampleRequest(pose, separation=0.01, until=Completeness(), **asked)).q
+        narrowed = sampler.with_constraints(limits={robot.joint_names[0]: ends})
+        found = narrowed.solve(pose, near, seed=index)
+        dense = narrowed.solve_all(pose, 0.01, guarantee=Completeness(), near=near, seed=index).q
         least = distance_to(robot, dense, near).min()
         assert distance_to(robot, found.q, near)[0] <= least + 1e-4  # where a limit stops it, next to that
 
 
-@pytest.mark.parametrize("asked", [{"n": 100}, {"separation": 0.1}, {"separation": 0.01}])
-def test_what_comes_beside_the_nearest_and_what_is_evenly_apart_differs(asked: dict[str, float]) -> None:
+@pytest.mark.parametrize("max_spacing", [None, 0.1, 0.01])
+def test_what_comes_with_the_nearest_and_what_is_evenly_apart_differs(max_spacing: float | None) -> None:
     sampler = Sampler("sawyer")
     robot, rng = sampler.robot, np.random.default_rng(33)
     for pose in (*poses_of(robot, 4, 33), robot.fk(np.zeros(robot.dof))):
         near = robot.random(1, rng)[0]
-        rows = sampler.answer(SampleRequest(pose, near=near, random_seed=0, **asked)).q
-        alike = 0.01 if "n" in asked else min(0.01, asked["separation"] / (4.0 * math.sqrt(robot.dof)))
+        if max_spacing is None:
+            rows, alike = sampler.sample(pose, 100, near=near, seed=0).q, 0.01
+        else:
+            rows = sampler.solve_all(pose, max_spacing, near=near, seed=0).q
+            alike = min(0.01, max_spacing / (4.0 * math.sqrt(robot.dof)))
         assert not cKDTree(rows).query_pairs(alike, p=np.inf)
 
 
@@ -234,7 +236,7 @@ def test_shares_and_confidences_between_0_and_1_only(share: float) -> None:
 
 @pytest.mark.parametrize("separation", [0.0, -1.0, np.inf, "far"])
 def test_separations_that_can_be_kept_only(separation: float) -> None:
-    with pytest.raises(ConfigurationError, match="separation"):
+    with pytest.raises(ConfigurationError, match="max_spacing"):
         sampler_of("panda").solve_all(np.eye(4), separation)
 
 
@@ -279,14 +281,17 @@ SINGULAR = {  # solutions are surfaces, double curves, or as good as a point
 def test_what_is_singular_is_counted_once_and_not_called_whole(case: str, until: Completeness | None) -> None:
     name, q = SINGULAR[case]
     sampler = sampler_of(name)
-    answer = sampler.answer(SampleRequest(sampler.robot.fk(q), 100, 0, until=until, timeout=60.0))
+    if until is None:
+        answer = sampler.sample(sampler.robot.fk(q), 100, timeout=60.0, seed=0)
+    else:
+        answer = sampler.solve_all(sampler.robot.fk(q), guarantee=until, max_solutions=100, timeout=60.0, seed=0)
     assert answer.error_code == ErrorCode.SUCCESS
     found = answer.completeness
     assert not found.is_complete
     assert np.count_nonzero(~found.traced) == 1
     assert found.n_components <= 20
     assert found.is_singular == (case != "elbow stretched")  # where curves meet, but there is no surface
-    expected = "the set of solutions is larger than what was returned" if found.is_singular else "close to singular"
+    expected = "there are more solutions than were returned" if found.is_singular else "near a singularity"
     assert expected in answer.message
     assert len(answer) == 100  # there are as many different ones within the tolerances
     assert answer and answer.valid.all()
@@ -300,7 +305,7 @@ def test_answer_to_an_aligned_shoulder_and_wrist_says_that_it_is_a_part(n: int) 
     name, q = SINGULAR["shoulder and wrist aligned"]
     sampler = sampler_of(name)
     answer = sampler.sample(sampler.robot.fk(q), n, timeout=60.0, seed=0)
-    assert "the set of solutions is larger than what was returned" in answer.message
+    assert "there are more solutions than were returned" in answer.message
     more = sampler.sample(
         sampler.robot.fk(q), n, timeout=60.0, seed=1
     )  # another seed finds other places of the surface
@@ -322,9 +327,7 @@ def test_families_of_arms_of_any_size_are_those_of_the_arm(factor: float) -> Non
     arm, other = (Sampler(resized("xarm7", size)) for size in (1.0, factor))
     for index, q in enumerate(arm.robot.random(3, np.random.default_rng(23))):
         found, same = (
-            sampler.answer(
-                SampleRequest(sampler.robot.fk(q), 100, index, until=Completeness(), timeout=60.0)
-            ).completeness
+            sampler.solve_all(sampler.robot.fk(q), guarantee=Completeness(), timeout=60.0, seed=index).completeness
             for sampler in (arm, other)
         )
         assert found.is_complete

@@ -10,8 +10,7 @@ from ik.arms import ARMS, arm_of, broad_model, reachable_pose
 from kinematics.described import mounted, prefixed, with_limits
 
 from eim_ros.core.errors import ModelFileError
-from eim_ros.ik import ErrorCode, IKModel, Sampler
-from eim_ros.ik.request import SampleRequest
+from eim_ros.ik import Constraints, ErrorCode, IKModel, Sampler
 from eim_ros.kinematics import Robot, pose_from
 from eim_ros.kinematics.matching import agreement
 
@@ -44,10 +43,10 @@ def test_proposals_are_those_for_the_tip_that_the_model_knows(kind: str) -> None
     room = Robot(mounted(ARMS["six_joints"], "l0", "1 2 3", "0 0 1"), base="room")
     base = pose_from([1.0, 2.0, 3.0], [0.0, 0.0, np.sin(0.5), np.cos(0.5)])
     pose = reachable_pose(arm)
-    raw = {"refine": False, "position_only": False}
-    expected = Sampler(model=model).answer(SampleRequest(pose, 20, 4, **raw))
+    asked = Constraints(position_only=False)
+    expected = Sampler(model=model, constraints=asked).propose(pose, 20, seed=4)
     placed = Sampler(model=IKModel(model.content, room, kind, {}, agreement(room, arm))).with_tool(TOOL)
-    samples = placed.answer(SampleRequest(base @ pose @ TOOL, 20, 4, **raw))
+    samples = placed.with_constraints(asked).propose(base @ pose @ TOOL, 20, seed=4)
     np.testing.assert_allclose(samples.q, expected.q, atol=1e-9)  # the same up to rounding
     np.testing.assert_allclose(samples.log_prob, expected.log_prob, atol=1e-6)
     np.testing.assert_allclose(samples.orientation_error, expected.orientation_error, atol=1e-6)

@@ -11,11 +11,10 @@ from kinematics.six_joint_arms import URDFS
 from scipy.spatial import cKDTree
 
 from eim_ros.core.errors import ConfigurationError, JointStateError, PoseError
-from eim_ros.ik import Constraints, ErrorCode, JointPath, Sampler, Solutions
+from eim_ros.ik import Constraints, ErrorCode, JointPath, Sampler
 from eim_ros.ik.candidates import Candidates
 from eim_ros.ik.paths import PathSearch
-from eim_ros.ik.problem import Goal
-from eim_ros.ik.request import SampleRequest
+from eim_ros.ik.problem import Problem, Setup
 from eim_ros.kinematics import Robot, Sphere
 from eim_ros.solver import path_reach
 
@@ -163,9 +162,9 @@ def test_path_of_an_arm_of_two_turns_is_as_good_as_the_graph_of_all_its_solution
     near = q[0] - 2.0 * np.pi * np.sign(q[0]) * (rng.random(6) < 0.4) if seed % 2 else None  # some joints turned on
     everything = [sampler.sample(pose, 1000, order="none", timeout=ENOUGH, seed=0) for pose in poses]
     assert all(answer.certified for answer in everything)
-    layers = [answer.q for answer in everything] if near is None else [near[None], *map(np.array, everything)]
+    layers = [answer.q for answer in everything] if near is None else [near[None], *map(np.asarray, everything)]
     counts = np.array([len(layer) for layer in layers])
-    _, n_reached, nearest = path_reach(np.concatenate(layers), counts, np.zeros(6, dtype=bool), 0.3)
+    _, n_reached, nearest = path_reach(np.concatenate(layers), counts, np.zeros(6, dtype=bool), np.ones(6), 0.3)
     path = sampler.follow(poses, near=near, timeout=ENOUGH, seed=0)
     assert bool(path) == (n_reached == len(layers)), path.message
     assert path.n_reached == n_reached - (near is not None)
@@ -187,21 +186,23 @@ def test_narrowed_continuous_joint_does_not_pass_its_limits() -> None:
 @pytest.mark.parametrize(("name", "n_poses"), [("gen3", 120), ("panda", 200)])
 def test_work_ends_with_the_time(name: str, n_poses: int, monkeypatch: pytest.MonkeyPatch) -> None:
     robot, looks, moved = arm_of(name), [0], list[int]()
-    refined = Goal.refined
+    refined = Problem.solved
 
     def clock() -> float:
         looks[0] += 1
         return 0.01 * looks[0]
 
-    def noted(goal: Goal, positions: np.ndarray, *others: Any) -> Candidates:
+    def noted(problem: Problem, q: np.ndarray, *others: Any) -> Candidates:
         moved.append(looks[0])
-        return refined(goal, positions, *others)
+        return refined(problem, q, *others)
 
-    monkeypatch.setattr(Goal, "refined", noted)
+    monkeypatch.setattr(Problem, "solved", noted)
     sampler = Sampler(robot)
-    goal = Goal.of(robot, sampler.resolved(SampleRequest(np.eye(4))))
+    problem = Problem(Setup(robot, Constraints()), np.eye(4), False)
     poses = robot.fk(motion(robot, 3, n_poses))
-    search = PathSearch(sampler, goal, poses, 0.3, np.random.default_rng(0), 48, 1.0, clock=clock)
+    search = PathSearch(
+        sampler, problem, poses, np.full(robot.dof, 0.3), np.random.default_rng(0), 48, 1.0, clock=clock
+    )
     search.follow(range(0, n_poses, 8))
     chosen = search.best()
     assert looks[0] <= 105  # the last look, at 1 s, ends it; a few more time the choice
@@ -244,7 +245,7 @@ def test_seed_decides_the_path() -> None:
     ("arguments", "reason"),
     [
         ({"seed": -1}, "seed must be at least 0"),
-        ({"n_candidates": 0}, "n must be at least 1"),
+        ({"n_candidates": 0}, "n_candidates must be at least 1"),
         ({"timeout": np.nan}, "timeout must not be negative"),
     ],
 )
@@ -264,20 +265,20 @@ def test_no_time_is_an_answer_too() -> None:
 
 
 def test_path_is_followed_by_one_solution_once_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    robot, n_followed, answered = arm_of("panda"), [], Sampler.answer
-    followed = Goal.refined
+    robot, n_followed, answered = arm_of("panda"), [], Sampler._solved
+    followed = Problem.solved
 
-    def noted(goal: Goal, positions: np.ndarray, *others: Any) -> Candidates:
-        n_followed.append(len(positions))
-        return followed(goal, positions, *others)
+    def noted(problem: Problem, q: np.ndarray, *others: Any) -> Candidates:
+        n_followed.append(len(q))
+        return followed(problem, q, *others)
 
     def answer_and_stop(sampler: Sampler, request: SampleRequest) -> Samples:
         samples = answered(sampler, request)
         monkeypatch.setattr(PathSearch, "out_of_time", True)
-        monkeypatch.setattr(Goal, "refined", noted)
+        monkeypatch.setattr(Problem, "solved", noted)
         return samples
 
-    monkeypatch.setattr(Sampler, "answer", answer_and_stop)
+    monkeypatch.setattr(Sampler, "_solved", answer_and_stop)
     poses = robot.fk(motion(robot, 8, 15))
     path = sampler_of("panda", "pose").follow(poses, timeout=ENOUGH, seed=0)
     assert n_followed == [1] * 14
@@ -339,6 +340,28 @@ def test_free_turn_about_the_tool_is_used_along_the_path() -> None:
     assert path.error_code == ErrorCode.SUCCESS, path.message
     for q, pose in zip(path.q, turned, strict=True):
         assert np.max(robot.pose_errors(q, pose, tolerances)) <= 1e-6
+
+
+def test_each_joint_keeps_its_own_largest_step() -> None:
+    robot = arm_of("panda")
+    q = motion(robot, 1)
+    most = 1.2 * np.abs(np.diff(q, axis=0)).max(axis=0) + 0.01  # a path like q is within them; the smallest is 0.01
+    path = Sampler(robot).follow(robot.fk(q), near=q[0], max_step=most, timeout=ENOUGH, seed=0)
+    assert path, path.message
+    steps = np.abs(np.diff(np.concatenate([q[:1], path.q]), axis=0))
+    assert (steps.max(axis=0) <= most * (1.0 + 1e-9)).all()  # steps are rounded
+    assert path.max_step == steps.max()
+
+
+@pytest.mark.parametrize("name", ["panda", "ur5"])
+def test_equal_largest_steps_give_the_path_of_the_number(name: str) -> None:
+    robot = arm_of(name)
+    poses = robot.fk(motion(robot, 2, 15))
+    one, each = (
+        Sampler(robot).follow(poses, max_step=most, timeout=ENOUGH, seed=0) for most in (0.1, [0.1] * robot.dof)
+    )
+    np.testing.assert_array_equal(one.q, each.q)
+    assert (one.message, one.max_step, one.n_reached) == (each.message, each.max_step, each.n_reached)
 
 
 def brute_force_reach(robot: Robot, poses: np.ndarray, largest_step: float, n: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,6 @@ from ik.arms import ARMS, arm_and_oracle, arm_of, reachable_pose
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import ErrorCode, Sampler
-from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot
 from eim_ros.solver import NO_EXPERT
 
@@ -73,7 +73,7 @@ def test_nothing_is_preferred_and_no_density_known() -> None:
     assert (sampler.n_experts, sampler.has_preference, sampler.context_kind) == (0, False, "pose")
     assert np.isnan(samples.log_prob).all()
     assert (samples.expert == NO_EXPERT).all()
-    assert samples.to_dict()["log_prob"] == [None] * 20
+    assert json.loads(samples.to_json())["log_prob"] == [None] * 20
 
 
 def test_seed_decides_the_answer() -> None:
@@ -96,24 +96,28 @@ def test_robot_may_be_a_name_or_a_file_with_links(tmp_path: Path) -> None:
     [
         ({"order": "density"}, "ordering by density needs a model"),
         ({"order": {"density": 1.0, "limits": 1.0}}, "ordering by density needs a model"),
-        ({"refine": False}, "raw samples need a model"),
     ],
 )
 def test_what_needs_a_model_is_refused(options: dict, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):
-        Sampler(arm_of("panda")).answer(SampleRequest(reachable_pose(arm_of("panda")), 5, 0, **options))
+        Sampler(arm_of("panda")).sample(reachable_pose(arm_of("panda")), 5, seed=0, **options)
+
+
+def test_proposals_need_a_model() -> None:
+    with pytest.raises(ConfigurationError, match="proposals are draws from a model"):
+        Sampler(arm_of("panda")).propose(reachable_pose(arm_of("panda")), 5)
 
 
 def test_orders_constraints_batches_and_paths_need_none() -> None:
     robot = arm_of("panda")
     sampler, poses = Sampler(robot), np.array([reachable_pose(robot, seed) for seed in range(2)])
     by_limits, nearest = (
-        sampler.answer(SampleRequest(poses[0], 30, 0, timeout=ENOUGH, **options))
+        sampler.sample(poses[0], 30, timeout=ENOUGH, seed=0, **options)
         for options in ({"order": "limits"}, {"near": np.zeros(7)})
     )
     assert by_limits and by_limits.valid.all()
     assert (np.diff(np.linalg.norm(nearest.q, axis=1)) >= -1e-9).all()
-    assert [len(answer) for answer in sampler.sample_batch(poses, 10, timeout=ENOUGH, seed=0)] == [10, 10]
+    assert sampler.sample_batch(poses, 10, timeout=ENOUGH, seed=0).n_per_pose.tolist() == [10, 10]
     assert sampler.follow(poses[:1], timeout=ENOUGH, seed=0, n_candidates=10).valid.all()
 
 

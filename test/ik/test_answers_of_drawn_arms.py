@@ -14,7 +14,6 @@ from kinematics.oracle import Oracle
 
 from eim_ros.core.errors import EimError
 from eim_ros.ik import Constraints, ErrorCode, Posture, Sampler
-from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot
 
 TOLERANCE = 1e-6  # default of a request [m], [rad]
@@ -28,11 +27,7 @@ anything = st.recursive(
     lambda inner: st.lists(inner, max_size=7) | st.dictionaries(texts, inner, max_size=3) | st.tuples(inner),
     max_leaves=20,
 )
-CONSTRAINTS = ("limits", "fixed", "obstacles", "tolerances", "links", "clearance", "self_collision")
-OPTIONS = (
-    "pose", "n", "random_seed", "near", "order", "position_only", "refine", "distinct", "position_tolerance", "timeout",
-    "orientation_tolerance", "explore", "constraints", "posture", "until", "separation", "distribution", "temperature",
-)  # fmt: skip
+OPTIONS = ("pose", "n", "near", "posture", "order", "diversity", "seed", "timeout")
 
 
 @st.composite
@@ -74,7 +69,9 @@ def test_solutions_are_within_limits_and_reach_the_pose(arm: tuple[Robot, Oracle
 def test_batch_answers_are_within_limits_and_reach_their_poses(arm: tuple[Robot, Oracle], seed: int) -> None:
     robot, oracle = arm
     poses = robot.fk(robot.random(4, np.random.default_rng(seed)))
-    for pose, samples in zip(poses, Sampler(robot).sample_batch(poses, 3, timeout=0.2, seed=seed), strict=True):
+    for pose, samples in zip(
+        poses, Sampler(robot).sample_batch(poses, 3, timeout=0.2, seed=seed).by_pose(), strict=True
+    ):
         check(robot, oracle, samples.q[samples.valid], pose)
 
 
@@ -104,7 +101,7 @@ def test_option_of_any_kind_is_taken_or_refused(option: str, value: Any) -> None
     if isinstance(asked["n"], int) and asked["n"] > 100:  # may be right, and then takes long
         return
     try:
-        sampler.answer(SampleRequest(**asked))
+        sampler.sample(**asked)
     except EimError as error:
         assert str(error)
 
