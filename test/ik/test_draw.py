@@ -11,7 +11,7 @@ from scipy.stats import kstest
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Constraints, ErrorCode, Sampler
-from eim_ros.ik.components import families, family_labels
+from eim_ros.ik.components import families, component_labels
 from eim_ros.kinematics import Robot, Sphere
 
 
@@ -47,8 +47,8 @@ def test_draws_of_the_model_have_its_mean_log_density_and_shares_of_families() -
     sampler = Sampler.load("panda_pose")
     robot = sampler.robot
     pose = poses_of(robot, 1, 5)[0]
-    contexts = sampler.conditioning.contexts(pose, False, robot, sampler.constraints, 0)
-    conditional = sampler.conditioning.density(contexts).conditional
+    contexts = sampler.prior.contexts(pose, False, robot, sampler.constraints, 0)
+    conditional = sampler.prior.density(contexts).conditional
     even = sampler.draw(pose, 20_000, "uniform", seed=1).q
     log_density = conditional.log_prob(even)
     weights = np.exp(log_density - logsumexp(log_density))
@@ -58,8 +58,8 @@ def test_draws_of_the_model_have_its_mean_log_density_and_shares_of_families() -
     effective = 1.0 / np.sum(weights**2)
     assert abs(drawn.mean() - mean) < 3.0 * deviation * np.sqrt(1 / 2000 + 1 / effective)
     found = families(robot, even[:400], pose)
-    shares = np.bincount(family_labels(robot, found, even), weights, len(found))
-    counts = np.bincount(family_labels(robot, found, answer.q), minlength=len(found)) / 2000
+    shares = np.bincount(component_labels(robot, found, even), weights, len(found))
+    counts = np.bincount(component_labels(robot, found, answer.q), minlength=len(found)) / 2000
     error = np.sqrt(shares * (1 - shares) * (1 / 2000 + 1 / effective)) + 1e-3
     assert (np.abs(counts - shares) < 3.0 * error).all()
     assert shares.max() > 0.2 and np.abs(shares - 1 / len(found)).max() > 0.1  # no trivial case

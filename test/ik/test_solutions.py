@@ -18,7 +18,7 @@ def test_answer_holds_results_and_shares_the_model() -> None:
     kept = sum(array.nbytes if array.base is None else array.base.nbytes for array in held.values())
     assert len(arrays) >= 6
     assert kept < 16_000
-    assert first.densities[0].proposal is second.densities[0].proposal
+    assert first.densities[0].evaluator is second.densities[0].evaluator
 
 
 def test_density_is_computed_on_access_and_kept() -> None:

@@ -43,11 +43,11 @@ def test_coverage_weighs_families_equally() -> None:
     positions = np.concatenate([cloud(np.full(3, at), n, rng) for at, n in ((0.0, 100), (1.0, 20))])
     truth = SolutionSet(robot, positions, families(robot, positions))
     assert truth.n_families == 2
-    assert truth.coverage(np.zeros((1, 3))) == truth.share_of_families(np.zeros((1, 3))) == 0.5
-    assert truth.coverage(positions) == truth.share_of_families(positions) == 1.0
-    assert truth.coverage(np.empty((0, 3))) == truth.share_of_families(np.empty((0, 3))) == 0.0
+    assert truth.coverage(np.zeros((1, 3))) == truth.share_of_components(np.zeros((1, 3))) == 0.5
+    assert truth.coverage(positions) == truth.share_of_components(positions) == 1.0
+    assert truth.coverage(np.empty((0, 3))) == truth.share_of_components(np.empty((0, 3))) == 0.0
     half = np.concatenate([positions[:100], positions[100:101]])
-    assert truth.share_of_families(half, radius=1e-9) == 1.0
+    assert truth.share_of_components(half, radius=1e-9) == 1.0
     assert truth.coverage(half, radius=1e-9) == pytest.approx(0.5 + 0.5 / 20)
 
 
