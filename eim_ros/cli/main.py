@@ -69,7 +69,7 @@ def code_of(error: BaseException) -> ExitCode:
 
 
 NEGATIVE_NUMBER = re.compile(r"-(\d+\.?\d*|\.\d+|inf)([eE][+-]?\d+)?$")  # argparse takes -1e-05 for an option
-LIKE_A_FLAG = re.compile(r"--?[A-Za-z][\w-]+$")
+LIKE_A_FLAG = re.compile(r"--?[A-Za-z][\w.-]+$")
 
 
 class _HelpAll(argparse.Action):

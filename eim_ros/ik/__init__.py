@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from eim_ros.ik.data import collect
     from eim_ros.ik.evaluation import evaluate
     from eim_ros.ik.training import (
-        KinematicEIMConfig,
         KinematicInputs,
         KinematicTarget,
-        KnownKinematicsConfig,
         SmoothingConfig,
         Training,
         TrainingRun,
@@ -41,10 +39,8 @@ __all__ = [
     "FoundFamilies",
     "IKModel",
     "JointPath",
-    "KinematicEIMConfig",
     "KinematicInputs",
     "KinematicTarget",
-    "KnownKinematicsConfig",
     "LinkOrientation",
     "LinkPosition",
     "NO_EXPERT",
@@ -61,10 +57,8 @@ __all__ = [
 __getattr__, __dir__ = deferred_names(
     __name__,
     {
-        "KinematicEIMConfig": "training",
         "KinematicInputs": "training",
         "KinematicTarget": "training",
-        "KnownKinematicsConfig": "training",
         "SmoothingConfig": "training",
         "Training": "training",
         "TrainingRun": "training",
