@@ -143,11 +143,13 @@ def _iteration(
     model: MixtureOfExperts, reference: MixtureOfExperts, data: Pairs, exact_below: int, seed: int
 ) -> tuple[dict[str, float], float]:
     """Return the median CPU seconds of each part, without the first iteration, and the last error delta."""
-    config = EIMConfig(
-        n_components=model.n_components,
-        n_gating_contexts=N_GATING_CONTEXTS,
-        n_expert_samples=N_SAMPLES,
-        exact_auxiliary_below=exact_below,
+    config = EIMConfig.from_mapping(
+        {
+            "n_components": model.n_components,
+            "m_step.gating.n_contexts": N_GATING_CONTEXTS,
+            "m_step.n_samples": N_SAMPLES,
+            "ratio.auxiliary.exact_below": exact_below,
+        }
     )
     generator = torch.Generator().manual_seed(seed)
     inputs = StandardisedInputs.from_data(data.context, data.sample)

@@ -70,7 +70,7 @@ def _measure(n_dims: int, n_components: int, equal: bool, seed: int) -> tuple[st
     result = EIM(config, target=target).fit(sample, start, generator=generator)
     ended = time.process_time()
     kl = _divergence(result.model, target, generator)
-    plain = EIMConfig.known_density(n_components=n_components, initial_em_iterations=0)
+    plain = EIMConfig.known_density(n_components=n_components, **{"start.em_iterations": 0})
     alone = _divergence(EIM(plain, target=target).fit(sample, generator=generator).model, target, generator)
     iterations = result.state.iteration
     return (

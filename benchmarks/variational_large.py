@@ -25,7 +25,7 @@ from eim_ros.learning.gmmvi import GMMVI
 from experiments.gmmvi import FILE_PROBLEMS, PROBLEMS
 from experiments.targets.scores import mixture_scores
 
-SPLIT = {"split_every": 100, "delete_after": 20}
+SPLIT = {"adaptation.split_every": 100, "adaptation.delete_after": 20}
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class ShortRun:
 RUNS = {
     "gmm100": ShortRun("SAMTRON", 200_000, {}, 0.01),
     "stm300": ShortRun("SAMTRON", 20_000, {"n_components": 10, "n_samples": 100, "own_samples": True}, 14.96),
-    "wine": ShortRun("SEMTRON", 40_000, {"first_component_step": 0.5}),
-    "talos": ShortRun("LEMTRON", 1_000_000, {"n_samples": 100, "max_components": 60, **SPLIT}, -24.43),
+    "wine": ShortRun("SEMTRON", 40_000, {"component_step.first": 0.5}),
+    "talos": ShortRun("LEMTRON", 1_000_000, {"n_samples": 100, "adaptation.max_components": 60, **SPLIT}, -24.43),
 }
 
 

@@ -49,7 +49,7 @@ def _parsed(words: list[str]) -> argparse.Namespace:
         experiment = experiment_module(name).EXPERIMENT
         child = verbs.add_parser(name, help=experiment.summary, description=experiment.summary)
         _add_flags(child)
-        add_settings_flags(child, [experiment.settings_type], experiment.aliases)
+        add_settings_flags(child, {name: described(experiment.settings_type())}, experiment.aliases)
         child.set_defaults(run=run, names=[name])
     every = verbs.add_parser(
         ALL, help="run all experiments, each with its own settings", description="All experiments."

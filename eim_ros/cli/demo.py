@@ -38,7 +38,7 @@ LEARNERS = {  # name in the table: algorithm, with kinematic inputs
     "EIM": ("eim", False),
     "EIM + kinematics": ("eim", True),
 }
-REDUCED = {"EIM": {"reference_factors": (2.0,), "reference_starts": 1}}  # to save time
+REDUCED = {"EIM": {"ratio.reference.factors": (2.0,), "ratio.reference.starts": 1}}  # to save time
 COLUMNS = {
     "rmse_position": "RMSE [m]",
     "median_position": "median [m]",

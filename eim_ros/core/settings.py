@@ -147,9 +147,7 @@ def flattened(kind: type[Settings], values: Mapping[str, Any]) -> dict[str, Any]
                 inner = value.to_mapping() if isinstance(value, Settings) else value
                 if not isinstance(inner, Mapping):
                     example = next(setting for setting in known if setting.startswith(f"{name}."))
-                    raise ConfigurationError(
-                        f"{name} is a group of settings, such as {example}, got {value!r}", value
-                    )
+                    raise ConfigurationError(f"{name} is a group of settings, such as {example}, got {value!r}", value)
                 add(f"{name}.", inner)
             elif name in flat:
                 raise ConfigurationError(f"setting {name} is given twice", value)

@@ -153,9 +153,7 @@ class GradientStepsConfig(Settings):
 class StartConfig(Settings):
     """Settings of the start."""
 
-    n_starts: int = option(
-        8, "k-means starts; EM continues the one with the highest held-out likelihood", minimum=1
-    )
+    n_starts: int = option(8, "k-means starts; EM continues the one with the highest held-out likelihood", minimum=1)
     em_iterations: int = option(40, "iterations of EM after the k-means start", minimum=0)
 
 
@@ -192,7 +190,8 @@ class EIMConfig(FamilyConfig):
     )
     kl_term: bool = option(True, "KL(model || last model) in the objective; without it EIM-KL (thesis 6.1)")
     n_selection_samples: int = option(
-        1000, "samples that decide whether the new model is better than the best one; 0: return the last model",
+        1000,
+        "samples that decide whether the new model is better than the best one; 0: return the last model",
         minimum=0,
     )
     plateau_window: int = option(

@@ -184,6 +184,7 @@ def _likelihood(model: MixtureOfExperts, context: Tensor, coordinates: Tensor) -
     return float(model.log_prob(context, coordinates).mean())
 
 
+N_COMPONENTS = 10  # default number of experts
 UNKNOWN_DURATION = 1.0  # [s] if the data set contains no durations
 
 
@@ -238,7 +239,7 @@ class MotionTraining:
     """
 
     motion: MotionConfig = MotionConfig()
-    learner: EMConfig | EIMConfig = EIMConfig(n_components=10)
+    learner: EMConfig | EIMConfig = EIMConfig(n_components=N_COMPONENTS)
     random_seed: int = 0
     device: str = "cpu"
 
@@ -282,9 +283,7 @@ class MotionTraining:
         context = ((torch.from_numpy(fitted.context) - center) / scale).to(self.device)
         coordinates = latent.coordinates(weights)[:, : latent.n_latent].to(self.device)
         inputs, start = self._inputs_and_start(context, weights.to(context), coordinates)
-        learner: EM | EIM = (
-            EM(self.learner) if isinstance(self.learner, EMConfig) else EIM(self.learner, inputs)
-        )
+        learner: EM | EIM = EM(self.learner) if isinstance(self.learner, EMConfig) else EIM(self.learner, inputs)
         generator = torch.Generator(coordinates.device).manual_seed(self.random_seed)
         result: FitResult[Any] = learner.fit((context, coordinates), start, generator=generator, run=run)
         durations = everything.durations[np.isfinite(everything.durations)]

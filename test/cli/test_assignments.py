@@ -14,7 +14,7 @@ ALIASES = {"n_components": "--experts"}
 def test_names_of_flags_and_of_fields_mean_the_same() -> None:
     words = ["experts=3", "kl-bound=0.1", "--batch-size=7", "hidden_layers = 8 4"]
     values = assigned(split_assignments(words, ALIASES), EIMConfig)
-    assert values == {"n_components": 3, "kl_bound": 0.1, "batch_size": 7, "hidden_layers": [8, 4]}
+    assert values == {"n_components": 3, "m_step.kl_bound": 0.1, "ratio.batch_size": 7, "ratio.hidden_layers": [8, 4]}
     assert EIMConfig.from_mapping(values).hidden_layers == (8, 4)
 
 
@@ -35,12 +35,12 @@ def test_values_get_the_types_of_their_fields(word: str, name: str, value: objec
 
 
 def test_lines_of_a_file_take_what_words_take() -> None:
-    lines = {"experts": 3, "kl-bound": "0.1", "hidden_layers": "8 4", "surrogate": "value", "n-epochs": 5}
+    lines = {"experts": 3, "kl-bound": "0.1", "ratio.hidden_layers": "8 4", "m_step.surrogate": "value", "n-epochs": 5}
     values = assigned(named(lines.items(), ALIASES), EIMConfig)
     assert values == {
-        "n_components": 3, "kl_bound": 0.1, "hidden_layers": [8, 4], "surrogate": "value", "n_epochs": 5
+        "n_components": 3, "m_step.kl_bound": 0.1, "ratio.hidden_layers": [8, 4], "m_step.surrogate": "value", "ratio.n_epochs": 5
     }  # fmt: skip
-    assert EIMConfig.from_mapping(assigned({"hidden_layers": 8}, EIMConfig)).hidden_layers == (8,)
+    assert EIMConfig.from_mapping(assigned({"ratio.hidden_layers": 8}, EIMConfig)).hidden_layers == (8,)
 
 
 @pytest.mark.parametrize("words", [["experts"], ["=3"], ["experts="], ["experts=3", "n-components=4"]])

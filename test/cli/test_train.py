@@ -69,7 +69,7 @@ def test_flags_beat_the_file_and_the_file_beats_the_defaults(eim: Command, tmp_p
     assert record["n_components"] == 2
     assert record["kl_term"] is True
     assert (record["n_iterations"], record["kl_bound"], record["hidden_layers"]) == (1, 0.01, [8])
-    assert record["entropy_loss_bound"] == KinematicEIMConfig().entropy_loss_bound
+    assert record["entropy_loss_bound"] == EIMConfig.kinematic().entropy_loss_bound
 
 
 def test_empty_settings_file_is_all_defaults(eim: Command, tmp_path: Path, planar: tuple) -> None:

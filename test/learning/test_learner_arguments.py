@@ -23,13 +23,13 @@ QUICK = {
     EIMConfig: {
         "n_components": 2,
         "n_iterations": 1,
-        "initial_starts": 1,
-        "initial_em_iterations": 1,
-        "ratio": "plug-in",
-        "reference_starts": 1,
-        "reference_iterations": 2,
+        "start.n_starts": 1,
+        "start.em_iterations": 1,
+        "ratio.estimator": "plug-in",
+        "ratio.reference.starts": 1,
+        "ratio.reference.iterations": 2,
     },
-    EIMConfig.known_density: {"n_components": 2, "n_iterations": 1, "initial_starts": 1, "initial_em_iterations": 1},
+    EIMConfig.known_density: {"n_components": 2, "n_iterations": 1, "start.n_starts": 1, "start.em_iterations": 1},
 }
 every_learner = pytest.mark.parametrize(("learner", "kind"), LEARNERS.values(), ids=LEARNERS)
 

@@ -7,8 +7,8 @@ from motion.demonstrated import two_ways
 
 from eim_ros.motion import MotionEIMConfig, MotionEMConfig, MotionPrior, MotionTraining
 
-FAST_EIM = {"hidden_layers": (16,), "initial_epochs": 3, "n_iterations": 5, "initial_starts": 8}
-FAST_EIM |= {"reference_factors": (1.0,), "reference_starts": 1, "reference_iterations": 20}
+FAST_EIM = {"ratio.hidden_layers": (16,), "ratio.initial_epochs": 3, "n_iterations": 5, "start.n_starts": 8}
+FAST_EIM |= {"ratio.reference.factors": (1.0,), "ratio.reference.starts": 1, "ratio.reference.iterations": 20}
 
 
 @pytest.fixture(scope="session")

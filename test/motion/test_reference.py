@@ -9,7 +9,9 @@ from eim_ros.motion import Basis, Demonstrations, MotionEIMConfig, Representatio
 from eim_ros.motion.representation import LatentSpace
 from eim_ros.motion.training import Reference, ReferenceInputs, fit_reference, start_of_ways
 
-CONFIG = MotionEIMConfig(reference_factors=(1.0, 2.0), reference_starts=1, reference_iterations=20)
+CONFIG = MotionEIMConfig(
+    **{"ratio.reference.factors": (1.0, 2.0), "ratio.reference.starts": 1, "ratio.reference.iterations": 20}
+)
 
 
 def coordinates(n: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -104,5 +104,5 @@ def test_settings_of_a_trust_region_are_not_those_of_a_factor():
     assert planar.config("SEPYFUX", 500).first_weight_step == 1e-7  # 1e-4 leaves two components of a hundred
     assert planar.config("SEPYFUX", 500).n_samples == 100 * planar.config("SAMTRON", 500).n_samples
     assert planar.config("SEPYFUX", 500).first_component_step == 0.001
-    assert planar.config("SEPYFUX", 500, first_component_step=0.1).first_component_step == 0.1
+    assert planar.config("SEPYFUX", 500, **{"component_step.first": 0.1}).first_component_step == 0.1
     assert planar.config("SAMTRON", 500).max_evaluations == 500

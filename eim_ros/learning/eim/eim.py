@@ -299,14 +299,18 @@ class EIM(Learner[EIMConfig, EIMState]):
         first, found = start_of(self.config, given, shuffled, generator)
         self._check_adaptation(found)
         inputs = self.inputs or default_inputs(shuffled.context, shuffled.sample)
-        most = max(found.n_components, self.config.adaptation.max_components if self.config.adaptation.add_every > 0 else 0)
+        most = max(
+            found.n_components, self.config.adaptation.max_components if self.config.adaptation.add_every > 0 else 0
+        )
         reference = data_density(self.config.ratio, found.n_components, inputs, shuffled, generator, first, most)
         if given is None and reference is not None and self.config.is_linear:
             found = closest_start(found, reference, shuffled.context, generator)
         ratio = density_ratio(self.config.ratio, inputs, reference, shuffled, generator)
         return Prepared(
             EIMIteration.from_samples(self.config, inputs, shuffled),
-            EIMState(found, found, ratio, generator, 0, AdaptationState.first(found, self.config.adaptation.delete_after)),
+            EIMState(
+                found, found, ratio, generator, 0, AdaptationState.first(found, self.config.adaptation.delete_after)
+            ),
             self.config.n_iterations,
             checked,
         )
@@ -326,7 +330,9 @@ class EIM(Learner[EIMConfig, EIMState]):
         ratio = ExactRatio(target, self.config.exact, self.config.ratio.auxiliary)
         return Prepared(
             EIMIteration(self.config, None, checked, adaptation),
-            EIMState(first, first, ratio, generator, 0, AdaptationState.first(first, self.config.adaptation.delete_after)),
+            EIMState(
+                first, first, ratio, generator, 0, AdaptationState.first(first, self.config.adaptation.delete_after)
+            ),
             self.config.n_iterations,
             checked,
         )

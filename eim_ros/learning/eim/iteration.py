@@ -91,7 +91,9 @@ class EIMIteration:
     @classmethod
     def from_samples(cls, config: EIMConfig, inputs: RatioInputs, data: Pairs) -> EIMIteration:
         """Return the iteration with an estimated ratio; components are added at held-out data alone."""
-        return cls(config, inputs, data, Adaptation(config.adaptation, None, False, (DELTA,), config.adaptation.least_demand))
+        return cls(
+            config, inputs, data, Adaptation(config.adaptation, None, False, (DELTA,), config.adaptation.least_demand)
+        )
 
     def step(self, state: EIMState) -> tuple[EIMState, dict[str, float]]:
         if isinstance(state.ratio, ExactRatio):
@@ -150,9 +152,7 @@ class EIMIteration:
             return *update_by_gradients(config.gradient_steps, model, ratio, context, generator, kl_weight), unknown
         m_step = config.resolved_m_step
         gated, record, reward = update_gating(m_step, model, ratio, context, generator, kl_weight)
-        following, experts_record = update_experts(
-            m_step, gated, ratio, context, generator, kl_weight, config.networks
-        )
+        following, experts_record = update_experts(m_step, gated, ratio, context, generator, kl_weight, config.networks)
         return following, record | experts_record, reward
 
     def _adapted(

@@ -136,9 +136,7 @@ class GMMVIConfig(Settings):
     )
 
     n_contexts: int = option(0, "contexts that each iteration uses, drawn at random; 0: all", minimum=0)
-    n_samples: int = option(
-        100, "desired effective sample size of each component, or of the mixture", minimum=1
-    )
+    n_samples: int = option(100, "desired effective sample size of each component, or of the mixture", minimum=1)
     reuse_ratio: float = option(0.0, "samples of earlier iterations to reuse, per new sample", minimum=0.0)
     self_normalised: bool = option(True, "divide importance weights by their sum instead of the number of samples")
     own_samples: bool = option(False, "estimate the natural gradient of a component from its own new samples only")

@@ -13,27 +13,31 @@ from ik.arms import arm_of
 
 from eim_ros.core.data_set import DataSet
 from eim_ros.core.errors import ConfigurationError, DataError, ModelFileError
-from eim_ros.ik import KinematicEIMConfig, KnownKinematicsConfig, Training, collect, evaluate
+from eim_ros.ik import KnownKinematicsConfig, Training, collect, evaluate
 from eim_ros.learning import EIMConfig, EMConfig, RunOptions
 from eim_ros.learning.em import TruncatedEMConfig
 from eim_ros.learning.run import Status
 
-SMALL = {"hidden_layers": (16,), "batch_size": 100, "initial_epochs": 2, "initial_em_iterations": 2}
-SMALL |= {"n_gating_contexts": 40, "n_expert_samples": 30}
+SMALL = {"ratio.hidden_layers": (16,), "ratio.batch_size": 100, "ratio.initial_epochs": 2, "start.em_iterations": 2}
+SMALL |= {"m_step.gating.n_contexts": 40, "m_step.n_samples": 30}
 CONFIGS = {
     "em": EMConfig(n_components=3, n_iterations=6, tolerance=0.0),
     "truncated-em": TruncatedEMConfig(n_components=3, n_iterations=6, tolerance=0.0, n_states=2, dense_below=1),
-    "eim": EIMConfig(
-        n_components=3, n_iterations=6, reference_iterations=3, reference_starts=1, initial_starts=2, **SMALL
+    "eim": EIMConfig.from_mapping(
+        {
+            "n_components": 3,
+            "n_iterations": 6,
+            "ratio.reference.iterations": 3,
+            "ratio.reference.starts": 1,
+            "start.n_starts": 2,
+            **SMALL,
+        }
     ),
-    "eim-kinematics": KinematicEIMConfig(n_components=3, n_iterations=6, **SMALL),
-    "known-density": KnownKinematicsConfig(
+    "eim-kinematics": EIMConfig.kinematic(n_components=3, n_iterations=6, **SMALL),
+    "known-density": EIMConfig.known_kinematics(
         n_components=3,
         n_iterations=6,
-        initial_em_iterations=2,
-        n_gating_contexts=40,
-        n_expert_samples=30,
-        n_contexts=150,
+        **{"start.em_iterations": 2, "m_step.gating.n_contexts": 40, "m_step.n_samples": 30, "exact.n_contexts": 150},
     ),
 }
 every_algorithm = pytest.mark.parametrize("algorithm", CONFIGS)
@@ -64,8 +68,8 @@ def test_kinematic_inputs_beat_maximum_likelihood(seed: int) -> None:
     """Measured over ten seeds: RMSE .19 to .23 of EM's; within limits .92 to .98, EM's .81 to .85; H(z) .90 to .99."""
     data_set, test = data_of(n=1500, seed=seed), data_of(n=1000, seed=1000)
     em = Training(EMConfig(n_components=8, n_iterations=30), seed).run(data_set)
-    settings = {"hidden_layers": (64, 64), "batch_size": 300, "sigma_decay": 0.9}
-    eim = Training(KinematicEIMConfig(n_components=8, n_iterations=25, **settings), seed).run(data_set)
+    settings = {"ratio.hidden_layers": (64, 64), "ratio.batch_size": 300, "sigma_decay": 0.9}
+    eim = Training(EIMConfig.kinematic(n_components=8, n_iterations=25, **settings), seed).run(data_set)
     plain, ours = evaluate(em.model, test), evaluate(eim.model, test)
     assert ours["rmse_position"] < 0.35 * plain["rmse_position"]
     assert ours["median_position"] < 0.35 * plain["median_position"]
@@ -79,8 +83,18 @@ def test_experts_are_added_for_a_start_that_misses_half_of_the_solutions() -> No
     up = data_set.sample[:, 1] > 0.0
     half = DataSet(data_set.context[up], data_set.sample[up], data_set.description)
     initial = Training(EMConfig(n_components=6, n_iterations=20)).run(half).model
-    settings: dict[str, Any] = {"n_iterations": 60, "n_gating_contexts": 150, "sigma_decay": 0.9, "n_contexts": 1000}
-    growth = {"add_every": 2, "n_added": 2, "max_components": 16, "delete_after": 20}
+    settings: dict[str, Any] = {
+        "n_iterations": 60,
+        "m_step.gating.n_contexts": 150,
+        "sigma_decay": 0.9,
+        "exact.n_contexts": 1000,
+    }
+    growth = {
+        "adaptation.add_every": 2,
+        "adaptation.n_added": 2,
+        "adaptation.max_components": 16,
+        "adaptation.delete_after": 20,
+    }
 
     def share_down(config: KnownKinematicsConfig) -> float:
         outcome = Training(config).run(data_set, initial=initial)
@@ -88,8 +102,8 @@ def test_experts_are_added_for_a_start_that_misses_half_of_the_solutions() -> No
         sample = outcome.model.mixture.sample(torch.from_numpy(data_set.context), generator)
         return float((sample[:, 1] < 0.0).double().mean())
 
-    fixed = share_down(KnownKinematicsConfig(**settings))
-    grown = share_down(KnownKinematicsConfig(**settings, **growth))
+    fixed = share_down(EIMConfig.known_kinematics(**settings))
+    grown = share_down(EIMConfig.known_kinematics(**settings, **growth))
     assert fixed < 0.2
     assert grown > 0.35
 
@@ -99,7 +113,7 @@ def test_known_kinematics_beat_maximum_likelihood_and_keep_the_limits(seed: int)
     """Measured over six seeds: RMSE .11 to .14 of EM's, within limits .94 to .97."""
     data_set, test = data_of(n=1500, seed=seed), data_of(n=1000, seed=1000)
     em = Training(EMConfig(n_components=8, n_iterations=30), seed).run(data_set)
-    config = KnownKinematicsConfig(n_components=8, n_iterations=60)
+    config = EIMConfig.known_kinematics(n_components=8, n_iterations=60)
     known = Training(config, seed).run(data_set)
     plain, ours = evaluate(em.model, test), evaluate(known.model, test)
     assert ours["rmse_position"] < 0.25 * plain["rmse_position"]
@@ -124,7 +138,7 @@ def test_demonstrations_as_a_prior_give_their_preference_and_known_kinematics_th
     shown = every.sample[:, 1] * side > 0.0
     demonstrations = DataSet(every.context[shown], every.sample[shown], every.description)
     prior = Training(EMConfig(n_components=4, n_iterations=30)).run(demonstrations).model
-    config = KnownKinematicsConfig(n_components=8, n_iterations=60)
+    config = EIMConfig.known_kinematics(n_components=8, n_iterations=60)
     runs = {name: Training(config).run(every, prior=given).model for name, given in (("free", None), ("mixed", prior))}
     share, rmse = {}, {}
     for name, model in [*runs.items(), ("prior", prior)]:

@@ -47,7 +47,7 @@ def test_iterations_come_closer_to_the_target(make, n_context, kl_weight):
     before = kl_between(model, target)
     for iteration in range(15):
         ratio = ExactRatio(target, model)
-        config = GradientConfig(gradient_step_size=0.02 if make is random_mixture_of_experts else 0.005)
+        config = GradientConfig(step_size=0.02 if make is random_mixture_of_experts else 0.005)
         model, record = update_by_gradients(
             config, model, ratio, context_of(target), generator_of(iteration), kl_weight
         )
@@ -57,7 +57,7 @@ def test_iterations_come_closer_to_the_target(make, n_context, kl_weight):
 
 def test_kl_term_keeps_the_model_near_the_old_one():
     target, model = random_mixture_of_experts(1, 2, 2, 1), random_mixture_of_experts(2, 2, 2, 1)
-    config = GradientConfig(n_gradient_steps=100, gradient_step_size=0.02)
+    config = GradientConfig(n_steps=100, step_size=0.02)
     moved = [
         update_by_gradients(config, model, ExactRatio(target, model), context_of(target), generator_of(4), weight)[0]
         for weight in (0.0, 1.0, 100.0)
