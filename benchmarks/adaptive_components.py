@@ -36,7 +36,7 @@ import torch
 
 from benchmarks._machine import processor, versions
 from eim_ros.core.data_set import DataSet
-from eim_ros.ik import Training, collect, evaluate
+from eim_ros.ik import SmoothingConfig, Training, collect, evaluate
 from eim_ros.kinematics import Robot
 from eim_ros.learning import EIMConfig, EMConfig
 from eim_ros.learning.eim import EIM
@@ -140,7 +140,7 @@ def _experts(n_seeds: int) -> Any:
             em = TruncatedEMConfig(n_components=n_experts, n_iterations=10, tolerance=0.0)
             initial = Training(em, seed).run(used if half else data_set).model
             config = EIMConfig.known_kinematics(n_iterations=80, **settings)
-            outcome = Training(config, seed).run(data_set, initial=initial)
+            outcome = Training(config, seed, known=True).run(data_set, initial=initial)
             seconds = time.process_time() - started
             yield (
                 f"{name:>16} {seed:>4} {'adaptive' if settings else 'fixed':>10} "
@@ -170,7 +170,7 @@ def _mixtures_from_samples(n_seeds: int) -> Any:
         for name, settings in ways:
             learner = EIM(n_iterations=100, seed=seed, **settings, **{"ratio.estimator": name.split()[0]})
             row, n_components = _samples_row(learner, data, target, seed)
-            n_found = n_found or (n_components if "add_every" in settings else 0)
+            n_found = n_found or (n_components if "adaptation.add_every" in settings else 0)
             yield f"{seed:>4} {f'EIM {name}':>35} {row}"
         for n_components, n_starts in ((10, 1), (10, 8), (n_found, 1), (n_found, 8)):
             row, _ = _samples_row(EM(n_components=n_components, n_starts=n_starts, seed=seed), data, target, seed)
@@ -204,7 +204,8 @@ def _experts_from_samples(n_seeds: int) -> Any:
         )
         for start, name, config, initial in ways:
             started = time.process_time()
-            outcome = Training(config, seed).run(data_set, initial=initial)
+            smoothing = SmoothingConfig() if isinstance(config, EIMConfig) else None
+            outcome = Training(config, seed, smoothing=smoothing).run(data_set, initial=initial)
             seconds = time.process_time() - started
             figures = evaluate(outcome.model, test)
             yield (

@@ -42,10 +42,19 @@ from experiments import random_mixture
 
 N_POINTS = N_SAMPLES = 10_000
 THESIS = {
-    "ratio.estimator": "network", "ratio.hidden_layers": (50, 50, 50), "ratio.dropout": 0.1, "ratio.learning_rate": 1e-3, "ratio.batch_size": 1000,
-    "ratio.n_epochs": 10, "start.n_starts": 1, "start.em_iterations": 0, "m_step.kl_bound": 0.005, "m_step.gating.kl_bound": 0.005,
-    "m_step.entropy_loss_bound": 0.05, "m_step.gating.entropy_loss_bound": 0.05,
-}  # fmt: skip
+    "ratio.estimator": "network",
+    "ratio.hidden_layers": (50, 50, 50),
+    "ratio.dropout": 0.1,
+    "ratio.learning_rate": 1e-3,
+    "ratio.batch_size": 1000,
+    "ratio.n_epochs": 10,
+    "start.n_starts": 1,
+    "start.em_iterations": 0,
+    "m_step.kl_bound": 0.005,
+    "m_step.gating.kl_bound": 0.005,
+    "m_step.entropy_loss_bound": 0.05,
+    "m_step.gating.entropy_loss_bound": 0.05,
+}
 ESTIMATORS = {
     "plug-in": {"ratio.estimator": "plug-in"},
     "residual": {"ratio.estimator": "residual"},

@@ -203,7 +203,7 @@ def _quality(long_run: LongRun, seed: int) -> str:
     elif scores.n_found is not None:
         found = f"{scores.n_found} of {scores.n_modes} modes"
     label = f"{long_run.target} kinematic" if long_run.n_kinematic else long_run.target
-    algorithm = f"{long_run.word} split" if config.split_every else long_run.word
+    algorithm = f"{long_run.word} split" if config.adaptation.split_every else long_run.word
     return (
         f"{label:>20} {algorithm:>14} {seed:>4} {result.state.evaluations:>12} {-scores.elbo.value:>9.3f} "
         f"{scores.elbo.standard_error:>6.3f} {seconds:>7.1f} {result.model.n_components:>11}  {found}"

@@ -86,7 +86,7 @@ def row(name: str, seed: int, urdf: Path | None) -> str:
     scores = mixture_scores(target, result.model, 2000, torch.Generator().manual_seed(7))
     found = "" if scores.n_found is None else f"{scores.n_found} of {scores.n_modes} modes"
     paper = "" if short_run.paper is None else f"{short_run.paper:.2f}"
-    algorithm = f"{short_run.word} split" if config.split_every else short_run.word
+    algorithm = f"{short_run.word} split" if config.adaptation.split_every else short_run.word
     return (
         f"{name:>8} {target.n_dims:>10} {algorithm:>14} {seed:>4} {result.state.evaluations:>12} "
         f"{-scores.elbo.value:>10.2f} {scores.elbo.standard_error:>6.2f} {paper:>8} {seconds:>7.1f} {megabytes:>6} "

@@ -19,6 +19,7 @@ from eim_ros.cli.progress import SweepBar
 from eim_ros.cli.request_options import count, random_seed
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import check_outputs, to_json
+from eim_ros.core.settings import described
 from experiments.harness import EXPERIMENTS, TABLE_NAME, experiment_module, run_experiment
 from experiments.table import summary
 

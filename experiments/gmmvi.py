@@ -82,11 +82,11 @@ class Problem:
         algorithm, values = GMMVIConfig.named(word), dict(self.settings)
         if algorithm.samples == "mixture" and {"n_samples", "n_components"} <= values.keys():
             values["n_samples"] *= values["n_components"]
-        if algorithm.weight_update != "trust-region":
-            values.pop("first_weight_step", None)
-        if algorithm.component_update != "trust-region":
-            values["first_component_step"] = self.small_steps.get("first_component_step")
-        if algorithm.component_step_size == "fixed":
+        if algorithm.weight_step.update != "trust-region":
+            values.pop("weight_step.first", None)
+        if algorithm.component_step.update != "trust-region":
+            values["component_step.first"] = self.small_steps.get("component_step.first")
+        if algorithm.component_step.size == "fixed":
             values |= self.small_steps
         return GMMVIConfig.named(
             word, **{"n_iterations": UNBOUNDED, **values, **others, "max_evaluations": n_evaluations}

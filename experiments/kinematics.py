@@ -24,7 +24,7 @@ from torch import Tensor
 
 from eim_ros.core.data_set import DataSet
 from eim_ros.core.settings import Settings, option
-from eim_ros.ik import IKModel, KinematicInputs, collect, evaluate
+from eim_ros.ik import IKModel, KinematicInputs, SmoothingConfig, collect, evaluate
 from eim_ros.kinematics import Robot
 from eim_ros.learning import EIMConfig, EMConfig, RunOptions
 from eim_ros.learning.configs import RATIO_ESTIMATORS
@@ -177,7 +177,7 @@ def _learner(config: KinematicsConfig, ratio: str, n_components: int, data: _Dat
     context, sample = data.both
     if ratio == KNOWN:
         kinematic = EIMConfig.kinematic(**shared, **{"ratio.estimator": "plug-in"})
-        return EIM(kinematic, KinematicInputs.from_data(data.robot, "position", context, kinematic))
+        return EIM(kinematic, KinematicInputs.from_data(data.robot, "position", context, SmoothingConfig()))
     inputs = None
     if config.smoothing > 0.0 and ratio == "network":
         inputs = FeatureInputs.from_data(
@@ -189,10 +189,10 @@ def _learner(config: KinematicsConfig, ratio: str, n_components: int, data: _Dat
             floor=config.smoothing_floor,
         )
     network: dict[str, Any] = {
-        "hidden_layers": config.hidden_layers,
-        "dropout": config.dropout,
-        "batch_size": config.batch_size,
-        "n_epochs": config.n_epochs,
+        "ratio.hidden_layers": config.hidden_layers,
+        "ratio.dropout": config.dropout,
+        "ratio.batch_size": config.batch_size,
+        "ratio.n_epochs": config.n_epochs,
     }
     return EIM(EIMConfig.from_mapping({"ratio.estimator": ratio, **shared, **network}), inputs)
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import math
 import types
 import typing
@@ -193,7 +192,6 @@ def described(settings: Settings) -> dict[str, Setting]:
     return found
 
 
-@functools.cache
 def field_types(kind: type[Settings]) -> dict[str, Any]:
     """Return the resolved annotation of each setting by its dotted name."""
     return {name: setting.annotation for name, setting in described(kind()).items()}

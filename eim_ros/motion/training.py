@@ -245,7 +245,7 @@ class MotionTraining:
 
     def __post_init__(self) -> None:
         expect(self.motion, MotionConfig, "motion")
-        expect(self.learner, (EMConfig, EIMConfig), "learner")
+        expect(self.learner, Settings, "learner")
         checked_whole(self.random_seed, 0, "the random seed")
         checked_device(self.device)
 

@@ -38,8 +38,12 @@ def test_lines_of_a_file_take_what_words_take() -> None:
     lines = {"experts": 3, "kl-bound": "0.1", "ratio.hidden_layers": "8 4", "m_step.surrogate": "value", "n-epochs": 5}
     values = assigned(named(lines.items(), ALIASES), EIMConfig)
     assert values == {
-        "n_components": 3, "m_step.kl_bound": 0.1, "ratio.hidden_layers": [8, 4], "m_step.surrogate": "value", "ratio.n_epochs": 5
-    }  # fmt: skip
+        "n_components": 3,
+        "m_step.kl_bound": 0.1,
+        "ratio.hidden_layers": [8, 4],
+        "m_step.surrogate": "value",
+        "ratio.n_epochs": 5,
+    }
     assert EIMConfig.from_mapping(assigned({"ratio.hidden_layers": 8}, EIMConfig)).hidden_layers == (8,)
 
 

@@ -94,7 +94,11 @@ def neural_start(
     generator : torch.Generator
     """
     networks = config.networks.replace("iterations", max(config.networks.iterations, MIN_NETWORK_ITERATIONS))
-    family = {"expert_kind": config.expert_kind, "gating_kind": config.gating_kind, "networks": networks}
+    family: dict[str, Any] = {
+        "expert_kind": config.expert_kind,
+        "gating_kind": config.gating_kind,
+        "networks": networks,
+    }
 
     def fitted(size: int, iterations: int, data: Pairs, initial: MixtureOfExperts | None) -> MixtureOfExperts:
         algorithm = EM(n_components=size, n_iterations=iterations, tolerance=TOLERANCE, **family)

@@ -28,6 +28,8 @@ from eim_ros.learning.projections.gaussian import fit_to_gradients, fit_to_value
 from eim_ros.learning.projections.neural import fit_neural_experts, shorten_step, weigh_samples
 from eim_ros.learning.ratio.density_ratio import LogRatio
 
+NETWORKS = NetworkConfig()  # the defaults
+
 
 def update_nonlinear_experts(
     config: MStepConfig,
@@ -36,7 +38,7 @@ def update_nonlinear_experts(
     context: Tensor,
     generator: torch.Generator,
     kl_weight: float = 1.0,
-    networks: NetworkConfig = NetworkConfig(),
+    networks: NetworkConfig = NETWORKS,
 ) -> tuple[MixtureOfExperts, dict[str, float]]:
     """Update all neural experts within their trust regions.
 
@@ -159,7 +161,7 @@ def update_experts(
     context: Tensor,
     generator: torch.Generator,
     kl_weight: float = 1.0,
-    networks: NetworkConfig = NetworkConfig(),
+    networks: NetworkConfig = NETWORKS,
 ) -> tuple[MixtureOfExperts, dict[str, float]]:
     """Update every expert by a trust-region I-projection onto a quadratic surrogate of phi (thesis 4.1.2, 4.2.2).
 

@@ -131,13 +131,14 @@ class Modules:
         samples = MixtureSamples if config.samples == "mixture" else ComponentSamples
         component, weight = config.component_step, config.weight_step
         component_size = _step_size(component, 0.1 if component.update in REGIONS else 0.01)
-        updates = {
+        estimators: dict[str, GradientEstimator] = {"more": More(), "regression": Regression(), "stein": Stein()}
+        updates: dict[str, ComponentUpdate] = {
             "entropy-bounded": EntropyBoundedUpdate(component.entropy_loss_bound),
             "direct": DirectUpdate(),
             "iblr": ImprovedBayesianUpdate(),
             "trust-region": TrustRegionUpdate(),
         }
-        weight_updates = {
+        weight_updates: dict[str, WeightUpdate] = {
             "entropy-bounded": EntropyBoundedWeights(weight.entropy_loss_bound),
             "direct": DirectWeights(),
             "trust-region": TrustRegionWeights(),
@@ -145,7 +146,7 @@ class Modules:
         return cls(
             samples(config.n_samples, config.reuse_ratio),
             component_size,
-            {"more": More, "regression": Regression, "stein": Stein}[config.natural_gradient](),
+            estimators[config.natural_gradient],
             updates[component.update],
             _step_size(weight, 0.1 if weight.update in REGIONS else 1.0),
             weight_updates[weight.update],

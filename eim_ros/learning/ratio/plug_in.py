@@ -148,12 +148,7 @@ class ExactRatio:
         Samples at which the target was evaluated since the last `fit`, and those of them at which it was not finite.
     """
 
-    def __init__(
-        self,
-        target: TargetDensity,
-        config: ExactConfig = ExactConfig(),
-        auxiliary: AuxiliaryConfig = AuxiliaryConfig(),
-    ) -> None:
+    def __init__(self, target: TargetDensity, config: ExactConfig, auxiliary: AuxiliaryConfig) -> None:
         self.target = target
         self.config = config
         self.auxiliary = auxiliary

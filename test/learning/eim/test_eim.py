@@ -66,7 +66,17 @@ def test_one_expert_takes_one_branch_where_em_averages_over_both(settings, start
 
 def test_fit_comes_close_to_a_target_it_can_represent():
     target = one_expert(1.0, 0.5)
-    config = small_eim_config(n_components=1, n_iterations=25, **{"m_step.kl_bound": 0.2, "m_step.entropy_loss_bound": 0.2, "ratio.initial_epochs": 20, "ratio.n_epochs": 5, "m_step.n_samples": 100})  # fmt: skip
+    config = small_eim_config(
+        n_components=1,
+        n_iterations=25,
+        **{
+            "m_step.kl_bound": 0.2,
+            "m_step.entropy_loss_bound": 0.2,
+            "ratio.initial_epochs": 20,
+            "ratio.n_epochs": 5,
+            "m_step.n_samples": 100,
+        },
+    )
     start = one_expert(-1.0, 1.5)
     model = EIM(config).fit(pairs_from(target, 1500), start, generator=generator_of(2)).model
     assert kl_between(start, target) > 5.0
@@ -99,10 +109,15 @@ def test_run_ends_early_where_the_held_out_kl_no_longer_falls_and_gives_the_best
     settings, start = BRANCH_LEARNERS["network" if ratio == "network" else "plug-in density"]
     config = small_eim_config(
         **{
-            "n_components": 1, "m_step.n_samples": 200, "m_step.kl_bound": 0.3, "m_step.entropy_loss_bound": 0.3, **settings,
-            "n_iterations": 120, "plateau_window": 10,
+            "n_components": 1,
+            "m_step.n_samples": 200,
+            "m_step.kl_bound": 0.3,
+            "m_step.entropy_loss_bound": 0.3,
+            **settings,
+            "n_iterations": 120,
+            "plateau_window": 10,
         }
-    )  # fmt: skip
+    )
     result = EIM(config).fit(bimodal_pairs(2000), start, generator=generator_of(1))
     assert result.status is Status.CONVERGED
     assert 20 <= result.state.iteration < 100

@@ -110,7 +110,18 @@ def test_neural_expert_follows_a_curve_with_a_spread_of_its_own():
         return -0.5 * ((x[:, 0] - torch.sin(3.0 * y[:, 0])) / deviation).square() - deviation.log()
 
     sample = torch.sin(3.0 * context) + (0.2 + 0.1 * context) * normal(generator_of(2), 800, 1)
-    config = EIMConfig.known_density(n_components=1, n_iterations=30, expert_kind="neural", **{"networks.layers": (16,), "m_step.kl_bound": 1.0, "m_step.entropy_loss_bound": 0.5, "start.n_starts": 1, "m_step.n_contexts": 400})  # fmt: skip
+    config = EIMConfig.known_density(
+        n_components=1,
+        n_iterations=30,
+        expert_kind="neural",
+        **{
+            "networks.layers": (16,),
+            "m_step.kl_bound": 1.0,
+            "m_step.entropy_loss_bound": 0.5,
+            "start.n_starts": 1,
+            "m_step.n_contexts": 400,
+        },
+    )
     model = EIM(config, target=target).fit((context, sample), generator=generator_of(3)).model
     assert isinstance(model.experts, NeuralExperts)
     grid = torch.linspace(-0.9, 0.9, 50).double().unsqueeze(-1)

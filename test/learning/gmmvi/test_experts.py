@@ -97,7 +97,14 @@ def test_any_three_letters_of_the_words_occur_in_all_their_combinations():
 def test_combinations_run_twenty_iterations_with_contexts(first):
     target = random_mixture_of_experts(2, 2, 2, 1)
     for number, word in enumerate(word for word in WORDS if word.startswith(first)):
-        config = GMMVIConfig.named(word, n_iterations=20, n_samples=12, reuse_ratio=float(number % 2), n_contexts=(0, 30)[number // 2 % 2], **{"adaptation.add_every": 5, "adaptation.delete_after": 30, "adaptation.n_candidates": 200})  # fmt: skip
+        config = GMMVIConfig.named(
+            word,
+            n_iterations=20,
+            n_samples=12,
+            reuse_ratio=float(number % 2),
+            n_contexts=(0, 30)[number // 2 % 2],
+            **{"adaptation.add_every": 5, "adaptation.delete_after": 30, "adaptation.n_candidates": 200},
+        )
         result = GMMVI(target, config).fit(CONTEXT, wide_start(3), generator=generator_of(number))
         assert result.status is Status.MAX_ITERATIONS, word
         assert all(bool(torch.isfinite(value).all()) for value in result.model.tensors().values()), word

@@ -58,7 +58,14 @@ def test_every_combination_runs_twenty_iterations_without_nan(first):
     """
     target = three_modes()
     for number, word in enumerate(word for word in WORDS if word.startswith(first)):
-        config = GMMVIConfig.named(word, n_iterations=20, n_samples=12, covariance=("full", "diagonal")[number % 2], reuse_ratio=float(number // 2 % 2), **{"adaptation.add_every": 5, "adaptation.delete_after": 4, "adaptation.n_candidates": 200})  # fmt: skip
+        config = GMMVIConfig.named(
+            word,
+            n_iterations=20,
+            n_samples=12,
+            covariance=("full", "diagonal")[number % 2],
+            reuse_ratio=float(number // 2 % 2),
+            **{"adaptation.add_every": 5, "adaptation.delete_after": 4, "adaptation.n_candidates": 200},
+        )
         result = GMMVI(target, config).fit(start=wide_start(3), generator=generator_of(number))
         assert result.status is Status.MAX_ITERATIONS, word
         assert all(bool(torch.isfinite(value).all()) for value in result.model.tensors().values()), word
