@@ -74,15 +74,15 @@ class Shifted:
 def config(**settings: Any) -> RatioConfig:
     """Settings of a fit that takes about a second; each may be overridden."""
     defaults = {
-        "ratio.hidden_layers": (32,),
-        "ratio.dropout": 0.0,
-        "ratio.learning_rate": 5e-3,
-        "ratio.batch_size": 500,
-        "ratio.initial_epochs": 20,
-        "ratio.n_epochs": 5,
-        "ratio.patience": 20,
-        "ratio.validation_share": 0.1,
-        "ratio.evidence": 0.0,
+        "hidden_layers": (32,),
+        "dropout": 0.0,
+        "learning_rate": 5e-3,
+        "batch_size": 500,
+        "initial_epochs": 20,
+        "n_epochs": 5,
+        "patience": 20,
+        "validation_share": 0.1,
+        "evidence": 0.0,
     }
     return RatioConfig.from_mapping({**defaults, **settings})
 

@@ -206,7 +206,7 @@ def test_resuming_a_run_that_grows_and_shrinks_is_bitwise(tmp_path, ratio):
     ],
 )
 def test_gating_follows_the_gradient_by_which_new_components_gain_weight(settings, gradient):
-    assert EIMConfig.from_mapping(settings).m_step.gating_gradient == gradient
+    assert EIMConfig.from_mapping(settings).resolved_m_step.gating.gradient == gradient
 
 
 def test_collapsed_classifier_adds_nothing():

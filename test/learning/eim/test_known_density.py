@@ -219,7 +219,7 @@ def test_objective_is_minus_the_kl_and_entropy_that_of_the_model():
     assert record["entropy"] == pytest.approx(float(model.entropy()), abs=4.5 * (0.5 / 20_000) ** 0.5)
     assert record["change"] == pytest.approx(moved, rel=0.5)  # half a variance is the KL for small steps
     assert record["expert_kl"] == pytest.approx(moved, rel=1e-9)
-    assert record["evaluations"] == config.n_expert_samples
+    assert record["evaluations"] == config.m_step.n_samples
 
 
 def test_run_ends_on_the_plateau_of_a_target_it_cannot_represent():
@@ -324,8 +324,8 @@ def kl_to(target, model):
 @pytest.mark.parametrize(
     ("given", "match"),
     [
-        ({"target": normal_mixture([0.0]), "patience": 3}, "patience has no effect"),
-        ({"temperature": 2.0}, "temperature has no effect"),
+        ({"target": normal_mixture([0.0]), "ratio.patience": 3}, "ratio.patience has no effect"),
+        ({"exact.temperature": 2.0}, "exact.temperature has no effect"),
     ],
 )
 def test_setting_without_effect_is_refused(given, match):

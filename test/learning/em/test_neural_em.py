@@ -47,7 +47,7 @@ def test_one_neural_expert_follows_a_sine():
     assert float(residual.square().mean().sqrt()) < 0.03
 
 
-@pytest.mark.parametrize("family", [{"components": "neural"}, {"gating": "neural"}, NEURAL])
+@pytest.mark.parametrize("family", [{"expert_kind": "neural"}, {"gating_kind": "neural"}, NEURAL])
 def test_likelihood_rises_for_every_family(family):
     context, sample = sine(300)
     family = {"networks.layers": (12, 12)} | family
@@ -59,7 +59,7 @@ def test_likelihood_rises_for_every_family(family):
     # linear experts are fitted with a ridge and networks with a penalty, which cost less than this
     assert all(later > earlier - 1e-3 for earlier, later in zip(values, values[1:], strict=False))
     assert values[-1] > values[0] + 0.01
-    expected = SoftmaxGating if "gating" not in family else NeuralGating
+    expected = SoftmaxGating if "gating_kind" not in family else NeuralGating
     assert isinstance(result.model.gating, expected)
 
 
@@ -171,5 +171,5 @@ def test_samples_without_contexts_give_a_gaussian_mixture():
 
 
 def test_unknown_family_is_refused():
-    with pytest.raises(ConfigurationError, match="components must be one of linear, neural"):
+    with pytest.raises(ConfigurationError, match="expert_kind must be one of linear, neural"):
         EMConfig(expert_kind="cubic")

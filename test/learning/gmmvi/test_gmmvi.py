@@ -349,5 +349,5 @@ def test_bad_starts_budgets_and_names_are_refused():
         GMMVI(target).fit(start=singular)
     with pytest.raises(ConfigurationError, match="7 letters such as SAMTRON"):
         GMMVIConfig.named("SAMTRO")
-    with pytest.raises(ConfigurationError, match="letter 4 of 'SAMXRON', for component_update"):
+    with pytest.raises(ConfigurationError, match="letter 4 of 'SAMXRON', for component_step.update"):
         GMMVIConfig.named("SAMXRON")

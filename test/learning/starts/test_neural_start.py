@@ -41,7 +41,7 @@ SMALL = {
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Starts of a quality that is enough for curves as smooth as these."""
-    monkeypatch.setattr(module, "LEAST_PARAMETER_ITERATIONS", 25)
+    monkeypatch.setattr(module, "MIN_NETWORK_ITERATIONS", 25)
     monkeypatch.setattr(module, "MOST_POINTS", 400)
     monkeypatch.setattr(module, "MORE_ITERATIONS", 1)
 
