@@ -184,6 +184,11 @@ def _choice(args: argparse.Namespace) -> Choice:
             raise ConfigurationError(f"--{setting.replace('_', '-')} is no setting of {name}, but of {owners}", setting)
     for setting in given:
         if setting not in known:
+            of_group = [one for one in known if one.startswith(f"{setting}.")]
+            if of_group:
+                raise ConfigurationError(
+                    f"{setting} is a group of settings; did you mean {of_group[0]}?", given[setting]
+                )
             names = [*known, *(flag.removeprefix("--") for flag in ALIASES.values())]
             raise ConfigurationError(
                 f"unknown setting {setting} of {name}; `eim train --help-all` lists all{did_you_mean(setting, names)}",

@@ -143,7 +143,7 @@ def test_groups_are_given_nested_or_dotted():
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({"inner.cuont": 3}, r"unknown setting inner.cuont of Outer; known: inner.count, .*mean inner.count\?"),
+        ({"inner.cuont": 3}, r"unknown setting inner.cuont of Outer; known: inner.count, .*mean inner.count"),
         ({"rate": 3.0}, r"unknown setting rate of Outer; known: size, inner.\*; did you mean inner.rate\?"),
         ({"inner": {"count": 0}}, "inner.count must be at least 1, got 0"),
         ({"inner": 3}, "inner is a group of settings, such as inner.count, got 3"),
