@@ -156,7 +156,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "load_data_set": (load_data_set, {"path": "none"}),
     "save_data_set": (lambda data_set: save_data_set("/dev/null", data_set), {"data_set": PAIRS}),
     "load_model": (load_model, {"path": "none"}),
-    "Training": (lambda **given: Training(**given).run(PAIRS), {"config": FEW, "random_seed": 0, "device": "cpu"}),
+    "Training": (lambda **given: Training(**given).run(PAIRS), {"learner": FEW, "random_seed": 0, "device": "cpu"}),
     "Training.run": (
         Training(FEW).run,
         {"data_set": PAIRS, "robot": None, "initial": None, "prior": None, "run": RunOptions()},

@@ -62,7 +62,9 @@ def configuration(kind: type[ConfigT], config: ConfigT | None, settings: Mapping
     for name in settings:
         if name not in known and SCIKIT_LEARN_NAMES.get(name) in known | {"seed"}:
             raise ConfigurationError(f"unknown setting {name}; here it is {SCIKIT_LEARN_NAMES[name]}", name)
-    return (kind() if config is None else config).replace(**settings)
+    if config is None:
+        config = kind()
+    return config.replace(**settings) if settings else config
 
 
 def checked_seed(seed: Any) -> int:
