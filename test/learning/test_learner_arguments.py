@@ -46,7 +46,7 @@ def test_settings_are_keywords_or_an_object_or_both(learner, kind):
 @every_learner
 def test_seed_is_that_of_the_generator(learner, kind):
     sample = normal(generator_of(1), 80, 2)
-    config = kind.from_mapping(QUICK[kind])
+    config = kind().replace(**QUICK[kind])
     by_seed, by_generator, other = (
         learner(config, seed=5).fit(sample).means,
         learner(config).fit(sample, generator=generator_of(5)).means,
