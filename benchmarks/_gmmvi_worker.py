@@ -49,15 +49,21 @@ def main() -> None:
         settings = json.load(file)
     tf.random.set_seed(settings["seed"])
     chosen = {
-        "num_component_adapter_config": {"del_iters": settings["delete_after"], "add_iters": settings["add_every"]},
+        "num_component_adapter_config": {
+            "del_iters": settings["adaptation.delete_after"],
+            "add_iters": settings["adaptation.add_every"],
+        },
         "component_stepsize_adapter_config": {
-            "initial_stepsize": settings["first_component_step"], "min_stepsize": 0.001, "max_stepsize": 1.0,
+            "initial_stepsize": settings["component_step.first"],
+            "min_stepsize": 0.001,
+            "max_stepsize": 1.0,
         },
         "sample_selector_config": {
-            "desired_samples_per_component": settings["n_samples"], "ratio_reused_samples_to_desired": 0.0,
+            "desired_samples_per_component": settings["n_samples"],
+            "ratio_reused_samples_to_desired": 0.0,
         },
-        "weight_stepsize_adapter_config": {"initial_stepsize": settings["first_weight_step"]},
-    }  # fmt: skip
+        "weight_stepsize_adapter_config": {"initial_stepsize": settings["weight_step.first"]},
+    }
     experiment = get_default_experiment_config(EXPERIMENTS[settings["name"]])
     config = update_config(experiment, update_config(get_default_algorithm_config("SAMTRON"), chosen))
     target = target_of(settings["name"], problem)

@@ -36,7 +36,7 @@ import torch
 
 from benchmarks._machine import processor, versions
 from eim_ros.core.data_set import DataSet
-from eim_ros.ik import KinematicEIMConfig, KnownKinematicsConfig, Training, collect, evaluate
+from eim_ros.ik import SmoothingConfig, Training, collect, evaluate
 from eim_ros.kinematics import Robot
 from eim_ros.learning import EIMConfig, EMConfig
 from eim_ros.learning.eim import EIM
@@ -45,8 +45,8 @@ from eim_ros.learning.models import GaussianMixture
 
 N_MODES = 10
 WIDTH = 30.0  # standard deviation of the start, as wide as the means are spread
-GROWTH: dict[str, Any] = {"add_every": 5, "max_components": 60, "delete_after": 30}
-WIDE_STEPS: dict[str, Any] = {"kl_bound": 0.3, "entropy_loss_bound": 1e9}
+GROWTH: dict[str, Any] = {"adaptation.add_every": 5, "adaptation.max_components": 60, "adaptation.delete_after": 30}
+WIDE_STEPS: dict[str, Any] = {"m_step.kl_bound": 0.3, "m_step.entropy_loss_bound": 1e9}
 ELBOW = 3  # index of joint 4
 
 
@@ -101,7 +101,7 @@ def _mixture_row(target: GaussianMixture, n_start: int, seed: int, settings: dic
         means = WIDTH * torch.randn(n_start, target.n_dims, generator=generator, dtype=torch.float64)
     factors = WIDTH * torch.eye(target.n_dims, dtype=torch.float64).expand(n_start, -1, -1)
     start = GaussianMixture(torch.full((n_start,), -math.log(n_start), dtype=torch.float64), means, factors)
-    config = EIMConfig.known_density(n_iterations=400, n_expert_samples=300, **WIDE_STEPS, **settings)
+    config = EIMConfig.known_density(n_iterations=400, **WIDE_STEPS, **settings, **{"m_step.n_samples": 300})
     started = time.process_time()
     result = EIM(config, target=target).fit(start=start, generator=generator)
     seconds = time.process_time() - started
@@ -123,7 +123,7 @@ def _experts(n_seeds: int) -> Any:
         f"{'other side':>10} {'CPU [s]':>8}"
     )
     robot = Robot("iiwa14")
-    growth = {"add_every": 2, "n_added": 6, "max_components": 400}
+    growth = {"adaptation.add_every": 2, "adaptation.n_added": 6, "adaptation.max_components": 400}
     ways: tuple[tuple[str, bool, int, dict[str, Any]], ...] = (
         ("all samples", False, 200, {}),
         ("all samples", False, 400, {}),
@@ -139,8 +139,8 @@ def _experts(n_seeds: int) -> Any:
             started = time.process_time()
             em = TruncatedEMConfig(n_components=n_experts, n_iterations=10, tolerance=0.0)
             initial = Training(em, seed).run(used if half else data_set).model
-            config = KnownKinematicsConfig(n_iterations=80, **settings)
-            outcome = Training(config, seed).run(data_set, initial=initial)
+            config = EIMConfig.known_kinematics(n_iterations=80, **settings)
+            outcome = Training(config, seed, known=True).run(data_set, initial=initial)
             seconds = time.process_time() - started
             yield (
                 f"{name:>16} {seed:>4} {'adaptive' if settings else 'fixed':>10} "
@@ -168,9 +168,9 @@ def _mixtures_from_samples(n_seeds: int) -> Any:
             ("network 1, adaptive, wide steps", {"n_components": 1, **GROWTH, **WIDE_STEPS}),
         )
         for name, settings in ways:
-            learner = EIM(n_iterations=100, ratio=name.split()[0], seed=seed, **settings)
+            learner = EIM(n_iterations=100, seed=seed, **settings, **{"ratio.estimator": name.split()[0]})
             row, n_components = _samples_row(learner, data, target, seed)
-            n_found = n_found or (n_components if "add_every" in settings else 0)
+            n_found = n_found or (n_components if "adaptation.add_every" in settings else 0)
             yield f"{seed:>4} {f'EIM {name}':>35} {row}"
         for n_components, n_starts in ((10, 1), (10, 8), (n_found, 1), (n_found, 8)):
             row, _ = _samples_row(EM(n_components=n_components, n_starts=n_starts, seed=seed), data, target, seed)
@@ -191,7 +191,7 @@ def _experts_from_samples(n_seeds: int) -> Any:
         f"{'start':>16} {'seed':>4} {'learner':>14} {'K':>4} {'RMSE':>6} {'H(z)':>6} {'other side':>10} {'CPU [s]':>8}"
     )
     robot = Robot("iiwa14")
-    growth = {"add_every": 2, "n_added": 4, "max_components": 100}
+    growth = {"adaptation.add_every": 2, "adaptation.n_added": 4, "adaptation.max_components": 100}
     for seed in range(n_seeds):
         data_set, test = collect(robot, 10_000, "position", seed), collect(robot, 2000, "position", seed + 1000)
         side = data_set.sample[:, ELBOW] > 0.0
@@ -199,12 +199,13 @@ def _experts_from_samples(n_seeds: int) -> Any:
         half = Training(EMConfig(n_components=50, n_iterations=10), seed).run(used).model
         ways: tuple[tuple[str, str, Any, Any], ...] = (
             ("all samples", "EM", EMConfig(n_components=100), None),
-            ("one elbow side", "EIM fixed", KinematicEIMConfig(n_iterations=40), half),
-            ("one elbow side", "EIM adaptive", KinematicEIMConfig(n_iterations=40, **growth), half),
+            ("one elbow side", "EIM fixed", EIMConfig.kinematic(n_iterations=40), half),
+            ("one elbow side", "EIM adaptive", EIMConfig.kinematic(n_iterations=40, **growth), half),
         )
         for start, name, config, initial in ways:
             started = time.process_time()
-            outcome = Training(config, seed).run(data_set, initial=initial)
+            smoothing = SmoothingConfig() if isinstance(config, EIMConfig) else None
+            outcome = Training(config, seed, smoothing=smoothing).run(data_set, initial=initial)
             seconds = time.process_time() - started
             figures = evaluate(outcome.model, test)
             yield (

@@ -42,16 +42,25 @@ from experiments import random_mixture
 
 N_POINTS = N_SAMPLES = 10_000
 THESIS = {
-    "ratio": "network", "hidden_layers": (50, 50, 50), "dropout": 0.1, "learning_rate": 1e-3, "batch_size": 1000,
-    "n_epochs": 10, "initial_starts": 1, "initial_em_iterations": 0, "kl_bound": 0.005, "gating_kl_bound": 0.005,
-    "entropy_loss_bound": 0.05, "gating_entropy_loss_bound": 0.05,
-}  # fmt: skip
+    "ratio.estimator": "network",
+    "ratio.hidden_layers": (50, 50, 50),
+    "ratio.dropout": 0.1,
+    "ratio.learning_rate": 1e-3,
+    "ratio.batch_size": 1000,
+    "ratio.n_epochs": 10,
+    "start.n_starts": 1,
+    "start.em_iterations": 0,
+    "m_step.kl_bound": 0.005,
+    "m_step.gating.kl_bound": 0.005,
+    "m_step.entropy_loss_bound": 0.05,
+    "m_step.gating.entropy_loss_bound": 0.05,
+}
 ESTIMATORS = {
-    "plug-in": {"ratio": "plug-in"},
-    "residual": {"ratio": "residual"},
-    "network": {"ratio": "network"},
-    "network, kliep": {"ratio": "network", "objective": "kliep"},
-    "network, lsif": {"ratio": "network", "objective": "lsif"},
+    "plug-in": {"ratio.estimator": "plug-in"},
+    "residual": {"ratio.estimator": "residual"},
+    "network": {"ratio.estimator": "network"},
+    "network, kliep": {"ratio.estimator": "network", "ratio.objective": "kliep"},
+    "network, lsif": {"ratio.estimator": "network", "ratio.objective": "lsif"},
     "network, thesis": THESIS,
 }
 
@@ -139,7 +148,9 @@ def _table(problem: Problem, estimators: dict[str, int], n_seeds: int, n_iterati
             inputs = None
             if problem.features is not None:
                 inputs = FeatureInputs.from_data(context, sample, problem.features)
-            config = EIMConfig(n_components=problem.n_components, n_iterations=n_iterations, **ESTIMATORS[name])
+            config = EIMConfig.from_mapping(
+                {"n_components": problem.n_components, "n_iterations": n_iterations, **ESTIMATORS[name]}
+            )
             runs.setdefault(name, []).append(_measured(EIM(config, inputs), target, context, sample, seed))
     return [_line(name, results) for name, results in runs.items()]
 

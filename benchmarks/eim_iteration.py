@@ -143,15 +143,17 @@ def _iteration(
     model: MixtureOfExperts, reference: MixtureOfExperts, data: Pairs, exact_below: int, seed: int
 ) -> tuple[dict[str, float], float]:
     """Return the median CPU seconds of each part, without the first iteration, and the last error delta."""
-    config = EIMConfig(
-        n_components=model.n_components,
-        n_gating_contexts=N_GATING_CONTEXTS,
-        n_expert_samples=N_SAMPLES,
-        exact_auxiliary_below=exact_below,
+    config = EIMConfig.from_mapping(
+        {
+            "n_components": model.n_components,
+            "m_step.gating.n_contexts": N_GATING_CONTEXTS,
+            "m_step.n_samples": N_SAMPLES,
+            "ratio.auxiliary.exact_below": exact_below,
+        }
     )
     generator = torch.Generator().manual_seed(seed)
     inputs = StandardisedInputs.from_data(data.context, data.sample)
-    ratio = density_ratio(config, inputs, reference, data, generator)
+    ratio = density_ratio(config.ratio, inputs, reference, data, generator)
     fitting, pairs = EIMIteration.from_samples(config, inputs, data), Pairs(data.context, data.sample)
     state = EIMState(model, model, ratio, generator, 0, AdaptationState.first(model))
     seconds: dict[str, list[float]] = {part: [] for part in PARTS}
@@ -159,9 +161,9 @@ def _iteration(
         clock = [time.process_time()]
         report = ratio.fit(pairs, model, iteration, generator)
         clock.append(time.process_time())
-        gated, _, _ = update_gating(config, model, ratio, data.context, generator)
+        gated, _, _ = update_gating(config.m_step, model, ratio, data.context, generator)
         clock.append(time.process_time())
-        following, _ = update_experts(config, gated, ratio, data.context, generator)
+        following, _ = update_experts(config.m_step, gated, ratio, data.context, generator)
         clock.append(time.process_time())
         kept = fitting.better(following, state, data.context)
         clock.append(time.process_time())

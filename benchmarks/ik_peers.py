@@ -50,9 +50,10 @@ from benchmarks._peers import (
 from benchmarks._peers_picture import draw
 from benchmarks._peers_report import Many, Singles, many_table, readme_tables, singles_table, write_readme
 from eim_ros.core.files import write_atomically
-from eim_ros.ik import Completeness, IKModel, KnownKinematicsConfig, Sampler, Samples, Training, collect
+from eim_ros.ik import Completeness, IKModel, Sampler, Samples, Training, collect
 from eim_ros.ik.evaluation import exact_solutions
 from eim_ros.kinematics import SHIPPED_ROBOTS, Robot, share_path
+from eim_ros.learning import EIMConfig
 from eim_ros.learning.em import TruncatedEMConfig
 from eim_ros.planar.arm import planar_urdf
 
@@ -245,7 +246,7 @@ def case_of(name: str, folder: Path, path: str) -> Case:
         model = IKModel.load(path, robot)
     elif planar:
         data_set = collect(robot, 10_000, "position", 0)
-        model = Training(KnownKinematicsConfig(n_components=100, n_iterations=40)).run(data_set).model
+        model = Training(EIMConfig.known_kinematics(n_components=100, n_iterations=40), known=True).run(data_set).model
     else:
         data_set = collect(robot, 60_000, "pose", 0, solutions_per_pose=6)
         model = Training(TruncatedEMConfig(n_components=300, n_iterations=20)).run(data_set).model

@@ -63,14 +63,14 @@ def _measure(n_dims: int, n_components: int, equal: bool, seed: int) -> tuple[st
     config = EIMConfig.known_density(n_components=n_components)
     started = time.process_time()
     settings = EMConfig(
-        n_components=n_components, n_iterations=config.initial_em_iterations, n_starts=config.initial_starts
+        n_components=n_components, n_iterations=config.start.em_iterations, n_starts=config.start.n_starts
     )
     start = EM(settings).fit(sample, generator=generator).model
     begun = time.process_time()
     result = EIM(config, target=target).fit(sample, start, generator=generator)
     ended = time.process_time()
     kl = _divergence(result.model, target, generator)
-    plain = EIMConfig.known_density(n_components=n_components, initial_em_iterations=0)
+    plain = EIMConfig.known_density(n_components=n_components, **{"start.em_iterations": 0})
     alone = _divergence(EIM(plain, target=target).fit(sample, generator=generator).model, target, generator)
     iterations = result.state.iteration
     return (

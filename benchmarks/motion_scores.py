@@ -27,7 +27,8 @@ import numpy as np
 import torch
 
 from eim_ros.core.data_set import DataSet
-from eim_ros.motion import Demonstrations, MotionEIMConfig, MotionEMConfig, MotionPrior, MotionTraining
+from eim_ros.learning import EIMConfig, EMConfig
+from eim_ros.motion import Demonstrations, MotionPrior, MotionTraining
 from eim_ros.planar import Expert, ExpertConfig, PlanarArm, line_task, passing_side
 
 ARM = PlanarArm()
@@ -133,9 +134,9 @@ def failures(motions: Motions) -> float:
 
 
 def measure(n: int, n_components: int, seeds: int) -> str:
-    trained: dict[str, Callable[[], MotionEMConfig | MotionEIMConfig]] = {
-        "EM": lambda: MotionEMConfig(n_components=n_components),
-        "EIM": lambda: MotionEIMConfig(n_components=n_components),
+    trained: dict[str, Callable[[], EMConfig | EIMConfig]] = {
+        "EM": lambda: EMConfig(n_components=n_components),
+        "EIM": lambda: EIMConfig(n_components=n_components),
     }
     names = ["average", *(f"bump {amplitude:g}" for amplitude in AMPLITUDES)]
     areas: dict[str, list[list[float]]] = {learner: [] for learner in trained}
@@ -149,7 +150,7 @@ def measure(n: int, n_components: int, seeds: int) -> str:
         shares.append([float((sides(data) > 0).double().mean()), *(failures(motions) for motions in perturbed)])
         for learner, config in trained.items():
             began = time.process_time()
-            prior = MotionTraining(config(), seed).run(data.data_set()).model
+            prior = MotionTraining(learner=config(), seed=seed).run(data.data_set()).model
             seconds[learner].append(time.process_time() - began)
             good = score(prior, fresh)
             areas[learner].append([area_under_curve(good, score(prior, motions)) for motions in perturbed])

@@ -50,26 +50,44 @@ class LongRun:
     n_kinematic: int = 0
 
 
-SMALL = {"first_component_step": 0.05, "largest_component_step": 0.05}
+SMALL = {"component_step.first": 0.05, "component_step.largest": 0.05}
 QUALITY = {
     "gmm20": LongRun("gmm20", "SAMTRON", 800_000, {"n_samples": 100}),
     "stm20": LongRun(
         "stm20",
         "LAMTRON",
         1_300_000,
-        {"n_samples": 50, "add_every": 30, "split_every": 50, "delete_after": 20, "max_components": 240},
+        {
+            "n_samples": 50,
+            "adaptation.add_every": 30,
+            "adaptation.split_every": 50,
+            "adaptation.delete_after": 20,
+            "adaptation.max_components": 240,
+        },
     ),
     "breast-cancer": LongRun(
         "breast-cancer",
         "LEMTRON",
         1_000_000,
-        {"n_samples": 50, "split_every": 40, "delete_after": 20, "max_components": 160, "largest_component_step": 0.05},
+        {
+            "n_samples": 50,
+            "adaptation.split_every": 40,
+            "adaptation.delete_after": 20,
+            "adaptation.max_components": 160,
+            "component_step.largest": 0.05,
+        },
     ),
     "planar4": LongRun(
         "planar4",
         "LEMTRON",
         1_500_000,
-        {"n_samples": 30, "split_every": 4, "delete_after": 10, "max_components": 2000, **SMALL},
+        {
+            "n_samples": 30,
+            "adaptation.split_every": 4,
+            "adaptation.delete_after": 10,
+            "adaptation.max_components": 2000,
+            **SMALL,
+        },
         n_kinematic=1000,
     ),
 }
@@ -145,7 +163,12 @@ def _speed(name: str, budget: int, seed: int, peer: str | None) -> str:
 
 
 def _peer(peer: str, target: Any, start: GaussianMixture, name: str, budget: int, seed: int) -> dict[str, float]:
-    settings = {"delete_after": 100, "first_component_step": 0.1, "first_weight_step": 0.1, **PROBLEMS[name].settings}
+    settings = {
+        "adaptation.delete_after": 100,
+        "component_step.first": 0.1,
+        "weight_step.first": 0.1,
+        **PROBLEMS[name].settings,
+    }
     problem = {
         "weights": start.log_weights.exp(),
         "means": start.means,
@@ -180,7 +203,7 @@ def _quality(long_run: LongRun, seed: int) -> str:
     elif scores.n_found is not None:
         found = f"{scores.n_found} of {scores.n_modes} modes"
     label = f"{long_run.target} kinematic" if long_run.n_kinematic else long_run.target
-    algorithm = f"{long_run.word} split" if config.split_every else long_run.word
+    algorithm = f"{long_run.word} split" if config.adaptation.split_every else long_run.word
     return (
         f"{label:>20} {algorithm:>14} {seed:>4} {result.state.evaluations:>12} {-scores.elbo.value:>9.3f} "
         f"{scores.elbo.standard_error:>6.3f} {seconds:>7.1f} {result.model.n_components:>11}  {found}"

@@ -18,7 +18,8 @@ from eim_ros import Robot, Sampler
 from eim_ros.bags.motion_import import MotionForm, import_motions
 from eim_ros.bags.selection import Selection
 from eim_ros.kinematics import pose_from
-from eim_ros.motion import MotionEIMConfig, MotionEMConfig, MotionTraining
+from eim_ros.learning import EIMConfig, EMConfig
+from eim_ros.motion import MotionTraining
 
 DOWNWARD = [1.0, 0.0, 0.0, 0.0]
 POST = np.array([0.5, 0.0])  # x, y [m]
@@ -77,11 +78,11 @@ with tempfile.TemporaryDirectory() as folder:
 print(f"recorded and imported {len(data_set)} motions")
 
 learners = {
-    "EM": MotionEMConfig(n_components=2),
-    "EIM": MotionEIMConfig(n_components=2, n_iterations=arguments.iterations),
+    "EM": EMConfig(n_components=2),
+    "EIM": EIMConfig(n_components=2, n_iterations=arguments.iterations),
 }
 for name, config in learners.items():
-    prior = MotionTraining(config, random_seed=0).run(data_set).model
+    prior = MotionTraining(learner=config, seed=0).run(data_set).model
     motions = prior.condition([0.35]).sample(100, torch.Generator().manual_seed(0))  # a goal that was not demonstrated
     tips = robot.fk(motions.positions.reshape(-1, robot.dof))[:, :3, 3].reshape(100, -1, 3)
     nearest = np.linalg.norm(tips[:, :, :2] - POST, axis=2).min(axis=1)

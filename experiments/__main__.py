@@ -19,6 +19,7 @@ from eim_ros.cli.progress import SweepBar
 from eim_ros.cli.request_options import count, random_seed
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import check_outputs, to_json
+from eim_ros.core.settings import described
 from experiments.harness import EXPERIMENTS, TABLE_NAME, experiment_module, run_experiment
 from experiments.table import summary
 
@@ -49,7 +50,7 @@ def _parsed(words: list[str]) -> argparse.Namespace:
         experiment = experiment_module(name).EXPERIMENT
         child = verbs.add_parser(name, help=experiment.summary, description=experiment.summary)
         _add_flags(child)
-        add_settings_flags(child, [experiment.settings_type], experiment.aliases)
+        add_settings_flags(child, {name: described(experiment.settings_type())}, experiment.aliases)
         child.set_defaults(run=run, names=[name])
     every = verbs.add_parser(
         ALL, help="run all experiments, each with its own settings", description="All experiments."

@@ -232,16 +232,16 @@ def _eim_settings(config: AdversarialComparisonConfig, start: GaussianMixture) -
     return {
         "n_components": start.n_components,
         "n_iterations": config.n_iterations,
-        "kl_bound": config.kl_bound,
-        "entropy_loss_bound": config.entropy_loss_bound,
-        "gating_kl_bound": config.kl_bound,
-        "gating_entropy_loss_bound": config.entropy_loss_bound,
-        "n_expert_samples": max(100, 10 * start.n_dims),
-        "hidden_layers": config.hidden_layers,
-        "dropout": config.dropout,
-        "learning_rate": config.learning_rate,
-        "batch_size": config.batch_size,
-        "n_epochs": config.n_epochs,
+        "m_step.kl_bound": config.kl_bound,
+        "m_step.entropy_loss_bound": config.entropy_loss_bound,
+        "m_step.gating.kl_bound": config.kl_bound,
+        "m_step.gating.entropy_loss_bound": config.entropy_loss_bound,
+        "m_step.n_samples": max(100, 10 * start.n_dims),
+        "ratio.hidden_layers": config.hidden_layers,
+        "ratio.dropout": config.dropout,
+        "ratio.learning_rate": config.learning_rate,
+        "ratio.batch_size": config.batch_size,
+        "ratio.n_epochs": config.n_epochs,
     }
 
 

@@ -60,10 +60,8 @@ class IProjection:
         for kl_bound in (first_bound, *further_bounds):
             config = EIMConfig.known_density(
                 n_iterations=self.n_iterations,
-                n_expert_samples=self.n_samples,
-                kl_bound=kl_bound,
-                entropy_loss_bound=1e9,
                 plateau_window=0,
+                **{"m_step.n_samples": self.n_samples, "m_step.kl_bound": kl_bound, "m_step.entropy_loss_bound": 1e9},
             )
             model = EIM(config, target=target).fit(start=start, generator=generator).model
             assert isinstance(model, GaussianMixture)

@@ -82,11 +82,11 @@ class Problem:
         algorithm, values = GMMVIConfig.named(word), dict(self.settings)
         if algorithm.samples == "mixture" and {"n_samples", "n_components"} <= values.keys():
             values["n_samples"] *= values["n_components"]
-        if algorithm.weight_update != "trust-region":
-            values.pop("first_weight_step", None)
-        if algorithm.component_update != "trust-region":
-            values["first_component_step"] = self.small_steps.get("first_component_step")
-        if algorithm.component_step_size == "fixed":
+        if algorithm.weight_step.update != "trust-region":
+            values.pop("weight_step.first", None)
+        if algorithm.component_step.update != "trust-region":
+            values["component_step.first"] = self.small_steps.get("component_step.first")
+        if algorithm.component_step.size == "fixed":
             values |= self.small_steps
         return GMMVIConfig.named(
             word, **{"n_iterations": UNBOUNDED, **values, **others, "max_evaluations": n_evaluations}
@@ -99,15 +99,27 @@ def _table_8(*values: float) -> dict[str, float]:
     return dict(zip(words, values, strict=False))  # STM300 has no ZAMTRUX
 
 
-PLANAR = {"n_components": 100, "n_samples": 100, "delete_after": 10, "add_every": 1, "first_weight_step": 5.0}
-GMM = {"n_components": 5, "n_samples": 300, "add_every": 30}
-STM = {"n_components": 45, "n_samples": 200, "add_every": 60, "first_weight_step": 1.0}
-REGRESSION = {"n_components": 1, "n_samples": 250, "add_every": 25, "first_component_step": 0.01}
-WINE = {"n_components": 1, "n_samples": 400, "add_every": 0, "own_samples": True, "n_candidates": 0}
-TALOS = {"n_components": 10, "n_samples": 100, "add_every": 30, "first_component_step": 0.5}
-STEPS = {"first_component_step": 0.01, "first_weight_step": 1e-4}
-PLANAR_STEPS = {"first_component_step": 0.001, "first_weight_step": 1e-7}  # initial rewards differ by 1e5 nat
-SMALL_STEPS = {"first_component_step": 0.001, "first_weight_step": 1e-4}
+PLANAR = {
+    "n_components": 100,
+    "n_samples": 100,
+    "adaptation.delete_after": 10,
+    "adaptation.add_every": 1,
+    "weight_step.first": 5.0,
+}
+GMM = {"n_components": 5, "n_samples": 300, "adaptation.add_every": 30}
+STM = {"n_components": 45, "n_samples": 200, "adaptation.add_every": 60, "weight_step.first": 1.0}
+REGRESSION = {"n_components": 1, "n_samples": 250, "adaptation.add_every": 25, "component_step.first": 0.01}
+WINE = {
+    "n_components": 1,
+    "n_samples": 400,
+    "adaptation.add_every": 0,
+    "own_samples": True,
+    "adaptation.n_candidates": 0,
+}
+TALOS = {"n_components": 10, "n_samples": 100, "adaptation.add_every": 30, "component_step.first": 0.5}
+STEPS = {"component_step.first": 0.01, "weight_step.first": 1e-4}
+PLANAR_STEPS = {"component_step.first": 0.001, "weight_step.first": 1e-7}  # initial rewards differ by 1e5 nat
+SMALL_STEPS = {"component_step.first": 0.001, "weight_step.first": 1e-4}
 
 PROBLEMS: dict[str, Problem] = {
     "planar1": Problem(lambda generator: targets.planar_robot(1), 12_000_000, PLANAR, PLANAR_STEPS),

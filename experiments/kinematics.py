@@ -24,7 +24,7 @@ from torch import Tensor
 
 from eim_ros.core.data_set import DataSet
 from eim_ros.core.settings import Settings, option
-from eim_ros.ik import IKModel, KinematicEIMConfig, KinematicInputs, collect, evaluate
+from eim_ros.ik import IKModel, KinematicInputs, SmoothingConfig, collect, evaluate
 from eim_ros.kinematics import Robot
 from eim_ros.learning import EIMConfig, EMConfig, RunOptions
 from eim_ros.learning.configs import RATIO_ESTIMATORS
@@ -167,19 +167,19 @@ def _learner(config: KinematicsConfig, ratio: str, n_components: int, data: _Dat
     shared: dict[str, Any] = {
         "n_components": n_components,
         "n_iterations": config.n_iterations,
-        "kl_bound": config.kl_bound,
-        "gating_kl_bound": config.gating_kl_bound,
-        "entropy_loss_bound": config.entropy_loss_bound,
-        "gating_entropy_loss_bound": config.gating_entropy_loss_bound,
-        "n_gating_contexts": 200,
-        "n_expert_samples": 100,
+        "m_step.kl_bound": config.kl_bound,
+        "m_step.gating.kl_bound": config.gating_kl_bound,
+        "m_step.entropy_loss_bound": config.entropy_loss_bound,
+        "m_step.gating.entropy_loss_bound": config.gating_entropy_loss_bound,
+        "m_step.gating.n_contexts": 200,
+        "m_step.n_samples": 100,
         "n_selection_samples": 0,
-        "validation_share": n_held_out,
+        "ratio.validation_share": n_held_out,
     }
     context, sample = data.both
     if ratio == KNOWN:
-        kinematic = KinematicEIMConfig(ratio="plug-in", **shared)
-        return EIM(kinematic, KinematicInputs.from_data(data.robot, "position", context, kinematic))
+        kinematic = EIMConfig.kinematic(**shared, **{"ratio.estimator": "plug-in"})
+        return EIM(kinematic, KinematicInputs.from_data(data.robot, "position", context, SmoothingConfig()))
     inputs = None
     if config.smoothing > 0.0 and ratio == "network":
         inputs = FeatureInputs.from_data(
@@ -191,12 +191,12 @@ def _learner(config: KinematicsConfig, ratio: str, n_components: int, data: _Dat
             floor=config.smoothing_floor,
         )
     network: dict[str, Any] = {
-        "hidden_layers": config.hidden_layers,
-        "dropout": config.dropout,
-        "batch_size": config.batch_size,
-        "n_epochs": config.n_epochs,
+        "ratio.hidden_layers": config.hidden_layers,
+        "ratio.dropout": config.dropout,
+        "ratio.batch_size": config.batch_size,
+        "ratio.n_epochs": config.n_epochs,
     }
-    return EIM(EIMConfig(ratio=ratio, **shared, **network), inputs)
+    return EIM(EIMConfig.from_mapping({"ratio.estimator": ratio, **shared, **network}), inputs)
 
 
 def _no_features(context: Tensor, sample: Tensor) -> Tensor:

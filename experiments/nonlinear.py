@@ -123,22 +123,24 @@ def _fitted(
     """Fit the expert by EIM, or by EM if `ratio` is "none"."""
     family: dict[str, Any] = {
         "n_components": 1,
-        "components": "neural",
-        "parameter_layers": config.parameter_layers,
-        "parameter_l2": config.parameter_l2,
+        "expert_kind": "neural",
+        "networks.layers": config.parameter_layers,
+        "networks.l2": config.parameter_l2,
     }
     if ratio == "none":
-        em_config = EMConfig(n_iterations=config.em_iterations, parameter_iterations=60, **family)
+        em_config = EMConfig.from_mapping({"n_iterations": config.em_iterations, "networks.iterations": 60, **family})
         model = completed(EM(em_config).fit(data, generator=generator))
     else:
-        eim_config = EIMConfig(
-            n_iterations=config.n_iterations,
-            initial_em_iterations=config.start_iterations,
-            kl_bound=config.kl_bound,
-            entropy_loss_bound=config.entropy_loss_bound,
-            ratio=ratio,
-            hidden_layers=config.hidden_layers,
-            **family,
+        eim_config = EIMConfig.from_mapping(
+            {
+                "n_iterations": config.n_iterations,
+                "start.em_iterations": config.start_iterations,
+                "m_step.kl_bound": config.kl_bound,
+                "m_step.entropy_loss_bound": config.entropy_loss_bound,
+                "ratio.estimator": ratio,
+                "ratio.hidden_layers": config.hidden_layers,
+                **family,
+            }
         )
         model = completed(EIM(eim_config).fit(data, generator=generator))
     assert isinstance(model, MixtureOfExperts)

@@ -92,12 +92,14 @@ def _mixture(config: ObstacleConfig, ratio: str, data: Tensor, generator: torch.
     if ratio == "none":
         model = completed(EM(EMConfig(n_components=config.n_components)).fit(data, generator=generator))
     else:
-        eim_config = EIMConfig(
-            n_components=config.n_components,
-            n_iterations=config.n_iterations,
-            initial_starts=1,
-            ratio=ratio,
-            reference_factors=(2.0, 5.0, 10.0, 20.0, 40.0, 80.0),  # data near a manifold need many more components
+        eim_config = EIMConfig.from_mapping(
+            {
+                "n_components": config.n_components,
+                "n_iterations": config.n_iterations,
+                "start.n_starts": 1,
+                "ratio.estimator": ratio,
+                "ratio.reference.factors": (2.0, 5.0, 10.0, 20.0, 40.0, 80.0),
+            }
         )
         model = completed(EIM(eim_config).fit(data, generator=generator))
     assert isinstance(model, GaussianMixture)

@@ -135,10 +135,10 @@ def _measure(config: RobustnessConfig, cell: Cell, seed: int) -> Outcome:
     drawn, component = model.sample_with_components(context, torch.Generator().manual_seed(0))
     figures = {
         "log_likelihood": float(model.log_prob(*test).mean()),
-        "least_weight": float(model.gating(test[0]).exp().mean(0).min()),
+        "adaptation.least_weight": float(model.gating(test[0]).exp().mean(0).min()),
         "contexts": _rounded(context),
         "samples": _rounded(drawn),
-        "components": component.tolist(),
+        "expert_kind": component.tolist(),
     }
     return Outcome(seconds, figures)
 
@@ -186,18 +186,20 @@ def _fitted(
         em_config = EMConfig(n_components=config.n_components, n_iterations=config.em_iterations, tolerance=1e-7)
         model = completed(EM(em_config).fit(train, start, generator=generator))
     else:
-        eim_config = EIMConfig(
-            n_components=config.n_components,
-            n_iterations=config.n_iterations,
-            ratio=ratio,
-            kl_bound=config.kl_bound,
-            entropy_loss_bound=config.entropy_loss_bound,
-            gating_kl_bound=config.gating_kl_bound,
-            gating_entropy_loss_bound=config.gating_entropy_loss_bound,
-            n_gating_contexts=config.n_gating_contexts,
-            hidden_layers=config.hidden_layers,
-            dropout=config.dropout,
-            reference_factors=(3.0, 5.0),
+        eim_config = EIMConfig.from_mapping(
+            {
+                "n_components": config.n_components,
+                "n_iterations": config.n_iterations,
+                "ratio.estimator": ratio,
+                "m_step.kl_bound": config.kl_bound,
+                "m_step.entropy_loss_bound": config.entropy_loss_bound,
+                "m_step.gating.kl_bound": config.gating_kl_bound,
+                "m_step.gating.entropy_loss_bound": config.gating_entropy_loss_bound,
+                "m_step.gating.n_contexts": config.n_gating_contexts,
+                "ratio.hidden_layers": config.hidden_layers,
+                "ratio.dropout": config.dropout,
+                "ratio.reference.factors": (3.0, 5.0),
+            }
         )
         model = completed(EIM(eim_config).fit(train, start, generator=generator))
     assert isinstance(model, MixtureOfExperts)

@@ -262,19 +262,21 @@ def _fitted(
     if ratio == "none":
         em_config = EMConfig(n_components=n_components, n_iterations=config.em_iterations)
         return EM(em_config).fit(train, generator=generator)
-    eim_config = EIMConfig(
-        n_components=n_components,
-        n_iterations=config.n_iterations,
-        plateau_window=config.plateau_window,
-        ratio=ratio,
-        kl_bound=config.kl_bound,
-        gating_kl_bound=config.gating_kl_bound,
-        entropy_loss_bound=config.entropy_loss_bound,
-        gating_entropy_loss_bound=config.gating_entropy_loss_bound,
-        hidden_layers=config.hidden_layers,
-        dropout=config.dropout,
-        n_epochs=config.n_epochs,
-        n_expert_samples=config.n_expert_samples,
+    eim_config = EIMConfig.from_mapping(
+        {
+            "n_components": n_components,
+            "n_iterations": config.n_iterations,
+            "plateau_window": config.plateau_window,
+            "ratio.estimator": ratio,
+            "m_step.kl_bound": config.kl_bound,
+            "m_step.gating.kl_bound": config.gating_kl_bound,
+            "m_step.entropy_loss_bound": config.entropy_loss_bound,
+            "m_step.gating.entropy_loss_bound": config.gating_entropy_loss_bound,
+            "ratio.hidden_layers": config.hidden_layers,
+            "ratio.dropout": config.dropout,
+            "ratio.n_epochs": config.n_epochs,
+            "m_step.n_samples": config.n_expert_samples,
+        }
     )
     return EIM(eim_config).fit(train, generator=generator)
 

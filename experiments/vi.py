@@ -21,6 +21,7 @@ from eim_ros.cli.progress import ProgressBar
 from eim_ros.cli.request_options import count, random_seed
 from eim_ros.core.errors import ConfigurationError, ModelFileError
 from eim_ros.core.files import check_outputs, to_json
+from eim_ros.core.settings import described
 from eim_ros.learning import RunOptions
 from eim_ros.learning.gmmvi import ALGORITHMS, GMMVI, GMMVIConfig
 from eim_ros.learning.models import GaussianMixture, save_model
@@ -31,7 +32,14 @@ from experiments.targets.planar import PlanarRobot
 from experiments.targets.poses import kinematic_start
 from experiments.targets.scores import mixture_scores
 
-BASIC = ("n_components", "n_samples", "max_components", "add_every", "temperature", "plateau_window")
+BASIC = (
+    "n_components",
+    "n_samples",
+    "adaptation.max_components",
+    "adaptation.add_every",
+    "temperature",
+    "plateau_window",
+)
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -66,7 +74,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--quiet", action="store_true", help="no progress bar")
     add("--json", action="store_true", help="print one JSON object")
     add_threads_flag(parser)
-    add_settings_flags(parser, [GMMVIConfig], {"n_components": "--components"}, BASIC)
+    add_settings_flags(parser, {"vi": described(GMMVIConfig())}, {"n_components": "--components"}, BASIC)
     parser.set_defaults(run=run)
 
 

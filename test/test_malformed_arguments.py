@@ -35,7 +35,7 @@ from eim_ros.learning.eim import EIM
 from eim_ros.learning.em import EM, TruncatedEM
 from eim_ros.learning.gmmvi import GMMVI, GMMVIConfig
 from eim_ros.learning.models import Gaussian, GaussianMixture, load_model
-from eim_ros.motion import Basis, MotionEMConfig, MotionPrior, MotionTraining, ViaPoint
+from eim_ros.motion import Basis, MotionConfig, MotionPrior, MotionTraining, ViaPoint
 from eim_ros.planar.arm import planar_urdf
 
 NONSENSE = {
@@ -156,7 +156,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "load_data_set": (load_data_set, {"path": "none"}),
     "save_data_set": (lambda data_set: save_data_set("/dev/null", data_set), {"data_set": PAIRS}),
     "load_model": (load_model, {"path": "none"}),
-    "Training": (lambda **given: Training(**given).run(PAIRS), {"config": FEW, "seed": 0, "device": "cpu"}),
+    "Training": (lambda **given: Training(**given).run(PAIRS), {"learner": FEW, "seed": 0, "device": "cpu"}),
     "Training.run": (
         Training(FEW).run,
         {"data_set": PAIRS, "robot": None, "initial": None, "prior": None, "run": RunOptions()},
@@ -216,8 +216,11 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "ViaPoint": (ViaPoint, {"phase": 0.5, "joint_names": ("a",), "positions": (0.0,), "standard_deviations": ()}),
     "Basis": (Basis, {"kind": "gaussian", "n_functions": 5, "width": 0.7}),
     "MotionPrior.load": (MotionPrior.load, {"path": "none"}),
-    "MotionTraining": (MotionTraining, {"config": MotionEMConfig(), "random_seed": 0, "device": "cpu"}),
-    "MotionTraining.run": (MotionTraining(MotionEMConfig()).run, {"data_set": PAIRS}),
+    "MotionTraining": (
+        MotionTraining,
+        {"motion": MotionConfig(), "learner": EMConfig(), "random_seed": 0, "device": "cpu"},
+    ),
+    "MotionTraining.run": (MotionTraining(learner=EMConfig()).run, {"data_set": PAIRS}),
 }
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.cli.choices import config_class
+from eim_ros.cli.choices import CHOICES, chosen
 from eim_ros.cli.options import add_threads_flag, use_threads
 from eim_ros.cli.processes import ServerProcess, Waiting, ended_by_sigterm
 from eim_ros.cli.progress import ProgressBar
@@ -25,7 +25,7 @@ from eim_ros.cli.request_options import count, random_seed
 from eim_ros.core.data_set import DataSet, save_data_set
 from eim_ros.core.errors import ServiceError
 from eim_ros.core.files import check_outputs, to_json
-from eim_ros.ik import IKModel, Samples, Training, collect, evaluate
+from eim_ros.ik import IKModel, Samples, collect, evaluate
 from eim_ros.ik.order import distinct_rows
 from eim_ros.kinematics import Robot, context_from_pose, robot_path
 from eim_ros.learning import RunOptions
@@ -38,7 +38,7 @@ LEARNERS = {  # name in the table: algorithm, with kinematic inputs
     "EIM": ("eim", False),
     "EIM + kinematics": ("eim", True),
 }
-REDUCED = {"EIM": {"reference_factors": (2.0,), "reference_starts": 1}}  # to save time
+REDUCED = {"EIM": {"ratio.reference.factors": (2.0,), "ratio.reference.starts": 1}}  # to save time
 COLUMNS = {
     "rmse_position": "RMSE [m]",
     "median_position": "median [m]",
@@ -111,11 +111,11 @@ def _train(
     path = folder / "model.safetensors"
     for label, (algorithm, kinematics) in LEARNERS.items():
         reduced: dict[str, Any] = REDUCED.get(label, {})
-        config = config_class(algorithm, kinematics)(n_components=args.experts, **reduced)
+        choice = CHOICES[chosen("ik", algorithm, kinematics)].replaced({"n_components": args.experts, **reduced})
         path = folder / f"{algorithm}{'_kinematics' if kinematics else ''}.safetensors"
         started = time.perf_counter()
-        with ProgressBar(config.n_iterations, f"   {label:<16}") as progress:
-            outcome = Training(config, args.random_seed).run(data_set, robot, run=RunOptions([progress]))
+        with ProgressBar(choice.learner.n_iterations, f"   {label:<16}") as progress:
+            outcome = choice.training(args.random_seed).run(data_set, robot, run=RunOptions([progress]))
         if outcome.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         outcome.model.save(path)

@@ -29,8 +29,9 @@ from eim_ros.core.data_set import DataSet, save_data_set
 from eim_ros.core.errors import ServiceError
 from eim_ros.core.files import check_outputs, to_json
 from eim_ros.kinematics import Robot
+from eim_ros.learning import EMConfig
 from eim_ros.learning.run import Status
-from eim_ros.motion import MotionEMConfig, MotionPrior, MotionTraining
+from eim_ros.motion import MotionPrior, MotionTraining
 from eim_ros.planar import folded
 from eim_ros.planar.line_reaching import LineReachingConfig, LineReachingResult, fit_line_reaching
 from eim_ros.planar.motions import Motion, reaching_motion
@@ -144,8 +145,8 @@ def _import(bag: Path, output: Path) -> DataSet:
 
 
 def _prior(motions: DataSet, output: Path, seed: int) -> MotionPrior:
-    config = MotionEMConfig(n_components=1, n_iterations=20)
-    outcome = MotionTraining(config, seed).run(motions)
+    training = MotionTraining(learner=EMConfig(n_components=1, n_iterations=20), seed=seed)
+    outcome = training.run(motions)
     if outcome.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     prior = outcome.model

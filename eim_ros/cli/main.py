@@ -69,7 +69,7 @@ def code_of(error: BaseException) -> ExitCode:
 
 
 NEGATIVE_NUMBER = re.compile(r"-(\d+\.?\d*|\.\d+|inf)([eE][+-]?\d+)?$")  # argparse takes -1e-05 for an option
-LIKE_A_FLAG = re.compile(r"--?[A-Za-z][\w-]+$")
+LIKE_A_FLAG = re.compile(r"--?[A-Za-z][\w.-]+$")
 
 
 class _HelpAll(argparse.Action):
@@ -156,6 +156,9 @@ class Parser(argparse.ArgumentParser):
             )  # else a short flag with its value, as -n50
             if is_flag and not any(flag.startswith(name) for flag in known):
                 self.error(f"there is no flag {name}{self._meant([name])}")
+            of_group = [flag for flag in known if flag.startswith(f"{name}.")]
+            if is_flag and of_group and name not in known:
+                self.error(f"{name} is a group of flags, such as {of_group[0]}")
 
     def _meant(self, words: Sequence[str]) -> str:
         first = words[0].partition("=")[0]

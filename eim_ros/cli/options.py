@@ -16,7 +16,6 @@ The flag --threads: how many threads the linear algebra has, see `eim_ros.core.p
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import os
 import types
 import typing
@@ -29,7 +28,7 @@ import numpy.typing as npt
 
 from eim_ros.cli.main import Parser
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.core.settings import Settings, field_types
+from eim_ros.core.settings import Setting
 from eim_ros.ik import ErrorCode, Samples
 from eim_ros.kinematics import SHIPPED_ROBOTS, Robot, robot_path
 
@@ -114,39 +113,35 @@ def _short(names: Sequence[str]) -> list[str]:
 
 def add_settings_flags(
     parser: argparse.ArgumentParser,
-    classes: Sequence[type[Settings]],
+    choices: Mapping[str, Mapping[str, Setting]],
     aliases: Mapping[str, str],
     basic: Sequence[str] = (),
 ) -> None:
-    """Add a flag for each field of several alternative classes, with the default that each of them has.
+    """Add a flag for each setting of several alternatives, with the default that each of them has.
 
     Parameters
     ----------
     parser : ArgumentParser
-    classes : sequence of Settings types
-        A flag of a field that a class lacks is refused when the settings are built.
+    choices : mapping
+        Settings of each alternative, as `described` returns them, by its name. A flag of a setting that the chosen
+        alternative lacks is refused when the settings are built.
     aliases : mapping
-        Short flag, such as "--experts", for a field, by the field's name.
+        Short flag, such as "--experts", for a setting, by its dotted name.
     basic : sequence of str
-        Fields that most users want to know of: `--help` explains these first, and names the others. Empty: all.
+        Settings that most users need: `--help` explains these first, and names the others. Empty: all.
     """
-    of_which = f"of {', '.join(cls.__name__ for cls in classes)}"
-    owners: dict[str, list[type[Settings]]] = {}
-    for cls in classes:
-        for field in dataclasses.fields(cls):
-            if field.name not in cls.unused:
-                owners.setdefault(field.name, []).append(cls)
-    first = parser.add_argument_group("basic settings" if basic else "settings", of_which)
-    others = parser.add_expert_group("expert settings", of_which) if basic and isinstance(parser, Parser) else first
-    types_of = {cls: field_types(cls) for cls in classes}
+    title = f"of {', '.join(choices)}" if len(choices) > 1 else None
+    owners: dict[str, dict[str, Setting]] = {}
+    for choice, settings in choices.items():
+        for name, setting in settings.items():
+            owners.setdefault(name, {})[choice] = setting
+    first = parser.add_argument_group("basic settings" if basic else "settings", title)
+    others = parser.add_expert_group("expert settings", title or "") if basic and isinstance(parser, Parser) else first
     for name in sorted(owners, key=lambda name: basic.index(name) if name in basic else len(basic)):
-        having = owners[name]
-        fields = {field.name: field for field in dataclasses.fields(having[0])}
         flags = [aliases[name]] if name in aliases else []
         flags.append("--" + name.replace("_", "-"))
-        options = _options(fields[name], types_of[having[0]][name], _defaults(name, having))
         group = first if name in basic else others
-        group.add_argument(*flags, dest=f"setting_{name}", default=None, **options)
+        group.add_argument(*flags, dest=f"setting_{name}", default=None, **_options(owners[name]))
 
 
 def given_settings(args: argparse.Namespace) -> dict[str, Any]:
@@ -159,18 +154,14 @@ def given_settings(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _defaults(name: str, classes: Sequence[type[Settings]]) -> str:
-    """Default values in words: one if all agree, else one per class."""
-    values = {cls.__name__: {field.name: field.default for field in dataclasses.fields(cls)}[name] for cls in classes}
-    if len(set(values.values())) == 1:
-        only = "" if len(classes) > 1 else f" of {next(iter(values))}"
-        return f"default{only} {next(iter(values.values()))}"
-    return "default " + ", ".join(f"{value} of {cls}" for cls, value in values.items())
-
-
-def _options(field: dataclasses.Field[Any], annotation: Any, defaults: str) -> dict[str, Any]:
+def _options(owners: Mapping[str, Setting]) -> dict[str, Any]:
+    field, annotation, default = next(iter(owners.values()))
+    defaults = {choice: setting.default for choice, setting in owners.items()}
+    shown = f"{default}"
+    if len(set(defaults.values())) > 1:
+        shown = ", ".join(f"{value} of {choice}" for choice, value in defaults.items())
     unit = f" [{field.metadata['unit']}]" if field.metadata["unit"] else ""
-    options: dict[str, Any] = {"help": f"{field.metadata['description']}{unit} ({defaults})"}
+    options: dict[str, Any] = {"help": f"{field.metadata['description']}{unit} (default {shown})"}
     if typing.get_origin(annotation) in (types.UnionType, typing.Union):  # of a type and None, which no flag means
         annotation = next(kind for kind in typing.get_args(annotation) if kind is not type(None))
     if annotation is bool:

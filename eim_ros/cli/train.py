@@ -9,11 +9,10 @@ from __future__ import annotations
 import argparse
 import os
 import threading
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from eim_ros.cli.choices import ALGORITHMS, CONFIGS, TASKS, config_class, motion_config_class
+from eim_ros.cli.choices import ALGORITHMS, CHOICES, TASKS, Choice, chosen
 from eim_ros.cli.options import (
     add_robot_flags,
     add_settings_flags,
@@ -28,32 +27,32 @@ from eim_ros.cli.request_options import count, random_seed
 from eim_ros.core.data_set import DataSet, load_data_set
 from eim_ros.core.errors import ConfigurationError, DataError, ModelFileError, did_you_mean
 from eim_ros.core.files import check_outputs, to_json
-from eim_ros.core.settings import Settings, assigned, field_types, named, read_yaml, split_assignments
-from eim_ros.ik import IKModel, Training, TrainingRun
+from eim_ros.core.settings import assigned, named, read_yaml, split_assignments
+from eim_ros.ik import IKModel, TrainingRun
 from eim_ros.ik.prior import model_path
 from eim_ros.ik.training import FitConfig
 from eim_ros.kinematics import Robot
 from eim_ros.learning.learner import checked_device
 from eim_ros.learning.run import RunOptions, Status
-from eim_ros.motion import Demonstrations, MotionTraining, MotionTrainingRun
+from eim_ros.motion import Demonstrations, MotionTrainingRun
 
 ALIASES = {"n_components": "--experts", "n_iterations": "--iterations"}
 BASIC = (
     "n_components",
     "n_iterations",
-    "components",
-    "gating",
-    "add_every",
-    "max_components",
-    "ratio",
-    "kl_bound",
-    "entropy_loss_bound",
-    "gating_kl_bound",
+    "expert_kind",
+    "gating_kind",
+    "adaptation.add_every",
+    "adaptation.max_components",
+    "ratio.estimator",
+    "m_step.kl_bound",
+    "m_step.entropy_loss_bound",
+    "m_step.gating.kl_bound",
     "n_starts",
     "tolerance",
-    "basis",
-    "n_functions",
-    "calibration_share",
+    "motion.basis",
+    "motion.n_functions",
+    "motion.calibration_share",
 )  # settings
 
 
@@ -90,7 +89,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--end-with-stdin", action="store_true", help="end at once when standard input is closed")
     add("--json", action="store_true", help="print one JSON object")
     add_threads_flag(parser)
-    add_settings_flags(parser, CONFIGS, ALIASES, BASIC)
+    add_settings_flags(parser, {name: choice.settings() for name, choice in CHOICES.items()}, ALIASES, BASIC)
     parser.set_defaults(run=run)
 
 
@@ -105,16 +104,16 @@ def run(args: argparse.Namespace) -> int:
         JsonProgress(0).enter("reading")
     robot = given_robot(args)
     data_set = load_data_set(args.data)
-    config = _config(args)
+    choice = _choice(args)
     device = checked_device(args.device)
     if args.resume and checkpoint is None:
         raise ConfigurationError("--resume goes on from a checkpoint, --no-checkpoint does without: give one of them")
     if args.resume and checkpoint is not None and not checkpoint.exists():
         raise ModelFileError(f"nothing to resume: there is no {checkpoint}", str(checkpoint))
-    with _progress(args, config) as progress:
+    with _progress(args, choice.learner) as progress:
         progress.enter("preparing")
         options = RunOptions([progress], checkpoint, args.checkpoint_every, args.resume)
-        outcome = _trained(args, config, device, data_set, robot, options)
+        outcome = _trained(args, choice, device, data_set, robot, options)
         progress.enter("writing")
     iterations = outcome.model.training["iterations"]
     if outcome.status is Status.INTERRUPTED:
@@ -153,7 +152,7 @@ def _inputs(args: argparse.Namespace) -> dict[str, str | Path]:
 
 def _trained(
     args: argparse.Namespace,
-    config: FitConfig,
+    choice: Choice,
     device: str,
     data_set: DataSet,
     robot: Robot | None,
@@ -161,53 +160,42 @@ def _trained(
 ) -> TrainingRun | MotionTrainingRun:
     if args.task == "ik":
         initial, prior = (IKModel.load(path) if path else None for path in (args.initial, args.prior))
-        return Training(config, args.random_seed, device).run(
-            data_set, robot, initial=initial, prior=prior, run=options
-        )
+        training = choice.training(args.random_seed, device)
+        return training.run(data_set, robot, initial=initial, prior=prior, run=options)
     for flag, path in (("--initial", args.initial), ("--prior", args.prior)):
         if path:
             raise ConfigurationError(f"{flag} is for task ik", path)
     if robot is not None:
         _check_joints(Demonstrations.from_data_set(data_set), robot)
-    return MotionTraining(config, args.random_seed, device).run(data_set, run=options)  # type: ignore[arg-type]
+    return choice.motion_training(args.random_seed, device).run(data_set, run=options)
 
 
-def _config(args: argparse.Namespace) -> FitConfig:
+def _choice(args: argparse.Namespace) -> Choice:
+    """Return the settings that the file, --set and the flags give."""
     of_file = named(read_yaml(args.config).items(), ALIASES) if args.config else {}
     given: dict[str, Any] = {**of_file, **split_assignments(args.set, ALIASES)}
     kinematics = _yes_or_no("kinematics", given.pop("kinematics", args.kinematics))
-    kind: type[FitConfig] = (
-        motion_config_class(args.algorithm) if args.task == "motion" else config_class(args.algorithm, kinematics)
-    )
+    name = chosen(args.task, args.algorithm, kinematics)
+    known = CHOICES[name].settings()
     by_flag = given_settings(args)
-    _check_owners(args, kind, by_flag)
-    known = [*_used(kind), *(flag.removeprefix("--") for flag in ALIASES.values())]
-    for name in given:
-        if name not in known:
+    for setting in by_flag:
+        if setting not in known:
+            owners = ", ".join(owner for owner, other in CHOICES.items() if setting in other.settings())
+            raise ConfigurationError(f"--{setting.replace('_', '-')} is no setting of {name}, but of {owners}", setting)
+    for setting in given:
+        if setting not in known:
+            of_group = [one for one in known if one.startswith(f"{setting}.")]
+            if of_group:
+                raise ConfigurationError(
+                    f"{setting} is a group of settings; did you mean {of_group[0]}?", given[setting]
+                )
+            names = [*known, *(flag.removeprefix("--") for flag in ALIASES.values())]
             raise ConfigurationError(
-                f"unknown setting {name} of {kind.__name__}; `eim train --help-all` tells all"
-                f"{did_you_mean(name, known)}",
-                name,
+                f"unknown setting {setting} of {name}; `eim train --help-all` lists all{did_you_mean(setting, names)}",
+                setting,
             )
-    return kind.from_mapping({**assigned(given, kind), **by_flag})
-
-
-def _used(kind: type[Settings]) -> list[str]:
-    """Return the names of the settings that have an effect."""
-    return [name for name in field_types(kind) if name not in kind.unused]
-
-
-def _check_owners(args: argparse.Namespace, kind: type[FitConfig], by_flag: Collection[str]) -> None:
-    """Refuse flags of settings that the chosen learner has not."""
-    for name in by_flag:
-        if name not in _used(kind):
-            flag = "--" + name.replace("_", "-")
-            owners = ", ".join(cls.__name__ for cls in CONFIGS if name in _used(cls))
-            raise ConfigurationError(
-                f"{flag} is no setting of --task {args.task} --algorithm {args.algorithm} ({kind.__name__}), but of "
-                f"{owners}",
-                name,
-            )
+    types = {setting: known[setting].annotation for setting in known}
+    return CHOICES[name].replaced({**assigned(given, types), **by_flag})
 
 
 def _progress(args: argparse.Namespace, config: FitConfig) -> ProgressBar | JsonProgress:

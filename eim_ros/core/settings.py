@@ -4,6 +4,9 @@ The fields describe themselves: command-line flags, YAML files and ROS parameter
 bound or a description is therefore written only once. Unknown keys, wrong types and values out of bounds raise
 `ConfigurationError`.
 
+A field may hold settings itself. Such a group is addressed by dotted names, such as "ratio.patience", or by nested
+mappings.
+
 Settings can also be given as words NAME=VALUE or as lines of a YAML file. Both accept the names and values of the
 flags.
 """
@@ -17,7 +20,7 @@ import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import yaml
 
@@ -69,7 +72,7 @@ def option(
 class Settings:
     """Base class of all settings, validated once on construction.
 
-    `unused` names the fields that have no effect, because a learner with these settings never reads them.
+    `unused` names the fields and groups that have no effect, because a learner with these settings never reads them.
 
     Examples
     --------
@@ -88,33 +91,129 @@ class Settings:
     unused: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
-        hints = field_types(type(self))
+        hints = typing.get_type_hints(type(self))
         for field in dataclasses.fields(self):
             value = _checked(field, hints[field.name], getattr(self, field.name))
             object.__setattr__(self, field.name, value)
 
     @classmethod
     def from_mapping(cls: type[SettingsT], values: Mapping[str, Any]) -> SettingsT:
-        """Build settings from a mapping of names to values. The error for an unknown name lists the known ones."""
-        known = [field.name for field in dataclasses.fields(cls)]
-        unknown = sorted(set(values) - set(known))
-        if unknown:
-            raise ConfigurationError(
-                f"unknown setting {', '.join(unknown)} of {cls.__name__}; known: {', '.join(known)}"
-                f"{did_you_mean(unknown[0], known)}",
-                unknown,
-            )
-        return cls(**values)
+        """Build settings from a mapping of names to values, nested or dotted. What is missing has its default.
+
+        Raises
+        ------
+        ConfigurationError
+            Unknown names, with the nearest known one; wrong values; a setting that is given twice.
+        """
+        return cls().replace(**values)
+
+    def replace(self: SettingsT, *pair: Any, **changes: Any) -> SettingsT:
+        """Return a copy with other values: `replace("ratio.patience", 5)` or `replace(**{"ratio.patience": 5})`."""
+        return self._with(flattened(type(self), {**(dict([pair]) if pair else {}), **changes}))
+
+    def _with(self: SettingsT, values: Mapping[str, Any]) -> SettingsT:
+        """Return a copy with other values of known dotted names."""
+        own: dict[str, Any] = {}
+        inner: dict[str, dict[str, Any]] = {}
+        for name, value in values.items():
+            group, _, rest = name.partition(".")
+            if rest:
+                inner.setdefault(group, {})[rest] = value
+            else:
+                own[name] = value
+        for group, changes in inner.items():
+            try:
+                own[group] = getattr(self, group)._with(changes)
+            except ConfigurationError as error:
+                raise ConfigurationError(f"{group}.{error}", error.value) from None
+        return dataclasses.replace(self, **own)
 
     def to_mapping(self) -> dict[str, Any]:
-        """Return names and values, ready for JSON or YAML (tuples become lists)."""
-        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+        """Return names and values, ready for JSON or YAML: groups become mappings, tuples become lists."""
+        return {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
 
 
-def field_types(cls: type[Settings]) -> dict[str, Any]:
-    """Return the resolved annotation of each field."""
-    return typing.get_type_hints(cls)
+def _plain(value: Any) -> Any:
+    if isinstance(value, Settings):
+        return value.to_mapping()
+    return list(value) if isinstance(value, tuple) else value
+
+
+def flattened(kind: type[Settings], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Map dotted names, such as "ratio.patience", to the values of a nested mapping.
+
+    Raises
+    ------
+    ConfigurationError
+        Unknown names, with the nearest known one; a setting that is given twice; a value in place of a group.
+    """
+    flat: dict[str, Any] = {}
+    known = field_types(kind)
+    groups = {name.rpartition(".")[0] for name in known if "." in name}
+    groups |= {group.rpartition(".")[0] for group in groups if "." in group}
+
+    def add(prefix: str, given: Mapping[str, Any]) -> None:
+        for key, value in given.items():
+            name = f"{prefix}{key}"
+            if name in groups:
+                inner = value.to_mapping() if isinstance(value, Settings) else value
+                if not isinstance(inner, Mapping):
+                    example = next(setting for setting in known if setting.startswith(f"{name}."))
+                    raise ConfigurationError(f"{name} is a group of settings, such as {example}, got {value!r}", value)
+                add(f"{name}.", inner)
+            elif name in flat:
+                raise ConfigurationError(f"setting {name} is given twice", value)
+            else:
+                flat[name] = value
+
+    add("", values)
+    unknown = sorted(set(flat) - set(known))
+    if unknown:
+        raise ConfigurationError(unknown_settings(unknown, kind.__name__, known), unknown)
+    return flat
+
+
+def unknown_settings(unknown: Sequence[str], kind: str, known: Iterable[str]) -> str:
+    """Return the error message for unknown names, with the known names of their group and the nearest of all."""
+    names = list(known)
+    group = unknown[0].rpartition(".")[0]
+    prefix = f"{group}." if any(name.startswith(f"{group}.") for name in names) else ""
+    within = [name.removeprefix(prefix).partition(".") for name in names if name.startswith(prefix)]
+    listed = dict.fromkeys(f"{prefix}{name}{'.*' if dot else ''}" for name, dot, _ in within)
+    near = did_you_mean(unknown[0], names)
+    return f"unknown setting {', '.join(unknown)} of {kind}; known: {', '.join(listed)}{near}"
+
+
+class Setting(NamedTuple):
+    """A setting that is no group: its field, the resolved annotation, and the default."""
+
+    field: dataclasses.Field[Any]
+    annotation: Any
+    default: Any
+
+
+def described(settings: Settings) -> dict[str, Setting]:
+    """Return the settings by dotted name, with the present values as defaults."""
+    hints = typing.get_type_hints(type(settings))
+    found: dict[str, Setting] = {}
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if isinstance(value, Settings):
+            found |= {f"{field.name}.{name}": setting for name, setting in described(value).items()}
+        else:
+            found[field.name] = Setting(field, hints[field.name], value)
+    return found
+
+
+def field_types(kind: type[Settings]) -> dict[str, Any]:
+    """Return the resolved annotation of each setting by its dotted name."""
+    return {name: setting.annotation for name, setting in described(kind()).items()}
+
+
+def is_within(name: str, names: Iterable[str]) -> bool:
+    """Return whether a dotted name, or a group that it belongs to, is one of `names`."""
+    parts = name.split(".")
+    return not {".".join(parts[: n + 1]) for n in range(len(parts))}.isdisjoint(names)
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
@@ -135,6 +234,10 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
 
 def _checked(field: dataclasses.Field[Any], annotation: Any, value: Any) -> Any:
     """Return the value, converted to the field's type and checked against its bounds."""
+    if isinstance(annotation, type) and issubclass(annotation, Settings):
+        if not isinstance(value, annotation):
+            raise ConfigurationError(f"{field.name} must be a {annotation.__name__}, got {value!r}", value)
+        return value
     origin = typing.get_origin(annotation)
     if origin in (types.UnionType, typing.Union):
         inner = [argument for argument in typing.get_args(annotation) if argument is not type(None)]
@@ -172,9 +275,6 @@ def _within_bounds(field: dataclasses.Field[Any], value: Any) -> Any:
     return value
 
 
-ValueT = TypeVar("ValueT")
-
-
 def split_assignments(words: Sequence[str], aliases: Mapping[str, str]) -> dict[str, str]:
     """Split words NAME=VALUE into a mapping of field names to values as text.
 
@@ -194,22 +294,28 @@ def split_assignments(words: Sequence[str], aliases: Mapping[str, str]) -> dict[
     return named(pairs, aliases)
 
 
-def named(pairs: Iterable[tuple[str, ValueT]], aliases: Mapping[str, str]) -> dict[str, ValueT]:
-    """Map field names to values. A field may be given as "experts", "--experts", "n-components" or "n_components"."""
+def named(pairs: Iterable[tuple[str, Any]], aliases: Mapping[str, str]) -> dict[str, Any]:
+    """Map dotted names to values; a mapping is a group of settings.
+
+    A field may be given as "experts", "--experts", "n-components" or "n_components".
+    """
     fields = {flag.removeprefix("--"): name for name, flag in aliases.items()}
-    values: dict[str, ValueT] = {}
+    values: dict[str, Any] = {}
     for given, value in pairs:
-        word = given.removeprefix("--")
+        word = str(given).removeprefix("--")
         name = fields.get(word, word.replace("-", "_"))
-        if name in values:
-            raise ConfigurationError(f"setting {name} is given twice", given)
-        values[name] = value
+        found = {name: value}
+        if isinstance(value, Mapping):
+            found = {f"{name}.{key}": inner for key, inner in named(value.items(), {}).items()}
+        for key, inner in found.items():
+            if key in values:
+                raise ConfigurationError(f"setting {key} is given twice", given)
+            values[key] = inner
     return values
 
 
-def assigned(values: Mapping[str, Any], kind: type[Settings]) -> dict[str, Any]:
-    """Convert texts to the types of the fields. Unknown names are kept: the settings class rejects them later."""
-    types = field_types(kind)
+def assigned(values: Mapping[str, Any], types: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert texts to the types of the settings. Unknown names are kept: the settings class rejects them later."""
     return {name: _converted_text(value, types.get(name, str)) for name, value in values.items()}
 
 

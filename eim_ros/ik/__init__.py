@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from eim_ros.ik.data import collect
     from eim_ros.ik.evaluation import evaluate
     from eim_ros.ik.training import (
-        KinematicEIMConfig,
         KinematicInputs,
         KinematicTarget,
-        KnownKinematicsConfig,
         SmoothingConfig,
         Training,
         TrainingRun,
@@ -40,10 +38,8 @@ __all__ = [
     "ErrorCode",
     "IKModel",
     "JointPath",
-    "KinematicEIMConfig",
     "KinematicInputs",
     "KinematicTarget",
-    "KnownKinematicsConfig",
     "LinkOrientation",
     "LinkPosition",
     "NO_EXPERT",
@@ -60,10 +56,8 @@ __all__ = [
 __getattr__, __dir__ = deferred_names(
     __name__,
     {
-        "KinematicEIMConfig": "training",
         "KinematicInputs": "training",
         "KinematicTarget": "training",
-        "KnownKinematicsConfig": "training",
         "SmoothingConfig": "training",
         "Training": "training",
         "TrainingRun": "training",

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -107,27 +107,7 @@ class SmoothingConfig(Settings):
     )
 
 
-@dataclass(frozen=True)
-class KinematicEIMConfig(SmoothingConfig, EIMConfig):
-    """Settings of EIM with kinematic inputs.
-
-    Only p(q) is unknown in the ratio. So larger steps and less training are sufficient.
-    """
-
-    n_iterations: int = option(80, "iterations", minimum=0)
-    initial_starts: int = option(1, "k-means starts, of which EM continues the best one", minimum=1)
-    initial_em_iterations: int = option(5, "iterations of EM after the k-means start", minimum=0)
-    kl_bound: float = option(0.2, "largest KL of an expert's update", unit="nat", minimum=0.0)
-    entropy_loss_bound: float = option(
-        0.2, "largest loss of an expert's entropy per iteration", unit="nat", minimum=0.0
-    )
-    gating_kl_bound: float = option(0.02, "largest mean KL of the gating's update", unit="nat", minimum=0.0)
-    n_gating_contexts: int = option(1000, "contexts at which the gating's rewards are taken", minimum=1)
-    dropout: float = option(0.0, "dropout probability", minimum=0.0, maximum=0.9)
-    initial_epochs: int = option(10, "passes over the data in the first iteration", minimum=1)
-    n_selection_samples: int = option(
-        0, "samples by which the best model is told from the last; 0: the last model is returned", minimum=0
-    )
+KNOWN_SMOOTHING = SmoothingConfig(sigma_decay=0.95)  # default with known kinematics: nothing has to be learnt
 
 
 @dataclass(frozen=True)
@@ -218,37 +198,6 @@ class KinematicInputs:
 
 
 @dataclass(frozen=True)
-class KnownKinematicsConfig(SmoothingConfig, EIMConfig):
-    """Settings of inference with known kinematics.
-
-    Training starts from truncated EM on samples of forward kinematics.
-    """
-
-    unused: ClassVar[frozenset[str]] = EIMConfig.unused_with_target
-
-    n_components: int = option(1000, "number of experts of the start", minimum=1)
-    gating_gradient: str = option(
-        "natural", "gradient that a linear gating of contexts follows: plain or natural", choices=("plain", "natural")
-    )
-    n_iterations: int = option(100, "iterations", minimum=0)
-    initial_em_iterations: int = option(10, "iterations of truncated EM for the start", minimum=0)
-    kl_bound: float = option(0.3, "largest KL of an expert's update", unit="nat", minimum=0.0)
-    entropy_loss_bound: float = option(
-        0.3, "largest loss of an expert's entropy per iteration", unit="nat", minimum=0.0
-    )
-    gating_kl_bound: float = option(0.05, "largest mean KL of the gating's update", unit="nat", minimum=0.0)
-    n_gating_contexts: int = option(200, "contexts at which the gating's rewards are taken", minimum=1)
-    n_expert_samples: int = option(60, "samples per expert for its surrogate", minimum=2)
-    n_contexts: int = option(10000, "contexts of the data that an iteration looks at, drawn anew; 0: all", minimum=0)
-    n_objective_samples: int = option(500, "samples for the record of the objective", minimum=2)
-    plateau_window: int = option(
-        0, "stop when the objective rises by no more than its noise from so many iterations to the next; 0: never",
-        minimum=0,
-    )  # fmt: skip
-    sigma_decay: float = option(0.95, "factor on the smoothing per iteration", minimum=0.0, maximum=1.0)
-
-
-@dataclass(frozen=True)
 class KinematicTarget:
     """log p(q | y) as an annealed target of `EIM`.
 
@@ -263,6 +212,11 @@ class KinematicTarget:
 
     inputs: KinematicInputs
     log_prior: Callable[[Tensor, Tensor], Tensor] | None = None
+
+    @property
+    def config(self) -> SmoothingConfig:
+        """Settings of the smoothing, which EIM records."""
+        return self.inputs.config
 
     def at(self, iteration: int) -> Callable[[Tensor, Tensor], Tensor]:
         """Return the target at an iteration, a function of contexts (n, n_context) and configurations (n, dof)."""
@@ -289,36 +243,46 @@ class TrainingRun:
 
 @dataclass(frozen=True)
 class Training:
-    """Training with given settings.
+    """Training of an inverse kinematics model.
 
     Attributes
     ----------
-    config : EMConfig, TruncatedEMConfig, EIMConfig, KinematicEIMConfig or KnownKinematicsConfig
-        Settings. Their type determines the algorithm: EM, truncated EM, EIM from samples, EIM with kinematic inputs, or
-        inference with known kinematics.
+    learner : EMConfig, TruncatedEMConfig or EIMConfig
+        Settings of the learner. Their type selects EM, truncated EM or EIM.
     seed : int
-        Seed of all randomness.
+        Seed of the training.
     device : str
-        Device of EIM: "cpu" or "cuda".
+        Torch device of EIM: "cpu", "cuda".
+    smoothing : SmoothingConfig, optional
+        Shows the forward kinematics to the density ratio of EIM; `EIMConfig.kinematic()` has suitable settings. EIM
+        learns from the samples only if it is missing.
+    known : bool
+        Whether the kinematics are the target, so that only contexts are needed; `EIMConfig.known_kinematics()` has
+        suitable settings. The smoothing is `KNOWN_SMOOTHING` if it is missing.
     """
 
-    config: FitConfig
+    learner: FitConfig = EIMConfig()
     seed: int = 0
     device: str = "cpu"
+    smoothing: SmoothingConfig | None = None
+    known: bool = False
 
     def __post_init__(self) -> None:
-        expect(self.config, Settings, "config")
-        checked_whole(self.seed, 0, "seed")
+        expect(self.learner, Settings, "learner")
+        checked_whole(self.seed, 0, "the seed")
         checked_device(self.device)
+        if self.known and self.smoothing is None:
+            object.__setattr__(self, "smoothing", KNOWN_SMOOTHING)
+        if self.smoothing is not None:
+            expect(self.smoothing, SmoothingConfig, "smoothing")
+            expect(self.learner, EIMConfig, "the learner with kinematics")
 
     @property
     def algorithm(self) -> str:
         """Name of the learner, as on the command line."""
-        if isinstance(self.config, KinematicEIMConfig):
-            return "eim-kinematics"
-        return (
-            "known-density" if isinstance(self.config, KnownKinematicsConfig) else self._learner(None, None).algorithm
-        )
+        if self.known:
+            return "known-density"
+        return "eim-kinematics" if self.smoothing is not None else self._learner(None, None).algorithm
 
     @torch_threads()
     def run(
@@ -360,12 +324,12 @@ class Training:
         context = torch.from_numpy(data_set.context).to(self.device)
         sample = torch.from_numpy(data_set.sample).to(self.device)
         start = None if initial is None else _mixture_of(initial, "initial model", robot, kind)
-        if prior is not None and not isinstance(self.config, KnownKinematicsConfig):
+        if prior is not None and not self.known:
             raise ConfigurationError(f"a prior is for known-density, not for {self.algorithm}", self.algorithm)
         inputs = target = None
-        if isinstance(self.config, SmoothingConfig):
-            inputs = KinematicInputs.from_data(robot, kind, context, self.config)
-        if isinstance(self.config, KnownKinematicsConfig) and inputs is not None:
+        if self.smoothing is not None:
+            inputs = KinematicInputs.from_data(robot, kind, context, self.smoothing)
+        if self.known and inputs is not None:
             demonstrated = None if prior is None else _mixture_of(prior, "prior", robot, kind).to(device=self.device)
             target = KinematicTarget(inputs, None if demonstrated is None else demonstrated.log_prob)
             if start is None:
@@ -383,17 +347,17 @@ class Training:
 
     def _learner(self, inputs: KinematicInputs | None, target: KinematicTarget | None) -> Learner[Any, Any]:
         """Return the learner that the settings are for."""
-        if isinstance(self.config, EMConfig):
-            return EM(self.config)
-        if isinstance(self.config, TruncatedEMConfig):
-            return TruncatedEM(self.config)
-        return EIM(self.config, inputs, target=target)
+        if isinstance(self.learner, EMConfig):
+            return EM(self.learner)
+        if isinstance(self.learner, TruncatedEMConfig):
+            return TruncatedEM(self.learner)
+        return EIM(self.learner, inputs, target=target)
 
     def _by_em(self, context: Tensor, sample: Tensor) -> MixtureOfExperts:
         """Return a start by truncated EM. It takes a few percent of the total time."""
-        assert isinstance(self.config, KnownKinematicsConfig)
+        assert isinstance(self.learner, EIMConfig)
         config = TruncatedEMConfig(
-            n_components=self.config.n_components, n_iterations=self.config.initial_em_iterations, tolerance=0.0
+            n_components=self.learner.n_components, n_iterations=self.learner.start.em_iterations, tolerance=0.0
         )
         generator = torch.Generator(sample.device).manual_seed(self.seed)
         result = TruncatedEM(config).fit(

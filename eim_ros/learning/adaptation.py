@@ -210,6 +210,9 @@ class AdaptationConfig(Settings):
         0, "iterations of negligible weight and little gain after which a component is deleted; 0: none is", minimum=0
     )
     least_weight: float = option(1e-6, "weight below which a component is negligible", minimum=0.0, maximum=1.0)
+    least_demand: float = option(
+        2.0, "smallest log p/q at which a component is added to an estimated ratio", unit="nat", minimum=0.0
+    )
 
     @property
     def adapts(self) -> bool:

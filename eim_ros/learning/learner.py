@@ -6,7 +6,6 @@ object, randomness from a seed or a generator.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import time
@@ -20,7 +19,7 @@ import torch
 from eim_ros.core.checks import expect
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.parallel import torch_threads
-from eim_ros.core.settings import Settings
+from eim_ros.core.settings import Settings, field_types
 from eim_ros.learning.data import Pairs
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
@@ -59,13 +58,13 @@ def configuration(kind: type[ConfigT], config: ConfigT | None, settings: Mapping
         raise ConfigurationError(
             f"the settings must be a {kind.__name__} or keywords, as in n_components=10, got {config!r}", config
         )
-    known = {field.name for field in dataclasses.fields(kind)}
+    known = set(field_types(kind))
     for name in settings:
         if name not in known and SCIKIT_LEARN_NAMES.get(name) in known | {"seed"}:
             raise ConfigurationError(f"unknown setting {name}; here it is {SCIKIT_LEARN_NAMES[name]}", name)
-    if not settings and config is not None:
-        return config
-    return kind.from_mapping({**({} if config is None else config.to_mapping()), **settings})
+    if config is None:
+        config = kind()
+    return config.replace(**settings) if settings else config
 
 
 def checked_seed(seed: Any) -> int:
@@ -218,7 +217,7 @@ class Learner(ABC, Generic[ConfigT, StateT]):
         started = time.process_time()
         seed = generator_from(generator, self.seed).initial_seed() if generator is not None else self.seed
         prepared = self.prepare(data, start, self._randomness(generator))
-        origin = {"algorithm": self.algorithm, "config": self.config.to_mapping(), "seed": seed}
+        origin = {"algorithm": self.algorithm, "config": self.config.to_mapping(), "seed": seed, **self._described()}
         result = run_loop(
             prepared.algorithm,
             prepared.state,
@@ -239,6 +238,10 @@ class Learner(ABC, Generic[ConfigT, StateT]):
                 n_samples=len(prepared.data),
             )
         )
+
+    def _described(self) -> dict[str, Any]:
+        """Return what else identifies a run, and is recorded with its settings."""
+        return {}
 
     def _randomness(self, generator: torch.Generator | None) -> torch.Generator:
         """Return the generator of a fit."""

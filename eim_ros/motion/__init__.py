@@ -7,14 +7,13 @@ from eim_ros.motion.demonstrations import Demonstrations
 from eim_ros.motion.distribution import MotionDistribution, MotionSamples, ViaPoint
 from eim_ros.motion.prior import MotionPrior, MotionScores
 from eim_ros.motion.representation import Basis, Representation
-from eim_ros.motion.training import MotionEIMConfig, MotionEMConfig, MotionTraining, MotionTrainingRun
+from eim_ros.motion.training import MotionConfig, MotionTraining, MotionTrainingRun
 
 __all__ = [
     "Basis",
     "Demonstrations",
+    "MotionConfig",
     "MotionDistribution",
-    "MotionEIMConfig",
-    "MotionEMConfig",
     "MotionPrior",
     "MotionSamples",
     "MotionScores",

@@ -128,7 +128,7 @@ def fit_reference(
     Parameters
     ----------
     config : RatioConfig
-        Settings of the reference density.
+        Settings of the density ratio, with those of the reference density.
     n_components : int
         Number of components of the model.
     context : Tensor (n, n_context)
@@ -146,9 +146,9 @@ def fit_reference(
     best, misses = n_components, 0
     for size in _sizes(config, n_components, n):
         candidates = []
-        for _ in range(config.reference_starts):
+        for _ in range(config.reference.starts):
             start = start_of_ways(context[:n], weights[:n], coordinates[:n], size, FLOOR, generator)
-            candidates.append(_refined(start, context[:n], coordinates[:n], config.reference_iterations))
+            candidates.append(_refined(start, context[:n], coordinates[:n], config.reference.iterations))
         judged = [(_likelihood(model, context[held_out], coordinates[held_out]), model) for model in candidates]
         fits[size] = max(judged, key=lambda pair: pair[0])
         if size == n_components or fits[size][0] > fits[best][0]:
@@ -157,7 +157,7 @@ def fit_reference(
             misses += 1
             if misses == PATIENCE:
                 break
-    density, fitted = (_refined(fits[size][1], context, coordinates, config.reference_iterations)
+    density, fitted = (_refined(fits[size][1], context, coordinates, config.reference.iterations)
                        for size in (best, n_components))  # fmt: skip
     return Reference(density, closest_start(fitted, density, context, generator))
 
@@ -167,8 +167,8 @@ def _sizes(config: RatioConfig, n_components: int, n_samples: int) -> list[int]:
 
     Larger sizes leave at least two motions per component.
     """
-    most = max(n_components, min(n_samples // 2, config.reference_limit + n_components))
-    larger = {min(most, round(factor * n_components)) for factor in config.reference_factors if factor > 1.0}
+    most = max(n_components, min(n_samples // 2, config.reference.limit + n_components))
+    larger = {min(most, round(factor * n_components)) for factor in config.reference.factors if factor > 1.0}
     return [n_components, *sorted(larger - {n_components})]
 
 
@@ -184,6 +184,7 @@ def _likelihood(model: MixtureOfExperts, context: Tensor, coordinates: Tensor) -
     return float(model.log_prob(context, coordinates).mean())
 
 
+N_COMPONENTS = 10  # default number of experts
 UNKNOWN_DURATION = 1.0  # [s] if the data set contains no durations
 
 
@@ -212,20 +213,6 @@ class MotionConfig(Settings):
 
 
 @dataclass(frozen=True)
-class MotionEMConfig(EMConfig, MotionConfig):
-    """Settings for training a motion prior by EM."""
-
-    n_components: int = option(10, "number of experts", minimum=1)
-
-
-@dataclass(frozen=True)
-class MotionEIMConfig(EIMConfig, MotionConfig):
-    """Settings for training a motion prior by EIM."""
-
-    n_components: int = option(10, "number of experts", minimum=1)
-
-
-@dataclass(frozen=True)
 class MotionTrainingRun:
     """Result of a training: the prior, the status of the run, and its records."""
 
@@ -243,9 +230,11 @@ class MotionTraining:
 
     Attributes
     ----------
-    config : MotionEMConfig or MotionEIMConfig
-        Settings. Their type selects EM or EIM.
-    random_seed : int
+    motion : MotionConfig
+        Settings of the representation.
+    learner : EIMConfig or EMConfig
+        Settings of the learner. Their type selects EM or EIM.
+    seed : int
         Seed of the training and of the choice of held-out demonstrations.
     device : str
         Torch device, such as "cpu" or "cuda".
@@ -254,21 +243,24 @@ class MotionTraining:
     --------
     >>> import numpy as np
     >>> from eim_ros.core.data_set import DataSet
-    >>> from eim_ros.motion import MotionEMConfig, MotionTraining
+    >>> from eim_ros.learning import EMConfig
+    >>> from eim_ros.motion import MotionTraining
     >>> about = {"task": "motion", "joint_names": ["elbow"], "n_points": 20}
     >>> motions = np.random.default_rng(0).normal(1.0, 0.1, (40, 1)) * np.linspace(0.0, 1.0, 20)
-    >>> run = MotionTraining(MotionEMConfig(n_components=1)).run(DataSet(np.zeros((40, 0)), motions, about))
+    >>> run = MotionTraining(learner=EMConfig(n_components=1)).run(DataSet(np.zeros((40, 0)), motions, about))
     >>> run.status.name, run.model.joint_names
     ('CONVERGED', ('elbow',))
     """
 
-    config: MotionEMConfig | MotionEIMConfig
-    random_seed: int = 0
+    motion: MotionConfig = MotionConfig()
+    learner: EMConfig | EIMConfig = EIMConfig(n_components=N_COMPONENTS)
+    seed: int = 0
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        expect(self.config, Settings, "config")
-        checked_whole(self.random_seed, 0, "the random seed")
+        expect(self.motion, MotionConfig, "motion")
+        expect(self.learner, Settings, "learner")
+        checked_whole(self.seed, 0, "the seed")
         checked_device(self.device)
 
     @torch_threads()
@@ -294,19 +286,19 @@ class MotionTraining:
         """
         everything = Demonstrations.from_data_set(data_set)
         fitted, held_out = self._split(everything)
-        config = self.config
+        config = self.motion
         basis = Basis(config.basis, config.n_functions, config.basis_width)
         n_points = everything.positions.shape[1]
         representation = Representation(basis, everything.joint_names, n_points, config.ridge)
         weights = torch.from_numpy(representation.weights(fitted.positions))
-        most = config.n_latent or max(1, len(fitted) // (3 * config.n_components))
+        most = config.n_latent or max(1, len(fitted) // (3 * self.learner.n_components))
         latent = LatentSpace.from_weights(weights, config.explained, most, config.noise_floor)
         center, scale = _standardisation(torch.from_numpy(fitted.context))
         context = ((torch.from_numpy(fitted.context) - center) / scale).to(self.device)
         coordinates = latent.coordinates(weights)[:, : latent.n_latent].to(self.device)
         inputs, start = self._inputs_and_start(context, weights.to(context), coordinates)
-        learner: EM | EIM = EM(config) if isinstance(config, MotionEMConfig) else EIM(config, inputs)
-        generator = torch.Generator(coordinates.device).manual_seed(self.random_seed)
+        learner: EM | EIM = EM(self.learner) if isinstance(self.learner, EMConfig) else EIM(self.learner, inputs)
+        generator = torch.Generator(coordinates.device).manual_seed(self.seed)
         result: FitResult[Any] = learner.fit((context, coordinates), start, generator=generator, run=run)
         durations = everything.durations[np.isfinite(everything.durations)]
         prior = MotionPrior(
@@ -320,7 +312,7 @@ class MotionTraining:
             upper=everything.upper,
             mean_duration=float(durations.mean()) if len(durations) else UNKNOWN_DURATION,
             calibration=Calibration(torch.zeros(1), torch.zeros(1)),
-            training=result.record(),
+            training={**result.record(), "motion": config.to_mapping()},
         )
         return MotionTrainingRun(_calibrated(prior, held_out), result)
 
@@ -328,15 +320,15 @@ class MotionTraining:
         self, context: Tensor, weights: Tensor, coordinates: Tensor
     ) -> tuple[ReferenceInputs | None, MixtureOfExperts | None]:
         """Return the inputs of EIM's density ratio and the initial model; None leaves the choice to the learner."""
-        config, n_components = self.config, self.config.n_components
+        config, n_components = self.learner, self.learner.n_components
         if not config.is_linear or len(weights) < n_components:
             return None, None
-        generator = torch.Generator(context.device).manual_seed(self.random_seed)
-        if isinstance(config, MotionEMConfig):
+        generator = torch.Generator(context.device).manual_seed(self.seed)
+        if isinstance(config, EMConfig):
             floor = config.covariance_floor
             return None, start_of_ways(context, weights, coordinates, n_components, floor, generator)
-        reference = fit_reference(config, n_components, context, weights, coordinates, generator)
-        if config.ratio == "network":
+        reference = fit_reference(config.ratio, n_components, context, weights, coordinates, generator)
+        if config.ratio.estimator == "network":
             return None, reference.start
         standardised = StandardisedInputs.from_data(context, coordinates)
         return ReferenceInputs(standardised, reference.density), reference.start
@@ -349,8 +341,8 @@ class MotionTraining:
         n = len(everything)
         if n < 2:
             raise DataError(f"a motion prior needs at least 2 demonstrations, got {n}", n)
-        order = np.random.default_rng(self.random_seed).permutation(n)
-        n_held_out = min(n - 1, max(1, round(self.config.calibration_share * n)))
+        order = np.random.default_rng(self.seed).permutation(n)
+        n_held_out = min(n - 1, max(1, round(self.motion.calibration_share * n)))
         return everything[np.sort(order[n_held_out:])], everything[np.sort(order[:n_held_out])]
 
 

@@ -179,12 +179,14 @@ def _mixture(
     def tip(context: Tensor, sample: Tensor) -> Tensor:
         return data.task.normal_coordinate(data.arm.tip(sample)).unsqueeze(-1)
 
-    eim_config = EIMConfig(
-        n_components=n_components,
-        n_iterations=config.n_iterations,
-        initial_starts=1,
-        ratio=ratio,
-        reference_factors=REFERENCE_FACTORS,
+    eim_config = EIMConfig.from_mapping(
+        {
+            "n_components": n_components,
+            "n_iterations": config.n_iterations,
+            "start.n_starts": 1,
+            "ratio.estimator": ratio,
+            "ratio.reference.factors": REFERENCE_FACTORS,
+        }
     )
     inputs = FeatureInputs.from_data(train[:, :0], train, tip) if learner == "EIM + tip" else None
     model = completed(EIM(eim_config, inputs).fit(train, generator=generator))

@@ -193,8 +193,8 @@ def fit_by_eim(
         model = completed(EIM(config, target=target).fit(start=start, generator=generator))
     else:
         # Thesis 6.1 uses no validation data, but a fitted density needs it to choose its number of components.
-        more: dict[str, Any] = {"validation_share": 0.0} if estimator == "network" else {}
-        config = EIMConfig(**settings, **more, ratio=estimator, **EIM_VARIANTS[variant])
+        more: dict[str, Any] = {"ratio.validation_share": 0.0} if estimator == "network" else {}
+        config = EIMConfig.from_mapping({"ratio.estimator": estimator, **settings, **more, **EIM_VARIANTS[variant]})
         model = completed(EIM(config).fit(data, start, generator=generator))
     assert isinstance(model, GaussianMixture)
     return model

@@ -11,8 +11,8 @@ from eim_ros.cli.main import main
 
 N_SAMPLES = 120
 FAST = ("--quiet", "--experts", "3")
-FAST_EIM = (*FAST, "--hidden-layers", "8", "--batch-size", "60", "--initial-em-iterations", "2")
-FAST_EIM += ("--n-gating-contexts", "20", "--n-expert-samples", "20", "--initial-epochs", "1")
+FAST_EIM = (*FAST, "--ratio.hidden-layers", "8", "--ratio.batch-size", "60", "--start.em-iterations", "2")
+FAST_EIM += ("--m-step.gating.n-contexts", "20", "--m-step.n-samples", "20", "--ratio.initial-epochs", "1")
 
 
 @pytest.fixture

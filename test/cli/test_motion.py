@@ -10,13 +10,14 @@ from cli.command import Command
 from motion.demonstrated import JOINTS, N_POINTS, two_ways
 
 from eim_ros.core.data_set import load_data_set, save_data_set
-from eim_ros.motion import MotionEMConfig, MotionPrior, MotionTraining
+from eim_ros.learning import EMConfig
+from eim_ros.motion import MotionPrior, MotionTraining
 
 
 @pytest.fixture(scope="module")
 def prior(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("prior") / "prior.safetensors"
-    MotionTraining(MotionEMConfig(n_components=2, n_starts=1)).run(two_ways(100, 0)).model.save(path)
+    MotionTraining(learner=EMConfig(n_components=2, n_starts=1)).run(two_ways(100, 0)).model.save(path)
     return path
 
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from dataclasses import dataclass
 
 import pytest
 
-from eim_ros.cli.choices import ALGORITHMS, config_class
+from eim_ros.cli.choices import ALGORITHMS, CHOICES, chosen
 from eim_ros.cli.options import add_settings_flags, given_settings
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.core.settings import Settings, option
-from eim_ros.ik import KinematicEIMConfig, KnownKinematicsConfig
-from eim_ros.learning import EIMConfig, EMConfig
-from eim_ros.learning.em import TruncatedEMConfig
+from eim_ros.core.settings import Settings, described, option
+from eim_ros.learning import EIMConfig
 
 
 @dataclass(frozen=True)
@@ -34,7 +31,7 @@ class Second(Settings):
 
 def parser_of(*classes: type[Settings]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser()
-    add_settings_flags(parser, classes, {"n_points": "--points"})
+    add_settings_flags(parser, {cls.__name__: described(cls()) for cls in classes}, {"n_points": "--points"})
     return parser
 
 
@@ -68,19 +65,35 @@ def test_given_settings_build_the_class() -> None:
         First.from_mapping(given_settings(parser_of(First).parse_args(["--points", "0"])))
 
 
-def test_every_field_of_the_learners_has_a_flag() -> None:
+def test_every_setting_of_the_learners_has_a_flag() -> None:
     parser = argparse.ArgumentParser()
-    classes = (KinematicEIMConfig, KnownKinematicsConfig, EIMConfig, EMConfig)
-    add_settings_flags(parser, classes, {})
+    add_settings_flags(parser, {name: choice.settings() for name, choice in CHOICES.items()}, {})
     flags = {action.dest.removeprefix("setting_") for action in parser._actions}
-    for cls in classes:
-        assert {field.name for field in dataclasses.fields(cls)} <= flags
+    for choice in CHOICES.values():
+        assert set(choice.settings()) <= flags
+    words = ["--ratio.patience", "5", "--m-step.gating.kl-bound", "0.1"]
+    given = given_settings(parser.parse_args(words))
+    assert given == {"ratio.patience": 5, "m_step.gating.kl_bound": 0.1}
+    config = CHOICES["eim"].replaced(given).learner
+    assert config == EIMConfig.kinematic(**given)
+
+
+def test_settings_without_an_effect_have_no_flag() -> None:
+    assert "exact.temperature" not in CHOICES["eim"].settings()
+    assert "ratio.patience" not in CHOICES["known-density"].settings()
+    assert "ratio.auxiliary.n_states" in CHOICES["known-density"].settings()
+
+
+def test_groups_of_a_task_are_settings_too() -> None:
+    changed = CHOICES["eim"].replaced({"smoothing.sigma_decay": 0.5, "n_components": 3})
+    training = changed.training(4)
+    assert (training.smoothing.sigma_decay, training.learner.n_components) == (0.5, 3)
+    with pytest.raises(ConfigurationError, match=r"motion.n_functions must be at least 1"):
+        CHOICES["em --task motion"].replaced({"motion.n_functions": 0})
 
 
 def test_names_map_to_the_settings_of_the_learners() -> None:
     assert ALGORITHMS == ("eim", "em", "truncated-em", "known-density")
-    assert config_class("known-density", kinematics=True) is KnownKinematicsConfig
-    assert config_class("em", kinematics=True) is config_class("em", kinematics=False) is EMConfig
-    assert config_class("truncated-em", kinematics=True) is TruncatedEMConfig
-    assert config_class("eim", kinematics=True) is KinematicEIMConfig
-    assert config_class("eim", kinematics=False) is EIMConfig
+    assert {chosen("ik", name) for name in ALGORITHMS} == set(ALGORITHMS)
+    assert chosen("ik", "eim", kinematics=False) == "eim --no-kinematics"
+    assert chosen("motion", "em") == "em --task motion"

@@ -123,3 +123,38 @@ def test_wrong_yaml_file_is_refused_in_one_line(tmp_path, content, reason):
 def test_missing_yaml_file_is_refused_by_name(tmp_path: Path):
     with pytest.raises(ConfigurationError, match=r"cannot read settings file .*none.yaml: No such file"):
         read_yaml(tmp_path / "none.yaml")
+
+
+@dataclasses.dataclass(frozen=True)
+class Outer(Settings):
+    size: int = option(1, "how large", minimum=1)
+    inner: Example = Example(count=4)
+
+
+def test_groups_are_given_nested_or_dotted():
+    expected = Outer(inner=Example(count=4, rate=2.0))
+    assert Outer.from_mapping({"inner": {"rate": 2.0}}) == Outer.from_mapping({"inner.rate": 2.0}) == expected
+    assert Outer().replace("inner.rate", 2.0) == Outer().replace(**{"inner.rate": 2.0}) == expected
+    assert expected.to_mapping()["inner"]["rate"] == 2.0
+    assert Outer.from_mapping(expected.to_mapping()) == expected
+    assert field_types(Outer)["inner.rate"] is float
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"inner.cuont": 3}, r"unknown setting inner.cuont of Outer; known: inner.count, .*mean inner.count"),
+        ({"rate": 3.0}, r"unknown setting rate of Outer; known: size, inner.\*; did you mean inner.rate\?"),
+        ({"inner": {"count": 0}}, "inner.count must be at least 1, got 0"),
+        ({"inner": 3}, "inner is a group of settings, such as inner.count, got 3"),
+        ({"inner": {"count": 3}, "inner.count": 3}, "setting inner.count is given twice"),
+    ],
+)
+def test_mistakes_in_a_group_name_the_path(values, reason):
+    with pytest.raises(ConfigurationError, match=reason):
+        Outer.from_mapping(values)
+
+
+def test_group_must_be_of_its_class():
+    with pytest.raises(ConfigurationError, match="inner must be a Example, got 3"):
+        Outer(inner=3)  # type: ignore[arg-type]

@@ -83,9 +83,11 @@ def normal(x: torch.Tensor) -> torch.Tensor:
 
 SETTINGS = {"n_components": 2, "n_iterations": 2}
 FITS: dict[str, Callable[..., object]] = {
-    "em": lambda **options: EM(EMConfig(**SETTINGS)).fit(DATA, **options),
+    "em": lambda **options: EM(EMConfig.from_mapping(SETTINGS)).fit(DATA, **options),
     "truncated-em": lambda **options: TruncatedEM(TruncatedEMConfig(**SETTINGS)).fit(DATA, **options),
-    "eim": lambda **options: EIM(EIMConfig(**SETTINGS, initial_epochs=1, n_epochs=1)).fit(DATA, **options),
+    "eim": lambda **options: EIM(
+        EIMConfig.from_mapping({"ratio.initial_epochs": 1, "ratio.n_epochs": 1, **SETTINGS})
+    ).fit(DATA, **options),
     "known-density": lambda **options: EIM(EIMConfig.known_density(**SETTINGS), target=normal).fit(DATA, **options),
 }
 every_fit = pytest.mark.parametrize("fit", FITS.values(), ids=FITS)

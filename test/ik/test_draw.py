@@ -11,7 +11,7 @@ from scipy.stats import kstest
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Constraints, ErrorCode, Sampler
-from eim_ros.ik.components import families, component_labels
+from eim_ros.ik.components import component_labels, families
 from eim_ros.kinematics import Robot, Sphere
 
 

@@ -81,7 +81,9 @@ def test_wider_limits_are_the_robots_and_hold() -> None:
     """Of a pose all of whose solutions have a joint beyond the limits that the model knows."""
     robot = Robot(with_limits(ARMS["six_joints"], 1.2))
     narrow = Robot(ARMS["six_joints"])
-    sampler = Sampler(model=IKModel(broad_model(narrow, "pose").content, robot, "pose", {}, kinematics_check(robot, narrow)))
+    sampler = Sampler(
+        model=IKModel(broad_model(narrow, "pose").content, robot, "pose", {}, kinematics_check(robot, narrow))
+    )
     rng = np.random.default_rng(0)
     q = next(
         q for q in robot.random(200, rng) if not Sampler(narrow).sample(robot.fk(q), 1, timeout=0.0, seed=0).valid.any()

@@ -129,5 +129,8 @@ def test_single_precision_model_is_served_in_double() -> None:
     samples, _ = conditional.sample(3, np.random.default_rng(0))
     assert samples.dtype == np.float64
     expected = model.to(dtype=torch.float32).to(dtype=torch.float64)
-    ours, exact = conditional.log_prob(samples), MixtureEvaluator(expected).condition(contexts.numpy()).log_prob(samples)
+    ours, exact = (
+        conditional.log_prob(samples),
+        MixtureEvaluator(expected).condition(contexts.numpy()).log_prob(samples),
+    )
     assert np.allclose(ours, exact, rtol=0, atol=1e-12)

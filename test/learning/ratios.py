@@ -84,7 +84,7 @@ def config(**settings: Any) -> RatioConfig:
         "validation_share": 0.1,
         "evidence": 0.0,
     }
-    return RatioConfig(**{**defaults, **settings})
+    return RatioConfig.from_mapping({**defaults, **settings})
 
 
 def plug_in(known: MixtureOfExperts | KnownFactor, **settings: Any) -> PlugInRatio:

@@ -20,10 +20,16 @@ DATA = pairs_from(random_mixture_of_experts(0, 3, 2, 1), 200)
 
 LEARNERS = {
     "EM": EM(EMConfig(n_components=3, n_iterations=8, tolerance=0.0)),
-    "EIM, network": EIM(small_eim_config(n_iterations=8, dropout=0.2)),
-    "EIM, plug-in": EIM(small_eim_config(n_iterations=8, ratio="plug-in", reference_iterations=3)),
-    "EIM, residual": EIM(small_eim_config(n_iterations=8, ratio="residual", dropout=0.2, reference_iterations=3)),
-    "EIM, values": EIM(small_eim_config(n_iterations=8, n_gating_samples=2, surrogate="value")),
+    "EIM, network": EIM(small_eim_config(n_iterations=8, **{"ratio.dropout": 0.2})),
+    "EIM, plug-in": EIM(
+        small_eim_config(n_iterations=8, **{"ratio.estimator": "plug-in", "ratio.reference.iterations": 3})
+    ),
+    "EIM, residual": EIM(
+        small_eim_config(
+            n_iterations=8, **{"ratio.estimator": "residual", "ratio.dropout": 0.2, "ratio.reference.iterations": 3}
+        )
+    ),
+    "EIM, values": EIM(small_eim_config(n_iterations=8, **{"m_step.gating.n_samples": 2, "m_step.surrogate": "value"})),
 }
 every_learner = pytest.mark.parametrize("learner", LEARNERS.values(), ids=LEARNERS.keys())
 
@@ -91,7 +97,7 @@ class InterruptedInputs(StandardisedInputs):
 def test_interruption_within_an_iteration_repeats_that_iteration(tmp_path):
     plain = StandardisedInputs.from_data(*DATA)
     # with nothing held out the network is used in each iteration, and not only where held-out pairs bear it out
-    config = small_eim_config(n_iterations=6, dropout=0.2, validation_share=0.0)
+    config = small_eim_config(n_iterations=6, **{"ratio.dropout": 0.2, "ratio.validation_share": 0.0})
     saved = RunOptions(checkpoint=tmp_path / "run", checkpoint_every=100)
     broken = EIM(config, InterruptedInputs(plain.center, plain.scale, at_iteration=4))
     stopped = broken.fit(DATA, generator=generator_of(3), run=saved)

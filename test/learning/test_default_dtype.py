@@ -10,13 +10,22 @@ from eim_ros.learning.eim import EIM
 from eim_ros.learning.em import EM
 
 SMALL = {"n_components": 2, "n_iterations": 1}
-TOLD = {"dropout": 0.2, "initial_epochs": 40, "learning_rate": 1e-2, "validation_share": 0.0}  # no update is skipped
-NEURAL = {"gating": "neural", "components": "neural", "parameter_layers": (4,)}
+TOLD = {
+    "ratio.dropout": 0.2,
+    "ratio.initial_epochs": 40,
+    "ratio.learning_rate": 1e-2,
+    "ratio.validation_share": 0.0,
+}  # no update is skipped
+NEURAL = {"gating_kind": "neural", "expert_kind": "neural", "networks.layers": (4,)}
 LEARNERS = {
-    "residual": lambda: EIM(small_eim_config(ratio="residual", hidden_layers=(8, 8), **TOLD, **SMALL)),
-    "network": lambda: EIM(small_eim_config(ratio="network", hidden_layers=(8,), **TOLD, **SMALL)),
-    "neural": lambda: EIM(small_eim_config(ratio="network", **NEURAL, **TOLD, **SMALL)),
-    "EM": lambda: EM(EMConfig(**NEURAL, **SMALL)),
+    "residual": lambda: EIM(
+        small_eim_config(**TOLD, **SMALL, **{"ratio.estimator": "residual", "ratio.hidden_layers": (8, 8)})
+    ),
+    "network": lambda: EIM(
+        small_eim_config(**TOLD, **SMALL, **{"ratio.estimator": "network", "ratio.hidden_layers": (8,)})
+    ),
+    "neural": lambda: EIM(small_eim_config(**NEURAL, **TOLD, **SMALL, **{"ratio.estimator": "network"})),
+    "EM": lambda: EM(EMConfig.from_mapping({**NEURAL, **SMALL})),
     "known density": lambda: EIM(EIMConfig.known_density(**SMALL), target=lambda y, x: -(x - y).square().sum(-1)),
 }
 

@@ -23,13 +23,13 @@ QUICK = {
     EIMConfig: {
         "n_components": 2,
         "n_iterations": 1,
-        "initial_starts": 1,
-        "initial_em_iterations": 1,
-        "ratio": "plug-in",
-        "reference_starts": 1,
-        "reference_iterations": 2,
+        "start.n_starts": 1,
+        "start.em_iterations": 1,
+        "ratio.estimator": "plug-in",
+        "ratio.reference.starts": 1,
+        "ratio.reference.iterations": 2,
     },
-    EIMConfig.known_density: {"n_components": 2, "n_iterations": 1, "initial_starts": 1, "initial_em_iterations": 1},
+    EIMConfig.known_density: {"n_components": 2, "n_iterations": 1, "start.n_starts": 1, "start.em_iterations": 1},
 }
 every_learner = pytest.mark.parametrize(("learner", "kind"), LEARNERS.values(), ids=LEARNERS)
 
@@ -46,7 +46,7 @@ def test_settings_are_keywords_or_an_object_or_both(learner, kind):
 @every_learner
 def test_seed_is_that_of_the_generator(learner, kind):
     sample = normal(generator_of(1), 80, 2)
-    config = kind(**QUICK[kind])
+    config = kind().replace(**QUICK[kind])
     by_seed, by_generator, other = (
         learner(config, seed=5).fit(sample).means,
         learner(config).fit(sample, generator=generator_of(5)).means,

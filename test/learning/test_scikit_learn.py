@@ -14,8 +14,13 @@ from sklearn.utils.estimator_checks import check_estimator  # noqa: E402
 
 from eim_ros.learning.sklearn import EIMMixture, EMMixture, TruncatedEMMixture  # noqa: E402
 
-QUICK = {"ratio": "plug-in", "reference_starts": 1, "reference_iterations": 2, "n_selection_samples": 10}
-FEW = {"initial_starts": 1, "initial_em_iterations": 1, "n_gating_contexts": 10, "n_expert_samples": 10}
+QUICK = {
+    "ratio.estimator": "plug-in",
+    "ratio.reference.starts": 1,
+    "ratio.reference.iterations": 2,
+    "n_selection_samples": 10,
+}
+FEW = {"start.n_starts": 1, "start.em_iterations": 1, "m_step.gating.n_contexts": 10, "m_step.n_samples": 10}
 ESTIMATORS = [
     EMMixture(),
     EMMixture(n_components=2, n_init=2),

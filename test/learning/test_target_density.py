@@ -74,8 +74,13 @@ def test_target_without_gradient_is_fitted_by_values_and_otherwise_refused():
     def target(sample):  # as a simulator would return it
         return torch.as_tensor(-0.5 * ((sample.detach().numpy() - mean.numpy()) ** 2).sum(1))
 
-    start, config = normal_mixture([0.0, 0.0], 4.0), {"n_iterations": 15, "kl_bound": 5.0, "entropy_loss_bound": 5.0}
-    model = EIM(EIMConfig.known_density(surrogate="value", **config), target=target).fit(start=start).model
+    start, config = (
+        normal_mixture([0.0, 0.0], 4.0),
+        {"n_iterations": 15, "m_step.kl_bound": 5.0, "m_step.entropy_loss_bound": 5.0},
+    )
+    model = (
+        EIM(EIMConfig.known_density(**config, **{"m_step.surrogate": "value"}), target=target).fit(start=start).model
+    )
     torch.testing.assert_close(model.means[0], mean, rtol=0.0, atol=1e-6)
     torch.testing.assert_close(model.covariance, torch.eye(2).double(), rtol=0.0, atol=1e-6)
     with pytest.raises(DistributionError, match="cannot be differentiated"):
@@ -131,7 +136,9 @@ def test_annealed_target_is_asked_for_each_iteration():
             return lambda sample: -0.5 * (sample - iteration).square().sum(-1)
 
     start = GaussianMixture(torch.zeros(1).double(), torch.zeros(1, 2).double(), torch.eye(2).double().expand(1, 2, 2))
-    config = EIMConfig.known_density(n_components=1, n_iterations=4, kl_bound=10.0, plateau_window=0, tolerance=0.0)
+    config = EIMConfig.known_density(
+        n_components=1, n_iterations=4, plateau_window=0, **{"m_step.kl_bound": 10.0, "exact.tolerance": 0.0}
+    )
     fit = EIM(config, target=Moving()).fit(start=start)
     assert sorted(set(asked)) == [0, 1, 2, 3]
     # within the trust region the last update is the last target

@@ -73,37 +73,37 @@ class KnownInputs:
 
 def known_ratio_config(**settings: Any) -> EIMConfig:
     """Settings without a network."""
-    return EIMConfig(ratio="plug-in", **settings)
+    return EIMConfig.from_mapping({"ratio.estimator": "plug-in", **settings})
 
 
 def small_eim_config(**settings: Any) -> EIMConfig:
     """Settings of a fit that takes about a second; each may be overridden."""
     defaults = {
-        "hidden_layers": (16, 16),
-        "dropout": 0.0,
-        "learning_rate": 3e-3,
-        "batch_size": 200,
-        "initial_epochs": 5,
-        "n_epochs": 2,
-        "validation_share": 0.1,
+        "ratio.hidden_layers": (16, 16),
+        "ratio.dropout": 0.0,
+        "ratio.learning_rate": 3e-3,
+        "ratio.batch_size": 200,
+        "ratio.initial_epochs": 5,
+        "ratio.n_epochs": 2,
+        "ratio.validation_share": 0.1,
         "n_components": 2,
         "n_iterations": 5,
-        "initial_em_iterations": 3,
-        "initial_starts": 1,
-        "ratio": "network",
-        "reference_factors": (2.0,),
-        "reference_starts": 1,
-        "reference_iterations": 10,
-        "kl_bound": 0.05,
-        "entropy_loss_bound": 0.05,
-        "gating_kl_bound": 0.02,
-        "gating_entropy_loss_bound": 0.05,
-        "n_gating_contexts": 100,
-        "n_gating_samples": 1,
-        "n_expert_samples": 50,
-        "surrogate": "gradient",
+        "start.em_iterations": 3,
+        "start.n_starts": 1,
+        "ratio.estimator": "network",
+        "ratio.reference.factors": (2.0,),
+        "ratio.reference.starts": 1,
+        "ratio.reference.iterations": 10,
+        "m_step.kl_bound": 0.05,
+        "m_step.entropy_loss_bound": 0.05,
+        "m_step.gating.kl_bound": 0.02,
+        "m_step.gating.entropy_loss_bound": 0.05,
+        "m_step.gating.n_contexts": 100,
+        "m_step.gating.n_samples": 1,
+        "m_step.n_samples": 50,
+        "m_step.surrogate": "gradient",
     }
-    return EIMConfig(**{**defaults, **settings})
+    return EIMConfig.from_mapping({**defaults, **settings})
 
 
 def without_times(history: History) -> list[dict[str, float]]:

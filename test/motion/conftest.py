@@ -5,26 +5,28 @@ from __future__ import annotations
 import pytest
 from motion.demonstrated import two_ways
 
-from eim_ros.motion import MotionEIMConfig, MotionEMConfig, MotionPrior, MotionTraining
+from eim_ros.learning import EIMConfig, EMConfig
+from eim_ros.motion import MotionPrior, MotionTraining
 
-FAST_EIM = {"hidden_layers": (16,), "initial_epochs": 3, "n_iterations": 5, "initial_starts": 8}
-FAST_EIM |= {"reference_factors": (1.0,), "reference_starts": 1, "reference_iterations": 20}
+FAST_EIM = {"ratio.hidden_layers": (16,), "ratio.initial_epochs": 3, "n_iterations": 5, "start.n_starts": 8}
+FAST_EIM |= {"ratio.reference.factors": (1.0,), "ratio.reference.starts": 1, "ratio.reference.iterations": 20}
 
 
 @pytest.fixture(scope="session")
 def prior() -> MotionPrior:
     """By EM, with a context."""
-    return MotionTraining(MotionEMConfig(n_components=2, n_starts=4), random_seed=0).run(two_ways(200, 0)).model
+    return MotionTraining(learner=EMConfig(n_components=2, n_starts=4), seed=0).run(two_ways(200, 0)).model
 
 
 @pytest.fixture(scope="session")
 def eim_prior() -> MotionPrior:
     """By EIM, with a context."""
-    return MotionTraining(MotionEIMConfig(n_components=2, **FAST_EIM), random_seed=0).run(two_ways(200, 0)).model
+    config = EIMConfig.from_mapping({"n_components": 2, **FAST_EIM})
+    return MotionTraining(learner=config, seed=0).run(two_ways(200, 0)).model
 
 
 @pytest.fixture(scope="session")
 def plain_prior() -> MotionPrior:
     """By EM, without a context."""
-    config = MotionEMConfig(n_components=2, n_starts=4)
-    return MotionTraining(config, random_seed=0).run(two_ways(200, 0, context=False)).model
+    config = EMConfig(n_components=2, n_starts=4)
+    return MotionTraining(learner=config, seed=0).run(two_ways(200, 0, context=False)).model

@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 from motion.demonstrated import two_ways
 
-from eim_ros.motion import Basis, Demonstrations, MotionEIMConfig, Representation
+from eim_ros.learning.configs import RatioConfig, ReferenceConfig
+from eim_ros.motion import Basis, Demonstrations, Representation
 from eim_ros.motion.representation import LatentSpace
 from eim_ros.motion.training import Reference, ReferenceInputs, fit_reference, start_of_ways
 
-CONFIG = MotionEIMConfig(reference_factors=(1.0, 2.0), reference_starts=1, reference_iterations=20)
+CONFIG = RatioConfig(reference=ReferenceConfig(factors=(1.0, 2.0), starts=1, iterations=20))
 
 
 def coordinates(n: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:

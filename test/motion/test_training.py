@@ -14,11 +14,11 @@ from motion.demonstrated import two_ways
 
 from eim_ros.core.data_set import DataSet
 from eim_ros.core.errors import DataError
-from eim_ros.learning import RunOptions
+from eim_ros.learning import EIMConfig, EMConfig, RunOptions
 from eim_ros.learning.run import Status
-from eim_ros.motion import Demonstrations, MotionEIMConfig, MotionEMConfig, MotionTraining
+from eim_ros.motion import Demonstrations, MotionConfig, MotionTraining
 
-EM = MotionEMConfig(n_components=2, n_starts=1)
+EM = EMConfig(n_components=2, n_starts=1)
 
 
 def changed(data_set: DataSet, **values: object) -> DataSet:
@@ -26,19 +26,22 @@ def changed(data_set: DataSet, **values: object) -> DataSet:
 
 
 def test_record_says_how_the_prior_was_made() -> None:
-    run = MotionTraining(EM, random_seed=4).run(two_ways(50, 0))
+    run = MotionTraining(learner=EM, seed=4).run(two_ways(50, 0))
     record = run.model.training
     assert (record["algorithm"], record["seed"], record["n_samples"], record["n_held_out"]) == ("em", 4, 40, 10)
-    assert MotionEMConfig.from_mapping(record["config"]) == EM
+    assert EMConfig.from_mapping(record["config"]) == EM
+    assert MotionConfig.from_mapping(record["motion"]) == MotionConfig()
     assert math.isfinite(record["held_out_log_prob"])
     assert run.status is Status.CONVERGED
     assert len(run.model.calibration) == 10
     assert run.model.mean_duration == pytest.approx(2.0, abs=0.1)
 
 
-@pytest.mark.parametrize("config", [EM, MotionEIMConfig(n_components=2, **FAST_EIM)])
+@pytest.mark.parametrize("config", [EM, EIMConfig.from_mapping({"n_components": 2, **FAST_EIM})])
 def test_seed_decides_the_prior(config: object) -> None:
-    first, again, other = (MotionTraining(config, seed).run(two_ways(60, 0)).model for seed in (1, 1, 2))
+    first, again, other = (
+        MotionTraining(learner=config, seed=seed).run(two_ways(60, 0)).model for seed in (1, 1, 2)
+    )
     for name, value in first.mixture.tensors().items():
         assert torch.equal(value, again.mixture.tensors()[name])
     assert not torch.equal(first.calibration.log_prob, other.calibration.log_prob)
@@ -46,29 +49,28 @@ def test_seed_decides_the_prior(config: object) -> None:
 
 @pytest.mark.parametrize("basis", ["gaussian", "via-points"])
 def test_both_bases_represent_the_motions(basis: str) -> None:
-    config = MotionEMConfig(n_components=2, n_starts=1, basis=basis)
-    record = MotionTraining(config).run(two_ways(50, 0)).model.training
+    record = MotionTraining(MotionConfig(basis=basis), EM).run(two_ways(50, 0)).model.training
     assert record["held_out_residual"] < 2e-3  # arcs of a height of 1
 
 
 def test_two_demonstrations_are_enough_and_one_is_not() -> None:
-    config = MotionEMConfig(n_components=1, n_starts=1)
-    prior = MotionTraining(config).run(two_ways(2, 0)).model
+    training = MotionTraining(learner=EMConfig(n_components=1, n_starts=1))
+    prior = training.run(two_ways(2, 0)).model
     assert len(prior.calibration) == 1
     with pytest.raises(DataError, match="at least 2 demonstrations, got 1"):
-        MotionTraining(config).run(two_ways(1, 0))
+        training.run(two_ways(1, 0))
 
 
 def test_more_experts_than_demonstrations_are_refused() -> None:
     with pytest.raises(DataError, match="50 experts need at least as many points, got 8"):
-        MotionTraining(MotionEMConfig(n_components=50)).run(two_ways(10, 0))
+        MotionTraining(learner=EMConfig(n_components=50)).run(two_ways(10, 0))
 
 
 def test_equal_demonstrations_give_a_narrow_prior() -> None:
     data_set = two_ways(1, 0)
     same = DataSet(np.repeat(data_set.context, 20, axis=0), np.repeat(data_set.sample, 20, axis=0))
     same = changed(same, **{**data_set.description, "durations": None})
-    prior = MotionTraining(MotionEMConfig(n_components=1, n_starts=1)).run(same).model
+    prior = MotionTraining(learner=EMConfig(n_components=1, n_starts=1)).run(same).model
     samples = prior.condition(same.context[0]).sample(50, torch.Generator().manual_seed(0))
     difference = samples.positions - data_set.sample.reshape(samples.positions.shape[1:])
     assert np.abs(difference).max() < 0.01  # a noise floor of 1e-3
@@ -111,10 +113,11 @@ def test_contexts_without_names_are_numbered() -> None:
 
 def test_checkpoint_continues_to_the_same_prior(tmp_path: Path) -> None:
     data_set, path = two_ways(60, 0), tmp_path / "c"
-    short, whole = (MotionEIMConfig(n_components=2, **{**FAST_EIM, "n_iterations": n}) for n in (2, 4))
-    MotionTraining(short).run(data_set, run=RunOptions(checkpoint=path, checkpoint_every=1))
-    resumed = MotionTraining(whole).run(data_set, run=RunOptions(checkpoint=path, resume=True)).model
-    straight = MotionTraining(whole).run(data_set).model
+    config = EIMConfig.from_mapping({"n_components": 2, **FAST_EIM})
+    short, whole = (MotionTraining(learner=config.replace(n_iterations=n)) for n in (2, 4))
+    short.run(data_set, run=RunOptions(checkpoint=path, checkpoint_every=1))
+    resumed = whole.run(data_set, run=RunOptions(checkpoint=path, resume=True)).model
+    straight = whole.run(data_set).model
     for name, value in straight.mixture.tensors().items():
         # what is read from a file is laid out differently in memory: sums differ by rounding
         torch.testing.assert_close(value, resumed.mixture.tensors()[name], rtol=1e-9, atol=1e-9)

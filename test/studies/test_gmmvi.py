@@ -94,15 +94,15 @@ def test_every_problem_can_be_begun_by_every_algorithm_of_the_experiment(name, w
 
 def test_settings_of_a_trust_region_are_not_those_of_a_factor():
     planar = PROBLEMS["planar4"]
-    assert planar.config("SAMTRON", 500).first_weight_step == 5.0
-    assert planar.config("ZAMTRUX", 500).first_weight_step is None  # a factor of 5 would overshoot
-    assert planar.config("SAMYRON", 500).first_weight_step == 5.0
-    assert planar.config("SAMYRON", 500).first_component_step == 0.001
-    assert PROBLEMS["breast-cancer"].config("SAMYRON", 500).first_component_step == 0.001  # 0.01 strays far at first
-    assert PROBLEMS["breast-cancer"].config("SAMTRON", 500).first_component_step == 0.01
-    assert PROBLEMS["banana"].config("SAMYRON", 500).first_component_step is None
-    assert planar.config("SEPYFUX", 500).first_weight_step == 1e-7  # 1e-4 leaves two components of a hundred
+    assert planar.config("SAMTRON", 500).weight_step.first == 5.0
+    assert planar.config("ZAMTRUX", 500).weight_step.first is None  # a factor of 5 would overshoot
+    assert planar.config("SAMYRON", 500).weight_step.first == 5.0
+    assert planar.config("SAMYRON", 500).component_step.first == 0.001
+    assert PROBLEMS["breast-cancer"].config("SAMYRON", 500).component_step.first == 0.001  # 0.01 strays far at first
+    assert PROBLEMS["breast-cancer"].config("SAMTRON", 500).component_step.first == 0.01
+    assert PROBLEMS["banana"].config("SAMYRON", 500).component_step.first is None
+    assert planar.config("SEPYFUX", 500).weight_step.first == 1e-7  # 1e-4 leaves two components of a hundred
     assert planar.config("SEPYFUX", 500).n_samples == 100 * planar.config("SAMTRON", 500).n_samples
-    assert planar.config("SEPYFUX", 500).first_component_step == 0.001
-    assert planar.config("SEPYFUX", 500, first_component_step=0.1).first_component_step == 0.1
+    assert planar.config("SEPYFUX", 500).component_step.first == 0.001
+    assert planar.config("SEPYFUX", 500, **{"component_step.first": 0.1}).component_step.first == 0.1
     assert planar.config("SAMTRON", 500).max_evaluations == 500

@@ -7,7 +7,8 @@ from motion.demonstrated import JOINTS, N_POINTS, positions_of, two_ways
 
 from eim_ros.core.errors import ConfigurationError, JointStateError
 from eim_ros.kinematics import Robot
-from eim_ros.motion import Demonstrations, MotionEMConfig, MotionPrior, MotionTraining
+from eim_ros.learning import EMConfig
+from eim_ros.motion import Demonstrations, MotionPrior, MotionTraining
 from eim_ros.view.motion_tab import MotionStudy
 
 PLACE = '<origin xyz="0.4 0 0"/><axis xyz="0 0 1"/><limit lower="-3" upper="3" effort="1" velocity="1"/>'
@@ -24,7 +25,7 @@ DATA = two_ways(100, 0)
 
 
 def fitted_prior() -> MotionPrior:
-    return MotionTraining(MotionEMConfig(n_components=2, n_starts=2), random_seed=0).run(DATA).model
+    return MotionTraining(learner=EMConfig(n_components=2, n_starts=2), seed=0).run(DATA).model
 
 
 @pytest.fixture(scope="module")

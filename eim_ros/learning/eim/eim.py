@@ -40,7 +40,6 @@ the expert that can best stand for the complete mixture alone is the start.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import torch
@@ -48,6 +47,7 @@ from torch import Tensor
 
 from eim_ros.core.errors import ConfigurationError, DistributionError
 from eim_ros.core.parallel import tell
+from eim_ros.core.settings import Settings, flattened, is_within
 from eim_ros.learning.adaptation import Adaptation, AdaptationState
 from eim_ros.learning.configs import EIMConfig, EMConfig
 from eim_ros.learning.data import Pairs, checked_data, checked_start, data_or_contexts, has_samples
@@ -68,7 +68,7 @@ from eim_ros.learning.target import Target, TargetDensity, target_density
 MOST_BRANCHES = 4
 MOST_POINTS = 2000  # of which the mixtures are fitted
 MORE_ITERATIONS = 3  # EM iterations with all training data
-LEAST_PARAMETER_ITERATIONS = 60  # of L-BFGS per EM iteration: networks start far from the data
+MIN_NETWORK_ITERATIONS = 60  # of L-BFGS per EM iteration: networks start far from the data
 TOLERANCE = 3e-3  # [nat] of EM, of which only a start is wanted
 
 
@@ -93,11 +93,15 @@ def neural_start(
         Shuffled.
     generator : torch.Generator
     """
-    settings = {field.name: getattr(config, field.name) for field in dataclasses.fields(FamilyConfig)}
-    settings["parameter_iterations"] = max(config.parameter_iterations, LEAST_PARAMETER_ITERATIONS)
+    networks = config.networks.replace("iterations", max(config.networks.iterations, MIN_NETWORK_ITERATIONS))
+    family: dict[str, Any] = {
+        "expert_kind": config.expert_kind,
+        "gating_kind": config.gating_kind,
+        "networks": networks,
+    }
 
     def fitted(size: int, iterations: int, data: Pairs, initial: MixtureOfExperts | None) -> MixtureOfExperts:
-        algorithm = EM(EMConfig(n_components=size, n_iterations=iterations, tolerance=TOLERANCE, **settings))
+        algorithm = EM(n_components=size, n_iterations=iterations, tolerance=TOLERANCE, **family)
         result = algorithm.fit((data.context, data.sample), initial, generator=generator)
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
@@ -141,7 +145,7 @@ def start_of(
     """
     if given is None:
         return _fitted(config, data, generator)
-    wants_neural = not config.is_linear and config.ratio != "network"
+    wants_neural = not config.is_linear and config.ratio.estimator != "network"
     return (_fitted(config, data, generator)[0] if wants_neural else None), given
 
 
@@ -149,21 +153,21 @@ def _fitted(
     config: EIMConfig, data: Pairs, generator: torch.Generator
 ) -> tuple[MixtureOfExperts | None, MixtureOfExperts]:
     """Fit to the training part, if there was a choice of starts, and the start, which takes in all data."""
-    settings: dict[str, Any] = {"n_components": config.n_components, "n_iterations": config.initial_em_iterations}
-    training, held_out = data[: config.n_training(len(data))], data[config.held_out(len(data))]
+    settings: dict[str, Any] = {"n_components": config.n_components, "n_iterations": config.start.em_iterations}
+    training, held_out = data[: config.ratio.n_training(len(data))], data[config.ratio.held_out(len(data))]
     if not config.is_linear:
-        return neural_start(config, config.n_components, config.initial_em_iterations, training, held_out, generator)
-    if config.initial_starts == 1 or len(training) < config.n_components:
+        return neural_start(config, config.n_components, config.start.em_iterations, training, held_out, generator)
+    if config.start.n_starts == 1 or len(training) < config.n_components:
         return None, best_fit(data, data, n_starts=1, generator=generator, **settings)
     first = best_fit(
         training,
         held_out,
-        n_starts=config.initial_starts,
+        n_starts=config.start.n_starts,
         generator=generator,
         watch=lambda share: tell("start", share, 1.0),
         **settings,
     )
-    return first, refined(first, data, config.initial_em_iterations)
+    return first, refined(first, data, config.start.em_iterations)
 
 
 N_SUBSETS = 30
@@ -286,14 +290,20 @@ class EIM(Learner[EIMConfig, EIMState]):
         self.inputs = inputs
         self.target = target
         unused = EIMConfig.unused if target is None else EIMConfig.unused_with_target
-        for name in settings:
-            if name in unused:
+        for name in flattened(EIMConfig, settings):
+            if is_within(name, unused):
                 found = "is estimated from samples" if target is None else "to a known density is exact"
                 raise ConfigurationError(f"{name} has no effect, because the density ratio {found}", name)
 
     @property
     def algorithm(self) -> str:
         return "eim" if self.target is None else "known-density"
+
+    def _described(self) -> dict[str, Any]:
+        """Return the settings of inputs and target that have some."""
+        parts = {"inputs": self.inputs, "target": self.target}
+        settings = {name: getattr(part, "config", None) for name, part in parts.items()}
+        return {name: config.to_mapping() for name, config in settings.items() if isinstance(config, Settings)}
 
     def prepare(
         self, data: Any, start: MixtureOfExperts | GaussianMixture | None, generator: torch.Generator
@@ -311,14 +321,18 @@ class EIM(Learner[EIMConfig, EIMState]):
         first, found = start_of(self.config, given, shuffled, generator)
         self._check_adaptation(found)
         inputs = self.inputs or default_inputs(shuffled.context, shuffled.sample)
-        most = max(found.n_components, self.config.max_components if self.config.add_every > 0 else 0)
-        reference = data_density(self.config, found.n_components, inputs, shuffled, generator, first, most)
+        most = max(
+            found.n_components, self.config.adaptation.max_components if self.config.adaptation.add_every > 0 else 0
+        )
+        reference = data_density(self.config.ratio, found.n_components, inputs, shuffled, generator, first, most)
         if given is None and reference is not None and self.config.is_linear:
             found = closest_start(found, reference, shuffled.context, generator)
-        ratio = density_ratio(self.config, inputs, reference, shuffled, generator)
+        ratio = density_ratio(self.config.ratio, inputs, reference, shuffled, generator)
         return Prepared(
             EIMIteration.from_samples(self.config, inputs, shuffled),
-            EIMState(found, found, ratio, generator, 0, AdaptationState.first(found, self.config.delete_after)),
+            EIMState(
+                found, found, ratio, generator, 0, AdaptationState.first(found, self.config.adaptation.delete_after)
+            ),
             self.config.n_iterations,
             checked,
         )
@@ -332,13 +346,15 @@ class EIM(Learner[EIMConfig, EIMState]):
         first = checked_start(start, checked).to(device=generator.device)
         self._check_adaptation(first)
         target = target_density(given, conditional=checked.conditional, device=generator.device)
-        by_gradients = self.config.surrogate == "gradient" and isinstance(first.experts, LinearExperts)
+        by_gradients = self.config.m_step.surrogate == "gradient" and isinstance(first.experts, LinearExperts)
         _check(target, first, checked.context, differentiable=by_gradients)
-        adaptation = Adaptation(self.config, checked if has_samples(data) else None)
-        ratio = ExactRatio(target, self.config)
+        adaptation = Adaptation(self.config.adaptation, checked if has_samples(data) else None)
+        ratio = ExactRatio(target, self.config.exact, self.config.ratio.auxiliary)
         return Prepared(
             EIMIteration(self.config, None, checked, adaptation),
-            EIMState(first, first, ratio, generator, 0, AdaptationState.first(first, self.config.delete_after)),
+            EIMState(
+                first, first, ratio, generator, 0, AdaptationState.first(first, self.config.adaptation.delete_after)
+            ),
             self.config.n_iterations,
             checked,
         )
@@ -350,8 +366,8 @@ class EIM(Learner[EIMConfig, EIMState]):
         """
         settings = EMConfig(
             n_components=self.config.n_components,
-            n_iterations=self.config.initial_em_iterations,
-            n_starts=self.config.initial_starts if self.config.initial_em_iterations > 0 else 1,
+            n_iterations=self.config.start.em_iterations,
+            n_starts=self.config.start.n_starts if self.config.start.em_iterations > 0 else 1,
         )
         result = EM(settings).fit((data.context, data.sample), generator=generator)
         if result.status is Status.INTERRUPTED:
@@ -360,8 +376,8 @@ class EIM(Learner[EIMConfig, EIMState]):
 
     def _check_adaptation(self, start: MixtureOfExperts) -> None:
         """Refuse, with `ConfigurationError`, what cannot have a number of components that adapts."""
-        Adaptation(self.config).check(start)
-        if self.config.adapts and self.config.update == "unstructured":
+        Adaptation(self.config.adaptation).check(start)
+        if self.config.adaptation.adapts and self.config.update == "unstructured":
             raise ConfigurationError(
                 "an M-step by gradients has no rewards to delete components by, and too few steps for new ones; set "
                 'add_every and delete_after to 0, or update to "structured"',

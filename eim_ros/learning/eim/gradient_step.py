@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.errors import DistributionError
-from eim_ros.learning.configs import GradientConfig
+from eim_ros.learning.configs import GradientStepsConfig
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.ratio.density_ratio import LogRatio
 
@@ -24,7 +24,7 @@ CONSTANTS = ("center", "scale")  # last parts of the names of what a network doe
 
 
 def update_by_gradients(
-    config: GradientConfig,
+    config: GradientStepsConfig,
     model: MixtureOfExperts,
     ratio: LogRatio,
     context: Tensor,
@@ -35,7 +35,7 @@ def update_by_gradients(
 
     Parameters
     ----------
-    config : GradientConfig
+    config : GradientStepsConfig
     model : MixtureOfExperts
         The old model, of any gating and experts.
     ratio : LogRatio
@@ -56,10 +56,10 @@ def update_by_gradients(
     leaves = {name: value.clone() for name, value in raw.items() if name.rpartition(".")[2] not in CONSTANTS}
     for leaf in leaves.values():
         leaf.requires_grad_(True)
-    optimiser = torch.optim.Adam(leaves.values(), lr=config.gradient_step_size)
+    optimiser = torch.optim.Adam(leaves.values(), lr=config.step_size)
     gain, good = float("nan"), _copied(leaves)
-    for _ in range(config.n_gradient_steps):
-        rows = torch.randint(len(context), (config.n_gradient_contexts,), generator=generator, device=context.device)
+    for _ in range(config.n_steps):
+        rows = torch.randint(len(context), (config.n_contexts,), generator=generator, device=context.device)
         optimiser.zero_grad()
         try:
             with torch.enable_grad():

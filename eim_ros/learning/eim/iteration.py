@@ -91,7 +91,9 @@ class EIMIteration:
     @classmethod
     def from_samples(cls, config: EIMConfig, inputs: RatioInputs, data: Pairs) -> EIMIteration:
         """Return the iteration with an estimated ratio; components are added at held-out data alone."""
-        return cls(config, inputs, data, Adaptation(config, None, False, (DELTA,), config.least_demand))
+        return cls(
+            config, inputs, data, Adaptation(config.adaptation, None, False, (DELTA,), config.adaptation.least_demand)
+        )
 
     def step(self, state: EIMState) -> tuple[EIMState, dict[str, float]]:
         if isinstance(state.ratio, ExactRatio):
@@ -110,7 +112,7 @@ class EIMIteration:
         kept = self.better(following, state, data.context)
         record |= {**update_record, "kept": float(kept is following)}
         components = state.components
-        if self.config.adapts:
+        if self.config.adaptation.adapts:
             following, components, adapted = self._adapted(state, following, reward, data)
             record |= adapted
         return EIMState(following, kept, ratio, generator, iteration, components), record
@@ -120,7 +122,7 @@ class EIMIteration:
         ratio.anneal(state.iteration)
         data = self._some_contexts(generator)
         model, components, record = state.model, state.components, dict[str, float]()
-        if self.config.adapts:
+        if self.config.adaptation.adapts:
             model, components, record = self.adaptation(
                 model, components, ratio.log_target, data.context, state.iteration, generator
             )
@@ -129,13 +131,13 @@ class EIMIteration:
         following, update_record, reward = self._updated(model, ratio, data.context, generator)
         record |= {**update_record, **ratio.record(following, self.data.context, generator)}
         record["evaluations"] += n_candidates
-        if self.config.adapts:
+        if self.config.adaptation.adapts:
             components = self.adaptation.followed(components, model, data.context, reward)
         return EIMState(following, following, ratio, generator, state.iteration + 1, components), record
 
     def _some_contexts(self, generator: torch.Generator) -> Pairs:
         """Return the data whose contexts an iteration looks at."""
-        n_all, n_some = len(self.data), self.config.n_contexts
+        n_all, n_some = len(self.data), self.config.exact.n_contexts
         if n_some == 0 or n_some >= n_all:
             return self.data
         return self.data[torch.randperm(n_all, generator=generator, device=self.data.context.device)[:n_some]]
@@ -147,18 +149,19 @@ class EIMIteration:
         config, kl_weight = self.config, 1.0 if self.config.kl_term else 0.0
         if config.update == "unstructured":
             unknown = context.new_full((model.n_components,), math.nan)
-            return *update_by_gradients(config, model, ratio, context, generator, kl_weight), unknown
-        gated, record, reward = update_gating(config.m_step, model, ratio, context, generator, kl_weight)
-        following, experts_record = update_experts(config, gated, ratio, context, generator, kl_weight)
+            return *update_by_gradients(config.gradient_steps, model, ratio, context, generator, kl_weight), unknown
+        m_step = config.resolved_m_step
+        gated, record, reward = update_gating(m_step, model, ratio, context, generator, kl_weight)
+        following, experts_record = update_experts(m_step, gated, ratio, context, generator, kl_weight, config.networks)
         return following, record | experts_record, reward
 
     def _adapted(
         self, state: EIMState, following: MixtureOfExperts, reward: Tensor, data: Pairs
     ) -> tuple[MixtureOfExperts, AdaptationState, dict[str, float]]:
         """Return the new model with components deleted and added, by the present ratio; the best one stays as it is."""
-        adaptation = dataclasses.replace(self.adaptation, data=data[self.config.held_out(len(data))])
+        adaptation = dataclasses.replace(self.adaptation, data=data[self.config.ratio.held_out(len(data))])
         components = adaptation.followed(state.components, state.model, data.context, reward)
-        demand = RatioDemand(state.ratio, state.model, self.config.n_training(len(data)))
+        demand = RatioDemand(state.ratio, state.model, self.config.ratio.n_training(len(data)))
         return adaptation(following, components, demand, data.context, state.iteration + 1, state.generator)
 
     def restore(self, state: EIMState, tensors: dict[str, Tensor], iteration: int) -> EIMState:
@@ -172,17 +175,15 @@ class EIMIteration:
 
     def finished(self, history: History) -> bool:
         config, sizes = self.config, history.column("n_components")
-        window, grows = (
-            config.plateau_window,
-            config.add_every > 0 and bool(sizes) and sizes[-1] < config.max_components,
-        )
+        add_every, window = config.adaptation.add_every, config.plateau_window
+        grows = add_every > 0 and bool(sizes) and sizes[-1] < config.adaptation.max_components
         if window > 0 and grows:  # a plateau means nothing before every Delta has been tried once more
-            window = max(window, len(self.adaptation.deltas) * config.add_every)
+            window = max(window, len(self.adaptation.deltas) * add_every)
         if self.inputs is not None:
             objective = [-kl for kl in history.column("ratio_kl")]
             return rests(objective, history.column("ratio_kl_error"), window) or self._is_at_rest(history)
         changes = history.column("change")[-QUIET_EXACT_ITERATIONS:]
-        quiet = len(changes) == QUIET_EXACT_ITERATIONS and max(changes) <= config.tolerance
+        quiet = len(changes) == QUIET_EXACT_ITERATIONS and max(changes) <= config.exact.tolerance
         return (quiet and not grows) or on_plateau(history, window)
 
     def _is_at_rest(self, history: History) -> bool:
@@ -195,7 +196,7 @@ class EIMIteration:
         last = history.records[-QUIET_ITERATIONS:]
         experts = sum(record.get("expert_kl", math.inf) for record in last) / QUIET_ITERATIONS
         gating = sum(record.get("gating_kl", 0.0) for record in last) / QUIET_ITERATIONS
-        return experts < REST * self.config.kl_bound and gating <= REST * self.config.gating_kl_bound
+        return experts < REST * self.config.m_step.kl_bound and gating <= REST * self.config.m_step.gating.kl_bound
 
     def better(self, following: MixtureOfExperts, state: EIMState, context: Tensor) -> MixtureOfExperts:
         """The new model, or the kept one if that is closer to p under the present ratio, judged by fresh samples.

@@ -1,92 +1,70 @@
-"""The M-step that EIM and inference with a known density share (thesis 4.1, 4.2): gating first, then the experts.
+"""The M-step of EIM: the gating first, then the experts (thesis 4.1, 4.2).
 
-Both maximise E_q[phi] - KL(q || q_old) in trust regions and differ only in where phi = log p/q_old comes from: any
-object that satisfies `LogRatio`.
+Both maximise E_q[phi] - KL(q || q_old) in trust regions. phi = log p/q_old comes from any object that satisfies
+`LogRatio`, whether it is estimated from samples or known.
 
-M-step of nonlinear experts, by weights of samples and a weighted maximum likelihood refit (thesis 4.2.3, A.4.3).
+Nonlinear experts are updated by weighted samples and a weighted maximum likelihood fit (thesis 4.2.3, A.4.3):
 
-1. At contexts resampled for each expert draw samples of the old expert and take phi at them; 2. weigh the samples so
-that bounds on KL and entropy hold (`weigh_samples`); 3. refit the networks to the weighted samples; 4. check the
-bounds on the new parameters, and shorten the step where they are exceeded (`shorten_step`).
+1. Draw samples of the old expert at contexts resampled for each expert, and evaluate phi there.
+2. Weight the samples so that the bounds on KL and entropy hold (`weigh_samples`).
+3. Fit the networks to the weighted samples.
+4. Check the bounds for the new parameters, and shorten the step where they are exceeded (`shorten_step`).
 """
 
 from __future__ import annotations
-
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from eim_ros.core.errors import DistributionError
 from eim_ros.learning.configs import MStepConfig
+from eim_ros.learning.families import NetworkConfig
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts, draw_contexts
 from eim_ros.learning.models.neural import NeuralExperts
 from eim_ros.learning.projections.categorical import project_categorical
 from eim_ros.learning.projections.gating import project_gating
 from eim_ros.learning.projections.gaussian import fit_to_gradients, fit_to_values, project_experts
-from eim_ros.learning.projections.neural import FitSettings, fit_neural_experts, shorten_step, weigh_samples
+from eim_ros.learning.projections.neural import fit_neural_experts, shorten_step, weigh_samples
 from eim_ros.learning.ratio.density_ratio import LogRatio
 
-
-class _Ratio(Protocol):
-    """The part of `LogRatio` that is needed: values, no gradients."""
-
-    def log_ratio(self, context: Tensor, sample: Tensor) -> Tensor: ...
-
-
-class _Config(Protocol):
-    """The part of `MStepConfig` that is needed."""
-
-    @property
-    def kl_bound(self) -> float: ...
-    @property
-    def entropy_loss_bound(self) -> float: ...
-    @property
-    def n_expert_contexts(self) -> int: ...
-    @property
-    def n_context_samples(self) -> int: ...
-    @property
-    def fit_settings(self) -> FitSettings: ...
+NETWORKS = NetworkConfig()  # the defaults
 
 
 def update_nonlinear_experts(
-    config: _Config,
+    config: MStepConfig,
     model: MixtureOfExperts,
-    ratio: _Ratio,
+    ratio: LogRatio,
     context: Tensor,
     generator: torch.Generator,
     kl_weight: float = 1.0,
+    networks: NetworkConfig = NETWORKS,
 ) -> tuple[MixtureOfExperts, dict[str, float]]:
-    """Improve all neural experts within their trust regions.
+    """Update all neural experts within their trust regions.
 
     Parameters
     ----------
-    config : MStepConfig
-    model : MixtureOfExperts
-        The old model, of neural experts.
+    config, model, context, generator, kl_weight
+        As in `update_gating`. The model has neural experts.
     ratio : LogRatio
         Only its values are used.
-    context : Tensor (n_samples, n_context)
-        Contexts of the data.
-    generator : torch.Generator
-    kl_weight : float
-        As in `m_step.update_experts`.
+    networks : NetworkConfig
+        Settings of the fits.
 
     Returns
     -------
     model : MixtureOfExperts
-        With new experts and the old gating; an expert without a feasible update is unchanged.
+        Model with new experts and the old gating; an expert without a feasible update is unchanged.
     record : dict
-        `expert_kl`, mean KL of the new parameters to the old ones [nat]; `updated`, share of the experts that were
-        updated; `step_fraction`, mean part of the refit's step that the bounds left.
+        `expert_kl`, mean KL of the new parameters to the old ones [nat]; `updated`, share of updated experts;
+        `step_fraction`, mean fraction of the fit's step that the bounds allowed.
     """
     experts = model.experts
     if not isinstance(experts, NeuralExperts):
         raise DistributionError(f"no update of {type(experts).__name__} is known", type(experts).__name__)
-    # without contexts all are the same one, and its samples are weighed together
-    n_contexts = config.n_expert_contexts if model.n_context > 0 else 1
-    n_samples = config.n_expert_contexts * config.n_context_samples // n_contexts
+    # without contexts all are equal, so all samples of an expert are weighted together
+    n_contexts = config.n_contexts if model.n_context > 0 else 1
+    n_samples = config.n_contexts * config.n_context_samples // n_contexts
     local = draw_contexts(model, context, n_contexts, generator)
     noise = balanced_noise(local, n_samples, experts.n_dims, generator)
     old = experts.local(local)
@@ -98,7 +76,7 @@ def update_nonlinear_experts(
         phi.reshape(log_old.shape), log_old, config.kl_bound, config.entropy_loss_bound, kl_weight=kl_weight
     )
     weights = torch.where(weighted.feasible[:, None, None], weighted.weights, torch.zeros_like(weighted.weights))
-    fitted = fit_neural_experts(experts, local, sample, weights, config.fit_settings)
+    fitted = fit_neural_experts(experts, local, sample, weights, networks.fit_settings)
     step = shorten_step(experts, fitted, local, config.kl_bound, config.entropy_loss_bound)
     record = {
         "expert_kl": float(step.kl.mean()),
@@ -109,10 +87,10 @@ def update_nonlinear_experts(
 
 
 def balanced_noise(context: Tensor, n_samples: int, n_dims: int, generator: torch.Generator) -> Tensor:
-    """Noise (n_components, n_contexts, n_samples, n_dims) whose mean is 0 and covariance I at every single context.
+    """Draw noise (n_components, n_contexts, n_samples, n_dims) with mean 0 and covariance I at every context.
 
-    Pairs of opposite sign, whitened by their own covariance: equally weighted samples then have exactly the moments of
-    the expert they were drawn from, and a ratio of one changes nothing. At least n_dims + 1 pairs are drawn.
+    Pairs of opposite sign are whitened by their own covariance. Equally weighted samples then have exactly the moments
+    of their expert, so a constant ratio changes nothing. At least n_dims + 1 pairs are drawn.
 
     Parameters
     ----------
@@ -136,7 +114,7 @@ def update_gating(
     generator: torch.Generator,
     kl_weight: float = 1.0,
 ) -> tuple[MixtureOfExperts, dict[str, float], Tensor]:
-    """Trust-region update of q(z|y) by the experts' rewards, within the gating's family (thesis 4.1.1, 4.2.1).
+    """Update q(z|y) in a trust region by the experts' rewards, within the gating's family (thesis 4.1.1, 4.2.1).
 
     Parameters
     ----------
@@ -153,7 +131,7 @@ def update_gating(
     Returns
     -------
     model : MixtureOfExperts
-        With a new gating and the old experts.
+        Model with a new gating and the old experts.
     record : dict
         `gating_kl`, the mean KL of the update [nat].
     reward : Tensor (n_components,)
@@ -161,17 +139,17 @@ def update_gating(
     """
     if model.n_components == 1:
         return model, {}, context.new_zeros(1)
-    chosen = _subset(context, config.n_gating_contexts, generator)
+    chosen = _subset(context, config.gating.n_contexts, generator)
     reward = _rewards(config, model, ratio, chosen, generator)
     mean_reward = (torch.softmax(model.gating(chosen), 0) * reward).sum(0)
-    bounds = (config.gating_kl_bound, config.gating_entropy_loss_bound)
-    if model.n_context == 0:  # all contexts are the same one: closed form
+    bounds = (config.gating.kl_bound, config.gating.entropy_loss_bound)
+    if model.n_context == 0:  # all contexts are equal: closed form
         shared = project_categorical(
             model.gating(chosen[:1]), reward.mean(0, keepdim=True), *bounds, kl_weight=kl_weight
         )
         gating = SoftmaxGating(chosen.new_zeros(model.n_components, 0), shared.log_probs[0])
         return MixtureOfExperts(gating, model.experts), {"gating_kl": shared.kl}, mean_reward
-    natural = config.gating_gradient == "natural"
+    natural = config.gating.gradient == "natural"
     update = project_gating(model.gating, chosen, reward, *bounds, kl_weight=kl_weight, natural=natural)
     return MixtureOfExperts(update.gating, model.experts), {"gating_kl": update.kl}, mean_reward
 
@@ -183,43 +161,46 @@ def update_experts(
     context: Tensor,
     generator: torch.Generator,
     kl_weight: float = 1.0,
+    networks: NetworkConfig = NETWORKS,
 ) -> tuple[MixtureOfExperts, dict[str, float]]:
-    """Trust-region I-projection of every expert onto a quadratic surrogate of phi around it (thesis 4.1.2, 4.2.2).
+    """Update every expert by a trust-region I-projection onto a quadratic surrogate of phi (thesis 4.1.2, 4.2.2).
 
-    An expert with samples at which phi has no gradient follows its values instead, for they tell where that is.
-    Experts that are not linear are updated from weighted samples (`nonlinear_update`).
+    An expert follows the values of phi if phi has no gradient at some of its samples. Nonlinear experts are updated
+    by `update_nonlinear_experts`.
 
     Parameters
     ----------
     config, model, ratio, context, generator, kl_weight
         As in `update_gating`.
+    networks : NetworkConfig
+        Settings of the fits of nonlinear experts.
 
     Returns
     -------
     model : MixtureOfExperts
-        With new experts and the old gating; an expert without a feasible update is unchanged.
+        Model with new experts and the old gating; an expert without a feasible update is unchanged.
     record : dict
-        `expert_kl`, mean KL of the updates [nat]; `updated`, share of the experts that were updated.
+        `expert_kl`, mean KL of the updates [nat]; `updated`, share of updated experts.
     """
     experts = model.experts
     if not isinstance(experts, LinearExperts):
-        return update_nonlinear_experts(config, model, ratio, context, generator, kl_weight)
-    local = draw_contexts(model, context, config.n_expert_samples, generator)
-    shape = (model.n_components, config.n_expert_samples, model.n_dims)
+        return update_nonlinear_experts(config, model, ratio, context, generator, kl_weight, networks)
+    local = draw_contexts(model, context, config.n_samples, generator)
+    shape = (model.n_components, config.n_samples, model.n_dims)
     residual = torch.randn(shape, generator=generator, dtype=local.dtype, device=local.device)
     mean = local @ experts.weights.mT + experts.biases.unsqueeze(1)
     sample = (mean + residual @ experts.scale_trils.mT).reshape(-1, model.n_dims)
     flat = local.flatten(0, 1)
-    component = torch.arange(model.n_components, device=flat.device).repeat_interleave(config.n_expert_samples)
+    component = torch.arange(model.n_components, device=flat.device).repeat_interleave(config.n_samples)
     if config.surrogate == "gradient":
         gradient = ratio.gradient(flat, sample, component).reshape(shape)
         surrogate = fit_to_gradients(residual, local, gradient @ experts.scale_trils)
-        lacking = ~torch.isfinite(gradient).all(-1).all(-1)  # outside of the target's support there are none
+        lacking = ~torch.isfinite(gradient).all(-1).all(-1)  # no gradient outside the target's support
     else:
         surrogate, lacking = None, torch.ones(model.n_components, dtype=torch.bool, device=flat.device)
     if bool(lacking.any()):
-        mine = lacking.repeat_interleave(config.n_expert_samples)
-        value = ratio.log_ratio(flat[mine], sample[mine], component[mine]).reshape(-1, config.n_expert_samples)
+        mine = lacking.repeat_interleave(config.n_samples)
+        value = ratio.log_ratio(flat[mine], sample[mine], component[mine]).reshape(-1, config.n_samples)
         by_values = fit_to_values(residual[lacking], local[lacking], value)
         surrogate = by_values if surrogate is None else surrogate.replaced(lacking, by_values)
     assert surrogate is not None
@@ -235,15 +216,15 @@ def update_experts(
 def _rewards(
     config: MStepConfig, model: MixtureOfExperts, ratio: LogRatio, context: Tensor, generator: torch.Generator
 ) -> Tensor:
-    """phi(y, z) averaged over samples of each expert, (n_contexts, n_components)."""
+    """Return phi(y, z), averaged over samples of each expert, (n_contexts, n_components)."""
     experts = model.experts(context)
     repeated = context.unsqueeze(1).expand(-1, model.n_components, -1).flatten(0, 1)
     component = torch.arange(model.n_components, device=context.device).repeat(len(context))
     total = experts.mean.new_zeros(experts.mean.shape[:2])
-    for _ in range(config.n_gating_samples):
+    for _ in range(config.gating.n_samples):
         sample = experts.sample(generator=generator)
         total += ratio.log_ratio(repeated, sample.reshape(-1, model.n_dims), component).reshape(total.shape)
-    return total / config.n_gating_samples
+    return total / config.gating.n_samples
 
 
 def _subset(context: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:

@@ -328,7 +328,7 @@ class EMIteration:
         generator = torch.Generator().manual_seed(self.seed + index)
         config = self.config
         context, sample, floor = self.data.context, self.data.sample, config.covariance_floor
-        if config.components == "neural":
+        if config.expert_kind == "neural":
             return branching_start(config, context, sample, config.n_components, generator, floor)
         start = initial_mixture_of_experts(context, sample, config.n_components, generator, floor)
         return start if config.is_linear else with_networks(start, config, context, generator)
@@ -371,7 +371,7 @@ class EMIteration:
         iteration = iterate(
             old,
             self.data,
-            self.config.fit_settings,
+            self.config.networks.fit_settings,
             covariance_floor=self.config.covariance_floor,
             gating_iterations=self.config.gating_iterations,
             hard=self.config.hard,

@@ -126,7 +126,7 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
                 initial = suggested.mixture(generator, config.n_components or None)
             elif n_dims is not None:
                 n_components = config.n_components or N_COMPONENTS
-                initial = random_start(n_dims, n_components, config.start_spread, config.start_scale, generator)
+                initial = random_start(n_dims, n_components, config.start.spread, config.start.scale, generator)
             else:
                 raise DistributionError("a start is needed: the target does not tell its n_dims", self.target)
         if not isinstance(initial, MixtureOfExperts):

@@ -40,7 +40,7 @@ from eim_ros.learning.gmmvi.samples import (
     SampleDatabase,
     SampleSelection,
 )
-from eim_ros.learning.gmmvi.settings import GMMVIConfig
+from eim_ros.learning.gmmvi.settings import ComponentStepConfig, GMMVIConfig, WeightStepConfig
 from eim_ros.learning.gmmvi.updates import (
     AdaptiveStepSize,
     ComponentStep,
@@ -129,74 +129,57 @@ class Modules:
     def of(cls, config: GMMVIConfig) -> Modules:
         """Return the modules that the settings choose."""
         samples = MixtureSamples if config.samples == "mixture" else ComponentSamples
-        component_step = _step_size(
-            config.component_step_size,
-            _first(config.first_component_step, 0.1 if config.component_update in REGIONS else 0.01),
-            (config.smallest_component_step, config.largest_component_step, config.decay_exponent),
-        )
-        weight_step = _step_size(
-            config.weight_step_size,
-            _first(config.first_weight_step, 0.1 if config.weight_update in REGIONS else 1.0),
-            (config.smallest_weight_step, config.largest_weight_step, config.decay_exponent),
-        )
+        component, weight = config.component_step, config.weight_step
+        component_size = _step_size(component, 0.1 if component.update in REGIONS else 0.01)
+        estimators: dict[str, GradientEstimator] = {"more": More(), "regression": Regression(), "stein": Stein()}
+        updates: dict[str, ComponentUpdate] = {
+            "entropy-bounded": EntropyBoundedUpdate(component.entropy_loss_bound),
+            "direct": DirectUpdate(),
+            "iblr": ImprovedBayesianUpdate(),
+            "trust-region": TrustRegionUpdate(),
+        }
+        weight_updates: dict[str, WeightUpdate] = {
+            "entropy-bounded": EntropyBoundedWeights(weight.entropy_loss_bound),
+            "direct": DirectWeights(),
+            "trust-region": TrustRegionWeights(),
+        }
         return cls(
             samples(config.n_samples, config.reuse_ratio),
-            component_step,
-            _estimator(config.natural_gradient),
-            _component_update(config),
-            weight_step,
-            _weight_update(config),
-            _adaptation(config, component_step.first),
+            component_size,
+            estimators[config.natural_gradient],
+            updates[component.update],
+            _step_size(weight, 0.1 if weight.update in REGIONS else 1.0),
+            weight_updates[weight.update],
+            _adaptation(config, component_size.first),
         )
 
 
-def _first(given: float | None, default: float) -> float:
-    return default if given is None else given
-
-
-def _step_size(kind: str, first: float, shape: tuple[float, float, float]) -> StepSize:
-    smallest, largest, exponent = shape
-    if kind == "fixed":
+def _step_size(config: ComponentStepConfig | WeightStepConfig, default: float) -> StepSize:
+    first = default if config.first is None else config.first
+    if config.size == "fixed":
         return FixedStepSize(first)
-    return DecayingStepSize(first, exponent) if kind == "decaying" else AdaptiveStepSize(first, smallest, largest)
-
-
-def _estimator(kind: str) -> GradientEstimator:
-    if kind == "more":
-        return More()
-    return Regression() if kind == "regression" else Stein()
-
-
-def _component_update(config: GMMVIConfig) -> ComponentUpdate:
-    if config.component_update == "entropy-bounded":
-        return EntropyBoundedUpdate(config.entropy_loss_bound)
-    if config.component_update == "direct":
-        return DirectUpdate()
-    return ImprovedBayesianUpdate() if config.component_update == "iblr" else TrustRegionUpdate()
-
-
-def _weight_update(config: GMMVIConfig) -> WeightUpdate:
-    if config.weight_update == "entropy-bounded":
-        return EntropyBoundedWeights(config.weight_entropy_loss_bound)
-    return DirectWeights() if config.weight_update == "direct" else TrustRegionWeights()
+    if config.size == "decaying":
+        return DecayingStepSize(first, config.decay_exponent)
+    return AdaptiveStepSize(first, config.smallest, config.largest)
 
 
 def _adaptation(config: GMMVIConfig, first_step: float) -> ComponentAdaptation:
     rule: ComponentAdaptation = FixedComponents()
-    if config.adaptation == "adaptive":
+    adaptation = config.adaptation
+    if adaptation.rule == "adaptive":
         rule = AdaptiveComponents(
-            add_every=config.add_every,
-            delete_after=config.delete_after,
-            max_components=config.max_components,
-            n_candidates=config.n_candidates if config.add_every > 0 else 0,
+            add_every=adaptation.add_every,
+            delete_after=adaptation.delete_after,
+            max_components=adaptation.max_components,
+            n_candidates=adaptation.n_candidates if adaptation.add_every > 0 else 0,
             temperature=config.temperature,
             first_step=first_step,
             first_ridge=config.first_ridge,
-            n_prior_candidates=config.n_prior_candidates,
+            n_prior_candidates=adaptation.n_prior_candidates,
         )
-    if config.split_every == 0:
+    if adaptation.split_every == 0:
         return rule
-    return SplitComponents(rule, config.split_every, config.delete_after, config.max_components)
+    return SplitComponents(rule, adaptation.split_every, adaptation.delete_after, adaptation.max_components)
 
 
 def components_of(model: MixtureOfExperts, context: Tensor, covariance: str) -> tuple[Tensor, Components]:

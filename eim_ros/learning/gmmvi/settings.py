@@ -7,25 +7,25 @@ from typing import Any
 
 from eim_ros.core.checks import expect
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.core.settings import Settings, option
+from eim_ros.core.settings import Settings, flattened, option
 from eim_ros.learning.target import OUTSIDE_PENALTY
 
 # One letter per module, in the paper's order (table 1), with the corresponding setting.
 LETTERS: tuple[tuple[str, dict[str, str]], ...] = (
     ("natural_gradient", {"S": "stein", "Z": "more"}),
-    ("adaptation", {"E": "fixed", "A": "adaptive"}),
+    ("adaptation.rule", {"E": "fixed", "A": "adaptive"}),
     ("samples", {"P": "mixture", "M": "component"}),
-    ("component_update", {"I": "direct", "Y": "iblr", "T": "trust-region"}),
-    ("component_step_size", {"F": "fixed", "D": "decaying", "R": "adaptive"}),
-    ("weight_update", {"U": "direct", "O": "trust-region"}),
-    ("weight_step_size", {"X": "fixed", "G": "decaying", "N": "adaptive"}),
+    ("component_step.update", {"I": "direct", "Y": "iblr", "T": "trust-region"}),
+    ("component_step.size", {"F": "fixed", "D": "decaying", "R": "adaptive"}),
+    ("weight_step.update", {"U": "direct", "O": "trust-region"}),
+    ("weight_step.size", {"X": "fixed", "G": "decaying", "N": "adaptive"}),
 )
 
 # Additional letters for options that are not in the paper.
 OWN_LETTERS = {
     "natural_gradient": {"L": "regression"},
-    "component_update": {"B": "entropy-bounded"},
-    "weight_update": {"B": "entropy-bounded"},
+    "component_step.update": {"B": "entropy-bounded"},
+    "weight_step.update": {"B": "entropy-bounded"},
 }
 
 ALGORITHMS = {
@@ -43,6 +43,73 @@ ALGORITHMS = {
 
 
 @dataclass(frozen=True)
+class ComponentStepConfig(Settings):
+    """Settings of the update of the components."""
+
+    update: str = option(
+        "trust-region", "kind of update", choices=("direct", "iblr", "trust-region", "entropy-bounded")
+    )
+    size: str = option("adaptive", "step sizes", choices=("fixed", "decaying", "adaptive"))
+    first: float | None = option(
+        None,
+        "step size of a component's first update: KL of a trust region [nat], else a factor; none: 0.1 or 0.01",
+        minimum=0.0,
+    )
+    smallest: float = option(1e-3, "smallest adaptive step size", minimum=0.0)
+    largest: float = option(1.0, "largest adaptive step size", minimum=0.0)
+    decay_exponent: float = option(0.55, "a of the decaying step sizes b/(1 + n^a)", minimum=0.0)
+    entropy_loss_bound: float = option(
+        0.05, "entropy-bounded: largest loss of a component's entropy per iteration", unit="nat", minimum=0.0
+    )
+
+
+@dataclass(frozen=True)
+class WeightStepConfig(Settings):
+    """Settings of the update of the weights."""
+
+    update: str = option("trust-region", "kind of update", choices=("direct", "trust-region", "entropy-bounded"))
+    size: str = option("adaptive", "step size", choices=("fixed", "decaying", "adaptive"))
+    first: float | None = option(
+        None, "step size of the first update: KL of a trust region [nat], else a factor; none: 0.1 or 1", minimum=0.0
+    )
+    smallest: float = option(1e-5, "smallest adaptive step size", minimum=0.0)
+    largest: float = option(4.0, "largest adaptive step size", minimum=0.0)
+    decay_exponent: float = option(0.55, "a of the decaying step sizes b/(1 + n^a)", minimum=0.0)
+    entropy_loss_bound: float = option(
+        0.05, "entropy-bounded: largest loss of the weights' entropy per iteration", unit="nat", minimum=0.0
+    )
+
+
+@dataclass(frozen=True)
+class RandomStartConfig(Settings):
+    """Settings of a start that is neither given nor suggested by the target."""
+
+    spread: float = option(1.0, "standard deviation of the means", minimum=0.0)
+    scale: float = option(1.0, "standard deviation of each component", minimum=1e-12)
+
+
+@dataclass(frozen=True)
+class ComponentAdaptationConfig(Settings):
+    """Settings of the number of components."""
+
+    rule: str = option("adaptive", "number of components", choices=("fixed", "adaptive"))
+    add_every: int = option(30, "iterations between additions of a component; 0: never add", minimum=0)
+    delete_after: int = option(
+        100, "iterations without use or progress after which a component is deleted; 0: never delete", minimum=0
+    )
+    max_components: int = option(1000, "largest number of components", minimum=1)
+    split_every: int = option(
+        0,
+        "iterations between splits of the heaviest half of the components, up to max_components; 0: never split",
+        minimum=0,
+    )
+    n_candidates: int = option(20_000, "samples of earlier iterations that an addition chooses from", minimum=0)
+    n_prior_candidates: int = option(
+        0, "samples of the start that each addition evaluates and chooses from as well", minimum=0
+    )
+
+
+@dataclass(frozen=True)
 class GMMVIConfig(Settings):
     """Settings of `GMMVI`; the defaults are SAMTRON. Settings of options that are not chosen have no effect."""
 
@@ -51,95 +118,41 @@ class GMMVIConfig(Settings):
         "estimate of the natural gradients: first order by Stein's lemma or by a regression, or zero order",
         choices=("stein", "regression", "more"),
     )
-    adaptation: str = option("adaptive", "number of components", choices=("fixed", "adaptive"))
-    samples: str = option("component", "what samples are drawn from", choices=("mixture", "component"))
-    component_update: str = option(
-        "trust-region", "update of the components", choices=("direct", "iblr", "trust-region", "entropy-bounded")
-    )
-    component_step_size: str = option(
-        "adaptive", "step sizes of the components", choices=("fixed", "decaying", "adaptive")
-    )
-    weight_update: str = option(
-        "trust-region", "update of the weights", choices=("direct", "trust-region", "entropy-bounded")
-    )
-    weight_step_size: str = option("adaptive", "step size of the weights", choices=("fixed", "decaying", "adaptive"))
-
+    samples: str = option("component", "distribution that samples are drawn from", choices=("mixture", "component"))
     covariance: str = option(
         "full", "kind of covariance; diagonal is for mixtures without contexts", choices=("full", "diagonal")
     )
-    temperature: float = option(1.0, "weight of the entropy against the target's log density", minimum=1e-6)
+    temperature: float = option(1.0, "weight of the entropy relative to the target's log density", minimum=1e-6)
     n_components: int = option(
-        0, "components of the start, where none is given; 0: as many as the target suggests, or 10", minimum=0
+        0, "components of the start if none is given; 0: as many as the target suggests, or 10", minimum=0
     )
-    start_spread: float = option(
-        1.0, "standard deviation of the means of such a start, if the target suggests none", minimum=0.0
-    )
-    start_scale: float = option(1.0, "standard deviation of its components", minimum=1e-12)
 
     n_iterations: int = option(1000, "upper bound on iterations", minimum=0)
     max_evaluations: int = option(
-        0, "upper bound on evaluations of the target (with reuse the last iteration may exceed it); 0: none", minimum=0
+        0, "upper bound on evaluations of the target; with reuse the last iteration may exceed it; 0: none", minimum=0
     )
     plateau_window: int = option(
-        0, "stop when the ELBO rises by no more than its noise from so many iterations to the next; 0: never", minimum=0
+        0, "stop when the ELBO rises by no more than its noise within so many iterations; 0: never", minimum=0
     )
 
-    n_contexts: int = option(
-        0, "contexts that an iteration looks at, drawn anew from those that are given; 0: all", minimum=0
-    )
-    n_samples: int = option(
-        100, "effective number of samples that is desired for each component, or for the mixture", minimum=1
-    )
-    reuse_ratio: float = option(0.0, "so many times as many samples of earlier iterations are used again", minimum=0.0)
-    self_normalised: bool = option(True, "divide importance weights by their sum, not by the number of samples")
-    own_samples: bool = option(False, "estimate natural gradients of a component from its own new samples alone")
-    first_ridge: float = option(1e-12, "ridge of the zero-order regression at first, and at least", minimum=0.0)
-    largest_ridge: float = option(1e-6, "ridge of the zero-order regression at most", minimum=0.0)
+    n_contexts: int = option(0, "contexts that each iteration uses, drawn at random; 0: all", minimum=0)
+    n_samples: int = option(100, "desired effective sample size of each component, or of the mixture", minimum=1)
+    reuse_ratio: float = option(0.0, "samples of earlier iterations to reuse, per new sample", minimum=0.0)
+    self_normalised: bool = option(True, "divide importance weights by their sum instead of the number of samples")
+    own_samples: bool = option(False, "estimate the natural gradient of a component from its own new samples only")
+    first_ridge: float = option(1e-12, "initial and smallest ridge of the zero-order regression", minimum=0.0)
+    largest_ridge: float = option(1e-6, "largest ridge of the zero-order regression", minimum=0.0)
     outside_penalty: float = option(
         OUTSIDE_PENALTY,
-        "where the target is not finite, its log density counts as the least finite one less this",
+        "a log density that is not finite counts as the smallest finite one minus this",
         unit="nat",
         minimum=0.0,
     )
 
-    first_component_step: float | None = option(
-        None,
-        "step size of a component's first update: KL of a region [nat], else a factor; none: .1 or .01",
-        minimum=0.0,
-    )
-    smallest_component_step: float = option(1e-3, "smallest adaptive step size of a component", minimum=0.0)
-    largest_component_step: float = option(1.0, "largest adaptive step size of a component", minimum=0.0)
-    first_weight_step: float | None = option(
-        None,
-        "step size of the weights' first update: KL of a region [nat], else a factor; none: .1 or 1",
-        minimum=0.0,
-    )
-    smallest_weight_step: float = option(1e-5, "smallest adaptive step size of the weights", minimum=0.0)
-    largest_weight_step: float = option(4.0, "largest adaptive step size of the weights", minimum=0.0)
-    entropy_loss_bound: float = option(
-        0.05, "entropy-bounded: largest loss of a component's entropy in an iteration", unit="nat", minimum=0.0
-    )
-    weight_entropy_loss_bound: float = option(
-        0.05, "entropy-bounded: largest loss of the weights' entropy in an iteration", unit="nat", minimum=0.0
-    )
-    decay_exponent: float = option(0.55, "a of the decaying step sizes b/(1 + n^a)", minimum=0.0)
-
-    add_every: int = option(30, "iterations between additions of a component; 0: none is added", minimum=0)
-    delete_after: int = option(
-        100, "iterations without use or progress after which a component is deleted; 0: none is", minimum=0
-    )
-    max_components: int = option(1000, "number of components from which on none is added or split", minimum=1)
-    split_every: int = option(
-        0,
-        "iterations between splits of the heaviest half of the components in two, up to max_components; 0: none",
-        minimum=0,
-    )
-    n_candidates: int = option(
-        20_000, "samples of earlier iterations that are remembered, and looked at for an addition", minimum=0
-    )
-    n_prior_candidates: int = option(
-        0, "samples of the start that are evaluated and looked at, too, for each addition", minimum=0
-    )
+    component_step: ComponentStepConfig = ComponentStepConfig()
+    weight_step: WeightStepConfig = WeightStepConfig()
+    start: RandomStartConfig = RandomStartConfig()
+    adaptation: ComponentAdaptationConfig = ComponentAdaptationConfig()
 
     @classmethod
     def named(cls, word: str, **settings: Any) -> GMMVIConfig:
@@ -157,20 +170,20 @@ class GMMVIConfig(Settings):
             raise ConfigurationError(
                 f"{word!r} names no algorithm: expected {len(LETTERS)} letters such as SAMTRON, one per module", word
             )
-        values: dict[str, Any] = {}
+        preset: dict[str, Any] = {}
         for place, (letter, (name, papers)) in enumerate(zip(letters, LETTERS, strict=True), 1):
             options = papers | OWN_LETTERS.get(name, {})
             if letter not in options:
                 known = ", ".join(f"{key} ({value})" for key, value in options.items())
                 raise ConfigurationError(f"letter {place} of {word!r}, for {name}, must be one of {known}", word)
-            values[name] = options[letter]
-        return cls.from_mapping(values | settings)
+            preset[name] = options[letter]
+        return cls.from_mapping(preset).replace(**settings)
 
     @property
     def word(self) -> str:
         """Seven-letter word of these settings."""
-        word = ""
+        word, values = "", flattened(type(self), self.to_mapping())
         for name, papers in LETTERS:
             options = papers | OWN_LETTERS.get(name, {})
-            word += next(letter for letter, value in options.items() if value == getattr(self, name))
+            word += next(letter for letter, value in options.items() if value == values[name])
         return word

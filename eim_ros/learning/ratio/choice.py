@@ -91,8 +91,8 @@ def fit_reference(
             training,
             held_out,
             n_components=size,
-            n_starts=config.reference_starts,
-            n_iterations=config.reference_iterations,
+            n_starts=config.starts,
+            n_iterations=config.iterations,
             generator=generator,
             watch=functools.partial(_tell, sum(wanted[:number]), size, sum(wanted)),
         )
@@ -177,10 +177,10 @@ def _sizes(config: ReferenceConfig, n_components: int, n_samples: int, most_comp
 
     A model of more components than the limit may have more than data can tell: smaller references are tried as well.
     """
-    most = max(1, min(n_samples // 2, max(config.reference_limit, n_components)))
-    sizes = {min(most, max(1, round(factor * n_components))) for factor in config.reference_factors}
+    most = max(1, min(n_samples // 2, max(config.limit, n_components)))
+    sizes = {min(most, max(1, round(factor * n_components))) for factor in config.factors}
     smaller = n_components
-    while n_components > config.reference_limit and smaller > max(1, config.reference_limit // 4):
+    while n_components > config.limit and smaller > max(1, config.limit // 4):
         smaller //= 2
         sizes.add(min(most, smaller))
     while max(sizes) < min(most, most_components):
@@ -234,13 +234,13 @@ def data_density(
     most_components : int
         To which the model may grow, if it does.
     """
-    if config.ratio == "network" or inputs.known_log_density(data.context[:1], data.sample[:1], 0) is not None:
+    if config.estimator == "network" or inputs.known_log_density(data.context[:1], data.sample[:1], 0) is not None:
         return None
     blurred = smoothed(inputs, data, 0, generator)
     training, held_out = blurred[: config.n_training(len(data))], blurred[config.held_out(len(data))]
     candidate = first if blurred is data else None
-    reference = fit_reference(config, n_components, training, held_out, generator, candidate, most_components)
-    if config.ratio == "plug-in":  # no network has to be judged by data that the density has not seen
+    reference = fit_reference(config.reference, n_components, training, held_out, generator, candidate, most_components)
+    if config.estimator == "plug-in":  # no network has to be judged by data that the density has not seen
         reference = refined(reference, blurred, REFINEMENT)
     return reference
 
@@ -265,13 +265,13 @@ def density_ratio(
     generator : torch.Generator
         Its device is where the estimator lives.
     """
-    if config.ratio == "network":
+    if config.estimator == "network":
         return NetworkRatio(config, inputs, generator, generator.device)
     known: KnownFactor = InputsFactor(inputs)
     if reference is not None:
         known = ReferenceFactor(reference, PreparedMixture(reference, data.context, data.sample))
     base = PlugInRatio(known, config)
-    if config.ratio == "plug-in":
+    if config.estimator == "plug-in":
         return base
     return NetworkRatio(config, inputs, generator, generator.device, base)
 

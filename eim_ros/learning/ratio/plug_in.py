@@ -15,7 +15,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from eim_ros.learning.configs import EIMConfig, RatioConfig
+from eim_ros.learning.configs import AuxiliaryConfig, ExactConfig, RatioConfig
 from eim_ros.learning.data import Pairs
 from eim_ros.learning.models.evaluator import PreparedMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
@@ -95,7 +95,7 @@ class PlugInRatio:
         if data is None:
             self._model = PreparedMixture.unprepared(model)
         else:
-            self._model = self.config.prepared(model, data.context, data.sample)
+            self._model = self.config.auxiliary.prepared(model, data.context, data.sample)
 
     def fit(self, data: Pairs, model: MixtureOfExperts, iteration: int, generator: torch.Generator) -> RatioReport:
         self.adapt(model, iteration, data)
@@ -137,7 +137,8 @@ class ExactRatio:
     Parameters
     ----------
     target : TargetDensity
-    config : EIMConfig
+    config : ExactConfig
+    auxiliary : AuxiliaryConfig
 
     Attributes
     ----------
@@ -147,9 +148,10 @@ class ExactRatio:
         Samples at which the target was evaluated since the last `fit`, and those of them at which it was not finite.
     """
 
-    def __init__(self, target: TargetDensity, config: EIMConfig) -> None:
+    def __init__(self, target: TargetDensity, config: ExactConfig, auxiliary: AuxiliaryConfig) -> None:
         self.target = target
         self.config = config
+        self.auxiliary = auxiliary
         self.present = target
         self.evaluations = 0
         self.non_finite = 0
@@ -162,7 +164,7 @@ class ExactRatio:
     def fit(self, data: Pairs, model: MixtureOfExperts) -> None:
         """Take a new model as q_old, prepared for many evaluations at these contexts."""
         typical = model.experts(data.context[:1]).mean[0]
-        self._model = self.config.prepared(model, data.context, typical)
+        self._model = self.auxiliary.prepared(model, data.context, typical)
         self.evaluations = self.non_finite = 0
 
     def log_ratio(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:

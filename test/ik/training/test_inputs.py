@@ -11,7 +11,7 @@ from ik.arms import arm_of
 from torch import Tensor
 
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.ik import KinematicEIMConfig, KinematicInputs, collect
+from eim_ros.ik import KinematicInputs, SmoothingConfig, collect
 from eim_ros.kinematics import Robot, context_from_pose
 from eim_ros.planar.arm import planar_urdf
 
@@ -23,7 +23,7 @@ def inputs_and_pairs(
     robot = arm_of(name)
     data_set = collect(robot, 200, kind, 0)
     context, sample = torch.from_numpy(data_set.context), torch.from_numpy(data_set.sample)
-    inputs = KinematicInputs.from_data(robot, kind, context, KinematicEIMConfig(**settings))
+    inputs = KinematicInputs.from_data(robot, kind, context, SmoothingConfig(**settings))
     noise = torch.randn(n, robot.dof, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     return inputs, context[:n], (1.0 + beyond) * sample[:n] + 0.1 * noise
 
@@ -87,7 +87,7 @@ def test_size_of_the_robot_does_not_matter(kind: str) -> None:
         robot = Robot(planar_urdf(3, length))
         data_set = collect(robot, 200, kind, 0)
         context, sample = torch.from_numpy(data_set.context), torch.from_numpy(data_set.sample)
-        inputs = KinematicInputs.from_data(robot, kind, context, KinematicEIMConfig())
+        inputs = KinematicInputs.from_data(robot, kind, context, SmoothingConfig())
         blurred = context + inputs.smoothing(3) * torch.linspace(-1.0, 1.0, context.shape[1], dtype=torch.float64)
         off = sample + 0.1
         known = inputs.known_log_density(blurred, off, 3)
@@ -155,4 +155,4 @@ def test_single_precision_stays_single() -> None:
 @pytest.mark.parametrize("setting", [{"sigma_floor": 0.0}, {"sigma_decay": 1.1}, {"limit_softness": -1.0}])
 def test_settings_out_of_their_bounds_are_refused(setting: dict[str, float]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(setting))):
-        KinematicEIMConfig(**setting)
+        SmoothingConfig(**setting)

@@ -13,30 +13,46 @@ from ik.arms import arm_of
 
 from eim_ros.core.data_set import DataSet
 from eim_ros.core.errors import ConfigurationError, DataError, ModelFileError
-from eim_ros.ik import KinematicEIMConfig, KnownKinematicsConfig, Training, collect, evaluate
+from eim_ros.ik import SmoothingConfig, Training, collect, evaluate
 from eim_ros.learning import EIMConfig, EMConfig, RunOptions
 from eim_ros.learning.em import TruncatedEMConfig
 from eim_ros.learning.run import Status
 
-SMALL = {"hidden_layers": (16,), "batch_size": 100, "initial_epochs": 2, "initial_em_iterations": 2}
-SMALL |= {"n_gating_contexts": 40, "n_expert_samples": 30}
-CONFIGS = {
-    "em": EMConfig(n_components=3, n_iterations=6, tolerance=0.0),
-    "truncated-em": TruncatedEMConfig(n_components=3, n_iterations=6, tolerance=0.0, n_states=2, dense_below=1),
-    "eim": EIMConfig(
-        n_components=3, n_iterations=6, reference_iterations=3, reference_starts=1, initial_starts=2, **SMALL
+SMALL = {"ratio.hidden_layers": (16,), "ratio.batch_size": 100, "ratio.initial_epochs": 2, "start.em_iterations": 2}
+SMALL |= {"m_step.gating.n_contexts": 40, "m_step.n_samples": 30}
+TRAININGS = {
+    "em": Training(EMConfig(n_components=3, n_iterations=6, tolerance=0.0)),
+    "truncated-em": Training(
+        TruncatedEMConfig(n_components=3, n_iterations=6, tolerance=0.0, n_states=2, dense_below=1)
     ),
-    "eim-kinematics": KinematicEIMConfig(n_components=3, n_iterations=6, **SMALL),
-    "known-density": KnownKinematicsConfig(
-        n_components=3,
-        n_iterations=6,
-        initial_em_iterations=2,
-        n_gating_contexts=40,
-        n_expert_samples=30,
-        n_contexts=150,
+    "eim": Training(
+        EIMConfig(n_components=3, n_iterations=6).replace(
+            **SMALL, **{"ratio.reference.iterations": 3, "ratio.reference.starts": 1, "start.n_starts": 2}
+        )
+    ),
+    "eim-kinematics": Training(
+        EIMConfig.kinematic(n_components=3, n_iterations=6, **SMALL), smoothing=SmoothingConfig()
+    ),
+    "known-density": Training(
+        EIMConfig.known_kinematics(
+            n_components=3,
+            n_iterations=6,
+            **{
+                "start.em_iterations": 2,
+                "m_step.gating.n_contexts": 40,
+                "m_step.n_samples": 30,
+                "exact.n_contexts": 150,
+            },
+        ),
+        known=True,
     ),
 }
-every_algorithm = pytest.mark.parametrize("algorithm", CONFIGS)
+every_algorithm = pytest.mark.parametrize("algorithm", TRAININGS)
+
+
+def changed(training: Training, seed: int = 0, **settings: Any) -> Training:
+    """The training with another seed and other settings of its learner."""
+    return dataclasses.replace(training, seed=seed, learner=training.learner.replace(**settings))
 
 
 def data_of(name: str = "planar3", n: int = 200, kind: str = "position", seed: int = 0) -> DataSet:
@@ -64,8 +80,10 @@ def test_kinematic_inputs_beat_maximum_likelihood(seed: int) -> None:
     """Measured over ten seeds: RMSE .19 to .23 of EM's; within limits .92 to .98, EM's .81 to .85; H(z) .90 to .99."""
     data_set, test = data_of(n=1500, seed=seed), data_of(n=1000, seed=1000)
     em = Training(EMConfig(n_components=8, n_iterations=30), seed).run(data_set)
-    settings = {"hidden_layers": (64, 64), "batch_size": 300, "sigma_decay": 0.9}
-    eim = Training(KinematicEIMConfig(n_components=8, n_iterations=25, **settings), seed).run(data_set)
+    config = EIMConfig.kinematic(
+        n_components=8, n_iterations=25, **{"ratio.hidden_layers": (64, 64), "ratio.batch_size": 300}
+    )
+    eim = Training(config, seed, smoothing=SmoothingConfig(sigma_decay=0.9)).run(data_set)
     plain, ours = evaluate(em.model, test), evaluate(eim.model, test)
     assert ours["rmse_position"] < 0.35 * plain["rmse_position"]
     assert ours["median_position"] < 0.35 * plain["median_position"]
@@ -79,17 +97,28 @@ def test_experts_are_added_for_a_start_that_misses_half_of_the_solutions() -> No
     up = data_set.sample[:, 1] > 0.0
     half = DataSet(data_set.context[up], data_set.sample[up], data_set.description)
     initial = Training(EMConfig(n_components=6, n_iterations=20)).run(half).model
-    settings: dict[str, Any] = {"n_iterations": 60, "n_gating_contexts": 150, "sigma_decay": 0.9, "n_contexts": 1000}
-    growth = {"add_every": 2, "n_added": 2, "max_components": 16, "delete_after": 20}
+    settings: dict[str, Any] = {
+        "n_iterations": 60,
+        "m_step.gating.n_contexts": 150,
+        "exact.n_contexts": 1000,
+    }
+    growth = {
+        "adaptation.add_every": 2,
+        "adaptation.n_added": 2,
+        "adaptation.max_components": 16,
+        "adaptation.delete_after": 20,
+    }
 
-    def share_down(config: KnownKinematicsConfig) -> float:
-        outcome = Training(config).run(data_set, initial=initial)
+    def share_down(config: EIMConfig) -> float:
+        outcome = Training(config, smoothing=SmoothingConfig(sigma_decay=0.9), known=True).run(
+            data_set, initial=initial
+        )
         generator = torch.Generator().manual_seed(1)
         sample = outcome.model.mixture.sample(torch.from_numpy(data_set.context), generator)
         return float((sample[:, 1] < 0.0).double().mean())
 
-    fixed = share_down(KnownKinematicsConfig(**settings))
-    grown = share_down(KnownKinematicsConfig(**settings, **growth))
+    fixed = share_down(EIMConfig.known_kinematics(**settings))
+    grown = share_down(EIMConfig.known_kinematics(**settings, **growth))
     assert fixed < 0.2
     assert grown > 0.35
 
@@ -99,8 +128,8 @@ def test_known_kinematics_beat_maximum_likelihood_and_keep_the_limits(seed: int)
     """Measured over six seeds: RMSE .11 to .14 of EM's, within limits .94 to .97."""
     data_set, test = data_of(n=1500, seed=seed), data_of(n=1000, seed=1000)
     em = Training(EMConfig(n_components=8, n_iterations=30), seed).run(data_set)
-    config = KnownKinematicsConfig(n_components=8, n_iterations=60)
-    known = Training(config, seed).run(data_set)
+    config = EIMConfig.known_kinematics(n_components=8, n_iterations=60)
+    known = Training(config, seed, known=True).run(data_set)
     plain, ours = evaluate(em.model, test), evaluate(known.model, test)
     assert ours["rmse_position"] < 0.25 * plain["rmse_position"]
     assert ours["share_in_limits"] > 0.9
@@ -109,12 +138,12 @@ def test_known_kinematics_beat_maximum_likelihood_and_keep_the_limits(seed: int)
 
 def test_training_starts_from_a_model_of_the_same_robot_and_context() -> None:
     data_set = data_of()
-    em = Training(CONFIGS["em"]).run(data_set).model
-    still = Training(dataclasses.replace(CONFIGS["known-density"], n_iterations=0)).run(data_set, initial=em)
+    em = TRAININGS["em"].run(data_set).model
+    still = changed(TRAININGS["known-density"], n_iterations=0).run(data_set, initial=em)
     assert torch.equal(still.model.mixture.experts.biases, em.mixture.experts.biases)
     for other in (data_of(kind="pose"), data_of("planar5")):
         with pytest.raises(ModelFileError, match="the initial model is of robot 'planar3'"):
-            Training(CONFIGS["known-density"]).run(other, initial=em)
+            TRAININGS["known-density"].run(other, initial=em)
 
 
 @pytest.mark.parametrize("side", [1.0, -1.0])
@@ -124,8 +153,11 @@ def test_demonstrations_as_a_prior_give_their_preference_and_known_kinematics_th
     shown = every.sample[:, 1] * side > 0.0
     demonstrations = DataSet(every.context[shown], every.sample[shown], every.description)
     prior = Training(EMConfig(n_components=4, n_iterations=30)).run(demonstrations).model
-    config = KnownKinematicsConfig(n_components=8, n_iterations=60)
-    runs = {name: Training(config).run(every, prior=given).model for name, given in (("free", None), ("mixed", prior))}
+    config = EIMConfig.known_kinematics(n_components=8, n_iterations=60)
+    runs = {
+        name: Training(config, known=True).run(every, prior=given).model
+        for name, given in (("free", None), ("mixed", prior))
+    }
     share, rmse = {}, {}
     for name, model in [*runs.items(), ("prior", prior)]:
         drawn = model.mixture.sample(torch.from_numpy(test.context), torch.Generator().manual_seed(0)).numpy()
@@ -136,20 +168,20 @@ def test_demonstrations_as_a_prior_give_their_preference_and_known_kinematics_th
 
 
 def test_prior_is_refused_where_it_cannot_serve() -> None:
-    prior = Training(CONFIGS["em"]).run(data_of()).model
+    prior = TRAININGS["em"].run(data_of()).model
     with pytest.raises(ConfigurationError, match="prior is for known-density, not for em"):
-        Training(CONFIGS["em"]).run(data_of(), prior=prior)
+        TRAININGS["em"].run(data_of(), prior=prior)
     with pytest.raises(ModelFileError, match="the prior is of robot 'planar3'"):
-        Training(CONFIGS["known-density"]).run(data_of("planar5"), prior=prior)
+        TRAININGS["known-density"].run(data_of("planar5"), prior=prior)
 
 
 @every_algorithm
 def test_settings_decide_the_algorithm(algorithm: str) -> None:
-    run = Training(CONFIGS[algorithm], random_seed=4).run(data_of(seed=7))
-    assert Training(CONFIGS[algorithm]).algorithm == algorithm
+    run = changed(TRAININGS[algorithm], 4).run(data_of(seed=7))
+    assert TRAININGS[algorithm].algorithm == algorithm
     record = run.model.training
     assert (record["algorithm"], record["seed"], record["data_seed"], record["n_samples"]) == (algorithm, 4, 7, 200)
-    assert record["config"] == CONFIGS[algorithm].to_mapping()
+    assert record["config"] == TRAININGS[algorithm].learner.to_mapping()
     assert record["iterations"] == 6
     assert record["status"] == run.status.value == "max_iterations"
     assert run.model.context_kind == "position"
@@ -160,10 +192,10 @@ def test_settings_decide_the_algorithm(algorithm: str) -> None:
 @every_algorithm
 def test_seed_decides_the_model(algorithm: str) -> None:
     data_set = data_of()
-    first = Training(CONFIGS[algorithm], 1).run(data_set)
+    first = changed(TRAININGS[algorithm], 1).run(data_set)
     torch.manual_seed(99)  # the global generator has no part in it
-    assert_equal_models(first, Training(CONFIGS[algorithm], 1).run(data_set))
-    other = Training(CONFIGS[algorithm], 2).run(data_set)
+    assert_equal_models(first, changed(TRAININGS[algorithm], 1).run(data_set))
+    other = changed(TRAININGS[algorithm], 2).run(data_set)
     assert not torch.equal(first.model.mixture.experts.biases, other.model.mixture.experts.biases)
 
 
@@ -171,7 +203,7 @@ def test_seed_decides_the_model(algorithm: str) -> None:
 @every_algorithm
 def test_interrupted_run_resumes_bitwise(tmp_path: Path, algorithm: str, every: int) -> None:
     """Also where the next regular checkpoint is far: Ctrl-C saves the last complete iteration."""
-    training, data_set, checkpoint = Training(CONFIGS[algorithm], 3), data_of(), tmp_path / "checkpoint"
+    training, data_set, checkpoint = changed(TRAININGS[algorithm], 3), data_of(), tmp_path / "checkpoint"
     whole = training.run(data_set)
     saved = RunOptions(checkpoint=checkpoint, checkpoint_every=every)
     cut = training.run(data_set, run=dataclasses.replace(saved, callbacks=[Interruption(3)]))
@@ -187,35 +219,32 @@ def test_interrupted_run_resumes_bitwise(tmp_path: Path, algorithm: str, every: 
 
 @every_algorithm
 def test_finished_run_can_be_made_longer(tmp_path: Path, algorithm: str) -> None:
-    config, data_set, saved = CONFIGS[algorithm], data_of(), RunOptions(checkpoint=tmp_path / "checkpoint")
-    shorter = dataclasses.replace(config, n_iterations=4)
-    Training(shorter, 0).run(data_set, run=saved)
-    assert_equal_models(
-        Training(config, 0).run(data_set),
-        Training(config, 0).run(data_set, run=dataclasses.replace(saved, resume=True)),
-    )
+    training, data_set, saved = TRAININGS[algorithm], data_of(), RunOptions(checkpoint=tmp_path / "checkpoint")
+    changed(training, n_iterations=4).run(data_set, run=saved)
+    assert_equal_models(training.run(data_set), training.run(data_set, run=dataclasses.replace(saved, resume=True)))
 
 
 @pytest.mark.parametrize(
-    ("config", "seed", "data_seed"),
+    ("training", "data_seed"),
     [
-        (CONFIGS["eim-kinematics"], 1, 0),
-        (CONFIGS["eim-kinematics"], 0, 1),
-        (dataclasses.replace(CONFIGS["eim-kinematics"], kl_bound=0.3), 0, 0),
-        (CONFIGS["eim"], 0, 0),
+        (changed(TRAININGS["eim-kinematics"], 1), 0),
+        (TRAININGS["eim-kinematics"], 1),
+        (changed(TRAININGS["eim-kinematics"], **{"m_step.kl_bound": 0.3}), 0),
+        (dataclasses.replace(TRAININGS["eim-kinematics"], smoothing=SmoothingConfig(sigma_decay=0.9)), 0),
+        (TRAININGS["eim"], 0),
     ],
 )
-def test_checkpoint_of_another_run_is_refused(tmp_path: Path, config: Any, seed: int, data_seed: int) -> None:
+def test_checkpoint_of_another_run_is_refused(tmp_path: Path, training: Training, data_seed: int) -> None:
     saved = RunOptions(checkpoint=tmp_path / "checkpoint")
-    Training(CONFIGS["eim-kinematics"], 0).run(data_of(), run=saved)
+    TRAININGS["eim-kinematics"].run(data_of(), run=saved)
     with pytest.raises(ModelFileError, match="belongs to a run with other data or settings"):
-        Training(config, seed).run(data_of(seed=data_seed), run=dataclasses.replace(saved, resume=True))
+        training.run(data_of(seed=data_seed), run=dataclasses.replace(saved, resume=True))
 
 
 @every_algorithm
 def test_pose_contexts_are_learned_too(algorithm: str) -> None:
     data_set = data_of("all_types", kind="pose")
-    run = Training(CONFIGS[algorithm]).run(data_set)
+    run = TRAININGS[algorithm].run(data_set)
     assert run.model.context_kind == "pose"
     assert run.model.mixture.n_context == 9
     assert np.isfinite(list(evaluate(run.model, data_set).values())).all()
@@ -223,7 +252,7 @@ def test_pose_contexts_are_learned_too(algorithm: str) -> None:
 
 @every_algorithm
 def test_one_expert_is_enough_of_a_mixture(algorithm: str) -> None:
-    run = Training(dataclasses.replace(CONFIGS[algorithm], n_components=1)).run(data_of("one_joint"))
+    run = changed(TRAININGS[algorithm], n_components=1).run(data_of("one_joint"))
     figures = evaluate(run.model, data_of("one_joint", seed=1))
     assert figures["entropy_marginal"] == 1.0
     assert np.isfinite(list(figures.values())).all()
@@ -231,36 +260,33 @@ def test_one_expert_is_enough_of_a_mixture(algorithm: str) -> None:
 
 @every_algorithm
 def test_more_experts_than_samples_are_refused(algorithm: str) -> None:
-    config = dataclasses.replace(CONFIGS[algorithm], n_components=11)
     with pytest.raises(DataError, match="11 experts need at least as many points, got 10"):
-        Training(config).run(data_of(n=10))
+        changed(TRAININGS[algorithm], n_components=11).run(data_of(n=10))
 
 
 @every_algorithm
 def test_empty_data_are_refused(algorithm: str) -> None:
     data_set = data_of()
     with pytest.raises(DataError, match="empty"):
-        Training(CONFIGS[algorithm]).run(
+        TRAININGS[algorithm].run(
             dataclasses.replace(data_set, context=data_set.context[:0], sample=data_set.sample[:0])
         )
 
 
 def test_data_of_another_robot_are_refused() -> None:
     with pytest.raises(DataError, match="robot 'planar3' .* not of 'gantry'"):
-        Training(CONFIGS["em"]).run(data_of(), arm_of("gantry"))
+        TRAININGS["em"].run(data_of(), arm_of("gantry"))
 
 
 def test_data_that_are_not_what_they_are_called_are_refused() -> None:
     data_set = data_of()
     with pytest.raises(DataError, match="3 columns of context kind 'pose'"):
-        Training(CONFIGS["em"]).run(
-            dataclasses.replace(data_set, description={**data_set.description, "context_kind": "pose"})
-        )
+        TRAININGS["em"].run(dataclasses.replace(data_set, description={**data_set.description, "context_kind": "pose"}))
 
 
 def test_callbacks_see_each_iteration() -> None:
     seen: list[tuple[int, float]] = []
-    Training(CONFIGS["em"]).run(
+    TRAININGS["em"].run(
         data_of(),
         run=RunOptions(callbacks=[lambda state, record: seen.append((state.iteration, record["log_likelihood"]))]),
     )

@@ -19,18 +19,24 @@ VARIANTS = {
 def test_each_variant_comes_closer_to_the_target(settings):
     target, start = random_mixture_of_experts(1, 2, 1, 1), random_mixture_of_experts(5, 2, 1, 1)
     data = pairs_from(target, 1000)
-    config = small_eim_config(ratio="plug-in", n_iterations=20, gradient_step_size=0.03, **settings)
+    config = small_eim_config(
+        n_iterations=20, **settings, **{"ratio.estimator": "plug-in", "gradient_steps.step_size": 0.03}
+    )
     fitted = EIM(config).fit(data, start, generator=generator_of(0)).mixture_of_experts
     assert kl_between(fitted, target) < 0.5 * kl_between(start, target)
 
 
-@pytest.mark.parametrize("components", [{}, {"gradient_step_size": 0.5, "n_gradient_steps": 3}])
+@pytest.mark.parametrize("components", [{}, {"gradient_steps.step_size": 0.5, "gradient_steps.n_steps": 3}])
 def test_settings_of_the_gradients_do_not_touch_the_structured_update(components):
     data = pairs_from(random_mixture_of_experts(1, 2, 1, 1), 300)
     start = random_mixture_of_experts(5, 2, 1, 1)
-    plain = EIM(small_eim_config(ratio="plug-in")).fit(data, start, generator=generator_of(0)).mixture_of_experts
+    plain = (
+        EIM(small_eim_config(**{"ratio.estimator": "plug-in"}))
+        .fit(data, start, generator=generator_of(0))
+        .mixture_of_experts
+    )
     other = (
-        EIM(small_eim_config(ratio="plug-in", **components))
+        EIM(small_eim_config(**components, **{"ratio.estimator": "plug-in"}))
         .fit(data, start, generator=generator_of(0))
         .mixture_of_experts
     )

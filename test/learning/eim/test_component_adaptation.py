@@ -24,7 +24,13 @@ from eim_ros.learning.run import Status
 
 MODES = torch.tensor([[0.0, 0.0], [20.0, 5.0], [-15.0, 18.0], [3.0, -25.0]]).double()
 WIDE = 1e9
-GROWTH = {"add_every": 5, "kl_bound": 0.3, "entropy_loss_bound": WIDE, "n_candidates": 1000, "plateau_window": 0}
+GROWTH = {
+    "adaptation.add_every": 5,
+    "m_step.kl_bound": 0.3,
+    "m_step.entropy_loss_bound": WIDE,
+    "adaptation.n_candidates": 1000,
+    "plateau_window": 0,
+}
 
 
 def modes(n_modes: int = 4) -> GaussianMixture:
@@ -40,7 +46,7 @@ def history_of(rewards: list[list[float]], weights: list[list[float]]) -> Compon
 @pytest.mark.parametrize("surrogate", ["gradient", "value"])
 def test_one_component_grows_into_all_modes_that_it_would_otherwise_miss(surrogate):
     target, start = modes(), normal_mixture([0.0, 0.0], 100.0)
-    config = EIMConfig.known_density(n_iterations=150, surrogate=surrogate, **GROWTH)
+    config = EIMConfig.known_density(n_iterations=150, **GROWTH, **{"m_step.surrogate": surrogate})
     grown = EIM(config, target=target).fit(start=start, generator=generator_of(0))
     fixed = EIM(EIMConfig.known_density(n_iterations=150), target=target).fit(start=start, generator=generator_of(0))
     assert grown.history.column("elbo")[-1] == pytest.approx(0.0, abs=0.01)
@@ -71,7 +77,7 @@ def test_experts_are_added_on_a_branch_that_has_none():
     start = MixtureOfExperts(
         SoftmaxGating(target.gating.weights[upper], target.gating.biases[upper]), experts.take(upper)
     )
-    settings = {**GROWTH, "gating_kl_bound": 0.05, "max_components": 3}
+    settings = {**GROWTH, "m_step.gating.kl_bound": 0.05, "adaptation.max_components": 3}
     result = EIM(EIMConfig.known_density(n_iterations=80, **settings), target=target).fit(
         (context, sample), start, generator=generator_of(0)
     )
@@ -149,7 +155,9 @@ def test_useless_component_is_deleted_and_the_others_go_on():
         torch.cat([MODES[:2], useless]),
         torch.eye(2).double().expand(3, 2, 2),
     )
-    config = EIMConfig.known_density(n_iterations=12, delete_after=4, kl_bound=1e-4, n_gating_contexts=20)
+    config = EIMConfig.known_density(
+        n_iterations=12, **{"adaptation.delete_after": 4, "m_step.kl_bound": 1e-4, "m_step.gating.n_contexts": 20}
+    )
     result = EIM(config, target=target).fit(start=start, generator=generator_of(0))
     assert result.history.column("deleted")[:5] == [0.0, 0.0, 0.0, 0.0, 1.0]
     assert result.history.column("n_components")[4:] == [2.0] * (result.state.iteration - 4)
@@ -169,7 +177,13 @@ def test_samples_of_all_times_are_equally_likely_to_be_remembered():
 
 
 def test_number_of_components_keeps_its_bound_and_the_run_ends_on_a_plateau():
-    settings = {**GROWTH, "add_every": 1, "n_added": 3, "max_components": 8, "plateau_window": 10}
+    settings = {
+        **GROWTH,
+        "adaptation.add_every": 1,
+        "adaptation.n_added": 3,
+        "adaptation.max_components": 8,
+        "plateau_window": 10,
+    }
     result = EIM(EIMConfig.known_density(n_iterations=400, **settings), target=modes()).fit(
         start=normal_mixture([0.0, 0.0], 100.0), generator=generator_of(0)
     )
@@ -183,7 +197,9 @@ def test_number_of_components_keeps_its_bound_and_the_run_ends_on_a_plateau():
 def test_run_that_can_still_grow_does_not_end_because_the_model_rests():
     """At the target nothing changes; without additions the run ends after three iterations."""
     start = modes(1)
-    config = EIMConfig.known_density(n_iterations=30, add_every=20, plateau_window=0, tolerance=1e-9)
+    config = EIMConfig.known_density(
+        n_iterations=30, plateau_window=0, **{"adaptation.add_every": 20, "exact.tolerance": 1e-9}
+    )
     result = EIM(config, target=modes(1)).fit(start=start, generator=generator_of(0))
     assert result.status is Status.MAX_ITERATIONS
     assert result.history.column("added")[20] == 1.0
@@ -191,7 +207,13 @@ def test_run_that_can_still_grow_does_not_end_because_the_model_rests():
 
 def test_resuming_a_run_that_grows_and_shrinks_is_bitwise(tmp_path):
     target, start = modes(), normal_mixture([0.0, 0.0], 100.0)
-    settings = {**GROWTH, "add_every": 2, "n_added": 2, "delete_after": 3, "least_weight": 0.05}
+    settings = {
+        **GROWTH,
+        "adaptation.add_every": 2,
+        "adaptation.n_added": 2,
+        "adaptation.delete_after": 3,
+        "adaptation.least_weight": 0.05,
+    }
 
     def fit(n_iterations, resume=False):
         learner = EIM(EIMConfig.known_density(n_iterations=n_iterations, **settings), target=target)
@@ -206,11 +228,11 @@ def test_resuming_a_run_that_grows_and_shrinks_is_bitwise(tmp_path):
     assert all(torch.equal(value, resumed.model.tensors()[name]) for name, value in whole.model.tensors().items())
 
 
-@pytest.mark.parametrize("setting", [{"add_every": 5}, {"delete_after": 5}])
-@pytest.mark.parametrize("network", [{"components": "neural"}, {"gating": "neural"}])
+@pytest.mark.parametrize("setting", [{"adaptation.add_every": 5}, {"adaptation.delete_after": 5}])
+@pytest.mark.parametrize("network", [{"expert_kind": "neural"}, {"gating_kind": "neural"}])
 def test_models_with_networks_are_refused(setting, network):
     target = random_mixture_of_experts(0, 2, 2, 1)
     context = normal(generator_of(0), 60, 1)
-    config = EIMConfig.known_density(n_components=2, n_iterations=3, initial_starts=1, **setting, **network)
+    config = EIMConfig.known_density(n_components=2, n_iterations=3, **setting, **network, **{"start.n_starts": 1})
     with pytest.raises(ConfigurationError, match="linear models only"):
         EIM(config, target=target).fit((context, target.sample(context, generator_of(1))))

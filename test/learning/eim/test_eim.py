@@ -28,11 +28,17 @@ def one_expert(bias: float, deviation: float) -> MixtureOfExperts:
 
 BRANCH_LEARNERS = {
     "network": (
-        {"hidden_layers": (32, 32), "learning_rate": 5e-3, "initial_epochs": 40, "n_epochs": 4, "n_iterations": 30},
+        {
+            "ratio.hidden_layers": (32, 32),
+            "ratio.learning_rate": 5e-3,
+            "ratio.initial_epochs": 40,
+            "ratio.n_epochs": 4,
+            "n_iterations": 30,
+        },
         one_expert(1.0, 1.0),
     ),
     "plug-in density": (
-        {"ratio": "plug-in", "reference_iterations": 40, "n_iterations": 80},
+        {"ratio.estimator": "plug-in", "ratio.reference.iterations": 40, "n_iterations": 80},
         one_expert(1.0, 2.0),  # as wide as EM's, over both branches
     ),
 }
@@ -47,7 +53,9 @@ def test_one_expert_takes_one_branch_where_em_averages_over_both(settings, start
     assert float(averaged.scale_trils) == pytest.approx(math.hypot(2.0, 0.3), abs=0.05)
     bound = 0.1 if settings.get("ratio", "network") == "network" else 0.3
     config = small_eim_config(
-        n_components=1, kl_bound=bound, entropy_loss_bound=bound, n_expert_samples=200, **settings
+        n_components=1,
+        **settings,
+        **{"m_step.kl_bound": bound, "m_step.entropy_loss_bound": bound, "m_step.n_samples": 200},
     )
     picked = EIM(config).fit(data, start, generator=generator_of(1)).model.experts
     # five seeds of the generator gave 2.0 to 2.03, .47 to .52 and .22 to .31
@@ -59,9 +67,16 @@ def test_one_expert_takes_one_branch_where_em_averages_over_both(settings, start
 def test_fit_comes_close_to_a_target_it_can_represent():
     target = one_expert(1.0, 0.5)
     config = small_eim_config(
-        n_components=1, n_iterations=25, kl_bound=0.2, entropy_loss_bound=0.2, initial_epochs=20, n_epochs=5,
-        n_expert_samples=100,
-    )  # fmt: skip
+        n_components=1,
+        n_iterations=25,
+        **{
+            "m_step.kl_bound": 0.2,
+            "m_step.entropy_loss_bound": 0.2,
+            "ratio.initial_epochs": 20,
+            "ratio.n_epochs": 5,
+            "m_step.n_samples": 100,
+        },
+    )
     start = one_expert(-1.0, 1.5)
     model = EIM(config).fit(pairs_from(target, 1500), start, generator=generator_of(2)).model
     assert kl_between(start, target) > 5.0
@@ -72,7 +87,15 @@ def test_fit_comes_close_to_a_target_it_can_represent():
 def test_data_that_come_later_continue_the_fit(ratio):
     """Incremental data: a fit starts from the last one's model; it follows the new data and keeps what they confirm."""
     first, later = random_mixture(30, 3, 2), random_mixture(31, 3, 2)
-    config = EIMConfig(n_components=3, n_iterations=60, ratio=ratio, entropy_loss_bound=0.2, kl_bound=0.5)
+    config = EIMConfig.from_mapping(
+        {
+            "n_components": 3,
+            "n_iterations": 60,
+            "ratio.estimator": ratio,
+            "m_step.entropy_loss_bound": 0.2,
+            "m_step.kl_bound": 0.5,
+        }
+    )
     fit = EIM(config).fit(first.sample(3000, generator_of(32)), generator=generator_of(33))
     confirmed = EIM(config).fit(first.sample(3000, generator_of(34)), fit.model, generator=generator_of(35))
     moved = EIM(config).fit(later.sample(3000, generator_of(36)), confirmed.model, generator=generator_of(37))
@@ -86,10 +109,15 @@ def test_run_ends_early_where_the_held_out_kl_no_longer_falls_and_gives_the_best
     settings, start = BRANCH_LEARNERS["network" if ratio == "network" else "plug-in density"]
     config = small_eim_config(
         **{
-            "n_components": 1, "n_expert_samples": 200, "kl_bound": 0.3, "entropy_loss_bound": 0.3, **settings,
-            "n_iterations": 120, "plateau_window": 10,
+            "n_components": 1,
+            "m_step.n_samples": 200,
+            "m_step.kl_bound": 0.3,
+            "m_step.entropy_loss_bound": 0.3,
+            **settings,
+            "n_iterations": 120,
+            "plateau_window": 10,
         }
-    )  # fmt: skip
+    )
     result = EIM(config).fit(bimodal_pairs(2000), start, generator=generator_of(1))
     assert result.status is Status.CONVERGED
     assert 20 <= result.state.iteration < 100
@@ -110,14 +138,16 @@ def test_rest_ends_no_run_that_still_adds_components():
         ).finished(History(tuple(records[:n])))
 
     assert [finished(n) for n in (5, 6)] == [False, True]
-    growing = {"add_every": 5, "max_components": 4}
+    growing = {"adaptation.add_every": 5, "adaptation.max_components": 4}
     assert [finished(n, **growing) for n in (6, 9, 10)] == [False, False, True]
-    assert finished(6, add_every=5, max_components=2)
+    assert finished(6, **{"adaptation.add_every": 5, "adaptation.max_components": 2})
 
 
 def test_collapsed_classifier_skips_the_update_and_says_so():
     start = one_expert(0.5, 1.0)
-    config = small_eim_config(n_components=1, n_iterations=2, learning_rate=0.0)  # the network stays at phi = 0
+    config = small_eim_config(
+        n_components=1, n_iterations=2, **{"ratio.learning_rate": 0.0}
+    )  # the network stays at phi = 0
     result = EIM(config).fit(bimodal_pairs(200), start, generator=generator_of(3))
     assert result.history.column("skipped") == [1.0, 1.0]
     assert result.history.column("expert_kl") == []
@@ -127,7 +157,7 @@ def test_collapsed_classifier_skips_the_update_and_says_so():
 
 def test_records_hold_the_figures_of_each_iteration():
     start = random_mixture_of_experts(3, 2, 1, 1)
-    config = small_eim_config(n_iterations=3, initial_epochs=20)
+    config = small_eim_config(n_iterations=3, **{"ratio.initial_epochs": 20})
     result = EIM(config).fit(bimodal_pairs(300), start, generator=generator_of(4))
     assert result.status is Status.MAX_ITERATIONS
     for name in ("iteration", "loss", "accuracy", "ratio_kl", "gating_kl", "expert_kl", "updated", "cpu_seconds"):
@@ -138,7 +168,7 @@ def test_records_hold_the_figures_of_each_iteration():
 
 @pytest.mark.parametrize("ratio", ["plug-in", "residual", "network"])
 def test_same_seed_gives_the_same_fit_and_the_global_generator_is_left_alone(ratio):
-    config = small_eim_config(n_iterations=3, dropout=0.2, ratio=ratio)
+    config = small_eim_config(n_iterations=3, **{"ratio.dropout": 0.2, "ratio.estimator": ratio})
     before = torch.random.get_rng_state()
     first, second, other = (EIM(config).fit(bimodal_pairs(300), generator=generator_of(seed)) for seed in (5, 5, 6))
     assert without_times(first.history) == without_times(second.history)
@@ -163,7 +193,7 @@ def test_start_is_the_best_of_several_starts_of_em():
         .mean()
         for seed in range(8)
     ]
-    config = small_eim_config(n_components=5, n_iterations=0, initial_starts=8, initial_em_iterations=100)
+    config = small_eim_config(n_components=5, n_iterations=0, **{"start.n_starts": 8, "start.em_iterations": 100})
     best = EIM(config).fit(data, generator=generator_of(7)).model.log_prob(data).mean()
     assert float(min(single)) < float(max(single)) - 0.02
     assert float(best) > float(max(single)) - 0.01
@@ -218,7 +248,9 @@ def degenerate(name: str) -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("surrogate", ["gradient", "value"])
 def test_degenerate_data_give_a_finite_model(name, ratio, surrogate):
     context, sample = degenerate(name)
-    config = small_eim_config(n_components=1 if name == "one point" else 2, ratio=ratio, surrogate=surrogate)
+    config = small_eim_config(
+        n_components=1 if name == "one point" else 2, **{"ratio.estimator": ratio, "m_step.surrogate": surrogate}
+    )
     result = EIM(config).fit((context, sample), generator=generator_of(11))
     assert result.status is Status.MAX_ITERATIONS
     assert torch.isfinite(result.mixture_of_experts.log_prob(context, sample)).all()
@@ -260,7 +292,7 @@ def test_contexts_of_both_classes_are_blurred_by_the_same_noise():
 def test_plug_in_density_is_fitted_to_the_training_part_alone():
     """Held-out pairs that it has seen would not tell when the network learns nothing."""
     context, sample = bimodal_pairs(400)
-    config = small_eim_config(n_iterations=1, ratio="residual", validation_share=0.25)
+    config = small_eim_config(n_iterations=1, **{"ratio.estimator": "residual", "ratio.validation_share": 0.25})
     order = torch.randperm(400, generator=generator_of(20))  # the first thing a fit with a start draws
     references = []
     for change in (0.0, 50.0):
@@ -304,7 +336,9 @@ def test_run_whose_last_updates_hardly_move_the_model_has_converged(kl_bound, st
     """Where the bound lets the model get to the data, it rests there; where it does not, there is more to come."""
     generator = generator_of(0)
     sample = 2.0 + 0.5 * torch.randn(400, 1, generator=generator)
-    config = small_eim_config(n_components=1, n_iterations=30, ratio="plug-in", kl_bound=kl_bound)
+    config = small_eim_config(
+        n_components=1, n_iterations=30, **{"ratio.estimator": "plug-in", "m_step.kl_bound": kl_bound}
+    )
     start = GaussianMixture(torch.zeros(1), torch.zeros(1, 1), torch.ones(1, 1, 1))
     result = EIM(config).fit(sample, start, generator=generator)
     assert (result.status, result.state.iteration) == (status, 30)

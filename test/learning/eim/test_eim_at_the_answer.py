@@ -15,7 +15,9 @@ def test_eim_with_a_classifier_stays_where_held_out_data_cannot_tell_the_model_f
     drifted = {}
     for held_out in (0.1, 0.0):
         config = small_eim_config(
-            n_components=1, n_iterations=20, hidden_layers=(32, 32), initial_epochs=20, validation_share=held_out
+            n_components=1,
+            n_iterations=20,
+            **{"ratio.hidden_layers": (32, 32), "ratio.initial_epochs": 20, "ratio.validation_share": held_out},
         )
         model = EIM(config).fit(sample, start, generator=generator_of(2)).model
         drifted[held_out] = float((model.means - start.means).abs().max())

@@ -15,7 +15,7 @@ from eim_ros.learning.models import GaussianMixture, LinearExperts, MixtureOfExp
 from eim_ros.learning.ratio.choice import DELTA, RatioDemand
 
 MODES = torch.tensor([[0.0, 0.0], [20.0, 5.0], [-15.0, 18.0], [3.0, -25.0]]).double()
-GROWTH = {"add_every": 3, "kl_bound": 0.3, "entropy_loss_bound": 1e9}
+GROWTH = {"adaptation.add_every": 3, "m_step.kl_bound": 0.3, "m_step.entropy_loss_bound": 1e9}
 
 
 def modes(n_modes: int = 4) -> GaussianMixture:
@@ -31,9 +31,11 @@ def shares_of_modes(model: GaussianMixture) -> torch.Tensor:
 @pytest.mark.parametrize("ratio", ["plug-in", "residual", "network"])
 def test_one_component_grows_into_all_modes_that_it_would_otherwise_miss(ratio):
     data, start = modes().sample(2000, generator_of(0)), normal_mixture([0.0, 0.0], 200.0)
-    settings = {"ratio": ratio, "n_iterations": 45, "n_components": 1}
-    grown = EIM(EIMConfig(**settings, **GROWTH)).fit(data, start, generator=generator_of(1))
-    fixed = EIM(EIMConfig(**settings, **{**GROWTH, "add_every": 0})).fit(data, start, generator=generator_of(1))
+    settings = {"ratio.estimator": ratio, "n_iterations": 45, "n_components": 1}
+    grown = EIM(EIMConfig.from_mapping({**settings, **GROWTH})).fit(data, start, generator=generator_of(1))
+    fixed = EIM(EIMConfig.from_mapping({**settings, **{**GROWTH, "adaptation.add_every": 0}})).fit(
+        data, start, generator=generator_of(1)
+    )
     assert shares_of_modes(fixed.model).max() > 0.99
     # a network told the shares to .06, a fitted density to .02
     assert (shares_of_modes(grown.model) - modes().weights).abs().max() < (0.1 if ratio == "network" else 0.04)
@@ -54,7 +56,15 @@ def test_experts_are_added_on_a_branch_that_has_none():
     start = MixtureOfExperts(
         SoftmaxGating(target.gating.weights[upper], target.gating.biases[upper]), experts.take(upper)
     )
-    config = EIMConfig(n_components=1, n_iterations=40, ratio="network", gating_kl_bound=0.05, add_every=5)
+    config = EIMConfig.from_mapping(
+        {
+            "n_components": 1,
+            "n_iterations": 40,
+            "ratio.estimator": "network",
+            "m_step.gating.kl_bound": 0.05,
+            "adaptation.add_every": 5,
+        }
+    )
     result = EIM(config).fit(bimodal_pairs(2000), start, generator=generator_of(0))
     assert kl_between(start, target) == pytest.approx(math.log(2.0), abs=0.02)
     # two runs gave .02 and .13: a network that is still learning makes deviations of .2 to .4 out of .3
@@ -70,7 +80,15 @@ def test_density_of_the_data_has_as_many_components_as_the_model_may_grow_to():
     data = target.sample(3000, generator_of(3))
     sizes = {}
     for most in (1, 40):
-        config = EIMConfig(n_components=1, n_iterations=1, ratio="plug-in", add_every=1, max_components=most)
+        config = EIMConfig.from_mapping(
+            {
+                "n_components": 1,
+                "n_iterations": 1,
+                "ratio.estimator": "plug-in",
+                "adaptation.add_every": 1,
+                "adaptation.max_components": most,
+            }
+        )
         result = EIM(config).fit(data, normal_mixture([30.0, 30.0], 500.0), generator=generator_of(4))
         sizes[most] = result.state.ratio.known.model.n_components
     assert sizes[1] == 12
@@ -116,7 +134,9 @@ def test_nothing_is_added_to_a_model_that_lacks_little():
     shifted = SoftmaxGating(target.gating.weights, target.gating.biases + torch.tensor([0.5, 0.0, 0.0]).double())
     context = normal(generator_of(6), 1000, 1)
     data = context, target.sample(context, generator_of(7))
-    config = EIMConfig(n_iterations=4, ratio="plug-in", add_every=1, n_added=3)
+    config = EIMConfig.from_mapping(
+        {"n_iterations": 4, "ratio.estimator": "plug-in", "adaptation.add_every": 1, "adaptation.n_added": 3}
+    )
     result = EIM(config, KnownInputs(target)).fit(
         data, MixtureOfExperts(shifted, target.experts), generator=generator_of(8)
     )
@@ -130,8 +150,15 @@ def test_useless_component_is_deleted_and_the_others_go_on():
         torch.cat([MODES[:2], torch.tensor([[500.0, 500.0]]).double()]),
         torch.eye(2).double().expand(3, 2, 2),
     )
-    config = EIMConfig(
-        n_iterations=8, ratio="plug-in", delete_after=4, kl_bound=1e-4, n_gating_contexts=20, reference_starts=1
+    config = EIMConfig.from_mapping(
+        {
+            "n_iterations": 8,
+            "ratio.estimator": "plug-in",
+            "adaptation.delete_after": 4,
+            "m_step.kl_bound": 1e-4,
+            "m_step.gating.n_contexts": 20,
+            "ratio.reference.starts": 1,
+        }
     )
     result = EIM(config).fit(modes(2).sample(500, generator_of(0)), start, generator=generator_of(1))
     assert result.history.column("deleted") == [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0]
@@ -142,10 +169,21 @@ def test_useless_component_is_deleted_and_the_others_go_on():
 @pytest.mark.parametrize("ratio", ["plug-in", "residual", "network"])
 def test_resuming_a_run_that_grows_and_shrinks_is_bitwise(tmp_path, ratio):
     data, start = modes().sample(400, generator_of(0)), normal_mixture([0.0, 0.0], 200.0)
-    settings = {"add_every": 2, "n_added": 2, "delete_after": 3, "least_weight": 0.3, "max_components": 6}
+    settings = {
+        "adaptation.add_every": 2,
+        "adaptation.n_added": 2,
+        "adaptation.delete_after": 3,
+        "adaptation.least_weight": 0.3,
+        "adaptation.max_components": 6,
+    }
 
     def fit(n_iterations, resume=False):
-        config = small_eim_config(n_components=1, ratio=ratio, n_iterations=n_iterations, least_demand=0.0, **settings)
+        config = small_eim_config(
+            n_components=1,
+            n_iterations=n_iterations,
+            **settings,
+            **{"ratio.estimator": ratio, "adaptation.least_demand": 0.0},
+        )
         saved = RunOptions(checkpoint=tmp_path / "run.safetensors", checkpoint_every=3)
         return EIM(config).fit(data, start, generator=generator_of(4), run=replace(saved, resume=resume))
 
@@ -161,26 +199,32 @@ def test_resuming_a_run_that_grows_and_shrinks_is_bitwise(tmp_path, ratio):
 
 @pytest.mark.parametrize(
     ("settings", "gradient"),
-    [({}, "plain"), ({"add_every": 5}, "natural"), ({"add_every": 5, "gating_gradient": "plain"}, "plain")],
+    [
+        ({}, "plain"),
+        ({"adaptation.add_every": 5}, "natural"),
+        ({"adaptation.add_every": 5, "m_step.gating.gradient": "plain"}, "plain"),
+    ],
 )
 def test_gating_follows_the_gradient_by_which_new_components_gain_weight(settings, gradient):
-    assert EIMConfig(**settings).m_step.gating_gradient == gradient
+    assert EIMConfig.from_mapping(settings).resolved_m_step.gating.gradient == gradient
 
 
 def test_collapsed_classifier_adds_nothing():
-    config = small_eim_config(n_components=1, n_iterations=3, learning_rate=0.0, add_every=1)  # phi stays 0
+    config = small_eim_config(
+        n_components=1, n_iterations=3, **{"ratio.learning_rate": 0.0, "adaptation.add_every": 1}
+    )  # phi stays 0
     result = EIM(config).fit(bimodal_pairs(200), generator=generator_of(3))
     assert result.history.column("skipped") == [1.0] * 3
     assert result.history.column("added") == []
     assert result.mixture_of_experts.n_components == 1
 
 
-@pytest.mark.parametrize("setting", [{"add_every": 5}, {"delete_after": 5}])
+@pytest.mark.parametrize("setting", [{"adaptation.add_every": 5}, {"adaptation.delete_after": 5}])
 @pytest.mark.parametrize(
     ("other", "cure"),
     [
-        ({"components": "neural"}, "choose a linear gating and linear experts"),
-        ({"gating": "neural"}, "choose a linear gating and linear experts"),
+        ({"expert_kind": "neural"}, "choose a linear gating and linear experts"),
+        ({"gating_kind": "neural"}, "choose a linear gating and linear experts"),
         ({"update": "unstructured"}, 'or update to "structured"'),
     ],
 )
@@ -192,7 +236,13 @@ def test_what_cannot_adapt_is_refused_with_the_cure(setting, other, cure):
 
 @pytest.mark.parametrize(
     "setting",
-    [{"add_every": -1}, {"n_added": 0}, {"max_components": 0}, {"delete_after": -1}, {"least_demand": -0.1}],
+    [
+        {"adaptation.add_every": -1},
+        {"adaptation.n_added": 0},
+        {"adaptation.max_components": 0},
+        {"adaptation.delete_after": -1},
+        {"adaptation.least_demand": -0.1},
+    ],
 )
 def test_settings_out_of_bounds_are_refused_by_name(setting):
     with pytest.raises(ConfigurationError, match=next(iter(setting))):

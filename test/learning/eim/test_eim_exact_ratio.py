@@ -12,10 +12,10 @@ from eim_ros.learning.eim import EIM
 from eim_ros.learning.models import LinearExperts, MixtureOfExperts, SoftmaxGating
 
 UNBOUNDED = {
-    "kl_bound": 1e9,
-    "entropy_loss_bound": 1e9,
-    "gating_kl_bound": 1e9,
-    "gating_entropy_loss_bound": 1e9,
+    "m_step.kl_bound": 1e9,
+    "m_step.entropy_loss_bound": 1e9,
+    "m_step.gating.kl_bound": 1e9,
+    "m_step.gating.entropy_loss_bound": 1e9,
 }
 
 
@@ -30,7 +30,7 @@ def fit(target, start, n_iterations, callbacks=(), **settings):
 @pytest.mark.parametrize("n_context", [0, 2])
 def test_one_expert_reaches_a_gaussian_target_in_one_step_without_bounds(surrogate, atol, n_context):
     target, start = random_mixture_of_experts(0, 1, 3, n_context), random_mixture_of_experts(100, 1, 3, n_context)
-    result = fit(target, start, 1, surrogate=surrogate, n_expert_samples=200, **UNBOUNDED)
+    result = fit(target, start, 1, **UNBOUNDED, **{"m_step.surrogate": surrogate, "m_step.n_samples": 200})
     for name in ("weights", "biases", "scale_trils"):  # the ridge of the surrogate's regression
         torch.testing.assert_close(
             getattr(result.mixture_of_experts.experts, name), getattr(target.experts, name), rtol=0.0, atol=atol
@@ -65,8 +65,13 @@ def displaced(model: MixtureOfExperts) -> MixtureOfExperts:
 @pytest.mark.parametrize("surrogate", ["gradient", "value"])
 def test_two_experts_in_two_dimensions_reach_their_target(surrogate):
     target = separated_target()
-    settings = {"n_expert_samples": 150, "n_gating_contexts": 300, "surrogate": surrogate}
-    bounds = {"kl_bound": 1.0, "entropy_loss_bound": 1.0, "gating_kl_bound": 0.5, "gating_entropy_loss_bound": 0.5}
+    settings = {"m_step.n_samples": 150, "m_step.gating.n_contexts": 300, "m_step.surrogate": surrogate}
+    bounds = {
+        "m_step.kl_bound": 1.0,
+        "m_step.entropy_loss_bound": 1.0,
+        "m_step.gating.kl_bound": 0.5,
+        "m_step.gating.entropy_loss_bound": 0.5,
+    }
     start = displaced(target)
     result = fit(target, start, 60, **settings, **bounds)
     assert kl_between(start, target) > 0.5
@@ -92,8 +97,13 @@ def test_mixture_without_context_reaches_its_target_and_descends_all_the_way():
         return float((log_model.exp() * (log_model - log_target)).sum() * (axis[1] - axis[0]))
 
     distances = [distance(start)]
-    settings = {"n_expert_samples": 1000, "n_gating_contexts": 20, "n_gating_samples": 10}
-    bounds = {"kl_bound": 0.05, "gating_kl_bound": 0.05, "entropy_loss_bound": 0.5, "gating_entropy_loss_bound": 0.5}
+    settings = {"m_step.n_samples": 1000, "m_step.gating.n_contexts": 20, "m_step.gating.n_samples": 10}
+    bounds = {
+        "m_step.kl_bound": 0.05,
+        "m_step.gating.kl_bound": 0.05,
+        "m_step.entropy_loss_bound": 0.5,
+        "m_step.gating.entropy_loss_bound": 0.5,
+    }
     fit(target, start, 30, [lambda state, record: distances.append(distance(state.model))], **settings, **bounds)
     # surrogate and rewards are means over samples: a step may miss its aim by their noise, which vanishes with phi
     assert all(after < 1.01 * before + 1e-5 for before, after in zip(distances, distances[1:], strict=False))
@@ -113,7 +123,9 @@ def test_one_expert_picks_one_of_two_modes():
             torch.zeros(1, 1, 1).double(), torch.tensor([[0.5]]).double(), torch.full((1, 1, 1), 3.0).double()
         ),
     )
-    model = fit(target, start, 80, kl_bound=0.2, entropy_loss_bound=0.2, n_expert_samples=300).model
+    model = fit(
+        target, start, 80, **{"m_step.kl_bound": 0.2, "m_step.entropy_loss_bound": 0.2, "m_step.n_samples": 300}
+    ).model
     assert abs(float(model.experts.biases)) == pytest.approx(3.0, abs=1e-3)
     assert float(model.experts.scale_trils) == pytest.approx(0.5, abs=1e-3)
     assert kl_between(model, target) == pytest.approx(math.log(2.0), abs=1e-3)
@@ -121,7 +133,12 @@ def test_one_expert_picks_one_of_two_modes():
 
 def test_recorded_updates_obey_their_bounds():
     target = separated_target()
-    bounds = {"kl_bound": 0.02, "entropy_loss_bound": 0.01, "gating_kl_bound": 0.005, "gating_entropy_loss_bound": 0.01}
+    bounds = {
+        "m_step.kl_bound": 0.02,
+        "m_step.entropy_loss_bound": 0.01,
+        "m_step.gating.kl_bound": 0.005,
+        "m_step.gating.entropy_loss_bound": 0.01,
+    }
     models = [displaced(target)]
     result = fit(target, models[0], 10, [lambda state, record: models.append(state.model)], **bounds)
     assert max(result.history.column("expert_kl")) <= 0.02 * (1.0 + 1e-9)

@@ -15,7 +15,12 @@ from eim_ros.learning.models import GaussianMixture, LinearExperts, MixtureOfExp
 from eim_ros.learning.run import Status
 from experiments import random_mixture as random_target
 
-UNBOUNDED = {"kl_bound": 1e9, "entropy_loss_bound": 1e9, "gating_kl_bound": 1e9, "gating_entropy_loss_bound": 1e9}
+UNBOUNDED = {
+    "m_step.kl_bound": 1e9,
+    "m_step.entropy_loss_bound": 1e9,
+    "m_step.gating.kl_bound": 1e9,
+    "m_step.gating.entropy_loss_bound": 1e9,
+}
 
 
 def divergence(model: GaussianMixture, target: GaussianMixture, n_samples: int = 10_000) -> float:
@@ -29,7 +34,9 @@ def divergence(model: GaussianMixture, target: GaussianMixture, n_samples: int =
 @pytest.mark.parametrize("n_context", [0, 2])
 def test_one_expert_reaches_a_gaussian_target_in_one_step_without_bounds(surrogate, atol, n_context):
     target, start = random_mixture_of_experts(0, 1, 3, n_context), random_mixture_of_experts(100, 1, 3, n_context)
-    config = EIMConfig.known_density(n_iterations=1, surrogate=surrogate, n_expert_samples=300, **UNBOUNDED)
+    config = EIMConfig.known_density(
+        n_iterations=1, **UNBOUNDED, **{"m_step.surrogate": surrogate, "m_step.n_samples": 300}
+    )
     context = normal(generator_of(1), 500, n_context)
     model = EIM(config, target=target).fit((context, None), start, generator=generator_of(0)).model
     for name in ("weights", "biases", "scale_trils"):  # the ridge of the surrogate's regression is what is left
@@ -39,7 +46,7 @@ def test_one_expert_reaches_a_gaussian_target_in_one_step_without_bounds(surroga
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 def test_temperature_multiplies_the_covariance_of_a_normal_target(temperature):
     """E[log p] + T H(q) for p = N(m, I) is greatest at q = N(m, T I)."""
-    config = EIMConfig.known_density(n_iterations=60, temperature=temperature)
+    config = EIMConfig.known_density(n_iterations=60, **{"exact.temperature": temperature})
     target = normal_mixture([1.0, -2.0])
     model = EIM(config, target=target).fit(start=normal_mixture([0.0, 0.0], 3.0), generator=generator_of(0)).model
     torch.testing.assert_close(model.means[0], target.means[0], rtol=0.0, atol=1e-7)
@@ -58,7 +65,7 @@ def test_two_components_in_two_dimensions_are_found_to_rounding(seed):
 def test_ten_components_in_ten_dimensions_are_found():
     target = random_target(10, 10, generator_of(2))
     sample = target.sample(4000, generator_of(102))
-    config = EIMConfig.known_density(n_components=10, initial_starts=4)
+    config = EIMConfig.known_density(n_components=10, **{"start.n_starts": 4})
     result = EIM(config, target=target).fit(sample, generator=generator_of(2))
     assert result.status is Status.CONVERGED
     assert divergence(result.model, target) < 1e-9
@@ -81,7 +88,14 @@ def test_experts_are_found_from_their_density(given):
     data = (context, sample) if given == "density" else (context, None)
     start = None if given == "density" else random_mixture_of_experts(5, 2, 2, 1)
     config = EIMConfig.known_density(
-        n_components=2, n_iterations=80, gating_kl_bound=0.1, kl_bound=0.5, entropy_loss_bound=0.5, initial_starts=2
+        n_components=2,
+        n_iterations=80,
+        **{
+            "m_step.gating.kl_bound": 0.1,
+            "m_step.kl_bound": 0.5,
+            "m_step.entropy_loss_bound": 0.5,
+            "start.n_starts": 2,
+        },
     )
     result = EIM(config, target=known).fit(data, start, generator=generator_of(3))
     assert kl_between(result.model, target) < 1e-5  # the gating's regression is what holds it off
@@ -97,9 +111,17 @@ def test_neural_expert_follows_a_curve_with_a_spread_of_its_own():
 
     sample = torch.sin(3.0 * context) + (0.2 + 0.1 * context) * normal(generator_of(2), 800, 1)
     config = EIMConfig.known_density(
-        n_components=1, n_iterations=30, components="neural", parameter_layers=(16,), kl_bound=1.0,
-        entropy_loss_bound=0.5, initial_starts=1, n_expert_contexts=400,
-    )  # fmt: skip
+        n_components=1,
+        n_iterations=30,
+        expert_kind="neural",
+        **{
+            "networks.layers": (16,),
+            "m_step.kl_bound": 1.0,
+            "m_step.entropy_loss_bound": 0.5,
+            "start.n_starts": 1,
+            "m_step.n_contexts": 400,
+        },
+    )
     model = EIM(config, target=target).fit((context, sample), generator=generator_of(3)).model
     assert isinstance(model.experts, NeuralExperts)
     grid = torch.linspace(-0.9, 0.9, 50).double().unsqueeze(-1)
@@ -117,7 +139,7 @@ def test_target_that_is_not_finite_somewhere_leaves_the_model_finite_and_is_coun
         value = -0.5 * sample.square().sum(-1)
         return torch.where(sample[:, 0] > -1.0, value, torch.full_like(value, bad))
 
-    config = EIMConfig.known_density(n_components=2, n_iterations=30, surrogate=surrogate)
+    config = EIMConfig.known_density(n_components=2, n_iterations=30, **{"m_step.surrogate": surrogate})
     start = GaussianMixture(
         torch.zeros(2).double(), normal(generator_of(1), 2, 2), torch.eye(2).double().expand(2, 2, 2)
     )
@@ -177,7 +199,9 @@ def test_objective_rises_from_step_to_step():
     """Within four standard errors of each estimate, of which there are thirty."""
     target = random_mixture(7, 3, 2)
     start = normal_mixture([4.0, 4.0], 2.0)
-    config = EIMConfig.known_density(n_iterations=30, n_expert_samples=1000, n_objective_samples=4000, tolerance=0.0)
+    config = EIMConfig.known_density(
+        n_iterations=30, **{"m_step.n_samples": 1000, "exact.n_objective_samples": 4000, "exact.tolerance": 0.0}
+    )
     history = EIM(config, target=target).fit(start=start, generator=generator_of(0)).history
     values, errors = history.column("elbo"), history.column("elbo_standard_error")
     for before, after, *noise in zip(values, values[1:], errors, errors[1:], strict=False):
@@ -187,7 +211,7 @@ def test_objective_rises_from_step_to_step():
 
 def test_objective_is_minus_the_kl_and_entropy_that_of_the_model():
     target, start = normal_mixture([1.0]), normal_mixture([0.0], 2.0)
-    config = EIMConfig.known_density(n_iterations=1, n_objective_samples=20_000)
+    config = EIMConfig.known_density(n_iterations=1, **{"exact.n_objective_samples": 20_000})
     result = EIM(config, target=target).fit(start=start, generator=generator_of(0))
     record, model = result.history.records[0], result.model.components
     kl, moved = float(model.kl(target.components)), float(model.kl(start.components))
@@ -195,7 +219,7 @@ def test_objective_is_minus_the_kl_and_entropy_that_of_the_model():
     assert record["entropy"] == pytest.approx(float(model.entropy()), abs=4.5 * (0.5 / 20_000) ** 0.5)
     assert record["change"] == pytest.approx(moved, rel=0.5)  # half a variance is the KL for small steps
     assert record["expert_kl"] == pytest.approx(moved, rel=1e-9)
-    assert record["evaluations"] == config.n_expert_samples
+    assert record["evaluations"] == config.m_step.n_samples
 
 
 def test_run_ends_on_the_plateau_of_a_target_it_cannot_represent():
@@ -249,7 +273,7 @@ def test_start_is_the_likeliest_of_several_fits_of_em():
     sample = target.sample(1000, generator_of(51))
 
     def start(n_starts):
-        config = EIMConfig.known_density(n_components=6, n_iterations=0, initial_starts=n_starts)
+        config = EIMConfig.known_density(n_components=6, n_iterations=0, **{"start.n_starts": n_starts})
         return float(EIM(config, target=target).fit(sample, generator=generator_of(5)).model.log_prob(sample).mean())
 
     likelihoods = [start(n) for n in (1, 3)]
@@ -285,7 +309,7 @@ def test_objective_tells_how_many_of_ten_modes_are_found(n_found):
 @pytest.mark.parametrize("settings", [{"update": "unstructured"}, {"update": "unstructured", "kl_term": False}])
 def test_steps_by_gradients_approach_a_known_density_too(settings):
     target, start = normal_mixture([1.0, -1.0]), normal_mixture([0.0, 0.0], 2.0)
-    fit = EIM(target=target, n_iterations=30, n_gradient_steps=5, **settings).fit(
+    fit = EIM(target=target, n_iterations=30, **settings, **{"gradient_steps.n_steps": 5}).fit(
         start=start, generator=generator_of(0)
     )
     divergences = [kl_to(target, model) for model in (start, fit.model)]
@@ -300,8 +324,8 @@ def kl_to(target, model):
 @pytest.mark.parametrize(
     ("given", "match"),
     [
-        ({"target": normal_mixture([0.0]), "patience": 3}, "patience has no effect"),
-        ({"temperature": 2.0}, "temperature has no effect"),
+        ({"target": normal_mixture([0.0]), "ratio.patience": 3}, "ratio.patience has no effect"),
+        ({"exact.temperature": 2.0}, "exact.temperature has no effect"),
     ],
 )
 def test_setting_without_effect_is_refused(given, match):

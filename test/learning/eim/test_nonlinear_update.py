@@ -15,9 +15,14 @@ from learning.models.random_models import (
 from eim_ros.core.errors import DistributionError
 from eim_ros.learning.configs import MStepConfig
 from eim_ros.learning.eim.m_step import balanced_noise, update_experts, update_nonlinear_experts
+from eim_ros.learning.families import NetworkConfig
 from eim_ros.learning.models import Experts, LinearExperts, MixtureOfExperts, NeuralExperts, SoftmaxGating
 
-SMALL = {"n_expert_contexts": 200, "n_context_samples": 8, "parameter_iterations": 10}
+SMALL = MStepConfig(n_contexts=200, n_context_samples=8)
+
+
+def networks(l2: float = 1e-3) -> NetworkConfig:
+    return NetworkConfig(iterations=10, l2=l2)
 
 
 def single(experts: Experts) -> MixtureOfExperts:
@@ -54,8 +59,8 @@ def uniform_contexts(seed: int, n: int = 1000) -> torch.Tensor:
 def test_bounds_hold_for_the_new_parameters(kl_bound, entropy_loss_bound):
     model, target = random_neural_mixture_of_experts(0, 3, 2, 1), random_neural_mixture_of_experts(10, 3, 2, 1)
     context = uniform_contexts(1)
-    config = MStepConfig(kl_bound=kl_bound, entropy_loss_bound=entropy_loss_bound, **SMALL)
-    updated, record = update_experts(config, model, Exact(target, model), context, generator_of(2))
+    config = SMALL.replace(kl_bound=kl_bound, entropy_loss_bound=entropy_loss_bound)
+    updated, record = update_experts(config, model, Exact(target, model), context, generator_of(2), networks=networks())
     assert updated.gating is model.gating
     assert isinstance(updated.experts, NeuralExperts)
     old, new = model.experts(context), updated.experts(context)
@@ -75,7 +80,7 @@ def test_exact_ratio_leads_to_a_nonlinear_target():
     target = single(random_neural_experts(4, 1, 1, 1))
     start = LinearExperts(torch.zeros(1, 1, 1).double(), torch.zeros(1, 1).double(), torch.ones(1, 1, 1).double())
     model = single(NeuralExperts.around(start, context, (16, 16), generator_of(5)))
-    config = MStepConfig(kl_bound=0.3, entropy_loss_bound=0.5, parameter_l2=1e-5, **SMALL)
+    config = SMALL.replace(kl_bound=0.3, entropy_loss_bound=0.5)
     generator = generator_of(6)
 
     def divergence(model: MixtureOfExperts) -> float:
@@ -83,7 +88,7 @@ def test_exact_ratio_leads_to_a_nonlinear_target():
 
     first = divergence(model)
     for _ in range(15):
-        model, _ = update_experts(config, model, Exact(target, model), context, generator)
+        model, _ = update_experts(config, model, Exact(target, model), context, generator, networks=networks(1e-5))
     assert first > 0.3
     assert divergence(model) < 0.01
 
@@ -91,17 +96,16 @@ def test_exact_ratio_leads_to_a_nonlinear_target():
 def test_ratio_of_one_changes_nothing():
     """The samples' moments are exactly the experts' own, so the refit starts at its optimum."""
     model, context = random_neural_mixture_of_experts(7, 2, 2, 1), uniform_contexts(8)
-    config = MStepConfig(parameter_l2=0.0, **SMALL)
-    updated, _ = update_experts(config, model, Constant(0.0), context, generator_of(9))
+    updated, _ = update_experts(SMALL, model, Constant(0.0), context, generator_of(9), networks=networks(0.0))
     before, after = model.experts(context), updated.experts(context)
     assert float(after.kl(before).max()) < 1e-10
 
 
 def test_constant_added_to_the_ratio_changes_nothing():
     model, target = random_neural_mixture_of_experts(10, 2, 2, 1), random_neural_mixture_of_experts(20, 2, 2, 1)
-    config, context = MStepConfig(**SMALL), uniform_contexts(11)
+    context = uniform_contexts(11)
     plain, shifted = (
-        update_experts(config, model, Exact(target, model, constant), context, generator_of(12))[0]
+        update_experts(SMALL, model, Exact(target, model, constant), context, generator_of(12), networks=networks())[0]
         for constant in (0.0, 256.0)
     )
     torch.testing.assert_close(
@@ -112,7 +116,7 @@ def test_constant_added_to_the_ratio_changes_nothing():
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_ratio_that_is_no_number_changes_nothing(value):
     model, context = random_neural_mixture_of_experts(13, 2, 2, 1), uniform_contexts(14)
-    updated, record = update_experts(MStepConfig(**SMALL), model, Constant(value), context, generator_of(15))
+    updated, record = update_experts(SMALL, model, Constant(value), context, generator_of(15), networks=networks())
     assert record["updated"] == 0.0
     for name, parameter in model.tensors().items():
         assert torch.equal(updated.tensors()[name], parameter)
@@ -121,17 +125,19 @@ def test_ratio_that_is_no_number_changes_nothing(value):
 def test_experts_without_contexts_are_updated_too():
     target, model = random_neural_mixture_of_experts(16, 1, 2, 0), random_neural_mixture_of_experts(26, 1, 2, 0)
     context, generator = torch.zeros(100, 0).double(), generator_of(17)
-    config = MStepConfig(kl_bound=0.5, entropy_loss_bound=1.0, parameter_l2=0.0, **SMALL)
+    config = SMALL.replace(kl_bound=0.5, entropy_loss_bound=1.0)
     first = float(model.experts(context[:1]).kl(target.experts(context[:1])))
     for _ in range(10):
-        model, _ = update_experts(config, model, Exact(target, model), context, generator)
+        model, _ = update_experts(config, model, Exact(target, model), context, generator, networks=networks(0.0))
     assert float(model.experts(context[:1]).kl(target.experts(context[:1]))) < min(0.01, 0.1 * first)
 
 
 def test_seed_alone_decides():
     model, target = random_neural_mixture_of_experts(18, 2, 1, 1), random_neural_mixture_of_experts(28, 2, 1, 1)
     first, second = (
-        update_experts(MStepConfig(**SMALL), model, Exact(target, model), uniform_contexts(19), generator_of(20))[0]
+        update_experts(SMALL, model, Exact(target, model), uniform_contexts(19), generator_of(20), networks=networks())[
+            0
+        ]
         for _ in range(2)
     )
     assert all(torch.equal(value, second.tensors()[name]) for name, value in first.tensors().items())

@@ -14,7 +14,7 @@ from learning.models.random_models import (
 from learning.toys import kl_between
 from torch import Tensor
 
-from eim_ros.learning.configs import GradientConfig
+from eim_ros.learning.configs import GradientStepsConfig
 from eim_ros.learning.eim.gradient_step import update_by_gradients
 from eim_ros.learning.models import MixtureOfExperts
 
@@ -47,7 +47,7 @@ def test_iterations_come_closer_to_the_target(make, n_context, kl_weight):
     before = kl_between(model, target)
     for iteration in range(15):
         ratio = ExactRatio(target, model)
-        config = GradientConfig(gradient_step_size=0.02 if make is random_mixture_of_experts else 0.005)
+        config = GradientStepsConfig(step_size=0.02 if make is random_mixture_of_experts else 0.005)
         model, record = update_by_gradients(
             config, model, ratio, context_of(target), generator_of(iteration), kl_weight
         )
@@ -57,7 +57,7 @@ def test_iterations_come_closer_to_the_target(make, n_context, kl_weight):
 
 def test_kl_term_keeps_the_model_near_the_old_one():
     target, model = random_mixture_of_experts(1, 2, 2, 1), random_mixture_of_experts(2, 2, 2, 1)
-    config = GradientConfig(n_gradient_steps=100, gradient_step_size=0.02)
+    config = GradientStepsConfig(n_steps=100, step_size=0.02)
     moved = [
         update_by_gradients(config, model, ExactRatio(target, model), context_of(target), generator_of(4), weight)[0]
         for weight in (0.0, 1.0, 100.0)
@@ -77,6 +77,6 @@ def test_ratio_that_is_not_finite_leaves_the_model_as_it_is(value):
             return torch.full_like(sample, value)
 
     model = random_mixture_of_experts(2, 2, 2, 1)
-    new, record = update_by_gradients(GradientConfig(), model, Broken(), context_of(model), generator_of(0))
+    new, record = update_by_gradients(GradientStepsConfig(), model, Broken(), context_of(model), generator_of(0))
     assert record["updated"] == 0.0
     assert new is model

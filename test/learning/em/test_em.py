@@ -24,7 +24,7 @@ def config(**settings) -> EMConfig:
         "covariance_floor": 1e-6,
         "gating_iterations": 5,
     }
-    return EMConfig(**{**defaults, **settings})
+    return EMConfig.from_mapping({**defaults, **settings})
 
 
 def objective(history, hard: bool = False) -> np.ndarray:

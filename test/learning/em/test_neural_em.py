@@ -20,7 +20,7 @@ from eim_ros.learning.models import (
 )
 from eim_ros.learning.run import Status
 
-NEURAL = {"components": "neural", "gating": "neural", "parameter_layers": (12, 12)}
+NEURAL = {"expert_kind": "neural", "gating_kind": "neural", "networks.layers": (12, 12)}
 
 
 def uniform(seed: int, n: int) -> torch.Tensor:
@@ -34,8 +34,10 @@ def sine(n: int = 800) -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_one_neural_expert_follows_a_sine():
     context, sample = sine()
-    settings = {"n_components": 1, "n_iterations": 10, "parameter_iterations": 40, "parameter_l2": 1e-5}
-    neural, linear = (EM(EMConfig(**settings, **family)).fit((context, sample)) for family in (NEURAL, {}))
+    settings = {"n_components": 1, "n_iterations": 10, "networks.iterations": 40, "networks.l2": 1e-5}
+    neural, linear = (
+        EM(EMConfig.from_mapping({**settings, **family})).fit((context, sample)) for family in (NEURAL, {})
+    )
     assert isinstance(neural.model.experts, NeuralExperts)
     assert isinstance(linear.model.experts, LinearExperts)
     true = -math.log(0.1) - 0.5 * math.log(2.0 * math.pi * math.e)
@@ -45,17 +47,19 @@ def test_one_neural_expert_follows_a_sine():
     assert float(residual.square().mean().sqrt()) < 0.03
 
 
-@pytest.mark.parametrize("family", [{"components": "neural"}, {"gating": "neural"}, NEURAL])
+@pytest.mark.parametrize("family", [{"expert_kind": "neural"}, {"gating_kind": "neural"}, NEURAL])
 def test_likelihood_rises_for_every_family(family):
     context, sample = sine(300)
-    family = {"parameter_layers": (12, 12)} | family
-    config = EMConfig(n_components=3, n_iterations=8, tolerance=0.0, parameter_l2=1e-6, **family)
+    family = {"networks.layers": (12, 12)} | family
+    config = EMConfig.from_mapping(
+        {"n_components": 3, "n_iterations": 8, "tolerance": 0.0, "networks.l2": 1e-6, **family}
+    )
     result = EM(config).fit((context, sample), generator=generator_of(2))
     values = result.history.column("log_likelihood")
     # linear experts are fitted with a ridge and networks with a penalty, which cost less than this
     assert all(later > earlier - 1e-3 for earlier, later in zip(values, values[1:], strict=False))
     assert values[-1] > values[0] + 0.01
-    expected = SoftmaxGating if "gating" not in family else NeuralGating
+    expected = SoftmaxGating if "gating_kind" not in family else NeuralGating
     assert isinstance(result.model.gating, expected)
 
 
@@ -63,8 +67,14 @@ def test_two_crossing_curves_get_an_expert_each():
     context = uniform(3, 1500)
     upper = torch.rand(1500, 1, generator=generator_of(4)) < 0.5
     sample = torch.where(upper, 1.0, -1.0) * (1.0 + context**2) + 0.1 * normal(generator_of(5), 1500, 1)
-    config = EMConfig(
-        n_components=2, n_iterations=15, components="neural", parameter_layers=(12, 12), parameter_l2=1e-5
+    config = EMConfig.from_mapping(
+        {
+            "n_components": 2,
+            "n_iterations": 15,
+            "expert_kind": "neural",
+            "networks.layers": (12, 12),
+            "networks.l2": 1e-5,
+        }
     )
     model = EM(config).fit((context, sample), generator=generator_of(6)).model
     means = model.experts(context).mean[:, :, 0].sort(-1).values
@@ -74,14 +84,18 @@ def test_two_crossing_curves_get_an_expert_each():
 
 def test_hard_em_raises_its_free_energy():
     context, sample = sine(300)
-    config = EMConfig(n_components=3, n_iterations=6, tolerance=0.0, hard=True, parameter_l2=1e-6, **NEURAL)
+    config = EMConfig.from_mapping(
+        {"n_components": 3, "n_iterations": 6, "tolerance": 0.0, "hard": True, "networks.l2": 1e-6, **NEURAL}
+    )
     values = EM(config).fit((context, sample)).history.column("free_energy")
     assert all(later > earlier - 1e-3 for earlier, later in zip(values, values[1:], strict=False))
 
 
 def test_best_of_several_starts_is_kept():
     context, sample = sine(300)
-    config = EMConfig(n_components=2, n_iterations=3, n_starts=2, tolerance=0.0, parameter_l2=1e-5, **NEURAL)
+    config = EMConfig.from_mapping(
+        {"n_components": 2, "n_iterations": 3, "n_starts": 2, "tolerance": 0.0, "networks.l2": 1e-5, **NEURAL}
+    )
     result = EM(config).fit((context, sample))
     likelihood = float(result.model.log_prob(context, sample).mean())
     assert likelihood >= result.history.column("log_likelihood")[-1] - 1e-3
@@ -89,7 +103,9 @@ def test_best_of_several_starts_is_kept():
 
 def test_given_neural_model_is_continued():
     context, sample = sine(300)
-    first = EM(EMConfig(n_components=1, n_iterations=2, tolerance=0.0, **NEURAL)).fit((context, sample))
+    first = EM(EMConfig.from_mapping({"n_components": 1, "n_iterations": 2, "tolerance": 0.0, **NEURAL})).fit(
+        (context, sample)
+    )
     again = EM(EMConfig(n_iterations=2, tolerance=0.0)).fit((context, sample), first.model)
     assert isinstance(again.model.experts, NeuralExperts)
     assert again.history.column("log_likelihood")[0] > first.history.column("log_likelihood")[0]
@@ -98,7 +114,9 @@ def test_given_neural_model_is_continued():
 def test_duplicated_points_end_at_the_floor_of_variances():
     context = torch.linspace(-1.0, 1.0, 10, dtype=torch.float64).repeat(20).unsqueeze(-1)
     sample = 2.0 * context
-    config = EMConfig(n_components=1, n_iterations=30, covariance_floor=1e-4, parameter_l2=0.0, **NEURAL)
+    config = EMConfig.from_mapping(
+        {"n_components": 1, "n_iterations": 30, "covariance_floor": 1e-4, "networks.l2": 0.0, **NEURAL}
+    )
     result = EM(config).fit((context, sample))
     assert result.status in (Status.CONVERGED, Status.MAX_ITERATIONS)
     deviation = result.model.experts(context).scale_tril[:, 0, 0, 0]
@@ -109,7 +127,7 @@ def test_networks_start_as_the_linear_model():
     context, sample = sine(300)
     linear = EM(EMConfig(n_components=3, n_iterations=5)).fit((context, sample)).model
     assert isinstance(linear, MixtureOfExperts)
-    neural = with_networks(linear, FamilyConfig(**NEURAL), context, generator_of(7))
+    neural = with_networks(linear, FamilyConfig.from_mapping(NEURAL), context, generator_of(7))
     before, after = linear.experts(context), neural.experts(context)
     torch.testing.assert_close(after.mean, before.mean, rtol=1e-12, atol=1e-12)
     difference = (neural.gating(context).exp() - linear.gating(context).exp()).abs()
@@ -118,7 +136,9 @@ def test_networks_start_as_the_linear_model():
 
 def test_more_experts_than_points_are_refused():
     with pytest.raises(DataError, match="5 experts need at least as many points, got 3"):
-        EM(EMConfig(n_components=5, **NEURAL)).fit((torch.zeros(3, 1).double(), torch.zeros(3, 1).double()))
+        EM(EMConfig.from_mapping({"n_components": 5, **NEURAL})).fit(
+            (torch.zeros(3, 1).double(), torch.zeros(3, 1).double())
+        )
 
 
 @pytest.mark.parametrize(
@@ -132,14 +152,18 @@ def test_more_experts_than_points_are_refused():
     ids=["constant samples", "constant contexts", "one point forty times", "two equal points"],
 )
 def test_degenerate_data_give_finite_parameters(context, sample):
-    model = EM(EMConfig(n_components=2, n_iterations=3, **NEURAL)).fit((context, sample)).model
+    model = EM(EMConfig.from_mapping({"n_components": 2, "n_iterations": 3, **NEURAL})).fit((context, sample)).model
     assert all(bool(torch.isfinite(value).all()) for value in model.tensors().values())
     assert torch.isfinite(model.log_prob(context, sample)).all()
 
 
 def test_samples_without_contexts_give_a_gaussian_mixture():
     sample = torch.cat([normal(generator_of(10), 100, 2) - 3.0, normal(generator_of(11), 100, 2) + 3.0])
-    model = EM(EMConfig(n_components=2, n_iterations=5, parameter_l2=0.0, **NEURAL)).fit(sample).model
+    model = (
+        EM(EMConfig.from_mapping({"n_components": 2, "n_iterations": 5, "networks.l2": 0.0, **NEURAL}))
+        .fit(sample)
+        .model
+    )
     assert isinstance(model, GaussianMixture)
     torch.testing.assert_close(
         model.means.sort(0).values, torch.tensor([[-3.0] * 2, [3.0] * 2]).double(), rtol=0.0, atol=0.4
@@ -147,5 +171,5 @@ def test_samples_without_contexts_give_a_gaussian_mixture():
 
 
 def test_unknown_family_is_refused():
-    with pytest.raises(ConfigurationError, match="components must be one of linear, neural"):
-        EMConfig(components="cubic")
+    with pytest.raises(ConfigurationError, match="expert_kind must be one of linear, neural"):
+        EMConfig(expert_kind="cubic")

@@ -68,7 +68,13 @@ def test_without_dependence_on_contexts_it_is_the_inference_of_a_mixture():
     """With one context, whatever the combination: the same samples, the same model, but for rounding."""
     target, place = three_modes(), torch.tensor([[0.7, -2.0]]).double()
     for number, word in enumerate(["SAMTRON", "LAMTRUX", "ZAMTROG", "SEPIFUX", "ZEMYDON", "SAPYRUN", "ZEPTDOX"]):
-        settings = {"n_iterations": 15, "n_samples": 20, "add_every": 4, "delete_after": 6, "n_candidates": 100}
+        settings = {
+            "n_iterations": 15,
+            "n_samples": 20,
+            "adaptation.add_every": 4,
+            "adaptation.delete_after": 6,
+            "adaptation.n_candidates": 100,
+        }
         config = GMMVIConfig.named(word, reuse_ratio=float(number % 2), **settings)
         plain = GMMVI(target, config).fit(start=wide_start(3), generator=generator_of(0))
         experts = GMMVI(lambda y, x: target.log_prob(x), config).fit(place, wide_start(3), generator=generator_of(0))
@@ -92,9 +98,13 @@ def test_combinations_run_twenty_iterations_with_contexts(first):
     target = random_mixture_of_experts(2, 2, 2, 1)
     for number, word in enumerate(word for word in WORDS if word.startswith(first)):
         config = GMMVIConfig.named(
-            word, n_iterations=20, n_samples=12, add_every=5, delete_after=30, n_candidates=200,
-            reuse_ratio=float(number % 2), n_contexts=(0, 30)[number // 2 % 2],
-        )  # fmt: skip
+            word,
+            n_iterations=20,
+            n_samples=12,
+            reuse_ratio=float(number % 2),
+            n_contexts=(0, 30)[number // 2 % 2],
+            **{"adaptation.add_every": 5, "adaptation.delete_after": 30, "adaptation.n_candidates": 200},
+        )
         result = GMMVI(target, config).fit(CONTEXT, wide_start(3), generator=generator_of(number))
         assert result.status is Status.MAX_ITERATIONS, word
         assert all(bool(torch.isfinite(value).all()) for value in result.model.tensors().values()), word
@@ -115,7 +125,7 @@ def test_one_expert_finds_a_quadratic_target(word):
         slope = (y @ experts.weights[0].T + experts.biases[0]) @ precision
         return (x * (slope - 0.5 * x @ precision)).sum(-1)
 
-    first = {} if word[3] == "T" else {"first_component_step": 0.1}
+    first = {} if word[3] == "T" else {"component_step.first": 0.1}
     config = GMMVIConfig.named(word, n_iterations=150, n_samples=200, **first)
     context = normal(generator_of(1), 100, 2)
     model = GMMVI(log_density, config).fit(context, wide_start(1), generator=generator_of(0)).model
@@ -382,7 +392,7 @@ def test_mixture_of_experts_is_found_to_rounding(word):
     )
     gating = SoftmaxGating(torch.tensor([[0.7], [-0.7]]).double(), torch.tensor([0.2, -0.2]).double())
     target = MixtureOfExperts(gating, experts)
-    config = GMMVIConfig.named(word, n_iterations=120, n_samples=200, add_every=0)
+    config = GMMVIConfig.named(word, n_iterations=120, n_samples=200, **{"adaptation.add_every": 0})
     context = normal(generator_of(1), 500, 1)
     model = GMMVI(target, config).fit(context, wide_start(2), generator=generator_of(0)).model
     assert kl_between(model, target) < 1e-9
@@ -393,7 +403,13 @@ def test_mixture_of_experts_is_found_to_rounding(word):
 @pytest.mark.parametrize("word", ["SAMTRON", "ZEPYDOG"])
 def test_resumed_run_with_contexts_is_bitwise_the_uninterrupted_one(word, tmp_path):
     target = random_mixture_of_experts(2, 2, 2, 1)
-    settings = {"reuse_ratio": 1.5, "add_every": 3, "delete_after": 4, "n_samples": 15, "n_contexts": 40}
+    settings = {
+        "reuse_ratio": 1.5,
+        "adaptation.add_every": 3,
+        "adaptation.delete_after": 4,
+        "n_samples": 15,
+        "n_contexts": 40,
+    }
 
     def fit(n_iterations, **options):
         config = GMMVIConfig.named(word, n_iterations=n_iterations, **settings)
@@ -432,4 +448,4 @@ def test_constant_column_of_contexts_has_no_slope():
 )
 def test_bad_contexts_are_refused_with_the_reason(context, start, settings, error, reason):
     with pytest.raises(error, match=reason):
-        GMMVI(lambda y, x: -x.square().sum(-1), GMMVIConfig(**settings)).fit(context, start)
+        GMMVI(lambda y, x: -x.square().sum(-1), GMMVIConfig.from_mapping(settings)).fit(context, start)

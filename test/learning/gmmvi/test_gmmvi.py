@@ -45,8 +45,8 @@ def test_there_are_432_combinations_and_names_are_theirs():
     assert GMMVIConfig().word == "SAMTRON"
     assert set(ALGORITHMS) - {"LAMTRON", "LEMBFBX"} <= set(WORDS)
     assert all(GMMVIConfig.named(word).word == word for word in ALGORITHMS)
-    assert GMMVIConfig.named("zamtrux", n_samples=7) == GMMVIConfig(
-        natural_gradient="more", weight_update="direct", weight_step_size="fixed", n_samples=7
+    assert GMMVIConfig.named("zamtrux", n_samples=7) == GMMVIConfig.from_mapping(
+        {"natural_gradient": "more", "weight_step.update": "direct", "weight_step.size": "fixed", "n_samples": 7}
     )
 
 
@@ -59,9 +59,13 @@ def test_every_combination_runs_twenty_iterations_without_nan(first):
     target = three_modes()
     for number, word in enumerate(word for word in WORDS if word.startswith(first)):
         config = GMMVIConfig.named(
-            word, n_iterations=20, n_samples=12, add_every=5, delete_after=4, n_candidates=200,
-            covariance=("full", "diagonal")[number % 2], reuse_ratio=float(number // 2 % 2),
-        )  # fmt: skip
+            word,
+            n_iterations=20,
+            n_samples=12,
+            covariance=("full", "diagonal")[number % 2],
+            reuse_ratio=float(number // 2 % 2),
+            **{"adaptation.add_every": 5, "adaptation.delete_after": 4, "adaptation.n_candidates": 200},
+        )
         result = GMMVI(target, config).fit(start=wide_start(3), generator=generator_of(number))
         assert result.status is Status.MAX_ITERATIONS, word
         assert all(bool(torch.isfinite(value).all()) for value in result.model.tensors().values()), word
@@ -77,8 +81,8 @@ def test_every_combination_runs_twenty_iterations_without_nan(first):
 @pytest.mark.parametrize("word", ["SAMTRON", "LAMTRON", "SAMYRON", "ZAMTRUX", "SEMTROX", "SEPTRUX", "LEMBFBX"])
 def test_named_algorithms_find_a_mixture(word):
     """-ELBO is the KL to the target here."""
-    settings = {"first_component_step": 0.1} if word == "SAMYRON" else {}
-    config = GMMVIConfig.named(word, n_iterations=150, n_samples=60, add_every=20, **settings)
+    settings = {"component_step.first": 0.1} if word == "SAMYRON" else {}
+    config = GMMVIConfig.named(word, n_iterations=150, n_samples=60, **settings, **{"adaptation.add_every": 20})
     result = GMMVI(three_modes(), config).fit(start=wide_start(6), generator=generator_of(0))
     assert elbo_of(result.model, three_modes()) > -0.03
     assert result.history.column("elbo")[-1] == pytest.approx(0.0, abs=0.05)
@@ -101,8 +105,10 @@ def test_diagonal_covariances_stay_diagonal_and_reach_the_best_of_their_kind():
 @pytest.mark.parametrize("word", ["SEMTRUX", "ZEMTRUX", "SEMIRUX", "SEMYRUX", "SEPTRON", "SAMTRON"])
 def test_temperature_two_gives_twice_the_covariance(word):
     """E[log p] + T H(q) for p = N(0, I) is greatest at N(0, T I) (checks.md, 9): 2 is no artefact of noise."""
-    settings = {} if word[3] == "T" else {"first_component_step": 0.1}
-    config = GMMVIConfig.named(word, temperature=2.0, n_iterations=120, n_samples=400, add_every=0, **settings)
+    settings = {} if word[3] == "T" else {"component_step.first": 0.1}
+    config = GMMVIConfig.named(
+        word, temperature=2.0, n_iterations=120, n_samples=400, **settings, **{"adaptation.add_every": 0}
+    )
     result = GMMVI(normal_mixture([0.0, 0.0]), config).fit(start=wide_start(1), generator=generator_of(0))
     torch.testing.assert_close(result.model.covariance, 2.0 * torch.eye(2).double(), rtol=0.0, atol=0.25)
     elbo = -math.log(2.0 * math.pi) - 2.0 + 2.0 * (1.0 + math.log(2.0 * math.pi * 2.0))
@@ -143,7 +149,9 @@ def test_evaluations_are_counted_and_stay_within_their_bound(reuse_ratio, exceed
         calls.append(len(sample))
         return -0.5 * sample.square().sum(-1)
 
-    config = GMMVIConfig(n_samples=30, max_evaluations=1000, add_every=2, reuse_ratio=reuse_ratio)
+    config = GMMVIConfig.from_mapping(
+        {"n_samples": 30, "max_evaluations": 1000, "adaptation.add_every": 2, "reuse_ratio": reuse_ratio}
+    )
     result = GMMVI(target, config).fit(start=wide_start(3), generator=generator_of(0))
     check = 200 + 1  # of the start, before the first iteration
     assert sum(calls) - check == sum(result.history.column("evaluations")) == result.state.evaluations
@@ -162,7 +170,15 @@ def test_candidates_of_the_start_find_the_second_mode_and_are_counted():
         return density.log_prob(sample)
 
     def fit(n_prior):
-        config = GMMVIConfig(n_samples=20, n_iterations=100, add_every=20, n_candidates=0, n_prior_candidates=n_prior)
+        config = GMMVIConfig.from_mapping(
+            {
+                "n_samples": 20,
+                "n_iterations": 100,
+                "adaptation.add_every": 20,
+                "adaptation.n_candidates": 0,
+                "adaptation.n_prior_candidates": n_prior,
+            }
+        )
         calls.clear()
         return GMMVI(target, config).fit(start=wide_start(1, scale=8.0), generator=generator_of(0))
 
@@ -186,7 +202,13 @@ def test_plateau_of_the_elbo_ends_a_run():
 @pytest.mark.parametrize("word", ["SAMTRON", "ZEPYDOG"])
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])
 def test_resumed_run_is_bitwise_the_uninterrupted_one(word, covariance, tmp_path):
-    settings = {"covariance": covariance, "reuse_ratio": 1.5, "add_every": 3, "delete_after": 4, "n_samples": 15}
+    settings = {
+        "covariance": covariance,
+        "reuse_ratio": 1.5,
+        "adaptation.add_every": 3,
+        "adaptation.delete_after": 4,
+        "n_samples": 15,
+    }
 
     def fit(n_iterations, **options):
         config = GMMVIConfig.named(word, n_iterations=n_iterations, **settings)
@@ -267,7 +289,9 @@ def test_improper_target_never_converges_and_stays_finite():
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])
 def test_divergence_does_not_end_with_an_elbo_above_log_z(covariance):
     """Fixed steps that are far too long: rounding of the samples of narrow, far components gave an ELBO of 7e19."""
-    word = GMMVIConfig.named("SEPYFUX", covariance=covariance, first_component_step=0.5, n_samples=8, n_iterations=300)
+    word = GMMVIConfig.named(
+        "SEPYFUX", covariance=covariance, n_samples=8, n_iterations=300, **{"component_step.first": 0.5}
+    )
     target = GaussianMixture(torch.zeros(1).double(), torch.zeros(1, 2).double(), 1e-3 * torch.eye(2).double()[None])
     elbo = GMMVI(target, word).fit(start=wide_start(8), generator=generator_of(0)).history.column("elbo")
     assert len(elbo) > 0
@@ -325,5 +349,5 @@ def test_bad_starts_budgets_and_names_are_refused():
         GMMVI(target).fit(start=singular)
     with pytest.raises(ConfigurationError, match="7 letters such as SAMTRON"):
         GMMVIConfig.named("SAMTRO")
-    with pytest.raises(ConfigurationError, match="letter 4 of 'SAMXRON', for component_update"):
+    with pytest.raises(ConfigurationError, match="letter 4 of 'SAMXRON', for component_step.update"):
         GMMVIConfig.named("SAMXRON")

@@ -84,9 +84,14 @@ def test_splits_make_one_component_many_and_follow_a_bent_target(word, covarianc
     target, start = Banana(), wide_start(1, scale=1.0)
 
     def elbo(**settings: int) -> float:
-        config = GMMVIConfig.named(word, covariance=covariance, n_iterations=80, n_samples=60, add_every=0, **settings)
+        config = GMMVIConfig.named(
+            word, covariance=covariance, n_iterations=80, n_samples=60, **settings, **{"adaptation.add_every": 0}
+        )
         model = GMMVI(target, config).fit(start=start, generator=generator_of(0)).model
         assert model.n_components == (16 if settings else 1)
         return mixture_scores(target, model, 4000, generator_of(7)).elbo.value
 
-    assert elbo(split_every=10, delete_after=0, max_components=16) > elbo() + 0.2
+    assert (
+        elbo(**{"adaptation.split_every": 10, "adaptation.delete_after": 0, "adaptation.max_components": 16})
+        > elbo() + 0.2
+    )

@@ -12,11 +12,13 @@ from eim_ros.learning.ratio.plug_in import InputsFactor, ReferenceFactor
 
 DATA = checked_data(bimodal_pairs(300))
 PLAIN = StandardisedInputs.from_data(DATA.context, DATA.sample)
-KNOWN = KnownInputs(data_density(small_eim_config(ratio="plug-in"), 2, PLAIN, DATA, generator_of(0)))
+KNOWN = KnownInputs(
+    data_density(small_eim_config(**{"ratio.estimator": "plug-in"}).ratio, 2, PLAIN, DATA, generator_of(0))
+)
 
 
 def chosen(name, inputs=PLAIN):
-    config = small_eim_config(ratio=name)
+    config = small_eim_config(**{"ratio.estimator": name}).ratio
     reference = data_density(config, 2, inputs, DATA, generator_of(1))
     return density_ratio(config, inputs, reference, DATA, generator_of(2)), reference
 
@@ -58,7 +60,7 @@ def test_plug_in_takes_in_the_held_out_data_and_residual_does_not():
     changed[270:] += 0.5
     other = type(DATA)(DATA.context, changed, DATA.conditional)
     for name, same in (("plug-in", False), ("residual", True)):
-        config = small_eim_config(ratio=name, validation_share=0.1)
+        config = small_eim_config(**{"ratio.estimator": name, "ratio.validation_share": 0.1}).ratio
         first, second = (data_density(config, 2, PLAIN, data, generator_of(3)) for data in (DATA, other))
         assert torch.equal(first.experts.biases, second.experts.biases) is same
 
@@ -66,7 +68,8 @@ def test_plug_in_takes_in_the_held_out_data_and_residual_does_not():
 def test_reference_is_fitted_to_blurred_contexts():
     inputs = FeatureInputs.from_data(DATA.context, DATA.sample, lambda y, x: x - y, smoothing=3.0)
     sharp, blurred = (
-        data_density(small_eim_config(ratio="residual"), 2, i, DATA, generator_of(4)) for i in (PLAIN, inputs)
+        data_density(small_eim_config(**{"ratio.estimator": "residual"}).ratio, 2, i, DATA, generator_of(4))
+        for i in (PLAIN, inputs)
     )
     assert sharp.experts.weights.mean() == pytest.approx(0.5, abs=0.1)
     assert blurred.experts.weights.mean() < 0.15  # .5/(1 + 3^2), as noise in a regressor weakens it

@@ -29,7 +29,7 @@ def halves(sample: torch.Tensor) -> tuple[Pairs, Pairs]:
 
 
 def config(**settings) -> ReferenceConfig:
-    return ReferenceConfig(**{"reference_starts": 2, "reference_iterations": 40, **settings})
+    return ReferenceConfig.from_mapping({"starts": 2, "iterations": 40, **settings})
 
 
 def test_number_of_components_grows_where_the_model_has_too_few():
@@ -45,7 +45,7 @@ def test_number_of_components_stays_where_the_model_has_enough():
         torch.zeros(3).double(), 4.0 * normal(generator_of(2), 3, 2), 0.5 * torch.eye(2).double().expand(3, 2, 2)
     )
     training, held_out = halves(target.sample(3000, generator_of(3)))
-    reference = fit_reference(config(reference_factors=(1.0, 2.0, 4.0, 8.0)), 3, training, held_out, generator_of(4))
+    reference = fit_reference(config(factors=(1.0, 2.0, 4.0, 8.0)), 3, training, held_out, generator_of(4))
     assert reference.n_components == 3
 
 
@@ -74,7 +74,7 @@ def test_candidate_is_kept_where_nothing_is_better():
     target = random_mixture(5, 2, 2)
     training, held_out = halves(target.sample(1000, generator_of(6)))
     candidate = MixtureOfExperts.from_mixture(target)
-    found = fit_reference(config(reference_factors=(0.5, 1.0)), 2, training, held_out, generator_of(7), candidate)
+    found = fit_reference(config(factors=(0.5, 1.0)), 2, training, held_out, generator_of(7), candidate)
     assert likelihood(found, held_out) >= likelihood(candidate, held_out)
 
 
@@ -88,8 +88,8 @@ def test_few_data_bear_few_components(n):
 
 def test_limit_holds_beyond_the_models_own_number():
     training, held_out = halves(ring(2000))
-    assert fit_reference(config(reference_limit=4), 2, training, held_out, generator_of(9)).n_components <= 4
-    assert fit_reference(config(reference_limit=1), 2, training, held_out, generator_of(9)).n_components == 2
+    assert fit_reference(config(limit=4), 2, training, held_out, generator_of(9)).n_components <= 4
+    assert fit_reference(config(limit=1), 2, training, held_out, generator_of(9)).n_components == 2
 
 
 def test_several_starts_find_what_one_misses():
@@ -131,7 +131,7 @@ def test_same_seed_gives_the_same_density():
 
 def test_model_of_more_components_than_data_can_tell_gets_a_smaller_reference():
     training, held_out = halves(ring(500))
-    settings = config(reference_limit=20, reference_starts=1)
+    settings = config(limit=20, starts=1)
     reference = fit_reference(settings, 160, training, held_out, generator_of(9))
     assert reference.n_components <= 40
     large = best_fit(training, held_out, n_components=160, n_starts=1, n_iterations=40, generator=generator_of(9))

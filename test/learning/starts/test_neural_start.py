@@ -25,23 +25,23 @@ from eim_ros.learning.models import (
 from eim_ros.learning.run import Status
 from eim_ros.learning.starts import branching_start, closest_component
 
-NEURAL = FamilyConfig(components="neural", parameter_layers=(8, 8))
+NEURAL = FamilyConfig.from_mapping({"expert_kind": "neural", "networks.layers": (8, 8)})
 SMALL = {
-    "components": "neural",
-    "parameter_layers": (8, 8),
-    "n_expert_contexts": 300,
-    "initial_em_iterations": 3,
-    "ratio": "plug-in",
-    "reference_factors": (1.0,),
-    "reference_starts": 1,
-    "reference_iterations": 3,
+    "expert_kind": "neural",
+    "networks.layers": (8, 8),
+    "m_step.n_contexts": 300,
+    "start.em_iterations": 3,
+    "ratio.estimator": "plug-in",
+    "ratio.reference.factors": (1.0,),
+    "ratio.reference.starts": 1,
+    "ratio.reference.iterations": 3,
 }
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Starts of a quality that is enough for curves as smooth as these."""
-    monkeypatch.setattr(module, "LEAST_PARAMETER_ITERATIONS", 25)
+    monkeypatch.setattr(module, "MIN_NETWORK_ITERATIONS", 25)
     monkeypatch.setattr(module, "MOST_POINTS", 400)
     monkeypatch.setattr(module, "MORE_ITERATIONS", 1)
 
@@ -99,7 +99,7 @@ def test_unimodal_data_need_one_expert_only():
 def test_eim_stays_on_one_branch_where_em_averages():
     seed = 8
     data = branches(seed)
-    model = EIM(EIMConfig(n_components=1, n_iterations=4, **SMALL)).fit(
+    model = EIM(EIMConfig.from_mapping({"n_components": 1, "n_iterations": 4, **SMALL})).fit(
         (data.context, data.sample), generator=generator_of(seed)
     ).model  # fmt: skip
     assert isinstance(model.experts, NeuralExperts)
@@ -110,7 +110,7 @@ def test_eim_stays_on_one_branch_where_em_averages():
 
 def test_several_experts_with_a_neural_gating_keep_both_branches():
     data = branches(9)
-    config = EIMConfig(n_components=2, n_iterations=4, gating="neural", **SMALL)
+    config = EIMConfig.from_mapping({"n_components": 2, "n_iterations": 4, "gating_kind": "neural", **SMALL})
     result = EIM(config).fit((data.context, data.sample), generator=generator_of(10))
     assert result.status is Status.MAX_ITERATIONS
     assert isinstance(result.model.gating, NeuralGating)
@@ -122,14 +122,20 @@ def test_several_experts_with_a_neural_gating_keep_both_branches():
 def test_start_is_of_the_family_that_was_asked_for():
     """Few points: linear experts describe them better, but are not what was asked for."""
     data = branches(15, n=60)
-    model = EIM(EIMConfig(n_components=1, n_iterations=0, **SMALL)).fit((data.context, data.sample)).model
+    model = (
+        EIM(EIMConfig.from_mapping({"n_components": 1, "n_iterations": 0, **SMALL}))
+        .fit((data.context, data.sample))
+        .model
+    )
     assert isinstance(model.experts, NeuralExperts)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_one_neural_expert_asks_for_no_more_than_one_pair(n):
     data = branches(16, n=n)
-    result = EIM(EIMConfig(n_components=1, n_iterations=1, **SMALL)).fit((data.context, data.sample))
+    result = EIM(EIMConfig.from_mapping({"n_components": 1, "n_iterations": 1, **SMALL})).fit(
+        (data.context, data.sample)
+    )
     assert result.mixture_of_experts.n_components == 1
     assert torch.isfinite(result.model.log_prob(data.context, data.sample)).all()
 
@@ -137,7 +143,9 @@ def test_one_neural_expert_asks_for_no_more_than_one_pair(n):
 def test_resumed_run_is_the_same_bit_by_bit(tmp_path):
     data = branches(12, n=400)
     start = branching_start(NEURAL, data.context, data.sample, 1, generator_of(20))
-    config = EIMConfig(n_components=1, n_iterations=3, **{**SMALL, "ratio": "network", "hidden_layers": (8,)})
+    config = EIMConfig.from_mapping(
+        {"n_components": 1, "n_iterations": 3, **{**SMALL, "ratio.estimator": "network", "ratio.hidden_layers": (8,)}}
+    )
     saved = RunOptions(checkpoint=tmp_path / "checkpoint", checkpoint_every=1)
     whole = EIM(config).fit((data.context, data.sample), start, generator=generator_of(13))
     half = dataclasses.replace(config, n_iterations=2)

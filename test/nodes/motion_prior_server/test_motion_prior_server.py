@@ -18,7 +18,8 @@ from rcl_interfaces.srv import GetParameters
 from rclpy.duration import Duration
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from eim_ros.motion import MotionEMConfig, MotionPrior, MotionTraining
+from eim_ros.learning import EMConfig
+from eim_ros.motion import MotionPrior, MotionTraining
 from eim_ros.msg import ViaPoint
 from eim_ros.srv import ConditionMotion, LoadModel, SampleMotion, ScoreMotion
 
@@ -28,8 +29,8 @@ TYPES = {"sample_motion": SampleMotion, "score_motion": ScoreMotion, "condition"
 
 
 def trained(path: Path, seed: int, **data: Any) -> Path:
-    config = MotionEMConfig(n_components=2, n_starts=1)
-    MotionTraining(config, seed).run(two_ways(100, seed, **data)).model.save(path)
+    config = EMConfig(n_components=2, n_starts=1)
+    MotionTraining(learner=config, random_seed=seed).run(two_ways(100, seed, **data)).model.save(path)
     return path
 
 

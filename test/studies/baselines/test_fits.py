@@ -116,13 +116,13 @@ def test_mixture_density_network_follows_its_context():
 
 @pytest.mark.parametrize("variant", EIM_VARIANTS)
 def test_variants_of_eim_come_closer_to_the_target(variant):
-    settings = {"n_components": 2, "n_iterations": 15, "kl_bound": 0.1}
+    settings = {"n_components": 2, "n_iterations": 15, "m_step.kl_bound": 0.1}
     model = fit_by_eim(settings, variant, "plug-in", DATA, START, TARGET, generator_of(9))
     assert kl(model) < 0.7 * kl(START)
 
 
 def test_eim_with_the_known_ratio_reaches_the_target():
-    settings = {"n_components": 2, "n_iterations": 40, "kl_bound": 0.2, "hidden_layers": (3,)}
+    settings = {"n_components": 2, "n_iterations": 40, "m_step.kl_bound": 0.2, "ratio.hidden_layers": (3,)}
     model = fit_by_eim(settings, "EIM", "known", DATA, START, TARGET, generator_of(9))
     assert kl(model) < 1e-3
 
