@@ -295,6 +295,7 @@ class Proposal:
     """
 
     def __init__(self, model: LinearParameters | MixtureOfExperts) -> None:
+        self.model: LinearParameters | MixtureOfExperts | None = model
         self.n_experts, self.n_dims, self.n_context = model.n_components, model.n_dims, model.n_context
         self.condition: Callable[[FloatArray], ConditionalMixture]
         """The mixture for contexts (n_contexts, n_context), averaged over them with equal weights."""
@@ -312,11 +313,20 @@ class Proposal:
     def none(cls, n_dims: int) -> Proposal:
         """Without any expert: it proposes nothing, and says NaN of densities."""
         proposal = cls.__new__(cls)
+        proposal.model = None
         proposal.n_experts, proposal.n_dims, proposal.n_context = 0, n_dims, 0
         experts = Experts(np.empty((0, n_dims, 0)), np.empty((0, n_dims)), np.empty((0, n_dims, n_dims)), 1)
         nothing = ConditionalMixture(np.empty(0), np.empty((1, 0)), experts)
         proposal.condition = lambda contexts: nothing
         return proposal
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Store the parameters; compiled experts cannot be pickled."""
+        return {"model": self.model, "n_dims": self.n_dims}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        model = state["model"]
+        self.__dict__.update((Proposal.none(state["n_dims"]) if model is None else Proposal(model)).__dict__)
 
 
 def _linear(model: LinearParameters) -> Callable[[FloatArray], ConditionalMixture]:
