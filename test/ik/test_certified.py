@@ -211,7 +211,7 @@ def test_limits_of_a_turn_are_refused_and_the_cure_is_told() -> None:
     )
     sampler = Sampler(Robot(urdf))
     pose = sampler.robot.fk(np.full(7, 0.5))
-    with pytest.raises(ConfigurationError, match="j0 and j1 and .* with_constraints"):
+    with pytest.raises(ConfigurationError, match="j0 and j1 and .* by sampler.with_constraints"):
         sampler.solve_all(pose, guarantee="certified")
     narrower = Constraints(limits={f"j{i}": (-3.0, 3.0) for i in range(7)})
     assert sampler.with_constraints(narrower).solve_all(pose, guarantee="certified").certified

@@ -47,8 +47,8 @@ def brute_force(layers: list[np.ndarray], origin: np.ndarray | None) -> tuple[in
     everything = everything if origin is None else [origin[None], *everything]
     counts = np.array([len(layer) for layer in everything], dtype=np.int64)
     graph = np.concatenate(everything), counts, np.zeros(3, dtype=bool)
-    _, n_reached, nearest = path_reach(*graph, STEP)
-    rows = [layer[i] for layer, i in zip(everything, shortest_path(*graph, STEP, 1e4), strict=True)]
+    _, n_reached, nearest = path_reach(*graph, np.ones(3), STEP)
+    rows = [layer[i] for layer, i in zip(everything, shortest_path(*graph, np.ones(3), STEP, 1e4), strict=True)]
     cost = float((np.diff(np.array(rows), axis=0) ** 2).sum())
     return n_reached - n_before, nearest if n_reached < len(everything) else 0.0, cost
 
@@ -94,7 +94,9 @@ def test_unlimited_joints_are_unrolled_from_where_the_path_begins() -> None:
     way = np.linspace(3.0, 23.0, 100)[:, None]
     wrapped = (way + math.pi) % TURN - math.pi
     np.testing.assert_allclose(free.unrolled(wrapped, STEPS[:1], None), way, atol=1e-12)
-    np.testing.assert_allclose(free.unrolled(wrapped, STEPS[:1], np.array([3.0 + 2.0 * TURN])), way + 2.0 * TURN, atol=1e-12)
+    np.testing.assert_allclose(
+        free.unrolled(wrapped, STEPS[:1], np.array([3.0 + 2.0 * TURN])), way + 2.0 * TURN, atol=1e-12
+    )
 
 
 def test_joints_with_equivalent_values_are_those_that_turn_by_more_than_a_turn() -> None:
