@@ -68,13 +68,13 @@ def test_rpy_turns_about_the_fixed_axes_in_this_order() -> None:
 def test_a_position_alone_leaves_the_orientation_open(position: Any) -> None:
     samples = Sampler(ROBOT).sample(position, 20, seed=0)
     assert len(samples) == 20
-    tips = ROBOT.fk(samples.positions)
+    tips = ROBOT.fk(samples.q)
     assert np.abs(tips[:, :3, 3] - POSITION).max() < 2e-6  # the tolerance is 1e-6 along the distance
     assert np.ptp(tips[:, :3, 0], axis=0).max() > 0.5  # turned every way
     solved = ROBOT.solve(position, np.random.default_rng(0))
     assert solved.converged.all()
-    assert np.abs(ROBOT.fk(solved.positions)[0, :3, 3] - POSITION).max() < 2e-6
-    assert ROBOT.verify(samples.positions, position)[1].all()
+    assert np.abs(ROBOT.fk(solved.q)[0, :3, 3] - POSITION).max() < 2e-6
+    assert ROBOT.verify(samples.q, position)[1].all()
 
 
 @pytest.mark.parametrize(
