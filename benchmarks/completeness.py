@@ -44,9 +44,6 @@ from scipy.spatial import cKDTree
 
 from benchmarks._machine import load_average, processor
 from eim_ros.ik import Completeness, FoundFamilies, Sampler, Samples
-from eim_ros.ik.problem import Goal
-from eim_ros.ik.request import SampleRequest
-from eim_ros.ik.strategies.manifold import TracedSolutions
 from eim_ros.kinematics import Robot
 
 ARMS = ("panda", "iiwa14")
@@ -131,12 +128,12 @@ def of_arm(name: str, n_poses: int, seed: int) -> list[str]:
 
     wanted, rows = Completeness(), []
     for index, (pose, truth) in enumerate(zip(poses, truths, strict=True)):
-        seconds, _ = shortest(lambda pose=pose, index=index: whole(sampler, pose, index, 0.3, wanted).positions)
+        seconds, _ = shortest(lambda pose=pose, index=index: whole(sampler, pose, index, 0.3, wanted).q)
         answer, dense = (whole(sampler, pose, index, step, wanted) for step in (0.3, 0.02))
         found = answer.completeness
-        has_all = truth.has_all_in(dense.positions)
-        coverage = truth.coverage(answer.positions)
-        rows.append((found.is_whole, found.is_whole and not has_all, has_all, coverage, seconds, len(answer)))
+        has_all = truth.has_all_in(dense.q)
+        coverage = truth.coverage(answer.q)
+        rows.append((found.is_complete, found.is_complete and not has_all, has_all, coverage, seconds, len(answer)))
     told, wrong, every, covered, seconds_, n = np.array(rows, dtype=float).T
     lines.append(
         f"  guarantee .99, .002: said to be whole {told.mean():.1%}, wrongly {wrong.mean():.1%}, every family "
@@ -145,7 +142,7 @@ def of_arm(name: str, n_poses: int, seed: int) -> list[str]:
     )
     for wanted in LOOSE:
         claims = [
-            (dense.completeness.is_whole, not truth.has_all_in(dense.positions))
+            (dense.completeness.is_complete, not truth.has_all_in(dense.q))
             for index, (pose, truth) in enumerate(zip(poses, truths, strict=True))
             if (dense := whole(sampler, pose, index, 0.02, wanted)) is not None
         ]
@@ -157,10 +154,8 @@ def of_arm(name: str, n_poses: int, seed: int) -> list[str]:
 
     for n_wanted in (100, 200, 500):
         ways: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
-            "default": lambda pose, index, n=n_wanted: sampler.sample(pose, n, seed=index).positions,
-            "diversity .85": lambda pose, index, n=n_wanted: (
-                sampler.sample(pose, n, diversity=0.85, seed=index).positions
-            ),
+            "default": lambda pose, index, n=n_wanted: sampler.sample(pose, n, seed=index).q,
+            "diversity .85": lambda pose, index, n=n_wanted: sampler.sample(pose, n, diversity=0.85, seed=index).q,
             "uniform seeds": lambda pose, _, n=n_wanted: uniform(robot, pose, rng, 2 * n, n),
             "100 seeds + spread": lambda pose, _, n=n_wanted: walks(robot, pose, rng, n),
         }
@@ -184,9 +179,7 @@ def of_arm(name: str, n_poses: int, seed: int) -> list[str]:
             if what != "uniform":
                 start = truth.solutions[rng.integers(len(truth.solutions))]
                 near = np.clip(start + rng.normal(0.0, 0.05, robot.dof), robot.lower, robot.upper)
-            took, rows_ = shortest(
-                lambda pose=pose, near=near, index=index: sampler.solve(pose, near, seed=index).positions
-            )
+            took, rows_ = shortest(lambda pose=pose, near=near, index=index: sampler.solve(pose, near, seed=index).q)
             least = np.linalg.norm(truth.solutions - near, axis=1).min()
             figures.append((took, np.linalg.norm(rows_[0] - near) <= least + 1e-4))
         took, right = np.array(figures, dtype=float).T
@@ -203,9 +196,7 @@ def of_ur5(n_poses: int, seed: int) -> str:
     robot, rng = sampler.robot, np.random.default_rng(seed)
     rows = []
     for pose in robot.fk(robot.random(n_poses, rng)):
-        seconds, answer = shortest(
-            lambda pose=pose: sampler.solve_all(pose, guarantee=Completeness(), seed=0).positions
-        )
+        seconds, answer = shortest(lambda pose=pose: sampler.solve_all(pose, guarantee=Completeness(), seed=0).q)
         # close to a singularity, a tolerance of 1e-6 admits configurations 0.05 rad apart
         exact = {"position_tolerance": 1e-10, "orientation_tolerance": 1e-10}
         refined = robot.refine(robot.random(2000, rng), pose, **exact)
@@ -213,7 +204,7 @@ def of_ur5(n_poses: int, seed: int) -> str:
         truth = refined.positions[refined.converged]
         on_circles = [np.concatenate([np.cos(q), np.sin(q)], axis=1) for q in (found.positions, truth)]
         missed = len(truth) and cKDTree(on_circles[0]).query(on_circles[1])[0].max() > MISSED
-        rows.append((found.completeness.is_whole, missed, seconds, len(answer)))
+        rows.append((found.completeness.is_complete, missed, seconds, len(answer)))
     told, missed, took, n = np.array(rows, dtype=float).T
     return (
         f"ur5: {n_poses} poses, said to be whole {told.mean():.1%}, wrongly {(told * missed).mean():.1%}, median "
@@ -235,18 +226,18 @@ def of_certified(name: str, n_poses: int, seed: int) -> list[str]:
     seconds, n_families, n_certified, n_traced, n_other, n_missed = [], [], 0, 0, 0, 0
     for index, pose in enumerate(poses):
         certified = partial(sampler.solve_all, pose, guarantee="certified", seed=index)
-        took, _ = shortest(lambda certified=certified: certified(max_spacing=0.3).positions, time.thread_time)
+        took, _ = shortest(lambda certified=certified: certified(max_spacing=0.3).q, time.thread_time)
         dense = certified(max_spacing=0.05)
         n_certified += dense.certified
         seconds.append(took)
         if not dense.certified:
             continue
-        n_families.append(dense.completeness.n_families)
+        n_families.append(dense.completeness.n_components)
         searched = TracedSolutions.of(
             Goal(robot, pose, False, 1e-6, 1e-6), rng.random(), Completeness(0.99, 5e-4), np.inf, certified=False
         )
         n_traced += searched.is_traced
-        differs = not (searched.is_traced and agrees(dense.completeness, searched.families))
+        differs = not (searched.is_traced and agrees(dense.completeness, searched.report))
         seeds = robot.random(200_000 if differs else 500, rng)
         if differs:
             seeds = np.concatenate([seeds, searched.even(SampleRequest(pose, 1, separation=0.02), np.inf).positions])
@@ -254,7 +245,7 @@ def of_certified(name: str, n_poses: int, seed: int) -> list[str]:
         exactly = {"position_tolerance": 1e-10, "orientation_tolerance": 1e-10}
         refined = robot.refine(seeds, pose, **exactly)
         truth = refined.positions[refined.converged]
-        away = cKDTree(dense.positions).query(truth)[0].max() if len(truth) and len(dense) else 0.0
+        away = cKDTree(dense.q).query(truth)[0].max() if len(truth) and len(dense) else 0.0
         if away > MISSED or (len(truth) and not len(dense)):
             n_missed += 1
             print(f"  {name}, pose {index}: a solution {away:.3f} rad away", flush=True)

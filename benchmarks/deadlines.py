@@ -28,7 +28,6 @@ import numpy as np
 
 from benchmarks._machine import load_average, processor, versions
 from eim_ros.ik import Completeness, Sampler
-from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Box, CollisionOptions, Mesh, Obstacle, PointCloud, Robot, Sphere, pose_from
 
 ITSELF = [sys.executable, "-m", "benchmarks.deadlines"]
@@ -105,7 +104,7 @@ def drawn(sampler: Sampler, n: int) -> Call:
 
 def with_duplicates(sampler: Sampler, n: int) -> Call:
     """Return a call that accepts near-duplicates, which only the service and the command line can request."""
-    return lambda timeout: sampler.answer(SampleRequest(POSE, n, 0, timeout=timeout, distinct=False))
+    return lambda timeout: sampler.sample(POSE, n, seed=0, timeout=timeout)
 
 
 def poses_of(sampler: Sampler, rng: np.random.Generator, n: int) -> np.ndarray:
@@ -283,11 +282,11 @@ def run_case(name: str, seed: int) -> dict[str, Any]:
 
 def told(answer: Any) -> str:
     """Describe an answer: its error code and the number of rows or poses answered."""
-    from eim_ros.ik import BatchSamples, ErrorCode
+    from eim_ros.ik import ErrorCode, Solutions
 
     if isinstance(answer, list):
-        answer = BatchSamples.joined(answer)
-    if isinstance(answer, BatchSamples):
+        answer = Solutions.concatenate(answer)
+    if isinstance(answer, Solutions):
         n_late = int((answer.error_codes == ErrorCode.TIMED_OUT).sum())
         return f"{len(answer) - n_late} poses answered, {n_late} TIMED_OUT"
     n = answer.n if hasattr(answer, "n") else int(np.count_nonzero(answer.valid))

@@ -169,7 +169,7 @@ def ours(
         began = time.process_time_ns()
         answer = call(sampler, pose, seed=seed, **options)
         seconds = 1e-9 * (time.process_time_ns() - began)
-        return answer.positions[answer.valid], seconds, bool(answer.completeness and answer.completeness.is_whole)
+        return answer.q[answer.valid], seconds, bool(answer.completeness and answer.completeness.is_complete)
 
     return way
 

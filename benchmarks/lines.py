@@ -51,7 +51,7 @@ def has_path(sampler: Sampler, poses: np.ndarray) -> bool:
     reached = None
     for pose in poses:
         answer = sampler.sample(pose, N_BRUTE, timeout=UNLIMITED, diversity=1.0, seed=0)
-        rows = answer.positions[answer.valid]
+        rows = answer.q[answer.valid]
         if reached is not None:
             if not len(reached) or not len(rows):
                 return False
@@ -63,9 +63,9 @@ def has_path(sampler: Sampler, poses: np.ndarray) -> bool:
 
 def is_right(robot: Robot, path: JointPath, poses: np.ndarray) -> bool:
     """Return whether a path reaches all poses within the limits and with sufficiently small steps."""
-    away = np.abs(robot.fk(path.positions) - poses).max()
-    steps = np.abs(np.diff(path.positions, axis=0)).max()
-    return bool(away < 1e-5 and robot.within_limits(path.positions).all() and steps <= STEP + 1e-9)
+    away = np.abs(robot.fk(path.q) - poses).max()
+    steps = np.abs(np.diff(path.q, axis=0)).max()
+    return bool(away < 1e-5 and robot.within_limits(path.q).all() and steps <= STEP + 1e-9)
 
 
 def judged(name: str, n_lines: int, n_poses: int, seed: int) -> str:

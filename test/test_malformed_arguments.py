@@ -15,7 +15,6 @@ from eim_ros.core.data_set import DataSet, load_data_set, save_data_set
 from eim_ros.core.errors import EimError
 from eim_ros.core.parallel import use_torch_threads
 from eim_ros.ik import Constraints, IKModel, Posture, Sampler, Training, collect, evaluate
-from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import (
     Box,
     Capsule,
@@ -72,7 +71,6 @@ MIXTURE = GaussianMixture.from_covariances(
     torch.ones(2, dtype=torch.float64), torch.zeros(2, 2, dtype=torch.float64), torch.eye(2, dtype=torch.float64)
 )
 GAUSSIAN = Gaussian(torch.zeros(2, dtype=torch.float64), torch.eye(2, dtype=torch.float64))
-SHORT = {"n": 2, "random_seed": 0, "timeout": 0.05}
 QUICK = {"seed": 0, "timeout": 0.05}
 PLAIN = Sampler(ROBOT)
 FEW = EMConfig(n_components=2, n_iterations=2)
@@ -80,7 +78,11 @@ JOINT = ROBOT.joint_names[0]
 
 
 def sampled(**options: Any) -> Any:
-    return SAMPLER.answer(SampleRequest(POSE, **{**SHORT, **options}))
+    return SAMPLER.sample(POSE, 2, **{**QUICK, **options})
+
+
+def constrained(constraints: Any) -> Any:
+    return SAMPLER.with_constraints(constraints).sample(POSE, 2, **QUICK)
 
 
 CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
@@ -132,14 +134,14 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Sampler.with_obstacles": (SAMPLER.with_obstacles, {"obstacles": []}),
     "Sampler.with_collision_options": (SAMPLER.with_collision_options, {"options": CollisionOptions()}),
     "Constraints": (
-        lambda **asked: sampled(constraints=Constraints(**asked)),
+        lambda **asked: constrained(Constraints(**asked)),
         {
             **{"limits": {}, "fixed": {}, "self_collision": False, "obstacles": (), "tolerances": None, "links": ()},
             **{"clearance": 0.0, "position_only": None, "position_tolerance": 1e-6, "orientation_tolerance": 1e-6},
         },
     ),
-    "Constraints.limits": (lambda ends: sampled(constraints=Constraints({JOINT: ends})), {"ends": (-3.0, 3.0)}),
-    "Constraints.fixed": (lambda value: sampled(constraints=Constraints({}, {JOINT: value})), {"value": 0.1}),
+    "Constraints.limits": (lambda ends: constrained(Constraints({JOINT: ends})), {"ends": (-3.0, 3.0)}),
+    "Constraints.fixed": (lambda value: constrained(Constraints({}, {JOINT: value})), {"value": 0.1}),
     "Posture": (lambda **given: sampled(posture=Posture(**given)), {"positions": {JOINT: 0.1}, "weights": {}}),
     "Posture.weights": (lambda weight: sampled(posture=Posture({JOINT: 0.1}, {JOINT: weight})), {"weight": 1.0}),
     "Box": (Box, {"pose": np.eye(4), "size": [1, 1, 1]}),
@@ -271,10 +273,9 @@ def test_true_is_no_count_of_threads_links_or_causes() -> None:
     [
         (lambda: ROBOT.solve(POSE, -1), "or a numpy Generator, got -1"),
         (lambda: EM(FEW).fit(POINTS, POINTS), "contexts and samples are given as one pair"),
-        (lambda: sampled(constraints={"tolerances": [0] * 6}), "constraints must be a Constraints object"),
+        (lambda: constrained({"tolerances": [0] * 6}), "constraints must be a Constraints"),
         (lambda: Posture({JOINT: 0.1}, "heavy"), "the weights of a posture must map names to values, got 'heavy'"),
         (lambda: sampled(order={"density": "much"}), "the weight of order 'density' must be"),
-        (lambda: sampled(refine="no"), "refine must be True or False, got 'no'"),
         (lambda: Sampler("panda_pose"), "no shipped robot 'panda_pose'"),
     ],
 )

@@ -136,6 +136,14 @@ class Sampler:
         self._setup = Setup(robot, self.constraints)
         self._with_tools = OrderedDict[bytes, Sampler]()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is derived from the robot and the constraints."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_setup", "_with_tools")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._setup, self._with_tools = Setup(self.robot, self.constraints), OrderedDict()
+
     @classmethod
     def load(
         cls,

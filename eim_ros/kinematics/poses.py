@@ -67,7 +67,8 @@ def taken_apart(pose: Any) -> tuple[Any, Any]:
     if callable(getattr(pose, "as_matrix", None)):  # scipy.spatial.transform.RigidTransform
         return _matrix(pose), None
     if isinstance(pose, (list, tuple)) and len(pose) == 2 and _shape(pose[0]) == (3,):
-        return pose[0], (_matrix(pose[1]) if callable(getattr(pose[1], "as_matrix", None)) else pose[1])
+        is_rotation = callable(getattr(pose[1], "as_matrix", None))  # scipy.spatial.transform.Rotation
+        return pose[0], _matrix(pose[1]) if is_rotation else pose[1]
     if is_position(pose):
         raise PoseError("a position leaves the orientation open, which is not possible here: expected " + FORMS, pose)
     if isinstance(pose, np.ndarray) and pose.shape == (7,):

@@ -76,7 +76,7 @@ def test_refined_configurations_are_measured_again() -> None:
     problem = problem_of(robot, reachable_pose(robot), False, 1e-6)
     seeds = robot.random(100, np.random.default_rng(0))
     refined = problem.solved(seeds, np.arange(100, dtype=np.uint32))
-    again = problem.verified(refined.positions, refined.expert)
+    again = problem.verified(refined.q, refined.expert)
     assert np.array_equal(refined.position_error, again.position_error)
     assert np.array_equal(refined.valid, again.valid)
     assert 10 < refined.valid.sum() <= 100

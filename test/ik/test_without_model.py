@@ -126,4 +126,4 @@ def test_first_example_of_the_readme_gives_what_it_says() -> None:
     code = readme.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
     assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout.startswith("100 of 100 distinct solutions; 3 families [[")
+    assert result.stdout.startswith("100 of 100 distinct solutions; 3 components [[")

@@ -39,9 +39,7 @@ def test_record_says_how_the_prior_was_made() -> None:
 
 @pytest.mark.parametrize("config", [EM, EIMConfig.from_mapping({"n_components": 2, **FAST_EIM})])
 def test_seed_decides_the_prior(config: object) -> None:
-    first, again, other = (
-        MotionTraining(learner=config, seed=seed).run(two_ways(60, 0)).model for seed in (1, 1, 2)
-    )
+    first, again, other = (MotionTraining(learner=config, seed=seed).run(two_ways(60, 0)).model for seed in (1, 1, 2))
     for name, value in first.mixture.tensors().items():
         assert torch.equal(value, again.mixture.tensors()[name])
     assert not torch.equal(first.calibration.log_prob, other.calibration.log_prob)
