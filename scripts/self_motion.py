@@ -129,16 +129,16 @@ def render(camera: Camera, capsules: list[tuple[FloatArray, FloatArray, float]],
     return image
 
 
-def components(robot: Robot) -> list[FloatArray]:
+def components(robot: Robot, spacing: float = STEP) -> list[FloatArray]:
     """Return the self-motion components of the pose, each in the order in which the arm moves through it."""
-    rows = Sampler(robot).solve_all(POSE, max_spacing=STEP, guarantee="certified", timeout=60.0).q
+    rows = Sampler(robot).solve_all(POSE, max_spacing=spacing, guarantee="certified", timeout=60.0).q
     left, found = list(range(len(rows))), []
     while left:
         chain = [left.pop(0)]
         for end in (-1, 0):  # forward from the first row, then backward from it
             while left:
                 gaps = np.linalg.norm(rows[left] - rows[chain[end]], axis=1)
-                if gaps.min() > 3.0 * STEP:
+                if gaps.min() > 3.0 * spacing:
                     break
                 chain.insert(len(chain) if end else 0, left.pop(int(gaps.argmin())))
         found.append(rows[chain])
@@ -159,6 +159,7 @@ def draw_lines(image: Image.Image, camera: Camera, robot: Robot, chosen: int, fo
 
 
 def main() -> None:
+    """Compute the solutions, render a frame for each, and write them as an animation."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("docs/self_motion.gif"))
     parser.add_argument("--frames", type=int, help="draw this many frames only")
