@@ -1,20 +1,20 @@
-# make demo   sets everything up and runs the main job: train, serve, request, draw (make demo SEED=3)
-# make view   all solutions of an arm in the browser (make view ROBOT=arm.urdf), with the least setup that this needs
-# make demo-planar  a planar robot that reaches a line: demonstrate, record, train, sample, execute
-# make test   lint and tests
-# make report docs/report from the committed result tables of python -m experiments
-# make docs   the documentation as a site, build/site/index.html
-# make bench  benchmarks (make bench BENCH=refinement)
-# make fuzz   malformed calls, then damaged files for every parser (make fuzz FUZZ_SECONDS=600 FUZZ_CALLS=100000 SEED=7)
-# make lint   style, types and layers only
-# make setup  .venv with everything in it; does nothing when nothing changed (PYTHON=... chooses the interpreter)
+# make demo   set everything up and run the main job: train, serve, request, draw (make demo SEED=3)
+# make view   show all solutions of an arm in the browser, with the smallest setup (make view ROBOT=arm.urdf)
+# make demo-planar  run the demo of a planar robot: demonstrate, record, train, sample, execute
+# make test   lint, then run all tests
+# make report write docs/report from the committed result tables of python -m experiments
+# make docs   build the documentation, build/site/index.html
+# make bench  run the benchmarks (make bench BENCH=refinement)
+# make fuzz   make malformed calls, then damage files for each parser (FUZZ_SECONDS=600 FUZZ_CALLS=100000 SEED=7)
+# make lint   check style, types, layers, spelling and prose
+# make setup  create .venv with everything; do nothing if nothing changed (PYTHON=... selects the interpreter)
 
 .PHONY: demo view demo-planar test report docs bench fuzz lint setup help
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
-# A process more than cores, for tests of nodes often wait, and each file of tests in one of them: its servers and models are
-# made once. Files begin in the order of test/conftest.py. ARGS="-n 0" for none.
+# One process more than cores, because tests of nodes often wait. Each test file runs in one process, so that its servers
+# and models are made only once. test/conftest.py sets the order of the files. ARGS="-n 0" runs all in one process.
 PARALLEL = --numprocesses $(shell echo $$(($$(nproc) < 4 ? $$(nproc) + 1 : 4))) --dist loadfile --no-loadscope-reorder
 FUZZ_SECONDS ?= 30
 FUZZ_CALLS ?= 10000
@@ -42,6 +42,8 @@ lint: setup
 	git ls-files "*.cpp" "*.hpp" | xargs $(BIN)/clang-format --dry-run --Werror
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell $$(git ls-files)
+	$(BIN)/python scripts/prose.py
 
 test: lint
 	ROS_PYTHON_CHECK_FIELDS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) $(ARGS)
@@ -57,7 +59,7 @@ bench:
 	@scripts/setup.sh bench
 	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name || exit 1; done
 
-# the calls first: they need no atheris, which has wheels for Linux on x86-64 alone
+# the calls come first: they do not need atheris, which has wheels only for Linux on x86-64
 fuzz: setup
 	$(BIN)/python fuzz/fuzz_api.py --count $(FUZZ_CALLS) $(if $(SEED),--seed $(SEED))
 	@scripts/setup.sh fuzz

@@ -108,7 +108,7 @@ def shared_files() -> list[tuple[str, list[str]]]:
 
 setup(
     name=NAME,
-    version="0.1.0",
+    version="0.2.0",
     description="Sampled, verified joint configurations for one pose, from a mixture of experts trained by EIM",
     license="Apache-2.0",
     maintainer="eim_ros maintainers",

@@ -114,9 +114,9 @@ def solves(robot: Robot, poses: np.ndarray) -> list[Block]:
 
 def compiled_solves(robot: Robot, poses: np.ndarray) -> list[Block]:
     """Return the same blocks without Python's share: argument checks and the answer object."""
-    from eim_ros.solver import Effort  # imported here because the old side lacks it
+    from eim_ros.solver import StepOptions  # imported here because the old side lacks it
 
-    task, effort, rng = robot.task(poses[0]), Effort(1e-6, 1e-6, 60, 3), np.random.default_rng(0)
+    task, effort, rng = robot.task(poses[0]), StepOptions(1e-6, 1e-6, 60, 3), np.random.default_rng(0)
     solve = robot.chain.solve
 
     def block(some: list[tuple[np.ndarray, float]]) -> list[Any]:

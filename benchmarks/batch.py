@@ -142,7 +142,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--part", choices=("batches", "paths", "maps"), help="one alone (default: all)")
-    parser.add_argument("--output", type=Path, help="also write what is told there")
+    parser.add_argument("--output", type=Path, help="also write the output to this file")
     args = parser.parse_args()
     quick, told = args.quick, io.StringIO()
     with contextlib.redirect_stdout(_Both(told)):

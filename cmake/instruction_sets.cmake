@@ -1,6 +1,6 @@
-# Sets `instruction_sets`: those that the solver is compiled for, some of baseline, avx2 and avx512.
+# Sets `instruction_sets`, for which the solver is compiled: some of baseline, avx2 and avx512.
 
-# A package for other machines needs all: builds of Debian, RPM and conda packages are known by their variables.
+# A package for other machines needs all sets. Environment variables reveal builds of Debian, RPM and conda packages.
 set(default native)
 if(CMAKE_CROSSCOMPILING OR DEFINED ENV{DEB_HOST_ARCH} OR DEFINED ENV{RPM_BUILD_ROOT} OR DEFINED ENV{CONDA_BUILD})
   set(default all)
@@ -15,7 +15,7 @@ endif()
 if(EIM_INSTRUCTION_SETS STREQUAL "all")
   set(instruction_sets ${known})
 elseif(EIM_INSTRUCTION_SETS STREQUAL "native")
-  # prints "baseline" and the best that there is, separated by a space
+  # prints "baseline" and the best available set, separated by a space
   execute_process(
     COMMAND ${CMAKE_COMMAND} -E env CXX=${CMAKE_CXX_COMPILER} ${CMAKE_CURRENT_LIST_DIR}/../scripts/instruction_sets.sh
     OUTPUT_VARIABLE instruction_sets OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)

@@ -8,8 +8,9 @@ find_package(std_msgs REQUIRED)
 find_package(trajectory_msgs REQUIRED)
 find_package(rosidl_default_generators REQUIRED)
 
-# rclpy needs the Python and C type supports: Fast DDS's, and introspection, by which Fast DDS describes types to others
-# (it complains about each type without). Those of C++ take more than half of the time of compiling.
+# rclpy needs type supports for Python and C: the ones of Fast DDS, and introspection. Fast DDS uses introspection to
+# describe types to other processes, and warns about each type without it. Type supports for C++ take more than half of
+# the compile time.
 if(EIM_LEAN_INTERFACES)
   list(FILTER AMENT_EXTENSIONS_rosidl_generate_idl_interfaces EXCLUDE REGEX "cpp")
 endif()
@@ -20,6 +21,9 @@ rosidl_generate_interfaces(${PROJECT_NAME}
   msg/CollectorStatus.msg
   msg/Constraints.msg
   msg/ErrorCodes.msg
+  msg/IKConstraints.msg
+  msg/IKGuarantee.msg
+  msg/IKSolutions.msg
   msg/JointConstraint.msg
   msg/OrientationConstraint.msg
   msg/PositionConstraint.msg
@@ -30,23 +34,24 @@ rosidl_generate_interfaces(${PROJECT_NAME}
   msg/TaskStatus.msg
   msg/ViaPoint.msg
   srv/ConditionMotion.srv
+  srv/DrawIK.srv
+  srv/FollowIK.srv
   srv/GetPositionIK.srv
   srv/LabelRecording.srv
   srv/LoadModel.srv
   srv/SampleIK.srv
-  srv/SampleIKBatch.srv
-  srv/SampleIKPath.srv
   srv/SampleMotion.srv
   srv/SaveData.srv
   srv/ScoreMotion.srv
   srv/SetTask.srv
+  srv/SolveAllIK.srv
   srv/StartRecording.srv
   DEPENDENCIES builtin_interfaces geometry_msgs sensor_msgs shape_msgs std_msgs trajectory_msgs
 )
 
-# Generated sources share most of their headers: ten in one compiler run cost a fraction of ten runs. Compiled one by one
-# are the descriptions of types, each of which defines the names of the types in it, and introspection in C++, where a type
-# has to come before those that contain it.
+# Generated sources share most of their headers, so one compiler run for ten of them costs a fraction of ten runs. Two
+# kinds must be compiled one by one. Descriptions of types each define the names of the types in them. In introspection
+# for C++, a type must precede the types that contain it.
 option(EIM_UNITY_INTERFACES "Compile generated sources of interfaces ten at a time" ON)
 if(EIM_UNITY_INTERFACES)
   foreach(library
@@ -63,8 +68,8 @@ if(EIM_UNITY_INTERFACES)
   endforeach()
 endif()
 
-# Beside a Python package that pip installs, the generated msg/, srv/ and action/ are a mere part of it: with an
-# __init__.py of their own they would hide it, and with metadata pip would remove them as an older version.
+# If pip installs the Python package, the generated msg/, srv/ and action/ only extend it. A generated __init__.py would
+# hide the package. With generated metadata, pip would remove the files as an older version.
 if(EIM_INTERFACES_ONLY)
   install(CODE "
     file(GLOB surplus

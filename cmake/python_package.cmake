@@ -1,5 +1,5 @@
-# The Python package, installed over the one of the same name that the interfaces have generated: its __init__.py takes
-# the place of the generated one.
+# The Python package is installed over the generated package of the interfaces, which has the same name. Its __init__.py
+# replaces the generated one.
 
 install(DIRECTORY eim_ros/ DESTINATION ${PYTHON_INSTALL_DIR}/${PROJECT_NAME}
   PATTERN "__pycache__" EXCLUDE
@@ -8,6 +8,6 @@ install(DIRECTORY eim_ros/ DESTINATION ${PYTHON_INSTALL_DIR}/${PROJECT_NAME}
   PATTERN "*.cpp" EXCLUDE
   PATTERN "*.h" EXCLUDE
   PATTERN "*.hpp" EXCLUDE
-  REGEX "/solver/[a-z_]+$" EXCLUDE) # folders that hold headers only
+  REGEX "/solver/[a-z_]+$" EXCLUDE) # folders that contain only headers
 install(CODE "execute_process(COMMAND \"${Python3_EXECUTABLE}\" -m compileall -q
   \"\$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/${PYTHON_INSTALL_DIR}/${PROJECT_NAME}\")")

@@ -1,5 +1,5 @@
-# The compiled modules: each has one source, compiled once for each instruction set in EIM_INSTRUCTION_SETS;
-# eim_ros/core/native.py takes the best that the processor has. The same modules with the same flags as in setup.py.
+# Compiled modules, the same and with the same flags as in setup.py. Each has one source, which is compiled once for each
+# instruction set in EIM_INSTRUCTION_SETS. eim_ros/core/native.py loads the best one that the processor supports.
 
 include(cmake/instruction_sets.cmake)
 set(options_baseline "")
@@ -8,7 +8,7 @@ set(options_avx512 -march=x86-64-v4)
 
 set(PYBIND11_FINDPYTHON ON)
 set(Python_EXECUTABLE ${Python3_EXECUTABLE})
-# pip keeps pybind11's CMake files in its own folder, a distribution's package where CMake looks anyway
+# pip installs pybind11's CMake files in a separate folder; CMake finds the package of a distribution without help
 execute_process(COMMAND ${Python3_EXECUTABLE} -m pybind11 --cmakedir
   OUTPUT_VARIABLE pybind11_hint OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 find_package(pybind11 REQUIRED CONFIG HINTS "${pybind11_hint}")
@@ -32,7 +32,7 @@ foreach(module solver/_solver learning/models/native/_quadratic_forms)
   endforeach()
 endforeach()
 
-# which of them the processor has
+# selects the set that the processor supports
 pybind11_add_module(_processor MODULE NO_EXTRAS eim_ros/core/processor.cpp)
 target_compile_features(_processor PRIVATE cxx_std_20)
 install(TARGETS _processor LIBRARY DESTINATION ${PYTHON_INSTALL_DIR}/${PROJECT_NAME}/core)

@@ -1,5 +1,5 @@
-# `colcon test` runs pytest on the installed package: one test for each folder of test/, one for the files beside them.
-# A single one: colcon test --ctest-args -R test_kinematics
+# `colcon test` runs pytest on the installed package: one test for each folder of test/, and one for the other files.
+# To run a single test: colcon test --ctest-args -R test_kinematics
 
 find_package(ament_cmake_test REQUIRED)
 
@@ -12,7 +12,7 @@ function(eim_pytest name)
       --junit-xml=${result} --junit-prefix=${PROJECT_NAME}
     RESULT_FILE ${result}
     ENV OMP_NUM_THREADS=1 ROS_PYTHON_CHECK_FIELDS=1
-    TIMEOUT 3600) # [s]; a machine may be slow and busy
+    TIMEOUT 3600) # [s]; enough for a slow or busy machine
 endfunction()
 
 set(tests ${CMAKE_CURRENT_SOURCE_DIR}/test)

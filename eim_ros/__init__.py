@@ -10,7 +10,7 @@ from eim_ros.core.lazy import deferred_names
 
 if TYPE_CHECKING:
     from eim_ros.core.errors import EimError
-    from eim_ros.ik import Completeness, Constraints, JointPath, Sampler, Samples
+    from eim_ros.ik import Completeness, Constraints, JointPath, Sampler, Solutions
     from eim_ros.kinematics import Box, Capsule, Cylinder, Mesh, PointCloud, Robot, Sphere
     from eim_ros.learning import EIM, EM
     from eim_ros.learning.gmmvi import GMMVI
@@ -32,20 +32,20 @@ __all__ = [
     "PointCloud",
     "Robot",
     "Sampler",
-    "Samples",
+    "Solutions",
     "Sphere",
 ]
 
 # The generated msg, srv and action lie in site-packages also if this folder does not (editable install).
 __path__ = extend_path(__path__, __name__)
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __getattr__, __dir__ = deferred_names(
     __name__,
     {
         **dict.fromkeys(("Box", "Capsule", "Cylinder", "Mesh", "PointCloud", "Robot", "Sphere"), "kinematics"),
-        **dict.fromkeys(("Completeness", "Constraints", "JointPath", "Sampler", "Samples"), "ik"),
+        **dict.fromkeys(("Completeness", "Constraints", "JointPath", "Sampler", "Solutions"), "ik"),
         **dict.fromkeys(("EIM", "EM"), "learning"),
         "EimError": "core.errors",
         "GMMVI": "learning.gmmvi",

@@ -76,20 +76,22 @@ def run(args: argparse.Namespace) -> int:
 
 def _add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--seeds", type=count, metavar="N", help="how many seeds (default: those of experiments/presets)")
+    add("--seeds", type=count, metavar="N", help="number of seeds (default: as in experiments/presets)")
     add(
         "--random-seed",
         "--seed",
         type=random_seed,
         default=0,
         metavar="FIRST",
-        help="the first of them (default %(default)s)",
+        help="the first seed (default %(default)s)",
     )
     add(
-        "--quick", action="store_true", help="smaller settings, for a run of minutes; it says first what it cannot show"
+        "--quick",
+        action="store_true",
+        help="smaller settings, for a run of minutes; the limits of such a run are printed first",
     )
-    add("--jobs", type=count, default=1, metavar="J", help="processes of this machine (default %(default)s)")
-    add("--scheduler", metavar="ADDRESS", help="Dask scheduler whose workers do the work instead")
+    add("--jobs", type=count, default=1, metavar="J", help="number of processes on this machine (default %(default)s)")
+    add("--scheduler", metavar="ADDRESS", help="Dask scheduler whose workers are used instead")
     add("--output", metavar="DIR", help=f"folder (default {FOLDER}; of a quick run {QUICK_FOLDER})")
     add("--quiet", action="store_true", help="no progress bar")
     add("--json", action="store_true", help="print one JSON object at the end")
@@ -123,7 +125,7 @@ def _workers(args: argparse.Namespace) -> Any:
 
     if args.scheduler is not None:
         if args.jobs != 1:
-            raise ConfigurationError("--jobs is for this machine, --scheduler for others: give one of them", args.jobs)
+            raise ConfigurationError("--jobs uses this machine, --scheduler uses others: give only one", args.jobs)
         return DaskWorkers(args.scheduler)
     return ThisProcess() if args.jobs == 1 else JoblibWorkers(args.jobs)
 

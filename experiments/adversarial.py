@@ -79,28 +79,30 @@ class AdversarialComparisonConfig(Settings):
     n_components: tuple[int, ...] = option((1, 5, 10), "components of targets and models", minimum=1)
     methods: tuple[str, ...] = option(METHODS, "methods to run", choices=METHODS)
     ratios: tuple[str, ...] = option(
-        ("network", "plug-in"), "density ratio estimators of EIM; known: that of the true density", choices=RATIOS
+        ("network", "plug-in"), "density ratio estimators of EIM; known: the true density", choices=RATIOS
     )
     weights: tuple[str, ...] = option(
         WEIGHTS, "how adversarial methods learn the weights of several components", choices=WEIGHTS
     )
     n_samples: int = option(10000, "samples for training", minimum=100)
-    n_test_samples: int = option(5000, "samples of the model, and of the target, that judge", minimum=100)
+    n_test_samples: int = option(
+        5000, "number of samples of the model, and of the target, for the evaluation", minimum=100
+    )
     n_iterations: int = option(300, "iterations of EIM and of VIPS", minimum=0)
-    kl_bound: float = option(0.005, "EIM's largest KL of an update", unit="nat", minimum=0.0)
-    entropy_loss_bound: float = option(0.05, "EIM's largest loss of entropy per update", unit="nat", minimum=0.0)
+    kl_bound: float = option(0.005, "EIM's maximum KL divergence of an update", unit="nat", minimum=0.0)
+    entropy_loss_bound: float = option(0.05, "EIM's maximum loss of entropy per update", unit="nat", minimum=0.0)
     hidden_layers: tuple[int, ...] = option((50, 50, 50), "widths of all classifiers' layers", minimum=1)
     dropout: float = option(0.1, "dropout probability of all classifiers", minimum=0.0, maximum=0.9)
-    n_epochs: int = option(1, "passes over the data of EIM's classifier per iteration", minimum=1)
-    n_steps: int = option(3000, "steps of adversarial and of gradient methods", minimum=0)
+    n_epochs: int = option(1, "passes of EIM's classifier over the data per iteration", minimum=1)
+    n_steps: int = option(3000, "number of steps of adversarial and gradient methods", minimum=0)
     batch_size: int = option(250, "data of a step", minimum=1)
     learning_rate: float = option(1e-3, "step size of all optimisers", minimum=0.0)
-    divergence: str = option("i-projection", "what f-GAN minimises", choices=tuple(DIVERGENCES))
-    ratio_divergence: str = option("pearson", "f by which b-GAN estimates the ratio", choices=tuple(DIVERGENCES))
-    model_divergence: str = option("pearson", "f that b-GAN's model minimises", choices=tuple(DIVERGENCES))
-    weight_limit: float = option(0.01, "box of WGAN's weights", minimum=1e-6)
+    divergence: str = option("i-projection", "divergence that f-GAN minimises", choices=tuple(DIVERGENCES))
+    ratio_divergence: str = option("pearson", "function f of b-GAN's estimate of the ratio", choices=tuple(DIVERGENCES))
+    model_divergence: str = option("pearson", "function f that b-GAN's model minimises", choices=tuple(DIVERGENCES))
+    weight_limit: float = option(0.01, "maximum absolute value of WGAN's weights", minimum=1e-6)
     gradient_penalty: float = option(10.0, "weight of WGAN-GP's penalty", minimum=0.0)
-    n_critic_steps: int = option(5, "steps of a Wasserstein critic for each of the model", minimum=1)
+    n_critic_steps: int = option(5, "steps of a Wasserstein critic per step of the model", minimum=1)
     gumbel_temperature: float = option(0.5, "temperature of the Gumbel-softmax", minimum=1e-3)
     information_weight: float = option(0.1, "weight of the mutual information", minimum=0.0)
 

@@ -196,8 +196,8 @@ def isotropic(project: IProjection) -> tuple[Isotropic, list[Fact]]:
 def mean_field(project: IProjection, n_sweeps: int) -> tuple[MeanField, list[Fact]]:
     """Project a Gaussian with unit variances and correlation rho onto independent coordinates.
 
-    The I-projection has the variances of the conditionals, 1 - rho^2, and the M-projection those of the marginals. Each
-    sweep of the coordinate ascent multiplies the error of the means by rho^2 (Bishop 2006, 10.1.2).
+    The I-projection has the conditional variances, 1 - rho^2. The M-projection has the marginal variances. Each sweep
+    of the coordinate ascent multiplies the error of the means by rho^2 (Bishop 2006, 10.1.2).
     """
     mean = torch.tensor([1.0, -1.0], dtype=torch.float64)
     covariance = torch.tensor([[1.0, CORRELATION], [CORRELATION, 1.0]], dtype=torch.float64)

@@ -194,8 +194,8 @@ class GMMVIExperimentConfig(Settings):
     algorithms: tuple[str, ...] = option(
         ("SAMTRON", "SAMYRON", "SEPYFUX", "ZAMTRUX"), "seven-letter words of the paper"
     )
-    budget: float = option(1.0, "share of the evaluations that a long run of each problem makes", minimum=1e-6)
-    n_test_samples: int = option(20_000, "samples of the model that judge", minimum=2)
+    budget: float = option(1.0, "evaluations, as a share of those in a long run of each problem", minimum=1e-6)
+    n_test_samples: int = option(20_000, "number of model samples for the evaluation", minimum=2)
 
 
 def _cells(config: GMMVIExperimentConfig) -> list[Cell]:

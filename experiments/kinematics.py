@@ -54,26 +54,28 @@ class KinematicsConfig(Settings):
     """Settings of the experiment; sizes are from thesis table B.1."""
 
     robots: tuple[str, ...] = option(("iiwa14", "panda"), "robots by name")
-    n_components: tuple[int, ...] = option((10, 25, 50, 100), "mixtures of so many experts", minimum=1)
+    n_components: tuple[int, ...] = option((10, 25, 50, 100), "numbers of experts", minimum=1)
     n_samples: int = option(10000, "samples for training", minimum=100)
-    n_validation: int = option(5000, "samples that EIM's estimators are judged by", minimum=10)
+    n_validation: int = option(5000, "number of samples that validate EIM's estimators", minimum=10)
     n_test: int = option(5000, "samples for testing", minimum=10)
-    em_iterations: int = option(100, "iterations of EM at most", minimum=1)
-    start_iterations: int = option(10, "iterations of EM at most for EIM's start", minimum=1)
-    n_iterations: int = option(100, "iterations of EIM", minimum=1)
-    kl_bound: float = option(0.15, "largest KL of an expert's update", unit="nat", minimum=0.0)
-    gating_kl_bound: float = option(0.015, "largest KL of the gating's update", unit="nat", minimum=0.0)
-    entropy_loss_bound: float = option(0.15, "largest loss of entropy per update", unit="nat", minimum=0.0)
-    gating_entropy_loss_bound: float = option(0.1, "the same of the gating", unit="nat", minimum=0.0)
+    em_iterations: int = option(100, "maximum number of EM iterations", minimum=1)
+    start_iterations: int = option(10, "maximum number of EM iterations for EIM's start", minimum=1)
+    n_iterations: int = option(100, "number of EIM iterations", minimum=1)
+    kl_bound: float = option(0.15, "maximum KL divergence of an expert's update", unit="nat", minimum=0.0)
+    gating_kl_bound: float = option(0.015, "maximum KL divergence of the gating's update", unit="nat", minimum=0.0)
+    entropy_loss_bound: float = option(0.15, "maximum loss of entropy per update", unit="nat", minimum=0.0)
+    gating_entropy_loss_bound: float = option(
+        0.1, "maximum loss of entropy per update of the gating", unit="nat", minimum=0.0
+    )
     hidden_layers: tuple[int, ...] = option((150, 150, 150), "widths of the ratio network's layers", minimum=1)
     dropout: float = option(0.1, "dropout probability of the ratio network", minimum=0.0, maximum=0.9)
     batch_size: int = option(200, "pairs of each class in a batch", minimum=1)
-    n_epochs: int = option(3, "most passes over the data per iteration", minimum=1)
+    n_epochs: int = option(3, "maximum passes over the data per iteration", minimum=1)
     smoothing: float = option(
-        0.3, "noise on the classifier's positions at the start, in standard deviations; 0: none", minimum=0.0
+        0.3, "initial noise on the classifier's positions, in standard deviations; 0: none", minimum=0.0
     )
-    smoothing_decay: float = option(0.97, "factor on it per iteration", minimum=0.0, maximum=1.0)
-    smoothing_floor: float = option(0.2, "least noise, as a share of that at the start", minimum=0.0, maximum=1.0)
+    smoothing_decay: float = option(0.97, "factor on the noise per iteration", minimum=0.0, maximum=1.0)
+    smoothing_floor: float = option(0.2, "minimum noise, as a share of the initial noise", minimum=0.0, maximum=1.0)
     ratios: tuple[str, ...] = option(
         ("network", "plug-in", KNOWN), "density ratio estimators of EIM", choices=(*RATIO_ESTIMATORS, KNOWN)
     )

@@ -69,12 +69,12 @@ class NonlinearConfig(Settings):
     """Settings of the experiment; defaults are from thesis table B.2 if it contains them."""
 
     targets: tuple[str, ...] = option(tuple(TARGETS), "targets to fit", choices=tuple(TARGETS))
-    n_samples: int = option(5000, "samples for training, and contexts for testing", minimum=100)
-    n_iterations: int = option(60, "iterations of EIM", minimum=1)
-    em_iterations: int = option(20, "iterations of EM at most", minimum=1)
-    start_iterations: int = option(10, "iterations of EM at most for EIM's start", minimum=1)
-    kl_bound: float = option(0.01, "largest KL of an update", unit="nat", minimum=0.0)
-    entropy_loss_bound: float = option(0.05, "largest loss of entropy per update", unit="nat", minimum=0.0)
+    n_samples: int = option(5000, "number of samples for training, and of contexts for testing", minimum=100)
+    n_iterations: int = option(60, "number of EIM iterations", minimum=1)
+    em_iterations: int = option(20, "maximum number of EM iterations", minimum=1)
+    start_iterations: int = option(10, "maximum number of EM iterations for EIM's start", minimum=1)
+    kl_bound: float = option(0.01, "maximum KL divergence of an update", unit="nat", minimum=0.0)
+    entropy_loss_bound: float = option(0.05, "maximum loss of entropy per update", unit="nat", minimum=0.0)
     ratios: tuple[str, ...] = option(RATIO_ESTIMATORS, "density ratio estimators of EIM", choices=RATIO_ESTIMATORS)
     hidden_layers: tuple[int, ...] = option((150, 150, 150), "widths of the ratio network's layers", minimum=1)
     parameter_layers: tuple[int, ...] = option((50, 50), "widths of the expert's layers", minimum=1)

@@ -40,12 +40,12 @@ class ObstacleConfig(Settings):
     """Settings of the experiment."""
 
     n_samples: int = option(10000, "samples of the expert", minimum=100)
-    n_links: int = option(10, "links of the robot, 1 m each", minimum=2)
-    goal_x: float = option(7.0, "where the point is on the x axis", unit="m")
-    disc_x: float = option(3.5, "where the disc's centre is on the x axis", unit="m")
+    n_links: int = option(10, "number of 1 m links of the robot", minimum=2)
+    goal_x: float = option(7.0, "x coordinate of the point", unit="m")
+    disc_x: float = option(3.5, "x coordinate of the disc's centre", unit="m")
     disc_radius: float = option(2.0, "radius of the disc", unit="m", minimum=1e-3)
     n_components: int = option(1, "components of the models", minimum=1)
-    n_iterations: int = option(100, "iterations of EIM", minimum=1)
+    n_iterations: int = option(100, "number of EIM iterations", minimum=1)
     ratios: tuple[str, ...] = option(RATIO_ESTIMATORS, "density ratio estimators of EIM", choices=RATIO_ESTIMATORS)
 
 

@@ -44,8 +44,8 @@ class ProjectionsConfig(Settings):
     """Settings of the experiment."""
 
     n_samples: int = option(4000, "samples per iteration of an I-projection", minimum=2)
-    n_iterations: int = option(60, "iterations with each bound of the KL", minimum=1)
-    n_sweeps: int = option(40, "sweeps of the mean field's coordinate ascent", minimum=3)
+    n_iterations: int = option(60, "number of iterations with each KL bound", minimum=1)
+    n_sweeps: int = option(40, "number of sweeps of the mean-field coordinate ascent", minimum=3)
 
 
 @dataclass(frozen=True)

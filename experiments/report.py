@@ -322,7 +322,7 @@ PAGE = "index.md"
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command `report` to the command line."""
-    parser = subparsers.add_parser("report", help="result tables beside what the thesis says", description=__doc__)
+    parser = subparsers.add_parser("report", help="compare the result tables with the thesis", description=__doc__)
     add = parser.add_argument
     add("--tables", default=TABLES, metavar="DIR", help="folder of result tables (default %(default)s)")
     add("--output", default=OUTPUT, metavar="FOLDER", help=f"of {PAGE} and figures (default %(default)s)")

@@ -43,22 +43,26 @@ N_DRAWN = 400  # number of samples stored in a row for the figure
 class RobustnessConfig(Settings):
     """Settings of the experiment."""
 
-    n_starts: int = option(20, "random starts, the same ones for all learners", minimum=1)
-    n_samples: int = option(5000, "samples for training, and as many for testing", minimum=100)
+    n_starts: int = option(20, "number of random starts, the same for all learners", minimum=1)
+    n_samples: int = option(5000, "number of samples for training, and the same number for testing", minimum=100)
     noise: float = option(0.1, "standard deviation of the noise", minimum=1e-3)
     n_components: int = option(N_HALF_WAVES, "experts", minimum=1)
-    em_iterations: int = option(500, "iterations of EM at most", minimum=1)
-    n_iterations: int = option(250, "iterations of EIM", minimum=0)
-    kl_bound: float = option(0.05, "largest KL of an expert's update", unit="nat", minimum=0.0)
-    gating_kl_bound: float = option(0.02, "largest KL of the gating's update", unit="nat", minimum=0.0)
+    em_iterations: int = option(500, "maximum number of EM iterations", minimum=1)
+    n_iterations: int = option(250, "number of EIM iterations", minimum=0)
+    kl_bound: float = option(0.05, "maximum KL divergence of an expert's update", unit="nat", minimum=0.0)
+    gating_kl_bound: float = option(0.02, "maximum KL divergence of the gating's update", unit="nat", minimum=0.0)
     entropy_loss_bound: float = option(
         0.01,
-        "largest loss of entropy per update: an expert that is narrow before the gating has found its place is stuck",
+        "maximum loss of entropy per update: an expert that becomes narrow before the gating has placed it cannot move",
         unit="nat",
         minimum=0.0,
     )
-    gating_entropy_loss_bound: float = option(0.01, "the same of the gating", unit="nat", minimum=0.0)
-    n_gating_contexts: int = option(500, "contexts at which EIM takes the gating's rewards", minimum=1)
+    gating_entropy_loss_bound: float = option(
+        0.01, "maximum loss of entropy per update of the gating", unit="nat", minimum=0.0
+    )
+    n_gating_contexts: int = option(
+        500, "number of contexts at which EIM evaluates the rewards of the gating", minimum=1
+    )
     hidden_layers: tuple[int, ...] = option((150, 150, 150), "widths of the ratio network's layers", minimum=1)
     dropout: float = option(0.1, "dropout probability of the ratio network", minimum=0.0, maximum=0.9)
     ratios: tuple[str, ...] = option(

@@ -137,14 +137,14 @@ class ResultTable:
             first, _, rest = text.partition("\n")
             content = json.loads(first.removeprefix("# ")) if first.startswith("# ") else {}
             if content.pop("schema", None) != SCHEMA:
-                raise ValueError("its first line is not that of a result table of this version")
+                raise ValueError("its first line does not belong to a result table of this version")
             header = Header(**content)
             names, *lines = list(csv.reader(io.StringIO(rest)))
             short = [number for number, line in enumerate(lines, 3) if len(line) != len(names)]
             if short:
                 raise ValueError(f"line {short[0]} has not as many columns as the header")
         except (ValueError, TypeError, OSError) as error:
-            raise DataError(f"cannot read results in {path}: {error}; delete it to start anew", str(path)) from error
+            raise DataError(f"cannot read results in {path}: {error}; delete it to start again", str(path)) from error
         rows = [{name: _value(entry) for name, entry in zip(names, line, strict=True) if entry} for line in lines]
         return cls(header, tuple(rows))
 

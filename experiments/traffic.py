@@ -127,28 +127,32 @@ WINDOWS_PER_VEHICLE = 4  # minimum expected per synthetic vehicle; sets the numb
 class TrafficConfig(Settings):
     """Settings of the experiment; defaults are from thesis table B.1 if it contains them."""
 
-    ngsim: str = option("", "CSV file of the NGSIM trajectories; without, a synthetic intersection stands in")
-    location: str = option("lankershim", "rows of the file that are taken")
-    n_components: tuple[int, ...] = option((5, 10, 20, 50), "mixtures of so many experts", minimum=1)
+    ngsim: str = option("", "CSV file of the NGSIM trajectories; empty: a synthetic intersection")
+    location: str = option("lankershim", "location whose rows are used")
+    n_components: tuple[int, ...] = option((5, 10, 20, 50), "numbers of experts", minimum=1)
     n_samples: int = option(8000, "windows for training", minimum=50)
-    n_test: int = option(3430, "windows for testing, and as many for what needs vehicles of its own", minimum=20)
-    bandwidth: float = option(1.5, "of the kernel density of positions", unit="m", minimum=0.05)
+    n_test: int = option(
+        3430, "number of windows for testing, and for each statistic that needs separate vehicles", minimum=20
+    )
+    bandwidth: float = option(1.5, "bandwidth of the kernel density of positions", unit="m", minimum=0.05)
     share_off: float = option(
-        0.01, "share of other vehicles' positions that counts as off the road", minimum=0.0, maximum=0.5
+        0.01, "share of the positions of other vehicles that count as off the road", minimum=0.0, maximum=0.5
     )
-    em_iterations: int = option(200, "iterations of EM at most", minimum=1)
-    n_iterations: int = option(300, "iterations of EIM at most", minimum=0)
+    em_iterations: int = option(200, "maximum number of EM iterations", minimum=1)
+    n_iterations: int = option(300, "maximum number of EIM iterations", minimum=0)
     plateau_window: int = option(
-        20, "EIM ends when the held-out KL falls no more from so many iterations to the next; 0: never", minimum=0
+        20, "EIM ends when the held-out KL has not improved for this number of iterations; 0: never", minimum=0
     )
-    kl_bound: float = option(0.005, "largest KL of an expert's update", unit="nat", minimum=0.0)
-    gating_kl_bound: float = option(0.005, "largest KL of the gating's update", unit="nat", minimum=0.0)
-    entropy_loss_bound: float = option(0.01, "largest loss of entropy per update", unit="nat", minimum=0.0)
-    gating_entropy_loss_bound: float = option(0.01, "the same of the gating", unit="nat", minimum=0.0)
+    kl_bound: float = option(0.005, "maximum KL divergence of an expert's update", unit="nat", minimum=0.0)
+    gating_kl_bound: float = option(0.005, "maximum KL divergence of the gating's update", unit="nat", minimum=0.0)
+    entropy_loss_bound: float = option(0.01, "maximum loss of entropy per update", unit="nat", minimum=0.0)
+    gating_entropy_loss_bound: float = option(
+        0.01, "maximum loss of entropy per update of the gating", unit="nat", minimum=0.0
+    )
     hidden_layers: tuple[int, ...] = option((150, 150, 150), "widths of the ratio network's layers", minimum=1)
     dropout: float = option(0.1, "dropout probability of the ratio network", minimum=0.0, maximum=0.9)
-    n_epochs: int = option(5, "most passes of that network over the data per iteration", minimum=1)
-    n_expert_samples: int = option(400, "samples per expert for its surrogate", minimum=2)
+    n_epochs: int = option(5, "maximum passes of the ratio network over the data per iteration", minimum=1)
+    n_expert_samples: int = option(400, "number of samples per expert for its surrogate", minimum=2)
     ratios: tuple[str, ...] = option(RATIO_ESTIMATORS, "density ratio estimators of EIM", choices=RATIO_ESTIMATORS)
 
 

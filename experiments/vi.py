@@ -45,17 +45,23 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     add = parser.add_argument
     add("--target", choices=(*PROBLEMS, *FILE_PROBLEMS), required=True, help="density to fit")
-    add("--urdf", metavar="FILE", help="of the humanoid, for --target talos")
+    add("--urdf", metavar="FILE", help="URDF of the humanoid, for --target talos")
     add("--algorithm", default="samtron", metavar="WORD", help="seven letters (default %(default)s)")
     add("--budget", type=count, default=500_000, metavar="N", help="evaluations of the target (default %(default)s)")
     add("--start", choices=("published", "kinematic"), default="published", help="first model (default %(default)s)")
     add("--output", required=True, metavar="FILE", help="model to write (.safetensors)")
     add("--random-seed", "--seed", type=random_seed, default=0, help="of everything (default %(default)s)")
-    add("--picture", metavar="FILE", help="PNG of postures in samples of the model, for robots")
-    add("--elbo-samples", type=count, default=20_000, metavar="N", help="for the last ELBO (default %(default)s)")
-    add("--checkpoint", metavar="FILE", help="where the run saves itself (default: OUTPUT.checkpoint)")
+    add("--picture", metavar="FILE", help="PNG file for postures of a robot, drawn from the model")
+    add(
+        "--elbo-samples",
+        type=count,
+        default=20_000,
+        metavar="N",
+        help="number of samples for the last ELBO (default %(default)s)",
+    )
+    add("--checkpoint", metavar="FILE", help="checkpoint file (default: OUTPUT.checkpoint)")
     add("--checkpoint-every", type=count, default=50, metavar="N", help="iterations between (default %(default)s)")
-    add("--no-checkpoint", action="store_true", help="do not save the run itself")
+    add("--no-checkpoint", action="store_true", help="write no checkpoint")
     add("--resume", action="store_true", help="continue the interrupted run from its checkpoint")
     add("--quiet", action="store_true", help="no progress bar")
     add("--json", action="store_true", help="print one JSON object")
@@ -139,7 +145,7 @@ def _problem(args: argparse.Namespace) -> Problem:
 def _config(args: argparse.Namespace, problem: Problem) -> GMMVIConfig:
     given = given_settings(args)
     if "max_evaluations" in given:
-        raise ConfigurationError("give --budget in place of --max-evaluations", given["max_evaluations"])
+        raise ConfigurationError("give --budget instead of --max-evaluations", given["max_evaluations"])
     return problem.config(args.algorithm, args.budget, **given)
 
 

@@ -163,7 +163,7 @@ def calls() -> dict[str, Call]:
         "Robot.within_limits": (planar.within_limits, {"q": q, "tolerance": 0.1}),
         "Robot.random of one": (planar.random, {"seed": rng}),
         "Robot.random": (planar.random, {"n": 2, "seed": rng}),
-        "Robot.closed_form_holding": (panda.closed_form_holding, {"joint": 6}),
+        "Robot.closed_form_with_fixed": (panda.closed_form_with_fixed, {"joint": 6}),
         "Robot.pose_errors": (planar.pose_errors, {"q": q, "pose": pose, "tolerances": None}),
         "Robot.verify": (planar.verify, {"q": q, "pose": pose, **asked, **limits}),
         "Robot.refine": (

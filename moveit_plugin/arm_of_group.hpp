@@ -73,7 +73,7 @@ inline Arm arm_of(const moveit::core::LinkModel* base, const moveit::core::LinkM
     std::vector<Joint> joints;
     Eigen::Isometry3d before = Eigen::Isometry3d::Identity();  // since the last moving joint
     const std::vector<const moveit::core::LinkModel*> links = links_between(base, tip);
-    for (const moveit::core::LinkModel* link : links) {  // a follower may come before what it follows
+    for (const moveit::core::LinkModel* link : links) {  // a mimic joint may precede the joint that it copies
         const moveit::core::JointModel* joint = link->getParentJointModel();
         if (joint->getVariableCount() == 0 || joint->getMimic() != nullptr) continue;
         axis_of(*joint);

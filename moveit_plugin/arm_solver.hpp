@@ -41,8 +41,8 @@ class ArmSolver {
 
     int n_joints() const { return chain_.n_joints; }
 
-    // A request: a pose of the tip, as rows of its rotation with the position (3, 4), with joints at most `reach` [rad]
-    // or [m] from a state, one value each. Infinite means no restriction.
+    // Returns the task for a pose of the tip (3, 4), whose rows are rotation and position. `reach` limits the distance
+    // of each joint from its value in `state` [rad] or [m]. Infinity means no restriction.
     eim::Task task(const double (&target)[3][4], const Configuration& state, const Configuration& reach) const {
         eim::Task task{};
         std::copy_n(&target[0][0], 12, &task.target[0][0]);
@@ -77,8 +77,8 @@ class ArmSolver {
                                  : Configuration();
     }
 
-    // Calls take(solution) for distinct solutions, those of a round nearest to the state first, until it returns true,
-    // time is up, or no more are found. Returns whether it returned true.
+    // Calls take(solution) for distinct solutions until it returns true, time is up, or no more are found. In each
+    // round the solutions nearest to the state come first. Returns whether take returned true.
     template <class Take>
     bool search(const eim::Task& task, const Configuration& state, Clock::time_point deadline, Take take) const {
         eim::Random random(kFirstSeed);
@@ -102,7 +102,7 @@ class ArmSolver {
     static constexpr double kFirstSeed = 0.5;  // seed of the random numbers: equal requests have equal results
 
     void refine(const eim::Task& task, int patience, eim::Rows& rows) const {
-        const eim::Effort effort{kTolerance, kTolerance, kMaxIterations, patience};
+        const eim::StepOptions effort{kTolerance, kTolerance, kMaxIterations, patience};
         eim::for_kind(chain_, [&]<int N>() {
             eim::refine_rows<N>(chain_, task, effort, rows);
             eim::verify_rows<N>(chain_, task, rows);

@@ -56,7 +56,7 @@ bool KinematicsPlugin::initialize(const rclcpp::Node::SharedPtr& node, const mov
     }
     const moveit::core::LinkModel* base = robot_model.getLinkModel(base_frame_);
     const moveit::core::LinkModel* tip = robot_model.getLinkModel(tip_frames_.front());
-    if (base == nullptr || tip == nullptr) return false;  // MoveIt has told which
+    if (base == nullptr || tip == nullptr) return false;  // MoveIt has logged the missing link
     try {
         arm_ = arm_of(base, tip);
     } catch (const std::invalid_argument& error) {

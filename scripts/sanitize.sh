@@ -25,8 +25,8 @@ if [[ $# == 0 ]]; then
   tests=(test/solver/test_refining.py test/ik/test_{proposal,selection}.py
     test/kinematics/test_{arguments,continuation,refinement,robot,self_motion,null_space_descent,tolerances}.py)
 fi
-# Leaks would be those of the interpreter. Its executable is not sanitized, so the runtime must be preloaded, together
-# with the library that throws the exceptions that the runtime intercepts.
+# Leak detection is off, because the interpreter itself leaks. Its executable is not sanitized, so the runtime must be
+# preloaded, together with the library that throws the exceptions that the runtime intercepts.
 export PYTHONPATH=$TARGET ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 runtime() { "${CXX:-g++}" -print-file-name="$1"; }
 run() {

@@ -489,14 +489,14 @@ def _csv(path: Path) -> Columns:
             if LABEL in header:
                 labels.append(line[header.index(LABEL)].strip())
     if not names:
-        raise ValueError(f"it has no column of a joint beside {', '.join(header)}")
+        raise ValueError(f"it has no joint column, only {', '.join(header)}")
     table = np.array(rows, dtype=np.float64).reshape(-1, len(numbers))
     return table[:, 0], table[:, 1:], names, labels
 
 
 def _npz(path: Path) -> Columns:
     if not zipfile.is_zipfile(path):
-        raise ValueError("it is no archive of NumPy")
+        raise ValueError("it is not a NumPy archive")
     with np.load(path, allow_pickle=False) as archive:
         if missing := [name for name in (TIME, "positions", "joint_names") if name not in archive.files]:
             held = ", ".join(archive.files) or "nothing"

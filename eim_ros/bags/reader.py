@@ -121,7 +121,7 @@ def recover_bag(path: str | Path) -> list[str]:
     Returns
     -------
     list of str
-        What was done; empty if nothing was necessary.
+        Repairs that were made; empty if none was necessary.
 
     Raises
     ------

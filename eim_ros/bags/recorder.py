@@ -26,6 +26,20 @@ class Recorder:
         Returns the disk space that must remain free [byte].
     clock : callable
         Returns the time [s] for durations, flushes and checks.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from eim_ros.bags.recorder import Recorder
+    >>> from eim_ros.bags.writer import Topic
+    >>> with TemporaryDirectory() as folder:
+    ...     recorder = Recorder("/label")
+    ...     recorder.start(Path(folder, "bag"), ["/joint_states"], "reach", now=0)
+    ...     added = recorder.add_topic(Topic("/joint_states", "sensor_msgs/msg/JointState"))
+    ...     summary = recorder.stop()
+    >>> added, recorder.counts
+    (True, [0])
     """
 
     def __init__(
@@ -105,7 +119,7 @@ class Recorder:
         label : str
             Label of the first segment.
         now : int
-            Time of its begin, on the clock of the times of arrival [ns].
+            Start time of the first segment, on the clock of the arrival times [ns].
 
         Raises
         ------
@@ -233,7 +247,7 @@ class Recorder:
         needed, free = self._min_free_space(), free_space(path)
         if free >= needed:
             return ""
-        return f"the disk of {path} has {free / 1e6:.0f} MB free, {needed / 1e6:.0f} MB are to be left free"
+        return f"the disk of {path} has {free / 1e6:.0f} MB free, {needed / 1e6:.0f} MB must remain free"
 
 
 def free_space(path: Path) -> int:

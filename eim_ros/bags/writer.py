@@ -43,6 +43,12 @@ class Topic:
         RIHS01 hash of the type; may be empty.
     qos : tuple of Qos
         Quality of service that its publishers offered.
+
+    Examples
+    --------
+    >>> from eim_ros.bags.writer import Topic
+    >>> Topic("/joint_states", "sensor_msgs/msg/JointState").name
+    '/joint_states'
     """
 
     name: str
@@ -206,6 +212,23 @@ class BagWriter:
         If the folder exists or cannot be created.
     OSError
         From every method that writes, for example if the disk is full.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from eim_ros.bags.reader import open_bag
+    >>> from eim_ros.bags.writer import BagWriter, Topic, standard_types
+    >>> text = standard_types().types["std_msgs/msg/String"]
+    >>> with TemporaryDirectory() as folder:
+    ...     writer = BagWriter(Path(folder, "bag"), "/label")
+    ...     channel = writer.add_topic(Topic("/chatter", "std_msgs/msg/String"))
+    ...     data = bytes(standard_types().serialize_cdr(text("hello"), "std_msgs/msg/String"))
+    ...     writer.write(channel, 1_000_000_000, data)
+    ...     writer.close()
+    ...     with open_bag(Path(folder, "bag")) as bag:
+    ...         [(topic, message.data) for topic, _, message in bag.messages(["/chatter"])]
+    [('/chatter', 'hello')]
     """
 
     def __init__(

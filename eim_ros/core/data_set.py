@@ -53,6 +53,15 @@ class DataSet:
     ------
     DataError
         If the arrays are not finite real matrices of equal length.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from eim_ros.core.data_set import DataSet, load_data_set, save_data_set
+    >>> data_set = DataSet(np.zeros((5, 3)), np.ones((5, 7)), {"robot": "panda"})
+    >>> save_data_set("pairs.npz", data_set)
+    >>> load_data_set("pairs.npz").sample.shape
+    (5, 7)
     """
 
     context: npt.NDArray[np.float64]

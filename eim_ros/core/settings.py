@@ -70,6 +70,19 @@ class Settings:
     """Base class of all settings, validated once on construction.
 
     `unused` names the fields that have no effect, because a learner with these settings never reads them.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from eim_ros.core.settings import Settings, option
+    >>> @dataclass(frozen=True)
+    ... class SearchSettings(Settings):
+    ...     n_seeds: int = option(100, "number of random seeds", minimum=1)
+    >>> SearchSettings.from_mapping({"n_seeds": 20}).n_seeds
+    20
+    >>> SearchSettings(n_seeds=0)
+    Traceback (most recent call last):
+    eim_ros.core.errors.ConfigurationError: n_seeds must be at least 1, got 0
     """
 
     unused: ClassVar[frozenset[str]] = frozenset()

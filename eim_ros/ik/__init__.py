@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from eim_ros.core.lazy import deferred_names
 from eim_ros.ik.candidates import ErrorCode
 from eim_ros.ik.capability import Capability, CapabilityGrid, CapabilityMap
-from eim_ros.ik.completeness import Completeness, FoundFamilies
+from eim_ros.ik.completeness import Completeness, CompletenessReport
 from eim_ros.ik.constraints import Constraints, LinkOrientation, LinkPosition
 from eim_ros.ik.order import Posture
 from eim_ros.ik.paths import JointPath
 from eim_ros.ik.prior import IKModel
 from eim_ros.ik.sampler import Sampler
-from eim_ros.ik.solutions import BatchSamples, Samples
+from eim_ros.ik.solutions import Solutions
 from eim_ros.solver import NO_EXPERT
 
 if TYPE_CHECKING:
@@ -31,14 +31,13 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "BatchSamples",
     "Capability",
     "CapabilityGrid",
     "CapabilityMap",
     "Completeness",
+    "CompletenessReport",
     "Constraints",
     "ErrorCode",
-    "FoundFamilies",
     "IKModel",
     "JointPath",
     "KinematicEIMConfig",
@@ -50,8 +49,8 @@ __all__ = [
     "NO_EXPERT",
     "Posture",
     "Sampler",
-    "Samples",
     "SmoothingConfig",
+    "Solutions",
     "Training",
     "TrainingRun",
     "collect",

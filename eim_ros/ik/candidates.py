@@ -1,6 +1,6 @@
-"""Configurations with what was measured of them, while they are chosen among.
+"""Configurations with their errors while an answer is chosen from them, and the error codes of answers.
 
-Error codes of inverse kinematics, with the values of MoveIt (moveit_msgs/MoveItErrorCodes).
+The error codes have the values of moveit_msgs/MoveItErrorCodes.
 """
 
 from __future__ import annotations
@@ -16,49 +16,47 @@ FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Pool:
-    """Configurations with what was measured of them, row by row."""
+class Candidates:
+    """Configurations and their errors, one row each; the columns are those of `Solutions`."""
 
-    positions: FloatArray
+    q: FloatArray
     position_error: FloatArray
     orientation_error: FloatArray
     valid: npt.NDArray[np.bool_]
     expert: npt.NDArray[np.uint32]
 
     def __len__(self) -> int:
-        return len(self.positions)
+        return len(self.q)
 
-    def pick(self, rows: npt.NDArray[np.int64] | slice) -> Pool:
-        return Pool(
-            self.positions[rows],
-            self.position_error[rows],
-            self.orientation_error[rows],
-            self.valid[rows],
-            self.expert[rows],
+    def pick(self, rows: npt.NDArray[np.int64] | slice) -> Candidates:
+        """Return these rows."""
+        return Candidates(
+            self.q[rows], self.position_error[rows], self.orientation_error[rows], self.valid[rows], self.expert[rows]
         )
 
-    def chosen(self) -> Pool:
-        """The valid rows."""
+    def chosen(self) -> Candidates:
+        """Return the valid rows."""
         return self if self.valid.all() else self.pick(np.flatnonzero(self.valid))
 
-    def joined(self, other: Pool) -> Pool:
+    def joined(self, other: Candidates) -> Candidates:
+        """Return these rows, then those of `other`."""
         if not len(self) or not len(other):
             return other if len(other) else self
-        return Pool.all_of([self, other])
+        return Candidates.concatenate([self, other])
 
     @classmethod
-    def all_of(cls, pools: Sequence[Pool]) -> Pool:
-        """Pools one after the other, at least one."""
+    def concatenate(cls, parts: Sequence[Candidates]) -> Candidates:
+        """Return the rows of at least one part, in turn."""
         return cls(
-            np.concatenate([pool.positions for pool in pools]),
-            np.concatenate([pool.position_error for pool in pools]),
-            np.concatenate([pool.orientation_error for pool in pools]),
-            np.concatenate([pool.valid for pool in pools]),
-            np.concatenate([pool.expert for pool in pools]),
+            np.concatenate([part.q for part in parts]),
+            np.concatenate([part.position_error for part in parts]),
+            np.concatenate([part.orientation_error for part in parts]),
+            np.concatenate([part.valid for part in parts]),
+            np.concatenate([part.expert for part in parts]),
         )
 
-    def best(self) -> Pool:
-        """The one row with the least error, 1 m counted as 1 rad."""
+    def best(self) -> Candidates:
+        """Return the row with the least sum of errors [m + rad]; none if there are no rows."""
         if not len(self):
             return self
         return self.pick(np.array([np.argmin(self.position_error + self.orientation_error)]))

@@ -45,7 +45,7 @@ from eim_ros.core.parallel import ThisProcess, Workers, usable_cores
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.robot import MAX_ITERATIONS, RESTART_PATIENCE
 from eim_ros.kinematics.tolerances import redundancy
-from eim_ros.solver import Effort, Spread, chart_poses
+from eim_ros.solver import ContinuationOptions, StepOptions, chart_poses
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -352,8 +352,8 @@ class PartWork:
         grid, robot = self.grid, self.robot
         first, last = part * PART, min((part + 1) * PART, grid.n_poses)
         free = redundancy(robot.bounds, False)
-        effort = Effort(TOLERANCE, TOLERANCE, MAX_ITERATIONS, RESTART_PATIENCE)
-        spread = Spread(STEP, ISOLATED if free < 1 else -1.0, free, np.inf)
+        effort = StepOptions(TOLERANCE, TOLERANCE, MAX_ITERATIONS, RESTART_PATIENCE)
+        spread = ContinuationOptions(STEP, ISOLATED if free < 1 else -1.0, free, np.inf)
         task = robot.task(np.eye(4), position_tolerance=TOLERANCE, orientation_tolerance=TOLERANCE)
         seeds = np.array([grid.random_seed], dtype=np.uint64) * np.uint64(2**32) + np.arange(
             first, last, dtype=np.uint64

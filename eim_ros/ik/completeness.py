@@ -1,8 +1,8 @@
-"""How whole an answer is: the families of solutions found, and a bound on what may be missing.
+"""Completeness of an answer: its self-motion components, and a bound on what may be missing.
 
-A restart is a random configuration moved onto the pose, without limits of the joints that turn. If more than a share
-eps of restarts led to families not found, r of them in a row would all miss these with a probability of at most
-(1 - eps)^r. That is where the bound comes from (see `solver/search/self_motions.hpp`).
+A restart is a random configuration moved onto the pose, without limits for joints that turn. If more than a share eps of
+all restarts led to components that were not found, r restarts in a row would miss all of them with a probability of at
+most (1 - eps)^r. The bound follows from that; see `solver/manifold/self_motions.hpp`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from eim_ros.core.errors import ConfigurationError
 @names_wrong_keywords
 @dataclass(frozen=True)
 class Completeness:
-    """How sure it is to be that no family of solutions is missing.
+    """Bound on what an answer may miss, at which a search may stop.
 
     Attributes
     ----------
     confidence : float
         Probability with which the bound holds, between 0 and 1.
     missed_share : float
-        Upper bound of the share of restarts that would lead to a family not found, between 0 and 1.
+        Upper bound of the share of restarts that lead to a component that was not found, between 0 and 1.
     """
 
     confidence: float = 0.99
@@ -39,31 +39,31 @@ class Completeness:
 
 
 @dataclass(frozen=True, eq=False)
-class FoundFamilies:
-    """Families of solutions of a pose: connected pieces of its self-motions within the limits, collisions aside.
+class CompletenessReport:
+    """Self-motion components of a pose: connected pieces of its solutions within the limits, collisions aside.
 
     Attributes
     ----------
-    lengths : (n_families,)
-        Of each family along the curve [rad, m]; 0 of solutions that are points.
-    closed : (n_families,) of bool
-        Whether it leads back to itself; others end at limits.
-    traced : (n_families,) of bool
-        Whether it is known from end to end. Not where the arm is so close to singular that a curve could not be
-        followed, or a curve only touches a limit or runs along it, so that rounding decides what of it is within.
+    lengths : (n_components,)
+        Length of each component along its curve [rad, m]; 0 for single solutions.
+    closed : (n_components,) of bool
+        Whether it is a closed curve; others end at limits.
+    traced : (n_components,) of bool
+        Whether it is known from end to end. It is not if the arm is so close to a singularity that the curve could not
+        be followed, or if the curve touches a limit or runs along it, so that rounding decides what lies within.
     missed_share : float
-        Upper bound of the share of restarts that would lead to a family not found; 0 of closed forms, 1 where nothing
-        is known.
+        Upper bound of the share of restarts that lead to a component that was not found; 0 for closed forms, 1 if
+        nothing is known.
     confidence : float
-        Of that bound: the one asked for, or 0.99.
-    is_whole : bool
-        Whether these are certified, or the bound asked for holds, or by default 0.002, and all families are traced from
-        end to end.
+        Confidence of that bound.
+    is_complete : bool
+        Whether every component was traced, and the components are certified or the bound that was asked for holds
+        (0.002 by default).
     certified : bool
-        Whether it is known by closed forms that there are no others: nothing was sampled.
+        Whether closed forms show that there are no other components; nothing was sampled.
     is_singular : bool
-        Whether the arm is singular in some of the solutions that were found. More joints may move there while the tip
-        stays, so that these solutions are surfaces, of which any answer is a small part.
+        Whether the arm is singular in some of the solutions found. More joints can move there while the tip stays, so
+        the solutions form surfaces, and any answer is a small part of them.
     """
 
     lengths: npt.NDArray[np.float64]
@@ -71,7 +71,7 @@ class FoundFamilies:
     traced: npt.NDArray[np.bool_]
     missed_share: float
     confidence: float
-    is_whole: bool
+    is_complete: bool
     certified: bool = False
     is_singular: bool = False
 
@@ -84,33 +84,39 @@ class FoundFamilies:
         missed_share: float,
         wanted: Completeness,
         certified: bool = False,
-    ) -> FoundFamilies:
-        """Of a bound that holds at the confidence wanted."""
-        is_whole = bool(traced.all()) and missed_share <= wanted.missed_share
-        return cls(lengths, closed, traced, missed_share, wanted.confidence, is_whole, certified)
+    ) -> CompletenessReport:
+        """Return the report for a bound that holds at the confidence wanted."""
+        is_complete = bool(traced.all()) and missed_share <= wanted.missed_share
+        return cls(lengths, closed, traced, missed_share, wanted.confidence, is_complete, certified)
+
+    @classmethod
+    def of_points(cls, n: int, wanted: Completeness | None) -> CompletenessReport:
+        """Return the report of n single solutions from a closed form."""
+        nothing_closed, all_known = np.zeros(n, np.bool_), np.ones(n, np.bool_)
+        return cls.of(np.zeros(n), nothing_closed, all_known, 0.0, wanted or Completeness(), certified=True)
 
     @property
-    def n_families(self) -> int:
-        """How many were found."""
+    def n_components(self) -> int:
+        """Number of components found."""
         return len(self.lengths)
 
     def __str__(self) -> str:
-        """As in messages: "12 families, whole with 99 %", or "certified whole"."""
+        """Return a phrase for messages, such as "12 components, complete with 99 % confidence"."""
         n_traced = int(np.count_nonzero(self.traced))
-        families = "1 family" if n_traced == 1 else f"{n_traced} families"
+        components = "1 component" if n_traced == 1 else f"{n_traced} components"
         if self.certified:
-            return f"{families}, certified whole"
-        if self.is_whole:
-            return f"{families}, whole" + (f" with {100.0 * self.confidence:.4g} %" if self.missed_share else "")
+            return f"{components}, certified complete"
+        if self.is_complete:
+            confidence = f" with {100.0 * self.confidence:.4g} % confidence" if self.missed_share else ""
+            return f"{components}, complete{confidence}"
         if self.is_singular:
             return (
-                f"{families} traced from end to end; in other solutions the arm is singular: more joints may move "
-                "there while the tip stays, and the set of solutions is larger than what was returned"
+                f"{components} traced; the arm is singular in other solutions, where more joints can move while the "
+                "tip stays, so there are more solutions than were returned"
             )
-        if n_traced < self.n_families:  # curves meet where the arm is singular: pieces of them are no families
-            return f"{families} traced from end to end, others not: the arm is close to singular, or touches a limit"
-        rest = ""
+        if n_traced < self.n_components:  # curves meet at a singularity, so their pieces are no components
+            return f"{components} traced, others not: the arm is near a singularity, or touches a limit"
         if self.missed_share < 1.0:
-            share, confidence = 100.0 * self.missed_share, 100.0 * self.confidence
-            rest += f", others in at most {share:.2g} % of restarts with {confidence:.4g} %"
-        return families + rest
+            share, confidence = f"{100.0 * self.missed_share:.2g} %", f"{100.0 * self.confidence:.4g} %"
+            return f"{components}; others in at most {share} of restarts, with {confidence} confidence"
+        return components

@@ -22,7 +22,7 @@ from eim_ros.ik.order import distinct_rows, nearest
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.tolerances import redundancy
 from eim_ros.kinematics.urdf import PRISMATIC, SOURCE
-from eim_ros.solver import trace_families
+from eim_ros.solver import trace_components
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -106,7 +106,7 @@ def families(
     if free < 1:
         return _single(robot, rows)
     seed = np.random.default_rng(random_seed).random()
-    return _curves(robot, *trace_families(robot.chain, task, rows, spacing, MOST, seed))
+    return _curves(robot, *trace_components(robot.chain, task, rows, spacing, MOST, seed))
 
 
 def family_labels(robot: Robot, found: list[Family], solutions: FloatArray) -> IntArray:

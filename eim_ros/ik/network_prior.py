@@ -1,4 +1,4 @@
-"""The mixture of experts for one pose where gating or experts are networks: they are evaluated by torch."""
+"""Mixtures of experts whose gating or experts are networks, evaluated by torch for one pose."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from eim_ros.ik.prior import ConditionalMixture
 from eim_ros.learning.models import MixtureOfExperts
 from eim_ros.solver import Experts
 
 FloatArray = npt.NDArray[np.float64]
 
 
-def by_networks(mixture: MixtureOfExperts) -> Callable[[FloatArray], ConditionalMixture]:
-    """Maps contexts (n_contexts, n_context) to the mixture averaged over them: an expert for each context."""
+def by_networks(mixture: MixtureOfExperts) -> Callable[[FloatArray], tuple[FloatArray, FloatArray, Experts]]:
+    """Return a function that evaluates the mixture at contexts (n_contexts, n_context).
+
+    It returns log weights (n_contexts * n_experts,), an empty context, and the experts for these contexts: the fields of
+    `ConditionalMixture`.
+    """
     prepared = mixture.to(device="cpu", dtype=torch.float64)
 
-    def condition(contexts: FloatArray) -> ConditionalMixture:
+    def condition(contexts: FloatArray) -> tuple[FloatArray, FloatArray, Experts]:
         context = torch.from_numpy(np.ascontiguousarray(contexts, dtype=np.float64))
         with torch.no_grad():
             gate, gaussians = prepared.gating(context), prepared.experts(context)
@@ -28,6 +31,6 @@ def by_networks(mixture: MixtureOfExperts) -> Callable[[FloatArray], Conditional
         means = gaussians.mean.flatten(0, 1).numpy()
         experts = Experts(np.empty((*means.shape, 0)), means, factors.numpy(), prepared.n_components)
         log_weights = gate.numpy() - math.log(len(contexts))
-        return ConditionalMixture(log_weights.reshape(-1), np.empty((1, 0)), experts)
+        return log_weights.reshape(-1), np.empty((1, 0)), experts
 
     return condition

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,69 +20,65 @@ import numpy.typing as npt
 from eim_ros import solver
 from eim_ros.core.checks import LARGEST, as_number, expect_mapping, is_number, names_wrong_keywords
 from eim_ros.core.errors import ConfigurationError, did_you_mean
-from eim_ros.ik.candidates import Pool
+from eim_ros.ik.candidates import Candidates
 from eim_ros.kinematics import Robot
-
-if TYPE_CHECKING:
-    from eim_ros.ik.request import SampleRequest
-
 
 FloatArray = npt.NDArray[np.float64]
 
 
-def distance_to(robot: Robot, positions: FloatArray, reference: FloatArray) -> FloatArray:
+def distance_to(robot: Robot, q: FloatArray, reference: FloatArray) -> FloatArray:
     """Euclidean distance (n,) [rad, m] of configurations (n, dof) to one (dof,), on the circle where continuous."""
-    difference = positions - reference
+    difference = q - reference
     wrapped = (difference + np.pi) % (2.0 * np.pi) - np.pi
     return np.asarray(np.linalg.norm(np.where(robot.continuous, wrapped, difference), axis=1))
 
 
-def distinct_rows(robot: Robot, positions: FloatArray, tolerance: float) -> npt.NDArray[np.int64]:
+def distinct_rows(robot: Robot, q: FloatArray, tolerance: float) -> npt.NDArray[np.int64]:
     """Indices of the configurations (n, dof) that are no near-duplicate of an earlier one.
 
     Two are near-duplicates if no joint differs by more than the tolerance [rad or m].
     """
-    return solver.distinct_rows(robot.bounds, positions, tolerance, math.inf)[0]
+    return solver.distinct_rows(robot.bounds, q, tolerance, math.inf)[0]
 
 
 def distinct_in_time(
-    robot: Robot, positions: FloatArray, tolerance: float, deadline: float
+    robot: Robot, q: FloatArray, tolerance: float, deadline: float
 ) -> tuple[npt.NDArray[np.int64], bool]:
     """As `distinct_rows`, but only of the first rows that there is time to compare; and whether these are all.
 
     The deadline is a time of `perf_counter` [s]; time grows as the square of the number of rows.
     """
-    kept, n_seen = solver.distinct_rows(robot.bounds, positions, tolerance, deadline)
-    return kept, n_seen == len(positions)
+    kept, n_seen = solver.distinct_rows(robot.bounds, q, tolerance, deadline)
+    return kept, n_seen == len(q)
 
 
-def farthest_rows(robot: Robot, positions: FloatArray, n: int, deadline: float = math.inf) -> npt.NDArray[np.int64]:
+def farthest_rows(robot: Robot, q: FloatArray, n: int, deadline: float = math.inf) -> npt.NDArray[np.int64]:
     """Indices of n configurations (n_all, dof) that are spread over all, in Euclidean distance.
 
     Each is the one farthest from those before it, with which holes are at most twice as large as with the best choice
     (Gonzalez 1985), moved to the middle of those that are nearest to it. Fewer where the others are the same as these.
     At the deadline, a time of `perf_counter` [s], the rest are the first of those that are not chosen yet.
     """
-    return solver.farthest_rows(robot.bounds, positions, n, deadline)
+    return solver.farthest_rows(robot.bounds, q, n, deadline)
 
 
-def on_torus(robot: Robot, positions: FloatArray) -> tuple[FloatArray, FloatArray]:
+def on_torus(robot: Robot, q: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Points (n, dof) and periods (dof,) for a periodic `cKDTree`.
 
     Continuous joints are in [0, 2 pi), the others are shifted to begin at 0 and have the period 0: none.
     """
     period = np.where(robot.continuous, 2.0 * np.pi, 0.0)
-    points = np.where(robot.continuous, np.mod(positions, 2.0 * np.pi), positions)
+    points = np.where(robot.continuous, np.mod(q, 2.0 * np.pi), q)
     points = np.where(robot.continuous & (points >= 2.0 * np.pi), 0.0, points)  # mod rounds up for tiny negatives
     return points - np.where(robot.continuous, 0.0, points.min(axis=0)), period
 
 
-def is_within(robot: Robot, positions: FloatArray, others: FloatArray, distance: float) -> npt.NDArray[np.bool_]:
+def is_within(robot: Robot, q: FloatArray, others: FloatArray, distance: float) -> npt.NDArray[np.bool_]:
     """Whether some other configuration (m, dof) differs from each (n, dof) by at most a distance in every joint."""
-    return solver.is_within(robot.bounds, positions, others, distance)
+    return solver.is_within(robot.bounds, q, others, distance)
 
 
-def nearest(robot: Robot, positions: FloatArray, others: FloatArray) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+def nearest(robot: Robot, q: FloatArray, others: FloatArray) -> tuple[FloatArray, npt.NDArray[np.int64]]:
     """Of each configuration (n, dof) the other one (m, dof) that is nearest in the joint that differs most.
 
     Returns
@@ -92,13 +88,13 @@ def nearest(robot: Robot, positions: FloatArray, others: FloatArray) -> tuple[Fl
     (n,) array of int
         Which one it is; m where none is.
     """
-    if not len(positions) or not len(others):
-        return np.full(len(positions), np.inf), np.full(len(positions), len(others), dtype=np.int64)
+    if not len(q) or not len(others):
+        return np.full(len(q), np.inf), np.full(len(q), len(others), dtype=np.int64)
     from scipy.spatial import cKDTree  # here: it takes a third of a second to import, and most answers need none
 
-    points, period = on_torus(robot, np.concatenate([positions, others]))
-    tree = cKDTree(points[len(positions) :], boxsize=period)
-    away, index = tree.query(points[: len(positions)], p=np.inf)
+    points, period = on_torus(robot, np.concatenate([q, others]))
+    tree = cKDTree(points[len(q) :], boxsize=period)
+    away, index = tree.query(points[: len(q)], p=np.inf)
     return np.asarray(away, dtype=np.float64), np.asarray(index, dtype=np.int64)
 
 
@@ -122,6 +118,11 @@ class Posture:
     def __post_init__(self) -> None:
         expect_mapping(self.positions, "the positions of a posture")
         expect_mapping(self.weights, "the weights of a posture")
+
+    @classmethod
+    def at(cls, robot: Robot, q: FloatArray) -> Posture:
+        """Return the posture that prefers a configuration (dof,), with equal weights."""
+        return cls(dict(zip(robot.joint_names, q.tolist(), strict=True)))
 
     def of(self, robot: Robot) -> tuple[FloatArray, FloatArray]:
         """Preferred values (dof,) and weights (dof,) of all joints, both 0 where there is no preference.
@@ -152,10 +153,10 @@ class Posture:
             raise ConfigurationError("posture: no joint has a weight", self.weights)
         return preferred, weights
 
-    def costs(self, robot: Robot, positions: FloatArray) -> FloatArray:
+    def costs(self, robot: Robot, q: FloatArray) -> FloatArray:
         """Cost (n,) of configurations (n, dof)."""
         preferred, weights = self.of(robot)
-        difference = positions - preferred
+        difference = q - preferred
         wrapped = (difference + np.pi) % (2.0 * np.pi) - np.pi
         return np.asarray(np.where(robot.continuous, wrapped, difference) ** 2 @ weights)
 
@@ -167,44 +168,37 @@ ORDERS = ("density", "distance", "posture", "manipulability", "limits", UNORDERE
 
 
 @dataclass(frozen=True, eq=False)
-class Ranking:
-    """An order of configurations.
+class Ordering:
+    """Order in which the solutions of an answer come.
 
     Attributes
     ----------
     order : str or mapping of str to float
-        "density": likeliest under the model first; "distance": nearest to `reference` first; "posture": least cost of
-        `posture` first; "manipulability": farthest from singular first; "limits": farthest from a joint limit first;
-        "none": as they were found, a fair sample of what the search finds. A mapping weighs several of them: each is
-        scaled to 0 (best) to 1 (worst) among the configurations at hand, and the weighted sum decides.
+        "density": most likely under the model first; "distance": nearest to `reference` first; "posture": least cost of
+        `posture` first; "manipulability": farthest from a singularity first; "limits": farthest from a joint limit
+        first; "none": as they were found, which is a fair sample. A mapping gives weights of several criteria. Each is
+        scaled to 0 (best) to 1 (worst) among the solutions found, and the weighted sum decides.
     reference : (dof,), optional
-        Configuration for "distance".
-    position_only : bool
-        Whether manipulability is that of the position alone.
+        Configuration for "distance"; also the first seed of a search.
     posture : Posture, optional
         For "posture".
+    moves : bool
+        Whether solutions are also moved along the null space to a local minimum of the posture's cost.
     """
 
     order: Order
     reference: FloatArray | None = None
-    position_only: bool = False
     posture: Posture | None = None
+    moves: bool = True
 
     def __post_init__(self) -> None:
+        if self.order == UNORDERED:
+            return
         check_order(self.order)
         if "distance" in self.weights and self.reference is None:
-            raise ConfigurationError("ordering by distance needs a configuration to be near", self.order)
+            raise ConfigurationError("ordering by distance needs a configuration near", self.order)
         if "posture" in self.weights and self.posture is None:
             raise ConfigurationError("ordering by posture needs a preferred posture", self.order)
-
-    @classmethod
-    def of(cls, wanted: SampleRequest, prefers: bool) -> Ranking:
-        """The order that a request asks for, or the natural one, of a model that prefers some configurations or not."""
-        natural = "density" if prefers else UNORDERED
-        natural = natural if wanted.near is None else "distance"
-        preferred = natural if wanted.posture is None else "posture"
-        order = preferred if wanted.order is None else wanted.order
-        return cls(order, wanted.reference, bool(wanted.position_only), wanted.preference)
 
     @property
     def weights(self) -> dict[str, float]:
@@ -213,12 +207,12 @@ class Ranking:
 
     @property
     def is_fair(self) -> bool:
-        """Whether the first solutions found are to be kept whatever their rank: else the sample would be biased."""
+        """Whether the first solutions found are kept whatever their rank, because others would bias the sample."""
         return set(self.weights) <= {"density", UNORDERED}
 
     @property
     def criterion(self) -> str | None:
-        """The only one that counts, empty where none does; None where there are several."""
+        """The only criterion; empty if there is none, None if there are several."""
         if self.order == UNORDERED:
             return ""
         criteria = tuple(self._criteria)
@@ -230,59 +224,69 @@ class Ranking:
         return "density" in self._criteria
 
     def rows(
-        self, robot: Robot, pool: Pool, n: int, log_prob: FloatArray | None = None
+        self,
+        robot: Robot,
+        found: Candidates,
+        n: int,
+        log_prob: FloatArray | None = None,
+        position_only: bool = False,
     ) -> npt.NDArray[np.int64] | slice:
-        """Rows of the best n of a pool, best first, those that are not valid last.
+        """Return the rows of the best `n` candidates, the best first and invalid ones last.
 
         Parameters
         ----------
         robot : Robot
-        pool : Pool
+        found : Candidates
         n : int
-        log_prob : (len(pool),), optional
-            Log densities; needed where `needs_density`.
+        log_prob : (len(found),), optional
+            Log densities; required if `needs_density`.
+        position_only : bool
+            Whether manipulability is that of the position alone.
         """
-        kept = min(n, len(pool)) if self.is_fair else len(pool)
-        valid = pool.valid[:kept]
+        kept = min(n, len(found)) if self.is_fair else len(found)
+        valid = found.valid[:kept]
         if not self._criteria and valid.all():
             return slice(kept if self.is_fair else n)
-        ranks = np.argsort(
-            self.costs(robot, pool.positions[:kept], None if log_prob is None else log_prob[:kept]), kind="stable"
-        )
+        log_prob = None if log_prob is None else log_prob[:kept]
+        ranks = np.argsort(self.costs(robot, found.q[:kept], log_prob, position_only), kind="stable")
         return ranks[np.argsort(~valid[ranks], kind="stable")][:n]
 
     @property
     def _criteria(self) -> dict[str, float]:
-        """Those that count, with their weights."""
+        """Criteria with a weight, and their weights."""
         if self.order == UNORDERED:
             return {}
         return {name: weight for name, weight in self.weights.items() if name != UNORDERED and weight > 0.0}
 
-    def costs(self, robot: Robot, positions: FloatArray, log_prob: FloatArray | None = None) -> FloatArray:
-        """Cost (n,) of configurations (n, dof), best lowest; log densities (n,) are needed where `needs_density`."""
+    def costs(
+        self, robot: Robot, q: FloatArray, log_prob: FloatArray | None = None, position_only: bool = False
+    ) -> FloatArray:
+        """Return the cost (n,) of configurations (n, dof); the best has the lowest. See `rows` for the parameters."""
         weights = self._criteria
-        parts = [weight * self._cost(name, robot, positions, log_prob) for name, weight in weights.items()]
+        parts = [weight * self._cost(name, robot, q, log_prob, position_only) for name, weight in weights.items()]
         if len(parts) == 1:
             return parts[0]
-        costs = np.zeros(len(positions))
+        costs = np.zeros(len(q))
         for part, weight in zip(parts, weights.values(), strict=True):
             extent = np.ptp(part) if len(part) else 0.0
             costs += weight * (part - part.min()) / extent if extent > 0.0 else 0.0
         return costs
 
-    def _cost(self, name: str, robot: Robot, positions: FloatArray, log_prob: FloatArray | None) -> FloatArray:
+    def _cost(
+        self, name: str, robot: Robot, q: FloatArray, log_prob: FloatArray | None, position_only: bool
+    ) -> FloatArray:
         if name == "density":
             assert log_prob is not None
             return -log_prob
         if name == "distance":
             assert self.reference is not None
-            return distance_to(robot, positions, self.reference)
+            return distance_to(robot, q, self.reference)
         if name == "posture":
             assert self.posture is not None
-            return self.posture.costs(robot, positions)
+            return self.posture.costs(robot, q)
         if name == "manipulability":
-            return -robot.manipulability(positions, self.position_only)
-        return -limit_margin(robot, positions)
+            return -robot.manipulability(q, position_only)
+        return -limit_margin(robot, q)
 
 
 def check_order(order: Order) -> None:
@@ -299,7 +303,7 @@ def check_order(order: Order) -> None:
             raise ConfigurationError(f"the weight of order {name!r} must be finite and not negative", weight)
 
 
-def limit_margin(robot: Robot, positions: FloatArray) -> FloatArray:
+def limit_margin(robot: Robot, q: FloatArray) -> FloatArray:
     """Distance (n,) to the nearest joint limit, as a share of half the joint's range: 1 amid all ranges, 0 at a limit.
 
     Continuous joints, and such as cannot move, have none; without any other joint it is 1.
@@ -307,6 +311,6 @@ def limit_margin(robot: Robot, positions: FloatArray) -> FloatArray:
     half = 0.5 * (robot.upper - robot.lower)
     counts = ~robot.continuous & (half > 0.0)
     if not counts.any():
-        return np.ones(len(positions))
-    margin = np.minimum(positions - robot.lower, robot.upper - positions)[:, counts] / half[counts]
+        return np.ones(len(q))
+    margin = np.minimum(q - robot.lower, robot.upper - q)[:, counts] / half[counts]
     return np.asarray(margin.min(axis=1))

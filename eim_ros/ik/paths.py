@@ -30,16 +30,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.checks import as_number
+from eim_ros.core.checks import numbers_of
 from eim_ros.core.deadlines import OutOfTime, with_grace
 from eim_ros.core.errors import ConfigurationError
+from eim_ros.ik.batch import Solver
 from eim_ros.ik.candidates import ErrorCode
-from eim_ros.ik.problem import Goal
-from eim_ros.ik.request import SampleRequest, checked_configuration
+from eim_ros.ik.order import UNORDERED, Ordering
+from eim_ros.ik.problem import Problem, Spread
 from eim_ros.ik.revolutions import Revolutions, Unrolled
-from eim_ros.ik.solutions import Answerer
 from eim_ros.kinematics import Robot
-from eim_ros.solver import Spread, distinct_rows, fill_self_motions, is_within, path_reach, shortest_path
+from eim_ros.solver import ContinuationOptions, distinct_rows, fill_self_motions, is_within, path_reach, shortest_path
 
 if TYPE_CHECKING:
     pass
@@ -93,11 +93,11 @@ class PathSearch:
     Attributes
     ----------
     sampler : Sampler
-    goal : Goal
+    problem : Problem
         Of any of the poses.
     poses : (n_poses, 4, 4)
-    largest_step : float
-        Most that a joint should move from one pose to the next [rad] or [m].
+    max_steps : (dof,)
+        Largest change of each joint from one pose to the next [rad] or [m].
     rng : numpy.random.Generator
         Advanced in place.
     n : int
@@ -117,10 +117,10 @@ class PathSearch:
     revolutions : Revolutions
     """
 
-    sampler: Answerer
-    goal: Goal
+    sampler: Solver
+    problem: Problem
     poses: FloatArray
-    largest_step: float
+    max_steps: FloatArray
     rng: np.random.Generator
     n: int
     timeout: float
@@ -132,16 +132,18 @@ class PathSearch:
 
     def __post_init__(self) -> None:
         self.began = self.clock()
-        goal, self._goals = self.goal, dict[int, Goal]()
-        nothing = np.empty((0, goal.robot.dof))
+        self.largest_step = float(self.max_steps.min())
+        self.scale = self.largest_step / self.max_steps  # makes the largest step of all joints equal
+        problem, self._problems = self.problem, dict[int, Problem]()
+        nothing = np.empty((0, problem.robot.dof))
         self.layers = [nothing for _ in self.poses]
         self.examined = np.zeros(len(self.poses), dtype=np.bool_)
-        self.revolutions = Revolutions.of(goal.robot, goal.bounds)
-        self._bounds = self.revolutions.bounds(goal.bounds)
+        self.revolutions = Revolutions.of(problem.robot, problem.bounds)
+        self._bounds = self.revolutions.bounds(problem.bounds)
         self._carried: FloatArray | None = None
         self._counts, self._pair = np.zeros(len(self.poses)), PAIR
-        self.redundancy = goal.redundancy if goal.constraints.tolerances is None else goal.robot.dof
-        self.spacing = SPACING * self.largest_step * (COARSER if goal.is_checked else 1.0)
+        self.redundancy = problem.redundancy if problem.tolerances is None else problem.robot.dof
+        self.spacing = SPACING * self.largest_step * (COARSER if problem.is_checked else 1.0)
 
     @property
     def deadline(self) -> float:
@@ -153,12 +155,12 @@ class PathSearch:
     def out_of_time(self) -> bool:
         return self.clock() >= self.deadline
 
-    def goal_of(self, index: int) -> Goal:
+    def problem_of(self, index: int) -> Problem:
         """What is asked at a pose, with circles in place of joints that have 2π-equivalent values."""
-        goal = self._goals.get(index)
-        if goal is None:
-            goal = self._goals[index] = self.goal.at(self.poses[index], self._bounds)
-        return goal
+        problem = self._problems.get(index)
+        if problem is None:
+            problem = self._problems[index] = self.problem.at(self.poses[index], self._bounds)
+        return problem
 
     @property
     def has_gaps(self) -> bool:
@@ -225,7 +227,7 @@ class PathSearch:
         chosen = self._shortest(range(len(self.poses))) if self._carried is None else self._carried
         has_any = ~np.isnan(chosen).any(axis=1)
         found: FloatArray = chosen.copy()
-        found[has_any] = self.revolutions.unrolled(chosen[has_any], self.largest_step, self.origin)
+        found[has_any] = self.revolutions.unrolled(chosen[has_any], self.max_steps, self.origin)
         if self._carried is None and has_any.all() and self._is_held_back(chosen, found):
             everything = self._unrolled()
             return found if everything is None or everything.rows is None else everything.rows
@@ -234,23 +236,23 @@ class PathSearch:
     def _shortest(self, poses: range) -> FloatArray:
         """The shortest path (n, dof) on circles through the first of the poses, NaN where there is no solution."""
         began, graph = self.clock(), self._graph(poses)
-        chosen = shortest_path(*graph, self.largest_step, PENALTY)
+        chosen = shortest_path(*graph, self.scale, self.largest_step, PENALTY)
         if len(poses) >= MEASURED_AT and (n_pairs := float(graph[1][:-1] @ graph[1][1:])):
             self._pair = (self.clock() - began) / n_pairs
         firsts = np.cumsum(graph[1]) - graph[1]
-        rows = np.full((len(chosen), self.goal.robot.dof), np.nan)
+        rows = np.full((len(chosen), self.problem.robot.dof), np.nan)
         rows[chosen >= 0] = graph[0][(firsts + chosen)[chosen >= 0]]
         return np.asarray(rows[self._n_before :])
 
     def _is_held_back(self, chosen: FloatArray, found: FloatArray) -> bool:
         """Whether a path without jumps on circles jumps where limits end the turns."""
         before = chosen[:0] if self.origin is None else self.origin[None]
-        on_circles = self.revolutions.steps(np.concatenate([before, chosen]))
+        on_circles = self.revolutions.steps(np.concatenate([before, chosen]), self.scale)
         return bool(not self.is_jump(on_circles).any() and self.is_jump(self.steps(found)).any())
 
     def _unrolled(self) -> Unrolled | None:
         """The search among all 2π-equivalent values; None if time is up, or there are too many."""
-        return self.revolutions.search(self.layers, self.largest_step, self.origin, lambda: self.out_of_time)
+        return self.revolutions.search(self.layers, self.max_steps, self.origin, lambda: self.out_of_time)
 
     def is_jump(self, steps: FloatArray) -> BoolArray:
         """Which steps are larger than asked for."""
@@ -265,7 +267,7 @@ class PathSearch:
         elif not self.out_of_time:
             return self.reach()[0]
         before = chosen[:0] if self.origin is None else self.origin[None]
-        steps = np.abs(np.diff(np.concatenate([before, chosen]), axis=0)).max(axis=1, initial=0.0)
+        steps = (self.scale * np.abs(np.diff(np.concatenate([before, chosen]), axis=0))).max(axis=1, initial=0.0)
         steps = np.where(np.isnan(steps), np.inf, steps)
         if self.origin is None:
             steps = np.concatenate([[math.inf if np.isnan(chosen[0]).any() else 0.0], steps])
@@ -277,7 +279,7 @@ class PathSearch:
 
         And which solutions (n,) of all layers, one after the other, are on such a path from end to end.
         """
-        on_path, n_reached, nearest = path_reach(*self._graph(), self.largest_step + slack)
+        on_path, n_reached, nearest = path_reach(*self._graph(), self.scale, self.largest_step + slack)
         n_poses = max(n_reached - self._n_before, 0)
         nearest = 0.0 if n_poses == len(self.poses) else nearest
         return Reach(n_poses, float(nearest)), on_path[self._n_before :]
@@ -285,13 +287,24 @@ class PathSearch:
     def is_cut(self, poses: range) -> bool:
         """Whether no path leads through these successive poses, of which all layers were refined."""
         rows, counts, wraps = self._graph(poses)
-        return bool(path_reach(rows, counts, wraps, self.largest_step + 2.0 * self.cover / FINER)[1] < len(counts))
+        return bool(
+            path_reach(rows, counts, wraps, self.scale, self.largest_step + 2.0 * self.cover / FINER)[1] < len(counts)
+        )
 
     def steps(self, chosen: FloatArray) -> FloatArray:
-        """Largest motion of a joint in each step of a path (n_poses, dof) as it is, gaps left out."""
+        """Return the largest motion of a joint in each step of a path (n_poses, dof), gaps left out.
+
+        With a limit for each joint, motions are scaled so that the smallest limit applies to all.
+        """
         before = chosen[:0] if self.origin is None else self.origin[None]
         rows = np.concatenate([before, chosen[~np.isnan(chosen).any(axis=1)]])
-        return np.asarray(np.abs(np.diff(rows, axis=0)).max(axis=1, initial=0.0))
+        return np.asarray((self.scale * np.abs(np.diff(rows, axis=0))).max(axis=1, initial=0.0))
+
+    def max_step(self, chosen: FloatArray) -> float:
+        """Return the largest motion of any joint in a path (n_poses, dof) [rad] or [m], gaps left out."""
+        before = chosen[:0] if self.origin is None else self.origin[None]
+        rows = np.concatenate([before, chosen[~np.isnan(chosen).any(axis=1)]])
+        return float(np.abs(np.diff(rows, axis=0)).max(initial=0.0))
 
     @property
     def _n_before(self) -> int:
@@ -309,23 +322,14 @@ class PathSearch:
 
     def _samples(self, index: int) -> tuple[FloatArray, bool]:
         """Solutions of a pose, and whether the search for them came to an end."""
-        goal = self.goal_of(index)
-        request = SampleRequest(
-            goal.pose,
-            self.n,
-            int(self.rng.integers(2**31)),
-            order="none",
-            position_only=goal.position_only,
-            position_tolerance=goal.position_tolerance,
-            orientation_tolerance=goal.orientation_tolerance,
-            timeout=max(0.0, self.deadline - self.clock()),
-            constraints=goal.constraints,
-        )
-        samples = self.sampler.answer(request)
+        problem, deadline = self.problem, time.perf_counter() + max(0.0, self.deadline - self.clock())
+        aim, seed = Spread(self.n), int(self.rng.integers(2**31))
+        pose, position_only = self.poses[index], problem.position_only
+        samples = self.sampler._solved(pose, position_only, aim, Ordering(UNORDERED), seed, deadline)
         if samples.best_attempt_error is not None:
             self.misses[index] = samples.best_attempt_error
         is_examined = bool(samples) or samples.error_code != ErrorCode.TIMED_OUT
-        return self.revolutions.on_circles(samples.positions), is_examined
+        return self.revolutions.on_circles(samples.q), is_examined
 
     def _moved(self, before: FloatArray, index: int) -> FloatArray:
         """Solutions of another pose, moved onto this one."""
@@ -333,14 +337,14 @@ class PathSearch:
             return before
         if not self.is_covered and len(before) > self.n:
             before = before[self.rng.choice(len(before), self.n, replace=False)]
-        goal, found = self.goal_of(index), [before[:0]]
-        block = CHECKED_AT_ONCE if goal.is_checked else MOVED_AT_ONCE
+        problem, found = self.problem_of(index), [before[:0]]
+        block = CHECKED_AT_ONCE if problem.is_checked else MOVED_AT_ONCE
         for first in range(0, len(before), block):
             if first and self.out_of_time:
                 break
             some = before[first : first + block]
-            moved = goal.refined(some, np.zeros(len(some), dtype=np.uint32))
-            found.append(moved.positions[moved.valid])
+            moved = problem.solved(some, np.zeros(len(some), dtype=np.uint32))
+            found.append(moved.q[moved.valid])
         return np.concatenate(found)
 
     def _completed(self, index: int, rows: FloatArray, is_filled: bool = True) -> FloatArray:
@@ -351,24 +355,24 @@ class PathSearch:
 
     def _spread(self, index: int, rows: FloatArray, spacing: float, most: int) -> FloatArray:
         """These solutions, and those that divide the curves through them."""
-        goal = self.goal_of(index)
+        problem = self.problem_of(index)
         if not len(rows):
             return rows
-        spread = Spread(STEP, spacing, 1, time.perf_counter() + max(0.0, self.deadline - self.clock()))
-        found = fill_self_motions(goal.robot.chain, goal.task, spread, rows, most, self.rng.random())
-        if not goal.is_checked:
+        spread = ContinuationOptions(STEP, spacing, 1, time.perf_counter() + max(0.0, self.deadline - self.clock()))
+        found = fill_self_motions(problem.robot.chain, problem.task, spread, rows, most, self.rng.random())
+        if not problem.is_checked:
             return found
         kept = [rows]
         for first in range(len(rows), len(found), CHECKED_AT_ONCE):
             if self.out_of_time:
                 break
             some = found[first : first + CHECKED_AT_ONCE]
-            kept.append(some[goal.allowed(some)])
+            kept.append(some[problem.allowed(some)])
         return np.concatenate(kept)
 
     def _carry_on_alone(self, index: int) -> None:
         """Little time is left: the best solution of the pose before is moved on from pose to pose, and nothing else."""
-        carried = np.full((len(self.poses), self.goal.robot.dof), np.nan)
+        carried = np.full((len(self.poses), self.problem.robot.dof), np.nan)
         if index:
             carried[:index] = self._shortest(range(index))
         before = carried[~np.isnan(carried).any(axis=1)]
@@ -376,10 +380,10 @@ class PathSearch:
         for pose in range(index, len(self.poses)):
             if last is None or self.clock() >= self.began + self.timeout - VERIFIED * pose:
                 break
-            moved = self.goal_of(pose).refined(last[None], np.zeros(1, dtype=np.uint32))
+            moved = self.problem_of(pose).solved(last[None], np.zeros(1, dtype=np.uint32))
             if moved.valid[0]:
-                carried[pose], self.examined[pose] = moved.positions[0], True
-            last = moved.positions[0]
+                carried[pose], self.examined[pose] = moved.q[0], True
+            last = moved.q[0]
         self._carried = carried
 
 
@@ -392,12 +396,12 @@ class JointPath:
     """A configuration for each pose.
 
     Only a path with the error code SUCCESS may be executed. Any other one is false, and empty as a sequence: its length
-    is 0 and a loop over it has no iterations. What was found of it is in `positions`, a row for each pose in any case.
+    is 0 and a loop over it has no iterations. What was found of it is in `q`, a row for each pose in any case.
 
     Attributes
     ----------
     joint_names : tuple of str
-    positions : (n_poses, dof)
+    q : (n_poses, dof)
         [rad] or [m]; NaN if none was found for the pose. Continuous joints are unrolled and may go beyond -π and π;
         joints with limits of more than a turn have those of their 2π-equivalent values with which the path jumps least.
     position_error, orientation_error : (n_poses,)
@@ -407,14 +411,14 @@ class JointPath:
     examined : (n_poses,) of bool
         Whether the pose was looked at before time was up. If it was, and is not valid, no solution was found; if it was
         not, it may have one.
-    largest_step : float
-        Largest difference of a joint between successive rows of `positions`, and between `near` and the first one [rad]
+    max_step : float
+        Largest difference of a joint between successive rows of `q`, and between `near` and the first one [rad]
         or [m]; poses without a row are left out.
     n_reached : int
-        Poses, from the first, that steps of at most the largest asked for lead to; if time was up, by `positions`.
+        Poses, from the first, that steps of at most the largest asked for lead to; if time was up, by `q`.
     nearest_miss : float
         Least step from these to a solution of the next pose that was found [rad] or [m], if time was up the one in
-        `positions`; infinite if that pose has none, 0 if all poses are reached.
+        `q`; infinite if that pose has none, 0 if all poses are reached.
     error_code : ErrorCode
         SUCCESS if every pose is solved and no step is larger than asked for; NO_IK_SOLUTION; TIMED_OUT.
     message : str
@@ -423,12 +427,12 @@ class JointPath:
     """
 
     joint_names: tuple[str, ...]
-    positions: FloatArray
+    q: FloatArray
     position_error: FloatArray
     orientation_error: FloatArray
     valid: npt.NDArray[np.bool_]
     examined: npt.NDArray[np.bool_]
-    largest_step: float
+    max_step: float
     n_reached: int
     nearest_miss: float
     error_code: ErrorCode
@@ -440,39 +444,60 @@ class JointPath:
         return self.error_code == ErrorCode.SUCCESS
 
     def __len__(self) -> int:
-        return len(self.positions) if self else 0
+        return len(self.q) if self else 0
 
     def __iter__(self) -> Iterator[FloatArray]:
         """The configurations (dof,) of a path with SUCCESS, in order; nothing of any other."""
-        return iter(self.positions[: len(self)])
+        return iter(self.q[: len(self)])
 
 
 def follow_path(
-    sampler: Answerer, poses: FloatArray, request: SampleRequest, largest_step: float, began: float
+    sampler: Solver,
+    poses: FloatArray,
+    near: FloatArray | None,
+    max_step: float | npt.ArrayLike,
+    n: int,
+    *,
+    seed: int | None,
+    deadline: float,
 ) -> JointPath:
-    """Follow poses (n_poses, 4, 4); the request says what is asked of each, and its `n` is the number of candidates.
+    """Follow poses (n_poses, 4, 4); see `Sampler.follow`.
 
-    Its timeout counts from `began`, a time of `perf_counter` [s]. `near` is the configuration before the first pose.
+    Parameters
+    ----------
+    sampler : Sampler
+    poses : (n_poses, 4, 4)
+    near : (dof,), optional
+        Configuration before the first pose.
+    max_step : float or (dof,) array_like
+        Largest change of a joint between two poses [rad] or [m].
+    n : int
+        Solutions of a pose, if solutions are neither points nor curves.
+    seed : int, optional
+    deadline : float
+        A time of `perf_counter` [s].
     """
-    if not as_number(largest_step) > 0.0:
-        raise ConfigurationError(f"max_step must be positive, got {largest_step}", largest_step)
-    near = None if request.near is None else checked_configuration(sampler.robot, request.near)
+    began, setup = time.perf_counter(), sampler._setup
+    steps = _steps_of(max_step, sampler.robot.dof)
+    position_only = setup.constraints.position_only
+    if position_only is None:
+        position_only = sampler.conditioning.kind == "position" and setup.tolerances is None
     try:
-        goal = Goal.of(sampler.robot, sampler.resolved(request), with_grace(began + request.timeout))
+        problem = Problem(setup, poses[0], position_only, Spread(n), deadline=with_grace(deadline))
     except OutOfTime as error:
         return _not_begun(sampler.robot, len(poses), f"timed out: {error}", began)
-    search = PathSearch(
-        sampler,
-        goal,
-        poses,
-        float(largest_step),
-        np.random.default_rng(request.random_seed),
-        request.n,
-        request.timeout - (time.perf_counter() - began),
-        near,
-    )
+    rng, left = np.random.default_rng(seed), deadline - time.perf_counter()
+    search = PathSearch(sampler, problem, poses, steps, rng, n, left, near)
     chosen, is_proven = _searched(search)
     return _joint_path(search, chosen, is_proven, began)
+
+
+def _steps_of(max_step: float | npt.ArrayLike, dof: int) -> FloatArray:
+    """Return the largest step of each joint (dof,)."""
+    steps = numbers_of(max_step, (dof,) if np.ndim(max_step) else (), "max_step")
+    if not (steps > 0.0).all():
+        raise ConfigurationError(f"max_step must be positive, got {max_step}", max_step)
+    return np.broadcast_to(steps, (dof,)).copy()
 
 
 def _searched(search: PathSearch) -> tuple[FloatArray, bool]:
@@ -525,16 +550,16 @@ def _around_jumps(search: PathSearch, chosen: FloatArray) -> list[range]:
 
 def _joint_path(search: PathSearch, chosen: FloatArray, is_proven: bool, began: float) -> JointPath:
     """What was found, with its errors by forward kinematics; what collides was left out when it was found."""
-    robot, goal = search.sampler.robot, search.goal
+    robot, problem = search.sampler.robot, search.problem
     errors = np.full((2, len(chosen)), np.inf)
     valid = np.zeros(len(chosen), dtype=bool)
     within_limits = search.revolutions.on_circles(chosen, of_limited=False)
     for index in np.flatnonzero(~np.isnan(chosen).any(axis=1)).tolist():
-        task = goal.at(search.poses[index], goal.bounds).task
+        task = problem.at(search.poses[index], problem.bounds).task
         measured, reaches = robot.chain.verify(task, within_limits[index : index + 1])
         errors[:, index], valid[index] = measured[:, 0], reaches[0]
     steps = search.steps(chosen)
-    largest, n_jumps = float(steps.max(initial=0.0)), int(search.is_jump(steps).sum())
+    largest, n_jumps = search.max_step(chosen), int(search.is_jump(steps).sum())
     is_all = bool(valid.all()) and not n_jumps
     reach = Reach.all(len(chosen)) if is_all else search.final_reach(chosen)
     if is_all:

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from eim_ros.core.checks import checked_path, expect
 from eim_ros.core.errors import ModelFileError, RobotError, did_you_mean
-from eim_ros.ik.problem import Goal
+from eim_ros.ik.constraints import Constraints
 from eim_ros.kinematics import CONTEXT_KINDS, Robot, context_from_pose, share_path
 from eim_ros.kinematics.matching import Placement, agreement, namesake
 from eim_ros.learning.models import LinearParameters, load_parameters
@@ -281,6 +281,12 @@ class ConditionalMixture:
         return self.experts.log_density(self.log_weights, self.contexts, samples)
 
 
+NO_MODEL = ConditionalMixture(
+    np.empty(0), np.empty((1, 0)), Experts(np.empty((0, 1, 0)), np.empty((0, 1)), np.empty((0, 1, 1)), 1)
+)
+"""A mixture without components."""
+
+
 class Proposal:
     """A mixture of experts prepared for requests.
 
@@ -297,7 +303,8 @@ class Proposal:
             if not LinearParameters.fits(model.tensors()):
                 from eim_ros.ik.network_prior import by_networks  # here: it needs torch
 
-                self.condition = by_networks(model)
+                networks = by_networks(model)
+                self.condition = lambda contexts: ConditionalMixture(*networks(contexts))
                 return
             model = LinearParameters.of(model)
         self.condition = _linear(model)
@@ -386,20 +393,27 @@ class Conditioning:
         """The same with a tool (4, 4) on the tip of the robot that is served."""
         return replace(self, placement=self.placement.carrying(tool))
 
-    def contexts(self, goal: Goal, random_seed: int | None) -> FloatArray:
-        """Contexts (n_contexts, n_context) over which the mixture is averaged for a goal; one without columns if none.
+    def contexts(
+        self,
+        pose: FloatArray,
+        position_only: bool,
+        robot: Robot,
+        constraints: Constraints,
+        seed: int | None,
+    ) -> FloatArray:
+        """Return the contexts (n_contexts, n_context) over which the mixture is averaged; one without columns if none.
 
-        The seed decides the poses that are taken where some of the pose is open.
+        The seed decides the poses that are taken if the task leaves some of the pose open.
         """
         if not self.proposal.n_experts:
             return NO_CONTEXT
-        poses, constraints = goal.pose[None], goal.constraints
-        is_turned = goal.position_only and (self.kind == "pose" or self.placement.is_off_tip)
+        poses = pose[None]
+        is_turned = position_only and (self.kind == "pose" or self.placement.is_off_tip)
         if constraints.tolerances is None and not is_turned:
             return self.contexts_of(poses)
-        rng = np.random.default_rng(None if random_seed is None else (random_seed, FREE_ORIENTATIONS))
+        rng = np.random.default_rng(None if seed is None else (seed, FREE_ORIENTATIONS))
         if constraints.tolerances is not None:
-            poses = constraints.wanted(goal.pose, goal.robot, FREE_ORIENTATIONS, rng)
+            poses = constraints.wanted(pose, robot, FREE_ORIENTATIONS, rng)
         if is_turned:
             poses = np.repeat(poses, FREE_ORIENTATIONS // len(poses), axis=0)
             poses[:, :3, :3] = _random_rotations(FREE_ORIENTATIONS, rng)

@@ -1,6 +1,7 @@
-"""Verification: configurations are measured by forward kinematics against what a request asks for.
+"""One inverse kinematics problem: a pose, the constraints, what is to be found, and the verification of solutions.
 
-What came of a request, in a code and in words.
+A `Setup` is a robot with its constraints, resolved once for each sampler. A `Problem` adds what one call asks. Strategies
+solve it, and `outcome` puts the result into an error code and words.
 """
 
 from __future__ import annotations
@@ -8,284 +9,523 @@ from __future__ import annotations
 import copy
 import math
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.checks import LARGEST, as_numbers
 from eim_ros.core.deadlines import NEVER, is_past, with_grace
-from eim_ros.ik.candidates import ErrorCode, Pool
-from eim_ros.ik.completeness import FoundFamilies
+from eim_ros.core.errors import JointStateError
+from eim_ros.ik.candidates import Candidates, ErrorCode
+from eim_ros.ik.completeness import Completeness, CompletenessReport
 from eim_ros.ik.constraints import Constraints, LinkCheck
-from eim_ros.ik.order import Posture
-from eim_ros.ik.request import SampleRequest
+from eim_ros.ik.order import UNORDERED, Ordering, Posture
+from eim_ros.ik.prior import NO_MODEL, ConditionalMixture
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.collision import CollisionScene
 from eim_ros.kinematics.robot import MAX_ITERATIONS
-from eim_ros.kinematics.tolerances import make_task, redundancy
-from eim_ros.solver import Effort, Task
+from eim_ros.kinematics.tolerances import checked_tolerances, redundancy
+from eim_ros.solver import StepOptions, Task
 
 FloatArray = npt.NDArray[np.float64]
+Guarantee: TypeAlias = Completeness | Literal["certified"] | None
+Density: TypeAlias = Literal["uniform", "model"] | Posture | Callable[[FloatArray], npt.ArrayLike]
 
-PATIENCE = 3  # of the refiner: another seed is cheaper than a longer attempt
-HALVINGS = 8  # of the way to an obstacle: the last is shorter than 1/100 of what a joint moves
-DESCENDED_AT_ONCE = 16  # configurations moved between two looks at the clock; with tolerances one may take 3 ms
+MAX_SOLUTIONS = 1_000_000
+PATIENCE = 3  # iterations without progress before the solver gives up; another seed costs less than a longer attempt
+HALVINGS = 8  # of the way to an obstacle; the last is shorter than 1/100 of what a joint moves
+MOVED_AT_ONCE = 16  # configurations moved between two looks at the clock; with tolerances one may take 3 ms
+NO_TOLERANCES = np.empty(0)
 
 
-@dataclass(frozen=True, eq=False)
-class Goal:
-    """What a request asks of each configuration: a pose, how close to it, and constraints.
+@dataclass(frozen=True)
+class Spread:
+    """Find `n` distinct solutions.
 
-    Attributes that follow from these: `lower` and `upper` (dof,), the limits of the request [rad] or [m]; `bounds`
-    (3, dof), the limits and which joints wrap, see `JointLimits`, and `task`, all of it but collisions, for the solver.
-
-    The deadline is a time of `perf_counter` [s]: until then shapes are prepared, else there is `OutOfTime`, and
-    configurations checked further. Those for which there is no time do not count as valid.
+    Attributes
+    ----------
+    n : int
+    diversity : float, optional
+        From 0 (as the model prefers) to 1 (evenly over the set of solutions). Default: depends on the arm and `n`.
+    among : int
+        Number of solutions from which the best `n` are chosen, if it is larger than `n`.
     """
 
-    robot: Robot
-    pose: FloatArray
-    position_only: bool
-    position_tolerance: float
-    orientation_tolerance: float
-    constraints: Constraints = field(default_factory=Constraints)
-    deadline: float = NEVER
-    lower: FloatArray = field(init=False)
-    upper: FloatArray = field(init=False)
-    bounds: FloatArray = field(init=False)
-    task: Task = field(init=False, repr=False)
-    _scene: CollisionScene | None = field(init=False, repr=False)
-    _links: LinkCheck | None = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        lower, upper = self.constraints.bounds(self.robot)
-        object.__setattr__(self, "lower", lower)
-        object.__setattr__(self, "upper", upper)
-        bounds = self.robot.limits.narrowed(lower, upper).bounds if self.narrows else self.robot.bounds
-        object.__setattr__(self, "bounds", bounds)
-        task = make_task(
-            bounds,
-            self.pose,
-            self.position_only,
-            self.constraints.tolerances,
-            self.position_tolerance,
-            self.orientation_tolerance,
-        )
-        object.__setattr__(self, "task", task)
-        object.__setattr__(self, "_scene", self.constraints.scene(self.robot, with_grace(self.deadline)))
-        object.__setattr__(self, "_links", self.constraints.link_check(self.robot))
-
-    @classmethod
-    def of(cls, robot: Robot, request: SampleRequest, deadline: float = NEVER) -> Goal:
-        """Of a request that was fitted to the robot."""
-        constraints = request.constraints or Constraints()
-        pose = np.asarray(request.pose)
-        tolerances = request.position_tolerance, request.orientation_tolerance
-        return cls(robot, pose, bool(request.position_only), *tolerances, constraints, deadline)
-
-    def at(self, pose: FloatArray, bounds: FloatArray) -> Goal:
-        """The same at another pose (4, 4), and with other bounds (3, dof) for the solver; checks are shared."""
-        goal = copy.copy(self)
-        task = make_task(
-            bounds,
-            pose,
-            self.position_only,
-            self.constraints.tolerances,
-            self.position_tolerance,
-            self.orientation_tolerance,
-        )
-        for name, value in (("pose", pose), ("bounds", bounds), ("task", task)):
-            object.__setattr__(goal, name, value)
-        return goal
+    n: int
+    diversity: float | None = None
+    among: int = 0
 
     @property
-    def narrows(self) -> bool:
-        """Whether the limits are narrower than the robot's."""
-        return self.lower is not self.robot.lower
+    def n_searched(self) -> int:
+        """Number of solutions to look for."""
+        return max(self.n, self.among)
+
+
+@dataclass(frozen=True)
+class Covering:
+    """Find all solutions, neighbours along a self-motion at most `max_spacing` [rad, m] apart."""
+
+    max_spacing: float
+    max_solutions: int = MAX_SOLUTIONS
+    guarantee: Guarantee = None
+
+    @property
+    def n(self) -> int:
+        """Largest number of solutions."""
+        return self.max_solutions
+
+    @property
+    def n_searched(self) -> int:
+        """Number of solutions to look for."""
+        return self.max_solutions
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Draw `n` independent solutions from a density on the set of all solutions; see `Sampler.draw`."""
+
+    n: int
+    density: Density = "uniform"
+    temperature: float = 1.0
+    guarantee: Guarantee = None
+
+    @property
+    def n_searched(self) -> int:
+        """Number of draws."""
+        return self.n
+
+
+@dataclass(frozen=True)
+class Proposals:
+    """Draw `n` configurations from the model, without solving them."""
+
+    n: int
+
+    @property
+    def n_searched(self) -> int:
+        """Number of draws."""
+        return self.n
+
+
+Aim: TypeAlias = Spread | Covering | Draws | Proposals
+
+
+class Setup:
+    """A robot and constraints, checked against each other once; immutable, so threads may share it.
+
+    Parameters
+    ----------
+    robot : Robot
+    constraints : Constraints
+
+    Attributes
+    ----------
+    lower, upper : (dof,)
+        Limits of the joints within the constraints [rad] or [m].
+    bounds : (3, dof)
+        Both limits, and 1 for joints that wrap; see `JointLimits`.
+    tolerances : (6,), optional
+        Tolerances along and about the axes of the target frame [m, rad].
+    slack : float
+        Farthest distance of the tip from the target that the tolerances allow [m].
+    is_narrowed : bool
+        Whether the limits are narrower than the robot's.
+
+    Raises
+    ------
+    ConstraintError
+        If the robot has no such joint or link, or a limit goes beyond its own.
+    """
+
+    __slots__ = ("bounds", "constraints", "is_narrowed", "lower", "robot", "slack", "tolerances", "upper")
+
+    def __init__(self, robot: Robot, constraints: Constraints) -> None:
+        self.robot, self.constraints = robot, constraints
+        self.lower, self.upper = constraints.bounds(robot)
+        self.is_narrowed = self.lower is not robot.lower
+        self.bounds = robot.limits.narrowed(self.lower, self.upper).bounds if self.is_narrowed else robot.bounds
+        self.tolerances = None if constraints.tolerances is None else checked_tolerances(constraints.tolerances)
+        self.slack = constraints.slack
+        if constraints.links:
+            constraints.link_check(robot)
+
+    def task(self, pose: FloatArray, position_only: bool, bounds: FloatArray | None = None) -> Task:
+        """Return the solver's form of the problem, with narrower `bounds` (3, dof) if they are given."""
+        constraints, tolerances = self.constraints, NO_TOLERANCES
+        if self.tolerances is not None:
+            tolerances = self.tolerances
+            if position_only:
+                tolerances = np.concatenate([tolerances[:3], np.full(3, np.inf)])
+        return Task(
+            self.bounds if bounds is None else bounds,
+            pose,
+            position_only,
+            tolerances,
+            constraints.position_tolerance,
+            constraints.orientation_tolerance,
+        )
+
+    def configuration(self, near: npt.ArrayLike) -> FloatArray:
+        """Return a configuration (dof,); raise `JointStateError` if it has another shape or is not finite."""
+        names = ", ".join(self.robot.joint_names)
+        wrong = JointStateError(f"near needs {self.robot.dof} finite values, of {names}", near)
+        try:
+            q = as_numbers(near)
+        except (TypeError, ValueError) as error:
+            raise wrong from error
+        if q.shape != (self.robot.dof,) or not (np.abs(q) <= LARGEST).all():
+            raise wrong
+        return q
+
+
+class Problem:
+    """What one call asks of each configuration, and of the answer.
+
+    Parameters
+    ----------
+    setup : Setup
+    pose : (4, 4)
+        Pose of the tip in the base frame.
+    position_only : bool
+        Whether any orientation is accepted.
+    aim : Spread, Covering, Draws or Proposals
+    order : Ordering
+        Order in which the answer will be chosen.
+    conditional : ConditionalMixture
+        The model given the pose; without components if there is none.
+    has_preference : bool
+        Whether there is a model that prefers some configurations to others.
+    seed : int, optional
+        Seed of random numbers. Default: a fresh one.
+    deadline : float
+        A time of `perf_counter` [s]. Configurations that there was no time to check do not count as valid.
+
+    Raises
+    ------
+    OutOfTime
+        If collision shapes cannot be prepared until the deadline.
+    """
+
+    __slots__ = (
+        *("_links", "_scene", "aim", "bounds", "conditional", "deadline", "has_preference", "order", "pose"),
+        *("position_only", "robot", "seed", "setup", "task"),
+    )
+
+    def __init__(
+        self,
+        setup: Setup,
+        pose: FloatArray,
+        position_only: bool,
+        aim: Aim = Spread(1),
+        order: Ordering = Ordering(UNORDERED),
+        *,
+        conditional: ConditionalMixture = NO_MODEL,
+        has_preference: bool = False,
+        seed: int | None = None,
+        deadline: float = NEVER,
+    ) -> None:
+        self.setup, self.robot, self.bounds = setup, setup.robot, setup.bounds
+        self.pose, self.position_only = pose, position_only
+        self.aim, self.order, self.seed, self.deadline = aim, order, seed, deadline
+        self.conditional, self.has_preference = conditional, has_preference
+        self.task = setup.task(pose, position_only)
+        constraints = setup.constraints
+        self._scene: CollisionScene | None = None
+        self._links: LinkCheck | None = None
+        if constraints.self_collision or constraints.obstacles:  # a scene is for one thread, and counts
+            self._scene = constraints.scene(setup.robot, with_grace(deadline))
+        if constraints.links:
+            self._links = constraints.link_check(setup.robot)
+
+    def at(self, pose: FloatArray, bounds: FloatArray) -> Problem:
+        """Return the problem for another pose (4, 4) with other bounds (3, dof); both share the checks."""
+        other = copy.copy(self)
+        other.pose, other.bounds = pose, bounds
+        other.task = self.setup.task(pose, self.position_only, bounds)
+        return other
+
+    def with_aim(self, aim: Aim, order: Ordering = Ordering(UNORDERED)) -> Problem:
+        """Return the same problem with another aim."""
+        other = copy.copy(self)
+        other.aim, other.order = aim, order
+        return other
+
+    @property
+    def n(self) -> int:
+        """Number of solutions to look for."""
+        return self.aim.n_searched
+
+    @property
+    def tolerances(self) -> FloatArray | None:
+        """Tolerances per axis (6,) of the constraints."""
+        return self.setup.tolerances
+
+    @property
+    def effort(self) -> StepOptions:
+        """Tolerances and patience of the numerical solver."""
+        return self.effort_of(PATIENCE)
+
+    def effort_of(self, patience: int) -> StepOptions:
+        """Return the solver's tolerances with another patience."""
+        constraints = self.setup.constraints
+        return StepOptions(constraints.position_tolerance, constraints.orientation_tolerance, MAX_ITERATIONS, patience)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Guarantee of completeness that is asked for."""
+        return self.aim.guarantee if isinstance(self.aim, Covering | Draws) else None
+
+    @property
+    def until(self) -> Completeness | None:
+        """Bound that the search is to reach."""
+        guarantee = self.guarantee
+        return guarantee if isinstance(guarantee, Completeness) else None
+
+    @property
+    def is_certified(self) -> bool:
+        """Whether only closed forms may decide that nothing is missing."""
+        return self.guarantee == "certified"
+
+    @property
+    def max_spacing(self) -> float | None:
+        """Largest distance between neighbours [rad, m], if all solutions are wanted."""
+        return self.aim.max_spacing if isinstance(self.aim, Covering) else None
+
+    @property
+    def near(self) -> FloatArray | None:
+        """Configuration (dof,) to which the answer is to be nearest, if nothing else decides."""
+        order = self.order
+        return order.reference if order.criterion == "distance" and order.posture is None else None
 
     @property
     def redundancy(self) -> int:
-        """Dimensions of the self-motion, see `redundancy`; they may be negative."""
+        """Dimension of the self-motion; negative if the arm has fewer joints than the task needs."""
         return redundancy(self.bounds, self.position_only)
 
     @property
+    def is_curve(self) -> bool:
+        """Whether the solutions, if there are any, form curves."""
+        return self.redundancy == 1 and self.tolerances is None
+
+    @property
     def is_checked(self) -> bool:
-        """Whether configurations that reach the pose are checked further: for collisions, or where links are."""
+        """Whether configurations that reach the pose are checked further, for collisions or positions of links."""
         return self._scene is not None or self._links is not None
 
     @property
     def is_within_reach(self) -> bool:
-        """Whether the arm is as long as the wanted position is away; it may be out of reach nevertheless."""
+        """Whether the target is no farther away than the arm is long; it may be out of reach nevertheless."""
         away = math.hypot(*self.pose[:3, 3].tolist())
-        return away <= self.robot.reach + self.position_tolerance + self.constraints.slack
+        return away <= self.robot.reach + self.setup.constraints.position_tolerance + self.setup.slack
 
     @property
     def n_colliding(self) -> int:
-        """How many configurations were met that reach the pose, but collide."""
+        """Number of configurations found that reach the pose and collide."""
         return 0 if self._scene is None else self._scene.n_colliding
 
     @property
     def n_violating(self) -> int:
-        """How many configurations were met that reach the pose, but with a link where it must not be."""
+        """Number of configurations found that reach the pose with a link outside of its region."""
         return 0 if self._links is None else self._links.n_violating
 
     @property
     def n_unchecked(self) -> int:
-        """How many configurations there was no time to check further."""
-        return (0 if self._scene is None else self._scene.n_unchecked) + (
-            0 if self._links is None else self._links.n_unchecked
-        )
+        """Number of configurations that there was no time to check."""
+        scene, links = self._scene, self._links
+        return (0 if scene is None else scene.n_unchecked) + (0 if links is None else links.n_unchecked)
 
-    def refined(self, positions: FloatArray, expert: npt.NDArray[np.uint32], patience: int = PATIENCE) -> Pool:
-        """Configurations moved onto the pose, and verified."""
-        refined, *_ = self.robot.chain.refine(self.task, self.effort(patience), self.turned(positions))
-        return self.verified(refined, expert)
+    def solved(self, q: FloatArray, expert: npt.NDArray[np.uint32], patience: int = PATIENCE) -> Candidates:
+        """Return configurations (n, dof) moved onto the pose and verified."""
+        moved, *_ = self.robot.chain.refine(self.task, self.effort_of(patience), self.unwound(q))
+        return self.verified(moved, expert)
 
-    def turned(self, positions: FloatArray) -> FloatArray:
-        """Configurations (n, dof), continuous joints of narrower limits within half a turn of 0."""
-        if self.narrows:  # before they are clamped: a narrowed continuous joint does not wrap by itself
-            turned = (positions + np.pi) % (2.0 * np.pi) - np.pi
-            positions = np.where(self.robot.continuous, turned, positions)
-        return positions
+    def unwound(self, q: FloatArray) -> FloatArray:
+        """Return configurations (n, dof) with narrowed continuous joints between -pi and pi.
 
-    def effort(self, patience: int = PATIENCE) -> Effort:
-        """Of the refiner."""
-        return Effort(float(self.position_tolerance), float(self.orientation_tolerance), MAX_ITERATIONS, patience)
+        The solver treats such a joint as one with limits, and would otherwise clamp a value of another revolution.
+        """
+        if not self.setup.is_narrowed:
+            return q
+        return np.where(self.robot.continuous, (q + np.pi) % (2.0 * np.pi) - np.pi, q)
 
-    def descended(self, pool: Pool, posture: Posture, deadline: float) -> tuple[Pool, bool]:
-        """Valid configurations moved towards a posture, see `Robot.descend`, and whether time was up before the last.
+    def optimized(self, found: Candidates, posture: Posture, deadline: float) -> tuple[Candidates, bool]:
+        """Move solutions along the null space towards a posture; also return whether time ended before the last.
 
-        One that an obstacle stops goes as far as it may. One whose cost would be higher stays where it is. The
+        A solution that meets an obstacle goes as far as it can. One whose cost would grow stays where it is. The
         deadline is a time of `perf_counter` [s].
         """
         preferred, weights = posture.of(self.robot)
-        positions, valid = pool.positions.copy(), np.flatnonzero(pool.valid)
+        q, valid = found.q.copy(), np.flatnonzero(found.valid)
         n_moved = 0
         while n_moved < len(valid) and time.perf_counter() < deadline:
-            rows = valid[n_moved : n_moved + DESCENDED_AT_ONCE]
+            rows = valid[n_moved : n_moved + MOVED_AT_ONCE]
             n_moved += len(rows)
-            positions[rows] = self.robot.chain.descend(
-                self.task, positions[rows], preferred, weights / weights.max(), self.robot.continuous
+            q[rows] = self.robot.chain.descend(
+                self.task, q[rows], preferred, weights / weights.max(), self.robot.continuous
             )
-        moved = self.verified(positions, pool.expert)
-        stopped = np.flatnonzero(pool.valid & ~moved.valid)
+        moved = self.verified(q, found.expert)
+        stopped = np.flatnonzero(found.valid & ~moved.valid)
         if self.is_checked and len(stopped):
-            rows = np.arange(len(pool))
-            rows[stopped] = len(pool) + np.arange(len(stopped))
-            moved = moved.joined(self._as_far_as_valid(pool.pick(stopped), positions[stopped])).pick(rows)
-        costs = posture.costs(self.robot, np.concatenate([moved.positions, pool.positions])).reshape(2, -1)
-        stays = pool.valid & ~(moved.valid & (costs[0] <= costs[1]))
-        rows = np.arange(len(pool)) + len(pool) * stays
-        return moved.joined(pool).pick(rows), n_moved < len(valid)
+            rows = np.arange(len(found))
+            rows[stopped] = len(found) + np.arange(len(stopped))
+            moved = moved.joined(self._as_far_as_valid(found.pick(stopped), q[stopped])).pick(rows)
+        costs = posture.costs(self.robot, np.concatenate([moved.q, found.q])).reshape(2, -1)
+        stays = found.valid & ~(moved.valid & (costs[0] <= costs[1]))
+        rows = np.arange(len(found)) + len(found) * stays
+        return moved.joined(found).pick(rows), n_moved < len(valid)
 
-    def _as_far_as_valid(self, start: Pool, goal: FloatArray) -> Pool:
-        """Valid configurations moved towards others (n, dof) that are not, each as far as halving the way leads."""
+    def _as_far_as_valid(self, start: Candidates, goal: FloatArray) -> Candidates:
+        """Move valid configurations towards invalid ones (n, dof) by bisection, as far as they stay valid."""
         reached, stopped, rows = start, goal, np.arange(len(start))
         for _ in range(HALVINGS):
             if is_past(self.deadline):
                 break
-            middle = self.refined(0.5 * (reached.positions + stopped), start.expert)
-            stopped = np.where(middle.valid[:, None], stopped, middle.positions)
+            middle = self.solved(0.5 * (reached.q + stopped), start.expert)
+            stopped = np.where(middle.valid[:, None], stopped, middle.q)
             reached = middle.joined(reached).pick(rows + len(start) * ~middle.valid)
         return reached
 
-    def verified(self, positions: FloatArray, expert: npt.NDArray[np.uint32]) -> Pool:
-        """Configurations as they are, measured by forward kinematics, and checked further."""
-        pool = self.measured(positions, expert)
+    def verified(self, q: FloatArray, expert: npt.NDArray[np.uint32]) -> Candidates:
+        """Return configurations (n, dof) as they are, with errors by forward kinematics and all checks."""
+        found = self.measured(q, expert)
         if self.is_checked:
-            reaching = np.flatnonzero(pool.valid)
-            pool.valid[reaching] = self.allowed(positions[reaching])
-        return pool
+            reaching = np.flatnonzero(found.valid)
+            found.valid[reaching] = self.allowed(q[reaching])
+        return found
 
-    def measured(self, positions: FloatArray, expert: npt.NDArray[np.uint32]) -> Pool:
-        """Configurations as they are, measured by forward kinematics; those that were checked further already."""
-        errors, valid = self.robot.chain.verify(self.task, positions)
-        return Pool(positions, errors[0], errors[1], valid, expert)
+    def measured(self, q: FloatArray, expert: npt.NDArray[np.uint32]) -> Candidates:
+        """Return configurations (n, dof) with errors by forward kinematics; collisions were checked before."""
+        errors, valid = self.robot.chain.verify(self.task, q)
+        return Candidates(q, errors[0], errors[1], valid, expert)
 
-    def allowed(self, positions: FloatArray) -> npt.NDArray[np.bool_]:
-        """Which of the configurations (n, dof), which reach the pose, have their links in place and do not collide."""
-        found = np.ones(len(positions), dtype=np.bool_)
+    def allowed(self, q: FloatArray) -> npt.NDArray[np.bool_]:
+        """Return which configurations (n, dof) do not collide, and have their links in their regions."""
+        found = np.ones(len(q), dtype=np.bool_)
         if self._links is not None:
-            found = self._links.satisfied(positions, self.deadline)
+            found = self._links.satisfied(q, self.deadline)
         if self._scene is not None:
-            found[found] = ~self._scene.colliding(positions[found], self.deadline)
+            found[found] = ~self._scene.colliding(q[found], self.deadline)
         return found
 
 
 @dataclass(frozen=True, eq=False)
-class Finding:
-    """What came of a request.
+class Found:
+    """Result of a strategy.
 
     Attributes
     ----------
-    pool : Pool
-    out_of_time, is_cut_short : bool
-        Whether time was up in the search, or while configurations were moved towards a posture.
-    n_all : float, optional
-        How many configurations there are, where that is known.
+    candidates : Candidates
+    is_final : bool
+        Whether no other strategy is to be tried.
+    timed_out : bool
+        Whether time ended in the search.
+    is_exhausted : bool
+        Whether it is known that there are no other solutions. A search is then only for the best attempt.
+    is_minor : bool
+        Whether solutions of the next strategy come first.
+    n_total : float, optional
+        Number of solutions, if it is known.
     is_singular : bool
-        Whether the arm is known to be singular in one of them.
-    families : FoundFamilies, optional
-        Of curves that were traced, or of a closed form.
-    worth : float, optional
-        Of draws from a distribution: as many independent ones as they are worth; 0 of what was not drawn from it.
+        Whether the arm is known to be singular in one of the solutions.
+    report : CompletenessReport, optional
+        Of traced curves, or of a closed form.
+    log_prob : (n,), optional
+        Log densities of draws [nat].
+    effective_sample_size : float, optional
+        Of draws; 0 if solutions could not be drawn from the density.
     """
 
-    pool: Pool
-    out_of_time: bool = False
-    is_cut_short: bool = False
-    n_all: float | None = None
+    candidates: Candidates
+    is_final: bool = True
+    timed_out: bool = False
+    is_exhausted: bool = False
+    is_minor: bool = False
+    n_total: float | None = None
     is_singular: bool = False
-    families: FoundFamilies | None = None
-    worth: float | None = None
+    report: CompletenessReport | None = None
+    log_prob: FloatArray | None = None
+    effective_sample_size: float | None = None
 
 
-def outcome_of(found: Finding, pool: Pool, wanted: SampleRequest, goal: Goal) -> tuple[ErrorCode, str]:
-    """Error code and message of a request, of whose configurations those of `pool` were kept."""
-    n, refine, n_colliding, n_violating = wanted.n, wanted.refine, goal.n_colliding, goal.n_violating
-    n_valid = min(int(np.count_nonzero(pool.valid)), n)
-    n = len(pool) if wanted.separation is not None else n
-    is_certified = found.families is not None and found.families.certified
-    out_of_time = found.out_of_time or found.is_cut_short or goal.n_unchecked > 0
-    if out_of_time:
+def outcome(problem: Problem, found: Found, kept: Candidates, is_cut_short: bool) -> tuple[ErrorCode, str]:
+    """Return the error code and message of an answer.
+
+    Parameters
+    ----------
+    problem : Problem
+    found : Found
+    kept : Candidates
+        The distinct ones among those found.
+    is_cut_short : bool
+        Whether there was no time to optimize or compare all solutions.
+    """
+    aim, n = problem.aim, problem.n
+    n_valid = min(int(np.count_nonzero(kept.valid)), n)
+    n = len(kept) if isinstance(aim, Covering) else n
+    timed_out = found.timed_out or is_cut_short or problem.n_unchecked > 0
+    if timed_out:
         code, reason = ErrorCode.TIMED_OUT, "timed out: "
     else:
         code, reason = (ErrorCode.SUCCESS if n_valid else ErrorCode.NO_IK_SOLUTION), ""
-    if n_valid and found.worth == 0.0:
-        why = "" if out_of_time else ", for the arm is singular there, or at its limits"
-        what = f"{n_valid} of {n} configurations are valid, but not drawn from the distribution{why}"
-        return (code if out_of_time else ErrorCode.FAILURE), f"{reason}{what}"
-    if n_valid:
-        if not refine:
-            return code, f"{n_valid} of {n} raw configurations are valid"
-        what = "different configurations" if wanted.distinct else "configurations"
-        rest = "" if n_valid == n or out_of_time else "; the search ended without more"
-        if found.n_all is not None and not goal.n_unchecked:
-            rest = ", all that there are" if n_valid == found.n_all else f", of {found.n_all:.0f} that there are"
-        rest += (
-            "; the arm is singular there, joints may turn while the tip stays: there are more"
-            if found.is_singular
-            else ""
-        )
-        rest += f"; {n_colliding} more collide" if n_colliding and n_valid < n else ""
-        rest += f"; {n_violating} more have a link where it must not be" if n_violating and n_valid < n else ""
-        rest += f"; {goal.n_unchecked} more could not be checked in time" if goal.n_unchecked else ""
-        rest += "; not all were moved towards the posture" if found.is_cut_short else ""
-        rest += f"; worth {found.worth:.0f} independent draws" if found.worth is not None and found.worth < n else ""
-        rest += f"; {found.families}" if found.families is not None and found.n_all is None else ""
-        if wanted.certified and found.n_all is None and not is_certified:
-            rest += "; not certified, for the arm is singular or next to it, or a limit is but touched"
-        return code, f"{reason}{n_valid} of {n} {what} are valid{rest}"
+    if not n_valid:
+        return _failure(problem, found, kept, code, reason)
+    if found.effective_sample_size == 0.0:
+        why = "" if timed_out else ", because the arm is singular or at its limits"
+        what = f"{n_valid} of {n} configurations are valid, but could not be drawn from the density{why}"
+        return (code if timed_out else ErrorCode.FAILURE), f"{reason}{what}"
+    if isinstance(aim, Proposals):
+        return code, f"{n_valid} of {n} proposals are valid"
+    if isinstance(aim, Spread) and aim.among > aim.n:
+        return code, f"{reason}the best of {n_valid} solutions after null-space optimisation"
+    what = "draws" if isinstance(aim, Draws) else "solutions" if isinstance(aim, Covering) else "distinct solutions"
+    count = f"{n_valid} {what}" if isinstance(aim, Covering) else f"{n_valid} of {n} {what}"
+    return code, f"{reason}{count}{''.join(_remarks(problem, found, n_valid, n, timed_out, is_cut_short))}"
+
+
+def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bool, is_cut_short: bool) -> list[str]:
+    """Return what else there is to say of an answer with solutions."""
+    remarks, report, is_known = [], found.report, found.n_total is not None and not problem.n_unchecked
+    if is_known:
+        remarks.append(", all that exist" if n_valid == found.n_total else f" of {found.n_total:.0f} that exist")
+    elif n_valid >= problem.aim.n and isinstance(problem.aim, Covering):
+        remarks.append("; the search ended at max_solutions, there may be more")
+    elif n_valid < n and not timed_out:
+        remarks.append("; the search found no more")
+    if found.is_singular:
+        remarks.append("; the arm is singular there, so joints can turn while the tip stays, and there are more")
+    if problem.n_colliding and n_valid < n:
+        remarks.append(f"; {problem.n_colliding} more collide")
+    if problem.n_violating and n_valid < n:
+        remarks.append(f"; {problem.n_violating} more have a link outside of its region")
+    if problem.n_unchecked:
+        remarks.append(f"; there was no time to check {problem.n_unchecked} more")
+    if is_cut_short:
+        remarks.append("; there was no time to optimize and compare all")
+    if found.effective_sample_size is not None and found.effective_sample_size < n:
+        remarks.append(f"; effective sample size {found.effective_sample_size:.0f}")
+    if report is not None and found.n_total is None:
+        remarks.append(f"; {report}")
+    if problem.is_certified and found.n_total is None and not (report is not None and report.certified):
+        remarks.append("; not certified, because the arm is near a singularity, or a curve only touches a limit")
+    return remarks
+
+
+def _failure(problem: Problem, found: Found, kept: Candidates, code: ErrorCode, reason: str) -> tuple[ErrorCode, str]:
+    """Return the error code and message of an answer without a solution."""
+    n_colliding, n_violating = problem.n_colliding, problem.n_violating
+    timed_out = code == ErrorCode.TIMED_OUT
     if n_colliding:
-        code = code if out_of_time else ErrorCode.GOAL_IN_COLLISION
-        rest = f", or have a link where it must not be ({n_violating} more)" if n_violating else ""
-        return code, f"{reason}all of the {n_colliding} configurations found that reach the pose collide{rest}"
+        code = code if timed_out else ErrorCode.GOAL_IN_COLLISION
+        rest = f", or have a link outside of its region ({n_violating} more)" if n_violating else ""
+        return code, f"{reason}all {n_colliding} configurations found that reach the pose collide{rest}"
     if n_violating:
-        return code, f"{reason}all of the {n_violating} configurations found have a link where it must not be"
-    best = pool.best()
-    error = f"{best.position_error[0]:.3g} m and {best.orientation_error[0]:.3g} rad"
-    is_nothing = (found.n_all == 0.0 and not out_of_time) or (
-        is_certified and found.families is not None and not found.families.n_families
-    )
-    known = "there is no valid configuration" if is_nothing else "no valid configuration found"
-    return code, f"{reason}{known}; the best is off by {error}"
+        return code, f"{reason}all {n_violating} configurations found have a link outside of its region"
+    report = found.report
+    is_proven = found.n_total == 0.0 or (report is not None and report.certified and not report.n_components)
+    known = "there is no solution" if is_proven and not timed_out else "no solution found"
+    best = kept.best()
+    error = f"{best.position_error[0]:.3g} m and {best.orientation_error[0]:.3g} rad" if len(best) else "nothing tried"
+    return code, f"{reason}{known}; the best attempt is off by {error}"

@@ -108,14 +108,14 @@ class Revolutions:
         turned = (rows + math.pi) % TURN - math.pi
         return np.where(which & (np.abs(rows) > math.pi), turned, rows)
 
-    def steps(self, rows: FloatArray) -> FloatArray:
-        """Largest motion (n - 1,) of a joint between successive configurations (n, dof), the short way on circles."""
-        return np.asarray(np.abs(self._differences(rows[1:], rows[:-1])).max(axis=1, initial=0.0))
+    def steps(self, rows: FloatArray, scale: FloatArray) -> FloatArray:
+        """Return the largest scaled motion (n - 1,) between successive configurations, the short way on circles."""
+        return np.asarray((scale * np.abs(self._differences(rows[1:], rows[:-1]))).max(axis=1, initial=0.0))
 
-    def unrolled(self, rows: FloatArray, largest: float, origin: FloatArray | None) -> FloatArray:
+    def unrolled(self, rows: FloatArray, max_steps: FloatArray, origin: FloatArray | None) -> FloatArray:
         """Configurations (n, dof) with the equivalent values that jump least often, and then move least.
 
-        Steps of at most `largest` [rad] are no jumps. The path begins at `origin` (dof,), if there is one.
+        Steps of at most `max_steps` (dof,) are no jumps. The path begins at `origin` (dof,), if there is one.
         """
         if not len(rows) or not self.circles.any():
             return rows
@@ -125,13 +125,13 @@ class Revolutions:
         result[:, free] = np.unwrap(np.concatenate([before, rows])[:, free], axis=0)[len(before) :]
         for joint in np.flatnonzero(self.repeating):
             start = None if origin is None else float(origin[joint])
-            result[:, joint] = self._least_moving(rows[:, joint], int(joint), largest, start)
+            result[:, joint] = self._least_moving(rows[:, joint], int(joint), float(max_steps[joint]), start)
         return result
 
     def search(
         self,
         layers: Sequence[FloatArray],
-        largest: float,
+        max_steps: FloatArray,
         origin: FloatArray | None,
         out_of_time: Callable[[], bool],
     ) -> Unrolled | None:
@@ -146,7 +146,7 @@ class Revolutions:
         for layer in layers if origin is not None else layers[1:]:
             if out_of_time() or states is None:
                 return None
-            following = self._following(states, before, layer, largest)
+            following = self._following(states, before, layer, max_steps)
             if not len(following.solution):
                 n_reached = len(all_states) + (origin is None)
                 return Unrolled(None, n_reached, self._nearest(states, before, layer))
@@ -154,7 +154,7 @@ class Revolutions:
             states, before = following, layer
         if states is None:
             return None
-        return Unrolled(self._traced_back([*all_states, states], layers, largest, origin), len(layers), 0.0)
+        return Unrolled(self._traced_back([*all_states, states], layers, max_steps, origin), len(layers), 0.0)
 
     def _differences(self, to: FloatArray, of: FloatArray) -> FloatArray:
         """`to` minus `of`, the short way on circles."""
@@ -214,7 +214,7 @@ class Revolutions:
         costs = TOWARDS_MIDDLE * ((turned - middle) ** 2).sum(axis=1)
         return _States(solution, turned, costs, np.full(len(solution), -1))
 
-    def _following(self, states: _States, before: FloatArray, layer: FloatArray, largest: float) -> _States:
+    def _following(self, states: _States, before: FloatArray, layer: FloatArray, max_steps: FloatArray) -> _States:
         """States of the next pose that steps within the largest lead to, each by the least cost."""
         joints = np.flatnonzero(self.repeating)
         numbers = np.unique(states.solution)
@@ -223,7 +223,7 @@ class Revolutions:
         for number in range(0, len(numbers), BLOCK):
             some = numbers[number : number + BLOCK]
             away = self._differences(layer[None], before[some][:, None])
-            start, end = np.nonzero((np.abs(away) <= largest).all(axis=2))
+            start, end = np.nonzero((np.abs(away) <= max_steps).all(axis=2))
             starts.append(some[start])
             ends.append(end)
             steps.append(away[start, end])
@@ -258,7 +258,7 @@ class Revolutions:
         return least
 
     def _traced_back(
-        self, all_states: list[_States], layers: Sequence[FloatArray], largest: float, origin: FloatArray | None
+        self, all_states: list[_States], layers: Sequence[FloatArray], max_steps: FloatArray, origin: FloatArray | None
     ) -> FloatArray:
         """The path (n_poses, dof) that leads to the best of the last states."""
         at, rows = int(all_states[-1].costs.argmin()), list[FloatArray]()
@@ -269,4 +269,4 @@ class Revolutions:
             at = int(states.parents[at])
         path = np.array(rows[::-1])
         others = Revolutions(self.lower, self.upper, self.unlimited, np.zeros_like(self.repeating))
-        return others.unrolled(path, largest, origin)
+        return others.unrolled(path, max_steps, origin)

@@ -1,8 +1,7 @@
-"""Sampled, verified inverse kinematics: propose from the mixture, refine, verify, select.
+"""`Sampler`: the operations of inverse kinematics on one robot, its constraints and, optionally, a model.
 
-Every configuration returned as valid was checked by forward kinematics against the requested pose and against the
-limits. The mixture proposes first; where its proposals fail, uniform seeds are blended in, so that no pose is lost
-that uniform restarts would solve.
+Every row of an answer was verified by forward kinematics against the pose, the limits and the constraints. Only
+`Sampler.propose` returns rows that may be invalid, and marks them.
 """
 
 from __future__ import annotations
@@ -14,62 +13,71 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.checks import check_keywords, expect, names_wrong_keywords
-from eim_ros.core.deadlines import OutOfTime, is_past, with_grace
-from eim_ros.core.errors import ConfigurationError, JointStateError, RobotError
-from eim_ros.ik.batch import answer_batch, answer_blocks
-from eim_ros.ik.candidates import Pool
+from eim_ros.core.checks import LARGEST, as_number, check_keywords, expect, is_number, names_wrong_keywords
+from eim_ros.core.deadlines import OutOfTime, with_grace
+from eim_ros.core.errors import ConfigurationError, PoseError, RobotError
+from eim_ros.ik.batch import BatchTask, answer_batch, answer_blocks
 from eim_ros.ik.completeness import Completeness
 from eim_ros.ik.constraints import Constraints
-from eim_ros.ik.order import UNORDERED, Order, Posture, Ranking, distinct_in_time
+from eim_ros.ik.order import UNORDERED, Order, Ordering, Posture, distinct_in_time
 from eim_ros.ik.paths import JointPath, follow_path
-from eim_ros.ik.prior import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, ConditionalMixture, Conditioning, IKModel, Proposal
-from eim_ros.ik.problem import Finding, Goal, outcome_of
-from eim_ros.ik.request import SampleRequest
-from eim_ros.ik.solutions import BatchSamples, Samples
-from eim_ros.ik.strategies import Finder
+from eim_ros.ik.prior import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, Conditioning, IKModel, Proposal
+from eim_ros.ik.problem import (
+    MAX_SOLUTIONS,
+    Aim,
+    Covering,
+    Density,
+    Draws,
+    Guarantee,
+    Problem,
+    Proposals,
+    Setup,
+    Spread,
+    outcome,
+)
+from eim_ros.ik.solutions import Solutions
+from eim_ros.ik.strategies import find
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
 from eim_ros.kinematics import CollisionOptions, Obstacle, Robot
 from eim_ros.kinematics.collision import collision_model
 from eim_ros.kinematics.poses import check_pose, check_poses, is_position, pose_from
 
-if TYPE_CHECKING:
-    pass
-
-
 FloatArray = npt.NDArray[np.float64]
-
-RAW_AT_ONCE = 8192  # samples between two looks at the clock
-LONGEST = 1e6  # [s]; raw draws take as long as they take
-N_NEAR = 128  # solutions among which the one of least cost is searched for
-UNCONSTRAINED = Constraints()
 Near: TypeAlias = npt.ArrayLike | Mapping[str, float] | Posture
-Guarantee: TypeAlias = Completeness | Literal["certified"] | None
-Density: TypeAlias = Literal["uniform", "model"] | Posture | Callable[[FloatArray], npt.ArrayLike]
-MOST_TOOLS = 16  # that are kept; one more costs reading the description again
+
+N_NEAR = 128  # solutions among which the one of least cost is searched for
+LONGEST = 1e6  # [s]; proposals take as long as they need
+UNCONSTRAINED = Constraints()
+AS_FOUND = Ordering(UNORDERED)
+MOST_TOOLS = 16  # tools whose samplers are kept; one more costs reading the description again
+UNKNOWN = np.full(1, np.nan)
+UNKNOWN_ERRORS = np.full((1, 2), np.nan)
 
 
 class Sampler:
-    """Draws configurations that reach a pose.
+    """Computes configurations that reach a pose.
 
-    Without a model all solutions count equally, and densities are NaN. A model adds a density and an order.
+    Every row of an answer was checked by forward kinematics, against the limits and against the constraints. Without a
+    model all solutions count equally; a model adds a density and an order. Samplers do not change: `with_*` returns
+    changed copies, which share prepared shapes.
 
     Parameters
     ----------
     robot : Robot, str or Path, optional
-        A robot, or whatever `Robot` is made of. Default: the robot of the model.
+        A robot, or the name, file or text from which `Robot` makes one. Default: the robot of the model.
     tip, base : str, optional
-        Links between which the arm lies, for a robot that is given by its name or file.
+        Links between which the arm lies, if the robot is given by its name or file.
     model : IKModel, str or Path, optional
         A model, its file, or the name of an included one.
     constraints : Constraints
-        What every configuration must satisfy.
+        Conditions that every configuration satisfies.
 
     Attributes
     ----------
@@ -77,6 +85,21 @@ class Sampler:
     constraints : Constraints
     training : mapping
         Record of the model's training; empty without a model.
+
+    Raises
+    ------
+    RobotError, ModelFileError
+        If the robot or the model cannot be read, or they do not fit each other.
+    ConstraintError
+        If the constraints do not fit the robot.
+
+    Examples
+    --------
+    >>> from eim_ros import Sampler
+    >>> sampler = Sampler("panda")
+    >>> pose = [0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0]
+    >>> len(sampler.sample(pose, 20, seed=0))
+    20
     """
 
     def __init__(
@@ -107,6 +130,7 @@ class Sampler:
 
     def _serve(self, robot: Robot, conditioning: Conditioning) -> None:
         self.robot, self.conditioning = robot, conditioning
+        self._setup = Setup(robot, self.constraints)
         self._with_tools = OrderedDict[bytes, Sampler]()
 
     @classmethod
@@ -133,12 +157,12 @@ class Sampler:
         return cls(robot, tip, base=base, model=model)
 
     def with_tool(self, tool: npt.ArrayLike) -> Sampler:
-        """The same with a tool on the tip link, whose tip reaches the poses.
+        """Return a sampler for a robot with a tool on its tip link; the tool's tip reaches the poses.
 
         Parameters
         ----------
-        tool : (4, 4) array_like
-            Pose of the tool's tip in the frame of the tip link [m].
+        tool : array_like
+            Pose of the tool's tip in the frame of the tip link, in any form of a pose; three numbers are a position [m].
         """
         pose = pose_from(tool) if is_position(tool) else check_pose(tool)
         key = pose.tobytes()
@@ -173,6 +197,7 @@ class Sampler:
         check_keywords(changes, {entry.name: entry for entry in fields(Constraints)}, "Sampler.with_constraints")
         sampler = self._changed()
         sampler.constraints = replace(base, **changes) if changes else base
+        sampler._setup = Setup(self.robot, sampler.constraints)
         return sampler
 
     def with_obstacles(self, obstacles: Sequence[Obstacle]) -> Sampler:
@@ -187,7 +212,7 @@ class Sampler:
     def with_collision_options(self, options: CollisionOptions) -> Sampler:
         """Return a sampler of a robot whose collision shapes are read in another way."""
         sampler = self._changed()
-        sampler.robot = self.robot.with_collision_options(options)
+        sampler._serve(self.robot.with_collision_options(options), self.conditioning)
         return sampler
 
     def _changed(self) -> Sampler:
@@ -195,42 +220,29 @@ class Sampler:
         sampler._with_tools = OrderedDict()
         return sampler
 
-    def resolved(self, request: SampleRequest) -> SampleRequest:
-        """Return a request that was checked for the robot, and also avoids the obstacles of the sampler."""
-        resolved = request.resolved(self.robot, self.context_kind)
-        ours = self.constraints.obstacles
-        if not ours or resolved.constraints is self.constraints:
-            return resolved
-        constraints = resolved.constraints or UNCONSTRAINED
-        known = set(map(id, constraints.obstacles))
-        more = [obstacle for obstacle in ours if id(obstacle) not in known]
-        if not more:
-            return resolved
-        return replace(resolved, constraints=replace(constraints, obstacles=(*constraints.obstacles, *more)))
-
     @property
     def n_experts(self) -> int:
-        """Of the model; 0 without one."""
+        """Number of experts; 0 without a model."""
         return int(self.conditioning.proposal.n_experts)
 
     @property
     def context_kind(self) -> str:
-        """Of the model: "position" or "pose"; the latter without one."""
+        """Kind of the model's contexts, "position" or "pose"; "pose" without a model."""
         return self.conditioning.kind
 
     def prepare(self) -> None:
-        """Do now what the first request would have to wait for: read shapes for collisions, and prepare obstacles.
+        """Read collision shapes and prepare obstacles now, so that the first call does not wait for it.
 
-        What is prepared is used by the thread that calls this; others prepare the tree of the obstacles again.
+        The calling thread uses what is prepared; other threads prepare the tree of the obstacles again.
         """
-        with contextlib.suppress(RobotError):  # of a shape that cannot be read: told to those who ask for collisions
+        with contextlib.suppress(RobotError):  # a shape that cannot be read is an error only for collision checks
             collision_model(self.robot).prepare()
             if self.constraints.obstacles:
                 self.constraints.scene(self.robot)
 
     @property
     def has_preference(self) -> bool:
-        """Whether there is a model that prefers some configurations to others, by the data it was trained on."""
+        """Whether there is a model, trained on data that prefer some configurations to others."""
         indifferent = self.training.get("data_source") in (UNIFORM_CONFIGURATIONS, EVEN_SOLUTIONS)
         return self.n_experts > 0 and not indifferent
 
@@ -242,7 +254,7 @@ class Sampler:
         *,
         seed: int | None = None,
         timeout: float = 1.0,
-    ) -> Samples:
+    ) -> Solutions:
         """Return one solution, or none.
 
         Without `near` this is the fastest call. With a configuration `near` it is the closest solution: the global
@@ -263,7 +275,7 @@ class Sampler:
         Raises
         ------
         PoseError, JointStateError, ConfigurationError, ConstraintError
-            If an argument is malformed. A pose without a solution is no error, see `Samples.error_code`.
+            If an argument is malformed. A pose without a solution is no error, see `Solutions.error_code`.
 
         Examples
         --------
@@ -273,7 +285,7 @@ class Sampler:
         >>> bool(solution), solution.q.shape
         (True, (1, 7))
         """
-        return self._nearest(self.answer(self._one(pose, near, seed, timeout)), near)
+        return self._answer(pose, *self._one(near), seed, timeout)
 
     @names_wrong_keywords
     def sample(
@@ -287,7 +299,7 @@ class Sampler:
         diversity: float | None = None,
         seed: int | None = None,
         timeout: float = 1.0,
-    ) -> Samples:
+    ) -> Solutions:
         """Return up to `n` distinct solutions: any two differ by more than 0.01 rad or m in some joint.
 
         Parameters
@@ -309,11 +321,7 @@ class Sampler:
         seed, timeout
             See `solve`.
         """
-        return self.answer(
-            self._many(
-                pose, n, near=near, posture=posture, order=order, diversity=diversity, seed=seed, timeout=timeout
-            )
-        )
+        return self._answer(pose, *self._several(n, near, posture, order, diversity), seed, timeout)
 
     @names_wrong_keywords
     def solve_all(
@@ -327,10 +335,10 @@ class Sampler:
         max_solutions: int = 10_000,
         seed: int | None = None,
         timeout: float = 1.0,
-    ) -> Samples:
+    ) -> Solutions:
         """Return all solutions, so that neighbours along a self-motion are at most `max_spacing` apart.
 
-        `Samples.completeness` reports the self-motion components. A set of two or more dimensions is covered by
+        `Solutions.completeness` reports the self-motion components. A set of two or more dimensions is covered by
         restarts; the answer then claims nothing about completeness.
 
         Parameters
@@ -354,18 +362,7 @@ class Sampler:
         ConfigurationError
             Also if no such guarantee can be given for the arm.
         """
-        return self.answer(
-            self._all(
-                pose,
-                max_spacing,
-                guarantee,
-                near=near,
-                order=order,
-                max_solutions=max_solutions,
-                seed=seed,
-                timeout=timeout,
-            )
-        )
+        return self._answer(pose, *self._all(max_spacing, guarantee, near, order, max_solutions), seed, timeout)
 
     @names_wrong_keywords
     def draw(
@@ -378,10 +375,10 @@ class Sampler:
         guarantee: Guarantee = None,
         seed: int | None = None,
         timeout: float = 1.0,
-    ) -> Samples:
+    ) -> Solutions:
         """Return independent random draws from the set of solutions; equal draws may occur.
 
-        `Samples.log_prob` is the log density of each, normalised on the set, and `Samples.effective_size` as many
+        `Solutions.log_prob` is the log density of each, normalised on the set, and `Solutions.effective_sample_size` as many
         independent draws as these are equivalent to.
 
         Parameters
@@ -406,19 +403,17 @@ class Sampler:
         ConfigurationError
             Also if more than six directions of the joints are free.
         """
-        return self.answer(
-            self._draws(pose, n, density, temperature=temperature, guarantee=guarantee, seed=seed, timeout=timeout)
-        )
+        return self._answer(pose, *self._draws(n, density, temperature, guarantee), seed, timeout)
 
     @names_wrong_keywords
-    def propose(self, pose: npt.ArrayLike, n: int = 100, *, seed: int | None = None) -> Samples:
-        """Return raw draws of the model given the pose. They are not solved: `Samples.valid` marks the solutions.
+    def propose(self, pose: npt.ArrayLike, n: int = 100, *, seed: int | None = None) -> Solutions:
+        """Return raw draws of the model given the pose. They are not solved: `Solutions.valid` marks the solutions.
 
         This is the only call that returns configurations which may miss the pose.
         """
         if not self.n_experts:
-            raise ConfigurationError("raw samples need a model", None)
-        return self.answer(self._asked(pose, n, seed, LONGEST, refine=False))
+            raise ConfigurationError("proposals are draws from a model, and this sampler has none", None)
+        return self._answer(pose, Proposals(_count(n, "n")), AS_FOUND, seed, LONGEST)
 
     @names_wrong_keywords
     def follow(
@@ -426,7 +421,7 @@ class Sampler:
         poses: npt.ArrayLike,
         near: Near | None = None,
         *,
-        max_step: float = 0.3,
+        max_step: float | npt.ArrayLike = 0.3,
         n_candidates: int = 48,
         seed: int | None = None,
         timeout: float = 5.0,
@@ -442,17 +437,17 @@ class Sampler:
             Poses of the tip in the base frame.
         near : (dof,) array_like or mapping of str to float, optional
             Present configuration; the step to the first pose counts, too.
-        max_step : float
-            Largest change of a joint between two poses [rad] or [m].
+        max_step : float or (dof,) array_like
+            Largest change of a joint between two poses [rad] or [m], for all joints or for each.
         n_candidates : int
             Solutions of a pose, if solutions are neither points nor curves.
         seed, timeout
             See `solve`.
         """
-        began = time.perf_counter()
-        wanted = check_poses(poses)
-        request = self._asked(wanted[0], n_candidates, seed, timeout, near=self._whole(near))
-        return follow_path(self, wanted, request, max_step, began)
+        began, targets = time.perf_counter(), check_poses(poses)
+        origin = None if near is None else self._configuration(near)
+        n, seed, timeout = _count(n_candidates, "n_candidates"), _seed(seed), _timeout(timeout)
+        return follow_path(self, targets, origin, max_step, n, seed=seed, deadline=began + timeout)
 
     @names_wrong_keywords
     def solve_batch(
@@ -463,14 +458,14 @@ class Sampler:
         n_threads: int | None = None,
         seed: int | None = None,
         timeout: float = 1.0,
-    ) -> BatchSamples:
+    ) -> Solutions:
         """Return one solution, or none, of each pose, as `solve`; the timeout is for all poses together [s].
 
         The i-th pose uses `seed + i`. Default of `n_threads`: one for each core.
         """
-        began, wanted = time.perf_counter(), check_poses(poses)
-        request = self._asked(wanted[0], 1, seed, timeout, near=self._whole(near))
-        return answer_batch(self, wanted, request, n_threads, began)
+        began, targets = time.perf_counter(), check_poses(poses)
+        task = BatchTask(*self._one(near), _seed(seed), began + _timeout(timeout), n_threads)
+        return answer_batch(self, targets, task)
 
     @names_wrong_keywords
     def sample_batch(
@@ -484,7 +479,7 @@ class Sampler:
         n_threads: int | None = None,
         seed: int | None = None,
         timeout: float = 1.0,
-    ) -> BatchSamples:
+    ) -> Solutions:
         """Return up to `n` distinct solutions of each pose, as `sample`; the timeout is for all poses together [s].
 
         The i-th pose uses `seed + i`. Poses that were not begun in time have the code TIMED_OUT and no best attempt.
@@ -494,23 +489,21 @@ class Sampler:
         PoseError
             Also if one of the poses is no rigid transform; the message names its index.
         """
-        began, wanted = time.perf_counter(), check_poses(poses)
-        request = self._many(
-            wanted[0], n, near=near, posture=None, order=order, diversity=diversity, seed=seed, timeout=timeout
-        )
-        return answer_batch(self, wanted, request, n_threads, began)
+        began, targets = time.perf_counter(), check_poses(poses)
+        aim, order = self._several(n, near, None, order, diversity)
+        return answer_batch(self, targets, BatchTask(aim, order, _seed(seed), began + _timeout(timeout), n_threads))
 
     def stream(
         self,
         poses: npt.ArrayLike,
-        operation: Callable[..., Samples] | None = None,
+        operation: Callable[..., Solutions] | None = None,
         *,
         block: int | None = None,
         n_threads: int | None = None,
         seed: int | None = None,
         timeout: float = 1.0,
         **arguments: Any,
-    ) -> Iterator[BatchSamples]:
+    ) -> Iterator[Solutions]:
         """Apply an operation to many poses, and yield blocks as they are found: memory is that of one block.
 
         Parameters
@@ -525,11 +518,11 @@ class Sampler:
         **arguments
             Further arguments of the operation.
         """
-        began, wanted = time.perf_counter(), check_poses(poses)
+        began, targets = time.perf_counter(), check_poses(poses)
         name = "sample" if operation is None else getattr(operation, "__name__", "")
-        builders: dict[str, Callable[..., SampleRequest]] = {
+        builders: dict[str, Callable[..., tuple[Aim, Ordering]]] = {
             "solve": self._one,
-            "sample": self._many,
+            "sample": self._several,
             "solve_all": self._all,
             "draw": self._draws,
         }
@@ -538,192 +531,227 @@ class Sampler:
                 f"operation must be Sampler.{', Sampler.'.join(builders)}, got {operation!r}", operation
             )
         signature = inspect.signature(getattr(Sampler, name))
-        known = dict.fromkeys(signature.parameters.keys() - {"self", "pose", "seed", "timeout"})
+        defaults = {
+            each.name: each.default
+            for each in signature.parameters.values()
+            if each.name not in ("self", "pose", "seed", "timeout")
+        }
         named = ("poses", "block", "n_threads", "seed", "timeout")
-        check_keywords(arguments, known, f"Sampler.stream of {name}", named)
-        if name == "solve":
-            arguments["near"] = self._whole(arguments.get("near"))
-        bound = signature.bind(self, wanted[0], **arguments, seed=seed, timeout=timeout)
-        bound.apply_defaults()
-        del bound.arguments["self"]
-        request = builders[name](**bound.arguments)
-        return answer_blocks(self, wanted, request, block, n_threads, began)
+        check_keywords(arguments, defaults, f"Sampler.stream of {name}", named)
+        aim, order = builders[name](**{**defaults, **arguments})
+        task = BatchTask(aim, order, _seed(seed), began + _timeout(timeout), n_threads)
+        return answer_blocks(self, targets, task, block)
 
-    def _asked(self, pose: npt.ArrayLike, n: int, seed: int | None, timeout: float, **options: Any) -> SampleRequest:
-        constraints = self.constraints
-        return SampleRequest(
-            pose,
-            n,
-            seed,
-            timeout=timeout,
-            position_only=constraints.position_only,
-            position_tolerance=constraints.position_tolerance,
-            orientation_tolerance=constraints.orientation_tolerance,
-            constraints=constraints,
-            **options,
-        )
+    # Aim and order of the operations, checked. Defaults stand in the operations alone.
 
-    # Requests of the operations. Defaults stand in the operations alone.
+    def _one(self, near: Near | None) -> tuple[Spread, Ordering]:
+        if near is None or not self._is_partial(near):
+            return Spread(1), self._ordering(None, near, None)
+        return Spread(1, 1.0, N_NEAR), self._ordering("posture", None, near)
 
-    def _one(self, pose: npt.ArrayLike, near: Near | None, seed: int | None, timeout: float) -> SampleRequest:
-        if isinstance(near, (Posture, Mapping)) and not self._names_all(near):
-            return self._asked(pose, N_NEAR, seed, timeout, posture=near, explore=1.0)
-        return self._asked(pose, 1, seed, timeout, near=self._whole(near))
-
-    def _many(
+    def _several(
         self,
-        pose: npt.ArrayLike,
         n: int,
-        *,
         near: Near | None,
+        posture: Posture | Mapping[str, float] | None,
+        order: Order | None,
         diversity: float | None,
-        seed: int | None,
-        timeout: float,
-        **options: Any,
-    ) -> SampleRequest:
-        return self._asked(pose, n, seed, timeout, near=self._whole(near), explore=diversity, **options)
+    ) -> tuple[Spread, Ordering]:
+        n = _count(n, "n")
+        if diversity is not None:
+            if not 0.0 <= as_number(diversity) <= 1.0:
+                raise ConfigurationError(f"diversity must be a number from 0 to 1, got {diversity!r}", diversity)
+            diversity = float(diversity)
+        if near is None or not self._is_partial(near):
+            return Spread(n, diversity), self._ordering(order, near, posture)
+        if posture is not None:
+            raise ConfigurationError("give near for all joints, or posture, but not both for some joints", near)
+        return Spread(n, diversity, max(n, N_NEAR)), replace(self._ordering(order, None, near), moves=False)
 
     def _all(
         self,
-        pose: npt.ArrayLike,
         max_spacing: float,
         guarantee: Guarantee,
-        *,
         near: Near | None,
-        seed: int | None,
-        timeout: float,
-        **options: Any,
-    ) -> SampleRequest:
-        options |= _guaranteed(guarantee)
-        return self._asked(pose, 1, seed, timeout, separation=max_spacing, near=self._whole(near), **options)
+        order: Order | None,
+        max_solutions: int,
+    ) -> tuple[Covering, Ordering]:
+        if not 1e-3 <= as_number(max_spacing) <= LARGEST:
+            raise ConfigurationError(f"max_spacing must be finite and at least 0.001, got {max_spacing!r}", max_spacing)
+        max_solutions, guarantee = _count(max_solutions, "max_solutions"), _guarantee(guarantee)
+        aim = Covering(float(max_spacing), max_solutions, guarantee)
+        if near is None or not self._is_partial(near):
+            return aim, self._ordering(order, near, None)
+        return aim, replace(self._ordering(order, None, near), moves=False)
 
-    def _draws(
-        self,
-        pose: npt.ArrayLike,
-        n: int,
-        density: Density,
-        *,
-        temperature: float,
-        guarantee: Guarantee,
-        seed: int | None,
-        timeout: float,
-    ) -> SampleRequest:
-        options = _guaranteed(guarantee)
+    def _draws(self, n: int, density: Density, temperature: float, guarantee: Guarantee) -> tuple[Draws, Ordering]:
         if isinstance(density, Posture):
-            options |= {"distribution": "posture", "posture": density}
-        elif isinstance(density, str) and density not in ("uniform", "model"):
+            density.of(self.robot)
+        elif not callable(density) and not (isinstance(density, str) and density in ("uniform", "model")):
             raise ConfigurationError(
                 f"density must be 'uniform', 'model', a Posture or a function of configurations, got {density!r}",
                 density,
             )
-        else:
-            options["distribution"] = density
-        return self._asked(pose, n, seed, timeout, temperature=temperature, **options)
+        if not 0.0 < as_number(temperature) <= LARGEST:
+            raise ConfigurationError(f"temperature must be positive and finite, got {temperature!r}", temperature)
+        if temperature != 1.0 and isinstance(density, str):
+            raise ConfigurationError("a temperature needs a cost: density= a Posture or a function", temperature)
+        return Draws(_count(n, "n"), density, float(temperature), _guarantee(guarantee)), AS_FOUND
 
-    def _names_all(self, near: Posture | Mapping[str, float]) -> bool:
-        return not isinstance(near, Posture) and set(near) == set(self.robot.joint_names)
+    def _ordering(
+        self, order: Order | None, near: Near | None, posture: Posture | Mapping[str, float] | npt.ArrayLike | None
+    ) -> Ordering:
+        """Return the order that is asked for, or the natural one."""
+        if near is None and posture is None and order is None:
+            return Ordering("density") if self.has_preference else AS_FOUND
+        if posture is not None and not isinstance(posture, Posture):
+            if not isinstance(posture, Mapping):
+                raise ConfigurationError(f"posture must map joint names to values, got {posture!r}", posture)
+            posture = Posture(dict(posture))
+        reference = None if near is None else self._configuration(near)
+        if posture is not None:
+            posture.of(self.robot)
+        if order is None:
+            order = "posture" if posture is not None else "distance"
+        ordering = Ordering(order, reference, posture)
+        if ordering.needs_density and not self.n_experts:
+            raise ConfigurationError("ordering by density needs a model", order)
+        return ordering
 
-    def _whole(self, near: Near | None) -> npt.ArrayLike | None:
-        """Return `near` as one value per joint; a mapping is sorted by the robot's joints."""
-        if near is None or not isinstance(near, (Posture, Mapping)):
-            return near
-        if isinstance(near, Posture) or not self._names_all(near):
-            raise JointStateError(
-                f"near must name every joint here ({', '.join(self.robot.joint_names)}); give posture, or call solve, "
-                "to prefer values of some",
-                near,
-            )
-        return [near[name] for name in self.robot.joint_names]
+    def _is_partial(self, near: Near) -> bool:
+        """Return whether `near` is a cost, or names only a part of the joints."""
+        if isinstance(near, Mapping):
+            return set(near) != set(self.robot.joint_names)
+        return isinstance(near, Posture)
 
-    @staticmethod
-    def _nearest(samples: Samples, near: Near | None) -> Samples:
-        if len(samples) <= 1 or not isinstance(near, (Posture, Mapping)):
-            return samples
-        message = f"the best of {len(samples)} solutions after null-space optimisation"
-        return replace(samples.first(1), message=message)
+    def _configuration(self, near: Near) -> FloatArray:
+        """Return `near` as a configuration (dof,); a mapping is sorted by the robot's joints."""
+        if isinstance(near, (Posture, Mapping)):
+            if self._is_partial(near):
+                names = ", ".join(self.robot.joint_names)
+                raise ConfigurationError(f"near must name every joint here: {names}", near)
+            near = [near[name] for name in self.robot.joint_names]  # type: ignore[index]  # a mapping of all joints
+        return self._setup.configuration(near)  # type: ignore[arg-type]  # no mapping any more
 
-    def answer(self, request: SampleRequest) -> Samples:
-        """Answer a request in the form that the service and the command line use; its timeout counts from here."""
+    def _answer(self, pose: npt.ArrayLike, aim: Aim, order: Ordering, seed: int | None, timeout: float) -> Solutions:
         started = time.perf_counter()
-        expect(request, SampleRequest, "request")
-        wanted = self.resolved(request)
-        deadline = started + wanted.timeout
-        ranking = Ranking.of(wanted, self.has_preference)
-        if ranking.needs_density and not self.n_experts:
-            raise ConfigurationError("ordering by density needs a model; without one there is none", ranking.order)
-        try:
-            goal = Goal.of(self.robot, wanted, deadline)
-        except OutOfTime as error:
-            return Samples.not_begun(self.robot.joint_names, f"timed out: {error}", time.perf_counter() - started)
-        density = self.conditioning.density(self.conditioning.contexts(goal, wanted.random_seed))
+        seed, timeout = _seed(seed), _timeout(timeout)
+        constraints = self.constraints
+        if is_position(pose):
+            if constraints.position_only is False:
+                raise PoseError("a position has no orientation, which position_only=False asks for", pose)
+            return self._solved(pose_from(pose), True, aim, order, seed, started + timeout)
+        return self._solved(check_pose(pose), None, aim, order, seed, started + timeout)
+
+    def _solved(
+        self,
+        pose: FloatArray,
+        position_only: bool | None,
+        aim: Aim,
+        order: Ordering,
+        seed: int | None,
+        deadline: float,
+    ) -> Solutions:
+        """Return the answer for a checked pose (4, 4); the deadline is a time of `perf_counter` [s]."""
+        started, constraints = time.perf_counter(), self.constraints
+        if position_only is None:
+            position_only = constraints.position_only
+            if position_only is None:
+                position_only = self.conditioning.kind == "position" and constraints.tolerances is None
+        contexts = self.conditioning.contexts(pose, position_only, self.robot, constraints, seed)
+        density = self.conditioning.density(contexts)
         conditional = density.conditional
-        finder = Finder(wanted, goal, conditional, deadline, ranking, self.n_experts > 0, self.has_preference)
-        log_prob: FloatArray | None = None
-        if wanted.distribution is not None:
-            found, log_prob = finder.draw()
-            ranking = Ranking(UNORDERED)
-        elif wanted.refine:
-            found = finder.find()
-        elif not self.n_experts:
-            raise ConfigurationError("raw samples need a model; without one every sample is refined", wanted.refine)
-        else:
-            found = self._raw(wanted, goal, conditional)
-        pool = found.pool
-        if wanted.distinct and (wanted.posture is not None or not wanted.refine):
-            kept, is_whole = distinct_in_time(self.robot, pool.positions, DISTINCT_TOLERANCE, with_grace(deadline))
-            pool, found = pool.pick(kept), replace(found, out_of_time=found.out_of_time or not is_whole)
-        code, message = outcome_of(found, pool, wanted, goal)
-        best = pool.pick(slice(0)) if pool.valid.any() else pool.best()
-        if wanted.refine and not pool.valid.all():  # a caller may execute whatever is returned
-            log_prob = None if log_prob is None else log_prob[pool.valid]
-            pool = pool.chosen()
-        if ranking.is_fair and len(pool) > wanted.n:
-            pool = pool.pick(slice(wanted.n))
-        if len(pool) <= 1:
-            ranking = Ranking(UNORDERED)
-        if ranking.needs_density:
-            if time.perf_counter() + density.seconds(len(pool)) < deadline:
-                log_prob = conditional.log_prob(pool.positions)
+        try:
+            problem = Problem(
+                self._setup,
+                pose,
+                position_only,
+                aim,
+                order,
+                conditional=conditional,
+                has_preference=self.has_preference,
+                seed=seed,
+                deadline=deadline,
+            )
+        except OutOfTime as error:
+            elapsed = time.perf_counter() - started
+            return Solutions.empty(self.robot.joint_names, 1, f"timed out: {error}", elapsed)
+        found = find(problem)
+        kept, is_cut_short = found.candidates, False
+        if isinstance(aim, Draws):
+            order = AS_FOUND
+        elif order.posture is not None and order.moves and found.n_total is None:
+            kept, is_cut_short = problem.optimized(kept, order.posture, deadline)
+            rows, is_compared = distinct_in_time(self.robot, kept.q, DISTINCT_TOLERANCE, with_grace(deadline))
+            kept, is_cut_short = kept.pick(rows), is_cut_short or not is_compared
+        code, message = outcome(problem, found, kept, is_cut_short)
+        best, log_prob = None if kept.valid.any() else kept.best(), found.log_prob
+        if not isinstance(aim, Proposals) and not kept.valid.all():  # a caller may execute whatever is returned
+            log_prob = None if log_prob is None else log_prob[kept.valid]
+            kept = kept.chosen()
+        if order.is_fair and len(kept) > aim.n:
+            kept = kept.pick(slice(aim.n))
+        if len(kept) <= 1:
+            order = AS_FOUND
+        if order.needs_density:
+            if time.perf_counter() + density.seconds(len(kept)) < deadline:
+                log_prob = conditional.log_prob(kept.q)
             else:
-                ranking, message = Ranking(UNORDERED), message + "; no time was left to order them by density"
-        rows = ranking.rows(self.robot, pool, wanted.n, log_prob)
-        picked = pool.pick(rows)
-        return Samples(
+                order, message = AS_FOUND, message + "; there was no time to order them by density"
+        rows = order.rows(self.robot, kept, aim.n, log_prob, position_only)
+        kept = kept.pick(rows)
+        has_attempt = best is not None and len(best) > 0
+        size = found.effective_sample_size
+        return Solutions(
             self.robot.joint_names,
-            picked.positions,
-            picked.position_error,
-            picked.orientation_error,
-            picked.valid,
-            picked.expert,
-            code,
-            message,
-            time.perf_counter() - started,
-            density,
+            kept.q,
+            kept.position_error,
+            kept.orientation_error,
+            kept.valid,
+            kept.expert,
+            np.array([len(kept)]),
+            np.array([int(code)]),
+            (message,),
+            np.array([time.perf_counter() - started]),
+            UNKNOWN if found.n_total is None else np.array([found.n_total]),
+            (found.report,),
+            UNKNOWN if size is None else np.array([size]),
+            best.q if has_attempt else np.full((1, self.robot.dof), np.nan),
+            np.stack([best.position_error, best.orientation_error], axis=1) if has_attempt else UNKNOWN_ERRORS,
             None if log_prob is None else log_prob[rows],
-            found.n_all,
-            found.families,
-            found.worth,
-            best.positions[0] if len(best) else None,
-            (float(best.position_error[0]), float(best.orientation_error[0])) if len(best) else None,
+            (density,) if self.n_experts else None,
         )
 
-    @staticmethod
-    def _raw(wanted: SampleRequest, goal: Goal, conditional: ConditionalMixture) -> Finding:
-        """Samples of the model as they are, as many as there is time for, at least some."""
-        rng, parts = np.random.default_rng(wanted.random_seed), list[Pool]()
-        for first in range(0, wanted.n, RAW_AT_ONCE):
-            if first and is_past(goal.deadline):
-                break
-            parts.append(goal.verified(*conditional.sample(min(RAW_AT_ONCE, wanted.n - first), rng)))
-        pool = Pool.all_of(parts)
-        return Finding(pool, len(pool) < wanted.n)
 
-
-def _guaranteed(guarantee: Guarantee) -> dict[str, Any]:
-    if guarantee is None:
-        return {}
-    if isinstance(guarantee, Completeness):
-        return {"until": guarantee}
+def _guarantee(guarantee: Guarantee) -> Guarantee:
+    if guarantee is None or isinstance(guarantee, Completeness):
+        return guarantee
     if isinstance(guarantee, str) and guarantee == "certified":
-        return {"certified": True}
+        return "certified"
     raise ConfigurationError(f"guarantee must be a Completeness, 'certified' or None, got {guarantee!r}", guarantee)
+
+
+def _count(value: Any, name: str) -> int:
+    if type(value) is not int and (isinstance(value, bool) or not isinstance(value, Integral)):
+        raise ConfigurationError(f"{name} must be a whole number, got {value!r}", value)
+    if not 1 <= value <= MAX_SOLUTIONS:
+        raise ConfigurationError(f"{name} must be at least 1 and at most {MAX_SOLUTIONS}, got {value}", value)
+    return int(value)
+
+
+def _seed(value: Any) -> int | None:
+    if value is None:
+        return None
+    if type(value) is not int and (isinstance(value, bool) or not isinstance(value, Integral)):
+        raise ConfigurationError(f"seed must be a whole number or None, got {value!r}", value)
+    if not value >= 0:
+        raise ConfigurationError(f"seed must be at least 0, got {value}", value)
+    return int(value)
+
+
+def _timeout(value: Any) -> float:
+    if not is_number(value):
+        raise ConfigurationError(f"timeout must be a number [s], got {value!r}", value)
+    if not value >= 0.0:  # also for NaN
+        raise ConfigurationError(f"timeout must not be negative, got {value}", value)
+    return float(value)

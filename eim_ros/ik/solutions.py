@@ -1,454 +1,478 @@
-"""Answer to an inverse kinematics request: configurations with their densities, errors and validity.
+"""Answers of inverse kinematics: configurations for one or several poses, with their errors and what is known of them.
 
-An answer without a solution is empty and false, so that a loop over it moves nothing.
-
-An answer as a table of a notebook: a row for each configuration, the first of them.
-
-Answers to many poses in arrays of all of them together; one of them is made into `Samples` when it is looked at.
+An answer without a solution is empty and false, so a loop over it moves nothing.
 """
 
 from __future__ import annotations
 
-import functools
 import html
-import math
-import operator
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, overload
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import finite
 from eim_ros.ik.candidates import ErrorCode
-from eim_ros.ik.completeness import FoundFamilies
-from eim_ros.ik.prior import Conditioning, GivenDensity
-from eim_ros.ik.request import SampleRequest
-from eim_ros.kinematics import Robot
+from eim_ros.ik.completeness import CompletenessReport
+from eim_ros.ik.prior import GivenDensity
+from eim_ros.solver import farthest_rows
 
-MOST_ROWS = 10
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
 
-
-def html_table(samples: Samples) -> str:
-    """HTML: joint values [rad] or [m], errors [m], [rad], and what was found, in words."""
-    shown = min(len(samples), MOST_ROWS)
-    heads = ["", *samples.joint_names, "position error [m]", "orientation error [rad]", "valid"]
-    lines = [_row("th", heads)]
-    for i in range(shown):
-        errors = (f"{samples.position_error[i]:.1e}", f"{samples.orientation_error[i]:.1e}")
-        values = (f"{value:.4f}" for value in samples.positions[i])
-        lines.append(_row("td", [str(i), *values, *errors, "yes" if samples.valid[i] else "no"]))
-    rest = f"; {shown} of {len(samples)} are shown" if shown < len(samples) else ""
-    return f"<table>{''.join(lines)}</table><p>{html.escape(samples.message + rest)}</p>"
+SHOWN_ROWS = 6
 
 
-def _row(tag: str, cells: list[str]) -> str:
-    return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+@dataclass(frozen=True)
+class Column:
+    """One column of `Solutions`.
+
+    Attributes
+    ----------
+    name : str
+        Attribute of `Solutions`.
+    per : "row" or "pose"
+        Whether there is an entry for each configuration, or for each pose.
+    dtype : str
+        Type in messages.
+    unit : str
+    ros_name : str
+        Field of `eim_ros/msg/IKSolutions`; empty if it has several, or none.
+    """
+
+    name: str
+    per: Literal["row", "pose"]
+    dtype: str
+    unit: str = ""
+    ros_name: str = ""
 
 
-@dataclass(frozen=True, eq=False)
-class Samples:
-    """Configurations for one pose: solutions only, none if there is none.
+SCHEMA = (
+    Column("q", "row", "f8", "rad, m", "positions"),
+    Column("position_error", "row", "f8", "m", "position_error"),
+    Column("orientation_error", "row", "f8", "rad", "orientation_error"),
+    Column("valid", "row", "?", "", "valid"),
+    Column("expert", "row", "u4", "", "expert"),
+    Column("log_prob", "row", "f8", "nat", "log_prob"),
+    Column("n_per_pose", "pose", "u4", "", "n_per_pose"),
+    Column("error_codes", "pose", "i4", "", "error_codes"),
+    Column("messages", "pose", "O"),
+    Column("times", "pose", "f8", "s"),
+    Column("n_totals", "pose", "f8", "", "n_total"),
+    Column("reports", "pose", "O"),
+    Column("effective_sample_sizes", "pose", "f8", "", "effective_sample_size"),
+    Column("best_attempts", "pose", "f8", "rad, m", "best_attempt"),
+    Column("best_attempt_errors", "pose", "f8", "m, rad"),
+)
+"""All columns. Slicing, joining, and conversion to tables, JSON and messages go through this list."""
 
-    Raw samples of a model (`refine=False`) are the exception: all are returned, and `valid` marks the solutions among
-    them. `bool()` of an answer is True if it holds at least one solution, also among raw samples.
+ROW_COLUMNS = tuple(column.name for column in SCHEMA if column.per == "row" and column.name != "log_prob")
+POSE_COLUMNS = tuple(column.name for column in SCHEMA if column.per == "pose")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Solutions:
+    """Configurations for one or several poses.
+
+    `len`, iteration and indices count rows: an integer gives a configuration (dof,), and a slice, mask or array of
+    indices gives `Solutions`. `bool` is true if a row is valid. Poses are reached by `pose` and `by_pose`.
 
     Attributes
     ----------
     joint_names : tuple of str
-        Columns of `positions`.
-    positions : (n, dof)
-        [rad] or [m].
+        Columns of `q`.
+    q : (n, dof)
+        Configurations of all poses in turn [rad] or [m].
     position_error : (n,)
-        Distance of the tip from the pose by forward kinematics [m], beyond the tolerances per axis if there are any.
+        Distance of the tip from its target by forward kinematics [m], beyond the tolerances per axis.
     orientation_error : (n,)
-        Angle to the pose's orientation by forward kinematics [rad], beyond the tolerances per axis if there are any; 0
-        where only the position was asked for.
+        Angle to the target orientation [rad], beyond the tolerances per axis; 0 if only the position was asked for.
     valid : (n,) of bool
-        Whether the errors are within the tolerances, the joints within the limits, and no collision was found. All are
-        True, except of raw samples.
+        Whether the errors are within the tolerances, the joints within the limits, and nothing collides. All rows are
+        valid, except in answers of `Sampler.propose`.
     expert : (n,) of uint32
-        Expert that proposed each; `NO_EXPERT` for a uniform seed, or one found by continuation.
-    error_code : ErrorCode
-        SUCCESS; TIMED_OUT when time ended before n valid ones were found; when the search ended with none,
-        GOAL_IN_COLLISION if there were some that only collide, else NO_IK_SOLUTION.
-    message : str
-        In words.
-    elapsed : float
-        [s].
-    density : GivenDensity, optional
-        The model given the pose; the server keeps it, so that answers of the service are without.
-    known_log_prob : (n,), optional
-        Log densities, where the order of the answer needed them, or the server told them.
-    n_all : float, optional
-        How many configurations satisfy the request, those included that differ by whole turns of joints, where the arm
-        has a closed form: nothing was sampled, and none is missing.
-    completeness : FoundFamilies, optional
-        Where the solutions are points in closed form, or curves that were traced: their families, and how sure it is
-        that there are no others. It says nothing of collisions, and does not depend on how many samples were wanted.
-    effective_size : float, optional
-        Of draws from a distribution: as many independent ones as these are worth (Kong 1992), at most their number,
-        which it is where the set was divided as a whole, as curves and points are.
-    best_attempt : (dof,), optional
-        If no solution was found: the configuration that came closest to the pose [rad] or [m]. It is no solution: it
-        misses the pose, collides, or has a link where it must not be. None if there is a solution, or if time was up
-        before the first attempt.
-    best_attempt_error : (float, float), optional
-        Position [m] and orientation error [rad] of the best attempt; None if there is no attempt, or in an answer of
-        the service, which only gives them in its message.
+        Component of the model that proposed the row; `NO_EXPERT` for uniform seeds, continuation and closed forms.
+    n_per_pose : (n_poses,) of int
+        Number of rows of each pose.
+    error_codes : (n_poses,) of int
+        Values of `ErrorCode`.
+    messages : tuple of str
+        Outcome of each pose, in words.
+    times : (n_poses,)
+        Time spent on each pose [s].
+    n_totals : (n_poses,)
+        Number of solutions that exist, revolutions of joints included, if a closed form knows it; else NaN.
+    reports : tuple of CompletenessReport or None
+        Self-motion components of each pose, if they are known from curves or a closed form. Collisions do not count.
+    effective_sample_sizes : (n_poses,)
+        Number of independent draws with the same variance (Kong 1992) in answers of `Sampler.draw`; else NaN.
+    best_attempts : (n_poses, dof)
+        Configuration that came closest to a pose without a solution [rad] or [m]; else NaN. It is no solution: it misses
+        the pose, collides, or has a link outside of its region.
+    best_attempt_errors : (n_poses, 2)
+        Errors of the best attempts [m], [rad]; NaN if there is none.
+
+    Examples
+    --------
+    >>> from eim_ros import Sampler
+    >>> solutions = Sampler("ur5e").solve_all([0.4, 0.1, 0.3, 1.0, 0.0, 0.0, 0.0], seed=0)
+    >>> bool(solutions), len(solutions) == solutions.n_total, solutions.completeness.certified
+    (True, True, True)
+    >>> solutions[0].shape, solutions[:2].q.shape
+    ((6,), (2, 6))
     """
 
     joint_names: tuple[str, ...]
-    positions: npt.NDArray[np.float64]
-    position_error: npt.NDArray[np.float64]
-    orientation_error: npt.NDArray[np.float64]
+    q: FloatArray
+    position_error: FloatArray
+    orientation_error: FloatArray
     valid: npt.NDArray[np.bool_]
     expert: npt.NDArray[np.uint32]
-    error_code: ErrorCode
-    message: str
-    elapsed: float
-    density: GivenDensity | None = None
-    known_log_prob: npt.NDArray[np.float64] | None = None
-    n_all: float | None = None
-    completeness: FoundFamilies | None = None
-    effective_size: float | None = None
-    best_attempt: npt.NDArray[np.float64] | None = None
-    best_attempt_error: tuple[float, float] | None = None
+    n_per_pose: IntArray
+    error_codes: IntArray
+    messages: tuple[str, ...]
+    times: FloatArray
+    n_totals: FloatArray
+    reports: tuple[CompletenessReport | None, ...]
+    effective_sample_sizes: FloatArray
+    best_attempts: FloatArray
+    best_attempt_errors: FloatArray
+    known_log_prob: FloatArray | None = None
+    densities: Sequence[GivenDensity | None] | None = None
 
     @classmethod
-    def not_begun(cls, joint_names: tuple[str, ...], message: str, elapsed: float = 0.0) -> Samples:
-        """Return the answer to a pose for which no time was left."""
-        nothing, no_rows = np.empty(0), np.empty((0, len(joint_names)))
-        none, nobody = np.empty(0, dtype=np.bool_), np.empty(0, dtype=np.uint32)
-        return cls(joint_names, no_rows, nothing, nothing, none, nobody, ErrorCode.TIMED_OUT, message, elapsed)
+    def empty(cls, joint_names: tuple[str, ...], n_poses: int, message: str, elapsed: float = 0.0) -> Solutions:
+        """Return the answer to poses for which no time was left."""
+        no_rows, unknown = np.empty(0), np.full(n_poses, np.nan)
+        return cls(
+            joint_names,
+            np.empty((0, len(joint_names))),
+            no_rows,
+            no_rows,
+            np.empty(0, np.bool_),
+            np.empty(0, np.uint32),
+            np.zeros(n_poses, np.int64),
+            np.full(n_poses, int(ErrorCode.TIMED_OUT), np.int64),
+            (message,) * n_poses,
+            np.full(n_poses, elapsed),
+            unknown,
+            (None,) * n_poses,
+            unknown,
+            np.full((n_poses, len(joint_names)), np.nan),
+            np.full((n_poses, 2), np.nan),
+        )
 
-    def first(self, n: int) -> Samples:
-        """Return an answer with the first `n` rows alone."""
-        columns: dict[str, Any] = {
-            name: getattr(self, name)[:n]
-            for name in ("positions", "position_error", "orientation_error", "valid", "expert")
-        }
-        known = self.known_log_prob
-        return replace(self, **columns, known_log_prob=None if known is None else known[:n])
+    @classmethod
+    def concatenate(cls, parts: Iterable[Solutions]) -> Solutions:
+        """Return the answers of at least one part, in turn."""
+        parts = list(parts)
+        if len(parts) == 1:
+            return parts[0]
+        if not parts:
+            raise ConfigurationError("there are no answers to concatenate", parts)
+        columns: dict[str, Any] = {}
+        for name in (*ROW_COLUMNS, *POSE_COLUMNS):
+            values = [getattr(part, name) for part in parts]
+            columns[name] = sum(values, ()) if isinstance(values[0], tuple) else np.concatenate(values)
+        if any(part.known_log_prob is not None for part in parts):
+            columns["known_log_prob"] = np.concatenate([part._log_prob_so_far for part in parts])
+        densities: list[GivenDensity | None] = []
+        for part in parts:
+            densities.extend([None] * part.n_poses if part.densities is None else part.densities)
+        has_density = any(part.densities is not None for part in parts)
+        return cls(parts[0].joint_names, **columns, densities=densities if has_density else None)
 
-    @property
-    def certified(self) -> bool:
-        """Whether a closed form shows that nothing is missing.
-
-        Of points: these are all that satisfy the request. Of curves: these are all families, collisions aside.
-        """
-        if self.n_all is not None:
-            return bool(np.count_nonzero(self.valid) == self.n_all)
-        return self.completeness is not None and self.completeness.certified
-
-    @functools.cached_property
-    def log_prob(self) -> npt.NDArray[np.float64]:
-        """Log density (n,) of each returned configuration under the model, log q(positions | pose) [nat].
-
-        Computed when first asked for, unless the order of the answer needed it; NaN where it is not known.
-        """
-        if self.known_log_prob is not None:
-            return self.known_log_prob
-        return np.full(len(self), np.nan) if self.density is None else self.density.log_prob(self.positions)
-
-    @property
-    def seconds_of_density(self) -> float:
-        """About how long `log_prob` would take at most [s]; 0 where it is known, or there is no model."""
-        is_known = self.known_log_prob is not None or self.density is None or "log_prob" in self.__dict__
-        return 0.0 if is_known or self.density is None else self.density.seconds(len(self))
-
-    @property
-    def q(self) -> npt.NDArray[np.float64]:
-        """`positions`, by the short name."""
-        return self.positions
+    # Rows
 
     def __len__(self) -> int:
-        return len(self.positions)
+        return len(self.q)
 
     def __bool__(self) -> bool:
         """Whether there is at least one solution."""
         return bool(self.valid.any())
 
-    def __getitem__(self, index: Any) -> npt.NDArray[np.float64]:
-        """One configuration (dof,), or those of a slice or mask (k, dof), as of `positions`."""
-        return np.asarray(self.positions[index])
+    def __iter__(self) -> Iterator[FloatArray]:
+        """Iterate over the configurations (dof,)."""
+        return iter(self.q)
 
-    def __iter__(self) -> Iterator[npt.NDArray[np.float64]]:
-        """The configurations (dof,), one after the other; of raw samples also those that are not valid."""
-        return iter(self.positions)
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return np.array(self.q, dtype=dtype) if copy is not False else np.asarray(self.q, dtype=dtype)
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-compatible, under the names of the service's response: rows as lists, None for what is not finite."""
-        columns = ("positions", "log_prob", "position_error", "orientation_error")
-        return {
-            "error_code": int(self.error_code),
-            "message": self.message,
-            "joint_names": list(self.joint_names),
-            "n": len(self),
-            **{name: finite(getattr(self, name)) for name in columns},
-            "valid": self.valid.tolist(),
-            "expert": self.expert.tolist(),
-            "elapsed": finite(self.elapsed),
-            **self._families,
-            "effective_size": 0.0 if self.effective_size is None else self.effective_size,
-            "best_attempt": [] if self.best_attempt is None else finite(self.best_attempt),
-        }
+    def __getitem__(self, index: Any) -> Any:
+        """Return a configuration (dof,) for an integer, else the `Solutions` of a slice, mask or array of indices."""
+        if isinstance(index, (int, np.integer)):
+            return self.q[index]
+        rows = np.arange(len(self))[index]
+        if rows.ndim != 1:
+            raise ConfigurationError(f"rows are chosen by an integer, a slice, a mask or indices, got {index!r}", index)
+        counts = np.full(1, len(rows), np.int64)
+        if self.n_poses != 1:
+            owners = np.repeat(np.arange(self.n_poses), self.n_per_pose)[rows]
+            rows = rows[np.argsort(owners, kind="stable")]
+            counts = np.bincount(owners, minlength=self.n_poses)
+        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in ROW_COLUMNS}
+        known = None if self.known_log_prob is None else self.known_log_prob[rows]
+        return replace(self, **columns, n_per_pose=counts, known_log_prob=known)
+
+    def spread(self, n: int) -> Solutions:
+        """Return n rows that are far from each other: each is the farthest from those before it (Gonzalez 1985)."""
+        if n >= len(self):
+            return self
+        bounds = np.stack([self.q.min(axis=0), self.q.max(axis=0), np.zeros(len(self.joint_names))])
+        return self[np.sort(farthest_rows(bounds, self.q, n, np.inf))]  # type: ignore[no-any-return]
 
     @property
-    def _families(self) -> dict[str, Any]:
-        """Of the dictionary: what is known of families."""
-        found = self.completeness
-        return {
-            "family_lengths": [] if found is None else finite(found.lengths),
-            "family_closed": [] if found is None else found.closed.tolist(),
-            "family_traced": [] if found is None else found.traced.tolist(),
-            "missed_share": 1.0 if found is None else found.missed_share,
-            "confidence": 0.0 if found is None else found.confidence,
-            "whole": found is not None and found.is_whole,
-        }
+    def log_prob(self) -> FloatArray:
+        """Log density (n,) of each row [nat]; NaN without a model.
 
-    def _repr_html_(self) -> str:
-        """The first rows as a table, for notebooks."""
-        return html_table(self)
+        For `Sampler.draw` it is the log density on the set of solutions. Otherwise it is the model's log density given
+        the pose, computed on first use unless the order of the answer needed it.
+        """
+        known = self._log_prob_so_far
+        if self.densities is not None and (unknown := np.isnan(known)).any():
+            known = known.copy()
+            for i, rows in enumerate(self._slices()):
+                density = self.densities[i]
+                if density is not None and unknown[rows].any():
+                    known[rows] = density.log_prob(self.q[rows])
+            object.__setattr__(self, "known_log_prob", known)
+            object.__setattr__(self, "densities", None)
+        return known
 
+    @property
+    def _log_prob_so_far(self) -> FloatArray:
+        return np.full(len(self), np.nan) if self.known_log_prob is None else self.known_log_prob
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+    @property
+    def seconds_of_log_prob(self) -> float:
+        """About how long `log_prob` takes at most [s]; 0 if it is known or there is no model."""
+        if self.densities is None or self.known_log_prob is not None:
+            return 0.0
+        counts = zip(self.densities, self.n_per_pose.tolist(), strict=True)
+        return sum(density.seconds(n) for density, n in counts if density is not None)
 
-ROWS = ("positions", "position_error", "orientation_error", "valid", "expert", "known_log_prob")
-POSES = (
-    *("counts", "error_codes", "messages", "elapsed", "has_log_prob", "n_all", "effective_size", "completeness"),
-    *("best_attempts", "best_attempt_errors"),
-)
+    # Poses
 
-
-@dataclass(frozen=True, eq=False)
-class BatchSamples(Sequence[Samples]):
-    """Configurations for several poses: a sequence of `Samples`, each with arrays of its own.
-
-    The answer to a pose without a solution is empty. `bool()` of a batch is True if at least one pose has a solution.
-
-    Attributes
-    ----------
-    joint_names : tuple of str
-    counts : (n_poses,)
-        Configurations of each pose; 0 if it has no solution, or if time was up before it was begun.
-    positions : (n, dof)
-        Of all poses, one after the other [rad] or [m].
-    position_error, orientation_error : (n,)
-        [m], [rad].
-    valid : (n,) of bool
-    expert : (n,) of uint32
-    error_codes : (n_poses,)
-        Values of `ErrorCode`.
-    messages : (n_poses,) of str
-    elapsed : (n_poses,)
-        [s]; where poses were solved side by side, each one's share.
-    known_log_prob : (n,)
-        [nat]; NaN where it is not known yet.
-    has_log_prob : (n_poses,) of bool
-        Whether `known_log_prob` holds the log densities of a pose.
-    n_all : (n_poses,)
-        As `Samples.n_all`; NaN where it is not known.
-    effective_size : (n_poses,)
-        As `Samples.effective_size`; NaN where nothing was drawn from a distribution.
-    completeness : (n_poses,) of FoundFamilies or None
-        As `Samples.completeness`.
-    best_attempts : (n_poses, dof)
-        As `Samples.best_attempt`; NaN if there is none.
-    best_attempt_errors : (n_poses, 2)
-        As `Samples.best_attempt_error` [m], [rad]; NaN if there is none.
-    density : callable, optional
-        The model given the i-th pose.
-    """
-
-    joint_names: tuple[str, ...]
-    counts: IntArray
-    positions: FloatArray
-    position_error: FloatArray
-    orientation_error: FloatArray
-    valid: npt.NDArray[np.bool_]
-    expert: npt.NDArray[np.uint32]
-    error_codes: IntArray
-    messages: npt.NDArray[np.object_]
-    elapsed: FloatArray
-    known_log_prob: FloatArray
-    has_log_prob: npt.NDArray[np.bool_]
-    n_all: FloatArray
-    effective_size: FloatArray
-    completeness: npt.NDArray[np.object_]
-    best_attempts: FloatArray
-    best_attempt_errors: FloatArray
-    density: Callable[[int], GivenDensity | None] | None = None
-
-    @classmethod
-    def of(cls, answers: Sequence[Samples]) -> BatchSamples:
-        """Of at least one answer."""
-        messages = np.empty(len(answers), dtype=np.object_)
-        messages[:] = [answer.message for answer in answers]
-        completeness = np.empty(len(answers), dtype=np.object_)
-        completeness[:] = [answer.completeness for answer in answers]
-        densities = [answer.density for answer in answers]
-        no_attempt, no_errors = np.full(len(answers[0].joint_names), np.nan), (np.nan, np.nan)
-        log_probs = [
-            np.full(len(answer), np.nan) if answer.known_log_prob is None else answer.known_log_prob
-            for answer in answers
-        ]
-        return cls(
-            joint_names=answers[0].joint_names,
-            counts=np.array([len(answer) for answer in answers], dtype=np.int64),
-            positions=np.concatenate([answer.positions for answer in answers]),
-            position_error=np.concatenate([answer.position_error for answer in answers]),
-            orientation_error=np.concatenate([answer.orientation_error for answer in answers]),
-            valid=np.concatenate([answer.valid for answer in answers]),
-            expert=np.concatenate([answer.expert for answer in answers]),
-            error_codes=np.array([int(answer.error_code) for answer in answers], dtype=np.int64),
-            messages=messages,
-            elapsed=np.array([answer.elapsed for answer in answers]),
-            known_log_prob=np.concatenate(log_probs),
-            has_log_prob=np.array([answer.known_log_prob is not None for answer in answers], dtype=np.bool_),
-            n_all=np.array([np.nan if answer.n_all is None else answer.n_all for answer in answers]),
-            effective_size=np.array(
-                [np.nan if answer.effective_size is None else answer.effective_size for answer in answers]
-            ),
-            completeness=completeness,
-            best_attempts=np.array(
-                [no_attempt if answer.best_attempt is None else answer.best_attempt for answer in answers]
-            ),
-            best_attempt_errors=np.array([answer.best_attempt_error or no_errors for answer in answers]),
-            density=densities.__getitem__,
-        )
-
-    @classmethod
-    def not_begun(cls, joint_names: tuple[str, ...], n: int, message: str) -> BatchSamples:
-        """Answers to n poses for which no time was left."""
-        nothing, unknown = np.empty(0), np.full(n, np.nan)
-        messages, completeness = np.empty(n, dtype=np.object_), np.empty(n, dtype=np.object_)
-        messages[:] = message
-        return cls(
-            joint_names=joint_names,
-            counts=np.zeros(n, dtype=np.int64),
-            positions=np.empty((0, len(joint_names))),
-            position_error=nothing,
-            orientation_error=nothing,
-            valid=np.empty(0, dtype=np.bool_),
-            expert=np.empty(0, dtype=np.uint32),
-            error_codes=np.full(n, int(ErrorCode.TIMED_OUT)),
-            messages=messages,
-            elapsed=np.zeros(n),
-            known_log_prob=nothing,
-            has_log_prob=np.zeros(n, dtype=np.bool_),
-            n_all=unknown,
-            effective_size=unknown,
-            completeness=completeness,
-            best_attempts=np.full((n, len(joint_names)), np.nan),
-            best_attempt_errors=np.full((n, 2), np.nan),
-        )
-
-    @classmethod
-    def joined(cls, blocks: Sequence[BatchSamples]) -> BatchSamples:
-        """Blocks one after the other, at least one."""
-        if len(blocks) == 1:
-            return blocks[0]
-        ends = np.cumsum([len(block) for block in blocks])
-
-        def density(index: int) -> GivenDensity | None:
-            number = int(np.searchsorted(ends, index, side="right"))
-            of = blocks_density[number]
-            return None if of is None else of(index - int(ends[number] - sizes[number]))
-
-        blocks_density, sizes = [block.density for block in blocks], [len(block) for block in blocks]
-        columns: dict[str, Any] = {
-            name: np.concatenate([getattr(block, name) for block in blocks]) for name in (*ROWS, *POSES)
-        }
-        return replace(blocks[0], **columns, density=density)
-
-    def take(self, indices: IntArray) -> BatchSamples:
-        """The answers of these indices, in this order."""
-        counts = self.counts[indices]
-        starts = np.repeat(self._ends[indices] - counts, counts)
-        within = np.arange(len(starts)) - np.repeat(np.cumsum(counts) - counts, counts)
-        columns: dict[str, Any] = {name: getattr(self, name)[starts + within] for name in ROWS}
-        columns |= {name: getattr(self, name)[indices] for name in POSES}
-        of = self.density
-        return replace(self, **columns, density=None if of is None else lambda index: of(int(indices[index])))
+    @property
+    def n_poses(self) -> int:
+        """Number of poses."""
+        return len(self.n_per_pose)
 
     @property
     def n_valid(self) -> IntArray:
-        """Valid configurations (n_poses,) of each pose."""
-        sums = np.concatenate([[0], np.cumsum(self.valid, dtype=np.int64)])
-        return np.asarray(sums[self._ends] - sums[self._ends - self.counts])
+        """Number of solutions (n_poses,) of each pose."""
+        owners = np.repeat(np.arange(self.n_poses), self.n_per_pose)
+        return np.bincount(owners[self.valid], minlength=self.n_poses).astype(np.int64)
 
-    def __len__(self) -> int:
-        return len(self.counts)
+    def pose(self, i: int) -> Solutions:
+        """Return the answer to one pose, with its own arrays."""
+        return self.poses([range(self.n_poses)[i]])
 
-    def __bool__(self) -> bool:
-        """Whether at least one pose has a solution."""
-        return bool(self.valid.any())
+    def by_pose(self) -> Iterator[Solutions]:
+        """Iterate over the answers to single poses."""
+        return (self.pose(i) for i in range(self.n_poses))
 
-    @overload
-    def __getitem__(self, index: int) -> Samples: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Samples]: ...
-    def __getitem__(self, index: int | slice) -> Samples | list[Samples]:
-        """The answer to a pose; its arrays are copies, so that it keeps nothing of the others."""
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        index = operator.index(index)
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"answer {index} of {len(self)}")
-        i = index % len(self)
-        rows = slice(int(self._ends[i] - self.counts[i]), int(self._ends[i]))
-        position_error, orientation_error = self.best_attempt_errors[i].tolist()
-        has_attempt = not math.isnan(position_error)
-        return Samples(
-            self.joint_names,
-            self.positions[rows].copy(),
-            self.position_error[rows].copy(),
-            self.orientation_error[rows].copy(),
-            self.valid[rows].copy(),
-            self.expert[rows].copy(),
-            ErrorCode(int(self.error_codes[i])),
-            self.messages[i],
-            float(self.elapsed[i]),
-            None if self.density is None else self.density(i),
-            self.known_log_prob[rows].copy() if self.has_log_prob[i] else None,
-            None if np.isnan(self.n_all[i]) else float(self.n_all[i]),
-            self.completeness[i],
-            None if np.isnan(self.effective_size[i]) else float(self.effective_size[i]),
-            self.best_attempts[i].copy() if has_attempt else None,
-            (position_error, orientation_error) if has_attempt else None,
+    def poses(self, indices: Sequence[int] | IntArray) -> Solutions:
+        """Return the answers to several poses, in this order."""
+        index = np.asarray(indices, dtype=np.int64)
+        slices = self._slices()
+        rows = np.concatenate([np.empty(0, np.int64), *(np.arange(len(self))[slices[i]] for i in index)])
+        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in ROW_COLUMNS}
+        for name in POSE_COLUMNS:
+            values = getattr(self, name)
+            columns[name] = tuple(values[i] for i in index) if isinstance(values, tuple) else values[index]
+        known = None if self.known_log_prob is None else self.known_log_prob[rows]
+        densities = None if self.densities is None else [self.densities[int(i)] for i in index]
+        return replace(self, **columns, known_log_prob=known, densities=densities)
+
+    def _slices(self) -> list[slice]:
+        ends = np.cumsum(self.n_per_pose).tolist()
+        return [slice(end - n, end) for end, n in zip(ends, self.n_per_pose.tolist(), strict=True)]
+
+    @property
+    def error_code(self) -> ErrorCode:
+        """SUCCESS if each pose has it, else the code of the first pose that has not."""
+        failed = self.error_codes[self.error_codes != ErrorCode.SUCCESS]
+        return ErrorCode(int(failed[0])) if len(failed) else ErrorCode.SUCCESS
+
+    @property
+    def message(self) -> str:
+        """Outcome in words."""
+        if self.n_poses == 1:
+            return self.messages[0]
+        n_solved = int(np.count_nonzero(self.n_valid))
+        failed = np.flatnonzero(self.error_codes != ErrorCode.SUCCESS)
+        rest = f"; pose {failed[0]}: {self.messages[failed[0]]}" if len(failed) else ""
+        return f"{n_solved} of {self.n_poses} poses have a solution{rest}"
+
+    @property
+    def elapsed(self) -> float:
+        """Time spent on all poses [s]."""
+        return float(self.times.sum())
+
+    @property
+    def n_total(self) -> float:
+        """Number of solutions that exist, if it is known, else NaN; for a single pose."""
+        return float(self.n_totals[self._only])
+
+    @property
+    def completeness(self) -> CompletenessReport | None:
+        """Self-motion components, if they are known; for a single pose."""
+        return self.reports[self._only]
+
+    @property
+    def certified(self) -> bool:
+        """Whether a closed form shows that nothing is missing; for a single pose.
+
+        Single solutions are then all that exist. For curves, all components are known, collisions aside.
+        """
+        report = self.completeness
+        if not np.isnan(self.n_total):
+            return bool(np.count_nonzero(self.valid) == self.n_total)
+        return report is not None and report.certified
+
+    @property
+    def effective_sample_size(self) -> float:
+        """Effective sample size of draws, else NaN; for a single pose."""
+        return float(self.effective_sample_sizes[self._only])
+
+    @property
+    def best_attempt(self) -> FloatArray | None:
+        """Configuration (dof,) that came closest, if there is no solution; for a single pose."""
+        best = self.best_attempts[self._only]
+        return None if np.isnan(best).any() else best
+
+    @property
+    def best_attempt_error(self) -> tuple[float, float] | None:
+        """Position [m] and orientation error [rad] of the best attempt; for a single pose."""
+        position, orientation = self.best_attempt_errors[self._only].tolist()
+        return None if np.isnan(position) else (position, orientation)
+
+    @property
+    def _only(self) -> int:
+        if self.n_poses != 1:
+            raise ConfigurationError(f"these are answers to {self.n_poses} poses: choose one by pose(i)", self.n_poses)
+        return 0
+
+    # Conversion
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return a table by columns: one for each joint, and one for each property of rows; for pandas.DataFrame."""
+        table: dict[str, list[Any]] = dict(zip(self.joint_names, self.q.T.tolist(), strict=True))
+        if self.n_poses != 1:
+            table["pose"] = np.repeat(np.arange(self.n_poses), self.n_per_pose).tolist()
+        for column in SCHEMA:
+            if column.per == "row" and column.name != "q":
+                table[column.name] = getattr(self, column.name).tolist()
+        return table
+
+    def to_message(self, with_log_prob: bool = True) -> dict[str, Any]:
+        """Return the fields of `eim_ros/msg/IKSolutions`, arrays flattened, with the dtypes of the message.
+
+        Parameters
+        ----------
+        with_log_prob : bool
+            Whether log densities that are not known yet are computed; otherwise that field is empty.
+        """
+        reports = [report for report in self.reports if report is not None]
+        skipped = () if with_log_prob or not self.seconds_of_log_prob else ("log_prob",)
+        fields: dict[str, Any] = {
+            "error_code": {"val": int(self.error_code), "message": self.message},
+            "joint_names": list(self.joint_names),
+            "n": len(self),
+        }
+        for column in SCHEMA:
+            if column.ros_name and column.ros_name not in skipped:
+                values = getattr(self, column.name)
+                values = values[self.n_valid == 0] if column.name == "best_attempts" else values
+                fields[column.ros_name] = values.astype(column.dtype, copy=False).ravel()
+        if self.valid.all():
+            fields["valid"] = np.empty(0, np.bool_)
+        fields["elapsed"] = self.elapsed
+        fields["n_components"] = np.array([0 if each is None else each.n_components for each in self.reports], "u4")
+        fields["missed_share"] = np.array([1.0 if each is None else each.missed_share for each in self.reports])
+        fields["complete"] = np.array([each is not None and each.is_complete for each in self.reports], np.bool_)
+        fields["certified"] = np.array([each is not None and each.certified for each in self.reports], np.bool_)
+        if reports:
+            fields["component_lengths"] = np.concatenate([report.lengths for report in reports])
+            fields["component_closed"] = np.concatenate([report.closed for report in reports])
+            fields["component_traced"] = np.concatenate([report.traced for report in reports])
+            fields["confidence"] = max(report.confidence for report in reports)
+        return fields
+
+    @classmethod
+    def from_message(cls, message: Any) -> Solutions:
+        """Return the answer that an `eim_ros/msg/IKSolutions` contains; log densities that it lacks are NaN."""
+        names, n, n_poses = tuple(message.joint_names), int(message.n), len(message.n_per_pose)
+        columns = {
+            column.name: np.array(getattr(message, column.ros_name), column.dtype)
+            for column in SCHEMA
+            if column.ros_name
+        }
+        log_prob = columns.pop("log_prob")
+        columns["q"] = columns["q"].reshape(n, len(names))
+        columns["valid"] = columns["valid"] if len(columns["valid"]) else np.ones(n, np.bool_)
+        attempts = np.full((n_poses, len(names)), np.nan)
+        owners = np.repeat(np.arange(n_poses), columns["n_per_pose"])
+        attempts[np.bincount(owners[columns["valid"]], minlength=n_poses) == 0] = columns["best_attempts"].reshape(
+            -1, len(names)
+        )
+        columns["best_attempts"] = attempts
+        reports: list[CompletenessReport | None] = []
+        first = 0
+        for i, n_components in enumerate(message.n_components):
+            rows, first = slice(first, first + n_components), first + n_components
+            bound = (message.missed_share[i], message.confidence, bool(message.complete[i]), bool(message.certified[i]))
+            curves = (np.array(message.component_lengths[rows]), np.array(message.component_closed[rows], np.bool_))
+            report = CompletenessReport(*curves, np.array(message.component_traced[rows], np.bool_), *bound)
+            reports.append(report if message.confidence else None)
+        return cls(
+            names,
+            **columns,
+            messages=(message.error_code.message,) * n_poses,
+            times=np.full(n_poses, message.elapsed / max(n_poses, 1)),
+            reports=tuple(reports),
+            best_attempt_errors=np.full((n_poses, 2), np.nan),
+            known_log_prob=log_prob if len(log_prob) else None,
         )
 
-    @property
-    def _ends(self) -> IntArray:
-        ends = self.__dict__.get("ends")
-        if ends is None:
-            ends = self.__dict__["ends"] = np.cumsum(self.counts, dtype=np.int64)
-        return ends
+    def to_json(self) -> str:
+        """Return the answer as JSON with the names of `to_message`, rows as lists; null for what is not finite."""
+        fields = self.to_message()
+        fields["positions"] = self.q
+        return json.dumps(finite(fields))
+
+    def __repr__(self) -> str:
+        """Return at most ten lines: the outcome, joints, and the first rows."""
+        poses = "" if self.n_poses == 1 else f" of {self.n_poses} poses"
+        lines = [f"Solutions: {len(self)} rows{poses}; {self.message}"]
+        if len(self):
+            lines.append("joints: " + ", ".join(self.joint_names))
+            for i, row in enumerate(self.q[:SHOWN_ROWS]):
+                lines.append(f"{i:4d}  " + " ".join(f"{value:8.4f}" for value in row.tolist()))
+            if len(self) > SHOWN_ROWS:
+                lines.append(f"  ... {len(self) - SHOWN_ROWS} more")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return the first rows as a table, for notebooks."""
+        heads = ["", *self.joint_names, "position error [m]", "orientation error [rad]", "valid"]
+        lines = [_html_row("th", heads)]
+        for i, row in enumerate(self.q[:SHOWN_ROWS]):
+            errors = (f"{self.position_error[i]:.1e}", f"{self.orientation_error[i]:.1e}")
+            values = (f"{value:.4f}" for value in row)
+            lines.append(_html_row("td", [str(i), *values, *errors, "yes" if self.valid[i] else "no"]))
+        rest = f"; {SHOWN_ROWS} of {len(self)} are shown" if len(self) > SHOWN_ROWS else ""
+        return f"<table>{''.join(lines)}</table><p>{html.escape(self.message + rest)}</p>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the model; log densities that were not read become NaN."""
+        return {**self.__dict__, "densities": None}
 
 
-class Answerer(Protocol):
-    """What answers requests: the part of `Sampler` that batches and paths use."""
-
-    robot: Robot
-    conditioning: Conditioning
-
-    @property
-    def n_experts(self) -> int:
-        """Number of experts; 0 without a model."""
-        ...
-
-    @property
-    def has_preference(self) -> bool:
-        """Whether the model prefers some configurations to others."""
-        ...
-
-    def resolved(self, request: SampleRequest) -> SampleRequest:
-        """Return a request with the constraints of the sampler, checked for the robot."""
-        ...
-
-    def answer(self, request: SampleRequest) -> Samples:
-        """Answer a request."""
-        ...
+def _html_row(tag: str, cells: list[str]) -> str:
+    return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"

@@ -46,6 +46,15 @@ class CollisionOptions:
         Maximum number of triangles, in a scene and of the robot.
     most_mesh_bytes : int
         Maximum file size [byte].
+
+    Examples
+    --------
+    Convex hulls instead of meshes make the check faster:
+
+    >>> from eim_ros.kinematics import CollisionOptions, Robot
+    >>> robot = Robot("panda", collision=CollisionOptions(meshes="hulls"))
+    >>> robot.collision.meshes
+    'hulls'
     """
 
     meshes: str = "exact"

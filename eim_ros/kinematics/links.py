@@ -290,7 +290,7 @@ def link_poses(robot: Robot, link: str) -> Callable[[FloatArray], FloatArray]:
     part = Robot(robot.urdf, link, base=robot.base_link)
     if foreign := [name for name in part.joint_names if name not in robot.joint_names]:
         raise RobotError(
-            f"link {link!r} is moved by joint {foreign[0]!r}, which is none of the chain's: "
+            f"link {link!r} is moved by joint {foreign[0]!r}, which is not part of the chain: "
             f"{', '.join(robot.joint_names)}",
             link,
         )

@@ -55,7 +55,7 @@ def taken_apart(pose: Any) -> tuple[Any, Any]:
     """
     if hasattr(pose, "header"):
         raise PoseError(
-            "a stamped pose tells its frame beside it: bring it into the arm's base frame, then give its .pose", pose
+            "a stamped pose may be in another frame: bring it into the arm's base frame, then pass its .pose", pose
         )
     for name in TRANSFORM_ATTRIBUTES:
         if isinstance(getattr(pose, name, None), np.ndarray):
@@ -102,7 +102,7 @@ def _matrix(pose: Any) -> Any:
         return pose.as_matrix()
     except Exception as error:  # a foreign object may raise anything
         raise PoseError(
-            f"a pose must be {FORMS}; the method as_matrix of what was given failed: {error}", pose
+            f"a pose must be {FORMS}; the method as_matrix of the given object failed: {error}", pose
         ) from error
 
 
@@ -138,6 +138,18 @@ def pose_from(
     ------
     PoseError
         If numbers are missing or not finite, the quaternion is not of unit length, or both orientations are given.
+
+    Examples
+    --------
+    >>> from math import pi
+    >>> from eim_ros.kinematics import pose_from
+    >>> (pose_from((0.4, 0.0, 0.5), rpy=(pi, 0.0, 0.0)).round(3) + 0.0).tolist()
+    [[1.0, 0.0, 0.0, 0.4], [0.0, -1.0, 0.0, 0.0], [0.0, 0.0, -1.0, 0.5], [0.0, 0.0, 0.0, 1.0]]
+
+    A quaternion of the same orientation, x y z w:
+
+    >>> bool((abs(pose_from((0.4, 0.0, 0.5), (1, 0, 0, 0)) - pose_from((0.4, 0.0, 0.5), rpy=(pi, 0, 0))) < 1e-12).all())
+    True
     """
     transform = np.eye(4)
     transform[:3, 3] = _finite(numbers_by_axis(position, "xyz"), 3, "position")
@@ -169,7 +181,15 @@ def _rotation_from_rpy(rpy: FloatArray) -> FloatArray:
 
 
 def quaternion_from_matrix(rotation: npt.ArrayLike) -> FloatArray:
-    """Return the unit quaternion xyzw (4,), w >= 0, of a rotation (3, 3) or of the rotation in a transform (4, 4)."""
+    """Return the unit quaternion xyzw (4,), w >= 0, of a rotation (3, 3) or of the rotation in a transform (4, 4).
+
+    Examples
+    --------
+    >>> from math import pi
+    >>> from eim_ros.kinematics import pose_from, quaternion_from_matrix
+    >>> quaternion_from_matrix(pose_from((0.0, 0.0, 0.0), rpy=(0.0, 0.0, pi / 2))).round(4).tolist()
+    [0.0, 0.0, 0.7071, 0.7071]
+    """
     r = _array(rotation, "a rotation")
     if r.shape not in ((3, 3), (4, 4)):
         raise PoseError(f"expected a rotation (3, 3) or a transform (4, 4), got shape {r.shape}", rotation)
@@ -220,6 +240,12 @@ def check_pose(transform: npt.ArrayLike) -> FloatArray:
     Any form listed in `FORMS` is accepted. Rounding errors up to 1e-4 are removed: the matrix is replaced by the
     nearest rotation, so that errors are measured against a reachable pose. Transforms that are not finite or deviate
     further raise `PoseError`.
+
+    Examples
+    --------
+    >>> from eim_ros.kinematics.poses import check_pose
+    >>> check_pose([0.4, 0.0, 0.5, 0.0, 0.0, 0.0, 1.0])[:3, 3].tolist()
+    [0.4, 0.0, 0.5]
     """
     given = transform if isinstance(transform, np.ndarray) and transform.shape == (4, 4) else _transform(transform)
     try:
@@ -271,7 +297,7 @@ def check_poses(transforms: npt.ArrayLike) -> FloatArray:
 def _each_form(poses: Any, cause: Exception | None) -> FloatArray:
     is_array = isinstance(poses, np.ndarray) and poses.ndim > 0
     if not (is_array or isinstance(poses, (list, tuple))) or not len(poses):
-        raise PoseError("expected poses of shape (n, 4, 4), n >= 1, got what is no such array", poses) from cause
+        raise PoseError("expected poses of shape (n, 4, 4), n >= 1, got another object", poses) from cause
     return np.array([check_pose(pose) for pose in poses])
 
 
@@ -289,7 +315,14 @@ def _transform(pose: npt.ArrayLike) -> Any:
 
 
 def context_from_pose(transform: npt.ArrayLike, kind: str) -> FloatArray:
-    """Return the contexts (..., 3) or (..., 9) of transforms (..., 4, 4); `kind` is "position" or "pose"."""
+    """Return the contexts (..., 3) or (..., 9) of transforms (..., 4, 4); `kind` is "position" or "pose".
+
+    Examples
+    --------
+    >>> from eim_ros.kinematics import context_from_pose, pose_from
+    >>> context_from_pose(pose_from((0.4, 0.0, 0.5)), "pose").tolist()
+    [0.4, 0.0, 0.5, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
+    """
     _check_kind(kind)
     poses = _array(transform, "a transform")
     if poses.shape[-2:] != (4, 4):
@@ -301,6 +334,13 @@ def pose_from_context(context: npt.ArrayLike) -> FloatArray:
     """Return the transforms (..., 4, 4) of contexts.
 
     Contexts (..., 3) give no rotation. The columns in contexts (..., 9) are made orthonormal.
+
+    Examples
+    --------
+    >>> from eim_ros.kinematics import context_from_pose, pose_from, pose_from_context
+    >>> pose = pose_from((0.4, 0.0, 0.5), rpy=(0.1, 0.2, 0.3))
+    >>> bool((abs(pose_from_context(context_from_pose(pose, "pose")) - pose) < 1e-12).all())
+    True
     """
     values = _array(context, "a context")
     if values.ndim == 0 or values.shape[-1] not in CONTEXT_KINDS.values():

@@ -51,7 +51,7 @@ from eim_ros.kinematics.urdf import (
     read_urdf_source,
     urdf_folder,
 )
-from eim_ros.solver import MOST_JOINTS, Chain, ClosedForm, Effort, HeldForm, Spread, Task
+from eim_ros.solver import MOST_JOINTS, Chain, ClosedForm, StepOptions, ParameterisedForm, ContinuationOptions, Task
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -86,6 +86,12 @@ def share_path(relative: str) -> Path:
     ------
     MissingFileError
         If the file does not exist; the message lists the searched folders. It is also a `FileNotFoundError`.
+
+    Examples
+    --------
+    >>> from eim_ros.kinematics import share_path
+    >>> share_path("urdf/panda.urdf").name
+    'panda.urdf'
     """
     relative = str(checked_path(relative, MissingFileError))
     above = Path(__file__).resolve().parents[2:6]  # the package is in <prefix>/lib/python3.x/site-packages
@@ -116,6 +122,12 @@ def robot_path(name_or_path: str | Path) -> Path:
     ------
     RobotError
         If the name is unknown; the message suggests similar names.
+
+    Examples
+    --------
+    >>> from eim_ros.kinematics import robot_path
+    >>> robot_path("ur5e").name
+    'ur5e.urdf'
     """
     path = checked_path(name_or_path, RobotError)
     name = str(path)
@@ -193,6 +205,13 @@ class Refinement:
         Distance to the target position [m].
     orientation_error : (n,)
         Angle to the target orientation [rad]; 0 if only the position was requested.
+
+    Examples
+    --------
+    >>> from eim_ros.kinematics import Robot
+    >>> found = Robot("panda").solve([0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0], seed=0)
+    >>> bool(found), found.positions.shape
+    (True, (1, 7))
     """
 
     positions: FloatArray
@@ -232,6 +251,18 @@ class Robot:
         Options for reading the collision shapes.
     folder : Path or None
         Folder of the URDF, used to resolve relative names of meshes; None if the URDF was read from a text.
+
+    Examples
+    --------
+    >>> from eim_ros.kinematics import Robot
+    >>> robot = Robot("panda")
+    >>> robot.dof, robot.base_link, robot.tip_link
+    (7, 'panda_link0', 'panda_link8')
+
+    An arm between other links of the URDF:
+
+    >>> Robot("panda", tip="panda_link5").dof
+    5
     """
 
     name: str
@@ -301,6 +332,13 @@ class Robot:
         ------
         PoseError
             If it is not a finite rigid transform.
+
+        Examples
+        --------
+        >>> from eim_ros.kinematics import Robot
+        >>> robot = Robot("panda").with_tool([0.0, 0.0, 0.1])
+        >>> robot.tip_link
+        'panda_link8_tool'
         """
         return _with_tool(self, pose_from(tool) if is_position(tool) else check_pose(tool))
 
@@ -345,7 +383,7 @@ class Robot:
         """
         return self._form(-1)
 
-    def closed_form_holding(self, joint: int) -> ClosedForm | None:
+    def closed_form_with_fixed(self, joint: int) -> ClosedForm | None:
         """Return the closed form of a seven-joint arm with one joint as the redundancy parameter, or None.
 
         While that joint is fixed, the other six must satisfy the conditions of `closed_form`.
@@ -357,13 +395,13 @@ class Robot:
         return forms[joint]
 
     @functools.cached_property
-    def held_form(self) -> HeldForm | None:
+    def parameterised_form(self) -> ParameterisedForm | None:
         """Parameterised closed form of the self-motions of an arm with seven revolute joints, or None.
 
         It exists if the last three axes intersect, and the second and third axes too. The redundancy parameter is then
         the first joint. If the conditions hold with the axes counted from the tip, it is the last joint.
         """
-        form = HeldForm(self.chain)
+        form = ParameterisedForm(self.chain)
         return form if form.fits else None
 
     @functools.cached_property
@@ -383,7 +421,15 @@ class Robot:
         return float(np.linalg.norm(self.links[:, TRANSLATION], axis=1).sum() + np.abs(ends).max(axis=0).sum())
 
     def fk(self, q: npt.ArrayLike) -> FloatArray:
-        """Compute the tip poses (n, 4, 4) of configurations (n, dof), or (4, 4) of one configuration (dof,)."""
+        """Compute the tip poses (n, 4, 4) of configurations (n, dof), or (4, 4) of one configuration (dof,).
+
+        Examples
+        --------
+        >>> from eim_ros.kinematics import Robot
+        >>> q = [0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785]
+        >>> (Robot("panda").fk(q)[:3, 3].round(3) + 0.0).tolist()
+        [0.307, 0.0, 0.59]
+        """
         rows, single = self._rows(q)
         poses = self.chain.forward(rows)
         return poses[0] if single else poses
@@ -392,6 +438,15 @@ class Robot:
         """Compute the Jacobians (n, 6, dof) of configurations (n, dof), or (6, dof) of one configuration.
 
         The first three rows are linear [m], the last three angular [rad].
+
+        Examples
+        --------
+        The linear velocity of the tip if only the first joint turns, at 1 rad/s:
+
+        >>> from eim_ros.kinematics import Robot
+        >>> q = [0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785]
+        >>> (Robot("panda").jacobian(q)[:3, 0].round(3) + 0.0).tolist()
+        [0.0, 0.307, 0.0]
         """
         rows, single = self._rows(q)
         jacobians = self.chain.jacobian(rows)
@@ -403,6 +458,13 @@ class Robot:
         It is the product of the singular values of the Jacobian, and zero at a singularity. With `position_only`, only
         the three linear rows of the Jacobian count. If the arm has fewer joints than rows, the product has dof factors.
         For one configuration (dof,), the result is a 0-dimensional array.
+
+        Examples
+        --------
+        >>> from eim_ros.kinematics import Robot
+        >>> robot = Robot("planar3")
+        >>> float(robot.manipulability([0.0, 0.0, 0.0], position_only=True).round(6))  # stretched: singular
+        0.0
         """
         _, single = self._rows(q)
         jacobians = self.chain.jacobian(self._finite_rows(q, "configurations"))
@@ -440,6 +502,14 @@ class Robot:
             Number of configurations, 0 to 2e9.
         seed : int or numpy Generator, optional
             Default: a fresh one.
+
+        Examples
+        --------
+        >>> from eim_ros.kinematics import Robot
+        >>> robot = Robot("panda")
+        >>> q = robot.random(100, seed=0)
+        >>> q.shape, bool(robot.within_limits(q).all())
+        ((100, 7), True)
         """
         rows = 1 if n is None else whole_number(n, 0, "n", MOST_CONFIGURATIONS)
         drawn = self.lower + (self.upper - self.lower) * checked_generator(seed).random((rows, self.dof))
@@ -506,6 +576,15 @@ class Robot:
 
         A valid configuration is within the tolerances and within the limits. With `position_only`, the orientation
         error is 0. See `pose_errors` for the errors and `TaskOptions` for the keyword arguments.
+
+        Examples
+        --------
+        >>> from eim_ros.kinematics import Robot
+        >>> robot = Robot("panda")
+        >>> q = robot.random(2, seed=0)
+        >>> errors, valid = robot.verify(q, robot.fk(q[0]))
+        >>> valid.tolist()
+        [True, False]
         """
         rows = self._rows(q)[0]
         return self.chain.verify(self.task(pose, **asked), rows)
@@ -543,6 +622,16 @@ class Robot:
             If the tolerances are not six numbers of at least 0.
         PoseError
             If the pose is not a finite rigid transform.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from eim_ros.kinematics import Robot
+        >>> robot = Robot("panda")
+        >>> q = 0.5 * (robot.lower + robot.upper)
+        >>> result = robot.refine(q + 0.05 * np.array([[1.0], [-1.0]]), robot.fk(q))
+        >>> result.converged.tolist()
+        [True, True]
         """
         parameters = ("seeds", "pose", "max_iterations", "patience")
         check_keywords(asked, TaskOptions.__annotations__, "Robot.refine", parameters)
@@ -591,6 +680,17 @@ class Robot:
         -------
         (k, dof) array
             Further solutions, k <= n; k < n if no step from any solution leads to another one.
+
+        Examples
+        --------
+        An arm with seven joints has infinitely many solutions of a pose:
+
+        >>> from eim_ros.kinematics import Robot
+        >>> robot = Robot("panda")
+        >>> pose = [0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0]
+        >>> first = robot.solve(pose, seed=0).positions
+        >>> robot.spread(first, pose, 10, seed=0).shape
+        (10, 7)
         """
         known, task = self._finite_rows(solutions, "solutions"), self.task(pose, **asked)
         finest = -1.0 if finest is None else positive_number(finest, "the finest difference of solutions")
@@ -600,7 +700,7 @@ class Robot:
         free = redundancy(
             self.limits.narrowed(asked.get("lower"), asked.get("upper")).bounds, asked.get("position_only", False)
         )
-        spread = Spread(step, finest, free, math.inf)
+        spread = ContinuationOptions(step, finest, free, math.inf)
         return self.chain.spread(task, spread, known, len(known) + n, checked_generator(seed).random())[len(known) :]
 
     def descend(
@@ -633,6 +733,18 @@ class Robot:
         -------
         (n, dof) array
             Solutions in the order of the input.
+
+        Examples
+        --------
+        Prefer the third joint near 0:
+
+        >>> from eim_ros.kinematics import Robot
+        >>> robot = Robot("panda")
+        >>> pose = [0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0]
+        >>> solution = robot.solve(pose, seed=0).positions
+        >>> moved = robot.descend(solution, pose, 7 * [0.0], [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0])
+        >>> bool(abs(moved[0, 2]) <= abs(solution[0, 2]))
+        True
         """
         known, task = self._finite_rows(solutions, "solutions"), self.task(pose, **asked)
         (liked, is_one), (weighed, is_other) = self._rows(preferred), self._rows(weights)
@@ -668,6 +780,14 @@ class Robot:
             Maximum number of seeds, 1 to 1000000.
         **asked
             See `TaskOptions`.
+
+        Examples
+        --------
+        >>> from eim_ros.kinematics import Robot
+        >>> robot = Robot("ur5e")
+        >>> result = robot.solve([0.4, 0.1, 0.3, 1.0, 0.0, 0.0, 0.0], seed=0)
+        >>> bool(result), result.positions.shape
+        (True, (1, 6))
         """
         if is_position(pose):
             pose, asked = pose_from(pose), {**asked, "position_only": True}
@@ -681,7 +801,16 @@ class Robot:
         max_restarts: int = MAX_RESTARTS,
         **asked: Unpack[TaskOptions],
     ) -> Refinement:
-        """Find one solution for each pose (n, 4, 4), like `solve` but in a single compiled call."""
+        """Find one solution for each pose (n, 4, 4), like `solve` but in a single compiled call.
+
+        Examples
+        --------
+        >>> from eim_ros.kinematics import Robot
+        >>> robot = Robot("ur5e")
+        >>> poses = robot.fk(robot.random(50, seed=0))
+        >>> bool(robot.solve_many(poses, seed=0).converged.all())
+        True
+        """
         return self._solve(transforms(poses), seed, max_restarts, asked)
 
     def _solve(
@@ -693,19 +822,19 @@ class Robot:
         positions, converged, iterations, errors = self.chain.solve(task, effort, targets, max_restarts, rng.random())
         return Refinement(positions, converged, iterations, errors[0], errors[1])
 
-    def _restarts(self, asked: TaskOptions) -> tuple[Task, Effort]:
+    def _restarts(self, asked: TaskOptions) -> tuple[Task, StepOptions]:
         """Return the arguments of `Chain.solve` other than the targets; the pose in the task is ignored."""
         return self.task(np.eye(4), **asked), _effort(asked, MAX_ITERATIONS, RESTART_PATIENCE)
 
     @functools.cached_property
-    def _plain_restarts(self) -> tuple[Task, Effort]:
+    def _plain_restarts(self) -> tuple[Task, StepOptions]:
         return self._restarts({})
 
 
-def _effort(asked: TaskOptions, max_iterations: int, patience: int) -> Effort:
+def _effort(asked: TaskOptions, max_iterations: int, patience: int) -> StepOptions:
     tolerances = asked.get("position_tolerance", 1e-6), asked.get("orientation_tolerance", 1e-6)
     most_steps, most_vain = whole_number(max_iterations, 0, "max_iterations"), whole_number(patience, 1, "patience")
-    return Effort(float(tolerances[0]), float(tolerances[1]), most_steps, most_vain)
+    return StepOptions(float(tolerances[0]), float(tolerances[1]), most_steps, most_vain)
 
 
 def tool_from(numbers: Sequence[float]) -> FloatArray:
@@ -715,6 +844,12 @@ def tool_from(numbers: Sequence[float]) -> FloatArray:
     ------
     PoseError
         If the input is not 3 or 7 finite numbers, or if the quaternion is not of unit length.
+
+    Examples
+    --------
+    >>> from eim_ros.kinematics.robot import tool_from
+    >>> tool_from([0.0, 0.0, 0.1])[:3, 3].tolist()
+    [0.0, 0.0, 0.1]
     """
     values = numbers_of(numbers, (None,), "a tool", PoseError)
     if len(values) not in (3, 7):

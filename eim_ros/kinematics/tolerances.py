@@ -85,7 +85,7 @@ class JointLimits:
         if not np.all(low <= high):  # also true for NaN
             raise RobotError("lower limits must not exceed upper limits", (lower, upper))
         if np.any(low < self.lower) or np.any(high > self.upper):
-            raise RobotError("limits of a call may only narrow those of the robot", (lower, upper))
+            raise RobotError("limits of a call must lie within the robot's limits", (lower, upper))
         return JointLimits(low, high, self.continuous)
 
 

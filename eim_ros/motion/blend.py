@@ -40,6 +40,14 @@ class ProductTarget:
         `MotionDistribution.marginal(phase)` and the log density of a task.
     weights : sequence of float, optional
         Exponents w; all 1 by default. A weight below 1 makes a factor less certain.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eim_ros.motion import ProductTarget
+    >>> target = ProductTarget([lambda q: -(q**2).sum(-1), lambda q: -(q - 1.0).abs().sum(-1)], weights=[1.0, 2.0])
+    >>> target.log_prob(torch.tensor([[1.0], [0.0]])).tolist()
+    [-1.0, -2.0]
     """
 
     factors: Sequence[Factor | Callable[[Tensor], Tensor]]
@@ -116,6 +124,17 @@ def weigh(
         If a joint of the prior is missing, or the shape is wrong.
     DataError
         If the phase is not in [0, 1], or the number of log densities is wrong.
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> from eim_ros.learning.models import GaussianMixture
+    >>> from eim_ros.motion import Basis, MotionDistribution, Representation, weigh
+    >>> representation = Representation(Basis("via-points", n_functions=3), ("elbow",), n_points=11)
+    >>> mixture = GaussianMixture(torch.zeros(1), torch.zeros(1, 3), 0.2 * torch.eye(3)[None]).to(dtype=torch.float64)
+    >>> distribution = MotionDistribution(representation, mixture, np.array([-2.0]), np.array([2.0]))
+    >>> weigh(distribution, 0.5, ["elbow"], [[1.0], [0.1]]).order.tolist()
+    [1, 0]
     """
     values = np.asarray(positions, dtype=np.float64)
     names = list(joint_names)

@@ -33,6 +33,16 @@ class Demonstrations:
         Names of the columns of the context.
     lower, upper : (n_joints,)
         Joint limits [rad] or [m]; infinite if unlimited or unknown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from eim_ros.core.data_set import DataSet
+    >>> from eim_ros.motion import Demonstrations
+    >>> about = {"task": "motion", "joint_names": ["shoulder", "elbow"], "n_points": 50}
+    >>> demonstrations = Demonstrations.from_data_set(DataSet(np.zeros((20, 0)), np.zeros((20, 100)), about))
+    >>> demonstrations.positions.shape
+    (20, 50, 2)
     """
 
     context: FloatArray
@@ -70,7 +80,8 @@ class Demonstrations:
         task = description.get("task")
         if task != "motion":
             raise DataError(
-                f"the data set is no set of motions: its task is {task!r}, expected 'motion', as of eim import", task
+                f"the data set does not contain motions: its task is {task!r}, expected 'motion' (from eim import)",
+                task,
             )
         names = _names(description, "joint_names")
         n_points = description.get("n_points")
@@ -104,7 +115,7 @@ def _names(description: dict[str, Any], key: str) -> tuple[str, ...]:
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
         raise DataError(f"the data set has no valid {key}: {names!r}", names)
     if len(set(names)) < len(names):
-        raise DataError(f"{key} of the data set names one twice: {', '.join(names)}", names)
+        raise DataError(f"{key} of the data set contains a name twice: {', '.join(names)}", names)
     return tuple(names)
 
 
@@ -139,4 +150,4 @@ def _numbers(values: Any, what: str, unknown: float) -> FloatArray:
     try:
         return np.array([unknown if value is None else float(value) for value in values], dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"{what} of the data set are no list of numbers: {error}", values) from error
+        raise DataError(f"{what} of the data set must be a list of numbers: {error}", values) from error

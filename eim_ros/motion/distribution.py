@@ -64,6 +64,21 @@ class MotionDistribution:
         Joint limits [rad] or [m].
     log_evidence : float
         Log density [nat] of the via points before conditioning on them; 0 without via points.
+
+    Examples
+    --------
+    Motions of one joint, with independent positions at the start, the middle and the end:
+
+    >>> import numpy as np, torch
+    >>> from eim_ros.learning.models import GaussianMixture
+    >>> from eim_ros.motion import Basis, MotionDistribution, Representation
+    >>> representation = Representation(Basis("via-points", n_functions=3), ("elbow",), n_points=11)
+    >>> mixture = GaussianMixture(torch.zeros(1), torch.zeros(1, 3), 0.2 * torch.eye(3)[None]).to(dtype=torch.float64)
+    >>> distribution = MotionDistribution(representation, mixture, np.array([-2.0]), np.array([2.0]))
+    >>> distribution.sample(100, torch.Generator().manual_seed(0)).positions.shape
+    (100, 11, 1)
+    >>> round(float(distribution.marginal(0.5).covariances.squeeze().sqrt()), 3)  # [rad]
+    0.2
     """
 
     representation: Representation
@@ -155,6 +170,14 @@ class ViaPoint:
         Desired positions [rad] or [m].
     standard_deviations : tuple of float
         Tolerance of each position [rad] or [m]. Empty means 1e-3 each.
+
+    Examples
+    --------
+    Half way through the motion the elbow should be at 0.3 rad, within about 0.01 rad:
+
+    >>> from eim_ros.motion import ViaPoint
+    >>> ViaPoint(phase=0.5, joint_names=("elbow",), positions=(0.3,), standard_deviations=(0.01,)).phase
+    0.5
     """
 
     phase: float
@@ -219,12 +242,24 @@ def condition_on(
         If the motions lack a joint of a via point.
     DataError
         If there are too many via points, or if they contradict each other numerically.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eim_ros.learning.models import GaussianMixture
+    >>> from eim_ros.motion import Basis, Representation, ViaPoint
+    >>> from eim_ros.motion.distribution import condition_on
+    >>> representation = Representation(Basis("via-points", n_functions=3), ("elbow",), n_points=11)
+    >>> mixture = GaussianMixture(torch.zeros(1), torch.zeros(1, 3), 0.2 * torch.eye(3)[None]).to(dtype=torch.float64)
+    >>> given, _ = condition_on([ViaPoint(0.5, ("elbow",), (0.3,))], mixture, representation)
+    >>> (given.means.numpy().round(3) + 0.0).tolist()
+    [[0.0, 0.3, 0.0]]
     """
     if not via_points:
         return mixture, 0.0
     design, wanted, deviations = _observation(via_points, representation)
     if len(wanted) > MOST_VALUES:
-        raise DataError(f"via points may hold {MOST_VALUES} positions in all, got {len(wanted)}", len(wanted))
+        raise DataError(f"via points may contain {MOST_VALUES} positions in total, got {len(wanted)}", len(wanted))
     design, wanted, deviations = (part.to(mixture.means) for part in (design, wanted, deviations))
     factors = mixture.scale_trils
     noise = torch.diag(deviations).expand(len(factors), -1, -1)
@@ -241,7 +276,9 @@ def condition_on(
         log_joint = mixture.log_weights + log_prob
         given = GaussianMixture(log_joint, components.mean, components.scale_tril)
     except DistributionError as error:
-        raise DataError("the via points are too exact, or too far from all motions, to be computed with") from error
+        raise DataError(
+            "the via points are too exact, or too far from all motions, for the precision of numbers"
+        ) from error
     return given, float(torch.logsumexp(log_joint, -1))
 
 

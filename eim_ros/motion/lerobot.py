@@ -53,7 +53,7 @@ def export_to_lerobot(data_set: DataSet, folder: Path, fps: int, task: str = "")
     fps = checked_whole(fps, 1, "fps")
     motions = Demonstrations.from_data_set(data_set)
     if not np.isfinite(motions.durations).all():
-        raise DataError("the data set does not tell the durations of its motions", motions.durations)
+        raise DataError("the data set does not contain the durations of its motions", motions.durations)
     if folder.exists():
         raise ConfigurationError(f"{folder} exists; name a new folder", str(folder))
     library = _library()
@@ -80,7 +80,7 @@ def _library() -> Any:
         from lerobot.datasets.lerobot_dataset import LeRobotDataset
     except ImportError as error:
         raise ConfigurationError(
-            f"needs LeRobot's library ({error}): pip install lerobot, in an environment of its own where torch differs",
+            f"needs LeRobot's library ({error}): pip install lerobot, in a separate environment if torch differs",
             "lerobot",
         ) from error
     return LeRobotDataset
@@ -114,8 +114,8 @@ def _check(found: Any, episodes: list[dict[str, npt.NDArray[np.float32]]], fps: 
     expected["episode_index"] = np.repeat(np.arange(len(lengths)), lengths)
     expected["timestamp"] = np.concatenate([np.arange(length) / fps for length in lengths])
     if found.fps != fps:
-        raise DataError(f"what LeRobot wrote has {found.fps} frames per second instead of {fps}", found.fps)
+        raise DataError(f"the written data set has {found.fps} frames per second instead of {fps}", found.fps)
     for name, values in expected.items():
         read = np.asarray(table[name], dtype=np.float64).reshape(values.shape)
         if not np.allclose(read, values, rtol=ROUNDING, atol=1e-9):
-            raise DataError(f"what LeRobot wrote differs in {name}", name)
+            raise DataError(f"the written data set differs in {name}", name)

@@ -195,6 +195,20 @@ class MotionPrior:
     calibration : Calibration
     training : dict
         JSON-compatible record of the training.
+
+    Examples
+    --------
+    A joint moves from 0 to a goal, which is the context:
+
+    >>> import numpy as np
+    >>> from eim_ros.core.data_set import DataSet
+    >>> from eim_ros.motion import MotionEMConfig, MotionTraining
+    >>> goals = np.linspace(-1.0, 1.0, 40)[:, None]
+    >>> about = {"task": "motion", "joint_names": ["elbow"], "n_points": 20, "context_names": ["goal"]}
+    >>> data_set = DataSet(goals, goals * np.linspace(0.0, 1.0, 20), about)
+    >>> prior = MotionTraining(MotionEMConfig(n_components=1)).run(data_set).model
+    >>> prior.condition([0.5]).marginal(1.0).means.numpy().round(2).tolist()
+    [[0.5]]
     """
 
     representation: Representation

@@ -45,6 +45,12 @@ class Basis:
         At least 1.
     width : float
         Standard deviation h of the Gaussians, in units of the distance between their centres.
+
+    Examples
+    --------
+    >>> from eim_ros.motion import Basis
+    >>> Basis("via-points", n_functions=3)([0.0, 0.25, 0.5]).round(3).tolist()
+    [[1.0, 0.0, 0.0], [0.406, 0.688, -0.094], [0.0, 1.0, 0.0]]
     """
 
     kind: str = "gaussian"
@@ -109,6 +115,19 @@ class Representation:
         Number of phases in the grid on which weights are computed.
     ridge : float
         Penalty on the squared weights. It is relative to the mean square error of the positions.
+
+    Examples
+    --------
+    Weights of a motion that moves one joint from 0 to 1 rad at constant velocity:
+
+    >>> import numpy as np
+    >>> from eim_ros.motion import Basis, Representation
+    >>> representation = Representation(Basis("via-points", n_functions=3), ("elbow",), n_points=11)
+    >>> weights = representation.weights(np.linspace(0.0, 1.0, 11).reshape(1, 11, 1))
+    >>> (weights.round(3) + 0.0).tolist()
+    [[0.0, 0.5, 1.0]]
+    >>> representation.positions(weights, np.array([0.75])).round(3).tolist()
+    [[[0.75]]]
     """
 
     basis: Basis

@@ -192,20 +192,22 @@ class MotionConfig(Settings):
     """Settings of the representation of motions."""
 
     basis: str = option("gaussian", "basis functions of the phase", choices=BASES)
-    n_functions: int = option(10, "basis functions, or via points, of each joint", minimum=1, maximum=1000)
+    n_functions: int = option(10, "number of basis functions, or of via points, per joint", minimum=1, maximum=1000)
     basis_width: float = option(
-        0.7, "standard deviation of Gaussian basis functions, in units of their distance", minimum=1e-3
+        0.7, "standard deviation of Gaussian basis functions, in units of the distance between them", minimum=1e-3
     )
     ridge: float = option(1e-10, "penalty of the squared weights, relative to the mean square error", minimum=0.0)
     explained: float = option(
-        0.999, "share of the weights' variance for which there are latent coordinates", minimum=0.0, maximum=1.0
+        0.999, "share of the variance of the weights that the latent coordinates explain", minimum=0.0, maximum=1.0
     )
-    n_latent: int = option(0, "most latent coordinates; 0: a third of the demonstrations per expert", minimum=0)
+    n_latent: int = option(
+        0, "maximum number of latent coordinates; 0: a third of the demonstrations per expert", minimum=0
+    )
     noise_floor: float = option(
-        1e-3, "least standard deviation of the weights in any direction", unit="rad or m", minimum=1e-9
+        1e-3, "minimum standard deviation of the weights in any direction", unit="rad or m", minimum=1e-9
     )
     calibration_share: float = option(
-        0.2, "share of the demonstrations by which scores are calibrated", minimum=0.01, maximum=0.5
+        0.2, "share of the demonstrations that calibrate the scores", minimum=0.01, maximum=0.5
     )
 
 
@@ -247,6 +249,17 @@ class MotionTraining:
         Seed of the training and of the choice of held-out demonstrations.
     device : str
         Torch device, such as "cpu" or "cuda".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from eim_ros.core.data_set import DataSet
+    >>> from eim_ros.motion import MotionEMConfig, MotionTraining
+    >>> about = {"task": "motion", "joint_names": ["elbow"], "n_points": 20}
+    >>> motions = np.random.default_rng(0).normal(1.0, 0.1, (40, 1)) * np.linspace(0.0, 1.0, 20)
+    >>> run = MotionTraining(MotionEMConfig(n_components=1)).run(DataSet(np.zeros((40, 0)), motions, about))
+    >>> run.status.name, run.model.joint_names
+    ('CONVERGED', ('elbow',))
     """
 
     config: MotionEMConfig | MotionEIMConfig

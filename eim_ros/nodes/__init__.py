@@ -11,25 +11,23 @@ from eim_ros.core.lazy import deferred_names
 if TYPE_CHECKING:
     from eim_ros.nodes.common.client import RetryingClient, wait_until_active
     from eim_ros.nodes.common.qos import SERVICE_QOS
-    from eim_ros.nodes.ik_server.client import SampleIKClient, joint_positions, samples_of
+    from eim_ros.nodes.ik_server.client import IKClient, solutions_of
 
 __all__ = [
+    "IKClient",
     "RetryingClient",
     "SERVICE_QOS",
-    "SampleIKClient",
-    "joint_positions",
-    "samples_of",
+    "solutions_of",
     "wait_until_active",
 ]
 
 __getattr__, __dir__ = deferred_names(
     __name__,
     {
+        "IKClient": "ik_server.client",
         "RetryingClient": "common.client",
         "SERVICE_QOS": "common.qos",
-        "SampleIKClient": "ik_server.client",
-        "joint_positions": "ik_server.client",
-        "samples_of": "ik_server.client",
+        "solutions_of": "ik_server.client",
         "wait_until_active": "common.client",
     },
 )

@@ -22,14 +22,23 @@ from eim_ros.core.settings import Settings, option
 
 @dataclass(frozen=True)
 class PlanarArm(Settings):
-    """Geometry and limits of a planar arm; all links and all joints are equal."""
+    """Geometry and limits of a planar arm; all links and all joints are equal.
 
-    n_links: int = option(10, "links, and joints", minimum=1, maximum=1000)
+    Examples
+    --------
+    >>> import torch
+    >>> from eim_ros.planar import PlanarArm
+    >>> arm = PlanarArm(n_links=3, link_length=0.5)
+    >>> arm.tip(torch.zeros(3)).tolist()
+    [1.5, 0.0]
+    """
+
+    n_links: int = option(10, "number of links, and of joints", minimum=1, maximum=1000)
     link_length: float = option(1.0, "length of each link", unit="m", minimum=1e-6)
     joint_limit: float = option(
-        math.pi, "largest angle of a joint, either way", unit="rad", minimum=1e-3, maximum=math.pi
+        math.pi, "maximum angle of a joint in both directions", unit="rad", minimum=1e-3, maximum=math.pi
     )
-    velocity_limit: float = option(3.14, "largest velocity of a joint", unit="rad/s", minimum=1e-3)
+    velocity_limit: float = option(3.14, "maximum velocity of a joint", unit="rad/s", minimum=1e-3)
 
     @property
     def joint_names(self) -> tuple[str, ...]:
@@ -78,6 +87,14 @@ def elbow_side(points: Tensor) -> Tensor:
     ----------
     points : Tensor (..., n_links + 1, 2)
         Base, joints and tip.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eim_ros.planar import PlanarArm, elbow_side
+    >>> arm = PlanarArm(n_links=2)
+    >>> elbow_side(arm.points(torch.tensor([[0.5, -1.0], [-0.5, 1.0]]))).tolist()
+    [1, -1]
     """
     before, after = points[..., :-1, :], points[..., 1:, :]
     area = (before[..., 0] * after[..., 1] - before[..., 1] * after[..., 0]).sum(-1)
@@ -95,6 +112,16 @@ def passing_side(points: Tensor, center: Tensor) -> Tensor:
         Base, joints and tip.
     center : Tensor (2,)
         Centre of the disc, which no link may touch.
+
+    Examples
+    --------
+    A stretched arm passes above a disc below it:
+
+    >>> import torch
+    >>> from eim_ros.planar import PlanarArm, passing_side
+    >>> arm = PlanarArm(n_links=2)
+    >>> int(passing_side(arm.points(torch.zeros(2)), torch.tensor([1.0, -0.5])))
+    1
     """
     away = points - center
     before, after = away[..., :-1, :], away[..., 1:, :]
@@ -118,6 +145,13 @@ def planar_urdf(n_links: int, link_length: float = 1.0) -> str:
         Number of links, at least 1.
     link_length : float
         Length of each link [m], positive.
+
+    Examples
+    --------
+    >>> from eim_ros.kinematics import Robot
+    >>> from eim_ros.planar.arm import planar_urdf
+    >>> Robot(planar_urdf(4)).dof
+    4
     """
     if isinstance(n_links, bool) or n_links < 1 or not link_length > 0.0:
         raise RobotError(f"a planar arm needs n_links >= 1 and link_length > 0, got {n_links}, {link_length}", n_links)
@@ -189,9 +223,19 @@ def joint_velocity(arm: PlanarArm, q: Array, linear: Array, angular: float = 0.0
         Requested velocity of the tip, x and y [m/s].
     angular : float
         Requested angular velocity of the tip [rad/s]; 0 leaves its rotation free.
+
+    Examples
+    --------
+    Turn a stretched two-link arm so that the tip moves along y at 0.1 m/s:
+
+    >>> import numpy as np
+    >>> from eim_ros.planar import PlanarArm
+    >>> from eim_ros.planar.arm import joint_velocity
+    >>> joint_velocity(PlanarArm(n_links=2), np.zeros(2), np.array([0.0, 0.1])).round(3).tolist()
+    [0.04, 0.02]
     """
     if not (np.isfinite(linear).all() and np.isfinite(angular)):
-        raise DataError("a wished velocity must be finite", [*linear, angular])
+        raise DataError("a requested velocity must be finite", [*linear, angular])
     points = arm.points(torch.from_numpy(q)).numpy()
     lever = points[-1] - points[:-1]
     jacobian, wish = np.stack([-lever[:, 1], lever[:, 0]]), np.asarray(linear, dtype=np.float64)
@@ -207,7 +251,7 @@ def target_after(arm: PlanarArm, q: Array, velocity: Array, duration: float) -> 
     If a joint is too fast, all joints are slowed down by the same factor. The result is clipped to the joint limits.
     """
     if velocity.shape != (arm.n_links,) or not np.isfinite(velocity).all():
-        raise DataError(f"wished joint velocities must be {arm.n_links} finite numbers", velocity.tolist())
+        raise DataError(f"requested joint velocities must be {arm.n_links} finite numbers", velocity.tolist())
     fastest = float(np.abs(velocity).max())
     slowed = velocity * min(1.0, 0.99 * arm.velocity_limit / fastest) if fastest > 0.0 else velocity
     return np.asarray(np.clip(q + duration * slowed, -arm.joint_limit, arm.joint_limit))

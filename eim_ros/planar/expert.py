@@ -310,21 +310,30 @@ UNLIKELY = -50.0  # [nat] log likelihood at ten standard deviations; below it th
 
 @dataclass(frozen=True)
 class ExpertConfig(Settings):
-    """Preferences of the expert, and settings of its sampler."""
+    """Preferences of the expert, and settings of its sampler.
+
+    Examples
+    --------
+    >>> from eim_ros.planar import ExpertConfig
+    >>> ExpertConfig(margin=0.2).margin
+    0.2
+    """
 
     first_deviation: float = option(1.0, "prior standard deviation of the first joint", unit="rad", minimum=1e-3)
     deviation: float = option(0.4, "prior standard deviation of the other joints", unit="rad", minimum=1e-3)
     correlation_length: float = option(
-        5.0, "over how many joints the arm bends alike; 0: each joint bends by itself", minimum=0.0
+        5.0, "number of joints over which the prior correlates bending; 0: joints are independent", minimum=0.0
     )
     roughness: float = option(
-        0.1, "what a joint bends by itself, as a share of its deviation, where joints bend alike", minimum=1e-2
+        0.1, "independent part of a joint's deviation, as a share, if bending is correlated", minimum=1e-2
     )
     goal_deviation: float = option(0.01, "standard deviation of the tip's distance to the goal", unit="m", minimum=1e-4)
-    margin: float = option(0.1, "clearance from obstacles below which it becomes unlikely", unit="m", minimum=0.0)
-    clearance_deviation: float = option(0.02, "standard deviation of what lacks of the margin", unit="m", minimum=1e-4)
-    moves_per_temperature: int = option(6, "Metropolis moves of each kind after each resampling", minimum=1)
-    final_moves: int = option(150, "Metropolis moves of each kind at the posterior itself", minimum=1)
+    margin: float = option(0.1, "clearance from obstacles; smaller clearances are unlikely", unit="m", minimum=0.0)
+    clearance_deviation: float = option(
+        0.02, "standard deviation of the shortfall from the margin", unit="m", minimum=1e-4
+    )
+    moves_per_temperature: int = option(6, "number of Metropolis moves of each kind after a resampling", minimum=1)
+    final_moves: int = option(150, "number of Metropolis moves of each kind at the posterior", minimum=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,6 +345,16 @@ class Expert:
     arm : PlanarArm
     task : PlanarTask
     config : ExpertConfig
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eim_ros.planar import Expert, ExpertConfig, PlanarArm, line_task
+    >>> arm, task = PlanarArm(n_links=3), line_task((2.0, -1.0), (2.0, 1.0))
+    >>> expert = Expert(arm, task, ExpertConfig(moves_per_temperature=3, final_moves=20))
+    >>> q = expert.draw(100, torch.Generator().manual_seed(0))
+    >>> bool((task.distance(arm.tip(q)) < 0.1).all())
+    True
     """
 
     arm: PlanarArm

@@ -37,12 +37,14 @@ REFERENCE_FACTORS = (2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 50.0, 100.0)  # curved mani
 class LineReachingConfig(Settings):
     """Settings of `fit_line_reaching`."""
 
-    n_components: tuple[int, ...] = option((1, 5, 10, 20, 30, 40, 50), "mixtures of so many components", minimum=1)
-    n_samples: int = option(10000, "samples of the expert for training, and as many for testing", minimum=100)
-    n_links: int = option(10, "links of the robot, 1 m each", minimum=2)
-    line_x: float = option(5.0, "where the line is", unit="m")
-    line_height: float = option(7.0, "the line reaches as far up and down", unit="m", minimum=0.1)
-    n_iterations: int = option(100, "iterations of EIM", minimum=1)
+    n_components: tuple[int, ...] = option((1, 5, 10, 20, 30, 40, 50), "numbers of mixture components", minimum=1)
+    n_samples: int = option(
+        10000, "number of expert samples for training, and the same number for testing", minimum=100
+    )
+    n_links: int = option(10, "number of 1 m links of the robot", minimum=2)
+    line_x: float = option(5.0, "x coordinate of the line", unit="m")
+    line_height: float = option(7.0, "the line reaches from -line_height to line_height", unit="m", minimum=0.1)
+    n_iterations: int = option(100, "number of EIM iterations", minimum=1)
     em_iterations: int = option(100, "iterations of EM at most", minimum=1)
     learners: tuple[str, ...] = option(LEARNERS, "learners to run", choices=LEARNERS)
     ratios: tuple[str, ...] = option(RATIO_ESTIMATORS, "density ratio estimators of EIM", choices=RATIO_ESTIMATORS)

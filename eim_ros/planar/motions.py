@@ -35,14 +35,18 @@ LEARNING_RATE = 0.03
 class MotionConfig(Settings):
     """Settings for planning and timing motions."""
 
-    n_points: int = option(101, "points of a trajectory", minimum=2)
-    speed: float = option(0.5, "largest velocity of a joint, as a share of its limit", minimum=1e-3, maximum=1.0)
-    least_duration: float = option(1.0, "shortest motion", unit="s", minimum=1e-3)
-    margin: float = option(0.05, "clearance to keep on the way", unit="m", minimum=0.0)
-    n_bumps: int = option(4, "polynomials by which a joint may leave the direct way", minimum=1)
-    spread: float = option(0.3, "standard deviation of their weights at first: motions differ", unit="rad", minimum=0.0)
-    n_steps: int = option(150, "gradient steps", minimum=1)
-    n_tries: int = option(6, "fresh random weights for motions that are not free, each with more spread", minimum=1)
+    n_points: int = option(101, "number of points of a trajectory", minimum=2)
+    speed: float = option(0.5, "maximum velocity of a joint, as a share of its limit", minimum=1e-3, maximum=1.0)
+    least_duration: float = option(1.0, "duration of the shortest motion", unit="s", minimum=1e-3)
+    margin: float = option(0.05, "clearance along the motion", unit="m", minimum=0.0)
+    n_bumps: int = option(4, "number of polynomials that bend the motion of a joint", minimum=1)
+    spread: float = option(
+        0.3, "initial standard deviation of their weights, which makes motions differ", unit="rad", minimum=0.0
+    )
+    n_steps: int = option(150, "number of gradient steps", minimum=1)
+    n_tries: int = option(
+        6, "attempts per motion that collides, each with new random weights of larger spread", minimum=1
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,11 +96,23 @@ def draw_motions(
         motions += [_timed(expert.arm, way, config) for way in ways[free]]
         if len(motions) >= n_motions:
             return motions[:n_motions]
-    raise ConfigurationError("from the start no way around the obstacles is found to most goals", len(motions))
+    raise ConfigurationError("no path around the obstacles was found from the start to most goals", len(motions))
 
 
 def reaching_motion(arm: PlanarArm, start: Tensor, goal: Tensor, config: MotionConfig | None = None) -> Motion:
-    """Return the direct motion from a start to a goal, (n_links,) [rad] each, ignoring obstacles."""
+    """Return the direct motion from a start to a goal, (n_links,) [rad] each, ignoring obstacles.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eim_ros.planar import PlanarArm
+    >>> from eim_ros.planar.motions import reaching_motion
+    >>> arm = PlanarArm(n_links=2)
+    >>> goal = torch.tensor([0.5, 0.2], dtype=torch.float64)
+    >>> motion = reaching_motion(arm, torch.zeros_like(goal), goal)
+    >>> motion.positions.shape, motion.positions[-1].round(3).tolist()
+    ((101, 2), [0.5, 0.2])
+    """
     config = config or MotionConfig()
     share = torch.linspace(0.0, 1.0, N_CHECKED, dtype=torch.float64)
     still = torch.zeros(1, config.n_bumps, arm.n_links, dtype=torch.float64)
@@ -266,6 +282,14 @@ def checked_trajectory(
     ------
     TrajectoryError
         If the trajectory is rejected; the message gives the reason.
+
+    Examples
+    --------
+    >>> from eim_ros.planar import PlanarArm, checked_trajectory
+    >>> arm = PlanarArm(n_links=2)
+    >>> trajectory = checked_trajectory(arm, arm.joint_names, [0.0, 1.0], [[0.0, 0.0], [0.5, 0.2]])
+    >>> trajectory.duration, trajectory.at(0.5).tolist()
+    (1.0, [0.25, 0.1])
     """
     order = _order(arm, list(joint_names))
     n_points = len(times)

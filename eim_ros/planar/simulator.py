@@ -63,6 +63,12 @@ def folded(arm: PlanarArm) -> Array:
     """Return the arm folded like a concertina along the x axis, (n_links,) [rad].
 
     It is then short and has no preferred side.
+
+    Examples
+    --------
+    >>> from eim_ros.planar import PlanarArm, folded
+    >>> folded(PlanarArm(n_links=3)).tolist()
+    [1.4, -2.8, 2.8]
     """
     q = 2.0 * FOLD * (-1.0) ** np.arange(arm.n_links)
     q[0] = FOLD
@@ -80,6 +86,19 @@ class PlanarSimulator:
         Ticks per second [1/s].
     start : (n_links,) float64, optional
         Configuration at the beginning and after a reset [rad]; default: see `folded`.
+
+    Examples
+    --------
+    The simulator executes a trajectory of one second in 200 ticks:
+
+    >>> from eim_ros.planar import PlanarArm, PlanarSimulator, point_task
+    >>> arm = PlanarArm(n_links=2)
+    >>> simulator = PlanarSimulator(arm, point_task((2.0, 0.0)), start=[0.5, 0.0])
+    >>> simulator.execute(arm.joint_names, [0.0, 1.0], [[0.5, 0.0], [0.0, 0.0]])
+    >>> while simulator.outcome.moving:
+    ...     simulator.step()
+    >>> simulator.tick, simulator.outcome.success
+    (200, True)
     """
 
     def __init__(self, arm: PlanarArm, task: PlanarTask, rate: int = 200, start: Array | None = None) -> None:
@@ -143,7 +162,7 @@ class PlanarSimulator:
             return
         trajectory = checked_trajectory(self.arm, joint_names, times, positions, velocities)
         if delay + trajectory.duration < 0.0:
-            raise TrajectoryError(f"the trajectory has ended {-delay - trajectory.duration:.3g} s ago", delay)
+            raise TrajectoryError(f"the trajectory ended {-delay - trajectory.duration:.3g} s ago", delay)
         self._trajectory = trajectory.starting_from(self.q)
         self._begin_tick, self._delay = self.tick, delay
         self._collided = False
@@ -238,7 +257,7 @@ def motion_data_set(arm: PlanarArm, motions: Sequence[Motion], about: dict[str, 
     Each row is one motion, point after point; there are no contexts.
     """
     if not motions:
-        raise DataError("there is no motion to make a data set of", 0)
+        raise DataError("a data set needs at least one motion", 0)
     n_points = len(motions[0].times)
     description = {
         "task": "motion",

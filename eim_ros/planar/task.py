@@ -26,6 +26,14 @@ class PlanarTask:
         Discs: x, y, radius [m].
     tolerance : float
         Distance within which the goal counts as reached [m].
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eim_ros.planar import line_task
+    >>> task = line_task((2.0, -1.0), (2.0, 1.0), obstacles=(1.0, 0.0, 0.2))
+    >>> task.distance(torch.tensor([[1.5, 0.0], [2.0, 2.0]], dtype=torch.float64)).tolist()
+    [0.5, 1.0]
     """
 
     start: Tensor
@@ -128,6 +136,14 @@ def line_task(
         x, y and radius [m] of each disc, as one flat sequence.
     tolerance : float
         Distance within which the goal counts as reached [m].
+
+    Examples
+    --------
+    A vertical line, and a disc of radius 0.2 m in front of it:
+
+    >>> from eim_ros.planar import line_task
+    >>> line_task((2.0, -1.0), (2.0, 1.0), obstacles=(1.0, 0.0, 0.2)).length
+    2.0
     """
     task = PlanarTask(_numbers(start), _numbers(end), _discs(obstacles), float(tolerance))
     if not task.is_line:
@@ -136,7 +152,14 @@ def line_task(
 
 
 def point_task(goal: Sequence[float], obstacles: Sequence[float] = (), tolerance: float = 0.1) -> PlanarTask:
-    """Create the task of reaching a point; see `line_task` for the arguments."""
+    """Create the task of reaching a point; see `line_task` for the arguments.
+
+    Examples
+    --------
+    >>> from eim_ros.planar import point_task
+    >>> point_task((2.0, 0.0)).is_line
+    False
+    """
     return PlanarTask(_numbers(goal), _numbers(goal), _discs(obstacles), float(tolerance))
 
 

@@ -46,7 +46,7 @@ def log_gate(contexts: FloatArray, weights: FloatArray, biases: FloatArray) -> F
     Shapes: contexts (n, n_context), weights (n_context, k), biases (k,).
     """
 
-def windings(
+def revolutions(
     chain: Chain,
     task: Task,
     roots: FloatArray,
@@ -83,14 +83,14 @@ class Roots:
     """Configurations (n, dof) that reach the pose of a task, regardless of the limits.
 
     Each joint value is within half a turn of zero. `is_singular` is true if some of the roots belong to a continuum of
-    solutions. `is_whole` is true if the set of roots is certainly complete.
+    solutions. `is_complete` is true if the set of roots is certainly complete.
     """
 
     positions: FloatArray
     is_singular: bool
-    is_whole: bool
+    is_complete: bool
     def __len__(self) -> int: ...
-    def windings(
+    def revolutions(
         self,
         chain: Chain,
         task: Task,
@@ -99,7 +99,7 @@ class Roots:
         most: int,
         deadline: float,
     ) -> tuple[FloatArray, FloatArray, IntArray, float]:
-        """Return the 2π-equivalent solutions within the limits, as the function `windings` does."""
+        """Return the 2π-equivalent solutions within the limits, as the function `revolutions` does."""
 
 class Task:
     """Pose to be reached, limits and tolerances.
@@ -118,7 +118,7 @@ class Task:
         orientation_tolerance: float,
     ) -> None: ...
 
-class Effort:
+class StepOptions:
     """Stopping criteria of the iterative solver.
 
     Tolerances [m], [rad], the maximum number of steps, and the number of steps within which the squared error must
@@ -129,7 +129,7 @@ class Effort:
         self, position_tolerance: float, orientation_tolerance: float, max_iterations: int, patience: int
     ) -> None: ...
 
-class Spread:
+class ContinuationOptions:
     """Settings of the continuation along self-motions.
 
     Length of a step [rad, m], minimum difference of two solutions in some joint (or -1), dimension of the self-motion,
@@ -138,7 +138,7 @@ class Spread:
 
     def __init__(self, step: float, finest: float, redundancy: int, deadline: float) -> None: ...
 
-class Round:
+class SearchRound:
     """Settings of one round of a search; `search/search_round.hpp` describes the attributes."""
 
     n_uniform: int
@@ -149,8 +149,8 @@ class Round:
     has_continued: bool
     fewest_roots: int
     n_wanted: int
-    spread: Spread
-    effort: Effort
+    spread: ContinuationOptions
+    effort: StepOptions
     seed: float
 
 class Found:
@@ -173,7 +173,7 @@ class Found:
     def n_remote(self) -> int:
         """Number of seeds in the last round, after continuation, that led far from all known rows."""
 
-class HeldForm:
+class ParameterisedForm:
     """Parameterised closed form of an arm with seven joints, see `closed_form/redundancy_parameter.hpp`.
 
     The self-motions are functions of one joint, the redundancy parameter with index `held`. `fits` is false if the arm
@@ -191,14 +191,14 @@ class SelfMotions:
     """
 
     def __init__(self, chain: Chain, task: Task, seed: float) -> None: ...
-    def search(self, chain: Chain, effort: Effort, confidence: float, missed_share: float, deadline: float) -> bool:
+    def search(self, chain: Chain, effort: StepOptions, confidence: float, missed_share: float, deadline: float) -> bool:
         """Trace self-motion components from random restarts; return False if the search ended early.
 
         If `missed_share` is below 1, it bounds the share of restarts that lead to unknown components, with the given
         confidence. Otherwise the search ends when a missing curve is very unlikely. It ends early at the deadline or if
         there are too many components.
         """
-    def certify(self, chain: Chain, form: HeldForm) -> bool:
+    def certify(self, chain: Chain, form: ParameterisedForm) -> bool:
         """Compute all self-motion components by closed form, instead of a search.
 
         Returns False, without changes, if the closed form cannot decide every case.
@@ -226,7 +226,7 @@ class SelfMotions:
     def missed_share(self, confidence: float) -> float:
         """Return an upper bound of the share of restarts that lead to components not yet found."""
     @property
-    def families(self) -> FloatArray:
+    def components(self) -> FloatArray:
         """Table (n, 3) of self-motion components: length [rad, m], whether closed, whether traced from end to end."""
     @property
     def n_restarts(self) -> int: ...
@@ -263,7 +263,7 @@ class Chain:
     def verify(self, task: Task, q: FloatArray) -> tuple[FloatArray, BoolArray]:
         """Return the errors (2, n) [m], [rad], and whether each configuration satisfies the tolerances and limits."""
     def refine(
-        self, task: Task, effort: Effort, seeds: FloatArray
+        self, task: Task, effort: StepOptions, seeds: FloatArray
     ) -> tuple[FloatArray, BoolArray, IntArray, FloatArray]:
         """Solve from seeds (n, dof).
 
@@ -271,10 +271,10 @@ class Chain:
         [m], [rad].
         """
     def solve(
-        self, task: Task, effort: Effort, poses: FloatArray, max_restarts: int, seed: float
+        self, task: Task, effort: StepOptions, poses: FloatArray, max_restarts: int, seed: float
     ) -> tuple[FloatArray, BoolArray, IntArray, FloatArray]:
         """Find one solution of each pose (n, 4, 4) from uniform seeds; the result is that of `refine`."""
-    def spread(self, task: Task, spread: Spread, solutions: FloatArray, most: int, seed: float) -> FloatArray:
+    def spread(self, task: Task, spread: ContinuationOptions, solutions: FloatArray, most: int, seed: float) -> FloatArray:
         """Return the solutions and those found from them by continuation along the self-motion, at most `most`."""
     def descend(
         self, task: Task, solutions: FloatArray, preferred: FloatArray, weights: FloatArray, continuous: BoolArray
@@ -283,7 +283,7 @@ class Chain:
     def search_round(
         self,
         task: Task,
-        round: Round,
+        round: SearchRound,
         conditional: tuple[Experts, FloatArray, FloatArray],
         given: FloatArray,
         continuous: BoolArray,
@@ -297,7 +297,7 @@ class Chain:
 def solve_poses(
     chain: Chain,
     task: Task,
-    effort: Effort,
+    effort: StepOptions,
     poses: FloatArray,
     numbers: npt.NDArray[np.uint64],
     patience: IntArray,
@@ -317,7 +317,7 @@ def solve_poses(
     """
 
 def fill_self_motions(
-    chain: Chain, task: Task, spread: Spread, solutions: FloatArray, most: int, seed: float
+    chain: Chain, task: Task, spread: ContinuationOptions, solutions: FloatArray, most: int, seed: float
 ) -> FloatArray:
     """Return solutions (n, dof) and verified solutions between them along the self-motions.
 
@@ -327,8 +327,8 @@ def fill_self_motions(
 def chart_poses(
     chain: Chain,
     task: Task,
-    effort: Effort,
-    spread: Spread,
+    effort: StepOptions,
+    spread: ContinuationOptions,
     poses: FloatArray,
     numbers: npt.NDArray[np.uint64],
     n_seeds: int,
@@ -340,7 +340,7 @@ def chart_poses(
     the manipulability.
     """
 
-def trace_families(
+def trace_components(
     chain: Chain, task: Task, solutions: FloatArray, spacing: float, most: int, seed: float
 ) -> tuple[FloatArray, IntArray, BoolArray]:
     """Trace the self-motion components through solutions (m, dof) from end to end.
@@ -349,10 +349,10 @@ def trace_families(
     the component of each point (n,), and whether each component is closed (k,).
     """
 
-def approach(
+def nearest_on_curve(
     chain: Chain,
     task: Task,
-    effort: Effort,
+    effort: StepOptions,
     positions: FloatArray,
     reference: FloatArray,
     continuous: BoolArray,

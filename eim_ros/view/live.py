@@ -178,7 +178,7 @@ class LiveSolutions:
         """Solve for a target (4, 4)."""
         started = time.perf_counter()
         samples = self.sampler.sample(pose, self.n, order="none", seed=self.random_seed, timeout=TIMEOUT)
-        rows = samples.positions
+        rows = samples.q
         kept = self._kept(pose)
         found = families(self.robot, np.concatenate([kept, rows]), pose, position_only=self.position_only)
         grouped = self._grouped(found)
@@ -200,7 +200,7 @@ class LiveSolutions:
             chosen,
             family,
             along,
-            samples.density if self.sampler.n_experts else None,
+            samples.densities[0] if samples.densities else None,
             _told(kind, found, len(shown), samples.message),
             time.perf_counter() - started,
         )

@@ -49,8 +49,8 @@ class Controls:
         First target.
     most_ghosts : int
         Maximum number of ghosts.
-    told : str
-        Note in the view tab; none if empty.
+    note : str
+        Text in the view tab; none if empty.
     extra_tab : str, optional
         Name of an extra first tab, which the caller fills. Solutions are then hidden at first.
     """
@@ -62,7 +62,7 @@ class Controls:
         live: LiveSolutions,
         first: FloatArray,
         most_ghosts: int,
-        told: str,
+        note: str,
         extra_tab: str | None = None,
     ) -> None:
         self._robot = robot
@@ -92,8 +92,8 @@ class Controls:
             self.with_ghosts = gui.add_checkbox("Show ghosts", extra_tab is None)
             self.with_arm = gui.add_checkbox("Show the chosen arm", extra_tab is None)
             self.with_curves = gui.add_checkbox("Show self-motions", extra_tab is None)
-            if told:
-                gui.add_markdown(f"*{told}*")
+            if note:
+                gui.add_markdown(f"*{note}*")
 
     @property
     def target(self) -> FloatArray:
@@ -114,8 +114,8 @@ class Controls:
         """Show a target and its solutions."""
         self._status.content = f"**{solutions.message}**, in {1e3 * solutions.elapsed:.0f} ms"
         self.position.value, self.rpy.value = _rounded(solutions.pose[:3, 3]), _rpy(solutions.pose)
-        told = [_told(number, family) for number, family in zip(solutions.numbers, solutions.families, strict=True)]
-        self._legend.content = legend_panel(told, [family_colour(number) for number in solutions.numbers])
+        labels = [_label(number, family) for number, family in zip(solutions.numbers, solutions.families, strict=True)]
+        self._legend.content = legend_panel(labels, [family_colour(number) for number in solutions.numbers])
         self.show_choice(solutions, position_only)
 
     def show_choice(self, solutions: Solutions, position_only: bool) -> None:
@@ -153,7 +153,7 @@ def _names(solutions: Solutions) -> tuple[str, ...]:
     return tuple(str(number + 1) for number in solutions.numbers)
 
 
-def _told(number: int, family: Family) -> str:
+def _label(number: int, family: Family) -> str:
     if family.is_curve:
         return f"{number + 1}: {family.along[-1]:.1f} rad{', closed' if family.is_closed else ''}"
     return f"{number + 1}: {len(family)} solution{'s' if len(family) > 1 else ''}"
@@ -315,17 +315,18 @@ class Page:
         self._want()
 
     def _add_controls(self, n_ghosts: int, extra_tab: str | None) -> None:
-        told = self._controls = Controls(
+        controls = self._controls = Controls(
             self._server.gui, self.robot, self.live, self.first, n_ghosts, self.told, extra_tab
         )
-        told.family.on_update(lambda event: self._choose(event, None))
-        told.along.on_update(lambda event: self._choose(event, told.along.value))
-        for field in (told.position, told.rpy):
+        controls.family.on_update(lambda event: self._choose(event, None))
+        controls.along.on_update(lambda event: self._choose(event, controls.along.value))
+        for field in (controls.position, controls.rpy):
             field.on_update(self._place_target)
-        for setting in (told.position_only, told.with_ghosts, told.with_curves, told.with_arm, told.n):
+        switches = (controls.position_only, controls.with_ghosts, controls.with_curves, controls.with_arm)
+        for setting in (*switches, controls.n):
             setting.on_update(lambda _: self._want())
-        told.form.on_update(lambda _: self._show_ghosts_as(told.form.value))
-        told.reset.on_click(lambda _: self.move_target(self.first))
+        controls.form.on_update(lambda _: self._show_ghosts_as(controls.form.value))
+        controls.reset.on_click(lambda _: self.move_target(self.first))
 
     def _want(self) -> None:
         with self._changed:

@@ -178,9 +178,11 @@ class AdversarialConfig(Settings):
     """Settings of `fit_adversarially`."""
 
     n_steps: int = option(5000, "steps of the generator", minimum=0)
-    batch_size: int = option(500, "data, and samples of the model, of each step", minimum=1)
+    batch_size: int = option(500, "batch size of the data, and of the model samples, per step", minimum=1)
     learning_rate: float = option(1e-3, "step size of the discriminator's Adam", minimum=0.0)
-    generator_rate: float = option(1e-3, "step size of the generator's Adam, which falls linearly to zero", minimum=0.0)
+    generator_rate: float = option(
+        1e-3, "step size of the generator's Adam, which decreases linearly to zero", minimum=0.0
+    )
     hidden_layers: tuple[int, ...] = option((50, 50, 50), "widths of the discriminator's layers", minimum=1)
     dropout: float = option(0.1, "dropout probability of the discriminator", minimum=0.0, maximum=0.9)
 

@@ -27,7 +27,7 @@ class MixtureDensityConfig(Settings):
     n_steps: int = option(5000, "steps of Adam", minimum=0)
     batch_size: int = option(500, "pairs of a step", minimum=1)
     learning_rate: float = option(1e-3, "step size", minimum=0.0)
-    hidden_layers: tuple[int, ...] = option((50, 50), "widths of the layers, one at least", minimum=1)
+    hidden_layers: tuple[int, ...] = option((50, 50), "widths of the layers, at least one", minimum=1)
 
 
 class MixtureDensityNetwork(nn.Module):

@@ -242,7 +242,7 @@ def pose_posterior(
         raise DistributionError(f"a prior has a number for each of {robot.dof} joints", (mean.shape, scale.shape))
     positive = (scale, position_scale, orientation_scale)
     if not (all(np.all(np.asarray(value) > 0.0) for value in positive) and limit_scale >= 0.0):
-        raise DistributionError("scales must be above 0, that of the limits at least 0", positive)
+        raise DistributionError("scales must be above 0; limit_scale must be at least 0", positive)
     return PosePosterior(
         robot,
         goal,

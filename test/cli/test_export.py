@@ -27,5 +27,5 @@ def test_without_lerobot_the_cure_is_told(eim: Command, tmp_path: Path, motions:
 def test_bad_input_is_one_line(eim: Command, tmp_path: Path, motions: Path, data: Path) -> None:
     eim("export", motions, "--lerobot", tmp_path).refused("exists; name a new folder")
     eim("export", motions, "--lerobot", tmp_path / "set", "--fps", 0).refused("--fps")
-    eim("export", data, "--lerobot", tmp_path / "set").refused("is no set of motions")
+    eim("export", data, "--lerobot", tmp_path / "set").refused("does not contain motions")
     eim("export", motions, "--lerobot", motions / "set").refused("cannot create folder")

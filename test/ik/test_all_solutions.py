@@ -266,7 +266,7 @@ def test_an_arm_of_seven_joints_with_one_held_has_a_closed_form(name: str, joint
     """But joint 4 of the iiwa: it alone decides how far the wrist is from the shoulder; most poses have no solution."""
     robot, oracle = arm_and_oracle(name)
     rng = np.random.default_rng(0)
-    held = [j + 1 for j in range(7) if robot.closed_form_holding(j) is not None]
+    held = [j + 1 for j in range(7) if robot.closed_form_with_fixed(j) is not None]
     assert held == joints
     for joint, q in itertools.product(joints, robot.random(4, rng)):
         pose = robot.fk(q)

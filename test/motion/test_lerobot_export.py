@@ -37,7 +37,7 @@ def test_existing_folder_and_motions_of_unknown_duration_are_refused(tmp_path: P
     with pytest.raises(ConfigurationError, match="exists; name a new folder"):
         export_to_lerobot(motions, tmp_path, 30)
     timeless = DataSet(motions.context, motions.sample, {**motions.description, "durations": None})
-    with pytest.raises(DataError, match="does not tell the durations"):
+    with pytest.raises(DataError, match="does not contain the durations"):
         export_to_lerobot(timeless, tmp_path / "set", 30)
     with pytest.raises(ConfigurationError, match="fps must be a whole number"):
         export_to_lerobot(motions, tmp_path / "set", 0)

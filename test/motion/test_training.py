@@ -88,10 +88,10 @@ def test_equal_demonstrations_give_a_narrow_prior() -> None:
         ({"n_points": True}, "at least 2 points"),
         ({"durations": [1.0]}, "10 positive durations"),
         ({"durations": [0.0] * 10}, "10 positive durations"),
-        ({"durations": "long"}, "no list of numbers"),
+        ({"durations": "long"}, "must be a list of numbers"),
         ({"context_names": ["a", "b"]}, "names 2 contexts, but has 1 columns"),
         ({"lower": [0.0]}, "joint limits"),
-        ({"upper": ["a", "b", "c"]}, "no list of numbers"),
+        ({"upper": ["a", "b", "c"]}, "must be a list of numbers"),
     ],
 )
 def test_bad_description_is_refused_with_its_cause(values: dict[str, object], reason: str) -> None:

@@ -1,7 +1,7 @@
-"""All solutions of a pose of an arm that has a closed form: none is searched for, and their number is known.
+"""Solutions of an arm with a closed form: none is searched for, and their number is known.
 
-Configurations that differ by whole turns of joints are counted apart where limits allow for more than one turn. There
-may be very many of them, so they are enumerated from the preferred ones on, as many as are wanted.
+Solutions that differ by revolutions of joints count separately if the limits allow more than one revolution. There can
+be very many of them, so they are enumerated from the preferred ones on, as many as are wanted.
 """
 
 from __future__ import annotations
@@ -12,99 +12,154 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.deadlines import NEVER
-from eim_ros.ik.candidates import Pool
-from eim_ros.ik.order import Ranking
-from eim_ros.ik.problem import Goal
-from eim_ros.ik.request import SampleRequest
+from eim_ros.core.errors import ConfigurationError
+from eim_ros.ik.candidates import Candidates
+from eim_ros.ik.completeness import CompletenessReport
+from eim_ros.ik.problem import MAX_SOLUTIONS, Draws, Found, Problem, Proposals, Spread
+from eim_ros.ik.strategies.densities import ScaledMeasure, WeightedPoints, draw, log_density_of
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
-from eim_ros.solver import NO_EXPERT, ClosedForm, windings
+from eim_ros.solver import NO_EXPERT, revolutions
+from eim_ros.solver import ClosedForm as Form
 
 FloatArray = npt.NDArray[np.float64]
 
 SEVEN_JOINTS = 7
-MOST_RANKED = 10_000  # windings among which the best are looked for, where the order is not that of their enumeration
+MOST_RANKED = 10_000  # revolutions among which the best are looked for, if they are not enumerated in the order wanted
 
 
 @dataclass(frozen=True, eq=False)
-class AllSolutions:
-    """What a closed form says of a pose.
+class Roots:
+    """What a closed form says about a pose.
 
     Attributes
     ----------
-    pool : Pool
-        Solutions that satisfy the goal, verified: as many as were wanted, or some more to choose among.
-    n_all : float
-        How many there are, whole turns included.
+    candidates : Candidates
+        Verified solutions: as many as were wanted, or some more to choose from.
+    n_total : float
+        Number of solutions, including those that differ by revolutions.
     is_singular : bool
-        Whether the arm is singular in some solution, so that joints may turn while the tip stays: then there are
-        infinitely many, unless limits exclude these. `pool` and `n_all` are of those that stand alone, and of one of
-        each family of the others.
-    is_whole : bool
-        Whether there are no others. Unknown where the axes of the arm are not quite such that there is a closed form,
-        as of rounded descriptions and calibrated arms, and two roots of the arm next to it are about to meet.
+        Whether the arm is singular in some solution, so that joints can turn while the tip stays. The candidates then
+        contain one solution of each such self-motion.
+    is_complete : bool
+        Whether there are no others. That is unknown if the axes of the arm only nearly have a closed form, as in
+        rounded descriptions and calibrated arms, and two roots are about to meet.
     in_time : bool
         Whether there was time to enumerate as many as were wanted.
     """
 
-    pool: Pool
-    n_all: float
+    candidates: Candidates
+    n_total: float
     is_singular: bool
-    is_whole: bool
+    is_complete: bool
     in_time: bool = True
 
 
-def has_closed_form(goal: Goal, wanted: SampleRequest) -> bool:
-    """Whether the arm, and what is asked of it, have a closed form."""
-    if goal.position_only or goal.constraints.tolerances is not None or not wanted.distinct:
-        return False
-    return _closed_form(goal) is not None
+class ClosedForm:
+    """Solve arms of six joints with a closed form, and of seven with one joint fixed."""
+
+    def applies(self, problem: Problem) -> bool:
+        """Return whether the arm and the task have a closed form."""
+        if isinstance(problem.aim, Draws):
+            return ScaledMeasure.of(problem).n_free == 0 and problem.tolerances is None
+        return not isinstance(problem.aim, Proposals) and has_closed_form(problem)
+
+    def solve(self, problem: Problem, known: Found | None) -> Found:
+        """Return all roots; the result is final unless the arm is singular in one of them."""
+        if isinstance(problem.aim, Draws):
+            return self._drawn(problem)
+        roots = all_roots(problem)
+        assert roots is not None
+        found = roots.candidates
+        if not roots.in_time and len(found):
+            return Found(found, timed_out=True, n_total=None if problem.n_unchecked else roots.n_total)
+        is_certain = roots.in_time and roots.is_complete and not roots.is_singular
+        if not is_certain or not len(found):
+            return Found(found, False, is_exhausted=is_certain, is_singular=roots.is_singular)
+        order = problem.order
+        if order.is_fair and order.needs_density and len(found) > problem.aim.n:
+            found = _drawn_by_density(problem, found)
+        return Found(found, n_total=roots.n_total, report=report_of_points(problem, roots.n_total))
+
+    def _drawn(self, problem: Problem) -> Found:
+        log_density = log_density_of(problem)
+        q = _all_points(problem)
+        return draw(problem, WeightedPoints(q, np.zeros(len(q))), log_density(q))
 
 
-def all_solutions(goal: Goal, wanted: SampleRequest, ranking: Ranking) -> AllSolutions | None:
-    """The solutions that a request asks for; None where the arm, or what is asked of it, has no closed form.
+def has_closed_form(problem: Problem) -> bool:
+    """Return whether the arm and the task have a closed form."""
+    return not problem.position_only and problem.tolerances is None and _closed_form(problem) is not None
 
-    They come by the cost of their turns: the distance to `near`, the cost of the posture, or without either each root
-    in the turn that is nearest to the middle of the limits, and then further turns of all.
+
+def all_roots(problem: Problem) -> Roots | None:
+    """Return the solutions wanted; None if there is no closed form.
+
+    They come by the cost of their revolutions: the distance to `near`, or the cost of the posture. Without either, each
+    root comes first in the revolution nearest to the middle of the limits, and then in further ones.
     """
-    if not has_closed_form(goal, wanted):
+    if not has_closed_form(problem):
         return None
-    form = _closed_form(goal)
+    form = _closed_form(problem)
     assert form is not None
-    chain, task = goal.robot.chain, goal.task
+    chain, task, n = problem.robot.chain, problem.task, problem.n
     roots = form.roots(chain, task, DISTINCT_TOLERANCE)
-    reference, weights, most = _turn_cost(goal, wanted, ranking)
-    deadline = goal.deadline
-    rows, errors, sources, n_all = roots.windings(chain, task, reference, weights, most, deadline)
-    if goal.is_checked or (wanted.n < n_all and ranking.is_fair):
-        rows, _, sources, _ = roots.windings(
-            chain, task, None, weights, len(roots), NEVER
-        )  # each root, before further turns
+    reference, weights, most = _revolution_cost(problem)
+    deadline = problem.deadline
+    rows, errors, sources, n_total = roots.revolutions(chain, task, reference, weights, most, deadline)
+    if problem.is_checked or (n < n_total and problem.order.is_fair):
+        # each root once, before further revolutions
+        rows, _, sources, _ = roots.revolutions(chain, task, None, weights, len(roots), NEVER)
         first = np.sort(np.unique(sources, return_index=True)[1])
         kept = roots.positions[sources[first]]
-        if goal.is_checked:  # a whole turn changes nothing
-            kept = kept[goal.allowed(rows[first])]
-        if wanted.n < len(kept) and ranking.is_fair:
-            kept = kept[np.random.default_rng(wanted.random_seed).permutation(len(kept))]
-        rows, errors, _, n_all = windings(chain, task, kept, reference, weights, most, deadline)
-    n = len(rows)
-    pool = Pool(rows, errors[0], errors[1], np.ones(n, np.bool_), np.full(n, NO_EXPERT, np.uint32))
-    in_time = n >= min(most, n_all) and not goal.n_unchecked
-    return AllSolutions(pool, n_all, roots.is_singular, roots.is_whole, in_time)
+        if problem.is_checked:  # a revolution changes no collision
+            kept = kept[problem.allowed(rows[first])]
+        if n < len(kept) and problem.order.is_fair:
+            kept = kept[np.random.default_rng(problem.seed).permutation(len(kept))]
+        rows, errors, _, n_total = revolutions(chain, task, kept, reference, weights, most, deadline)
+    n_rows = len(rows)
+    found = Candidates(rows, errors[0], errors[1], np.ones(n_rows, np.bool_), np.full(n_rows, NO_EXPERT, np.uint32))
+    in_time = n_rows >= min(most, n_total) and not problem.n_unchecked
+    return Roots(found, n_total, roots.is_singular, roots.is_complete, in_time)
 
 
-def _closed_form(goal: Goal) -> ClosedForm | None:
-    """Of the robot, or of what remains of it while a joint is held that the goal leaves a single value."""
-    robot = goal.robot
-    if robot.dof != SEVEN_JOINTS or not goal.narrows:
+def report_of_points(problem: Problem, n_total: float) -> CompletenessReport | None:
+    """Return the report of single solutions that are all known; None if there are too many to list."""
+    if n_total > MAX_SOLUTIONS:
+        return None
+    return CompletenessReport.of_points(int(n_total), problem.until)
+
+
+def _all_points(problem: Problem) -> FloatArray:
+    """Return all solutions (n, dof); `ConfigurationError` if they are not all known."""
+    roots = all_roots(problem.with_aim(Spread(max(problem.n, MOST_RANKED))))
+    if roots is None or roots.is_singular or not roots.is_complete or len(roots.candidates) < roots.n_total:
+        raise ConfigurationError(
+            "draw needs solutions that form curves or surfaces, or points in closed form that are all known; for this "
+            "arm and pose call sample or solve_all",
+            None,
+        )
+    return roots.candidates.q
+
+
+def _closed_form(problem: Problem) -> Form | None:
+    """Return the closed form of the robot, or of a robot with seven joints, one of them fixed by the constraints."""
+    robot, setup = problem.robot, problem.setup
+    if robot.dof != SEVEN_JOINTS or not setup.is_narrowed:
         return robot.closed_form
-    forms = (robot.closed_form_holding(int(joint)) for joint in np.flatnonzero(goal.lower == goal.upper))
+    forms = (robot.closed_form_with_fixed(int(joint)) for joint in np.flatnonzero(setup.lower == setup.upper))
     return next((form for form in forms if form is not None), None)
 
 
-def _turn_cost(goal: Goal, wanted: SampleRequest, ranking: Ranking) -> tuple[FloatArray | None, FloatArray | None, int]:
-    """Of windings: the configuration (dof,) from which on they come, the weight of each joint, and how many."""
-    criterion = ranking.criterion
-    if criterion == "posture" and wanted.preference is not None:
-        return *wanted.preference.of(goal.robot), wanted.n
-    most = wanted.n if criterion in ("distance", "") else max(wanted.n, MOST_RANKED)
-    return wanted.reference, None, most
+def _revolution_cost(problem: Problem) -> tuple[FloatArray | None, FloatArray | None, int]:
+    """Return the configuration (dof,) from which revolutions are enumerated, the weight of each joint, and how many."""
+    order, n = problem.order, problem.n
+    if order.criterion == "posture" and order.posture is not None:
+        return *order.posture.of(problem.robot), n
+    return order.reference, None, n if order.criterion in ("distance", "") else max(n, MOST_RANKED)
+
+
+def _drawn_by_density(problem: Problem, found: Candidates) -> Candidates:
+    """Draw n candidates by the model's density without replacement, by the Gumbel-top-k trick."""
+    log_prob = problem.conditional.log_prob(found.q)
+    noise = np.random.default_rng(problem.seed).gumbel(size=len(found))
+    return found.pick(np.argsort(-(log_prob + noise), kind="stable")[: problem.aim.n])

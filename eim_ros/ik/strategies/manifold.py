@@ -1,7 +1,7 @@
-"""Solutions of an arm with one redundant direction: its self-motions traced from end to end, answers spread over them.
+"""Solutions of an arm with one redundant direction: self-motion curves, traced from end to end.
 
-Such an arm's solutions are curves. Few restarts find them, continuation follows each to its ends, limits cut them into
-families, and the answer divides these evenly. Nothing is left to be filled up by further seeds.
+A few restarts find the curves, continuation follows each to its ends, and limits cut them into components. The answer
+divides these evenly, or has the point of each that is nearest to a configuration.
 """
 
 from __future__ import annotations
@@ -9,241 +9,290 @@ from __future__ import annotations
 import functools
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.deadlines import is_past
+from eim_ros.core.deadlines import is_past, with_grace
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.ik.candidates import Pool
-from eim_ros.ik.completeness import Completeness, FoundFamilies
+from eim_ros.core.parallel import seed_fraction
+from eim_ros.ik.candidates import Candidates
+from eim_ros.ik.completeness import Completeness, CompletenessReport
 from eim_ros.ik.order import Posture, distance_to, distinct_rows
-from eim_ros.ik.problem import Goal
-from eim_ros.ik.request import MOST_SAMPLES, SampleRequest
-from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE, NEAR_AT_ONCE
-from eim_ros.solver import NO_EXPERT, HeldForm, SelfMotions, approach
+from eim_ros.ik.problem import MAX_SOLUTIONS, Covering, Draws, Found, Problem, Proposals
+from eim_ros.ik.strategies.densities import (
+    ScaledMeasure,
+    WeightedPoints,
+    draw,
+    log_density_of,
+    n_pieces,
+    took_pieces,
+)
+from eim_ros.ik.strategies.restarts import ACCEPT_DISTANCE, DISTINCT_TOLERANCE, FEWEST_TO_DIVERSIFY
+from eim_ros.solver import NO_EXPERT, ParameterisedForm, SelfMotions, nearest_on_curve
 
 FloatArray = npt.NDArray[np.float64]
 
-MORE = 4  # times as many are tried where too few are free of collisions
-MOST_TRIES, LEAST_SHARE = 3, 0.9  # until what near-duplicates took away is made up for, if it is so little
-MANY_PLACES, COARSELY = 4096, 512  # places, all over the families, that are looked at first where there are many
-OVERSAMPLED = 8.0  # places for each solution that may differ from the others along a curve
-MOST_CHECKED = 20_000  # configurations checked for collisions in place of those that collide
+MORE = 4  # times as many solutions are tried if too few are free of collisions
+MOST_TRIES, LEAST_SHARE = 3, 0.9  # tries to replace near-duplicates, if at least this share is distinct
+MANY_PLACES, COARSELY = 4096, 512  # with more places than this, so many on all components are computed first
+OVERSAMPLING = 8.0  # places for each distinct solution along a curve
+MOST_CHECKED = 20_000  # configurations checked for collisions to replace those that collide
 NO_BOUND = 1.0
-NEARLY_A_TURN = 2.0 * math.pi - 0.01  # [rad]
-MOST_NEAREST = 8  # families whose nearest solutions are told, where more than one is wanted
+NEARLY_A_REVOLUTION = 2.0 * math.pi - 0.01  # [rad]
+MOST_NEAREST = 8  # components whose nearest solution is returned, if more than one is wanted
 FINELY, CHECKED_AT_ONCE = 1000, 16  # solutions among which the nearest without collisions is looked for
 
 
-def is_curve(goal: Goal) -> bool:
-    """Whether the solutions of a goal are curves, as far as there are any."""
-    return goal.redundancy == 1 and goal.constraints.tolerances is None
+class Manifold:
+    """Trace the curves of an arm with one redundant direction."""
+
+    def applies(self, problem: Problem) -> bool:
+        """Return whether solutions are curves, and the answer needs all of them, the nearest, or an even spread."""
+        if isinstance(problem.aim, Proposals) or not problem.is_curve:
+            return False
+        if isinstance(problem.aim, Draws):
+            return True
+        if not (problem.is_within_reach or problem.is_certified):
+            return False
+        if isinstance(problem.aim, Covering) or problem.order.criterion == "distance":
+            return True
+        if problem.aim.diversity is not None:
+            return problem.aim.diversity == 1.0
+        return not problem.has_preference and problem.n >= FEWEST_TO_DIVERSIFY
+
+    def solve(self, problem: Problem, known: Found | None) -> Found:
+        """Return solutions on the traced curves; the result is final if all components could be traced."""
+        aim, near, deadline = problem.aim, problem.near, problem.deadline
+        if isinstance(aim, Draws):
+            return self._drawn(problem)
+        is_covering = isinstance(aim, Covering)
+        if near is not None and problem.n == 1 and not is_covering and (found := nearby(problem, near)) is not None:
+            return Found(found)
+        curves = Curves.of(problem)
+        if near is None or is_covering:
+            found, in_time = curves.even(deadline)
+        else:
+            found, in_time = curves.nearest(near, problem.n, deadline)
+        wants_all = is_covering or near is not None
+        timed_out = (wants_all and not curves.in_time and time.perf_counter() >= deadline) or not in_time
+        report = curves.report if in_time else replace(curves.report, is_complete=False, certified=False)
+        if curves.is_traced and len(found):
+            return Found(found, timed_out=timed_out, report=report)
+        is_empty = curves.in_time and not curves.report.n_components
+        return Found(found, False, timed_out=timed_out, is_exhausted=is_empty, is_minor=True, report=report)
+
+    def _drawn(self, problem: Problem) -> Found:
+        curves, measure, deadline = Curves.of(problem), ScaledMeasure.of(problem), problem.deadline
+        log_density = log_density_of(problem)
+        n, began = n_pieces(problem.n, deadline - time.perf_counter()), time.perf_counter()
+        q, spacing, is_fair = curves.scattered(n, with_grace(deadline))
+        log_mass = measure.log_length(q) + np.log(spacing)
+        took_pieces(len(q), time.perf_counter() - began)
+        is_late = not (curves.in_time and is_fair) or n < n_pieces(problem.n)
+        points = WeightedPoints(q, log_mass, None, curves.report, is_late, is_fair)
+        return draw(problem, points, log_density(q))
 
 
-def certified_form(goal: Goal) -> HeldForm | None:
-    """By which the families of a goal are known; None where the arm, or what is asked of it, has none."""
-    if goal.position_only or not is_curve(goal) or joints_of_a_turn(goal):
+def certified_form(problem: Problem) -> ParameterisedForm | None:
+    """Return the closed form with one joint as parameter, by which all components are known; None if there is none."""
+    if problem.position_only or not problem.is_curve or joints_of_a_revolution(problem):
         return None
-    return goal.robot.held_form
+    return problem.robot.parameterised_form
 
 
-def joints_of_a_turn(goal: Goal) -> list[str]:
-    """Names of joints that may turn by a whole turn within their limits, and count apart before and after."""
-    is_wide = (goal.bounds[1] - goal.bounds[0] >= NEARLY_A_TURN) & (goal.bounds[2] == 0.0)
-    return [goal.robot.joint_names[joint] for joint in np.flatnonzero(is_wide)]
+def joints_of_a_revolution(problem: Problem) -> list[str]:
+    """Return the names of joints whose limits allow a revolution, after which they count as another solution."""
+    bounds = problem.bounds
+    is_wide = (bounds[1] - bounds[0] >= NEARLY_A_REVOLUTION) & (bounds[2] == 0.0)
+    return [problem.robot.joint_names[joint] for joint in np.flatnonzero(is_wide)]
 
 
 @dataclass(frozen=True, eq=False)
-class TracedSolutions:
-    """The curves of solutions of a goal.
+class Curves:
+    """Self-motion curves of a problem.
 
     Attributes
     ----------
-    goal : Goal
+    problem : Problem
     motions : SelfMotions
-    families : FoundFamilies
+    report : CompletenessReport
     in_time : bool
-        Whether the search came to its end.
+        Whether the search for curves ended before the deadline.
     """
 
-    goal: Goal
+    problem: Problem
     motions: SelfMotions
-    families: FoundFamilies
+    report: CompletenessReport
     in_time: bool
 
     @classmethod
-    def of(
-        cls, goal: Goal, seed: float, until: Completeness | None, deadline: float, certified: bool | None = None
-    ) -> TracedSolutions:
-        """Search until a bound holds, or without one until hardly a family can be missing.
+    def of(cls, problem: Problem) -> Curves:
+        """Search until the bound holds that the problem asks for, or without one until components are unlikely missing.
 
-        The deadline is a time of `perf_counter` [s]. Certified: by closed form, without a search unless it leaves
-        something open; by default where a bound was wanted, but the arm is too close to singular to trace all.
+        If a certificate is asked for, components come from a closed form, and there is no search unless the form leaves
+        something open. The form also decides if a bound is asked for and the arm is too close to a singularity for the
+        search to trace every curve.
         """
+        until, deadline, chain = problem.until, problem.deadline, problem.robot.chain
         wanted = until or Completeness()
-        chain = goal.robot.chain
-        motions = SelfMotions(chain, goal.task, seed)
-        form = certified_form(goal)
-        is_certified = in_time = bool(certified) and form is not None and motions.certify(chain, form)
-        if not is_certified:
+        motions = SelfMotions(chain, problem.task, seed_fraction(problem.seed))
+        form = certified_form(problem)
+        certified = in_time = problem.is_certified and form is not None and motions.certify(chain, form)
+        if not certified:
             share = NO_BOUND if until is None else wanted.missed_share
-            in_time = motions.search(chain, goal.effort(), wanted.confidence, share, deadline)
-            if certified is None and until is not None and form is not None and not motions.families[:, 2].all():
-                is_certified = motions.certify(chain, form)
-                in_time = in_time or is_certified
-        lengths, closed, traced = motions.families.T
+            in_time = motions.search(chain, problem.effort, wanted.confidence, share, deadline)
+            may_certify = not problem.is_certified and until is not None and form is not None
+            if may_certify and not motions.components[:, 2].all():
+                certified = motions.certify(chain, form)
+                in_time = in_time or certified
+        lengths, closed, traced = motions.components.T
         missed = motions.missed_share(wanted.confidence)
-        found = FoundFamilies.of(lengths, closed > 0.0, traced > 0.0, missed, wanted, is_certified)
-        return cls(goal, motions, found, in_time)
+        report = CompletenessReport.of(lengths, closed > 0.0, traced > 0.0, missed, wanted, certified)
+        return cls(problem, motions, report, in_time)
 
     @property
     def is_traced(self) -> bool:
-        """Whether there are families, and all are known from end to end."""
-        return bool(len(self.families.traced) and self.families.traced.all())
+        """Whether there are components, and all are known from end to end."""
+        return bool(len(self.report.traced) and self.report.traced.all())
 
-    def even(self, wanted: SampleRequest, deadline: float) -> tuple[Pool, bool]:
-        """n solutions spread evenly over all families, or as many as the separation takes, in random order.
-
-        Also whether there was time for all of them.
+    def even(self, deadline: float) -> tuple[Candidates, bool]:
+        """Return solutions spread evenly over all components in random order, and whether there was time for all.
 
         Raises
         ------
         ConfigurationError
-            If the separation takes more than a million.
+            If the spacing that is asked for takes more than `max_solutions`.
         """
-        distinct = bool(wanted.distinct)
-        if wanted.separation is not None:
-            n_parts = float(np.ceil(self.families.lengths / wanted.separation).sum())
-            if n_parts > wanted.n:
+        problem, n_wanted = self.problem, self.problem.n
+        spacing = problem.max_spacing
+        if spacing is not None:
+            n_parts = float(np.ceil(self.report.lengths / spacing).sum())
+            if n_parts > n_wanted:
                 raise ConfigurationError(
-                    f"max_spacing {wanted.separation} takes about {n_parts:.0f} configurations, at most {wanted.n} "
-                    "are returned: ask for a wider one",
-                    wanted.separation,
+                    f"max_spacing {spacing} takes about {n_parts:.0f} configurations, more than max_solutions "
+                    f"({n_wanted}): increase one of them",
+                    spacing,
                 )
-            pool, in_time = self._divided(wanted.n, distinct, deadline, wanted.separation)
-            return self._allowed(pool), in_time and not self.goal.n_unchecked
-        n, most = wanted.n, min(max(wanted.n, MOST_CHECKED), self._most_distinct(distinct))
-        pool, in_time = self._divided(n, distinct, deadline)
-        pool, n_tries = self._allowed(pool), 1
-        while 0 < len(pool) < wanted.n and n < most and in_time and time.perf_counter() < deadline:
-            if not self.goal.is_checked and (n_tries == MOST_TRIES or len(pool) < LEAST_SHARE * wanted.n):
-                break  # curves are too short for so many different ones
+            found, in_time = self._divided(n_wanted, deadline, spacing)
+            return self._allowed(found), in_time and not problem.n_unchecked
+        n, most = n_wanted, min(max(n_wanted, MOST_CHECKED), self._most_distinct)
+        found, in_time = self._divided(n, deadline)
+        found, n_tries = self._allowed(found), 1
+        while 0 < len(found) < n_wanted and n < most and in_time and time.perf_counter() < deadline:
+            if not problem.is_checked and (n_tries == MOST_TRIES or len(found) < LEAST_SHARE * n_wanted):
+                break  # the curves are too short for so many distinct solutions
             n_tries += 1
-            n = min(MORE * n if self.goal.is_checked else n + 2 * (wanted.n - len(pool)), most)
-            more, in_time = self._divided(n, distinct, deadline)
+            n = min(MORE * n if problem.is_checked else n + 2 * (n_wanted - len(found)), most)
+            more, in_time = self._divided(n, deadline)
             more = self._allowed(more)
-            pool = more if in_time or len(more) > len(pool) else pool
-        return pool.pick(slice(wanted.n)), len(pool) >= wanted.n or (in_time and not self.goal.n_unchecked)
+            found = more if in_time or len(more) > len(found) else found
+        return found.pick(slice(n_wanted)), len(found) >= n_wanted or (in_time and not problem.n_unchecked)
 
     def scattered(self, n: int, deadline: float) -> tuple[FloatArray, float, bool]:
-        """About n places at random on all families, as far as allowed, and the length that each stands for [rad, m].
+        """Return about n random places (n, dof) on all components, and the length [rad, m] that each stands for.
 
-        Also whether there was time for all of them: if not, those that there are do not represent the set.
+        Also return whether there was time for all of them; if not, they do not represent the set.
         """
-        length = float(self.families.lengths.sum())
+        length = float(self.report.lengths.sum())
         if length <= 0.0:
-            return np.empty((0, self.goal.robot.dof)), 1.0, True
-        rows, errors, in_time = self.motions.scattered(self.goal.robot.chain, length / n, deadline)
-        pool = self._allowed(_valid(rows, errors))
-        return pool.positions, length / n, in_time and not self.goal.n_unchecked
+            return np.empty((0, self.problem.robot.dof)), 1.0, True
+        rows, errors, in_time = self.motions.scattered(self.problem.robot.chain, length / n, deadline)
+        found = self._allowed(_valid(rows, errors))
+        return found.q, length / n, in_time and not self.problem.n_unchecked
 
-    def nearest(self, reference: FloatArray, n: int, distinct: bool, deadline: float) -> tuple[Pool, bool]:
-        """The nearest solutions: one of each of the nearest families, and if more are wanted, those that divide all
-        families evenly; without near-duplicates of those before, if they are to be distinct.
+    def nearest(self, near: FloatArray, n: int, deadline: float) -> tuple[Candidates, bool]:
+        """Return the nearest solution of each of the nearest components, then others that divide all evenly.
 
-        Where each is checked for collisions, those that divide the families finely are, the nearest first, until there
-        are n; a single one is then moved up to what stops it. Also whether there was time for that.
+        If solutions are checked for collisions, those that divide the components finely are checked, the nearest first,
+        until there are n; a single one is then moved until an obstacle stops it. Also return whether there was time.
         """
-        robot, checked = self.goal.robot, self.goal.is_checked
+        problem, robot, checked = self.problem, self.problem.robot, self.problem.is_checked
         most = 1 if n == 1 else MOST_NEAREST
-        places = [self.motions.nearest(robot.chain, turned, most) for turned in _turned(self.goal, reference)]
-        pool, away = _towards(self.goal, np.concatenate(places), reference)
+        places = [self.motions.nearest(robot.chain, each, most) for each in _equivalents(problem, near)]
+        found, away = _towards(problem, np.concatenate(places), near)
         if n == 1 and not checked:
-            return pool.pick(np.argsort(away)[:1]), True
-        if len(places) > 1:  # either may have led to the same place
-            pool = pool.pick(distinct_rows(robot, pool.positions, DISTINCT_TOLERANCE))
-        more, in_time = self._divided(max(n, FINELY) if checked else n + len(pool), distinct, deadline)
-        pool = pool.joined(more)
-        if distinct:
-            pool = pool.pick(distinct_rows(robot, pool.positions, DISTINCT_TOLERANCE))
-        pool = pool.pick(np.argsort(distance_to(robot, pool.positions, reference), kind="stable"))
+            return found.pick(np.argsort(away)[:1]), True
+        if len(places) > 1:  # several equivalents may have led to the same place
+            found = found.pick(distinct_rows(robot, found.q, DISTINCT_TOLERANCE))
+        more, in_time = self._divided(max(n, FINELY) if checked else n + len(found), deadline)
+        found = found.joined(more)
+        found = found.pick(distinct_rows(robot, found.q, DISTINCT_TOLERANCE))
+        found = found.pick(np.argsort(distance_to(robot, found.q, near), kind="stable"))
         if not checked:
-            return pool, in_time
-        kept: list[Pool] = []
-        for first in range(0, len(pool), CHECKED_AT_ONCE):
-            kept.append(self._allowed(pool.pick(slice(first, first + CHECKED_AT_ONCE))))
+            return found, in_time
+        kept: list[Candidates] = []
+        for first in range(0, len(found), CHECKED_AT_ONCE):
+            kept.append(self._allowed(found.pick(slice(first, first + CHECKED_AT_ONCE))))
             if sum(map(len, kept)) >= n:
                 break
             if is_past(deadline):
                 in_time = False
                 break
-        found = functools.reduce(Pool.joined, kept, pool.pick(slice(0)))
+        found = functools.reduce(Candidates.joined, kept, found.pick(slice(0)))
         if n > 1:
             return found, in_time
-        towards = Posture(dict(zip(robot.joint_names, reference.tolist(), strict=True)))
-        return self.goal.descended(found.pick(slice(1)), towards, deadline)[0], in_time
+        return problem.optimized(found.pick(slice(1)), Posture.at(robot, near), deadline)[0], in_time
 
-    def _most_distinct(self, distinct: bool) -> int:
-        """Places beyond which no more different solutions are found: along a curve these are a tolerance apart."""
-        if not distinct:
-            return MOST_SAMPLES
-        lengths = self.families.lengths
-        return min(MOST_SAMPLES, len(lengths) + int(OVERSAMPLED * float(lengths.sum()) / DISTINCT_TOLERANCE))
+    @property
+    def _most_distinct(self) -> int:
+        """Number of places beyond which there are no more distinct solutions."""
+        lengths = self.report.lengths
+        return min(MAX_SOLUTIONS, len(lengths) + int(OVERSAMPLING * float(lengths.sum()) / DISTINCT_TOLERANCE))
 
-    def _divided(self, n: int, distinct: bool, deadline: float, separation: float | None = None) -> tuple[Pool, bool]:
-        """Solutions that divide all families, and whether there was time for all."""
-        robot, tolerance = self.goal.robot, DISTINCT_TOLERANCE if distinct else -1.0
-        if separation is not None:  # successive ones, which may be half of it apart, are no near-duplicates
-            tolerance = min(tolerance, separation / (3.0 * math.sqrt(robot.dof)))
-        n = n if separation is not None else min(n, self._most_distinct(distinct))
+    def _divided(self, n: int, deadline: float, spacing: float | None = None) -> tuple[Candidates, bool]:
+        """Return solutions that divide all components, and whether there was time for all."""
+        robot, tolerance = self.problem.robot, DISTINCT_TOLERANCE
+        if spacing is not None:  # neighbours may be half a spacing apart and are no near-duplicates
+            tolerance = min(tolerance, spacing / (3.0 * math.sqrt(robot.dof)))
+        n = n if spacing is not None else min(n, self._most_distinct)
         coarse = None
-        if separation is not None or n > MANY_PLACES:  # so that what there is, if time is up, is from all families
+        if spacing is not None or n > MANY_PLACES:  # if time ends early, these are from all components
             coarse = _valid(*self.motions.even(robot.chain, COARSELY, 0.0, tolerance, deadline)[:2])
-        rows, errors, in_time = self.motions.even(robot.chain, n, separation or 0.0, tolerance, deadline)
+        rows, errors, in_time = self.motions.even(robot.chain, n, spacing or 0.0, tolerance, deadline)
         if coarse is not None and not in_time and len(coarse) > len(rows):
             return coarse, False
         return _valid(rows, errors), in_time
 
-    def _allowed(self, pool: Pool) -> Pool:
-        return pool.pick(np.flatnonzero(self.goal.allowed(pool.positions))) if self.goal.is_checked else pool
+    def _allowed(self, found: Candidates) -> Candidates:
+        return found.pick(np.flatnonzero(self.problem.allowed(found.q))) if self.problem.is_checked else found
 
 
-def nearby(goal: Goal, reference: FloatArray) -> Pool | None:
-    """The solution next to a configuration, where it is so near that it is taken for the nearest one of all."""
-    pool, distances = _towards(goal, reference[None], reference)
-    if not len(pool) or distances[0] > NEAR_AT_ONCE:
+def nearby(problem: Problem, near: FloatArray) -> Candidates | None:
+    """Return the solution next to a configuration, if it is so near that no other is looked for."""
+    found, distances = _towards(problem, near[None], near)
+    if not len(found) or distances[0] > ACCEPT_DISTANCE:
         return None
-    return None if goal.is_checked and not goal.allowed(pool.positions).all() else pool
+    return None if problem.is_checked and not problem.allowed(found.q).all() else found
 
 
-def _turned(goal: Goal, reference: FloatArray) -> list[FloatArray]:
-    """The same configuration for joints that do not wrap, as a continuous one with narrower limits does not.
+def _equivalents(problem: Problem, near: FloatArray) -> list[FloatArray]:
+    """Return a configuration with its continuous joints turned into their narrower limits, if they have such limits.
 
-    Such a joint is turned to where it is nearest to its range; where that holds of both ends, there is one of each.
+    Each such joint is turned to the revolution nearest to its range; there are two if both ends are equally near.
     """
-    configurations = [reference]
-    for joint in np.flatnonzero(goal.robot.continuous & (goal.bounds[2] == 0.0)):
-        ends = goal.bounds[:2, joint]
-        turns = 2.0 * math.pi * np.round((ends - reference[joint]) / (2.0 * math.pi))
-        steps = [np.where(np.arange(len(reference)) == joint, turn, 0.0) for turn in np.unique(turns)]
-        configurations = [turned + step for turned in configurations for step in steps]
-    return configurations
+    found = [near]
+    for joint in np.flatnonzero(problem.robot.continuous & (problem.bounds[2] == 0.0)):
+        ends = problem.bounds[:2, joint]
+        turns = 2.0 * math.pi * np.round((ends - near[joint]) / (2.0 * math.pi))
+        steps = [np.where(np.arange(len(near)) == joint, turn, 0.0) for turn in np.unique(turns)]
+        found = [turned + step for turned in found for step in steps]
+    return found
 
 
-def _towards(goal: Goal, positions: FloatArray, reference: FloatArray) -> tuple[Pool, FloatArray]:
-    """Configurations moved onto the pose, and along the self-motion to where a configuration is nearest.
+def _towards(problem: Problem, q: FloatArray, near: FloatArray) -> tuple[Candidates, FloatArray]:
+    """Move configurations onto the pose, and along the self-motion to the point nearest to a configuration.
 
-    Those that reach the pose, not checked further, and their distances.
+    Return those that reach the pose, without further checks, and their distances.
     """
-    robot = goal.robot
-    rows, errors, distances = approach(
-        robot.chain, goal.task, goal.effort(), goal.turned(positions), reference, robot.continuous
+    robot = problem.robot
+    rows, errors, distances = nearest_on_curve(
+        robot.chain, problem.task, problem.effort, problem.unwound(q), near, robot.continuous
     )
     return _valid(rows, errors), distances
 
 
-def _valid(rows: FloatArray, errors: FloatArray) -> Pool:
+def _valid(rows: FloatArray, errors: FloatArray) -> Candidates:
     n = len(rows)
-    return Pool(rows, errors[0], errors[1], np.ones(n, np.bool_), np.full(n, NO_EXPERT, np.uint32))
+    return Candidates(rows, errors[0], errors[1], np.ones(n, np.bool_), np.full(n, NO_EXPERT, np.uint32))

@@ -1,189 +1,311 @@
-"""The search for solutions of one pose: rounds of proposing, refining, continuation and verifying.
+"""Restarts: rounds of seeds from the model or uniform ones, solved numerically, continued along curves, and verified.
 
-The nearest of solutions that cannot be traced, as they are surfaces or points without closed form.
-
-Many are found, and of these the nearest are moved along the self-motion to where the distance is least. Where that is
-depends on where one begins: of 40 random poses of each of five arms, 128 solutions and the 16 nearest of them led to
-the least distance of all that 4000 led to, in .6 ms (64 and 8: in 37 of 40 of the worst arm). With tolerances per axis
-the descents take 2 ms each; half as many lead to within .1 rad of the least distance.
+The nearest solution is found by restarts, too, if solutions are surfaces, or points without a closed form: many are
+found, and the nearest of these move along the null space to the least distance. Where that leads depends on the start.
+For 40 random poses of each of five arms, 128 solutions and the 16 nearest of them led to the least distance that 4000
+led to, in 0.6 ms; 64 and 8 did so for 37 of 40 poses of the worst arm. With tolerances per axis each optimisation takes
+2 ms; half as many lead to within 0.1 rad of the least distance.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.ik.candidates import Pool
-from eim_ros.ik.order import Posture, distance_to, distinct_rows
-from eim_ros.ik.prior import ConditionalMixture
-from eim_ros.ik.problem import Goal
-from eim_ros.solver import NO_EXPERT, Experts, Found, Round, Spread
+from eim_ros.core.deadlines import is_past, with_grace
+from eim_ros.core.parallel import seed_fraction
+from eim_ros.ik.candidates import Candidates
+from eim_ros.ik.completeness import CompletenessReport
+from eim_ros.ik.order import Posture, distance_to, distinct_in_time, distinct_rows, farthest_rows, is_within
+from eim_ros.ik.problem import Found, Problem, Proposals, Spread
+from eim_ros.solver import NO_EXPERT, ContinuationOptions, Experts, SearchRound
+from eim_ros.solver import Found as FoundRows
 
 FloatArray = npt.NDArray[np.float64]
 
-DISTINCT_TOLERANCE = 0.01  # [rad or m]: configurations closer than this in every joint are near-duplicates
-FINEST = 0.001  # the same, of what continuation adds where near-duplicates are not dropped
+DISTINCT_TOLERANCE = 0.01  # [rad or m]; configurations closer than this in every joint are near-duplicates
+FINEST = 0.001  # the same for continuation, if near-duplicates are not dropped
 STEP = 0.45  # [rad, m] of continuation
-FRUITLESS_SEEDS = 3000  # seeds tried without any new solution before the search ends
-CONTINUED_SEEDS = 1000  # the same, after continuation; where solutions have to differ, without any far from all others
-OUT_OF_REACH_SEEDS = 256  # the same, where the pose is farther away than the arm is long
-FIRST_YIELD, LEAST_YIELD = 0.8, 0.1  # new configurations per seed, from which the size of a round follows
-HELPLESS = 0.2  # yield below which the model is taken to be of little help
+MAX_SEEDS_WITHOUT_GAIN = 3000  # seeds without any new solution after which the search ends
+CONTINUED_SEEDS = 1000  # the same after continuation, without a new solution far from all others
+OUT_OF_REACH_SEEDS = 256  # the same if the pose is farther away than the arm is long
+NEAR_SEEDS = 512  # the same in the search for the nearest solution
+FIRST_YIELD, LEAST_YIELD = 0.8, 0.1  # solutions per seed, from which the size of a round follows
+LOW_YIELD = 0.2  # yield below which half of the seeds are uniform
 SPARE_SEEDS = 4
-EXPLORING_UNIFORM = 0.25  # share of uniform seeds at explore = 1
+DIVERSE_UNIFORM = 0.25  # share of uniform seeds for diversity 1
 FEWEST_ROOTS = 40  # solutions from seeds before continuation begins, or half of those wanted
-MANY = 200  # solutions beyond which half as many come from continuation: more seeds find more families
-MOST_CONTINUED = 1000  # configurations found by continuation in a round; its cost grows as their square
-ANOTHER_SEED = 0.5 * (math.sqrt(5.0) - 1.0)  # added modulo 1 for each round
-UNHURRIED = 100  # the refiner's patience with the best attempt
-MOST_SEEDS_PER_ROUND = 256  # a round is not interrupted, so its length bounds how late a timeout is noticed
+CONTINUATION_CUTOFF = 200  # solutions beyond which half come from continuation; more seeds find more components
+MOST_CONTINUED = 1000  # configurations from continuation in a round; its cost grows as their square
+NEXT_SEED = 0.5 * (math.sqrt(5.0) - 1.0)  # added modulo 1 in each round
+FINAL_PATIENCE = 100  # of the solver with the best attempt
+MOST_SEEDS_PER_ROUND = 256  # a round is not interrupted, so this bounds how late a timeout is noticed
+DEFAULT_DIVERSITY, FEWEST_TO_DIVERSIFY = 0.85, 16  # diversity without a preference, from so many solutions on
+OVERSAMPLING = {2: 4.0, 3: 8.0}  # solutions for each one wanted at diversity 1, by dimension of the set
+MOST_OVERSAMPLING = 24.0  # the same for more than three dimensions
+MOST_SPREAD = 2000  # solutions wanted at most for oversampling; the choice takes time of their square
+POSE_DIMENSIONS = 6
+SINGULAR, SINGULAR_SHARE = 1e-5, 0.05  # least singular value that counts as 0, and share of solutions that have one
+MOST_MEASURED = 1000  # solutions whose singular values are computed
+ACCEPT_DISTANCE = 0.2  # [rad, m]; a solution so near is accepted as the nearest without a further search
+N_FOUND, N_MOVED, N_MOVED_WITHIN_TOLERANCES = 128, 16, 8
+PROPOSED_AT_ONCE = 8192  # proposals between two looks at the clock
+
+
+class RawProposals:
+    """Draw from the model without solving."""
+
+    def applies(self, problem: Problem) -> bool:
+        """Return whether proposals are wanted."""
+        return isinstance(problem.aim, Proposals)
+
+    def solve(self, problem: Problem, known: Found | None) -> Found:
+        """Return as many draws as there is time for, at least some, and verify them."""
+        rng, parts, n = np.random.default_rng(problem.seed), list[Candidates](), problem.n
+        for first in range(0, n, PROPOSED_AT_ONCE):
+            if first and is_past(problem.deadline):
+                break
+            parts.append(problem.verified(*problem.conditional.sample(min(PROPOSED_AT_ONCE, n - first), rng)))
+        found = Candidates.concatenate(parts)
+        return Found(found, timed_out=len(found) < n)
+
+
+class Restarts:
+    """Search for solutions from seeds; add them to those that other strategies found."""
+
+    def applies(self, problem: Problem) -> bool:
+        """Return True: restarts work for every arm and task."""
+        return True
+
+    def solve(self, problem: Problem, known: Found | None) -> Found:
+        """Return what the search finds, joined with what is known; the result is final."""
+        if known is None:
+            found, timed_out = self._searched(problem)
+            return Found(found, timed_out=timed_out)
+        if known.is_minor:
+            return self._joined_to_curves(problem, known)
+        found, timed_out = self._searched(problem, is_hopeless=known.is_exhausted)
+        if known.is_exhausted and not found.valid.any():
+            return Found(found, n_total=0.0, report=CompletenessReport.of_points(0, problem.until))
+        if len(known.candidates):
+            found = known.candidates.joined(_apart(problem, found.chosen(), known.candidates))
+            found, is_compared = _distinct(problem, found)
+            timed_out = timed_out or not is_compared
+        return Found(found, timed_out=timed_out, is_singular=known.is_singular)
+
+    def _joined_to_curves(self, problem: Problem, known: Found) -> Found:
+        """Return solutions of restarts, then those of curves that could not all be traced.
+
+        There is no continuation: it leads nowhere at singularities.
+        """
+        found, was_late = self._searched(problem, known.is_exhausted, diversity=0.0)
+        timed_out = known.timed_out or was_late
+        if len(known.candidates):
+            found, is_compared = _distinct(
+                problem, _apart(problem, found.chosen(), known.candidates).joined(known.candidates)
+            )
+            timed_out = timed_out or not is_compared
+        assert known.report is not None
+        report = replace(known.report, is_singular=_is_singular(problem, found.chosen()))
+        return Found(found, timed_out=timed_out, report=report)
+
+    def _searched(
+        self, problem: Problem, is_hopeless: bool = False, diversity: float | None = None
+    ) -> tuple[Candidates, bool]:
+        """Return what a search finds, and whether time ended; if it is hopeless, the best attempt."""
+        n, near, order = problem.n, problem.near, problem.order
+        diversity = _diversity(problem) if diversity is None else diversity
+        search = Search(problem, seed_fraction(problem.seed), near=order.reference, diversity=diversity)
+        if problem.max_spacing is not None:
+            search.apart = problem.max_spacing
+        if is_hopeless:
+            search.patience = OUT_OF_REACH_SEEDS
+        elif near is not None:
+            return nearest_found(problem, search, near)
+        is_surface = problem.redundancy > 1 or problem.tolerances is not None
+        has_wish = order.reference is not None or order.posture is not None
+        if not (diversity and is_surface and n <= MOST_SPREAD) or has_wish:
+            return search.run(n)
+        search.distinct = False  # near-duplicates are not far from each other
+        more = OVERSAMPLING.get(problem.redundancy, MOST_OVERSAMPLING) * diversity
+        found, is_late = search.run(int(n * (1.0 + more)))
+        found = found.pick(farthest_rows(problem.robot, found.q, n, with_grace(problem.deadline)))
+        found, is_compared = _distinct(problem, found)
+        return found, (is_late and len(found) < n) or not is_compared
+
+
+def _diversity(problem: Problem) -> float:
+    """Return the diversity that is asked for, or the default, which is higher if nothing is preferred."""
+    aim, has_model = problem.aim, len(problem.conditional.log_weights) > 0
+    if isinstance(aim, Spread) and aim.diversity is not None:
+        return aim.diversity
+    curves = not problem.position_only and problem.robot.dof <= POSE_DIMENSIONS + 1
+    is_even = not has_model or (curves and not problem.has_preference)
+    return DEFAULT_DIVERSITY if is_even and problem.n >= FEWEST_TO_DIVERSIFY else 0.0
+
+
+def _distinct(problem: Problem, found: Candidates) -> tuple[Candidates, bool]:
+    """Return candidates without near-duplicates, and whether there was time to compare all."""
+    rows, is_compared = distinct_in_time(problem.robot, found.q, DISTINCT_TOLERANCE, with_grace(problem.deadline))
+    return found.pick(rows), is_compared
+
+
+def _apart(problem: Problem, found: Candidates, known: Candidates) -> Candidates:
+    """Return candidates farther than the spacing that is asked for from all known ones."""
+    if problem.max_spacing is None:
+        return found
+    return found.pick(np.flatnonzero(~is_within(problem.robot, found.q, known.q, problem.max_spacing)))
+
+
+def _is_singular(problem: Problem, found: Candidates) -> bool:
+    """Return whether more directions are free in solutions of a pose than the arm has joints to spare.
+
+    That has to be so in a share of the solutions, because a curve may lead through single singular places.
+    """
+    q = found.q[:MOST_MEASURED]
+    if problem.position_only or not len(q):
+        return False
+    jacobians = problem.robot.jacobian(q)[:, :, problem.bounds[0] < problem.bounds[1]]
+    is_singular = np.linalg.svd(jacobians, compute_uv=False)[:, POSE_DIMENSIONS - 1] < SINGULAR
+    return bool(is_singular.mean() > SINGULAR_SHARE)
 
 
 @dataclass
 class Search:
-    """Finds configurations that satisfy a goal.
+    """Find configurations that solve a problem, in rounds.
 
-    A round takes seeds from the mixture, refines them and keeps what is valid. Where little of a round is new, half of
-    the next seeds are uniform, so that no pose is lost that uniform restarts would solve.
+    A round takes seeds from the model, moves them onto the pose, and keeps what is valid. If few solutions of a round
+    are new, half of the next seeds are uniform, so that no pose is missed that uniform restarts would solve.
 
-    With `explore` > 0 seeds are stratified over the experts, their weights tempered to weight^(1 - explore / 2), and
-    some seeds are uniform in any case, that no family of solutions is missed. Where solutions are curves about that
-    share of the configurations (half of it of those beyond the first MANY) comes from continuation along them, which
-    begins at what was found first. On surfaces and beyond, a restart costs less than continuation does.
+    With `diversity` > 0 seeds are stratified over the experts, their weights are tempered to weight^(1 - diversity / 2),
+    and some seeds are always uniform, so that no component is missed. If solutions are curves, about that share of them
+    comes from continuation (half of it beyond the first `CONTINUATION_CUTOFF`), which begins at the solutions found
+    first. On surfaces a restart costs less than continuation.
 
     Attributes
     ----------
-    goal : Goal
-    conditional : ConditionalMixture
+    problem : Problem
     seed : float
         From 0 to below 1.
     distinct : bool
         Whether near-duplicates are dropped.
     apart : float
-        [rad or m]: configurations closer than this in every joint are such.
+        Configurations closer than this in every joint are near-duplicates [rad or m].
     near : (dof,) array, optional
         First seed.
-    explore : float
-        From 0, samples of the model, to 1.
+    diversity : float
+        From 0 (samples of the model) to 1.
     patience : int
-        Seeds tried without any new solution before the search ends.
+        Seeds without any new solution after which the search ends.
     """
 
-    goal: Goal
-    conditional: ConditionalMixture
+    problem: Problem
     seed: float
-    distinct: bool = False
+    distinct: bool = True
     apart: float = DISTINCT_TOLERANCE
     near: FloatArray | None = None
-    explore: float = 0.0
-    patience: int = FRUITLESS_SEEDS
+    diversity: float = 0.0
+    patience: int = MAX_SEEDS_WITHOUT_GAIN
 
-    def run(self, n: int, deadline: float) -> tuple[Pool, bool]:
-        """Up to n valid configurations, or the best attempt, and whether time was up: a time of `perf_counter` [s].
-
-        There may be more than n.
-        """
-        goal, dof = self.goal, self.goal.robot.dof
-        found, plan = Found(dof), self._plan(deadline)
-        patience = self.patience if goal.is_within_reach else OUT_OF_REACH_SEEDS
-        n_continued = int(self.explore * (min(n, MANY) + 0.5 * max(n - MANY, 0)))
-        n_roots = max(n - n_continued, min((n + 1) // 2, FEWEST_ROOTS)) if self.explore else n
-        least_uniform = EXPLORING_UNIFORM * self.explore if len(self.conditional.log_weights) else 1.0
-        yields, uniform_share, fruitless, n_rounds = FIRST_YIELD, least_uniform, 0, 0
-        can_continue = n_roots < n and goal.constraints.tolerances is None and goal.redundancy == 1
+    def run(self, n: int) -> tuple[Candidates, bool]:
+        """Return n or more valid configurations, or the best attempt, and whether time ended before there were n."""
+        problem, dof, deadline = self.problem, self.problem.robot.dof, self.problem.deadline
+        found, plan = FoundRows(dof), self._plan(deadline)
+        patience = self.patience if problem.is_within_reach else OUT_OF_REACH_SEEDS
+        n_continued = int(self.diversity * (min(n, CONTINUATION_CUTOFF) + 0.5 * max(n - CONTINUATION_CUTOFF, 0)))
+        n_roots = max(n - n_continued, min((n + 1) // 2, FEWEST_ROOTS)) if self.diversity else n
+        least_uniform = DIVERSE_UNIFORM * self.diversity if len(problem.conditional.log_weights) else 1.0
+        yields, uniform_share, without_gain, n_rounds = FIRST_YIELD, least_uniform, 0, 0
+        can_continue = n_roots < n and problem.tolerances is None and problem.redundancy == 1
         nothing = np.empty((0, dof))
-        while len(found) < n and fruitless < patience:
+        while len(found) < n and without_gain < patience:
             if n_rounds and time.perf_counter() >= deadline:
-                return self._outcome(found), True
+                return self._result(found), True
             n_before = len(found)
             n_missing = (n_roots if can_continue and not plan.has_continued else n) - n_before
-            n_seeds = min(max(int(n_missing / yields) + SPARE_SEEDS, 2 * fruitless), MOST_SEEDS_PER_ROUND)
+            n_seeds = min(max(int(n_missing / yields) + SPARE_SEEDS, 2 * without_gain), MOST_SEEDS_PER_ROUND)
             plan.n_uniform = int(uniform_share * n_seeds)
             plan.n_drawn = n_seeds - plan.n_uniform
             plan.fewest_roots = 1 if n_rounds else (n_roots + 1) // 2
             plan.n_wanted = min(n, n_before + n_seeds + MOST_CONTINUED) if can_continue else 0
             near = nothing if self.near is None or n_rounds else self.near[None]
-            goal.robot.chain.search_round(goal.task, plan, self._conditional, near, goal.robot.continuous, found)
+            problem.robot.chain.search_round(
+                problem.task, plan, self._conditional, near, problem.robot.continuous, found
+            )
             n_rounds += 1
-            plan.seed = (plan.seed + ANOTHER_SEED) % 1.0
+            plan.seed = (plan.seed + NEXT_SEED) % 1.0
             n_seeded = found.n_seeded
             gained = n_new = n_seeded - n_before
-            if goal.is_checked:
-                kept = np.concatenate([np.ones(n_before, dtype=np.bool_), goal.allowed(found.rows[0][n_before:])])
+            if problem.is_checked:
+                kept = np.concatenate([np.ones(n_before, dtype=np.bool_), problem.allowed(found.rows[0][n_before:])])
                 found.keep(kept)
                 gained = int(np.count_nonzero(kept[:n_seeded])) - n_before
-            elif plan.has_continued and self.distinct:  # what lies between known solutions tells nothing of others
+            elif plan.has_continued and self.distinct:  # solutions between known ones say nothing about others
                 gained = found.n_remote
             if can_continue and n_seeded >= plan.fewest_roots:
                 plan.has_continued, patience = True, min(patience, CONTINUED_SEEDS)
-                can_continue = not goal.is_checked and len(found) < MOST_CONTINUED
-            fruitless = 0 if gained else fruitless + n_seeds
+                can_continue = not problem.is_checked and len(found) < MOST_CONTINUED
+            without_gain = 0 if gained else without_gain + n_seeds
             yields = max(n_new / n_seeds, LEAST_YIELD)
-            uniform_share = max(least_uniform, 0.5 if yields < HELPLESS else 0.0)
-        return self._outcome(found), False
+            uniform_share = max(least_uniform, 0.5 if yields < LOW_YIELD else 0.0)
+        return self._result(found), False
 
     @property
     def _conditional(self) -> tuple[Experts, FloatArray, FloatArray]:
-        return self.conditional.experts, self.conditional.log_weights, self.conditional.contexts
+        conditional = self.problem.conditional
+        return conditional.experts, conditional.log_weights, conditional.contexts
 
-    def _plan(self, deadline: float) -> Round:
-        """What all rounds have in common."""
-        plan = Round()
-        plan.tempering, plan.stratified = 1.0 - 0.5 * self.explore, self.explore > 0.0
+    def _plan(self, deadline: float) -> SearchRound:
+        """Return the options that all rounds share."""
+        plan, problem = SearchRound(), self.problem
+        plan.tempering, plan.stratified = 1.0 - 0.5 * self.diversity, self.diversity > 0.0
         plan.distinct_tolerance = self.apart if self.distinct else -1.0
         plan.has_continued = False
-        plan.spread = Spread(STEP, DISTINCT_TOLERANCE if self.distinct else FINEST, self.goal.redundancy, deadline)
-        plan.effort, plan.seed = self.goal.effort(), self.seed
+        finest = DISTINCT_TOLERANCE if self.distinct else FINEST
+        plan.spread = ContinuationOptions(STEP, finest, problem.redundancy, deadline)
+        plan.effort, plan.seed = problem.effort, self.seed
         return plan
 
-    def _outcome(self, found: Found) -> Pool:
-        """What was found, or else the best attempt, for which the refiner now takes its time."""
+    def _result(self, found: FoundRows) -> Candidates:
+        """Return the solutions, or else the best attempt, solved once more with patience."""
         if not len(found):
-            return self.goal.refined(found.best, np.full(1, NO_EXPERT, np.uint32), UNHURRIED)
-        positions, errors, experts = found.rows
-        return Pool(positions, errors[0], errors[1], np.ones(len(found), dtype=np.bool_), experts)
+            return self.problem.solved(found.best, np.full(1, NO_EXPERT, np.uint32), FINAL_PATIENCE)
+        q, errors, experts = found.rows
+        return Candidates(q, errors[0], errors[1], np.ones(len(found), dtype=np.bool_), experts)
 
 
-NEAR_AT_ONCE = 0.2  # [rad, m]: a solution so near is taken for the nearest one without a look at the others
-N_FOUND, N_MOVED, N_MOVED_WITHIN_TOLERANCES = 128, 16, 8
-FRUITLESS_NEAR_SEEDS = 512  # tried without any new solution, where there are few
-
-
-def nearest_found(goal: Goal, search: Search, near: FloatArray, n: int, deadline: float) -> tuple[Pool, bool]:
-    """Solutions, the nearest of all among them, or the best attempt, and whether time was up.
+def nearest_found(problem: Problem, search: Search, near: FloatArray) -> tuple[Candidates, bool]:
+    """Return solutions, the nearest first, or the best attempt, and whether time ended.
 
     Parameters
     ----------
-    goal : Goal
+    problem : Problem
     search : Search
         Has `near` as its first seed.
     near : (dof,)
-        Configuration to which solutions should be near [rad or m].
-    n : int
-        Number of solutions that are wanted at least.
-    deadline : float
-        A time of `perf_counter` [s].
+        Configuration [rad or m].
     """
-    posture = Posture(dict(zip(goal.robot.joint_names, near.tolist(), strict=True)))
+    n, robot, deadline = problem.n, problem.robot, problem.deadline
+    posture = Posture.at(robot, near)
     if n == 1:
-        first = goal.refined(near[None], np.full(1, NO_EXPERT, np.uint32))
+        first = problem.solved(near[None], np.full(1, NO_EXPERT, np.uint32))
         if first.valid[0]:
-            moved, _ = goal.descended(first, posture, deadline)
-            if distance_to(goal.robot, moved.positions, near)[0] <= NEAR_AT_ONCE:
+            moved, _ = problem.optimized(first, posture, deadline)
+            if distance_to(robot, moved.q, near)[0] <= ACCEPT_DISTANCE:
                 return moved, False
-    search.patience = min(search.patience, FRUITLESS_NEAR_SEEDS)
-    pool, out_of_time = search.run(max(n, N_FOUND), deadline)
-    if not pool.valid.any():
-        return pool, out_of_time
-    order = np.argsort(distance_to(goal.robot, pool.positions, near), kind="stable")
-    n_moved = N_MOVED if goal.constraints.tolerances is None else N_MOVED_WITHIN_TOLERANCES
-    moved, _ = goal.descended(pool.pick(order[:n_moved]), posture, deadline)
-    everything = moved.joined(pool.pick(order))
-    everything = everything.pick(np.argsort(distance_to(goal.robot, everything.positions, near), kind="stable"))
+    search.patience = min(search.patience, NEAR_SEEDS)
+    found, timed_out = search.run(max(n, N_FOUND))
+    if not found.valid.any():
+        return found, timed_out
+    order = np.argsort(distance_to(robot, found.q, near), kind="stable")
+    n_moved = N_MOVED if problem.tolerances is None else N_MOVED_WITHIN_TOLERANCES
+    moved, _ = problem.optimized(found.pick(order[:n_moved]), posture, deadline)
+    everything = moved.joined(found.pick(order))
+    everything = everything.pick(np.argsort(distance_to(robot, everything.q, near), kind="stable"))
     if search.distinct:
-        everything = everything.pick(distinct_rows(goal.robot, everything.positions, DISTINCT_TOLERANCE))
-    return everything, out_of_time and len(everything) < n
+        everything = everything.pick(distinct_rows(robot, everything.q, DISTINCT_TOLERANCE))
+    return everything, timed_out and len(everything) < n

@@ -1,104 +1,114 @@
-"""A set of solutions of more than one dimension, sampled by slices: curves and points on which nothing is left out.
+"""Draws from a set of solutions with more than one dimension, by slices: curves and points that are found completely.
 
-A slice holds joints at random, and of a goal with tolerances the pose at a random place within them, until what is
-left are curves, which are traced from end to end, or points in closed form. Each place on them stands for a known part
-of the set, its *mass*: the length around it, times how much of the set that stands for, by the probability of the slice
-(`measure.py`, `slice_proposals.py`). Sums over the places of all slices are integrals over the set on average, whatever
-the basins of restarts are; solutions that restarts lead to, or samples of a model moved onto the pose, are not
-distributed so. Like the random linear spaces of Breiding and Marigliano 2020, "Random points on an algebraic manifold",
-along the axes of joints.
+A slice fixes joints at random values, and for a task with tolerances also the pose within them, until curves remain that
+are traced from end to end, or points in closed form. Each point on them stands for a known part of the set, its *mass*:
+the length around it, times the part of the set that this length stands for, by the probability of the slice (see
+`densities.py`). Sums over the points of all slices are integrals over the set on average, however large the basins of
+attraction of restarts are. Solutions that restarts lead to, and samples of a model moved onto the pose, do not have this
+property. The idea is that of random linear spaces (Breiding and Marigliano 2020, "Random points on an algebraic
+manifold"), here along the axes of joints.
 
-Which joints are held where, for solutions of more than one dimension to become curves that can be traced.
-
-As many joints are held as there are dimensions beyond one. A way H to hold joints is drawn in proportion to the mean
-of |du_H on the set|^2 over known solutions, see `measure.py`: joints that solutions leave little room are seldom held.
-Where they are held is uniform, or where a distribution is wanted that prefers some solutions mostly near known ones
-of these. Whatever is proposed, its density is known and divided by, so that nothing depends on it but the time taken.
+As many joints are fixed as there are dimensions beyond one. A choice H of joints is drawn in proportion to the mean of
+|du_H on the set|^2 over known solutions, so joints that solutions leave little room are seldom fixed. Their values are
+uniform, or mostly near known solutions if a density is wanted that prefers some. The density of every proposal is known
+and divided by, so proposals affect only the time that is needed.
 """
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.deadlines import is_past
+from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.parallel import seed_fraction
 from eim_ros.ik.completeness import Completeness
-from eim_ros.ik.order import UNORDERED, Ranking
-from eim_ros.ik.problem import Goal
-from eim_ros.ik.request import SampleRequest
-from eim_ros.ik.strategies.closed_form import MOST_RANKED, all_solutions
-from eim_ros.ik.strategies.densities import POSITION_ROWS, MeasuredSet, ScaledMeasure, effective_size
+from eim_ros.ik.problem import Draws, Found, Problem, Setup, Spread
+from eim_ros.ik.strategies.closed_form import MOST_RANKED, all_roots
+from eim_ros.ik.strategies.densities import (
+    POSITION_ROWS,
+    LogDensity,
+    ScaledMeasure,
+    WeightedPoints,
+    draw,
+    effective_sample_size,
+    log_density_of,
+)
+from eim_ros.ik.strategies.restarts import Search
 from eim_ros.kinematics.tolerances import ToleranceBox
 from eim_ros.solver import NO_EXPERT, SelfMotions, Task
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-MOST_DETERMINANTS = 100_000  # of known solutions, for all ways to hold joints
-EVEN_WAYS = 0.1  # share of ways that are all as likely
-NEAR_SHARE = 0.7  # of what is held near known solutions, where some are preferred
-BANDWIDTH = 0.2  # of these distributions, as a share of the rule for a single normal one: there are several modes
-LEAST_WIDTH = 0.02  # of the distribution around one of them, as a share of a joint's range
+FEW_KNOWN, MANY_KNOWN = 300, 2000  # known solutions from which proposals are made
+MOST_FREE = 6  # dimensions; with more, too few choices of fixed joints lead to any solution
+MOST_DETERMINANTS = 100_000  # of known solutions, for all choices of joints
+EVEN_CHOICES = 0.1  # share of proposals in which all choices of joints are equally likely
+NEAR_SHARE = 0.7  # share of proposals near known solutions, if some are preferred
+BANDWIDTH = 0.2  # of the kernels, as a share of the rule for a single normal density, because there are several modes
+LEAST_WIDTH = 0.02  # of a kernel, as a share of a joint's range
 
 
 @dataclass(frozen=True, eq=False)
 class SliceProposals:
-    """A distribution of held joints.
+    """Proposal density of the joints that a slice fixes, and of their values.
 
     Attributes
     ----------
     lower, widths : (dof,)
-        Limits of what may be held, and how far they are apart [rad, m].
+        Lower limits, and differences between the limits [rad, m].
     ranges : (dof,)
-        Of the robot's joints [rad, m].
-    ways : (n_ways, n_held) of int
-        Joints that are held.
-    probabilities : (n_ways,)
+        Ranges of the robot's joints [rad, m].
+    choices : (n_choices, n_held) of int
+        Joints that are fixed.
+    probabilities : (n_choices,)
     near : (n_near, dof)
-        Solutions near which joints are held; of none they are held anywhere.
+        Solutions near which joints are fixed; without any, values are uniform.
     deviations : (dof,)
-        Of normal distributions around these [rad, m].
+        Standard deviations of the kernels around these [rad, m].
     """
 
     lower: FloatArray
     widths: FloatArray
     ranges: FloatArray
-    ways: IntArray
+    choices: IntArray
     probabilities: FloatArray
     near: FloatArray
     deviations: FloatArray
 
     @classmethod
     def of(cls, measure: ScaledMeasure, known: FloatArray, near: FloatArray) -> SliceProposals:
-        """From known solutions (n, dof), and the preferred ones among them (n_near, dof)."""
-        goal, joints = measure.goal, np.flatnonzero(measure.moving)
-        ways = np.array(list(itertools.combinations(range(len(joints)), max(measure.n_free - 1, 0))), dtype=np.int64)
-        probabilities = np.ones(len(ways))
-        if ways.size and len(known):
-            probabilities = _mean_squares(measure, known[: MOST_DETERMINANTS // len(ways) + 1], ways)
-        probabilities = (1.0 - EVEN_WAYS) * probabilities / probabilities.sum() + EVEN_WAYS / len(ways)
-        widths, deviations = goal.upper - goal.lower, np.zeros_like(measure.ranges)
-        anywhere = cls(goal.lower, widths, measure.ranges, joints[ways], probabilities, near[:0], deviations)
+        """Return proposals made from known solutions (n, dof) and the preferred ones among them (n_near, dof)."""
+        setup, joints = measure.problem.setup, np.flatnonzero(measure.moving)
+        choices = np.array(list(itertools.combinations(range(len(joints)), max(measure.n_free - 1, 0))), dtype=np.int64)
+        probabilities = np.ones(len(choices))
+        if choices.size and len(known):
+            probabilities = _mean_squares(measure, known[: MOST_DETERMINANTS // len(choices) + 1], choices)
+        probabilities = (1.0 - EVEN_CHOICES) * probabilities / probabilities.sum() + EVEN_CHOICES / len(choices)
+        widths, deviations = setup.upper - setup.lower, np.zeros_like(measure.ranges)
+        anywhere = cls(setup.lower, widths, measure.ranges, joints[choices], probabilities, near[:0], deviations)
         return anywhere.close_to(near) if len(near) else anywhere
 
     def close_to(self, near: FloatArray) -> SliceProposals:
-        """The same with joints held mostly near other solutions (n_near, dof) (Silverman 1986, 4.3.2)."""
-        n_held = self.ways.shape[1]
+        """Return proposals mostly near other solutions (n_near, dof), by Silverman's rule (1986, 4.3.2)."""
+        n_held = self.choices.shape[1]
         factor = BANDWIDTH * (4.0 / ((n_held + 2.0) * len(near))) ** (1.0 / (n_held + 4.0))
         deviations = np.maximum(factor * near.std(axis=0), LEAST_WIDTH * self.ranges)
         return replace(self, near=near, deviations=deviations)
 
     def draw(self, rng: np.random.Generator) -> tuple[IntArray, FloatArray, float]:
-        """Joints (n_held,) to hold, where [rad, m], and the log of the probability of these joints times the density of
-        where, in shares of their ranges.
+        """Draw joints (n_held,) and values [rad, m] to fix them at.
+
+        The third value is the log of the probability of the joints times the density of the values, in shares of the
+        joints' ranges.
         """
-        way = int(rng.choice(len(self.ways), p=self.probabilities))
-        joints = self.ways[way]
+        choice = int(rng.choice(len(self.choices), p=self.probabilities))
+        joints = self.choices[choice]
         widths, deviations = self.widths[joints], self.deviations[joints]
         is_near = bool(len(self.near)) and rng.random() < NEAR_SHARE
         if is_near:
@@ -112,95 +122,147 @@ class SliceProposals:
             peak = np.prod(self.ranges[joints] / (np.sqrt(2.0 * np.pi) * deviations))
             around = float(peak * np.exp(-0.5 * (away**2).sum(axis=1)).mean())
             density = (1.0 - NEAR_SHARE) * density + NEAR_SHARE * around
-        return joints, values, float(np.log(density * self.probabilities[way]))
+        return joints, values, float(np.log(density * self.probabilities[choice]))
 
 
-def _mean_squares(measure: ScaledMeasure, known: FloatArray, ways: IntArray) -> FloatArray:
-    """Mean over solutions of |du_H on the set|^2 (n_ways,): minors of the projection onto the null space of J_u."""
+def _mean_squares(measure: ScaledMeasure, known: FloatArray, choices: IntArray) -> FloatArray:
+    """Return the mean of |du_H on the set|^2 (n_choices,) over solutions: minors of the null-space projection of J_u."""
     jacobians = measure.jacobians(known)
     projections = np.eye(jacobians.shape[2]) - np.linalg.pinv(jacobians) @ jacobians
-    minors = projections[:, ways[:, :, None], ways[:, None, :]]
+    minors = projections[:, choices[:, :, None], choices[:, None, :]]
     return np.asarray(np.maximum(np.linalg.det(minors), 0.0).mean(axis=0))
 
 
-LogDensity = Callable[[FloatArray], FloatArray]
-
 AT_ONCE = 32  # slices between two looks at the clock
-SPACING, FINE_SPACING = 0.5, 0.15  # [rad, m]: between places on a curve, on average; where some are preferred
-SIZE_EACH = 4.0  # effective size of the slices, for each solution wanted, if there is time
-LEAST_SIZE = 64.0  # the same in all, however few are wanted: weights of fewer slices are not to be trusted
-FEWEST_TO_LEARN, POOR = 128, 0.1  # slices, and their effective share below which later ones are held near the likely
+SPACING, FINE_SPACING = 0.5, 0.15  # [rad, m] between points on a curve on average; the finer one for preferences
+SIZE_EACH = 4.0  # effective sample size of the slices for each draw, if there is time
+LEAST_SIZE = 64.0  # effective sample size in all, because weights of fewer slices are unreliable
+FEWEST_TO_LEARN, POOR = 128, 0.1  # slices, and the effective share below which proposals are made again
 N_LIKELY = 2000
 MOST_SLICES = 100_000
-FRUITLESS_SLICES = 1000  # at first, without any solution
+MAX_SLICES_WITHOUT_GAIN = 1000  # at first, without any solution
 NO_TOLERANCES, NO_BOUND = np.empty(0), 1.0
-LATEST = 0.02  # [s] after the deadline, until when a round that has begun may end
+LATEST = 0.02  # [s] after the deadline until which a round may end
+
+
+class Slices:
+    """Draw from sets of two to six dimensions, or with tolerances per axis."""
+
+    def applies(self, problem: Problem) -> bool:
+        """Return whether draws are wanted; strategies for curves and points come before."""
+        return isinstance(problem.aim, Draws)
+
+    def solve(self, problem: Problem, known: Found | None) -> Found:
+        """Return draws from slices, or nothing if the search finds no solution."""
+        measure = ScaledMeasure.of(problem)
+        log_density = log_density_of(problem)
+        _check_dimensions(measure)
+        if problem.until is not None:
+            raise ConfigurationError(
+                "a guarantee needs solutions that form curves, or points in closed form; leave it out", problem.until
+            )
+        return draw(problem, *self._points(measure, log_density))
+
+    def _points(self, measure: ScaledMeasure, log_density: LogDensity) -> tuple[WeightedPoints, FloatArray]:
+        """Return the points of slices, with joints fixed as known solutions suggest, and their log densities (n,)."""
+        problem, aim = measure.problem, measure.problem.aim
+        assert isinstance(aim, Draws)
+        is_model, is_uniform = aim.density == "model", aim.density == "uniform"
+        search = Search(problem, seed_fraction(problem.seed), distinct=False, diversity=0.0 if is_model else 1.0)
+        found, _ = search.run(FEW_KNOWN if is_uniform else MANY_KNOWN)
+        known = found.chosen().q
+        if not len(known):
+            return WeightedPoints(known, np.empty(0)), np.empty(0)
+        rng = np.random.default_rng(problem.seed)
+        near = known if is_model else known[:0]
+        if not is_uniform and not is_model:
+            log_weights = log_density(known)
+            weights = np.exp(log_weights - log_weights.max())
+            near = known[rng.choice(len(known), size=MANY_KNOWN, p=weights / weights.sum())]
+        proposals = SliceProposals.of(measure, known, near)
+        return SliceSampler(measure, proposals, log_density, rng).run(problem.deadline)
+
+
+def _check_dimensions(measure: ScaledMeasure) -> None:
+    """Raise `ConfigurationError` if the set has too many dimensions, or slices are no curves."""
+    if measure.n_free > MOST_FREE:
+        raise ConfigurationError(
+            f"draw allows at most {MOST_FREE} joints more than the task needs, here are {measure.n_free}: fix some of "
+            "them, or call sample",
+            measure.n_free,
+        )
+    form = measure.problem.robot.closed_form
+    if measure.n_free < 0 or (measure.n_free == 0 and (form is None or measure.n_rows == POSITION_ROWS)):
+        raise ConfigurationError(
+            "draw needs an arm with more joints than the task needs, or points in closed form; call sample or solve_all",
+            None,
+        )
 
 
 @dataclass(eq=False)
-class Slices:
-    """Slices of the solutions of a goal.
+class SliceSampler:
+    """Sample a set of solutions by slices.
 
     Attributes
     ----------
     measure : ScaledMeasure
     proposals : SliceProposals
-    wanted : SampleRequest
     log_density : callable
-        Of the distribution wanted, of configurations (n, dof), not normalised.
+        Log density of configurations (n, dof), not normalised.
     rng : numpy.random.Generator
     """
 
     measure: ScaledMeasure
     proposals: SliceProposals
-    wanted: SampleRequest
     log_density: LogDensity
     rng: np.random.Generator
     _box: ToleranceBox = field(init=False)
     _spacing: float = field(init=False)
 
     def __post_init__(self) -> None:
-        goal = self.measure.goal
-        farthest = goal.robot.reach + float(np.linalg.norm(goal.pose[:3, 3]))
-        self._box = ToleranceBox.of(goal.pose, goal.constraints.tolerances, farthest)
+        problem = self.measure.problem
+        farthest = problem.robot.reach + float(np.linalg.norm(problem.pose[:3, 3]))
+        self._box = ToleranceBox.of(problem.pose, problem.tolerances, farthest)
+        self._exact = Setup(problem.robot, replace(problem.setup.constraints, tolerances=None))
         self._spacing = FINE_SPACING if len(self.proposals.near) else SPACING
         self._box.widest[self.measure.n_rows :] = 0.0
 
-    def run(self, deadline: float) -> tuple[MeasuredSet, FloatArray]:
-        """Slices until draws from them are almost as good as independent ones, or until a time of `perf_counter` [s].
+    def run(self, deadline: float) -> tuple[WeightedPoints, FloatArray]:
+        """Sample until draws are almost as good as independent ones, or until a time of `perf_counter` [s].
 
-        Also the log densities (n,) of their places.
+        Return the points and their log densities (n,).
         """
-        size = max(SIZE_EACH * float(self.wanted.n), LEAST_SIZE)
+        n_wanted = float(self.measure.problem.n)
+        size = max(SIZE_EACH * n_wanted, LEAST_SIZE)
         rounds: list[_Round] = []
         sums, is_late, n_to_learn, is_preferring = np.empty(0), False, FEWEST_TO_LEARN, len(self.proposals.near) > 0
-        while effective_size(sums) < size:
+        while effective_sample_size(sums) < size:
             is_late = time.perf_counter() >= deadline
-            if is_late or len(sums) >= (MOST_SLICES if np.isfinite(sums).any() else FRUITLESS_SLICES):
+            if is_late or len(sums) >= (MOST_SLICES if np.isfinite(sums).any() else MAX_SLICES_WITHOUT_GAIN):
                 break
-            following = self._round(len(sums), deadline)
-            if following is None:
+            new = self._round(len(sums), deadline)
+            if new is None:
                 is_late = True
                 break
-            rounds.append(following)
+            rounds.append(new)
             sums = np.concatenate([sums, rounds[-1].log_sums(len(sums))])
-            if len(sums) == n_to_learn and 0.0 < effective_size(sums) < POOR * n_to_learn and is_preferring:
+            if len(sums) == n_to_learn and 0.0 < effective_sample_size(sums) < POOR * n_to_learn and is_preferring:
                 self.proposals = self.proposals.close_to(_likely(rounds, self.rng))
                 rounds, sums, n_to_learn = [], np.empty(0), 2 * n_to_learn
-        positions = np.concatenate([np.empty((0, self.measure.goal.robot.dof)), *(each.positions for each in rounds)])
+        q = np.concatenate([np.empty((0, self.measure.problem.robot.dof)), *(each.q for each in rounds)])
         log_mass = np.concatenate([np.empty(0), *(each.log_mass for each in rounds)]) - np.log(max(len(sums), 1))
         slices = np.concatenate([np.empty(0, np.int64), *(each.slices for each in rounds)])
         densities = np.concatenate([np.empty(0), *(each.log_density for each in rounds)])
-        is_late &= effective_size(sums) < float(self.wanted.n)
-        return MeasuredSet(positions, log_mass, slices, None, is_late), densities
+        is_late &= effective_sample_size(sums) < n_wanted
+        return WeightedPoints(q, log_mass, slices, None, is_late), densities
 
     def _round(self, first: int, deadline: float) -> _Round | None:
-        """Some slices, numbered from the first on; None where there is no time to find all that is on one of them."""
-        goal, measure, rng, box = self.measure.goal, self.measure, self.rng, self._box
-        held, rates = np.zeros((AT_ONCE, goal.robot.dof), np.bool_), np.zeros((AT_ONCE, 6, 6))
+        """Return slices numbered from `first` on; None if time ends before all solutions on one of them are found."""
+        problem, measure, rng, box = self.measure.problem, self.measure, self.rng, self._box
+        held, rates = np.zeros((AT_ONCE, problem.robot.dof), np.bool_), np.zeros((AT_ONCE, 6, 6))
         log_probability, is_open = np.zeros(AT_ONCE), box.widest > 0.0
         offsets = box.drawn(AT_ONCE, rng)
-        poses = box.poses(offsets) if is_open.any() else np.repeat(goal.pose[None], AT_ONCE, axis=0)
+        poses = box.poses(offsets) if is_open.any() else np.repeat(problem.pose[None], AT_ONCE, axis=0)
         found: list[FloatArray] = []
         for k, (pose, offset) in enumerate(zip(poses, offsets, strict=True)):
             if is_past(deadline + LATEST):
@@ -210,68 +272,65 @@ class Slices:
             found.append(
                 self._slice(pose, joints, values, deadline + LATEST)
                 if box.is_inside(offset)
-                else values[:0].reshape(0, goal.robot.dof)
+                else values[:0].reshape(0, problem.robot.dof)
             )
             rates[k] = box.rates(offset) if is_open.any() else 0.0
         if is_past(deadline + LATEST):  # the last slice may be cut
             return None
-        positions = np.concatenate(found)
+        q = np.concatenate(found)
         slices = np.repeat(np.arange(AT_ONCE), [len(each) for each in found])
         log_mass = np.log(2.0 * box.widest[is_open]).sum() - log_probability[slices]
         if measure.n_free > 0:
-            log_mass = log_mass + measure.log_share(positions, held[slices]) + np.log(self._spacing / measure.n_free)
+            log_mass = log_mass + measure.log_share(q, held[slices]) + np.log(self._spacing / measure.n_free)
         if is_open.any():
-            log_mass = log_mass - measure.log_rate(positions, rates[slices], is_open)
-        valid = goal.verified(positions, np.full(len(positions), NO_EXPERT, np.uint32)).valid
+            log_mass = log_mass - measure.log_rate(q, rates[slices], is_open)
+        valid = problem.verified(q, np.full(len(q), NO_EXPERT, np.uint32)).valid
         kept = np.flatnonzero(valid & np.isfinite(log_mass))
-        positions = positions[kept]
-        return _Round(positions, log_mass[kept], self.log_density(positions), first + slices[kept])
+        q = q[kept]
+        return _Round(q, log_mass[kept], self.log_density(q), first + slices[kept])
 
     def _slice(self, pose: FloatArray, joints: IntArray, values: FloatArray, deadline: float) -> FloatArray:
-        """Solutions (n, dof) of a pose with joints held: points, or places on curves, about a spacing apart."""
-        measure, goal = self.measure, self.measure.goal
-        chain, bounds = goal.robot.chain, goal.bounds.copy()
+        """Return the solutions (n, dof) of a pose with fixed joints: points, or places about a spacing apart on curves."""
+        measure, problem = self.measure, self.measure.problem
+        chain, bounds, constraints = problem.robot.chain, problem.bounds.copy(), problem.setup.constraints
         if measure.n_free == 0:
             return self._points(pose)
         if (values < bounds[0, joints]).any() or (values > bounds[1, joints]).any():
-            return np.empty((0, goal.robot.dof))
+            return np.empty((0, problem.robot.dof))
         bounds[:2, joints], bounds[2, joints] = values, 0.0
-        errors = goal.position_tolerance, goal.orientation_tolerance
+        errors = constraints.position_tolerance, constraints.orientation_tolerance
         task = Task(bounds, pose, measure.n_rows == POSITION_ROWS, NO_TOLERANCES, *errors)
         motions = SelfMotions(chain, task, float(self.rng.random()))
-        motions.search(chain, goal.effort(), Completeness().confidence, NO_BOUND, deadline)
+        motions.search(chain, problem.effort, Completeness().confidence, NO_BOUND, deadline)
         return motions.scattered(chain, self._spacing, deadline)[0]
 
     def _points(self, pose: FloatArray) -> FloatArray:
-        goal = self.measure.goal
-        exactly = replace(goal.constraints, tolerances=None)
-        there = Goal(
-            goal.robot, pose, False, goal.position_tolerance, goal.orientation_tolerance, exactly, goal.deadline
-        )
-        everything = replace(self.wanted, distribution=None, distinct=True, n=max(self.wanted.n, MOST_RANKED))
-        known = all_solutions(there, everything, Ranking(UNORDERED))
-        return np.empty((0, goal.robot.dof)) if known is None else known.pool.positions
+        """Return the solutions (n, dof) of a pose in closed form; none without one."""
+        problem = self.measure.problem
+        aim = Spread(max(problem.n, MOST_RANKED))
+        roots = all_roots(Problem(self._exact, pose, False, aim, seed=problem.seed, deadline=problem.deadline))
+        return np.empty((0, problem.robot.dof)) if roots is None else roots.candidates.q
 
 
 def _likely(rounds: list[_Round], rng: np.random.Generator) -> FloatArray:
-    """Places (N_LIKELY, dof) drawn by their weights."""
+    """Draw points (N_LIKELY, dof) by their weights."""
     log_weights = np.concatenate([each.log_mass + each.log_density for each in rounds])
     weights = np.exp(log_weights - log_weights.max())
     rows = rng.choice(len(weights), size=N_LIKELY, p=weights / weights.sum())
-    return np.concatenate([each.positions for each in rounds])[rows]
+    return np.concatenate([each.q for each in rounds])[rows]
 
 
 @dataclass(frozen=True, eq=False)
 class _Round:
-    """Places (n, dof) of some slices, the log mass and density of each (n,), and its slice (n,)."""
+    """Points (n, dof) of some slices, the log mass and density of each (n,), and its slice (n,)."""
 
-    positions: FloatArray
+    q: FloatArray
     log_mass: FloatArray
     log_density: FloatArray
     slices: IntArray
 
     def log_sums(self, first: int) -> FloatArray:
-        """Log weights (AT_ONCE,) of the slices from the first on."""
+        """Return the log weights (AT_ONCE,) of the slices from `first` on."""
         log_weights = self.log_mass + self.log_density
         most = log_weights.max(initial=-np.inf)
         if most == -np.inf:

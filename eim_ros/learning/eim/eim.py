@@ -250,6 +250,24 @@ class EIM(Learner[EIMConfig, EIMState]):
     `fit` raises `ConfigurationError` for a model with networks, or an M-step by gradients, whose number of components
     is to adapt; `DataError` if there are neither samples nor a start; `DistributionError` for a target that has another
     shape than (n,), cannot be differentiated though gradients are asked for, or is finite at no sample of the start.
+
+    Examples
+    --------
+    Samples from two Gaussians:
+
+    >>> import torch
+    >>> from eim_ros.learning import EIM
+    >>> noise = 0.1 * torch.randn(200, 1, generator=torch.Generator().manual_seed(0))
+    >>> data = torch.tensor([-1.0, 1.0]).repeat(100)[:, None] + noise
+    >>> result = EIM(n_components=2, n_iterations=2, seed=0).fit(data)
+    >>> sorted(round(mean) for mean in result.means.flatten().tolist())
+    [-1, 1]
+
+    A known density, up to a constant:
+
+    >>> result = EIM(target=lambda x: -((x - 1.0) ** 2).sum(-1), n_components=1, n_iterations=50, seed=0).fit(data)
+    >>> round(float(result.means))
+    1
     """
 
     Config = EIMConfig

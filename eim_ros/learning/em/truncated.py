@@ -155,6 +155,15 @@ class TruncatedEM(Learner[TruncatedEMConfig, TruncatedEMState]):
         Seed of fits that are given no generator.
     **settings
         Fields of `TruncatedEMConfig`, which replace those of `config`: `TruncatedEM(n_components=10, seed=3)`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eim_ros.learning import TruncatedEM
+    >>> noise = 0.1 * torch.randn(200, 1, generator=torch.Generator().manual_seed(0))
+    >>> result = TruncatedEM(n_components=2, seed=0).fit(torch.tensor([-1.0, 1.0]).repeat(100)[:, None] + noise)
+    >>> sorted(round(mean, 1) for mean in result.means.flatten().tolist())
+    [-1.0, 1.0]
     """
 
     Config = TruncatedEMConfig

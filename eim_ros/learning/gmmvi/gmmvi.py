@@ -68,6 +68,16 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
     `DistributionError` for a start that is no mixture, has other dimensions than the target or experts that are not
     linear, and for a target that has another shape than (n,), is NaN or plus infinity at samples of the start, is
     finite at none of them, or cannot be differentiated though gradients are needed.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eim_ros.learning.gmmvi import GMMVI
+    >>> from eim_ros.learning.models import GaussianMixture
+    >>> target = GaussianMixture(torch.zeros(2), torch.tensor([[-2.0], [2.0]]), torch.ones(2, 1, 1))
+    >>> result = GMMVI(target, n_components=2, n_iterations=100, add_every=0, seed=0).fit()
+    >>> sorted(round(mean) for mean in result.means.flatten().tolist())
+    [-2, 2]
     """
 
     Config = GMMVIConfig

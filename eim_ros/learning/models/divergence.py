@@ -48,6 +48,15 @@ def kl_divergence(
     generator : torch.Generator
     context : Tensor (n_contexts, n_context), optional
         Contexts from p(y), for mixtures of experts. Each draw picks one of them at random.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eim_ros.learning.models import Gaussian, kl_divergence
+    >>> model, other = Gaussian(torch.zeros(1), torch.eye(1)), Gaussian(torch.ones(1), torch.eye(1))
+    >>> estimate = kl_divergence(model, other, 10_000, torch.Generator().manual_seed(0))
+    >>> abs(float(estimate.value) - 0.5) < 0.05
+    True
     """
     chosen, sample = _draw(model, n_samples, generator, context)
     return _estimate(_log_prob(model, chosen, sample) - _log_prob(other, chosen, sample))

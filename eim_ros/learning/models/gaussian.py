@@ -72,6 +72,14 @@ class Gaussian:
     mean : Tensor (..., n_dims)
     scale_tril : Tensor (..., n_dims, n_dims)
         Lower Cholesky factor of the covariance, with a positive diagonal. Its batch shape may be broadcast.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eim_ros.learning.models import Gaussian
+    >>> normal = Gaussian(torch.zeros(2), torch.eye(2))
+    >>> round(float(normal.log_prob(torch.zeros(2))), 4)  # -log(2 pi)
+    -1.8379
     """
 
     mean: Tensor

@@ -37,6 +37,19 @@ class GaussianMixture:
     means : Tensor (..., n_components, n_dims)
     scale_trils : Tensor (..., n_components, n_dims, n_dims)
         Lower Cholesky factors of the covariances; may be broadcast over the batch.
+
+    Examples
+    --------
+    Two components in one dimension. The second has three times the weight of the first:
+
+    >>> import torch
+    >>> from eim_ros.learning.models import GaussianMixture
+    >>> weights, means = torch.tensor([1.0, 3.0]), torch.tensor([[-2.0], [2.0]])
+    >>> mixture = GaussianMixture(weights.log(), means, torch.ones(2, 1, 1))
+    >>> mixture.weights.tolist()
+    [0.25, 0.75]
+    >>> mixture.sample(100, torch.Generator().manual_seed(0)).shape
+    torch.Size([100, 1])
     """
 
     log_weights: Tensor

@@ -115,6 +115,18 @@ class MixtureOfExperts:
     gating : Gating
     experts : Experts
         Must have the same number of components as the gating.
+
+    Examples
+    --------
+    Two experts, x = y and x = -y, which are equally likely for every context y:
+
+    >>> import torch
+    >>> from eim_ros.learning.models import LinearExperts, MixtureOfExperts, SoftmaxGating
+    >>> gating = SoftmaxGating(torch.zeros(2, 1), torch.zeros(2))
+    >>> experts = LinearExperts(torch.tensor([[[1.0]], [[-1.0]]]), torch.zeros(2, 1), 0.1 * torch.ones(2, 1, 1))
+    >>> model = MixtureOfExperts(gating, experts)
+    >>> model(torch.tensor([0.5])).means.tolist()
+    [[0.5], [-0.5]]
     """
 
     gating: Gating

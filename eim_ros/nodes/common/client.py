@@ -183,8 +183,8 @@ class _Call:
 
 
 def _is_busy(answer: Any) -> bool:
-    code = getattr(answer, "error_code", None)
-    return getattr(code, "val", code) == ErrorCode.BUSY
+    code = getattr(getattr(answer, "solutions", answer), "error_code", None)
+    return getattr(code, "val", None) == ErrorCode.BUSY
 
 
 Watch = Callable[[str, float], None]

@@ -68,8 +68,8 @@ class DataDirectory:
             ):  # realpath leaves links after a loop unresolved
                 return path
         raise PathError(
-            f"path {_shown(name)} is refused: a path that comes over ROS must be printable and lead into {self.path} "
-            "(parameter data_directory), without '~', and without '..' and links that lead out of it",
+            f"path {_shown(name)} is refused: paths received over ROS must lie in {self.path} (parameter "
+            "data_directory) and be printable. '~' is not allowed. '..' and links may not lead out of the directory",
             name,
         )
 

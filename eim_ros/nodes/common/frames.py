@@ -245,7 +245,7 @@ class Transforms:
             if TFMessage is None:
                 raise FrameError("no tf here: tf2_msgs is not installed", source) from error
             if not any(subscription.n_publishers for subscription in self._subscriptions.values()):
-                raise FrameError(f"{error}; nobody publishes on /tf or /tf_static", error.value) from error
+                raise FrameError(f"{error}; no node publishes on /tf or /tf_static", error.value) from error
             raise
 
     def _take(self) -> None:

@@ -8,19 +8,30 @@ from __future__ import annotations
 
 try:
     from eim_ros.action import Train
-    from eim_ros.msg import CollectorStatus, RecorderStatus, TaskStatus, ViaPoint
+    from eim_ros.msg import (
+        CollectorStatus,
+        ErrorCodes,
+        IKConstraints,
+        IKGuarantee,
+        IKSolutions,
+        RecorderStatus,
+        SceneObstacles,
+        TaskStatus,
+        ViaPoint,
+    )
     from eim_ros.srv import (
         ConditionMotion,
+        DrawIK,
+        FollowIK,
         GetPositionIK,
         LabelRecording,
         LoadModel,
         SampleIK,
-        SampleIKBatch,
-        SampleIKPath,
         SampleMotion,
         SaveData,
         ScoreMotion,
         SetTask,
+        SolveAllIK,
         StartRecording,
     )
 except ImportError as error:
@@ -49,7 +60,13 @@ __all__ = [
     "ERROR_NAMES",
     "CollectorStatus",
     "ConditionMotion",
+    "DrawIK",
+    "ErrorCodes",
+    "FollowIK",
     "GetPositionIK",
+    "IKConstraints",
+    "IKGuarantee",
+    "IKSolutions",
     "LabelRecording",
     "LoadModel",
     "MoveItGetPlanningScene",
@@ -57,12 +74,12 @@ __all__ = [
     "MoveItPlanningScene",
     "RecorderStatus",
     "SampleIK",
-    "SampleIKBatch",
-    "SampleIKPath",
     "SampleMotion",
     "SaveData",
+    "SceneObstacles",
     "ScoreMotion",
     "SetTask",
+    "SolveAllIK",
     "StartRecording",
     "TFMessage",
     "TaskStatus",
@@ -84,5 +101,5 @@ _CODES = (
     "NO_IK_SOLUTION",
 )
 
-ERROR_NAMES: dict[int, str] = {int(getattr(SampleIK.Response, name)): name for name in _CODES}
-"""Name of each error code that `SampleIK` responses contain."""
+ERROR_NAMES: dict[int, str] = {int(getattr(ErrorCodes, name)): name for name in _CODES}
+"""Name of each error code of `ErrorCodes`."""

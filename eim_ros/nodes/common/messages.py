@@ -53,7 +53,7 @@ def points_of(cloud: PointCloud2) -> np.ndarray:
     elif cloud.row_step < cloud.width * cloud.point_step or len(cloud.data) < cloud.height * cloud.row_step:
         problem = f"has {len(cloud.data)} bytes for {cloud.height} rows of {cloud.row_step} and {cloud.width} points"
     if problem:
-        raise DataError(f"a point cloud {problem}; expected x, y, z as float32 or float64, and all its data", problem)
+        raise DataError(f"a point cloud {problem}; expected x, y, z as float32 or float64, and complete data", problem)
     order = ">" if cloud.is_bigendian else "<"
     names = list(fields)
     layout = np.dtype(

@@ -25,11 +25,11 @@ class DataDirectorySettings(ManagedSettings):
 
     data_directory: str = option(
         "",
-        "Directory that every path of a request must lead into, and that relative ones count from; empty: eim_ros in "
-        "$ROS_HOME, or in ~/.ros.",
+        "Directory that contains all paths of requests. Relative paths start there. Empty: eim_ros in $ROS_HOME, or in "
+        "~/.ros.",
     )
     max_file_size: int = option(
-        500_000_000, "Size of the largest file that a request may have opened.", unit="byte", minimum=1
+        500_000_000, "Maximum size of a file that is opened for a request.", unit="byte", minimum=1
     )
 
     @functools.cached_property
@@ -44,17 +44,21 @@ class RobotSettings(Settings):
 
     robot: str = option(
         "",
-        "Robot as a shipped name or the path of a URDF file; empty: robot_description, else that of the model.",
+        "Name of an included robot, or path of a URDF file. Empty: robot_description, or else the robot of the model.",
     )
-    robot_description: str = option("", "Robot as URDF text; empty: the parameter robot, else that of the model.")
+    robot_description: str = option(
+        "", "URDF text of the robot. Empty: the parameter robot, or else the robot of the model."
+    )
     use_robot_description_topic: bool = option(
         False, "Take the robot from the transient-local topic robot_description when the node is configured."
     )
     robot_description_timeout: float = option(
-        10.0, "Longest wait for the topic robot_description.", unit="s", minimum=0.0, maximum=3600.0
+        10.0, "Maximum wait for the topic robot_description.", unit="s", minimum=0.0, maximum=3600.0
     )
-    base_link: str = option("", "Link in whose frame poses are given; empty: that of the model, else the root.")
-    tip_link: str = option("", "Link that is to reach a pose; empty: that of the model, else the only leaf.")
+    base_link: str = option(
+        "", "Link in whose frame poses are given. Empty: the base link of the model, or else the root."
+    )
+    tip_link: str = option("", "Link that reaches the poses. Empty: the tip link of the model, or else the only leaf.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -134,7 +134,7 @@ class DemoRecorder(ManagedNode[DemoRecorderSettings]):
         for suffix in ("", *(f"_{i}" for i in range(2, 1000))):
             if not (folder / f"{name}{suffix}").exists():
                 return folder / f"{name}{suffix}"
-        raise DataError(f"there are a thousand bags {name} in {folder}", str(folder))
+        raise DataError(f"there are already a thousand bags {name} in {folder}", str(folder))
 
     # Recording
 

@@ -12,27 +12,25 @@ from eim_ros.nodes.common.settings import DataDirectorySettings
 class DemoRecorderSettings(DataDirectorySettings):
     """Parameters of `demo_recorder`."""
 
-    topics: tuple[str, ...] = option(("joint_states",), "Topics to record where a request names none.", read_only=False)
+    topics: tuple[str, ...] = option(("joint_states",), "Topics to record if a request names none.", read_only=False)
     folder: str = option(
-        "demos", "Folder of the bags whose request gives no path; a relative one lies in data_directory."
+        "demos", "Folder for bags if a request gives no path. A relative path starts in data_directory."
     )
-    record_at_start: bool = option(
-        False, "Record the topics into a bag below folder as soon as the node is active, without a request."
-    )
+    record_at_start: bool = option(False, "Record the topics to a bag in folder as soon as the node is active.")
     min_free_space: int = option(
         1_000_000_000,
-        "Free space that is left on the disk: no recording starts with less, and one that runs ends.",
+        "Minimum free disk space. With less space no recording starts, and a running one ends.",
         unit="byte",
         minimum=0,
         read_only=False,
     )
     queue_depth: int = option(
         5000,
-        "Messages of a topic that may wait to be taken; more come in between are lost.",
+        "Number of messages of a topic that can wait in the queue; further ones are lost.",
         minimum=1000,
         maximum=100_000,
     )
     flush_period: float = option(
-        0.25, "Longest time until a message is in the file.", unit="s", minimum=0.02, maximum=0.9
+        0.25, "Maximum time until a message is in the file.", unit="s", minimum=0.02, maximum=0.9
     )
     status_period: float = option(0.5, "Time between two messages of ~/status.", unit="s", minimum=0.05, maximum=10.0)

@@ -49,7 +49,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         torch.set_num_threads(1)
         settings = self.settings
         self._arm, self._task = settings.arm(), settings.task()
-        self._generator = torch.Generator().manual_seed(settings.random_seed)
+        self._generator = torch.Generator().manual_seed(settings.seed)
         self._work: Iterator[None] | None = None
         self._showing = PeriodicWork(self, {self._go_on: _PERIOD})
         self._waiting = PeriodicWork(
@@ -76,7 +76,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         """Start to follow a person's commands, or to show motions if `show_at_start` is set."""
         if self.settings.driver == "person":
             self._person = Person(self, self._arm, self.settings.command_timeout, self._trajectory.publish)
-            self.get_logger().info("waiting for a person's wishes")
+            self.get_logger().info("waiting for velocity commands")
         elif self.settings.show_at_start:
             self._begin()
 

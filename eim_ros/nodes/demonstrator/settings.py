@@ -15,23 +15,25 @@ class DemonstratorSettings(PlanarSettings, ManagedSettings):
 
     driver: str = option(
         "expert",
-        "Who moves the robot: the expert, or a person through ~/twist and ~/joint_velocity.",
+        "Source of the motions: the expert, or a person who uses ~/twist and ~/joint_velocity.",
         choices=("expert", "person"),
     )
-    n_motions: int = option(20, "Motions to show after each start.", minimum=1, maximum=100_000, read_only=False)
-    random_seed: int = option(0, "Of the motions; each start goes on from it.", minimum=0)
-    show_at_start: bool = option(True, "Show motions as soon as the simulator is there; otherwise wait for ~/start.")
+    n_motions: int = option(
+        20, "Number of motions to show after each start.", minimum=1, maximum=100_000, read_only=False
+    )
+    seed: int = option(0, "Seed of the motions. A later start continues the random sequence.", minimum=0)
+    show_at_start: bool = option(
+        True, "Show motions as soon as the simulator is available; otherwise wait for ~/start."
+    )
     exit_when_done: bool = option(False, "End the process, with exit code 0, after the last motion.")
     speed_share: float = option(
         0.5, "Largest velocity of a joint, as a share of its limit.", minimum=0.01, maximum=1.0, read_only=False
     )
-    pause: float = option(
-        0.2, "Rest at the start before each motion.", unit="s", minimum=0.0, maximum=60.0, read_only=False
-    )
-    simulator: str = option("planar_simulator", "Name of the simulator's node.")
-    recorder: str = option("", "Name of a recorder's node that is told labels; empty: none.")
-    label: str = option("demonstration", "Label of a motion; between motions it is 'pause'.")
-    set_task: bool = option(True, "Give the simulator this task first; otherwise it must have it already.")
+    pause: float = option(0.2, "Time at rest before each motion.", unit="s", minimum=0.0, maximum=60.0, read_only=False)
+    simulator: str = option("planar_simulator", "Name of the simulator node.")
+    recorder: str = option("", "Name of the recorder node that receives the labels; empty: none.")
+    label: str = option("demonstration", "Label of a motion. Between motions the label is 'pause'.")
+    set_task: bool = option(True, "Send the task to the simulator first; otherwise the simulator must already have it.")
     command_timeout: float = option(
-        0.25, "A person's wish counts no longer than this.", unit="s", minimum=0.02, maximum=10.0
+        0.25, "Time after which a velocity command of a person expires.", unit="s", minimum=0.02, maximum=10.0
     )

@@ -80,7 +80,7 @@ class Person:
         unknown = sorted(set(names) - set(self._arm.joint_names))
         if unknown or len(names) != len(message.velocity) or not np.isfinite(message.velocity).all():
             raise JointStateError(
-                f"wished velocities must be finite, one for each name, of known joints; unknown: {unknown}", names
+                f"requested velocities must be finite, one for each known joint; unknown joints: {unknown}", names
             )
         wished = dict(zip(names, message.velocity, strict=True))
         velocity = np.array([wished.get(name, 0.0) for name in self._arm.joint_names])

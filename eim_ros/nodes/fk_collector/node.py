@@ -130,7 +130,7 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
             raise DataError(f"{len(self._pairs)} pairs wait to be saved: save them first", len(self._pairs))
         if not goes_on:
             self._pairs = PairCollector(self._robot, settings.context, settings.n_wanted, settings.min_distance)
-            self._rng = np.random.default_rng(settings.random_seed)
+            self._rng = np.random.default_rng(settings.seed)
             self._source, self._n_lost = settings.source, 0
         if self._source == "joint_states":
             self._discover()
@@ -165,7 +165,7 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
         check_outputs({"path": path})
         about: dict[str, Any] = {"source": f"forward kinematics, {self._source} collected by {self.get_name()}"}
         if self._source == "sampling":
-            about = {"source": UNIFORM_CONFIGURATIONS, "seed": self.settings.random_seed}
+            about = {"source": UNIFORM_CONFIGURATIONS, "seed": self.settings.seed}
         data_set = self._pairs.data_set(about)
         try:
             save_data_set(path, data_set)

@@ -1,10 +1,10 @@
-"""Client of `sample_ik` for programs that are no nodes themselves, such as `eim request`.
+"""Client of the services of `ik_server` for programs that are no nodes, such as `eim sample --service`.
 
-    with SampleIKClient("/ik_server/sample_ik", wait=5.0) as client:
-        answer = client.sample(SampleIK.Request(...), timeout=3.0)
-        samples = samples_of(answer)
+    with IKClient(SampleIK, "/ik_server/sample_ik", wait=5.0) as client:
+        response = client.call(SampleIK.Request(...), timeout=3.0)
+        solutions = solutions_of(response)
 
-Nodes use a `RetryingClient`, or an ordinary client of `eim_ros.srv.SampleIK` with `SERVICE_QOS`.
+Nodes use a `RetryingClient`, or an ordinary client of a type of `eim_ros.srv` with `SERVICE_QOS`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import os
 import time
 from typing import Any
 
-import numpy as np
 import rclpy
 from lifecycle_msgs.srv import GetState
 from rcl_interfaces.srv import GetParameters
@@ -24,9 +23,8 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import parameter_value_to_python
 
 from eim_ros.core.errors import ServiceError
-from eim_ros.ik import ErrorCode, FoundFamilies, Samples
+from eim_ros.ik import Solutions
 from eim_ros.nodes.common.client import Watch, ignore, wait_until_active
-from eim_ros.nodes.common.interfaces import SampleIK
 from eim_ros.nodes.common.qos import SERVICE_QOS
 
 _PATIENCE = 0.05  # [s] between two looks for a service
@@ -34,11 +32,13 @@ _ANSWERED_WITHIN = 10.0  # [s]
 _GRACE = 1.0  # [s] within which the services of a node are discovered, one after the other
 
 
-class SampleIKClient:
+class IKClient:
     """A short-lived node in its own context, to be used as a context manager.
 
     Parameters
     ----------
+    service_type : type
+        Type of the service, such as `eim_ros.srv.SampleIK`.
     service : str
         Full name of the service.
     wait : float
@@ -54,7 +54,8 @@ class SampleIKClient:
 
     def __init__(
         self,
-        service: str = "/ik_server/sample_ik",
+        service_type: Any,
+        service: str,
         wait: float = 5.0,
         watch: Watch = ignore,
     ) -> None:
@@ -68,13 +69,13 @@ class SampleIKClient:
             self._executor = SingleThreadedExecutor(context=self._context)
             self._executor.add_node(self._node)
             self._states: Client = self._node.create_client(GetState, f"{self._server}/get_state")
-            self._client: Client = self._node.create_client(SampleIK, service, qos_profile=SERVICE_QOS)
+            self._client: Client = self._node.create_client(service_type, service, qos_profile=SERVICE_QOS)
             self._wait_until_active(watch)
         except BaseException:
             self.close()
             raise
 
-    def __enter__(self) -> SampleIKClient:
+    def __enter__(self) -> IKClient:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -84,8 +85,8 @@ class SampleIKClient:
         """Leave the graph."""
         self._context.try_shutdown()
 
-    def sample(self, request: Any, timeout: float = _ANSWERED_WITHIN) -> Any:
-        """Response to a `SampleIK.Request`; `timeout` [s] is how long to wait for it, in wall time.
+    def call(self, request: Any, timeout: float = _ANSWERED_WITHIN) -> Any:
+        """Return the response to a request; `timeout` [s] is how long to wait for it, in wall time.
 
         Raises
         ------
@@ -132,47 +133,15 @@ class SampleIKClient:
         return future.result()
 
 
-def joint_positions(response: Any) -> np.ndarray:
-    """Positions (n, dof) [rad] or [m] of a response, as a view."""
-    dof = len(response.joint_names)
-    return np.frombuffer(response.positions, dtype=np.float64).reshape(response.n, dof)
-
-
-def samples_of(response: Any) -> Samples:
-    """The answer that a response carries, with NaN for log densities that it does not tell.
+def solutions_of(response: Any) -> Solutions:
+    """Return the answer that a response of `SampleIK`, `SolveAllIK` or `DrawIK` contains.
 
     Raises
     ------
     ServiceError
-        If the error code is none that is known here.
+        If the server refused the request.
     """
-    try:
-        code = ErrorCode(response.error_code)
-    except ValueError as error:
-        raise ServiceError(f"the server answered with error code {response.error_code}, which is unknown") from error
-    return Samples(
-        joint_names=tuple(response.joint_names),
-        positions=joint_positions(response),
-        position_error=np.array(response.position_error),
-        orientation_error=np.array(response.orientation_error),
-        valid=np.array(response.valid, dtype=np.bool_),
-        expert=np.array(response.expert, dtype=np.uint32),
-        error_code=code,
-        message=response.message,
-        elapsed=response.elapsed,
-        known_log_prob=np.array(response.log_prob) if len(response.log_prob) else None,
-        completeness=_families_of(response) if response.confidence else None,
-        effective_size=response.effective_size or None,
-        best_attempt=np.array(response.best_attempt) if len(response.best_attempt) else None,
-    )
-
-
-def _families_of(response: Any) -> FoundFamilies:
-    return FoundFamilies(
-        lengths=np.array(response.family_lengths),
-        closed=np.array(response.family_closed, dtype=np.bool_),
-        traced=np.array(response.family_traced, dtype=np.bool_),
-        missed_share=response.missed_share,
-        confidence=response.confidence,
-        is_whole=response.whole,
-    )
+    solutions, code = response.solutions, response.solutions.error_code
+    if not len(solutions.n_per_pose):
+        raise ServiceError(f"the server answered with error code {code.val}: {code.message}", code.val)
+    return Solutions.from_message(solutions)

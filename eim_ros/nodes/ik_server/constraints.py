@@ -34,19 +34,19 @@ from eim_ros.kinematics import (
 from eim_ros.kinematics.collision_options import SceneSize
 from eim_ros.kinematics.meshes import MeshLimits, find_mesh, seconds_to_read
 from eim_ros.nodes.common.data_directory import DataDirectory
-from eim_ros.nodes.common.interfaces import SampleIK, SampleIKBatch, SampleIKPath
 from eim_ros.nodes.common.messages import point_cloud_message, points_of, pose_message, transform_of
+from eim_ros.nodes.ik_server.settings import IkServerSettings
 
 SECONDS_EACH = 3e-6  # [s] to read a vertex or a triangle of a message, on the safe side
 
 
-def check_size(scene: Any, options: CollisionOptions, n_others: int = 0) -> None:
-    """`ConstraintError` if a `SceneObstacles`, and as many others, are more than the options allow; nothing is read."""
+def check_size(scene: Any, options: CollisionOptions) -> None:
+    """Raise `ConstraintError` if a `SceneObstacles` is larger than the options allow; nothing is read."""
     n_points = sum(int(cloud.width) * int(cloud.height) for cloud in scene.point_clouds)
     n_meshes = len(scene.meshes) + len(scene.mesh_files)
     is_thinned = scene.point_resolution > 0.0
     SceneSize(
-        n_others + n_meshes + len(scene.point_clouds),
+        len(scene.primitives) + n_meshes + len(scene.point_clouds),
         0 if is_thinned else n_points,
         n_points if is_thinned else 0,
         sum(max(len(mesh.triangles), len(mesh.vertices) // 3) for mesh in scene.meshes),
@@ -144,74 +144,72 @@ def _same_length(first: str, these: Sequence[Any], second: str, those: Sequence[
         raise ConstraintError(f"there are {len(these)} {first} and {len(those)} {second}; expected as many", len(those))
 
 
-_NONE = Constraints()
+def constraints_of(message: Any, robot: Robot, settings: IkServerSettings, deadline: float = NEVER) -> Constraints:
+    """Return the constraints of an `IKConstraints` for a robot, read until the deadline, a time of `perf_counter` [s].
 
-
-def constraints_of(
-    request: SampleIK.Request | SampleIKBatch.Request | SampleIKPath.Request,
-    robot: Robot,
-    data: DataDirectory,
-    deadline: float = NEVER,
-) -> Constraints:
-    """Constraints of a request to a server of this robot, read until the deadline, a time of `perf_counter` [s].
-
-    Meshes of obstacles may be read from the directory `data`.
+    Meshes of obstacles may be read from the data directory of the settings.
 
     Raises
     ------
     ConstraintError, DataError, MeshError, PathError, PoseError
-        If lists differ in length, name a joint twice, an obstacle is none, or there are too many.
+        If a number is out of range, lists differ in length or name a joint twice, or an obstacle is invalid.
     OutOfTime
-        If the deadline is over before all obstacles are read.
+        If the deadline passes before all obstacles are read.
     """
-    if _has_none(request):
-        return _NONE
-    joints, lower, upper = list(request.limited_joints), list(request.lower_limits), list(request.upper_limits)
+    tolerances = (
+        float(message.position_tolerance) or settings.default_position_tolerance,
+        float(message.orientation_tolerance) or settings.default_orientation_tolerance,
+    )
+    options: dict[str, Any] = {
+        "position_only": bool(message.position_only),
+        "position_tolerance": tolerances[0],
+        "orientation_tolerance": tolerances[1],
+    }
+    if _is_default(message):
+        return Constraints(**options)
+    joints, lower, upper = list(message.limited_joints), list(message.lower_limits), list(message.upper_limits)
     if not len(joints) == len(lower) == len(upper) or len(set(joints)) != len(joints):
         raise ConstraintError(
             f"there are {len(joints)} limited_joints, {len(lower)} lower_limits and {len(upper)} upper_limits; "
             "expected as many of each, each joint once",
             joints,
         )
-    fixed, values = list(request.fixed_joints.name), list(request.fixed_joints.position)
+    fixed, values = list(message.fixed_joints.name), list(message.fixed_joints.position)
     if len(fixed) != len(values) or len(set(fixed)) != len(fixed):
         raise ConstraintError(
             f"fixed_joints has {len(fixed)} names and {len(values)} positions; expected as many, each joint once", fixed
         )
-    if len(request.obstacles) != len(request.obstacle_poses):
-        raise ConstraintError(
-            f"there are {len(request.obstacles)} obstacles and {len(request.obstacle_poses)} obstacle_poses; expected "
-            "as many",
-            len(request.obstacle_poses),
-        )
-    check_size(request.scene, robot.collision, len(request.obstacles))
+    scene = message.scene
+    _same_length("primitives", scene.primitives, "primitive_poses", scene.primitive_poses)
+    check_size(scene, robot.collision)
     return Constraints(
         limits={joint: (low, high) for joint, low, high in zip(joints, lower, upper, strict=True)},
         fixed=dict(zip(fixed, values, strict=True)),
-        self_collision=bool(request.avoid_self_collision),
+        self_collision=bool(message.avoid_self_collision),
         obstacles=(
-            *_primitives(request.obstacles, request.obstacle_poses, deadline),
-            *scene_obstacles(request.scene, robot, data, deadline),
+            *_primitives(scene.primitives, scene.primitive_poses, deadline),
+            *scene_obstacles(scene, robot, settings.data, deadline),
         ),
-        clearance=float(request.clearance),
-        tolerances=list(request.tolerances) or None,
+        clearance=float(message.clearance),
+        tolerances=list(message.tolerances) or None,
+        **options,
     )
 
 
-def _has_none(request: SampleIK.Request | SampleIKBatch.Request | SampleIKPath.Request) -> bool:
-    """Whether all fields have their defaults, as those of most requests: a fifth of the time to parse one."""
-    scene = request.scene
+def _is_default(message: Any) -> bool:
+    """Return whether limits, tolerances and obstacles have their defaults, as in most requests."""
+    scene = message.scene
     return not (
-        request.limited_joints
-        or request.lower_limits
-        or request.upper_limits
-        or request.fixed_joints.name
-        or request.fixed_joints.position
-        or request.avoid_self_collision
-        or request.obstacles
-        or request.obstacle_poses
-        or request.clearance
-        or request.tolerances
+        message.limited_joints
+        or message.lower_limits
+        or message.upper_limits
+        or message.fixed_joints.name
+        or message.fixed_joints.position
+        or message.avoid_self_collision
+        or message.clearance
+        or message.tolerances
+        or scene.primitives
+        or scene.primitive_poses
         or scene.meshes
         or scene.mesh_poses
         or scene.mesh_files
@@ -227,21 +225,24 @@ def _primitives(messages: Sequence[SolidPrimitive], poses: Sequence[Pose], deadl
         yield shape_of(primitive, transform_of(pose), "an obstacle")
 
 
-def fill_constraints(request: SampleIK.Request, constraints: Constraints) -> None:
-    """Copy constraints into a request; `ConstraintError` of a capsule, which no message describes."""
-    request.limited_joints = list(constraints.limits)
-    request.lower_limits = [float(lower) for lower, _ in constraints.limits.values()]
-    request.upper_limits = [float(upper) for _, upper in constraints.limits.values()]
-    request.fixed_joints.name = list(constraints.fixed)
-    request.fixed_joints.position = [float(value) for value in constraints.fixed.values()]
-    request.avoid_self_collision = constraints.self_collision
+def fill_constraints(message: Any, constraints: Constraints) -> None:
+    """Copy constraints into an `IKConstraints`; raise `ConstraintError` for a capsule, which no message describes."""
+    message.position_only = bool(constraints.position_only)
+    message.position_tolerance = constraints.position_tolerance
+    message.orientation_tolerance = constraints.orientation_tolerance
+    message.limited_joints = list(constraints.limits)
+    message.lower_limits = [float(lower) for lower, _ in constraints.limits.values()]
+    message.upper_limits = [float(upper) for _, upper in constraints.limits.values()]
+    message.fixed_joints.name = list(constraints.fixed)
+    message.fixed_joints.position = [float(value) for value in constraints.fixed.values()]
+    message.avoid_self_collision = constraints.self_collision
     primitives = [shape for shape in constraints.obstacles if not isinstance(shape, (Mesh, PointCloud))]
-    request.obstacles = [_primitive(shape) for shape in primitives]
-    request.obstacle_poses = [pose_message(np.asarray(shape.pose, dtype=np.float64)) for shape in primitives]
-    fill_scene(request.scene, [shape for shape in constraints.obstacles if isinstance(shape, (Mesh, PointCloud))])
-    request.clearance = float(constraints.clearance)
+    message.scene.primitives = [_primitive(shape) for shape in primitives]
+    message.scene.primitive_poses = [pose_message(np.asarray(shape.pose, dtype=np.float64)) for shape in primitives]
+    fill_scene(message.scene, [shape for shape in constraints.obstacles if isinstance(shape, (Mesh, PointCloud))])
+    message.clearance = float(constraints.clearance)
     if constraints.tolerances is not None:
-        request.tolerances = np.asarray(constraints.tolerances, dtype=np.float64).tolist()
+        message.tolerances = np.asarray(constraints.tolerances, dtype=np.float64).tolist()
 
 
 def shape_of(primitive: SolidPrimitive, transform: np.ndarray, what: str) -> Shape:

@@ -1,12 +1,11 @@
-"""The services of `ik_server` that need its sampler: what each asks, and how it is answered.
+"""The services of `ik_server`: how requests are parsed, solved and answered.
 
-~/sample_ik        many configurations for one pose
-~/sample_ik_batch  many configurations for each of several poses
-~/sample_ik_path   one configuration for each pose of a path
-~/get_position_ik  one configuration, the nearest to a state; our type in the shape of MoveIt's GetPositionIK
-~/compute_ik       the same by MoveIt's own type, where moveit_msgs is installed
-
-The way of a request through `ik_server`: received, queued, solved by a worker thread, answered and counted.
+~/sample_ik        distinct configurations for each pose
+~/solve_all_ik     all configurations, with a report on completeness
+~/draw_ik          random draws
+~/follow_ik        one configuration for each pose of a path
+~/get_position_ik  the configuration nearest to a state; our type with the fields of MoveIt's GetPositionIK
+~/compute_ik       the same with MoveIt's own type, if moveit_msgs is installed
 
 The executor's thread only receives requests. It answers BUSY if too many wait, so no request is dropped silently. Every
 request is answered exactly once, also those that wait or are being solved when the node ends.
@@ -18,7 +17,7 @@ import concurrent.futures
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -26,195 +25,276 @@ from typing import Any, TypeAlias
 import numpy as np
 from rclpy.node import Node
 
-from eim_ros.core.errors import ConfigurationError, ConstraintError
+from eim_ros.core.errors import ConfigurationError, ConstraintError, JointStateError, PoseError
 from eim_ros.core.parallel import usable_cores
-from eim_ros.ik import ErrorCode, Sampler
-from eim_ros.ik.batch import answer_batch
-from eim_ros.ik.paths import follow_path
-from eim_ros.ik.request import SampleOptions, SampleRequest
-from eim_ros.kinematics import Robot
-from eim_ros.kinematics.poses import check_poses
-from eim_ros.nodes.common.interfaces import GetPositionIK, MoveItGetPositionIK, SampleIK, SampleIKBatch, SampleIKPath
-from eim_ros.nodes.common.messages import float64_bytes
+from eim_ros.ik import Constraints, ErrorCode, Sampler, Solutions
+from eim_ros.kinematics import Obstacle, Robot
+from eim_ros.nodes.common.interfaces import (
+    DrawIK,
+    FollowIK,
+    GetPositionIK,
+    MoveItGetPositionIK,
+    SampleIK,
+    SolveAllIK,
+)
 from eim_ros.nodes.common.node import AnswerCounters
 from eim_ros.nodes.common.service import Exchange, RequestPool, create_deferred_service, reason_of, send
 from eim_ros.nodes.ik_server.moveit import NearestRequest, parse_nearest
 from eim_ros.nodes.ik_server.requests import (
     FrameNotKnownYet,
+    RequestContext,
     RequestError,
-    Surroundings,
     constraints_for,
     count_of,
-    parse,
-    parse_batch,
+    guarantee_of,
+    invalid,
+    order_of,
     poses_of,
     positive,
-    random_seed_of,
-    reaching,
+    posture_of,
+    seed_of,
     timeout_of,
+    with_tip_and_tool,
 )
-from eim_ros.nodes.ik_server.responses import fill, fill_batch, fill_nearest, put_code
+from eim_ros.nodes.ik_server.responses import error_code_of, fill, fill_nearest, fill_path, put_code
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 
-LATE = "timed out: there may be a solution that is nearer"
-PATH_SAMPLES = 48
-PATH_STEP = 0.3  # [rad] or [m]
+N_CANDIDATES = 48  # of a pose on a path
+MAX_STEP, MAX_SPACING = 0.3, 0.3  # [rad] or [m]
+DENSITIES = ("uniform", "model", "posture", "proposal")
+
+Obstacles: TypeAlias = Sequence[Obstacle]
 
 
 @dataclass(frozen=True)
-class Prepared:
+class Parsed:
     """A request that was understood.
 
     Attributes
     ----------
     timeout : float
-        Time the client grants [s].
+        Time that the client grants [s].
     solve : callable
-        Called with the sampler and the time that is left [s]; fills the response.
-    avoids : bool
-        Whether obstacles of the planning scene are to be avoided.
+        Called with the sampler, the obstacles of the planning scene, and the time that is left [s]; fills the response.
     """
 
     timeout: float
-    solve: Callable[[Sampler, float], None]
-    avoids: bool = True
+    solve: Callable[[Sampler, Obstacles, float], None]
 
 
-def prepare_samples(request: Any, response: Any, around: Surroundings, settings: IkServerSettings) -> Prepared:
-    """Of `SampleIK`."""
-    wanted = parse(request, around, settings)
+@dataclass(frozen=True)
+class _Targets:
+    """What all requests for several poses have in common."""
 
-    def solve(sampler: Sampler, left: float) -> None:
-        deadline = time.perf_counter() + left
-        with _refusing():
-            samples = sampler.answer(replace(wanted, timeout=left))
-        _check_count(len(samples), wanted, settings)
-        fill(response, wanted, samples, deadline)
+    poses: np.ndarray
+    constraints: Constraints
+    seed: int | None
+    timeout: float
 
-    return Prepared(wanted.timeout, solve)
+    @classmethod
+    def of(cls, request: Any, context: RequestContext, settings: IkServerSettings) -> _Targets:
+        timeout = timeout_of(request.timeout, settings)
+        deadline = context.deadline(timeout)
+        poses = context.in_base(request.header, "poses") @ poses_of(request.poses, settings, deadline)
+        constraints = constraints_for(request.constraints, context.robot, settings, deadline)
+        return cls(poses, constraints, seed_of(request.seed), timeout)
+
+    def answered(
+        self, operation: Callable[..., Solutions], sampler: Sampler, left: float, **arguments: Any
+    ) -> Solutions:
+        """Return the answers of an operation of `Sampler` to all poses."""
+        if len(self.poses) == 1:
+            return operation(sampler, self.poses[0], seed=self.seed, timeout=left, **arguments)
+        blocks = sampler.stream(self.poses, operation, seed=self.seed, timeout=left, **arguments)
+        return Solutions.concatenate(blocks)
 
 
-def prepare_batch(request: Any, response: Any, around: Surroundings, settings: IkServerSettings) -> Prepared:
-    """Of `SampleIKBatch`."""
-    poses, wanted = parse_batch(request, around, settings)
-
-    def solve(sampler: Sampler, left: float) -> None:
-        deadline = time.perf_counter() + left
-        with _refusing():
-            answers = answer_batch(sampler, poses, replace(wanted, timeout=left))
-        _check_count(len(answers.positions), wanted, settings)
-        fill_batch(response, wanted, answers, deadline)
-
-    return Prepared(wanted.timeout, solve)
-
-
-def _check_count(n: int, wanted: SampleRequest, settings: IkServerSettings) -> None:
-    """Refuse an answer of more configurations than are allowed, which only a separation makes known too late."""
-    if n > settings.max_samples:
-        raise RequestError(
-            ErrorCode.INVALID_GOAL_CONSTRAINTS,
-            f"separation {wanted.separation} takes {n} configurations, expected at most {settings.max_samples} "
-            "(parameter max_samples)",
-            n,
+def parse_sample(request: Any, response: Any, context: RequestContext, settings: IkServerSettings) -> Parsed:
+    """Parse a `SampleIK` request."""
+    targets = _Targets.of(request, context, settings)
+    n = count_of("n_samples", request.n_samples, len(targets.poses), settings.max_samples)
+    near, posture, order = context.near(request.near), posture_of(request, context.robot), order_of(request)
+    if not request.diversity <= 1.0:
+        raise invalid(
+            f"diversity is {request.diversity}, expected 0 to 1, or a negative number for the default",
+            request.diversity,
         )
+    arguments: dict[str, Any] = {"n": n, "near": near, "order": order}
+    arguments["diversity"] = float(request.diversity) if request.diversity >= 0.0 else None
+
+    def solve(sampler: Sampler, obstacles: Obstacles, left: float) -> None:
+        deadline = time.perf_counter() + left
+        with _refusing():
+            sampler = _constrained(sampler, targets.constraints, obstacles)
+            if len(targets.poses) > 1 and posture is None:
+                solutions = sampler.sample_batch(targets.poses, seed=targets.seed, timeout=left, **arguments)
+            else:
+                solutions = targets.answered(Sampler.sample, sampler, left, posture=posture, **arguments)
+        fill(response.solutions, solutions, deadline, n > 1 or order is not None)
+
+    return Parsed(targets.timeout, solve)
 
 
-def prepare_path(request: Any, response: Any, around: Surroundings, settings: IkServerSettings) -> Prepared:
-    """Of `SampleIKPath`."""
-    timeout = timeout_of(request.timeout, settings)
-    deadline = around.deadline(timeout)
-    poses = around.in_base(request.header, "poses") @ poses_of(request.poses, settings, deadline)
-    random_seed = random_seed_of(request.random_seed)
-    n = count_of(int(request.n_samples) or PATH_SAMPLES, settings.max_samples)
-    max_step = positive("largest_step", request.largest_step, PATH_STEP)
-    options: SampleOptions = {
-        "near": around.near(request.near),
-        "position_only": bool(request.position_only),
-        "position_tolerance": positive(
-            "position_tolerance", request.position_tolerance, settings.default_position_tolerance
-        ),
-        "orientation_tolerance": positive(
-            "orientation_tolerance", request.orientation_tolerance, settings.default_orientation_tolerance
-        ),
-        "constraints": constraints_for(request, around.robot, settings.data, deadline),
+def parse_solve_all(request: Any, response: Any, context: RequestContext, settings: IkServerSettings) -> Parsed:
+    """Parse a `SolveAllIK` request."""
+    targets = _Targets.of(request, context, settings)
+    n_poses, most = len(targets.poses), settings.max_samples
+    arguments: dict[str, Any] = {
+        "max_spacing": positive("max_spacing", request.max_spacing, MAX_SPACING),
+        "guarantee": guarantee_of(request.guarantee),
+        "near": context.near(request.near),
+        "order": order_of(request),
+        "max_solutions": count_of("max_solutions", request.max_solutions or most // n_poses, n_poses, most),
     }
 
-    def solve(sampler: Sampler, left: float) -> None:
-        began, wanted = time.perf_counter(), check_poses(poses)
-        asked = SampleRequest(wanted[0], n, random_seed, timeout=left, **options)
-        path = follow_path(sampler, wanted, asked, max_step, began)
-        response.error_code, response.message = int(path.error_code), path.message
-        response.joint_names, response.n = list(path.joint_names), len(path.positions)
-        response.positions.frombytes(float64_bytes(path.positions))
-        response.position_error.frombytes(float64_bytes(path.position_error))
-        response.orientation_error.frombytes(float64_bytes(path.orientation_error))
-        response.valid, response.examined = path.valid.tolist(), path.examined.tolist()
-        response.largest_step = path.largest_step
+    def solve(sampler: Sampler, obstacles: Obstacles, left: float) -> None:
+        deadline = time.perf_counter() + left
+        with _refusing():
+            sampler = _constrained(sampler, targets.constraints, obstacles)
+            solutions = targets.answered(Sampler.solve_all, sampler, left, **arguments)
+        fill(response.solutions, solutions, deadline, True)
 
-    return Prepared(timeout, solve)
+    return Parsed(targets.timeout, solve)
 
 
-def prepare_nearest(request: Any, response: Any, around: Surroundings, settings: IkServerSettings) -> Prepared:
-    """Of `GetPositionIK`, ours or MoveIt's."""
+def parse_draw(request: Any, response: Any, context: RequestContext, settings: IkServerSettings) -> Parsed:
+    """Parse a `DrawIK` request."""
+    targets = _Targets.of(request, context, settings)
+    n = count_of("n_samples", request.n_samples, len(targets.poses), settings.max_samples)
+    density, posture = str(request.density) or "uniform", posture_of(request, context.robot)
+    guarantee = guarantee_of(request.guarantee)
+    if density not in DENSITIES:
+        raise invalid(f"density is {density!r}, expected {', '.join(DENSITIES)}", density)
+    if (density == "posture") != (posture is not None):
+        raise invalid("the density 'posture' needs a posture, and others have none", density)
+    if density == "proposal" and guarantee is not None:
+        raise invalid("proposals have no guarantee", density)
+    temperature = positive("temperature", request.temperature, 1.0)
+
+    def solve(sampler: Sampler, obstacles: Obstacles, left: float) -> None:
+        deadline = time.perf_counter() + left
+        with _refusing():
+            sampler = _constrained(sampler, targets.constraints, obstacles)
+            if density == "proposal":
+                parts = []
+                for i, pose in enumerate(targets.poses):
+                    seed = None if targets.seed is None else targets.seed + i
+                    parts.append(sampler.propose(pose, n, seed=seed))
+                solutions = Solutions.concatenate(parts)
+            else:
+                solutions = targets.answered(
+                    Sampler.draw,
+                    sampler,
+                    left,
+                    n=n,
+                    density=density if posture is None else posture,
+                    temperature=temperature,
+                    guarantee=guarantee,
+                )
+        fill(response.solutions, solutions, deadline, True)
+
+    return Parsed(targets.timeout, solve)
+
+
+def parse_follow(request: Any, response: Any, context: RequestContext, settings: IkServerSettings) -> Parsed:
+    """Parse a `FollowIK` request."""
+    targets = _Targets.of(request, context, settings)
+    n = count_of("n_candidates", int(request.n_candidates) or N_CANDIDATES, 1, settings.max_samples)
+    near, steps = context.near(request.near), list(request.max_step) or [MAX_STEP]
+    if len(steps) not in (1, context.robot.dof):
+        raise invalid(f"max_step has {len(steps)} values, expected one, or one for each joint", len(steps))
+
+    def solve(sampler: Sampler, obstacles: Obstacles, left: float) -> None:
+        with _refusing():
+            path = _constrained(sampler, targets.constraints, obstacles).follow(
+                targets.poses,
+                near,
+                max_step=steps if len(steps) > 1 else steps[0],
+                n_candidates=n,
+                seed=targets.seed,
+                timeout=left,
+            )
+        fill_path(response, path)
+
+    return Parsed(targets.timeout, solve)
+
+
+def parse_get_position(request: Any, response: Any, context: RequestContext, settings: IkServerSettings) -> Parsed:
+    """Parse a `GetPositionIK` request, ours or MoveIt's."""
     state = request.ik_request.robot_state
-    wanted = parse_nearest(request.ik_request, around, settings)
+    wanted = parse_nearest(request.ik_request, context, settings)
+    avoids = bool(request.ik_request.avoid_collisions)
 
-    def solve(sampler: Sampler, left: float) -> None:
-        q, in_time = _nearest(sampler, wanted, left)
-        late = "" if in_time or wanted.state is None else LATE
-        fill_nearest(response, state, around.robot, q, "; ".join(filter(None, [wanted.remark, late])))
+    def solve(sampler: Sampler, obstacles: Obstacles, left: float) -> None:
+        with _refusing():
+            q, in_time = _nearest(sampler, wanted, obstacles if avoids else (), left)
+        late = "" if in_time or not wanted.near else "timed out: there may be a nearer solution"
+        fill_nearest(response, state, context.robot, q, "; ".join(filter(None, [wanted.remark, late])))
 
-    return Prepared(wanted.timeout, solve, avoids=bool(request.ik_request.avoid_collisions))
+    return Parsed(wanted.timeout, solve)
 
 
-def _nearest(sampler: Sampler, wanted: NearestRequest, left: float) -> tuple[np.ndarray, bool]:
-    """The solution (dof,) of all alternatives that is nearest, and whether time sufficed for the search.
+def _nearest(sampler: Sampler, wanted: NearestRequest, obstacles: Obstacles, left: float) -> tuple[np.ndarray, bool]:
+    """Return the nearest solution (dof,) of all alternatives, and whether there was time for the complete search.
 
-    `RequestError` where there is none.
+    Raise `RequestError` if there is none.
     """
     deadline, in_time = time.perf_counter() + left, True
-    solutions, failures = [], []
-    for n_done, alternative in enumerate(wanted.alternatives):
+    found, failures = [], []
+    for n_done, constraints in enumerate(wanted.alternatives):
         begun = time.perf_counter()
         if n_done and begun >= deadline:
             in_time = False
             break
         share = max(0.0, deadline - begun) / (len(wanted.alternatives) - n_done)
-        found = sampler.answer(replace(alternative, timeout=share))
+        solution = _constrained(sampler, constraints, obstacles).solve(
+            wanted.pose, wanted.near or None, seed=0, timeout=share
+        )
         in_time = in_time and time.perf_counter() < begun + share
-        if found:
-            solutions.append(found[0])
+        if solution:
+            found.append(solution.q[0])
         else:
-            code = ErrorCode.NO_IK_SOLUTION if found.error_code == ErrorCode.SUCCESS else found.error_code
-            failures.append((code, found.message))
-    if not solutions:
+            failures.append((solution.error_code, solution.message))
+    if not found:
         telling = (ErrorCode.TIMED_OUT, ErrorCode.GOAL_IN_COLLISION, ErrorCode.NO_IK_SOLUTION)
         raise RequestError(*min(failures, key=lambda failure: telling.index(failure[0])))
-    return min(solutions, key=lambda q: wanted.cost(sampler.robot, q)), in_time
+    return min(found, key=lambda q: wanted.cost(sampler.robot, q)), in_time
+
+
+def _constrained(sampler: Sampler, constraints: Constraints, obstacles: Obstacles) -> Sampler:
+    """Return a sampler with constraints, which also avoids the obstacles of the planning scene."""
+    if obstacles:
+        constraints = replace(constraints, obstacles=(*constraints.obstacles, *obstacles))
+    return sampler.with_constraints(constraints)
 
 
 @contextlib.contextmanager
 def _refusing() -> Iterator[None]:
-    """What this sampler cannot be asked for, such as densities where there is no model, is the client's mistake."""
+    """Turn errors that a request causes into error codes."""
     try:
         yield
-    except (ConfigurationError, ConstraintError) as error:
-        raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, str(error), error.value) from error
+    except JointStateError as error:
+        raise RequestError(ErrorCode.INVALID_ROBOT_STATE, str(error), error.value) from error
+    except (ConfigurationError, ConstraintError, PoseError) as error:
+        raise invalid(str(error), error.value) from error
 
 
-CALLS: dict[str, tuple[Any, Callable[[Any, Any, Surroundings, IkServerSettings], Prepared]]] = {
-    "~/sample_ik": (SampleIK, prepare_samples),
-    "~/sample_ik_batch": (SampleIKBatch, prepare_batch),
-    "~/sample_ik_path": (SampleIKPath, prepare_path),
-    "~/get_position_ik": (GetPositionIK, prepare_nearest),
+Parse: TypeAlias = Callable[[Any, Any, RequestContext, IkServerSettings], Parsed]
+
+SERVICES: dict[str, tuple[Any, Parse]] = {
+    "~/sample_ik": (SampleIK, parse_sample),
+    "~/solve_all_ik": (SolveAllIK, parse_solve_all),
+    "~/draw_ik": (DrawIK, parse_draw),
+    "~/follow_ik": (FollowIK, parse_follow),
+    "~/get_position_ik": (GetPositionIK, parse_get_position),
 }
-"""Type of each service, and what understands its requests."""
+"""Type of each service, and the function that parses its requests."""
 if MoveItGetPositionIK is not None:
-    CALLS["~/compute_ik"] = (MoveItGetPositionIK, prepare_nearest)
+    SERVICES["~/compute_ik"] = (MoveItGetPositionIK, parse_get_position)
 
 
 def budget_of(request: Any, settings: IkServerSettings) -> float:
-    """Time that a request may take [s], before it is parsed; the default if it says nothing sensible."""
+    """Return the time that a request may take [s] before it is parsed; the default if its timeout is not positive."""
     if hasattr(request, "ik_request"):
         timeout = request.ik_request.timeout.sec + 1e-9 * request.ik_request.timeout.nanosec
     else:
@@ -222,33 +302,16 @@ def budget_of(request: Any, settings: IkServerSettings) -> float:
     return min(timeout, settings.max_timeout) if timeout > 0.0 else settings.default_timeout
 
 
-def refuse(response: Any, code: ErrorCode, message: str) -> None:
-    """Make it an answer without a solution."""
-    if hasattr(response.error_code, "val"):
-        put_code(response, code, message)
-        return
-    response.error_code, response.message, response.n = int(code), message, 0
-
-
-def outcome_of(response: Any) -> tuple[int, str]:
-    """Error code and message of an answer."""
-    if hasattr(response.error_code, "val"):
-        return int(response.error_code.val), str(getattr(response.error_code, "message", ""))
-    return int(response.error_code), str(response.message)
-
-
 _LINGER = 0.3  # [s] for clients to read the last answers, which are lost when the service is destroyed
 _SHORT = 0.005  # [s] that the executor's thread leaves the interpreter to the only request there is
 _PERIOD = 0.005  # [s] between two looks for a transform
-
-Prepare: TypeAlias = Callable[[Any, Any, Surroundings, IkServerSettings], Prepared]
 
 
 @dataclass(frozen=True, eq=False)
 class _Call:
     """A request, its time budget [s], and the function that parses it."""
 
-    prepare: Prepare
+    parse: Parse
     exchange: Exchange
     budget: float
 
@@ -258,11 +321,11 @@ class _FrameWait:
     """A request that waits for a transform until a time of `time.monotonic` [s]."""
 
     call: _Call
-    around: Surroundings
+    context: RequestContext
     until: float
 
 
-class Serving:
+class Handlers:
     """The services that need a sampler.
 
     Parameters
@@ -273,11 +336,10 @@ class Serving:
         Returns the present values of the parameters.
     sampler : callable
         Returns the sampler that serves, or raises `RequestError` while there is none.
-    around : callable
-        Returns what is known of the surroundings of a robot.
-    among : callable
-        Returns the sampler among the obstacles of the planning scene, which a request that avoids collisions avoids in
-        addition to its own; may raise, too.
+    context : callable
+        Returns the context of a request for a robot.
+    obstacles : callable
+        Returns the obstacles of the planning scene.
     """
 
     def __init__(
@@ -285,13 +347,13 @@ class Serving:
         node: Node,
         settings: Callable[[], IkServerSettings],
         sampler: Callable[[], Sampler],
-        around: Callable[[Robot], Surroundings],
-        among: Callable[[Sampler], Sampler],
+        context: Callable[[Robot], RequestContext],
+        obstacles: Callable[[], Obstacles],
     ) -> None:
         self._node = node
         self._settings = settings
-        self._sampler, self._among = sampler, among
-        self._around = around
+        self._sampler, self._obstacles = sampler, obstacles
+        self._context = context
         self._counters = AnswerCounters()
         self._unanswered: dict[int, _Call] = {}  # being solved, by the identity of the exchange
         self._lock, self._closing = threading.Lock(), threading.Event()
@@ -300,8 +362,8 @@ class Serving:
         self._frame_waits: RequestPool[_FrameWait] = RequestPool(
             self._wait_for_frame, lambda wait: self._refuse_at_end(wait.call), n_threads=1, size=size
         )
-        for name, (service_type, prepare) in CALLS.items():
-            create_deferred_service(node, service_type, name, partial(self._receive, prepare))
+        for name, (service_type, parse) in SERVICES.items():
+            create_deferred_service(node, service_type, name, partial(self._receive, parse))
 
     def facts(self) -> dict[str, str]:
         """Counts for `/diagnostics`."""
@@ -324,13 +386,13 @@ class Serving:
             time.sleep(_LINGER)
         return idle
 
-    def _receive(self, prepare: Prepare, exchange: Exchange) -> None:
+    def _receive(self, parse: Parse, exchange: Exchange) -> None:
         """Queue a request; on the executor's thread.
 
         While a request is the only one, this thread waits a few milliseconds for its answer: otherwise both threads
         compete for the interpreter, which makes most round trips longer.
         """
-        future = self._offer(_Call(prepare, exchange, budget_of(exchange.request, self._settings())))
+        future = self._offer(_Call(parse, exchange, budget_of(exchange.request, self._settings())))
         if future is not None and self._pool.n_open == 1:
             with contextlib.suppress(concurrent.futures.TimeoutError, concurrent.futures.CancelledError):
                 future.result(_SHORT)
@@ -356,10 +418,10 @@ class Serving:
                     self._refuse(call, ErrorCode.BUSY, "too many requests wait for transforms: try again later")
                 return
         except RequestError as error:
-            refuse(response, error.code, str(error))
+            put_code(response, error.code, str(error))
         except Exception as error:
             response = type(response)()  # it may be half filled
-            refuse(response, ErrorCode.FAILURE, reason_of(error))
+            put_code(response, ErrorCode.FAILURE, reason_of(error))
         with self._lock:
             if self._unanswered.pop(id(exchange), None) is None:  # `stop` has answered it
                 return
@@ -367,26 +429,30 @@ class Serving:
         self._answer(exchange)
 
     def _solve(self, call: _Call, response: Any) -> _FrameWait | None:
-        """Fill the response, or say which transform is missing that may still come."""
+        """Fill the response, or return which transform is missing that may become known."""
         exchange, settings = call.exchange, self._settings()
-        sampler = reaching(self._sampler(), exchange.request)
-        around = replace(self._around(sampler.robot), arrival=exchange.arrival)
+        sampler = self._sampler()
+        if hasattr(exchange.request, "constraints"):
+            sampler = with_tip_and_tool(sampler, exchange.request.constraints)
+        context = replace(self._context(sampler.robot), arrival=exchange.arrival)
         try:
-            prepared = call.prepare(exchange.request, response, around, settings)
+            parsed = call.parse(exchange.request, response, context, settings)
         except FrameNotKnownYet:
             until = exchange.arrival + settings.transform_timeout
             if time.monotonic() >= until:
                 raise
-            return _FrameWait(call, around, until)
+            return _FrameWait(call, context, until)
         waited = time.monotonic() - exchange.arrival
-        if waited >= prepared.timeout:
-            raise RequestError(ErrorCode.TIMED_OUT, f"timeout {prepared.timeout} s passed while waiting behind others")
-        prepared.solve(self._among(sampler) if prepared.avoids else sampler, prepared.timeout - waited)
+        if waited >= parsed.timeout:
+            raise RequestError(
+                ErrorCode.TIMED_OUT, f"timeout {parsed.timeout} s passed while other requests were served"
+            )
+        parsed.solve(sampler, self._obstacles(), parsed.timeout - waited)
         return None
 
     def _wait_for_frame(self, wait: _FrameWait) -> None:
         """Queue a request again when its transform is known, or its time is up."""
-        while time.monotonic() < wait.until and not wait.around.are_known and not self._closing.wait(_PERIOD):
+        while time.monotonic() < wait.until and not wait.context.are_known and not self._closing.wait(_PERIOD):
             pass
         self._offer(wait.call)
 
@@ -394,15 +460,17 @@ class Serving:
         self._refuse(call, ErrorCode.FAILURE, f"{self._node.get_name()} was ended before this was solved")
 
     def _refuse(self, call: _Call, code: ErrorCode, message: str) -> None:
-        refuse(call.exchange.response, code, message)
+        put_code(call.exchange.response, code, message)
         self._answer(call.exchange)
 
     def _answer(self, exchange: Exchange) -> None:
         """Send the response, count it, log anything but success."""
         elapsed = time.monotonic() - exchange.arrival
-        if hasattr(exchange.response, "elapsed"):
-            exchange.response.elapsed = elapsed
-        code, message = outcome_of(exchange.response)
+        answer = getattr(exchange.response, "solutions", exchange.response)
+        if hasattr(answer, "elapsed"):
+            answer.elapsed = elapsed
+        outcome = error_code_of(exchange.response)
+        code, message = int(outcome.val), str(getattr(outcome, "message", ""))
         send(exchange, self._node)
         self._counters.count(code, elapsed)
         if code != ErrorCode.SUCCESS:

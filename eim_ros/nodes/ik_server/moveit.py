@@ -25,7 +25,6 @@ import numpy.typing as npt
 from eim_ros.core.errors import ConstraintError, EimError, MeshError, RobotError
 from eim_ros.ik import Constraints, ErrorCode, LinkOrientation, LinkPosition, Posture
 from eim_ros.ik.constraints import MOST_CONSTRAINTS, MOST_SHAPES, LinkConstraint
-from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot, pose_from
 from eim_ros.kinematics.collision import collision_model
 from eim_ros.kinematics.links import fixed_links, following_joints, link_poses
@@ -33,7 +32,7 @@ from eim_ros.kinematics.srdf import listed_groups, srdf_groups
 from eim_ros.kinematics.urdf import Mimic
 from eim_ros.nodes.common.messages import transform_of
 from eim_ros.nodes.ik_server.constraints import shape_of
-from eim_ros.nodes.ik_server.requests import RequestError, Surroundings, pose_of, timeout_of
+from eim_ros.nodes.ik_server.requests import RequestContext, RequestError, pose_of, timeout_of
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 
 FloatArray = npt.NDArray[np.float64]
@@ -232,43 +231,43 @@ def _wrong(message: str, value: object) -> RequestError:
     return RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, message, value)
 
 
-PARTIAL_SAMPLES = 64  # solutions of which the nearest to a state of some joints is returned
-
-
 @dataclass(frozen=True, eq=False)
 class NearestRequest:
-    """What is asked for.
+    """What a request asks for.
 
     Attributes
     ----------
-    alternatives : tuple of SampleRequest
-        A solution of any of them will do; they differ in their constraints.
-    state : Posture, optional
-        Of the joints of the chain that the state names; None where it names none.
+    pose : (4, 4) array
+        Pose of the chain's tip in the base frame.
+    alternatives : tuple of Constraints
+        A solution satisfies one of them.
+    near : mapping of str to float
+        Joints of the chain that the state names, and their values [rad] or [m].
     timeout : float
-        [s] for all of them.
+        Time for all alternatives [s].
     remark : str
-        What could not be obeyed, for the answer's message; empty mostly.
+        What could not be done, for the message of the response; normally empty.
     """
 
-    alternatives: tuple[SampleRequest, ...]
-    state: Posture | None
+    pose: FloatArray
+    alternatives: tuple[Constraints, ...]
+    near: Mapping[str, float]
     timeout: float
     remark: str
 
     def cost(self, robot: Robot, q: FloatArray) -> float:
-        """How far a solution (dof,) is from the state, in the joints that it names; 0 where it names none."""
-        return 0.0 if self.state is None else float(self.state.costs(robot, q[None])[0])
+        """Return the squared distance of a solution (dof,) from the state, in the joints that it names."""
+        return float(Posture(dict(self.near)).costs(robot, q[None])[0]) if self.near else 0.0
 
 
-def parse_nearest(request: Any, around: Surroundings, settings: IkServerSettings) -> NearestRequest:
+def parse_nearest(request: Any, context: RequestContext, settings: IkServerSettings) -> NearestRequest:
     """What a request asks of the sampler.
 
     Parameters
     ----------
     request : PositionIKRequest
         As received; see the comments of the message for units and defaults.
-    around : Surroundings
+    context : RequestContext
         Robot of the server, the frames around it, and where it is.
     settings : IkServerSettings
         Groups, defaults and limits.
@@ -278,14 +277,14 @@ def parse_nearest(request: Any, around: Surroundings, settings: IkServerSettings
     RequestError
         With the error code to answer.
     """
-    robot = around.robot
+    robot = context.robot
     stamped, link = _goal(request)
     to_tip = np.linalg.inv(_link_on_tip(link, _tip_of(request.group_name, robot, settings), robot))
-    pose = around.in_base(stamped.header, "pose_stamped") @ pose_of(stamped.pose, "pose_stamped") @ to_tip
+    pose = context.in_base(stamped.header, "pose_stamped") @ pose_of(stamped.pose, "pose_stamped") @ to_tip
     state = _state(request.robot_state)
     is_now = not state or bool(request.robot_state.is_diff)
     if is_now:
-        state = {**(around.joints or {}), **state}
+        state = {**(context.joints or {}), **state}
     timeout = timeout_of(request.timeout.sec + 1e-9 * request.timeout.nanosec, settings)
     avoids = bool(request.avoid_collisions)
     if avoids and len(getattr(request.robot_state, "attached_collision_objects", ())):
@@ -296,28 +295,26 @@ def parse_nearest(request: Any, around: Surroundings, settings: IkServerSettings
         )
     unchecked = _why_unchecked(robot) if avoids else ""
     is_checked = avoids and not unchecked
-    nothing = f"avoid_collisions: nothing was checked, for {unchecked}" if unchecked else ""
-    remarks = [around.unknown_joints if is_now else "", nothing]
+    nothing = f"avoid_collisions: nothing was checked, because {unchecked}" if unchecked else ""
+    remarks = [context.unknown_joints if is_now else "", nothing]
     alternatives = goal_constraints(
         request.constraints,
         robot,
         state,
         following_joints(robot),
-        around.in_base,
+        context.in_base,
         is_checked,
     )
     named = {name: state[name] for name in robot.joint_names if name in state}
-    wanted = SampleRequest(
-        pose,
-        random_seed=0,
-        position_only=False,
-        position_tolerance=settings.default_position_tolerance,
-        orientation_tolerance=settings.default_orientation_tolerance,
-        **_seed(named, robot),
-    )
+    tolerances = {
+        "position_only": False,
+        "position_tolerance": settings.default_position_tolerance,
+        "orientation_tolerance": settings.default_orientation_tolerance,
+    }
     return NearestRequest(
-        tuple(replace(wanted, constraints=constraints) for constraints in alternatives),
-        Posture(named) if named else None,
+        pose,
+        tuple(replace(constraints, **tolerances) for constraints in alternatives),  # type: ignore[arg-type]  # by name
+        named,
         timeout,
         "; ".join(filter(None, remarks)),
     )
@@ -390,22 +387,6 @@ def _state(message: Any) -> dict[str, float]:
     if problem:
         raise RequestError(ErrorCode.INVALID_ROBOT_STATE, f"robot_state.joint_state {problem}", names)
     return dict(zip(names, values, strict=True))
-
-
-def _seed(named: Mapping[str, float], robot: Robot) -> dict[str, Any]:
-    """How the nearest solution is asked for.
-
-    Of a whole state directly; where joints are free, as the nearest of many that were moved as near to it as can be.
-    """
-    middle = 0.5 * (robot.lower + robot.upper)
-    near = np.array([named.get(name, middle[j]) for j, name in enumerate(robot.joint_names)])
-    if len(named) == robot.dof:
-        return {"n": 1, "near": near}
-    if not named:
-        return {"n": 1}
-    # without a closed form an arm with fewer solutions than samples would be searched to the end
-    is_distinct = robot.closed_form is not None
-    return {"n": PARTIAL_SAMPLES, "near": near, "posture": Posture(named), "distinct": is_distinct}
 
 
 def _why_unchecked(robot: Robot) -> str:

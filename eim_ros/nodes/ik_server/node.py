@@ -1,7 +1,7 @@
 """`IkServer`: a lifecycle node that answers requests for sampled, refined and verified joint configurations.
 
 configure loads the model, or the robot alone, activate starts serving. In every other state, from the first one on, the
-services answer that the node is not active. The executor's thread is always there: `Serving` has requests solved on
+services answer that the node is not active. The executor's thread is always there: `Handlers` has requests solved on
 worker threads, `Transitions` configures on a thread of its own, and `ModelExchange` loads another model on one more: no
 request waits for it, and each is answered by one of the two models.
 
@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 
 from eim_ros.core.errors import ConfigurationError, ModelFileError
 from eim_ros.ik import ErrorCode, Sampler
 from eim_ros.ik.prior import DEFAULT_MODEL, SHIPPED_MODELS
-from eim_ros.kinematics import Robot
+from eim_ros.kinematics import Obstacle, Robot
 from eim_ros.kinematics.collision import collision_model
 from eim_ros.nodes.common.data_directory import DataDirectory
 from eim_ros.nodes.common.frames import Transforms
@@ -26,10 +27,10 @@ from eim_ros.nodes.common.joint_states import JointPositions
 from eim_ros.nodes.common.model_exchange import ModelExchange
 from eim_ros.nodes.common.node import ManagedNode
 from eim_ros.nodes.common.robot_source import DescriptionTopic, check_description, load_robot, urdf_text
-from eim_ros.nodes.ik_server.handlers import Serving
+from eim_ros.nodes.ik_server.handlers import Handlers
 from eim_ros.nodes.ik_server.moveit import check_groups
 from eim_ros.nodes.ik_server.planning_scene import PlanningSceneTopic
-from eim_ros.nodes.ik_server.requests import RequestError, Surroundings
+from eim_ros.nodes.ik_server.requests import RequestContext, RequestError
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 
 NO_MODEL = "none"  # value of the parameter model
@@ -104,7 +105,7 @@ class IkServer(ManagedNode[IkServerSettings]):
         topic = self.settings.joint_states_topic
         self._joint_positions = JointPositions(self, topic) if topic else None
         self._scene: PlanningSceneTopic | None = None
-        self._service = Serving(self, lambda: self.settings, self._active_sampler, self._around, self._among)
+        self._service = Handlers(self, lambda: self.settings, self._active_sampler, self._context, self._obstacles)
         self._models = ModelExchange(self, self._replace)
         self._models.open()
 
@@ -168,9 +169,9 @@ class IkServer(ManagedNode[IkServerSettings]):
             )
         self._scene = PlanningSceneTopic(self, self.settings.planning_scene_topic, robot)
 
-    def _among(self, sampler: Sampler) -> Sampler:
-        """Among the obstacles of the planning scene."""
-        return sampler if self._scene is None else sampler.with_obstacles(self._scene.objects.obstacles)
+    def _obstacles(self) -> Sequence[Obstacle]:
+        """Return the obstacles of the planning scene."""
+        return () if self._scene is None else self._scene.objects.obstacles
 
     def _active_sampler(self) -> Sampler:
         sampler = self._serving
@@ -178,9 +179,9 @@ class IkServer(ManagedNode[IkServerSettings]):
             raise RequestError(ErrorCode.FAILURE, self.inactivity)
         return sampler
 
-    def _around(self, robot: Robot) -> Surroundings:
+    def _context(self, robot: Robot) -> RequestContext:
         joints = None if self._joint_positions is None else self._joint_positions.now
-        return Surroundings(robot, self._transforms, self.settings.frame_prefix, joints)
+        return RequestContext(robot, self._transforms, self.settings.frame_prefix, joints)
 
     def _replace(self, path: str) -> None:
         """On the loader's thread: load another model and exchange the two."""

@@ -66,7 +66,7 @@ class IkViewer(ManagedNode[IkViewerSettings]):
             sampler = Sampler(load_robot(settings, description))
         robot = sampler.robot
         self._shapes = shapes_to_show(robot, settings.use_robot_description_topic)
-        self._live = LiveSolutions(sampler, settings.n_solutions, settings.position_only, settings.random_seed)
+        self._live = LiveSolutions(sampler, settings.n_solutions, settings.position_only, settings.seed)
         frames = BaseFrames(robot, self._transforms, settings.frame_prefix)
         self._target = FollowedTarget(frames, first_pose(robot), settings.transform_timeout)
         for name, value, told in (

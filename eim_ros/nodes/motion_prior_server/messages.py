@@ -17,7 +17,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from eim_ros.core.errors import ConfigurationError, DataError, EimError, JointStateError
 from eim_ros.motion import MotionPrior, ViaPoint
-from eim_ros.nodes.common.interfaces import ConditionMotion, SampleMotion, ScoreMotion
+from eim_ros.nodes.common.interfaces import ConditionMotion, ErrorCodes, SampleMotion, ScoreMotion
 from eim_ros.nodes.common.interfaces import ViaPoint as ViaPointMessage
 from eim_ros.nodes.common.messages import float64_bytes, uint32_bytes
 from eim_ros.nodes.motion_prior_server.settings import MotionPriorServerSettings
@@ -43,7 +43,7 @@ def sample_motion(
         )
     duration = _duration(request.duration, prior.mean_duration)
     given = prior.condition(list(request.context), _via_points(request.via_points))
-    seed = request.random_seed if request.random_seed >= 0 else secrets.randbelow(_LARGEST_SEED)
+    seed = request.seed if request.seed >= 0 else secrets.randbelow(_LARGEST_SEED)
     samples = given.sample(n, torch.Generator().manual_seed(seed), n_points)
     times = np.linspace(0.0, duration, n_points)
     response.joint_names = list(prior.joint_names)
@@ -57,7 +57,7 @@ def sample_motion(
     if not request.flat:
         stamps = [Duration(nanoseconds=round(1e9 * time)).to_msg() for time in times]
         response.trajectories = [_trajectory(prior.joint_names, motion, stamps) for motion in samples.positions]
-    response.error_code = SampleMotion.Response.SUCCESS
+    response.error_code.val = ErrorCodes.SUCCESS
 
 
 def score_motion(
@@ -81,7 +81,7 @@ def score_motion(
     response.quantile.frombytes(float64_bytes(scores.quantile))
     response.outlier = (scores.quantile < settings.outlier_share).tolist()
     response.residual.frombytes(float64_bytes(scores.residual))
-    response.error_code = ScoreMotion.Response.SUCCESS
+    response.error_code.val = ErrorCodes.SUCCESS
 
 
 def condition_motion(
@@ -100,7 +100,7 @@ def condition_motion(
     response.means.frombytes(float64_bytes(means))
     response.standard_deviations.frombytes(float64_bytes(deviations))
     response.log_evidence = given.log_evidence
-    response.error_code = ConditionMotion.Response.SUCCESS
+    response.error_code.val = ErrorCodes.SUCCESS
 
 
 def _via_points(messages: Sequence[ViaPointMessage]) -> list[ViaPoint]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from eim_ros.core.errors import EimError, ModelFileError, ServiceError
 from eim_ros.motion import MotionPrior
-from eim_ros.nodes.common.interfaces import ConditionMotion, SampleIK, SampleMotion, ScoreMotion
+from eim_ros.nodes.common.interfaces import ConditionMotion, ErrorCodes, SampleMotion, ScoreMotion
 from eim_ros.nodes.common.model_exchange import ModelExchange
 from eim_ros.nodes.common.node import AnswerCounters, ManagedNode
 from eim_ros.nodes.common.qos import SERVICE_QOS
@@ -25,7 +25,7 @@ from eim_ros.nodes.motion_prior_server.settings import MotionPriorServerSettings
 _NO_MODEL = "no model is loaded: give the parameter model, or call load_model"
 
 Answer = Callable[[Any, Any, MotionPrior, MotionPriorServerSettings], None]
-FAILURE, INVALID = SampleIK.Response.FAILURE, SampleIK.Response.INVALID_GOAL_CONSTRAINTS
+FAILURE, INVALID = ErrorCodes.FAILURE, ErrorCodes.INVALID_GOAL_CONSTRAINTS
 
 
 class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
@@ -93,10 +93,10 @@ class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
             except Exception as error:
                 response = service_type.Response()  # discards a partly filled response
                 wrong = isinstance(error, EimError) and not isinstance(error, ServiceError)
-                response.error_code = INVALID if wrong else FAILURE
-                response.message = reason_of(error)
-                self.get_logger().warning(response.message)
-            self._counters.count(response.error_code, time.monotonic() - began)
+                response.error_code.val = INVALID if wrong else FAILURE
+                response.error_code.message = reason_of(error)
+                self.get_logger().warning(response.error_code.message)
+            self._counters.count(response.error_code.val, time.monotonic() - began)
             return response
 
         return serve
@@ -117,7 +117,7 @@ class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
             )
         with self._exchange:
             if not self._is_configured or self._prior is not present:
-                raise ServiceError(f"{self.get_name()} was configured anew meanwhile", path)
+                raise ServiceError(f"{self.get_name()} was configured again while the model was loaded", path)
             self._take(prior, path)
 
     def _take(self, prior: MotionPrior, path: str) -> None:

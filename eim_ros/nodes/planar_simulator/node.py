@@ -130,7 +130,7 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
         behind = due - simulator.tick
         most = max(1, int(_MOST_AT_ONCE * settings.rate * max(1.0, settings.speed)))
         if behind > most:
-            self.get_logger().warning(f"{behind / settings.rate:.2f} s behind: time goes on from here")
+            self.get_logger().warning(f"{behind / settings.rate:.2f} s behind: the delay is skipped")
             late = behind - most
             self._began += late / (settings.rate * settings.speed)
             self._epoch += 0 if settings.publish_clock else late * _NANOSECONDS // settings.rate

@@ -17,21 +17,21 @@ from eim_ros.planar import PlanarArm, PlanarTask, folded, line_task, point_task
 class PlanarSettings(Settings):
     """Parameters of the planar robot and its task."""
 
-    n_links: int = option(10, "Links of the robot.", minimum=1, maximum=1000)
+    n_links: int = option(10, "Number of links.", minimum=1, maximum=1000)
     link_length: float = option(1.0, "Length of each link.", unit="m", minimum=1e-6)
-    velocity_limit: float = option(3.14, "Largest velocity of a joint.", unit="rad/s", minimum=1e-3)
+    velocity_limit: float = option(3.14, "Maximum velocity of a joint.", unit="rad/s", minimum=1e-3)
     start: str = option(
         "folded",
-        "Where the robot is at the begin and after a reset: folded like a concertina, or stretched along the x axis.",
+        "Configuration at the start and after a reset: folded in zigzag, or stretched along the x axis.",
         choices=("folded", "stretched"),
     )
-    goal: str = option("line", "What the tip is to reach.", choices=("line", "point"))
-    goal_start: tuple[float, ...] = option((5.0, -7.0), "Begin of the line, or the point: x, y.", unit="m")
+    goal: str = option("line", "Goal of the tip.", choices=("line", "point"))
+    goal_start: tuple[float, ...] = option((5.0, -7.0), "Start of the line, or the point: x, y.", unit="m")
     goal_end: tuple[float, ...] = option((5.0, 7.0), "End of the line: x, y.", unit="m")
     obstacles: tuple[float, ...] = option(
-        (3.0, 0.0, 1.0), "Discs to keep clear of: x, y, radius, three numbers each; none of radius 0.", unit="m"
+        (3.0, 0.0, 1.0), "Discs to avoid: x, y and radius of each. A disc of radius 0 is ignored.", unit="m"
     )
-    tolerance: float = option(0.1, "Distance within which the goal counts as reached.", unit="m", minimum=1e-9)
+    tolerance: float = option(0.1, "Maximum distance at which the goal counts as reached.", unit="m", minimum=1e-9)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,15 +60,19 @@ class PlanarSettings(Settings):
 class PlanarSimulatorSettings(PlanarSettings, ManagedSettings):
     """Parameters of `planar_simulator`."""
 
-    rate: int = option(200, "Ticks per second of simulated time.", unit="Hz", minimum=1, maximum=10_000)
+    rate: int = option(200, "Steps per second of simulated time.", unit="Hz", minimum=1, maximum=10_000)
     speed: float = option(
-        1.0, "Simulated seconds per second; other than 1 only with publish_clock.", minimum=1e-3, maximum=1e3
+        1.0, "Simulated seconds per second. A value other than 1 needs publish_clock.", minimum=1e-3, maximum=1e3
     )
     publish_clock: bool = option(False, "Publish /clock, from 0, for nodes with use_sim_time.")
-    status_rate: float = option(20.0, "Messages of ~/status per second; each change is told at once.", minimum=0.1)
+    status_rate: float = option(
+        20.0, "Messages of ~/status per second. Each change is published immediately.", minimum=0.1
+    )
     marker_rate: float = option(10.0, "Messages of ~/markers per second.", minimum=0.1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.speed != 1.0 and not self.publish_clock:
-            raise ConfigurationError(f"speed {self.speed} needs publish_clock: nothing else tells the time", self.speed)
+            raise ConfigurationError(
+                f"speed {self.speed} needs publish_clock: no other clock runs at that speed", self.speed
+            )

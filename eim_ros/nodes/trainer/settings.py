@@ -13,10 +13,12 @@ class TrainerSettings(DataDirectorySettings):
     """Parameters of `trainer`."""
 
     folder: str = option(
-        "models", "Folder of models whose goal gives no output; a relative one lies in data_directory."
+        "models", "Folder for models if a goal gives no output. A relative path starts in data_directory."
     )
     feedback_period: float = option(
         0.5, "Time between two feedback messages.", unit="s", minimum=0.01, maximum=1.0, read_only=False
     )
-    threads: int = option(1, "Threads of the linear algebra of a training.", minimum=1, maximum=256, read_only=False)
-    device: str = option("cpu", "Where EIM runs: cpu or cuda.", read_only=False)
+    threads: int = option(
+        1, "Number of threads of linear algebra per training.", minimum=1, maximum=256, read_only=False
+    )
+    device: str = option("cpu", "Device for EIM: cpu or cuda.", read_only=False)

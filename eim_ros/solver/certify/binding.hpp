@@ -7,10 +7,10 @@
 namespace eim {
 
 inline void bind_certify(py::module_& module) {
-    py::class_<HeldForm>(module, "HeldForm", py::module_local())
-        .def(py::init(&held_form))
-        .def_property_readonly("fits", &HeldForm::fits)
-        .def_property_readonly("held", &HeldForm::held);
+    py::class_<ParameterisedForm>(module, "ParameterisedForm", py::module_local())
+        .def(py::init(&parameterised_form))
+        .def_property_readonly("fits", &ParameterisedForm::fits)
+        .def_property_readonly("held", &ParameterisedForm::held);
 }
 
 }  // namespace eim

@@ -74,13 +74,13 @@ struct BranchBounds {
         enclose_turn(angles[number], cosine, sine);
         return true;
     }
-    bool is_whole() const { return n_angles == 6; }
+    bool is_complete() const { return n_angles == 6; }
 };
 
 class HeldCells {
    public:
     // Windows are in the order in which the form reads the joints.
-    HeldCells(const HeldForm::AtPose& pose, const Window (&windows)[7]) : pose_(pose) {
+    HeldCells(const ParameterisedForm::AtPose& pose, const Window (&windows)[7]) : pose_(pose) {
         std::copy_n(windows, 7, windows_);
     }
 
@@ -218,7 +218,7 @@ class HeldCells {
         BranchPiece piece{branch, {from, to}, {edge(from), edge(to)}};
         if (view.n_crossings > 0) {
             const BranchBounds ends[2] = {bounds_at(branch, from), bounds_at(branch, to)};
-            if (!ends[0].is_whole() || !ends[1].is_whole()) return false;
+            if (!ends[0].is_complete() || !ends[1].is_complete()) return false;
             for (int k = 0; k < view.n_crossings; ++k) {
                 const Crossing& crossing = view.crossings[k];
                 const Window& window = windows_[crossing.number];
@@ -276,7 +276,7 @@ class HeldCells {
         pieces.push_back(piece);
     }
 
-    const HeldForm::AtPose& pose_;
+    const ParameterisedForm::AtPose& pose_;
     Window windows_[7];
     double lower_ = -kPi, upper_ = kPi;
     int n_cells_ = 0;

@@ -18,7 +18,7 @@ inline constexpr double kPlaceError = 1e-6;    // [m], [rad]: largest error of p
 inline constexpr int kMostHalved = 40;
 
 // Reads the axes and the tip at zero of a chain with seven rotating joints.
-inline HeldForm held_form(const Chain& chain) {
+inline ParameterisedForm parameterised_form(const Chain& chain) {
     if (chain.kind != 7) return {};
     Kinematics<double, 7> at;
     const double zero[7] = {};
@@ -33,7 +33,7 @@ inline HeldForm held_form(const Chain& chain) {
 
 class CertifiedFamilies {
    public:
-    CertifiedFamilies(const Chain& chain, const HeldForm& form, const Task& task)
+    CertifiedFamilies(const Chain& chain, const ParameterisedForm& form, const Task& task)
         : chain_(chain), form_(form), task_(task), pose_(form, motion_of(task.target)) {
         for (int i = 0; i < 7; ++i) {
             const double lower = task.bounds.lower[form.joint(i)], upper = task.bounds.upper[form.joint(i)];
@@ -171,9 +171,9 @@ class CertifiedFamilies {
     }
 
     const Chain& chain_;
-    const HeldForm& form_;
+    const ParameterisedForm& form_;
     const Task& task_;
-    HeldForm::AtPose pose_;
+    ParameterisedForm::AtPose pose_;
     Window windows_[7];
     std::vector<BranchPiece> pieces_;
     std::vector<std::array<Link, 2>> next_;  // per piece and end

@@ -19,7 +19,7 @@ template <class S>
 inline constexpr S kDampingFloor = std::is_same_v<S, double> ? S(1e-10) : S(1e-7);
 inline constexpr double kStallRatio = 0.5;
 
-struct Effort {
+struct StepOptions {
     double position_tolerance, orientation_tolerance;  // [m], [rad]
     int max_iterations, patience;
 };
@@ -39,11 +39,10 @@ struct Attempt {
 //    void ended(lane, const Attempt<S, N>&)
 //    bool is_wanted(lane)                                     false: the attempt is no longer needed
 //
-// This is one long function on purpose. Which products and sums the compiler fuses depends on where they stand, so
-// moving arithmetic into other functions changes results in the last place, and with them which solution a seed leads
-// to.
+// This is one long function on purpose. The compiler decides within a function which products and sums it fuses. So
+// moving arithmetic into other functions changes rounding errors, and a seed may then lead to another solution.
 template <int N, class V, bool Careful = false, class Jobs>
-inline void run_attempts(const Chain& arm, const Task& given, const Effort& effort, Jobs& jobs) {
+inline void run_attempts(const Chain& arm, const Task& given, const StepOptions& effort, Jobs& jobs) {
     using S = Scalar<V>;
     constexpr int W = kLanes<V>;
     const Chain& chain = arm.in_units();

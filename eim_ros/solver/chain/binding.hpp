@@ -151,7 +151,7 @@ inline py::tuple verify(const Chain& chain, const Task& task, const Converted<do
     return py::make_tuple(errors_of(rows), converged_of(rows));
 }
 
-inline py::tuple refine(const Chain& chain, const Task& task, const Effort& effort, const Converted<double>& seeds) {
+inline py::tuple refine(const Chain& chain, const Task& task, const StepOptions& effort, const Converted<double>& seeds) {
     Rows rows(rows_of(chain, seeds));
     run_unlocked(chain, [&]<int N>() { refine_rows<N>(chain, task, effort, rows); });
     return tuple_of(rows);
@@ -163,7 +163,7 @@ inline py::class_<Chain> bind_chain(py::module_& module) {
     module.attr("MOST_JOINTS") = kMostJoints;
     module.def("first_not_rigid", first_not_rigid);
     py::class_<Task>(module, "Task", py::module_local()).def(py::init(&make_task));
-    py::class_<Effort>(module, "Effort", py::module_local()).def(py::init<double, double, int, int>());
+    py::class_<StepOptions>(module, "StepOptions", py::module_local()).def(py::init<double, double, int, int>());
     return py::class_<Chain>(module, "Chain", py::module_local())
         .def(py::init(&make_chain))
         .def("forward", poses)

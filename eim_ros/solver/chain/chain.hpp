@@ -1,6 +1,6 @@
 // A serial chain: forward kinematics and Jacobian of one configuration, or of a pack of them.
 //
-// Every joint rotates about, or slides along, the z axis of its own frame:
+// Every joint rotates about, or slides along, the z axis of its frame:
 //
 //    T(q) = P_0 Z(v_0) P_1 Z(v_1) ... P_{m-1} Z(v_{m-1}) P_m,    v_i = multiplier_i q[source_i] + offset_i
 //

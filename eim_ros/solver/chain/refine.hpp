@@ -81,7 +81,7 @@ struct RowJobs {
 
 // Runs attempts in double precision.
 template <int N, bool Careful = false>
-inline void run_rows(const Chain& chain, const Task& task, const Effort& effort, RowJobs jobs) {
+inline void run_rows(const Chain& chain, const Task& task, const StepOptions& effort, RowJobs jobs) {
     if (jobs.which.size() == 1) return run_attempts<N, double, Careful>(chain, task, effort, jobs);
     if (jobs.which.size() > 1) return run_attempts<N, WideDouble, Careful>(chain, task, effort, jobs);
 }
@@ -95,7 +95,7 @@ inline bool fits_single(const Chain& chain, const Task& task) {
     return true;
 }
 
-inline Effort coarse(const Chain& chain, const Effort& effort) {
+inline StepOptions coarse(const Chain& chain, const StepOptions& effort) {
     return {std::max(0.5 * effort.position_tolerance, kHandOver * chain.unit),
             std::max(0.5 * effort.orientation_tolerance, kHandOver), effort.max_iterations, effort.patience};
 }
@@ -133,7 +133,7 @@ inline void measure_rows(const Chain& chain, const Task& task, Rows& rows, Index
 
 // Solves from each of the rows, in place.
 template <int N>
-inline void refine_rows(const Chain& chain, const Task& task, const Effort& effort, Rows& rows) {
+inline void refine_rows(const Chain& chain, const Task& task, const StepOptions& effort, Rows& rows) {
     RowJobs jobs = RowJobs::all(rows);
     if (rows.size() <= kLanes<WideDouble> || effort.max_iterations == 0 || !fits_single(chain, task)) {
         return run_rows<N>(chain, task, effort, std::move(jobs));

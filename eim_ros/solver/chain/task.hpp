@@ -118,10 +118,10 @@ inline S beyond(S value, S tolerance) {
 // Computes the error in the frame of the target, as far as it exceeds the tolerances of the axes.
 //
 // In that frame, the rotation of the tip is split into twist and swing. The twist is a rotation about axis k, the axis
-// of the largest tolerance. The swing is the shortest rotation that moves this axis to that of the tip; its rotation
-// vector lies in the plane of the other two axes. The tolerances apply to the components of twist and swing. So if the
-// twist is free, the remaining error is exactly the angle between the two axes k, for every twist. Components of one
-// rotation vector do not have this property.
+// of the largest tolerance. The swing is the shortest rotation that moves this axis to the same axis of the tip. Its
+// rotation vector lies in the plane of the other two axes. The tolerances apply to the components of twist and swing.
+// So if the twist is free, the remaining error is exactly the angle between the two axes k, for every twist. Components
+// of one rotation vector do not have this property.
 //
 // Rows of error.axes, in the base frame, are the axes of the target after the swing. The swing has the same components
 // along these axes, and a rotation about axis k of the tip has no component along the other two.

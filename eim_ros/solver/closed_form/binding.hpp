@@ -79,7 +79,7 @@ inline py::tuple windings_of(const Chain& chain, const Task& task, const Convert
 }
 
 inline void bind_closed_forms(py::module_& module) {
-    module.def("windings", windings_of);
+    module.def("revolutions", windings_of);
     py::class_<ArmForm>(module, "ClosedForm", py::module_local())
         .def(py::init(&make_form))
         .def_property_readonly("kind", kind_of)
@@ -90,8 +90,8 @@ inline void bind_closed_forms(py::module_& module) {
         .def_property_readonly("positions",
                                [](const Roots& r) { return copy_of(r.positions, {r.size(), Index(r.n_joints)}); })
         .def_readonly("is_singular", &Roots::is_singular)
-        .def_readonly("is_whole", &Roots::is_whole)
-        .def("windings", [](const Roots& roots, const Chain& chain, const Task& task, const py::object& reference,
+        .def_readonly("is_complete", &Roots::is_complete)
+        .def("revolutions", [](const Roots& roots, const Chain& chain, const Task& task, const py::object& reference,
                             const py::object& weights, Index most, double deadline) {
             expect(chain.n_joints == roots.n_joints, "roots are of another arm");
             return wound(chain, task, roots, reference, weights, most, deadline);

@@ -1,9 +1,10 @@
 // All configurations of a 6-joint arm that reach a pose, in closed form.
 //
-// The arm rotates about six axes, of which
-//  - the last three meet in a point (a spherical wrist: Pieper 1968), or
-//  - the second to the fourth are parallel (the UR series), or the first three,
-// or the same holds for the axes in reverse order. The motion of the tip X = e_1 e_2 ... e_6 is a product of rotations
+// The arm rotates about six axes. One of these conditions holds:
+//  - the last three axes meet in a point (a spherical wrist: Pieper 1968),
+//  - the second to the fourth axis are parallel (the UR series), or the first three are,
+//  - the same with the axes in reverse order.
+// The motion of the tip X = e_1 e_2 ... e_6 is a product of rotations
 // e_i about the axes at the zero configuration (Brockett 1984). Its inverse is the motion of the arm with the axes
 // reversed in order and direction. Each case leaves one subproblem with two unknown angles (`subproblem.hpp`); the
 // other angles follow one by one (Paden and Kahan; Elias and Wen 2022).
@@ -16,7 +17,7 @@ namespace eim {
 
 // sine, and relative length, below which axes count as parallel or intersecting
 inline constexpr double kAlike = 1e-7;
-// like kAlike, for calibrated arms: roots are then those of a slightly different arm, from which they are polished
+// like kAlike, for calibrated arms: the roots of a slightly different arm are found first, and then polished
 inline constexpr double kNearly = 2e-3;
 inline constexpr double kAnyAngle = 1e-6;  // relative length below which a vector has no direction
 inline constexpr int kMostCandidates = 64;
@@ -121,8 +122,8 @@ class ClosedForm {
         deviation_ = most <= kAlike ? 0.0 : most;
     }
 
-    // Rotations 1, 2, 3 move the wrist centre c to w. With u = c rotated by joint 3 as seen from axis 2, |w|^2 = |o +
-    // R_2 u|^2 and h_1 w = h_1 R_2 u, where o is the common normal of axes 1 and 2. R_4 R_5 R_6 follows.
+    // Rotations 1, 2, 3 move the wrist centre c to w. Let u be c rotated by joint 3, as seen from axis 2, and o the
+    // common normal of axes 1 and 2. Then |w|^2 = |o + R_2 u|^2 and h_1 w = h_1 R_2 u. R_4 R_5 R_6 follows.
     void wrist(const Motion& x, Candidates& found) const {
         const Line &l1 = axes_[0], &l2 = axes_[1], &l3 = axes_[2];
         const Vector &h1 = l1.direction, &h2 = l2.direction, &h3 = l3.direction;
@@ -172,8 +173,8 @@ class ClosedForm {
         }
     }
 
-    // Rotations 2, 3, 4 preserve components along their common direction h. With z the end on axis 6 of the common
-    // normal of axes 5 and 6: h e_1^-1 X z = h e_5 z, and h R_1^T R h_6 = h R_5 h_6.
+    // Rotations 2, 3, 4 preserve components along their common direction h. Let z be the end of the common normal of
+    // axes 5 and 6 on axis 6. Then h e_1^-1 X z = h e_5 z, and h R_1^T R h_6 = h R_5 h_6.
     void middle(const Motion& x, Candidates& found) const {
         const Line &l1 = axes_[0], &l4 = axes_[3], &l5 = axes_[4], &l6 = axes_[5];
         const Vector &h1 = l1.direction, &h5 = l5.direction, &h6 = l6.direction, &h = common_;

@@ -9,7 +9,7 @@
 
 namespace eim {
 
-inline constexpr Effort kPolish{1e-12, 1e-12, 25, 1};  // ends by rounding; takes several steps where roots meet
+inline constexpr StepOptions kPolish{1e-12, 1e-12, 25, 1};  // ends by rounding; takes several steps where roots meet
 // number of random configurations tried, and how many a closed form has to reproduce
 inline constexpr int kTried = 16, kFound = 14;
 // times the deviation of the form from the arm: bound of the change of roots by polishing
@@ -22,7 +22,7 @@ inline constexpr double kMerged = 0.05;
 // Roots, each joint in [-pi, pi].
 struct Roots : Configurations {
     bool is_singular = false;  // some belong to infinitely many
-    bool is_whole = true;      // complete: the form is exact for this arm, or no roots meet
+    bool is_complete = true;      // complete: the form is exact for this arm, or no roots meet
 };
 
 inline Motion motion_of(const double (&rows)[3][4]) {
@@ -129,7 +129,7 @@ inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const
     Roots roots{{N}};
     if (form.deviation() > 0.0) {
         const auto fails = [&](Index i) { return !(std::max(rows.distances[i], rows.angles[i]) <= kExactRoot); };
-        roots.is_whole = !candidates.meet && numbers_where(rows.size(), fails).empty();
+        roots.is_complete = !candidates.meet && numbers_where(rows.size(), fails).empty();
     }
     for (const bool exact : {true, false}) {
         for (Index i = 0; i < rows.size(); ++i) {

@@ -1,10 +1,10 @@
 // Self-motions of an arm with seven rotating joints in closed form, with the first joint as redundancy parameter.
 //
-// The last three axes of the arm meet in a point c (a wrist), and its second and third axes meet in a point o; or the
-// same holds in reverse order, as in `closed_form.hpp`. For a KUKA iiwa (spherical shoulder and wrist) and a Franka
-// (spherical shoulder; axes 5 and 6 meet: He and Liu 2021), the parameter is joint 7. Angles q_1 ... q_7 and axes 1 ...
-// 7 are in the order of reading, X = e_1 ... e_7 is the requested motion, and w = e_1(-q_1) X c - o is a sinusoid of
-// q_1:
+// The last three axes of the arm meet in a point c (a wrist), and its second and third axes meet in a point o. The same
+// conditions in reverse order are also enough, as in `closed_form.hpp`. For a KUKA iiwa (spherical shoulder and wrist)
+// and a Franka (spherical shoulder; axes 5 and 6 meet: He and Liu 2021), the parameter is joint 7. Angles q_1 ... q_7
+// and axes 1 ... 7 are in the order of reading. X = e_1 ... e_7 is the requested motion. w = e_1(-q_1) X c - o is a
+// sinusoid of q_1:
 //
 //    |w|^2 = |b + R_4 r|^2              two values of q_4,        b from o to axis 4, r from there to c
 //    v = R_3 (b + R_4 r):  h_2 v = h_2 w    two of q_3,           then q_2 rotates v to w
@@ -101,12 +101,12 @@ struct LevelAngles {
     }
 };
 
-class HeldForm {
+class ParameterisedForm {
    public:
-    HeldForm() = default;
+    ParameterisedForm() = default;
 
     // Takes the axes of the seven joints and the pose of the tip at zero.
-    HeldForm(const Line (&axes)[7], const Motion& tip) : to_zero_(tip.inverse()) {
+    ParameterisedForm(const Line (&axes)[7], const Motion& tip) : to_zero_(tip.inverse()) {
         double reach = length(tip.translation - axes[0].point);
         for (const Line& axis : axes) reach = std::max(reach, length(axis.point - axes[0].point));
         size_ = reach;
@@ -126,7 +126,7 @@ class HeldForm {
     int joint(int i) const { return is_reversed ? 6 - i : i; }  // joint of the arm that is read as the i-th
     int held() const { return joint(0); }
 
-    // Quantities of one pose of the tip, from which the branches follow.
+    // Quantities of one pose of the tip; they determine the branches.
     class AtPose;
 
    private:
@@ -183,9 +183,9 @@ class HeldForm {
     Sinusoid upper_[3], last_[3];
 };
 
-class HeldForm::AtPose {
+class ParameterisedForm::AtPose {
    public:
-    AtPose(const HeldForm& form, const Motion& target) : form_(form) {
+    AtPose(const ParameterisedForm& form, const Motion& target) : form_(form) {
         Motion x;  // target tip(0)^-1
         for (int k = 0; k < 3; ++k) x.rows[k] = form.to_zero_.turn_back(target.rows[k]);
         x.translation = target.turn(form.to_zero_.translation) + target.translation;
@@ -211,7 +211,7 @@ class HeldForm::AtPose {
     // The computation ends if one of them returns false.
     template <class T, class Visit>
     void walk(const T& cosine, const T& sine, int branch, Visit& visit) const {
-        const HeldForm& f = form_;
+        const ParameterisedForm& f = form_;
         const double size = f.size_, area = size * size;
         const auto sign = [&](int bit) { return branch >> bit & 1 ? -1.0 : 1.0; };
         const auto both = [](const T& a) { return (constant<T>(1.0, 0.0) + a) * (constant<T>(1.0, 0.0) + a * -1.0); };
@@ -260,7 +260,7 @@ class HeldForm::AtPose {
     }
 
    private:
-    const HeldForm& form_;
+    const ParameterisedForm& form_;
     Sinusoid square_, to_centre_[3], ends_[2][3];  // |w|^2, w; the last basis rotated by X, in the basis of joint 2
 };
 

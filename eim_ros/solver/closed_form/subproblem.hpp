@@ -2,8 +2,8 @@
 //
 //    a v_x = E_1(x),   s v_y = E_2(x),   v_x^2 + v_y^2 = m(x),
 //
-// where x is an angle, E_1 and E_2 are constant + cosine cos x + sine sin x, and v is a known vector rotated by the
-// other angle. a is the distance of two successive axes, and s is the sine of their angle. So x is a root of a
+// Here x is an angle, and v is a known vector rotated by the other angle. E_1 and E_2 are sinusoids, constant + cosine
+// cos x + sine sin x. a is the distance of two successive axes, and s is the sine of their angle. So x is a root of a
 // trigonometric polynomial of degree 2, or of degree 1 if the axes meet (a = 0) or are parallel (s = 0).
 #pragma once
 

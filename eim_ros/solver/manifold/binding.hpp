@@ -7,7 +7,7 @@
 namespace eim {
 
 // Returns the given solutions and the added ones, at most `most` in all.
-inline Converted<double> spread_solutions(const Chain& chain, const Task& task, const Spread& spread,
+inline Converted<double> spread_solutions(const Chain& chain, const Task& task, const ContinuationOptions& spread,
                                           const Converted<double>& solutions, Index most, double seed) {
     Configurations rows = rows_of(chain, solutions);
     run_unlocked(chain, [&]<int N>() { spread_over<N>(chain, task, spread, seed, most, rows); });
@@ -31,7 +31,7 @@ inline Converted<double> descend(const Chain& chain, const Task& task, const Con
 
 // Moves configurations onto the pose and along the self-motion to where a reference is nearest. Returns the valid ones,
 // their errors (2, n) and distances from the reference (n,).
-inline py::tuple approach(const Chain& chain, const Task& task, const Effort& effort,
+inline py::tuple nearest_on_curve(const Chain& chain, const Task& task, const StepOptions& effort,
                           const Converted<double>& positions, const Converted<double>& reference,
                           const Converted<bool>& continuous) {
     const Index n_joints = chain.n_joints;
@@ -66,8 +66,8 @@ inline py::tuple approach(const Chain& chain, const Task& task, const Effort& ef
 
 inline void bind_manifold(py::module_& module, py::class_<Chain>& chain) {
     module.attr("SPACING") = kSpacing;
-    py::class_<Spread>(module, "Spread", py::module_local()).def(py::init<double, double, int, double>());
-    module.def("approach", approach);
+    py::class_<ContinuationOptions>(module, "ContinuationOptions", py::module_local()).def(py::init<double, double, int, double>());
+    module.def("nearest_on_curve", nearest_on_curve);
     chain.def("spread", spread_solutions);
     chain.def("descend", descend);
 }

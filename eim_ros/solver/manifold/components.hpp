@@ -37,12 +37,12 @@ struct Family {
     std::vector<Piece> pieces;  // in order along the curve
     double length = 0.0;
     bool is_closed = false;
-    bool is_whole = true;  // complete: closed, or cut by limits at both ends
+    bool is_complete = true;  // complete: closed, or cut by limits at both ends
 };
 
 class CurveFamilies {
    public:
-    // limits: those of the task; period: of each joint, 0 for none
+    // limits: limits of the task; period: period of each joint, 0 for none
     CurveFamilies(const Bounds<double>& limits, const double* period, int n_joints)
         : limits_(limits), n_joints_(n_joints) {
         std::copy_n(period, n_joints, period_);
@@ -205,12 +205,12 @@ class CurveFamilies {
             is_too_many_ |= Index(families_.size()) > kMostFamilies;
         }
         if (is_cut_short_) {
-            for (std::size_t f = first_family; f < families_.size(); ++f) families_[f].is_whole = false;
+            for (std::size_t f = first_family; f < families_.size(); ++f) families_[f].is_complete = false;
         } else if (curve.is_closed) {
             close(curve, begun, open);
         } else {
-            for (int family : begun) families_[family].is_whole &= curve.ends_known[0];
-            for (int family : open) families_[family].is_whole &= curve.ends_known[1];
+            for (int family : begun) families_[family].is_complete &= curve.ends_known[0];
+            for (int family : open) families_[family].is_complete &= curve.ends_known[1];
         }
         std::erase_if(families_, [](const Family& family) { return family.pieces.empty(); });
         has_family_[number] = families_.size() > first_family;
@@ -248,7 +248,7 @@ class CurveFamilies {
             head.pieces.push_back(piece);
         }
         head.turns.insert(head.turns.end(), tail.turns.begin(), tail.turns.end());
-        head.length += tail.length, head.is_whole &= tail.is_whole;
+        head.length += tail.length, head.is_complete &= tail.is_complete;
         tail.pieces.clear();
     }
 

@@ -31,7 +31,7 @@ inline constexpr double kNewtonDamping = 1e-3, kTangentDamping = 1e-9;  // relat
 inline constexpr double kSlack = 1.03;
 inline constexpr int kBranches = 16;  // branches processed together, for every register width
 
-struct Spread {
+struct ContinuationOptions {
     double step;     // [rad, m]
     double finest;   // least difference of solutions in some joint; negative if gaps are not divided
     int redundancy;  // dimensions of the self-motion
@@ -60,7 +60,7 @@ struct Trace {
 template <int N>
 class Continuation {
    public:
-    Continuation(const Chain& chain, const Task& task, const Spread& spread, double seed)
+    Continuation(const Chain& chain, const Task& task, const ContinuationOptions& spread, double seed)
         : chain_(chain.in_units()), unit_(chain.unit), task_(task), spread_(spread) {
         Random random(seed);
         std::fill_n(period_, n_, kTwoPi);
@@ -255,7 +255,7 @@ class Continuation {
     const Chain& chain_;  // in its unit, like all lengths here
     const double unit_;   // [m]
     const Task& task_;
-    const Spread& spread_;
+    const ContinuationOptions& spread_;
     const int n_ = joints_of<N>(chain_);
     const Frame<V> target_ = target_of<V>(task_, unit_);
     const double radius_ = kSpacing * spread_.step;

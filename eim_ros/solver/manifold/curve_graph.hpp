@@ -22,7 +22,7 @@ struct Segment {
     double start[kMostJoints], chord[kMostJoints], ahead[kMostJoints], behind[kMostJoints];
     double length;
 
-    // Takes unit tangents and the signs with which they point along the segment.
+    // The tangents have unit length. A sign is -1 if the tangent points against the segment.
     Segment(int n_joints, const double* from, const double* from_tangent, double from_sign, const double* to,
             const double* to_tangent, double to_sign, const bool* wraps)
         : n_joints(n_joints) {

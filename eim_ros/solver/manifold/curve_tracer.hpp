@@ -7,10 +7,10 @@
 //
 // The method is predictor and corrector (Allgower and Georg 1990): the cubic through the last two places and their
 // tangents, then Newton's method back to the pose. The quality of the prediction determines the step. A step is
-// rejected and halved if Newton's method is slow, if the tangent rotates far, or if the place is far from the
-// prediction, because it may be on another curve. Branches start in both directions from every root, and end where they
-// meet a place of their own curve. Each side of each place is left once. So a curve is traced once, however many roots
-// are on it, and is known from end to end when no side is open.
+// rejected and halved if Newton's method is slow or the tangent rotates far. It is also halved if the place is far from
+// the prediction, because the place may be on another curve. Branches start in both directions from every root, and end
+// where they meet a place of the same curve. Each side of each place is left once. So a curve is traced once, however
+// many roots are on it. It is known from end to end when no side is open.
 #pragma once
 
 #include "chain/free_task.hpp"
@@ -399,7 +399,7 @@ class CurveTracer {
     const Configurations* roots_ = nullptr;
     Index next_root_ = 0;
     int n_turned_ = 0;
-    std::vector<std::pair<int, int>> open_;  // places and their sides from which branches are to start
+    std::vector<std::pair<int, int>> open_;  // places and sides where branches still have to start
     Job jobs_[W];
     V q_[kJoints<N>], heading_[kJoints<N>];
     Kinematics<V, N> at_;

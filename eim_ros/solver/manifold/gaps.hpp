@@ -8,8 +8,8 @@ namespace eim {
 
 inline constexpr double kMargin = 1.1;  // configurations in between differ by this factor more than solutions must
 
-// Configurations within the limits that divide the steps of a trace evenly: n_wanted of them, or as many as differ by
-// more than `finest` in some joint.
+// Returns configurations within the limits that divide the steps of a trace evenly. There are at most n_wanted, and
+// neighbours differ by more than `finest` in at least one joint.
 inline Configurations between(const Bounds<double>& bounds, Trace& trace, double finest, int n_wanted) {
     const int n_places = trace.size(), n_joints = trace.places.n_joints;
     std::vector<int> parts(n_places, 1);

@@ -1,7 +1,7 @@
 // Even sampling of the self-motion manifold of a redundant arm, mainly if it has more than one dimension.
 //
-// A step h t from a solution q, with t in the direction of the null-space projection (I - J^+ J) d, changes the pose by
-// terms of order h^2 only. A few Newton steps lead back to a new solution at about the requested distance. Growing from
+// Let t be the direction of the null-space projection (I - J^+ J) d. A step h t from a solution q changes the pose only
+// by terms of order h^2. A few Newton steps lead back to a new solution at about the requested distance. Growing from
 // all solutions at once, and keeping only points at least a spacing from all others, is Poisson-disk sampling (Bridson
 // 2007) on the manifold.
 #pragma once
@@ -19,7 +19,7 @@ inline constexpr double kSpare = 1.25;  // seeds corrected per solution requeste
 
 // Adds the ends of steps from a point, forward and back along random directions, that are far from everything known.
 template <int N>
-inline void add_steps(const Chain& chain, const Task& task, const Spread& spread, const double* point, Random& random,
+inline void add_steps(const Chain& chain, const Task& task, const ContinuationOptions& spread, const double* point, Random& random,
                       const Places& known, Configurations& ends) {
     const int n_joints = joints_of<N>(chain);
     const double foreseen = kManifoldForesight * kSpacing * spread.step;
@@ -44,7 +44,7 @@ inline void add_steps(const Chain& chain, const Task& task, const Spread& spread
 //
 // Ends when almost no step leads to a new point, or when there are `most` points.
 template <int N>
-inline void grow(const Chain& chain, const Task& task, const Spread& spread, double seed, Index most,
+inline void grow(const Chain& chain, const Task& task, const ContinuationOptions& spread, double seed, Index most,
                  Configurations& points) {
     const Index n_known = points.size();
     const double spacing = kSpacing * spread.step;
@@ -76,7 +76,7 @@ inline void grow(const Chain& chain, const Task& task, const Spread& spread, dou
 // more than `finest` in some joint. New solutions are kSpacing steps from the given ones, or differ by more than
 // `finest`.
 template <int N>
-inline void trace(const Chain& chain, const Task& task, const Spread& spread, double seed, Index most,
+inline void trace(const Chain& chain, const Task& task, const ContinuationOptions& spread, double seed, Index most,
                   Configurations& points) {
     const Index n_roots = points.size();
     Trace places = Continuation<N>(chain, task, spread, seed).run(points, int(most - n_roots));
@@ -105,7 +105,7 @@ inline void trace(const Chain& chain, const Task& task, const Spread& spread, do
 // Adds solutions to points along the self-motion until there are `most`: by continuation if it has one dimension, else
 // by growing.
 template <int N>
-inline void spread_over(const Chain& chain, const Task& task, const Spread& spread, double seed, Index most,
+inline void spread_over(const Chain& chain, const Task& task, const ContinuationOptions& spread, double seed, Index most,
                         Configurations& points) {
     if (spread.redundancy < 1 || points.size() == 0 || points.size() >= most) return;
     if (spread.redundancy == 1 && !task.has_tolerances) return trace<N>(chain, task, spread, seed, most, points);

@@ -18,7 +18,7 @@ struct Nearby {
 
 class FamilyPlaces {
    public:
-    // `bounds` are those of a task; random places advance `random`.
+    // `bounds` are the limits of a task. Random places advance `random`.
     FamilyPlaces(const CurveFamilies& families, const Bounds<double>& bounds, int n_joints, Random& random)
         : families_(families), bounds_(bounds), n_joints_(n_joints), random_(random) {}
 

@@ -28,7 +28,7 @@ struct Enclosed {
     bool is_monotone() const { return std::abs(slope) > spread; }
 };
 
-// Uses the smaller of two bounds: a natural bound of the radius, and that of the mean value form.
+// Uses the smaller of two bounds of the radius: the natural one and the one from the mean value form.
 [[gnu::always_inline]] inline Enclosed enclosed(double value, double error, double slope, double spread,
                                                 double radius) {
     error += 2.0 * kUnit * std::abs(value);

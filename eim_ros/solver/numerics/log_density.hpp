@@ -1,9 +1,9 @@
 // Log density of samples under a mixture, summed over all components that matter. Exact up to rounding.
 //
 // About 1 of 100 experts matters to a sample, and single precision finds out which. The log joint of a component is
-// height - |w|^2 / 2 with w = L^-1 (x - mean). If w is known up to an error of length s, the true |w|^2 is at most (1 +
-// s) |w|^2 + s + s^2 of the known w, and vice versa. So single precision can show that a component is negligible
-// compared with others; the remaining ones are computed in double precision.
+// height - |w|^2 / 2 with w = L^-1 (x - mean). Let the computed w have an error of length s. Then the true |w|^2 is at
+// most (1 + s) |w|^2 + s + s^2 for the computed w, and vice versa. So single precision can show that a component is
+// negligible compared with others. The remaining ones are computed in double precision.
 #pragma once
 
 #include "numerics/mixture.hpp"

@@ -1,8 +1,9 @@
 // Trigonometric polynomials of one angle, of degree 1 and 2, and their real roots.
 //
-// Roots of degree 2 are those of a quartic in t = tan((x - x0) / 2). The polynomial is far from zero at x0, so no root
-// is at a large t. Roots of the derivatives isolate the real roots of the quartic: between two successive ones there is
-// one root, or none. If two roots nearly meet, or have just become complex, the place between them counts as one root.
+// A polynomial of degree 2 becomes a quartic in t = tan((x - x0) / 2). The polynomial is far from zero at x0, so no
+// root is at a large t. Roots of the derivatives isolate the real roots of the quartic: between two successive ones
+// there is one root, or none. If two roots nearly meet, or have just become complex, the place between them counts as
+// one root.
 #pragma once
 
 #include <algorithm>
@@ -56,7 +57,7 @@ inline TrigonometricPolynomial operator*(const Sinusoid& a, const Sinusoid& b) {
     return product;
 }
 
-inline constexpr double kMeeting = 1e-6;  // relative amount by which a polynomial may miss zero where roots meet
+inline constexpr double kMeeting = 1e-6;  // relative value that counts as zero where two roots meet
 
 // Angles, at most 8.
 struct Angles {
@@ -70,7 +71,7 @@ struct Angles {
     }
 };
 
-// `slack` is the relative amount by which the polynomial may miss zero where two roots meet.
+// `slack` is the relative value of the polynomial that counts as zero where two roots meet.
 inline Angles roots(const Sinusoid& polynomial, double slack) {
     Angles found;
     const double amplitude = polynomial.amplitude(), size = std::abs(polynomial.constant) + amplitude;

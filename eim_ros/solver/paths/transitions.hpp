@@ -26,9 +26,10 @@ struct Layer {
 class Transitions {
    public:
     // rows (n, n_joints): counts[i] successive rows belong to layer i. wraps: continuous joints.
+    // scale (n_joints,): factors that make the largest step of each joint equal to `largest`.
     Transitions(const double* rows, const std::int64_t* counts, Index n_layers, const bool* wraps, int n_joints,
-                double largest)
-        : n_joints_(n_joints), wraps_(wraps), largest_(largest) {
+                const double* scale, double largest)
+        : n_joints_(n_joints), wraps_(wraps), scale_(scale), largest_(largest) {
         const Index n = std::accumulate(counts, counts + n_layers, std::int64_t(0));
         double widest = -1.0;
         for (int j = 0; j < n_joints && n > 0; ++j) {
@@ -120,22 +121,23 @@ class Transitions {
         layers_.push_back(std::move(layer));
     }
 
-    // Largest joint motion, and sum of squares, from solution i of a layer to solutions [first, last) of another.
+    // Largest scaled joint motion, and sum of squares, from solution i of a layer to solutions [first, last) of another.
     void measure(const Layer& from, Index i, const Layer& to, Index first, Index last) const {
         const Index n = last - first;
         most_.assign(n, 0.0), square_.assign(n, 0.0);
         double *most = most_.data(), *square = square_.data();
         for (int j = 0; j < n_joints_; ++j) {
-            const double x = from.joint(j)[i], *values = to.joint(j) + first;
+            const double x = from.joint(j)[i], *values = to.joint(j) + first, scale = scale_[j];
             if (wraps_[j]) {
                 for (Index k = 0; k < n; ++k) {
                     const double away = std::abs(difference(values[k], x, true));
-                    most[k] = most[k] > away ? most[k] : away, square[k] += away * away;
+                    const double scaled = scale * away;
+                    most[k] = most[k] > scaled ? most[k] : scaled, square[k] += away * away;
                 }
             } else {
                 for (Index k = 0; k < n; ++k) {
-                    const double away = std::abs(values[k] - x);
-                    most[k] = most[k] > away ? most[k] : away, square[k] += away * away;
+                    const double away = std::abs(values[k] - x), scaled = scale * away;
+                    most[k] = most[k] > scaled ? most[k] : scaled, square[k] += away * away;
                 }
             }
         }
@@ -148,7 +150,8 @@ class Transitions {
         for (Index i = 0; i < from.n; ++i) {
             Index first = 0, last = to.n;
             if (key_ >= 0) {
-                const double *keys = to.joint(key_), x = from.joint(key_)[i], step = 1.0000001 * largest_;
+                const double *keys = to.joint(key_), x = from.joint(key_)[i];
+                const double step = 1.0000001 * largest_ / scale_[key_];
                 first = std::lower_bound(keys, keys + to.n, x - step) - keys;
                 last = std::upper_bound(keys + first, keys + to.n, x + step) - keys;
             }
@@ -199,6 +202,7 @@ class Transitions {
 
     int n_joints_, key_ = -1;  // key: the joint used for sorting, -1 if all joints wrap
     const bool* wraps_;
+    const double* scale_;
     double largest_;
     std::vector<Layer> layers_;
     mutable std::vector<double> most_, square_;

@@ -27,7 +27,7 @@ struct Batch {
     Index n_poses;
     int n_wanted, n_threads;
     double distinct_tolerance;  // [rad or m]: near-duplicates are removed; negative: kept
-    Effort effort;
+    StepOptions effort;
     double deadline;  // [s] of the steady clock
 };
 
@@ -127,8 +127,8 @@ class ChunkOfPoses {
     }
 
     // Solves from rows, each with its own target (n, 4, 4).
-    void attempt(Rows& rows, const double* targets, const Effort& effort) const {
-        const auto refine = [&]<class V>(const Effort& to, std::vector<Index> which, bool goes_on) {
+    void attempt(Rows& rows, const double* targets, const StepOptions& effort) const {
+        const auto refine = [&]<class V>(const StepOptions& to, std::vector<Index> which, bool goes_on) {
             RowJobs jobs{rows, std::move(which), targets, goes_on};
             run_attempts<N, V>(chain_, task_, to, jobs);
         };
@@ -191,7 +191,7 @@ class ChunkOfPoses {
     void unhurried(Pose& pose, bool has_time) const {
         if (pose.best.size() == 0) pose.best.resize(1);  // all were NaN
         if (has_time) {
-            Effort effort = batch_.effort;
+            StepOptions effort = batch_.effort;
             effort.patience = effort.max_iterations + 1;
             attempt(pose.best, pose.target, effort), verify(pose.best, pose.target);
         }

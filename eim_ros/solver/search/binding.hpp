@@ -12,7 +12,7 @@ namespace eim {
 
 using Numbers = Converted<std::uint64_t>;
 
-inline py::tuple solve_all(const Chain& chain, const Task& task, const Effort& effort, const Converted<double>& targets,
+inline py::tuple solve_all(const Chain& chain, const Task& task, const StepOptions& effort, const Converted<double>& targets,
                            int max_restarts, double seed) {
     expect_shape(targets, "poses", {kAny, 4, 4});
     Rows rows({chain.n_joints});
@@ -23,7 +23,7 @@ inline py::tuple solve_all(const Chain& chain, const Task& task, const Effort& e
 }
 
 // Runs one round with the experts for a pose.
-inline void run_round(const Chain& chain, const Task& task, const Round& round, const py::tuple& conditional,
+inline void run_round(const Chain& chain, const Task& task, const SearchRound& round, const py::tuple& conditional,
                       const Converted<double>& given, const Converted<bool>& continuous, Found& found) {
     const Converted<double> log_weights = conditional[1].cast<Converted<double>>(),
                             contexts = conditional[2].cast<Converted<double>>();
@@ -50,7 +50,7 @@ inline py::tuple rows_found(const Found& found) {
 }
 
 // Positions, errors (2, k), valid (k,), counts (n,) and whether time was up (n,).
-inline py::tuple solve_poses(const Chain& chain, const Task& task, const Effort& effort,
+inline py::tuple solve_poses(const Chain& chain, const Task& task, const StepOptions& effort,
                              const Converted<double>& targets, const Numbers& numbers,
                              const Converted<std::int64_t>& patience, int n_wanted, double distinct_tolerance,
                              int n_threads, double deadline) {
@@ -71,7 +71,7 @@ inline py::tuple solve_poses(const Chain& chain, const Task& task, const Effort&
 }
 
 // Returns the given solutions (n, n_joints), and others that fill all curves through them.
-inline Converted<double> fill_self_motions(const Chain& chain, const Task& task, const Spread& spread,
+inline Converted<double> fill_self_motions(const Chain& chain, const Task& task, const ContinuationOptions& spread,
                                            const Converted<double>& solutions, Index most, double seed) {
     expect_shape(solutions, "solutions", {kAny, chain.n_joints});
     expect(spread.redundancy == 1 && spread.finest > 0.0, "only curves can be filled");
@@ -81,7 +81,7 @@ inline Converted<double> fill_self_motions(const Chain& chain, const Task& task,
 }
 
 // Number of solutions, number of components, length and manipulability (n, 4).
-inline Converted<double> chart_many(const Chain& chain, const Task& task, const Effort& effort, const Spread& spread,
+inline Converted<double> chart_many(const Chain& chain, const Task& task, const StepOptions& effort, const ContinuationOptions& spread,
                                     const Converted<double>& targets, const Numbers& numbers, int n_seeds,
                                     int n_threads) {
     expect_shape(targets, "poses", {kAny, 4, 4});
@@ -108,19 +108,19 @@ inline void bind_search(py::module_& module, py::class_<Chain>& chain) {
     module.def("chart_poses", chart_many);
     chain.def("solve", solve_all);
     chain.def("search_round", run_round);
-    py::class_<Round>(module, "Round", py::module_local())
-        .def(py::init([] { return Round{}; }))
-        .def_readwrite("n_uniform", &Round::n_uniform)
-        .def_readwrite("n_drawn", &Round::n_drawn)
-        .def_readwrite("tempering", &Round::tempering)
-        .def_readwrite("stratified", &Round::stratified)
-        .def_readwrite("distinct_tolerance", &Round::distinct_tolerance)
-        .def_readwrite("has_continued", &Round::has_continued)
-        .def_readwrite("fewest_roots", &Round::fewest_roots)
-        .def_readwrite("n_wanted", &Round::n_wanted)
-        .def_readwrite("spread", &Round::spread)
-        .def_readwrite("effort", &Round::effort)
-        .def_readwrite("seed", &Round::seed);
+    py::class_<SearchRound>(module, "SearchRound", py::module_local())
+        .def(py::init([] { return SearchRound{}; }))
+        .def_readwrite("n_uniform", &SearchRound::n_uniform)
+        .def_readwrite("n_drawn", &SearchRound::n_drawn)
+        .def_readwrite("tempering", &SearchRound::tempering)
+        .def_readwrite("stratified", &SearchRound::stratified)
+        .def_readwrite("distinct_tolerance", &SearchRound::distinct_tolerance)
+        .def_readwrite("has_continued", &SearchRound::has_continued)
+        .def_readwrite("fewest_roots", &SearchRound::fewest_roots)
+        .def_readwrite("n_wanted", &SearchRound::n_wanted)
+        .def_readwrite("spread", &SearchRound::spread)
+        .def_readwrite("effort", &SearchRound::effort)
+        .def_readwrite("seed", &SearchRound::seed);
     py::class_<Found>(module, "Found", py::module_local())
         .def(py::init<int>())
         .def("__len__", &Found::size)

@@ -19,7 +19,7 @@ struct Chart {
 // Adds solutions to points, which are some solutions of the task, until all curves through them are covered: successive
 // ones differ by about `finest` in some joint. There are at most `most` in all.
 template <int N>
-inline void fill_curves(const Chain& chain, const Task& task, const Spread& spread, double seed, Index most,
+inline void fill_curves(const Chain& chain, const Task& task, const ContinuationOptions& spread, double seed, Index most,
                         Configurations& points) {
     const Index n_roots = points.size();
     if (n_roots == 0 || n_roots >= most) return;
@@ -54,7 +54,7 @@ inline double best_manipulability(const Chain& chain, const Task& task, const Co
 // Charts the solutions of a task: curves from seeds without limits; points, and manifolds of more dimensions, from
 // seeds within limits.
 template <int N>
-inline Chart chart(const Chain& chain, const Task& task, const Effort& effort, const Spread& spread, int n_seeds,
+inline Chart chart(const Chain& chain, const Task& task, const StepOptions& effort, const ContinuationOptions& spread, int n_seeds,
                    Random random) {
     Chart result;
     Configurations solutions{chain.n_joints};
@@ -96,7 +96,7 @@ inline Chart chart(const Chain& chain, const Task& task, const Effort& effort, c
 
 // Charts poses (n, 4, 4) on several threads; each pose has a number for its seeds.
 template <int N>
-inline void chart_poses(const Chain& chain, const Task& task, const Effort& effort, const Spread& spread, int n_seeds,
+inline void chart_poses(const Chain& chain, const Task& task, const StepOptions& effort, const ContinuationOptions& spread, int n_seeds,
                         const double* targets, const std::uint64_t* numbers, Index n, int n_threads, Chart* charts) {
     for_chunks(n, kChartChunk, n_threads, [&](Index, Index first, Index last) {
         Task own = task;

@@ -10,15 +10,15 @@ namespace eim {
 // for solutions from a given or uniform seed, or from continuation
 inline constexpr std::uint32_t kNoExpert = 0xFFFFFFFFu;
 
-struct Round {
+struct SearchRound {
     int n_uniform, n_drawn;      // number of uniform seeds within the limits, and of draws from the mixture
     double tempering;            // exponent of the mixture weights
     bool stratified;             // draws spread evenly over the weights
     double distinct_tolerance;   // [rad or m]: near-duplicates are removed; negative: kept
     bool has_continued;          // whether an earlier round continued along self-motions
     int fewest_roots, n_wanted;  // continuation starts from at least fewest_roots solutions and ends at n_wanted
-    Spread spread;
-    Effort effort;
+    ContinuationOptions spread;
+    StepOptions effort;
     double seed;  // in [0, 1)
 };
 
@@ -48,7 +48,7 @@ struct Found {
 };
 
 // Seeds of a round: given ones, uniform ones and draws. `sources` returns the expert of each.
-inline Rows seeds_of(const Task& task, const Mixture& mixture, const Round& round, Configurations given,
+inline Rows seeds_of(const Task& task, const Mixture& mixture, const SearchRound& round, Configurations given,
                      const bool* continuous, std::vector<std::uint32_t>& sources) {
     Rows seeds(std::move(given));
     const Index n_given = seeds.size(), n_first = n_given + round.n_uniform;
@@ -72,7 +72,7 @@ inline Rows seeds_of(const Task& task, const Mixture& mixture, const Round& roun
 
 // Adds solutions from seeds and from continuation. Only `verify_rows` decides which ones are kept.
 template <int N>
-inline void search_round(const Chain& chain, const Task& task, const Mixture& mixture, const Round& round,
+inline void search_round(const Chain& chain, const Task& task, const Mixture& mixture, const SearchRound& round,
                          Configurations given, const bool* continuous, Found& found) {
     Rows& rows = found.rows;
     const Index n_known = rows.size();

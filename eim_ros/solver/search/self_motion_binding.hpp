@@ -13,7 +13,7 @@ inline SelfMotions make_self_motions(const Chain& chain, const Task& task, doubl
     return SelfMotions(chain, task, seed);
 }
 
-inline bool search_self_motions(SelfMotions& motions, const Chain& chain, const Effort& effort, double confidence,
+inline bool search_self_motions(SelfMotions& motions, const Chain& chain, const StepOptions& effort, double confidence,
                                 double missed_share, double deadline) {
     expect(confidence > 0.0 && confidence < 1.0 && missed_share > 0.0, "confidence and share must be between 0 and 1");
     Unlocked unlocked;
@@ -21,7 +21,7 @@ inline bool search_self_motions(SelfMotions& motions, const Chain& chain, const 
     return for_kind(chain, [&]<int N>() { return motions.search<N>(chain, wanted); });
 }
 
-inline bool certify_self_motions(SelfMotions& motions, const Chain& chain, const HeldForm& form) {
+inline bool certify_self_motions(SelfMotions& motions, const Chain& chain, const ParameterisedForm& form) {
     expect(form.fits(), "the arm has no closed form while one joint is held");
     Unlocked unlocked;
     return motions.certify(chain, form);
@@ -75,14 +75,14 @@ inline Converted<double> family_table(const SelfMotions& motions) {
     std::fill_n(table.mutable_data(), table.size(), 0.0);
     double* out = table.mutable_data();
     for (const Family& family : motions.families()) {
-        *out++ = family.length, *out++ = family.is_closed, *out++ = family.is_whole;
+        *out++ = family.length, *out++ = family.is_closed, *out++ = family.is_complete;
     }
     return table;
 }
 
 // Traces the components of given solutions from end to end. Returns verified places along them (n, dof), the component
 // of each place (n,), and whether each component is closed (k,).
-inline py::tuple trace_families(const Chain& chain, const Task& task, const Converted<double>& solutions,
+inline py::tuple trace_components(const Chain& chain, const Task& task, const Converted<double>& solutions,
                                 double spacing, Index most, double seed) {
     expect_shape(solutions, "solutions", {kAny, chain.n_joints});
     expect(spacing > 0.0, "a spacing");
@@ -110,7 +110,7 @@ inline py::tuple trace_families(const Chain& chain, const Task& task, const Conv
 }
 
 inline void bind_self_motions(py::module_& module) {
-    module.def("trace_families", trace_families);
+    module.def("trace_components", trace_components);
     py::class_<SelfMotions>(module, "SelfMotions", py::module_local())
         .def(py::init(&make_self_motions))
         .def("search", search_self_motions)
@@ -119,7 +119,7 @@ inline void bind_self_motions(py::module_& module) {
         .def("scattered", scattered_solutions)
         .def("nearest", nearest_solutions)
         .def("missed_share", &SelfMotions::missed_share)
-        .def_property_readonly("families", family_table)
+        .def_property_readonly("components", family_table)
         .def_property_readonly("n_restarts", &SelfMotions::n_restarts)
         .def_property_readonly("is_too_many", &SelfMotions::is_too_many);
 }

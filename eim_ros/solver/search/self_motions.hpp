@@ -1,11 +1,11 @@
-// All solutions of a pose for an arm with one redundant direction: self-motions found by restarts without limits and
-// traced from end to end, with a confidence that none is missing.
+// All solutions of a pose for an arm with one redundant direction. Restarts without limits find self-motions, which are
+// traced from end to end. The search ends with a confidence that none is missing.
 //
-// A restart is a random configuration, uniform on the torus of the joints (within limits for sliding joints), from
-// which the pose is solved without limits. It leads to a known curve, to a new one, or nowhere. If more than a share
-// eps of restarts leads to components not found yet, r restarts in a row miss them with a probability of at most (1 -
-// eps)^r. Each run that ends with a new component is another opportunity for an error. So the m-th run gets a share of
-// the error probability, and the shares sum to 1.
+// A restart draws a random configuration, uniform on the torus of the joints (within limits for sliding joints), and
+// solves for the pose without limits. It leads to a known curve, to a new one, or nowhere. Suppose that more than a
+// share eps of restarts leads to components not found yet. Then r restarts in a row miss them with a probability of at
+// most (1 - eps)^r. Each run that ends with a new component is another opportunity for an error. So the m-th run gets a
+// share of the error probability, and the shares sum to 1.
 #pragma once
 
 #include <numeric>
@@ -35,7 +35,7 @@ struct SelfMotionSearch {
     double confidence;    // requested, in (0, 1)
     double missed_share;  // requested bound; if 1 or more, the search ends when a missing curve is unlikely
     double deadline;      // [s] of the steady clock
-    Effort effort;
+    StepOptions effort;
     int first_restarts = kFirstRestarts, most_restarts = std::numeric_limits<int>::max();
 };
 
@@ -54,10 +54,10 @@ class SelfMotions {
 
     const std::vector<Family>& families() const { return families_.families(); }
     Index n_restarts() const { return n_restarts_; }
-    // Whether restarts led to solutions from which no curve could be traced, for example near a singularity, or a curve
-    // only touches a limit.
+    // Whether some solutions could not be traced to a curve, for example near a singularity, or a curve only touches a
+    // limit.
     bool is_undecided() const { return !is_certified_ && (is_singular_ || families_.touches_limit()); }
-    // Whether there are so many revolutions that components were left out.
+    // Whether components were left out because there are too many revolutions.
     bool is_too_many() const { return families_.is_too_many(); }
 
     // Upper bound, at a confidence, of the share of restarts that lead to components not found.
@@ -91,7 +91,7 @@ class SelfMotions {
 
     // Finds all components in closed form instead of by search. Returns false, without components, if something is
     // undecided, for example near a singularity.
-    bool certify(const Chain& chain, const HeldForm& form) {
+    bool certify(const Chain& chain, const ParameterisedForm& form) {
         CurveFamilies proven(task_.bounds, periods(chain, task_).data(), n_joints_);
         CertifiedFamilies certified(chain, form, task_);
         const bool is_decided = certified.run([&](const Configurations& places, const Configurations& tangents,
@@ -108,7 +108,7 @@ class SelfMotions {
         families_.update(graph_);
     }
 
-    // Places on the components, from which solutions follow.
+    // Places on the components, to be corrected to solutions.
     FamilyPlaces places() { return {families_, task_.bounds, n_joints_, random_}; }
 
     // Corrects places to the pose and verifies them. Returns the valid ones in random order, without near-duplicates.
@@ -159,7 +159,7 @@ class SelfMotions {
     void answer_some(const Chain& chain, Configurations places, double distinct_tolerance, Places& known,
                      Rows& answer) const {
         Rows some(std::move(places));
-        const Effort close{task_.position_tolerance, task_.orientation_tolerance, 12, 3};
+        const StepOptions close{task_.position_tolerance, task_.orientation_tolerance, 12, 3};
         run_rows<N>(chain, task_, close, RowJobs::all(some));
         verify_rows<N>(chain, task_, some);
         for (Index i = 0; i < some.size(); ++i) {
@@ -228,7 +228,7 @@ class SelfMotions {
 
     // Counts the restarts per curve. Solutions that are still on no curve could not be traced.
     template <int N>
-    void count(const Chain& chain, const Effort& effort, const Configurations& roots) {
+    void count(const Chain& chain, const StepOptions& effort, const Configurations& roots) {
         hits_.resize(families_.curves().size(), 0);
         Rows lost({n_joints_});
         for (Index i = 0; i < roots.size(); ++i) {

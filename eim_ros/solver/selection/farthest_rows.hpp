@@ -97,7 +97,7 @@ class BlocksOfRows {
 
    private:
     static constexpr Index kBlock = 32;
-    static constexpr Index kFewEnough = 256;  // number of rows from which the extent is estimated
+    static constexpr Index kFewEnough = 256;  // number of rows for the estimate of the extent
 
     // Calls visit(i, difference) with the difference of value i of joint j and another value, for i < n.
     template <class Visit>
@@ -117,8 +117,8 @@ class BlocksOfRows {
         return float(bounds_.wraps[j] ? wrapped(q, kTwoPi, 1.0 / kTwoPi) : q);
     }
 
-    // Orders slots so that those of each block are near each other, by recursive halving along the joint of the largest
-    // extent.
+    // Orders slots so that the slots of each block are near each other, by recursive halving along the joint of the
+    // largest extent.
     void divide(Index first, Index last) {
         if (last - first <= kBlock) return;
         int widest = 0;

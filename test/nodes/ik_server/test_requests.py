@@ -188,7 +188,7 @@ BAD_REQUESTS: dict[str, tuple[Callable[[], SampleIK.Request], int, str]] = {
     "zero quaternion": (lambda: _quaternion(0.0, 0.0, 0.0, 0.0), GOAL, "zero"),
     "long quaternion": (lambda: _quaternion(0.0, 0.0, 0.0, 1.002), GOAL, "length 1.002"),
     "short quaternion": (lambda: _quaternion(0.0, 0.0, 0.0, 0.5), GOAL, "length 0.5"),
-    "unknown frame": (lambda: _frame("map"), Response.FRAME_TRANSFORM_FAILURE, "nobody publishes on /tf"),
+    "unknown frame": (lambda: _frame("map"), Response.FRAME_TRANSFORM_FAILURE, "no node publishes on /tf"),
     "unknown tip": (lambda: request(tip_link="elbow"), Response.INVALID_LINK_NAME, "expected 'tool0'"),
     "no samples": (lambda: request(n_samples=0), GOAL, "n_samples is 0"),
     "too many samples": (lambda: request(n_samples=1001), GOAL, "expected 1 to 1000"),

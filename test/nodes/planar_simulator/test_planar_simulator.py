@@ -117,7 +117,7 @@ def test_trajectory_that_cannot_be_done_is_refused_with_a_reason_and_changes_not
     robot.refusals.clear()
     robot.send(old)
     robot.hear(lambda: robot.refusals, "a refusal")
-    assert "has ended" in robot.refusals[0]
+    assert "trajectory ended" in robot.refusals[0]
 
 
 def test_success_is_told_and_ends_with_a_reset(client: ClientNode, robot: PlanarRobot, server: ServerProcess) -> None:

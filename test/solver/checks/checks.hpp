@@ -57,7 +57,7 @@ inline void for_values(Function function) {
     function.template operator()<eim::WideFloat>();
 }
 
-inline constexpr eim::Effort kEffort{1e-6, 1e-6, 60, 6};
+inline constexpr eim::StepOptions kEffort{1e-6, 1e-6, 60, 6};
 
 enum class Joints { plain, any };  // all rotate; one slides, and one follows another
 

@@ -22,7 +22,7 @@ void for_random_poses(Function function) {
     for (int k = 0; k < 40; ++k) {
         const bool ball_first = k % 2 == 0;
         const Chain chain = ball_arm(ball_first, std::uint64_t(k + 1));
-        const HeldForm form = held_form(chain);
+        const ParameterisedForm form = parameterised_form(chain);
         claim(form.fits() && form.is_reversed == ball_first, "the form of the arm is recognised");
         Random random(double(k) / 41.0);
         double q[7], read[7];
@@ -30,14 +30,14 @@ void for_random_poses(Function function) {
         for (int i = 0; i < 7; ++i) read[i] = q[form.joint(i)];
         Kinematics<double, 7> at;
         forward<7>(chain, q, at);
-        function(form, HeldForm::AtPose(form, motion_of(at.tip)), read, random);
+        function(form, ParameterisedForm::AtPose(form, motion_of(at.tip)), read, random);
     }
 }
 
 }  // namespace
 
 CHECK(each_configuration_is_on_a_branch_of_its_pose) {
-    for_random_poses([](const HeldForm&, const HeldForm::AtPose& pose, const double* q, Random&) {
+    for_random_poses([](const ParameterisedForm&, const ParameterisedForm::AtPose& pose, const double* q, Random&) {
         double least = kPi;
         for (int branch = 0; branch < kHeldBranches; ++branch) {
             BranchPoint point;
@@ -51,7 +51,7 @@ CHECK(each_configuration_is_on_a_branch_of_its_pose) {
 
 CHECK(bounds_of_a_cell_hold_all_over_it) {
     int n_compared = 0;
-    for_random_poses([&](const HeldForm&, const HeldForm::AtPose& pose, const double* q, Random& random) {
+    for_random_poses([&](const ParameterisedForm&, const ParameterisedForm::AtPose& pose, const double* q, Random& random) {
         for (double half : {0.1, 1e-2, 1e-3, 1e-6}) {
             // so that the branch exists in a part of the cell
             const double middle = q[0] + random.uniform(-0.9, 0.9) * half;
@@ -59,7 +59,7 @@ CHECK(bounds_of_a_cell_hold_all_over_it) {
                 BranchBounds bounds;
                 const EnclosedTurn turn(middle, half);
                 pose.walk<Enclosed>(turn.cosine, turn.sine, branch, bounds);
-                if (!bounds.is_whole()) continue;
+                if (!bounds.is_complete()) continue;
                 BranchPoint before;
                 for (int step = 0; step <= 20; ++step) {
                     const double t = -1.0 + 0.1 * step;

@@ -18,7 +18,7 @@ static Rows uniform_rows(const Task& task, int n_joints, int n, double seed) {
 
 // Attempts from seeds with values of type V.
 template <class V, int N>
-static Rows attempts(const Chain& chain, const Task& task, const Effort& effort, Rows rows) {
+static Rows attempts(const Chain& chain, const Task& task, const StepOptions& effort, Rows rows) {
     RowJobs jobs = RowJobs::all(rows);
     run_attempts<N, V>(chain, task, std::is_same_v<Scalar<V>, double> ? effort : coarse(chain, effort), jobs);
     return rows;
@@ -61,7 +61,7 @@ static void for_tasks(Check check) {
 CHECK(one_by_one_is_side_by_side_in_double_precision) {
     for_tasks([]<int N>(const Chain& chain, const Task& task) {
         // 15 steps with tolerances: if limits and tolerances alternate, more steps would magnify the rounding
-        const Effort effort{1e-6, 1e-6, task.has_tolerances ? 15 : 60, 6};
+        const StepOptions effort{1e-6, 1e-6, task.has_tolerances ? 15 : 60, 6};
         const Rows seeds = uniform_rows(task, chain.n_joints, 61, 0.8);
         claim_alike(attempts<double, N>(chain, task, effort, seeds),
                     attempts<WideDouble, N>(chain, task, effort, seeds), 1e-6,
@@ -72,7 +72,7 @@ CHECK(one_by_one_is_side_by_side_in_double_precision) {
 CHECK(one_by_one_is_side_by_side_in_single_precision) {
     for_tasks([]<int N>(const Chain& chain, const Task& task) {
         if (task.has_tolerances) return;  // never started in single precision
-        const Effort effort{1e-6, 1e-6, 3, 6};
+        const StepOptions effort{1e-6, 1e-6, 3, 6};
         const Rows seeds = uniform_rows(task, chain.n_joints, 101, 0.8);
         // three steps magnify a rounding of 1e-7 by up to some thousand near singularities
         claim_alike(attempts<float, N>(chain, task, effort, seeds), attempts<WideFloat, N>(chain, task, effort, seeds),
@@ -149,8 +149,8 @@ CHECK(settings_are_obeyed) {
     const Chain chain = arm(6);
     const Task task = reachable(chain, 0.15);
     const Rows seeds = uniform_rows(task, 6, 50, 0.6);
-    for (const Effort& effort :
-         {Effort{1e-6, 1e-6, 0, 6}, {1e-6, 1e-6, 3, 6}, {1e-6, 1e-6, 60, 1}, {1e-2, 1e-2, 60, 6}}) {
+    for (const StepOptions& effort :
+         {StepOptions{1e-6, 1e-6, 0, 6}, {1e-6, 1e-6, 3, 6}, {1e-6, 1e-6, 60, 1}, {1e-2, 1e-2, 60, 6}}) {
         Rows mixed = seeds;
         refine_rows<6>(chain, task, effort, mixed);
         for (std::int64_t steps : mixed.iterations) claim(steps <= effort.max_iterations, "most steps");

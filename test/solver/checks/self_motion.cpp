@@ -28,7 +28,7 @@ static double apart(const Task& task, const double* a, const double* b, int n_jo
 
 // Solutions spread over the self-motion, starting from one.
 template <int N>
-static std::vector<double> spread_from(const Chain& chain, const Task& task, const double* q, const Spread& spread,
+static std::vector<double> spread_from(const Chain& chain, const Task& task, const double* q, const ContinuationOptions& spread,
                                        int capacity) {
     Configurations points{chain.n_joints};
     points.add(q);
@@ -105,7 +105,7 @@ CHECK(manifolds_are_grown_over) {
         double q[kMostJoints];
         if (chain.n_joints < 6) return;
         const Task task = reachable(chain, 0.25, q, true);
-        const Spread spread{0.5, -1.0, chain.n_joints - 3};
+        const ContinuationOptions spread{0.5, -1.0, chain.n_joints - 3};
         const std::vector<double> rows = spread_from<N>(chain, task, q, spread, 120);
         const int n = int(rows.size()) / chain.n_joints;
         claim(n == 120, "a manifold of three and more dimensions holds " + std::to_string(n));
@@ -206,7 +206,7 @@ CHECK(rounds_keep_solutions_only) {
         const Task task = reachable(chain, 0.25, q);
         for (const double tolerance : {-1.0, 0.01}) {
             Found found(d);
-            Round round{40,      40,        1.0,
+            SearchRound round{40,      40,        1.0,
                         true,    tolerance, false,
                         1,       100,       {0.45, std::max(tolerance, 0.001), std::max(d - 6, 0)},
                         kEffort, 0.5};
@@ -232,7 +232,7 @@ CHECK(rounds_that_find_nothing_keep_the_best_attempt) {
         Task task = reachable(chain, 0.25);
         task.target[0][3] = 50.0;
         Found found(chain.n_joints);
-        const Round round{40, 0, 1.0, false, -1.0, false, 1, 0, {0.45, -1.0, 1}, kEffort, 0.5};
+        const SearchRound round{40, 0, 1.0, false, -1.0, false, 1, 0, {0.45, -1.0, 1}, kEffort, 0.5};
         const bool turns[kMostJoints] = {};
         const Experts none(0, chain.n_joints, 0, 1, nullptr, nullptr, nullptr);
         search_round<N>(chain, task, {none, 1, nullptr, nullptr}, round, {chain.n_joints}, turns, found);
