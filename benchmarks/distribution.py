@@ -30,7 +30,7 @@ from scipy.stats import kstest
 
 from benchmarks._machine import load_average, processor, versions
 from eim_ros.ik import Sampler
-from eim_ros.ik.components import families, family_labels
+from eim_ros.ik.components import component_labels, components
 from eim_ros.kinematics import Robot
 
 N_DRAWN, N_OF_MODEL, N_REFERENCE = 200, 2000, 100_000
@@ -57,7 +57,7 @@ def uniform(name: str, n_poses: int, seed: int) -> str:
         if answer.completeness is None or not answer.completeness.traced.all():
             n_open += 1
             continue
-        charts = families(robot, answer.positions, pose, spacing=0.02)
+        charts = components(robot, answer.positions, pose, spacing=0.02)
         chords = [np.linalg.norm(np.diff(chart.positions, axis=0) / ranges, axis=1) for chart in charts]
         ends = np.cumsum([each.sum() for each in chords])
         rows = np.concatenate([chart.positions for chart in charts])
@@ -83,9 +83,9 @@ def by_model(name: str, n_poses: int, seed: int) -> str:
         deviation = np.sqrt(weights @ (density - mean) ** 2)
         drawn = answer.density.log_prob(answer.positions)
         errors.append(float((drawn.mean() - mean) / (deviation * np.sqrt(variance))))
-        charts = families(robot, reference.positions[:500], pose)
-        shares = np.bincount(family_labels(robot, charts, reference.positions), weights, len(charts))
-        counts = np.bincount(family_labels(robot, charts, answer.positions), minlength=len(charts)) / N_OF_MODEL
+        charts = components(robot, reference.positions[:500], pose)
+        shares = np.bincount(component_labels(robot, charts, reference.positions), weights, len(charts))
+        counts = np.bincount(component_labels(robot, charts, answer.positions), minlength=len(charts)) / N_OF_MODEL
         kept = (shares > 0.01) & (shares < 0.99)
         shares, counts = shares[kept], counts[kept]
         shares_off += ((counts - shares) / np.sqrt(shares * (1 - shares) * variance)).tolist()

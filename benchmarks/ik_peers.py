@@ -221,12 +221,12 @@ def many(case: Case, poses: np.ndarray) -> tuple[dict[str, Many], list[int]]:
     n_families = []
     for pose in poses:
         truth = exact_solutions(case.robot, pose, 20_000, rng)
-        n_families.append(truth.n_families)
+        n_families.append(truth.n_components)
         for name, way in ways.items():
             solutions, seconds, says = way(pose)
             right = np.array([judge.right(q, pose) for q in solutions], dtype=bool)
             kept = solutions[right] if len(solutions) else np.empty((0, case.robot.dof))
-            row = (seconds, len(kept), truth.share_of_families(kept), truth.coverage(kept))
+            row = (seconds, len(kept), truth.share_of_components(kept), truth.coverage(kept))
             found[name].rows.append(row)
             found[name].says.append(says)
             found[name].wrong += int((~right).sum())

@@ -32,7 +32,7 @@ import torch
 from benchmarks._machine import load_average, processor
 from eim_ros.ik import ErrorCode, IKModel, Sampler
 from eim_ros.ik.evaluation import exact_solutions
-from eim_ros.ik.prior import Proposal
+from eim_ros.ik.prior import MixtureEvaluator
 from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot, context_from_pose
 
@@ -49,7 +49,7 @@ Solve = Callable[[np.ndarray, int], np.ndarray]  # pose, number of seeds or solu
 
 def seeds_of(model: IKModel, rng: np.random.Generator) -> dict[str, Solve]:
     """Return solvers that refine seeds of the mixture, and uniform seeds."""
-    robot, proposal = model.robot, Proposal(model.content)
+    robot, proposal = model.robot, MixtureEvaluator(model.content)
 
     def refined(seeds: np.ndarray, pose: np.ndarray, patience: int) -> np.ndarray:
         positions = robot.refine(seeds, pose, patience=patience).positions
@@ -144,9 +144,9 @@ def coverage(robot: Robot, ways: dict[str, Solve], poses: np.ndarray, rng: np.ra
     for pose, truth in zip(poses, truths, strict=True):
         for name, results in shortest(ways, pose, BUDGETS).items():
             for row, (least, found) in enumerate(results):
-                covered = np.mean([(truth.coverage(each), truth.share_of_families(each)) for each in found], axis=0)
+                covered = np.mean([(truth.coverage(each), truth.share_of_components(each)) for each in found], axis=0)
                 curves[name][row] += np.array([least, *covered]) / len(poses)
-    n_families = [truth.n_families for truth in truths]
+    n_families = [truth.n_components for truth in truths]
     lines = [f"  families per pose: {min(n_families)} to {max(n_families)}"]
     lines.append(f"  {'':10} {'ms to 93 % coverage':>20} {'to uniform 6':>13} {'coverage, families at .5 ms':>30}")
     reached = {name: np.interp(ENOUGH, curve[:, 1], curve[:, 0], right=np.inf) for name, curve in curves.items()}

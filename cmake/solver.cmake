@@ -1,5 +1,5 @@
-# Compiled modules, the same and with the same flags as in setup.py. Each has one source, which is compiled once for each
-# instruction set in EIM_INSTRUCTION_SETS. eim_ros/core/native.py loads the best one that the processor supports.
+# Compiled modules, the same and with the same flags as in setup.py. Each has one source, compiled once for each
+# instruction set in EIM_INSTRUCTION_SETS. At run time, eim_ros/core/native.py loads the best supported one.
 
 include(cmake/instruction_sets.cmake)
 set(options_baseline "")

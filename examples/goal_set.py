@@ -49,7 +49,7 @@ def goals_of_a_scene(rng: np.random.Generator, sampler: Sampler, posts: list[Box
 
 
 def plan(robot: Robot, scene: CollisionScene, goals: np.ndarray, seconds: float) -> float:
-    """Return the length of a path from the ready posture to one of the goals [rad], or NaN if time was short."""
+    """Return the length of a path from the ready posture to a goal [rad], or NaN if time was short."""
     space = base.RealVectorStateSpace(robot.dof)
     bounds = base.RealVectorBounds(robot.dof)
     for joint, (lower, upper) in enumerate(zip(robot.lower.tolist(), robot.upper.tolist(), strict=True)):

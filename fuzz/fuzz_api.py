@@ -40,7 +40,7 @@ from eim_ros.ik import (
     Sampler,
 )
 from eim_ros.ik.capability import survey
-from eim_ros.ik.components import families
+from eim_ros.ik.components import components
 from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import (
     Box,
@@ -295,7 +295,7 @@ def calls() -> dict[str, Call]:
         ),
         "CapabilityGrid": (
             lambda **given: CapabilityGrid(**given).poses(0, 2),
-            {**grid, "n_seeds": 2, "random_seed": 0},
+            {**grid, "n_seeds": 2, "seed": 0},
         ),
         "CapabilityGrid.around": (CapabilityGrid.around, {"robot": planar, "spacing": 0.2, "n_rolls": 2}),
         "CapabilityGrid.from_mapping": (CapabilityGrid.from_mapping, {"values": cells.to_mapping()}),
@@ -306,9 +306,9 @@ def calls() -> dict[str, Call]:
             survey,
             {"robot": planar, "grid": CapabilityGrid(**grid, n_seeds=1), "output": "survey.npz"},
         ),
-        "families": (
-            families,
-            {"robot": planar, "solutions": q, "pose": pose, "position_only": True, "spacing": 0.3, "random_seed": 0},
+        "components": (
+            components,
+            {"robot": planar, "solutions": q, "pose": pose, "position_only": True, "spacing": 0.3, "seed": 0},
         ),
         "collisions": (
             collisions,

@@ -149,14 +149,14 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "IKModel.load": (IKModel.load, {"path": "panda_position", "robot": None}),
     "collect": (
         collect,
-        {"robot": ROBOT, "n_samples": 3, "context_kind": "position", "random_seed": 0, "solutions_per_pose": 0},
+        {"robot": ROBOT, "n_samples": 3, "context_kind": "position", "seed": 0, "solutions_per_pose": 0},
     ),
-    "evaluate": (evaluate, {"model": MODEL, "data_set": PAIRS, "random_seed": 0}),
+    "evaluate": (evaluate, {"model": MODEL, "data_set": PAIRS, "seed": 0}),
     "DataSet": (DataSet, {"context": POINTS, "sample": POINTS, "description": {}}),
     "load_data_set": (load_data_set, {"path": "none"}),
     "save_data_set": (lambda data_set: save_data_set("/dev/null", data_set), {"data_set": PAIRS}),
     "load_model": (load_model, {"path": "none"}),
-    "Training": (lambda **given: Training(**given).run(PAIRS), {"config": FEW, "random_seed": 0, "device": "cpu"}),
+    "Training": (lambda **given: Training(**given).run(PAIRS), {"config": FEW, "seed": 0, "device": "cpu"}),
     "Training.run": (
         Training(FEW).run,
         {"data_set": PAIRS, "robot": None, "initial": None, "prior": None, "run": RunOptions()},

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     outputs = {"--output": output} | ({"--picture": Path(args.picture)} if args.picture else {})
     check_outputs(outputs, {"--robot": robot_file(args)})
     asked = {
-        "n_approaches": args.approaches, "n_rolls": args.rolls, "n_seeds": args.seeds, "random_seed": args.random_seed,
+        "n_approaches": args.approaches, "n_rolls": args.rolls, "n_seeds": args.seeds, "seed": args.random_seed,
     }  # fmt: skip
     if args.box:
         grid = CapabilityGrid(tuple(args.box[:3]), tuple(args.box[3:]), args.spacing, **asked)
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     figures: dict[str, Any] = {
         "robot": found.robot,
         "poses": grid.n_poses,
-        "reached": round(float((found.n_families > 0).mean()), 4),
+        "reached": round(float((found.n_components > 0).mean()), 4),
         "seconds": round(time.perf_counter() - began, 2),
         "map": str(output),
     }

@@ -117,7 +117,7 @@ def _page(args: argparse.Namespace, pose: npt.NDArray[np.float64] | None) -> Pag
         position_only=args.position_only,
         host=args.host,
         port=args.port,
-        random_seed=args.random_seed,
+        seed=args.random_seed,
         extra_tab=None if motions is None else "Motions",
     )
     if motions is not None:

@@ -1,8 +1,8 @@
-"""Answers for many poses that share one timeout, such that a hard pose costs the others nothing.
+"""Answers for many poses that share one timeout, so that a hard pose does not take the time of others.
 
-Poses are answered in blocks, on all cores: in one compiled call if uniform restarts answer them as the sampler would (see
-`CompiledBatch`), else each by the sampler, in threads. Each pose may take an equal share of the time that is left. If
-all answers are kept, the time that easy poses leave goes in a second pass to those whose share was too short.
+Poses are answered in blocks on all cores. If uniform restarts give the same answers as the sampler, a block is one
+compiled call (see `CompiledBatch`). Otherwise the sampler answers each pose in a thread. Each pose may use an equal
+share of the remaining time. If all answers are kept, a second pass gives the unused time to the poses that timed out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from eim_ros.core.deadlines import OutOfTime, is_past
 from eim_ros.core.parallel import checked_threads
 from eim_ros.ik.candidates import ErrorCode
 from eim_ros.ik.order import Ordering
-from eim_ros.ik.prior import Conditioning, GivenDensity
+from eim_ros.ik.prior import ConditionalDensity, Prior
 from eim_ros.ik.problem import Aim, Problem, Setup, Spread
 from eim_ros.ik.solutions import Solutions
 from eim_ros.ik.strategies.closed_form import has_closed_form
@@ -48,7 +48,7 @@ class Solver(Protocol):
     """The part of `Sampler` that batches and paths use."""
 
     robot: Robot
-    conditioning: Conditioning
+    prior: Prior
     _setup: Setup
 
     @property
@@ -74,18 +74,18 @@ class Solver(Protocol):
 
 @dataclass(frozen=True)
 class BatchTask:
-    """What is asked of every pose of a batch.
+    """Request for every pose of a batch.
 
     Attributes
     ----------
     aim : Spread, Covering or Draws
     order : Ordering
     seed : int, optional
-        Seed of the first pose; the i-th one uses `seed + i`.
+        Seed of the first pose. The pose with index i uses `seed + i`.
     deadline : float
-        For all poses together, a time of `perf_counter` [s].
+        Deadline of the complete batch, a time of `perf_counter` [s].
     n_threads : int, optional
-        Default: the number of cores.
+        Number of threads. Default: the number of cores.
     """
 
     aim: Aim
@@ -96,10 +96,10 @@ class BatchTask:
 
 
 def answer_blocks(sampler: Solver, poses: FloatArray, task: BatchTask, block: int | None = None) -> Iterator[Solutions]:
-    """Answer poses (n_poses, 4, 4) in blocks as they are found, so that memory is that of one block.
+    """Answer poses (n_poses, 4, 4) and yield blocks of answers, so that memory is that of one block.
 
-    The clock runs while the caller works on a block. There is no second pass. By default a block has about 65536 rows,
-    and 16 to 8192 poses.
+    Time passes while the caller works on a block. There is no second pass. By default a block has about 65536 rows, and
+    16 to 8192 poses.
     """
     size = None if block is None else checked_whole(block, 1, "block")
     work = _BatchWork.of(sampler, task)
@@ -107,7 +107,7 @@ def answer_blocks(sampler: Solver, poses: FloatArray, task: BatchTask, block: in
 
 
 def answer_batch(sampler: Solver, poses: FloatArray, task: BatchTask) -> Solutions:
-    """Answer poses (n_poses, 4, 4), in a second pass again those that were late."""
+    """Answer poses (n_poses, 4, 4), with a second pass for those that timed out."""
     work = _BatchWork.of(sampler, task)
     found = Solutions.concatenate(work.blocks(poses, np.arange(len(poses))))
     late = np.flatnonzero(found.error_codes == ErrorCode.TIMED_OUT)
@@ -132,12 +132,12 @@ class CompiledBatch:
         setup = sampler._setup
         position_only = setup.constraints.position_only
         if position_only is None:
-            position_only = sampler.conditioning.kind == "position" and setup.tolerances is None
+            position_only = sampler.prior.kind == "position" and setup.tolerances is None
         self.problem = Problem(setup, np.eye(4), position_only, task.aim, task.order, deadline=task.deadline)
 
     @property
     def is_equivalent(self) -> bool:
-        """Whether uniform restarts answer as the sampler would: as many, as fair and as valid solutions."""
+        """Whether uniform restarts give as many, as evenly spread and as valid solutions as the sampler."""
         aim, order, problem = self.task.aim, self.task.order, self.problem
         if not isinstance(aim, Spread) or order.criterion != "" or order.reference is not None:
             return False
@@ -196,10 +196,10 @@ class CompiledBatch:
             self._densities(poses) if self.sampler.n_experts else None,
         )
 
-    def _densities(self, poses: FloatArray) -> list[GivenDensity | None]:
-        conditioning = self.sampler.conditioning
-        contexts = conditioning.contexts_of(poses)
-        return [conditioning.density(each[None]) for each in contexts]
+    def _densities(self, poses: FloatArray) -> list[ConditionalDensity | None]:
+        prior = self.sampler.prior
+        contexts = prior.contexts_of(poses)
+        return [prior.density(each[None]) for each in contexts]
 
     def _messages(self, n_valid: IntArray, late: BoolArray, attempt_errors: FloatArray) -> tuple[str, ...]:
         """Return the outcomes in words; `attempt_errors` (m, 2) are NaN if nothing was tried."""
@@ -220,7 +220,7 @@ class CompiledBatch:
 
 @dataclass(frozen=True)
 class _BatchWork:
-    """How the poses of a batch are answered.
+    """Work on the poses of a batch.
 
     Attributes
     ----------
@@ -232,7 +232,7 @@ class _BatchWork:
     base : int
         Seed of the first pose.
     problem : str
-        Why no pose can be begun in time; empty normally.
+        Reason for which no pose can be started in time; empty otherwise.
     """
 
     sampler: Solver
@@ -276,7 +276,7 @@ class _BatchWork:
         return Solutions.empty(self.sampler.robot.joint_names, n, self.problem or NOT_BEGUN)
 
     def _one_by_one(self, poses: FloatArray, indices: IntArray, n_left: int) -> Solutions:
-        """Let the sampler answer poses, the first of `n_left` that remain."""
+        """Answer poses with the sampler. They are the first of `n_left` remaining poses."""
         task = self.task
 
         def answered(number: int) -> Solutions | None:

@@ -1,15 +1,13 @@
-"""Poses over a grid: cells of a box of positions, and at each the same orientations.
+"""Capability maps: what an arm can reach on a grid of poses, and how well.
 
-The tool's z axis points along approaches that are spread over the sphere by a Fibonacci spiral (Swinbank and Purser
-2006), and about each it is turned by evenly spaced rolls.
+A grid has cells of positions, and the same orientations at each cell. The z axis of the tool points along approach
+directions from a Fibonacci spiral on the sphere (Swinbank and Purser 2006). At each approach the tool is rolled about
+its z axis by equal steps. The map holds the number of solutions, the number and length of self-motion components, and
+the largest manipulability of each pose. It extends the capability map of Zacharias et al. (2007) by self-motions.
 
-What an arm can do where: for poses of a grid how many solutions and families, how long self-motions, how far from
-singular (Zacharias et al. 2007, and beyond it the self-motions).
-
-Computing a capability map: parts of the grid, each a file when it is done, so that a killed run goes on.
-
-Parts are computed in this process on several threads, or by workers. Each pose has a random seed of its own, so the map
-does not depend on who computes it, or in how many runs.
+`survey` computes a map in parts and writes each finished part to a file, so that an interrupted run can be resumed.
+Parts are computed by threads of this process or by workers. Every pose has its own seed. Therefore the map does not
+depend on the number of workers or runs.
 """
 
 from __future__ import annotations
@@ -51,33 +49,33 @@ FloatArray = npt.NDArray[np.float64]
 
 GOLDEN_ANGLE = math.pi * (3.0 - math.sqrt(5.0))
 MOST_POSES = 10**9
-N_EXTENT = 20000  # random configurations that tell how far the tip gets
+N_EXTENT = 20000  # number of random configurations from which the extent of the workspace is estimated
 
 
 @names_wrong_keywords
 @dataclass(frozen=True)
 class CapabilityGrid:
-    """What a capability map is computed of.
+    """Poses of a capability map, and the seeds with which each of them is solved.
 
     Attributes
     ----------
     lower, upper : tuple of three float
-        Corners of the box, in the base frame [m].
+        Opposite corners of the box in the base frame [m].
     spacing : float
-        Edge of a cell [m]; poses are at the centres of the cells.
+        Edge length of a cell [m]. Positions are the centres of the cells.
     n_approaches : int
-        Directions of the tool's z axis.
+        Number of directions of the tool's z axis.
     n_rolls : int
-        Turns about each.
+        Number of rotations about each direction.
     n_seeds : int
-        Uniform seeds of a pose: more find more of its families.
-    random_seed : int
-        At least 0.
+        Number of random seeds for each pose. More seeds find more self-motion components.
+    seed : int
+        Seed of all randomness, at least 0.
 
     Raises
     ------
     ConfigurationError
-        If a value is malformed, or there are more than 1e9 poses.
+        If a value is malformed, or if there are more than 1e9 poses.
     """
 
     lower: tuple[float, float, float]
@@ -86,7 +84,7 @@ class CapabilityGrid:
     n_approaches: int = 20
     n_rolls: int = 4
     n_seeds: int = 32
-    random_seed: int = 0
+    seed: int = 0
 
     def __post_init__(self) -> None:
         for name in ("lower", "upper"):
@@ -95,19 +93,22 @@ class CapabilityGrid:
         if not all(low < high for low, high in zip(self.lower, self.upper, strict=True)):
             raise ConfigurationError(f"the box is empty: from {self.lower} to {self.upper}", (self.lower, self.upper))
         object.__setattr__(self, "spacing", _checked_spacing(self.spacing))
-        least = {"n_approaches": 1, "n_rolls": 1, "n_seeds": 1, "random_seed": 0}
+        least = {"n_approaches": 1, "n_rolls": 1, "n_seeds": 1, "seed": 0}
         for name, lowest in least.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value < 2**32:
                 raise ConfigurationError(f"{name} must be a whole number of at least {lowest}, got {value!r}", value)
-        with np.errstate(over="ignore"):  # infinitely many are too many
+        with np.errstate(over="ignore"):  # an infinite number of cells is refused below
             n_cells = float(np.ceil(np.subtract(self.upper, self.lower) / self.spacing).clip(min=1.0).prod())
         if not n_cells * self.n_approaches * self.n_rolls <= MOST_POSES:
             raise ConfigurationError("the grid has more than 1e9 poses: take a larger spacing", self.spacing)
 
     @classmethod
     def around(cls, robot: Robot, spacing: float = 0.1, **asked: Any) -> CapabilityGrid:
-        """Around all places where random configurations take the tip of an arm; for keywords see the attributes."""
+        """Return a grid around all positions that random configurations of an arm reach.
+
+        `asked` holds further attributes of the grid.
+        """
         expect(robot, Robot, "robot")
         spacing = _checked_spacing(spacing)
         tips = robot.fk(robot.random(N_EXTENT, np.random.default_rng(0)))[:, :3, 3]
@@ -135,7 +136,7 @@ class CapabilityGrid:
 
     @functools.cached_property
     def rotations(self) -> FloatArray:
-        """Orientations (n_approaches * n_rolls, 3, 3): all rolls of the first approach, then those of the next."""
+        """Orientations (n_approaches * n_rolls, 3, 3). All rolls of one approach follow each other."""
         z = np.repeat(self.approaches, self.n_rolls, axis=0)
         aside = np.where(np.abs(z[:, :1]) < 0.9, [[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]])
         x = aside - (aside * z).sum(axis=1, keepdims=True) * z
@@ -146,16 +147,17 @@ class CapabilityGrid:
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """Cells along x, y, z, and orientations."""
+        """Numbers of cells along x, y and z, and number of orientations."""
         x, y, z = (len(axis) for axis in self.axes)
         return x, y, z, self.n_approaches * self.n_rolls
 
     @property
     def n_poses(self) -> int:
+        """Number of poses."""
         return math.prod(self.shape)
 
     def poses(self, first: int, last: int) -> FloatArray:
-        """Transforms (last - first, 4, 4) of successive poses, in the order of the `shape`."""
+        """Return the poses (last - first, 4, 4) with indices from `first` to `last - 1`, in the order of `shape`."""
         *cells, orientation = np.unravel_index(np.arange(first, last), self.shape)
         poses = np.zeros((last - first, 4, 4))
         poses[:, :3, :3] = self.rotations[orientation]
@@ -164,12 +166,12 @@ class CapabilityGrid:
         return poses
 
     def to_mapping(self) -> dict[str, Any]:
-        """JSON-compatible."""
+        """Return the attributes as a mapping that can be written as JSON."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     @classmethod
     def from_mapping(cls, values: dict[str, Any]) -> CapabilityGrid:
-        """What `to_mapping` gave."""
+        """Return the grid that `to_mapping` described; `ConfigurationError` if the mapping is malformed."""
         known = {field.name for field in fields(cls)}
         if unknown := [name for name in expect_mapping(values, "a grid") if name not in known]:
             raise ConfigurationError(f"a grid has no {unknown[0]!r}; it has {', '.join(sorted(known))}", unknown)
@@ -179,38 +181,39 @@ class CapabilityGrid:
 
 
 def _checked_spacing(spacing: float) -> float:
+    """Return a positive spacing [m], or raise `ConfigurationError`."""
     if not 0.0 < as_number(spacing) <= LARGEST:
         raise ConfigurationError(f"the spacing must be positive, got {spacing}", spacing)
     return float(spacing)
 
 
-FORMAT = "eim_ros capability map 1"
-FIGURES = {"n_solutions": np.uint16, "n_families": np.uint16, "length": np.float32, "manipulability": np.float32}
+FORMAT = "eim_ros capability map 2"
+FIGURES = {"n_solutions": np.uint16, "n_components": np.uint16, "length": np.float32, "manipulability": np.float32}
 
 
 @dataclass(frozen=True, eq=False)
 class Capability:
-    """What an arm can do at one cell, with some of the orientations.
+    """Capability of an arm at one cell of a map, for some of the orientations.
 
     Attributes
     ----------
     position : (3,)
         Centre of the cell [m].
     reached : float
-        Share of these orientations that have a solution.
-    n_families : int
-        Most families found of one orientation.
+        Share of the orientations that have a solution.
+    n_components : int
+        Largest number of self-motion components found for one orientation.
     length : float
-        Longest self-motions found of one orientation, summed over its families [rad, m].
+        Largest total length of the self-motions found for one orientation [rad, m].
     manipulability : float
-        Best found.
+        Largest manipulability found.
     rotation : (3, 3), optional
-        Orientation of the best manipulability; None where nothing is reached.
+        Orientation with the largest manipulability; None if no orientation is reached.
     """
 
     position: FloatArray
     reached: float
-    n_families: int
+    n_components: int
     length: float
     manipulability: float
     rotation: FloatArray | None
@@ -218,57 +221,60 @@ class Capability:
 
 @dataclass(frozen=True, eq=False)
 class CapabilityMap:
-    """Figures of all poses of a grid, each of shape (n_x, n_y, n_z, n_orientations).
+    """Results for all poses of a grid. Each array has the shape (n_x, n_y, n_z, n_orientations).
 
     Attributes
     ----------
     robot : str
+        Name of the robot.
     grid : CapabilityGrid
     n_solutions : uint16
-        Verified configurations found, at least 0.27 rad from each other along self-motions; of an arm without
-        redundancy, all different ones.
-    n_families : uint16
-        Pieces that they fall into within the limits, found from `n_seeds` uniform seeds: there may be more, small ones.
+        Number of verified configurations found. On self-motions they are at least 0.27 rad apart. For an arm without
+        redundancy all distinct solutions count.
+    n_components : uint16
+        Number of connected components of the solutions within the limits. The search starts from `n_seeds` random
+        seeds, so it may miss small components.
     length : float32
-        Of the self-motions within the limits, summed over the families [rad, m]; 0 where solutions are points.
+        Total length of the self-motions within the limits [rad, m]; 0 if the solutions are isolated points.
     manipulability : float32
-        Largest of those found, Yoshikawa's measure; 0 without solutions.
+        Largest manipulability of the solutions found, by Yoshikawa's measure; 0 without solutions.
     """
 
     robot: str
     grid: CapabilityGrid
     n_solutions: npt.NDArray[np.uint16]
-    n_families: npt.NDArray[np.uint16]
+    n_components: npt.NDArray[np.uint16]
     length: npt.NDArray[np.float32]
     manipulability: npt.NDArray[np.float32]
 
     @classmethod
     def of(cls, robot: str, grid: CapabilityGrid, figures: npt.NDArray[np.float32]) -> CapabilityMap:
-        """Of figures (n_poses, 4), in the order of the attributes."""
+        """Return a map of results (n_poses, 4), with columns in the order of the attributes."""
         columns = zip(FIGURES.items(), figures.T, strict=True)
         return cls(robot, grid, **{name: column.astype(kind).reshape(grid.shape) for (name, kind), column in columns})
 
     @property
     def reachability(self) -> FloatArray:
         """Share of the orientations (n_x, n_y, n_z) that have a solution."""
-        return np.asarray((self.n_families > 0).mean(axis=3))
+        return np.asarray((self.n_components > 0).mean(axis=3))
 
     def at(self, position: npt.ArrayLike, approach: npt.ArrayLike | None = None, angle: float = 0.35) -> Capability:
-        """The cell around a position, with all orientations or those near an approach.
+        """Return the capability at a position, for all orientations or for those near an approach direction.
 
         Parameters
         ----------
         position : (3,) array_like
-            In the base frame [m].
+            Position in the base frame [m].
         approach : (3,) array_like, optional
-            Direction of the tool's z axis, of any length.
+            Direction of the tool's z axis in the base frame, of any length. Default: all orientations.
         angle : float
-            How far the approach may be off [rad]; the nearest one of the grid counts in any case.
+            Largest angle between `approach` and the approaches of the grid that count [rad]. The nearest one always
+            counts.
 
         Raises
         ------
         PoseError
-            If the position is outside of the grid, or a vector is none.
+            If the position is outside the grid, or if an argument is no vector.
         """
         grid = self.grid
         angle = number_from_zero(angle, "the angle")
@@ -286,19 +292,19 @@ class CapabilityMap:
                 raise PoseError("an approach needs a direction", approach)
             away = np.arccos(np.clip(grid.approaches @ direction / size, -1.0, 1.0))
             chosen = np.repeat(away <= max(angle, float(away.min())), grid.n_rolls)
-        families, best = self.n_families[cell][chosen], self.manipulability[cell][chosen]
-        reached = families > 0
+        components, best = self.n_components[cell][chosen], self.manipulability[cell][chosen]
+        reached = components > 0
         return Capability(
             np.array([axis[index] for axis, index in zip(grid.axes, cell, strict=True)]),
             float(reached.mean()),
-            int(families.max()),
+            int(components.max()),
             float(self.length[cell][chosen].max()),
             float(best.max()),
             grid.rotations[chosen][int(best.argmax())] if reached.any() else None,
         )
 
     def save(self, path: str | Path) -> None:
-        """Write an npz file, whole or not at all."""
+        """Write an npz file. An interrupted write leaves no partial file."""
         path = checked_path(path, DataError)
         buffer = io.BytesIO()
         header = json.dumps({"format": FORMAT, "robot": self.robot, "grid": self.grid.to_mapping()})
@@ -308,7 +314,7 @@ class CapabilityMap:
 
     @classmethod
     def load(cls, path: str | Path) -> CapabilityMap:
-        """Read a file; `DataError` if it is damaged, or no capability map."""
+        """Read a file; `DataError` if it is damaged or no capability map."""
         path = checked_path(path, DataError)
         wrong = f"{path} is no capability map, or damaged; make one with `eim map`"
         try:
@@ -324,17 +330,17 @@ class CapabilityMap:
         except ARCHIVE_ERRORS as error:
             raise DataError(wrong, str(path)) from error
         for name, kind in FIGURES.items():
-            if not isinstance(arrays[name], np.ndarray):  # a member of the archive that is no array
+            if not isinstance(arrays[name], np.ndarray):  # the archive may contain a file that is no array
                 raise DataError(wrong, str(path))
             if arrays[name].shape != grid.shape or arrays[name].dtype != kind:
                 raise DataError(wrong, str(path))
         return cls(str(header["robot"]), grid, **arrays)
 
 
-PART = 8192  # poses
-STEP = 0.45  # [rad, m] of continuation
-ISOLATED = 0.01  # [rad]: Euclidean distance of different solutions that are points
-TOLERANCE = 1e-5  # [m], [rad]
+PART = 8192  # number of poses of a part
+STEP = 0.45  # step length of continuation [rad, m]
+ISOLATED = 0.01  # smallest Euclidean distance between distinct solutions that are points [rad]
+TOLERANCE = 1e-5  # largest position error [m] and orientation error [rad]
 HEADER = "survey.json"
 
 Progress = Callable[[int, int], None]
@@ -342,7 +348,10 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class PartWork:
-    """What a worker does: charts the poses of one part."""
+    """Task of a worker: compute the results of one part of the grid.
+
+    A call with the number of a part returns this number and the results (n, 4) of its poses.
+    """
 
     robot: Robot
     grid: CapabilityGrid
@@ -355,9 +364,7 @@ class PartWork:
         effort = StepOptions(TOLERANCE, TOLERANCE, MAX_ITERATIONS, RESTART_PATIENCE)
         spread = ContinuationOptions(STEP, ISOLATED if free < 1 else -1.0, free, np.inf)
         task = robot.task(np.eye(4), position_tolerance=TOLERANCE, orientation_tolerance=TOLERANCE)
-        seeds = np.array([grid.random_seed], dtype=np.uint64) * np.uint64(2**32) + np.arange(
-            first, last, dtype=np.uint64
-        )
+        seeds = np.array([grid.seed], dtype=np.uint64) * np.uint64(2**32) + np.arange(first, last, dtype=np.uint64)
         figures = chart_poses(
             robot.chain, task, effort, spread, grid.poses(first, last), seeds, grid.n_seeds, self.n_threads
         )
@@ -371,26 +378,28 @@ def survey(
     workers: Workers | None = None,
     progress: Progress | None = None,
 ) -> CapabilityMap:
-    """Compute a capability map and write it.
+    """Compute a capability map and write it to a file.
 
     Parameters
     ----------
     robot : Robot
     grid : CapabilityGrid
     output : str or Path
-        An npz file. Beside it, until the map is whole, is the folder OUTPUT.parts, from which a killed run goes on.
+        Path of the npz file. Finished parts are kept in the folder OUTPUT.parts until the map is complete, so that an
+        interrupted run can be resumed.
     workers : Workers, optional
-        This process on all cores if missing; others are given one thread for each part.
+        Workers that compute the parts, with one thread for each part. Default: this process with all cores.
     progress : callable, optional
-        Called first, and after each part, with how many of how many poses are done.
+        Function of the number of finished poses and the number of all poses. It is called at the start and after each
+        part.
 
     Raises
     ------
     ConfigurationError
-        If the parts beside the output are of another robot or grid, another process is writing there, or the folder
+        If OUTPUT.parts holds parts of another robot or grid, if another process is writing there, or if the folder
         cannot be written.
     RobotError
-        If the arm has more than one joint more than a pose takes.
+        If the arm has two or more joints more than a pose needs.
     """
     expect(robot, Robot, "robot", RobotError)
     expect(grid, CapabilityGrid, "grid")
@@ -400,13 +409,13 @@ def survey(
             raise ConfigurationError(f"{name} must be callable, got {given!r}", given)
     if redundancy(robot.bounds, False) > 1:
         raise RobotError(
-            f"robot {robot.name!r} has {robot.dof} joints: a capability map is of an arm with at most one more than a "
-            "pose takes, 7",
+            f"robot {robot.name!r} has {robot.dof} joints: a capability map needs an arm with at most one joint more "
+            "than a pose needs, so at most 7",
             robot.dof,
         )
     n_parts = -(-grid.n_poses // PART)
     if not path.name:
-        raise ConfigurationError(f"the output {str(path)!r} is no name of a file", str(path))
+        raise ConfigurationError(f"the output {str(path)!r} has no file name", str(path))
     folder = path.with_name(path.name + ".parts")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -434,7 +443,7 @@ def survey(
 
 
 def _check_header(path: Path, robot: Robot, grid: CapabilityGrid) -> None:
-    """Write what the parts are of, or refuse to mix them with those of something else."""
+    """Write a description of the parts, or raise `ConfigurationError` if the folder holds parts of another map."""
     kinematics = hashlib.blake2b(robot.links.tobytes() + robot.bounds.tobytes(), digest_size=16).hexdigest()
     header = {"robot": robot.name, "kinematics": kinematics, "part": PART, "grid": grid.to_mapping()}
     if not path.exists():
@@ -452,15 +461,17 @@ def _check_header(path: Path, robot: Robot, grid: CapabilityGrid) -> None:
 
 
 def _file(folder: Path, part: int) -> Path:
+    """Return the path of a part."""
     return folder / f"part_{part:06d}.npy"
 
 
 def _size(part: int, grid: CapabilityGrid) -> int:
+    """Return the number of poses of a part."""
     return min((part + 1) * PART, grid.n_poses) - part * PART
 
 
 def _read(folder: Path, part: int, grid: CapabilityGrid) -> npt.NDArray[np.float32] | None:
-    """The figures of a part, None if it is not there or not whole."""
+    """Return the results of a part; None if the file is missing or incomplete."""
     try:
         figures = np.load(_file(folder, part), allow_pickle=False)
     except (OSError, ValueError, EOFError):

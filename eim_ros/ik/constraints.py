@@ -1,9 +1,12 @@
-"""What a request asks beside the pose: tolerances per axis, narrower limits, links in their places, no collision.
+"""Constraints on solutions: tolerances per axis, limits, fixed joints, collisions and conditions on links.
 
-Where links must be beside the tip's pose: a point of a link in a region, a link turned no farther than allowed.
+`Constraints` collects the conditions of a request. `LinkPosition` and `LinkOrientation` constrain links other than the
+tip: a point of the link lies in a region, or the rotation of the link is close to a given one. They are checked by
+forward kinematics, after a configuration reaches the pose. The solver does not search for configurations that satisfy
+them.
 
-The turn of a link is R_wanted^T R, split into intrinsic angles about x, y, z (R_x(a) R_y(b) R_z(c)), or its rotation
-vector. Configurations that reach the pose are checked by forward kinematics of the link.
+The rotation of a link relative to its target is R_target^T R. It is measured either by intrinsic angles about x, y and
+z, R_x(a) R_y(b) R_z(c), or by its rotation vector.
 """
 
 from __future__ import annotations
@@ -38,23 +41,28 @@ from eim_ros.kinematics.tolerances import ToleranceBox, checked_tolerances
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
-MOST_CONSTRAINTS, MOST_SHAPES = 100, 1000  # of links in a request, and of a region
-AT_ONCE = 256  # configurations between two looks at the clock
+MOST_CONSTRAINTS, MOST_SHAPES = 100, 1000  # largest number of conditions in a request, and of shapes in a region
+AT_ONCE = 256  # number of configurations between two checks of the deadline
 
 
 @names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class LinkPosition:
-    """A point of a link is inside of a region.
+    """Condition that a point of a link lies inside a region.
 
     Attributes
     ----------
     link : str
-        A link that the chain moves.
+        Name of a link that the chain moves.
     region : sequence of Box, Sphere, Cylinder or Capsule
-        Of which the union counts, posed in the base frame.
+        Shapes in the base frame. The region is their union.
     point : (3,) array_like
-        In the frame of the link [m].
+        Coordinates of the point in the frame of the link [m].
+
+    Raises
+    ------
+    ConstraintError
+        If a value is malformed, or if the region has no shapes or more than 1000.
     """
 
     link: str
@@ -77,7 +85,7 @@ class LinkPosition:
             )
 
     def holds(self, poses: FloatArray) -> BoolArray:
-        """For poses (n, 4, 4) of the link."""
+        """Return whether the condition is satisfied (n,) at poses (n, 4, 4) of the link in the base frame."""
         points = poses[:, :3, 3] + poses[:, :3, :3] @ np.asarray(self.point, dtype=np.float64)
         return np.asarray(np.any([inside(shape, points) for shape in self.region], axis=0), dtype=np.bool_)
 
@@ -85,20 +93,24 @@ class LinkPosition:
 @names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class LinkOrientation:
-    """A link is turned from an orientation no farther than allowed.
+    """Condition that the rotation of a link is close to a given one.
 
     Attributes
     ----------
     link : str
-        A link that the chain moves.
+        Name of a link that the chain moves.
     rotation : (3, 3) array_like
-        Wanted orientation of the link in the base frame.
+        Target orientation of the link in the base frame.
     tolerances : (3,) array_like
-        Largest turn about x, y and z [rad], >= 0, infinite where it is free.
+        Largest angles about x, y and z [rad], at least 0. An infinite tolerance leaves an axis free.
     axes : (3, 3) array_like, optional
-        Where it is given, the turn is measured by its rotation vector, and `tolerances` are of the components along the
-        rows of `axes`, told in the frame of the wanted orientation. Default: by intrinsic angles about x, then y, then
-        z.
+        Axes of the tolerances as rows, in the frame of the target orientation. If they are given, the tolerances apply
+        to the components of the rotation vector along these axes. Default: intrinsic angles about x, then y, then z.
+
+    Raises
+    ------
+    ConstraintError
+        If a value is malformed.
     """
 
     link: str
@@ -115,7 +127,7 @@ class LinkOrientation:
         put(self, "axes", None if self.axes is None else _checked_rotation(self.axes))
 
     def holds(self, poses: FloatArray) -> BoolArray:
-        """For poses (n, 4, 4) of the link."""
+        """Return whether the condition is satisfied (n,) at poses (n, 4, 4) of the link in the base frame."""
         turns = np.asarray(self.rotation, dtype=np.float64).T @ poses[:, :3, :3]
         if self.axes is None:
             angles = _intrinsic_angles(turns)
@@ -128,7 +140,7 @@ LinkConstraint: TypeAlias = LinkPosition | LinkOrientation
 
 
 class LinkCheck:
-    """Checks configurations.
+    """Check of configurations against conditions on links. It counts the configurations that it rejects.
 
     Parameters
     ----------
@@ -138,14 +150,14 @@ class LinkCheck:
     Attributes
     ----------
     n_violating : int
-        Configurations that were found to violate one so far.
+        Number of configurations that violated a condition so far.
     n_unchecked : int
-        Configurations for which there was no time so far.
+        Number of configurations that were not checked so far, because time was up.
 
     Raises
     ------
     ConstraintError
-        If the chain does not determine where a link is, or there are more than 100 constraints.
+        If the joints of the chain do not determine the pose of a link, or if there are more than 100 conditions.
     """
 
     def __init__(self, robot: Robot, constraints: Sequence[LinkConstraint]) -> None:
@@ -162,9 +174,9 @@ class LinkCheck:
             raise ConstraintError(f"a link cannot be constrained: {error}", error.value) from error
 
     def satisfied(self, q: FloatArray, deadline: float = NEVER) -> BoolArray:
-        """Whether all constraints hold in each configuration (n, dof); not, where there is no time to check.
+        """Return whether configurations (n, dof) satisfy all conditions; False for those that were not checked.
 
-        The deadline is a time of `perf_counter` [s]; some configurations are checked in any case.
+        The deadline is a time of `perf_counter` [s]. The first 256 configurations are always checked.
         """
         found, first = np.zeros(len(q), dtype=np.bool_), 0
         while first < len(q) and not (first and is_past(deadline)):
@@ -177,7 +189,10 @@ class LinkCheck:
 
 
 def _intrinsic_angles(rotations: FloatArray) -> FloatArray:
-    """Angles (n, 3) about x, y, z of rotations (n, 3, 3); where only a + c or a - c is defined, that is taken for a."""
+    """Return the angles (n, 3) about x, y and z [rad] of rotations (n, 3, 3).
+
+    In gimbal lock only the sum or the difference of the first and third angle is defined. The third angle is then 0.
+    """
     r = rotations
     level = np.hypot(r[:, 0, 0], r[:, 0, 1])  # cos b
     about_x, about_z = np.arctan2(-r[:, 1, 2], r[:, 2, 2]), np.arctan2(-r[:, 0, 1], r[:, 0, 0])
@@ -187,6 +202,7 @@ def _intrinsic_angles(rotations: FloatArray) -> FloatArray:
 
 
 def _checked_rotation(rotation: npt.ArrayLike) -> FloatArray:
+    """Return a valid rotation (3, 3), or raise `ConstraintError`."""
     pose = np.eye(4)
     pose[:3, :3] = numbers_of(rotation, (3, 3), "a rotation", ConstraintError)
     try:
@@ -198,31 +214,40 @@ def _checked_rotation(rotation: npt.ArrayLike) -> FloatArray:
 @names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Constraints:
-    """Constraints of one request; the default asks for nothing.
+    """Conditions that every configuration of an answer satisfies. By default only the robot's limits apply.
 
     Attributes
     ----------
-    tolerances : (6,) array_like, optional
-        How far the tip may be off along x, y, z [m], and turned about x, y, z [rad], of the wanted pose's frame,
-        infinite where it is free; see `Robot.refine`. Errors of configurations are then what is beyond the tolerances.
     limits : mapping of str to (float, float)
-        Lower and upper limit of joints by name [rad] or [m], within the robot's own; an infinite end is the robot's.
+        Lower and upper limits of joints by name [rad] or [m], within the limits of the robot. An infinite limit stands
+        for that of the robot.
     fixed : mapping of str to float
-        Value of joints that must not move [rad] or [m], within their limits. A continuous joint may be given
-        any number of turns.
+        Values of joints that must not move [rad] or [m], within their limits. The value of a continuous joint may
+        include any number of revolutions.
     self_collision : bool
-        Whether the robot must not collide with itself, by the collision shapes of its description.
+        Whether to reject self-collisions, by the collision shapes of the robot's description.
     obstacles : sequence of Box, Sphere, Cylinder, Capsule, Mesh or PointCloud
-        What the moving links must not collide with, posed in the base frame.
+        Obstacles in the base frame that the moving links must avoid.
+    tolerances : (6,) array_like, optional
+        Largest position errors along x, y and z [m] and largest rotations about x, y and z [rad], in the frame of the
+        target pose. An infinite tolerance leaves an axis free, see `Robot.refine`. The errors of a configuration are
+        then the amounts by which it exceeds the tolerances.
     links : sequence of LinkPosition or LinkOrientation
-        Where links of the chain must be.
+        Conditions on links of the chain.
     clearance : float
-        Least distance to obstacles, and with `self_collision` of the robot to itself [m].
+        Smallest distance to obstacles [m]. With `self_collision` also the smallest distance between links.
     position_only : bool, optional
-        Whether any orientation is accepted. Default: if the pose is a position, or the model is one of positions. With
-        tolerances per axis these decide.
-    position_tolerance, orientation_tolerance : float
-        Largest errors of a solution [m], [rad].
+        Whether any orientation is accepted. Default: True if the pose is a position, or if the model is a model of
+        positions and there are no tolerances per axis.
+    position_tolerance : float
+        Largest position error of a solution [m].
+    orientation_tolerance : float
+        Largest orientation error of a solution [rad].
+
+    Raises
+    ------
+    ConstraintError
+        If a value is malformed.
     """
 
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -258,12 +283,13 @@ class Constraints:
         put(self, "tolerances", None if self.tolerances is None else checked_tolerances(self.tolerances))
 
     def bounds(self, robot: Robot) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper limits (dof,) of all joints; equal where a joint is fixed.
+        """Return the lower and upper limits (dof,) of all joints [rad] or [m]. They are equal for a fixed joint.
 
         Raises
         ------
         ConstraintError
-            If a joint is unknown, or its limits are empty, go beyond the robot's, or exclude its fixed value.
+            If the robot has no such joint, or if the limits of a joint are empty, exceed the limits of the robot, or
+            exclude the value at which the joint is fixed.
         """
         expect(robot, Robot, "robot", RobotError)
         if not self.limits and not self.fixed:
@@ -280,13 +306,13 @@ class Constraints:
         for name, value in self.fixed.items():
             i = index[name]
             if not is_number(value):
-                raise ConstraintError(f"joint {name!r} is to be fixed at {value!r}, expected a number", value)
+                raise ConstraintError(f"joint {name!r} cannot be fixed at {value!r}: give a number", value)
             value = float(value)
             if robot.continuous[i] and math.isfinite(value):
                 value = (value + math.pi) % (2.0 * math.pi) - math.pi
             if not lower[i] <= value <= upper[i]:
                 raise ConstraintError(
-                    f"joint {name!r} is to be fixed at {value:.6g}, outside of its limits {lower[i]:.6g} to "
+                    f"joint {name!r} cannot be fixed at {value:.6g}, outside its limits {lower[i]:.6g} to "
                     f"{upper[i]:.6g}; fix it within them",
                     value,
                 )
@@ -294,9 +320,10 @@ class Constraints:
         return lower, upper
 
     def wanted(self, pose: FloatArray, robot: Robot, n: int, rng: np.random.Generator) -> FloatArray:
-        """Poses (n, 4, 4) drawn from those that the tolerances leave around a wanted one, the first of them itself.
+        """Draw poses (n, 4, 4) that satisfy the tolerances around a target pose. The first one is the target itself.
 
-        Uniform along each axis and about each, in the decomposition of `Robot.refine`; what is free, within reach.
+        Offsets are uniform along and about each axis, in the decomposition of `Robot.refine`. The positions of free
+        axes are drawn within the reach of the robot.
         """
         box = ToleranceBox.of(pose, self.tolerances, robot.reach)
         offsets = box.drawn(n, rng)
@@ -304,9 +331,18 @@ class Constraints:
         return box.poses(offsets)
 
     def check(self, robot: Robot, deadline: float = NEVER) -> None:
-        """Raise now what a request with these constraints would: `ConstraintError`, or `RobotError` of a bad shape.
+        """Check that these constraints can be applied to a robot; return nothing.
 
-        `OutOfTime` if shapes cannot be prepared until the deadline, a time of `perf_counter` [s].
+        The deadline is a time of `perf_counter` [s].
+
+        Raises
+        ------
+        ConstraintError
+            If the constraints do not fit the robot.
+        RobotError
+            If a collision shape cannot be read.
+        OutOfTime
+            If the collision shapes cannot be prepared before the deadline.
         """
         self.bounds(robot)
         checked_tolerances(self.tolerances)
@@ -315,18 +351,18 @@ class Constraints:
 
     @property
     def slack(self) -> float:
-        """How far the tip may be from the wanted position by the tolerances per axis [m]."""
+        """Largest distance of the tip from the target position that the tolerances per axis allow [m]."""
         return 0.0 if self.tolerances is None else float(np.linalg.norm(checked_tolerances(self.tolerances)[:3]))
 
     def scene(self, robot: Robot, deadline: float = NEVER) -> CollisionScene | None:
-        """What configurations are checked for collisions with; None where they need not be.
+        """Return the scene for collision checks, or None if there is nothing to check.
 
         Raises
         ------
         ConstraintError
-            If the robot has no shapes to check, or the scene is larger than `CollisionOptions` allow.
+            If the robot has no collision shapes, or if the scene is larger than `CollisionOptions` allow.
         OutOfTime
-            If shapes cannot be prepared until the deadline, a time of `perf_counter` [s].
+            If the shapes cannot be prepared before the deadline, a time of `perf_counter` [s].
         """
         if not self.self_collision and not self.obstacles:
             return None
@@ -334,18 +370,18 @@ class Constraints:
         return model.scene(self.self_collision, self.obstacles, self.clearance, deadline)
 
     def link_check(self, robot: Robot) -> LinkCheck | None:
-        """What checks where links are; None where they may be anywhere.
+        """Return the check of the conditions on links, or None if there are no conditions.
 
         Raises
         ------
         ConstraintError
-            If the robot has no such link, or other joints move it.
+            If the robot has no such link, or if joints outside the chain move the link.
         """
         return LinkCheck(robot, self.links) if self.links else None
 
 
 def _narrowed(name: str, ends: tuple[float, float], lower: float, upper: float) -> tuple[float, float]:
-    """Limits of a joint, which are to lie within its own."""
+    """Return the limits of a joint, after a check that they lie within its own limits."""
     low, high = numbers_of(ends, (2,), f"the limits of joint {name!r}", ConstraintError, least=-math.inf, most=math.inf)
     low, high = (lower if low == -math.inf else low), (upper if high == math.inf else high)
     if not low <= high:

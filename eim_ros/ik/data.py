@@ -1,4 +1,4 @@
-"""Pairs of pose and configuration: from uniform samples by forward kinematics, or collected from joint states."""
+"""Data sets of poses and configurations, from random configurations or from recorded joint states."""
 
 from __future__ import annotations
 
@@ -20,41 +20,46 @@ from eim_ros.solver import SPACING
 
 FloatArray = npt.NDArray[np.float64]
 
-SEEDS_PER_POSE = 100  # from which the solutions of a pose are sought
-APART = 0.3  # [rad, m]: least distance of the solutions of a pose
+SEEDS_PER_POSE = 100  # number of seeds of the search for solutions of a pose
+APART = 0.3  # smallest distance between solutions of a pose [rad, m]
 MOST_SOLUTIONS = 1000
 
 
-def collect(robot: Robot, n_samples: int, context_kind: str, random_seed: int, solutions_per_pose: int = 0) -> DataSet:
-    """Sample configurations and compute what they reach.
+def collect(robot: Robot, n_samples: int, context_kind: str, seed: int, solutions_per_pose: int = 0) -> DataSet:
+    """Draw configurations and compute the contexts that they reach.
 
-    Uniform configurations seldom show what can be reached in few ways only, and show some ways to reach a pose more
-    often than others. With `solutions_per_pose` the poses are the same, but each comes with so many of its solutions,
-    drawn from all of them: solutions from uniform seeds, and from continuation along the self-motion, at least 0.3 rad
+    With uniform configurations, poses that few configurations reach are rare in the data, and some solutions of a pose
+    are more frequent than others. `solutions_per_pose` keeps the same poses, but draws the solutions of each pose
+    evenly. They are computed from uniform seeds and by continuation along the self-motions, and are at least 0.3 rad
     apart.
 
     Parameters
     ----------
     robot : Robot
     n_samples : int
-        Number of pairs, >= 1.
+        Number of pairs, at least 1.
     context_kind : str
-        "position" (3 numbers [m]) or "pose" (9: position and the first two columns of the rotation).
-    random_seed : int
-        At least 0.
+        "position" (3 numbers [m]) or "pose" (9 numbers: position and the first two columns of the rotation).
+    seed : int
+        Seed of all randomness, at least 0.
     solutions_per_pose : int
-        0: the uniform configurations themselves, one for each pose.
+        Number of solutions drawn for each pose. 0 keeps the uniform configurations, one for each pose.
 
     Returns
     -------
     DataSet
         Context (n_samples, 3 or 9), sample (n_samples, dof), and a description of the robot.
+
+    Raises
+    ------
+    DataError
+        If an argument is malformed.
     """
     expect(robot, Robot, "robot", DataError)
     n_samples = checked_whole(n_samples, 1, "the number of samples", DataError)
     solutions_per_pose = checked_whole(solutions_per_pose, 0, "the number of solutions", DataError)
-    random_seed = checked_whole(random_seed, 0, "the random seed", DataError)
-    rng = np.random.default_rng(random_seed)
+    seed = checked_whole(seed, 0, "seed", DataError)
+    rng = np.random.default_rng(seed)
     n_poses = math.ceil(n_samples / max(solutions_per_pose, 1))
     configurations = robot.random(n_poses, rng)
     poses = robot.fk(configurations)
@@ -70,7 +75,7 @@ def collect(robot: Robot, n_samples: int, context_kind: str, random_seed: int, s
         "source": EVEN_SOLUTIONS if solutions_per_pose else UNIFORM_CONFIGURATIONS,
         "robot": describe_robot(robot),
         "context_kind": context_kind,
-        "seed": random_seed,
+        "seed": seed,
     }
     return DataSet(context_from_pose(poses, context_kind), configurations, description)
 
@@ -78,9 +83,9 @@ def collect(robot: Robot, n_samples: int, context_kind: str, random_seed: int, s
 def _even_solutions(
     robot: Robot, pose: FloatArray, known: FloatArray, position_only: bool, n: int, rng: np.random.Generator
 ) -> FloatArray:
-    """Draws (n, dof) from the solutions of a pose (4, 4), of which one (dof,) is known; repeated where there are fewer.
+    """Draw solutions (n, dof) of a pose (4, 4) evenly, given one known solution (dof,).
 
-    Solutions are as good as the refiner leaves them, within 1e-6 m and rad.
+    Solutions are repeated if the search finds fewer than n. Their errors are at most 1e-6 m and rad.
     """
     seeds = np.concatenate([known[None], robot.random(SEEDS_PER_POSE, rng)])
     refined = robot.refine(seeds, pose, position_only=position_only, patience=3)
@@ -96,7 +101,7 @@ def _even_solutions(
 
 
 def robot_of(data_set: DataSet, robot: Robot | None = None) -> Robot:
-    """The robot a data set belongs to; `DataError` unless it is the given one."""
+    """Return the robot of a data set; `DataError` if it differs from the given robot."""
     description = expect(data_set, DataSet, "the data set", DataError).description.get("robot")
     if robot is not None:
         expect(robot, Robot, "robot", DataError)
@@ -120,7 +125,7 @@ def robot_of(data_set: DataSet, robot: Robot | None = None) -> Robot:
 
 
 def context_kind_of(data_set: DataSet) -> str:
-    """Kind of the contexts of a data set of an arm; `DataError` unless its columns fit."""
+    """Return the kind of the contexts of a data set; `DataError` if it does not match the columns."""
     kind, n_columns = data_set.description.get("context_kind"), data_set.context.shape[1]
     if not isinstance(kind, str) or CONTEXT_KINDS.get(kind) != n_columns:
         expected = ", ".join(f"'{name}' ({n} columns)" for name, n in CONTEXT_KINDS.items())
@@ -134,7 +139,7 @@ LIMIT_TOLERANCE = 1e-6  # [rad] or [m]
 def pair_data_set(
     robot: Robot, configurations: FloatArray, poses: FloatArray, context_kind: str, about: dict[str, Any]
 ) -> DataSet:
-    """Data set as `eim train` reads it.
+    """Return a data set that `eim train` can read.
 
     Parameters
     ----------
@@ -142,18 +147,21 @@ def pair_data_set(
     configurations : (n, dof)
         [rad] or [m].
     poses : (n, 4, 4)
-        Of the tip in the base frame.
+        Poses of the tip in the base frame.
     context_kind : str
         "position" or "pose", as in `collect`.
     about : dict
-        Further entries of the description, among them "source".
+        Further entries of the description, such as "source".
     """
     description = {**about, "robot": describe_robot(robot), "context_kind": context_kind}
     return DataSet(context_from_pose(poses, context_kind), configurations, description)
 
 
 class PairCollector:
-    """Collects configurations that are complete, finite, within limits and not too close to the one before.
+    """Collection of configurations from joint states.
+
+    Joint states are dropped if they lack a joint, are not finite, exceed the limits, or are too close to the previous
+    one.
 
     Parameters
     ----------
@@ -161,9 +169,16 @@ class PairCollector:
     context_kind : str
         "position" or "pose".
     n_wanted : int
-        Pairs after which it is full.
+        Number of pairs at which the collection is full.
     min_distance : float
-        Least change of some joint between two configurations of joint states [rad] or [m].
+        Smallest change of at least one joint between successive joint states [rad] or [m].
+
+    Attributes
+    ----------
+    n_dropped : int
+        Number of dropped joint states.
+    problem : str
+        Reason for which the last joint state was dropped; empty if it was added.
     """
 
     def __init__(self, robot: Robot, context_kind: str, n_wanted: int, min_distance: float) -> None:
@@ -176,15 +191,16 @@ class PairCollector:
         self.problem = ""
 
     def __len__(self) -> int:
+        """Return the number of configurations."""
         return len(self._rows)
 
     @property
     def is_full(self) -> bool:
-        """Whether there are as many as wanted."""
+        """Whether the collection has `n_wanted` pairs."""
         return len(self._rows) >= self.n_wanted
 
     def add_state(self, names: Sequence[str], positions: npt.ArrayLike) -> bool:
-        """Take a joint state; False, with the reason in `problem`, if it is left out."""
+        """Add a joint state. Return False, with the reason in `problem`, if it is dropped."""
         values, problem = self._matcher.match(names, positions)
         if values is None:
             return self._drop(f"a joint state was {problem}" if problem == "not finite" else f"joint state: {problem}")
@@ -196,19 +212,19 @@ class PairCollector:
             worst = int(np.argmax(outside))
             return self._drop(f"{robot.joint_names[worst]} is out of its limits by {outside[worst]:.3g}")
         if self._rows and np.abs(values - self._rows[-1]).max() < self._min_distance:
-            return self._drop("closer to the one before than min_distance")
+            return self._drop("closer than min_distance to the previous joint state")
         self._add(values)
         return True
 
     def sample(self, n: int, rng: np.random.Generator) -> None:
-        """Add configurations drawn uniformly within the limits, not more than wanted."""
+        """Add n configurations drawn uniformly within the limits, or fewer if the collection becomes full."""
         for values in self.robot.random(min(n, self.n_wanted - len(self)), rng):
             self._add(values)
 
     def data_set(self, about: dict[str, Any]) -> DataSet:
-        """What was collected; `DataError` if that is nothing."""
+        """Return the collected pairs as a data set; `DataError` if there are none."""
         if not self._rows:
-            raise DataError("nothing was collected", 0)
+            raise DataError("there are no pairs to write: every joint state was dropped, or none arrived", 0)
         configurations = np.array(self._rows)
         poses = self.robot.fk(configurations)
         return pair_data_set(self.robot, configurations, poses, self._context_kind, about)

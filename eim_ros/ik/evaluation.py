@@ -1,8 +1,9 @@
-"""Quality of a model before any refinement, and how much of all solutions of a pose a set of solutions covers.
+"""Quality of models and of sets of solutions.
 
-`evaluate` reports errors of raw samples, limits, entropies and likelihood (thesis 6.4). The metrics compare sets of
-solutions: self-motion components, coverage, maximum mean discrepancy. All solutions of a redundant arm are approximated
-by many exact ones from uniform seeds, see `exact_solutions`.
+`evaluate` reports the errors of samples of a model without numerical refinement, and its limits, entropies and
+likelihood (thesis 6.4). The metrics compare sets of solutions by components, coverage and maximum mean discrepancy. The
+set of all solutions of a redundant arm is approximated by many exact solutions from uniform seeds, see
+`exact_solutions`.
 """
 
 from __future__ import annotations
@@ -31,26 +32,32 @@ FloatArray = npt.NDArray[np.float64]
 QUANTILES = (0.05, 0.25, 0.75, 0.95)
 
 
-def evaluate(model: IKModel, data_set: DataSet, random_seed: int = 0) -> dict[str, float]:
-    """One raw sample of the model for each test context, measured by forward kinematics.
+def evaluate(model: IKModel, data_set: DataSet, seed: int = 0) -> dict[str, float]:
+    """Draw one sample of the model for each test context, and measure it by forward kinematics.
 
     Parameters
     ----------
     model : IKModel
     data_set : DataSet
         Test data of the same robot and kind of context.
-    random_seed : int
-        Of the samples.
+    seed : int
+        Seed of the samples.
 
     Returns
     -------
     dict
-        rmse_position, median_position, quantile_05_position ... [m]; for pose contexts median_orientation [rad];
-        share_in_limits; entropy_marginal H(E q(z|y)) and entropy_conditional E H(q(z|y)), normalised to [0, 1];
-        mean_log_prob of the test configurations [nat].
+        Position errors [m]: rmse_position, median_position and quantiles such as quantile_05_position. For contexts of
+        poses also median_orientation [rad]. share_in_limits is the share of samples within the limits. entropy_marginal
+        is H(E q(z|y)) and entropy_conditional is E H(q(z|y)), both normalised to [0, 1]. mean_log_prob is the mean log
+        density of the test configurations [nat].
+
+    Raises
+    ------
+    DataError
+        If the data set is empty, or belongs to another robot or kind of context.
     """
     expect(model, IKModel, "model")
-    random_seed = checked_whole(random_seed, 0, "the random seed")
+    seed = checked_whole(seed, 0, "seed")
     robot = robot_of(data_set, model.robot)
     if context_kind_of(data_set) != model.context_kind:
         raise DataError(
@@ -61,7 +68,7 @@ def evaluate(model: IKModel, data_set: DataSet, random_seed: int = 0) -> dict[st
     if not len(data_set):
         raise DataError("the data set is empty", 0)
     context, configurations = torch.from_numpy(data_set.context), torch.from_numpy(data_set.sample)
-    generator = torch.Generator().manual_seed(random_seed)
+    generator = torch.Generator().manual_seed(seed)
     mixture = model.mixture.to(dtype=torch.float64)
     drawn = mixture.sample(context, generator).numpy()
     reached = robot.fk(drawn)
@@ -85,44 +92,51 @@ def evaluate(model: IKModel, data_set: DataSet, random_seed: int = 0) -> dict[st
 
 IntArray = npt.NDArray[np.int64]
 
-LINKAGE = 0.35  # [rad or m]: solutions closer than this belong to one family
-LEAST_MEMBERS = 10  # of a family; fewer are the thin ends of another one, or chance
-RADIUS = 0.3  # [rad or m]: a solution covers others this close
+LINKAGE = 0.35  # solutions closer than this belong to one component [rad or m]
+LEAST_MEMBERS = 10  # smaller groups are chance, or thin ends of another component
+RADIUS = 0.3  # distance within which a solution covers others [rad or m]
 
 
 @dataclass(frozen=True, eq=False)
 class SolutionSet:
-    """All solutions of a pose, about.
+    """Approximation of all solutions of a pose by a finite set.
 
     Attributes
     ----------
     robot : Robot
     positions : (n, dof)
-    family : (n,) of int
-        Family of each, from 0; -1 for none.
+    component : (n,) of int
+        Component of each solution, from 0; -1 for solutions outside all components.
     """
 
     robot: Robot
     positions: FloatArray
-    family: IntArray
+    component: IntArray
 
     @property
-    def n_families(self) -> int:
-        return int(self.family.max(initial=-1)) + 1
+    def n_components(self) -> int:
+        """Number of components."""
+        return int(self.component.max(initial=-1)) + 1
 
     def coverage(self, solutions: FloatArray, radius: float = RADIUS) -> float:
-        """Share of the set within a radius of one of the solutions (m, dof), the mean over the families; 1 of none."""
-        if not self.n_families:
-            return 1.0
-        near = self._near(solutions, radius)
-        return float(np.mean([near[self.family == family].mean() for family in range(self.n_families)]))
+        """Return the share of the set within a radius of given solutions (m, dof), averaged over components.
 
-    def share_of_families(self, solutions: FloatArray, radius: float = RADIUS) -> float:
-        """Share of the families of which a member is within a radius of one of the solutions (m, dof); 1 of none."""
-        if not self.n_families:
+        The result is 1 if the set is empty.
+        """
+        if not self.n_components:
             return 1.0
         near = self._near(solutions, radius)
-        return float(np.mean([near[self.family == family].any() for family in range(self.n_families)]))
+        return float(np.mean([near[self.component == number].mean() for number in range(self.n_components)]))
+
+    def share_of_components(self, solutions: FloatArray, radius: float = RADIUS) -> float:
+        """Return the share of components with a member within a radius of given solutions (m, dof).
+
+        The result is 1 if the set is empty.
+        """
+        if not self.n_components:
+            return 1.0
+        near = self._near(solutions, radius)
+        return float(np.mean([near[self.component == number].any() for number in range(self.n_components)]))
 
     def _near(self, solutions: FloatArray, radius: float) -> npt.NDArray[np.bool_]:
         if not len(solutions):
@@ -136,18 +150,19 @@ class SolutionSet:
 def exact_solutions(
     robot: Robot, pose: FloatArray, n_seeds: int, rng: np.random.Generator, position_only: bool = False
 ) -> SolutionSet:
-    """All solutions of a pose (4, 4), about: uniform seeds refined to it, and their families."""
+    """Approximate all solutions of a pose (4, 4) by refinement of uniform seeds, and label their components."""
     refined = robot.refine(robot.random(n_seeds, rng), pose, position_only=position_only)
     positions = refined.positions[refined.converged]
-    return SolutionSet(robot, positions, families(robot, positions))
+    return SolutionSet(robot, positions, linked_components(robot, positions))
 
 
-def families(
+def linked_components(
     robot: Robot, positions: FloatArray, linkage: float = LINKAGE, least_members: int = LEAST_MEMBERS
 ) -> IntArray:
-    """Family (n,) of each configuration (n, dof), by single linkage; -1 where it has fewer than `least_members`.
+    """Return the component (n,) of each configuration (n, dof), by single linkage.
 
-    Numbered from 0, the largest first. Distances are Euclidean [rad, m], on the circle where a joint is continuous.
+    Components are numbered from 0, the largest first. Those with fewer than `least_members` members get the label -1.
+    Distances are Euclidean [rad, m], on the circle for continuous joints.
     """
     if not len(positions):
         return np.empty(0, dtype=np.int64)
@@ -166,11 +181,11 @@ def families(
 def maximum_mean_discrepancy(
     robot: Robot, first: FloatArray, second: FloatArray, bandwidth: float | None = None
 ) -> float:
-    """Squared maximum mean discrepancy of two sets of configurations (n, dof) and (m, dof), n, m >= 2; unbiased.
+    """Estimate the squared maximum mean discrepancy of two sets of configurations (n, dof) and (m, dof).
 
-    With a Gaussian kernel whose bandwidth [rad, m] is the median distance of the pooled sets if missing (Gretton et al.
-    2012, equation 3). Continuous joints enter by their sine and cosine. 0 on average where both sets have the
-    same distribution, so it may be negative.
+    The estimate is unbiased (Gretton et al. 2012, equation 3), so it may be negative if both distributions are equal. n
+    and m must be at least 2. The kernel is Gaussian; its default bandwidth [rad, m] is the median distance of both sets
+    together. Continuous joints enter by their sine and cosine.
     """
     x, y = _embedded(robot, first), _embedded(robot, second)
     within_x, within_y, between = (cdist(a, b, "sqeuclidean") for a, b in ((x, x), (y, y), (x, y)))
@@ -187,11 +202,14 @@ def maximum_mean_discrepancy(
 def coverage_curve(
     truth: SolutionSet, solve: Callable[[int], tuple[FloatArray, float]], budgets: list[int]
 ) -> list[tuple[float, float, float]]:
-    """Time [s], coverage and share of the families for each budget; `solve(budget)` gives solutions and its time."""
+    """Return the time [s], coverage and share of components for each budget.
+
+    `solve(budget)` returns solutions and the time that they took.
+    """
     curve = []
     for budget in budgets:
         solutions, seconds = solve(budget)
-        curve.append((seconds, truth.coverage(solutions), truth.share_of_families(solutions)))
+        curve.append((seconds, truth.coverage(solutions), truth.share_of_components(solutions)))
     return curve
 
 

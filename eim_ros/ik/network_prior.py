@@ -15,11 +15,11 @@ from eim_ros.solver import Experts
 FloatArray = npt.NDArray[np.float64]
 
 
-def by_networks(mixture: MixtureOfExperts) -> Callable[[FloatArray], tuple[FloatArray, FloatArray, Experts]]:
+def network_evaluator(mixture: MixtureOfExperts) -> Callable[[FloatArray], tuple[FloatArray, FloatArray, Experts]]:
     """Return a function that evaluates the mixture at contexts (n_contexts, n_context).
 
-    It returns log weights (n_contexts * n_experts,), an empty context, and the experts for these contexts: the fields of
-    `ConditionalMixture`.
+    It returns the fields of a `ConditionalMixture`: log weights (n_contexts * n_experts,), an empty context, and the
+    experts at these contexts.
     """
     prepared = mixture.to(device="cpu", dtype=torch.float64)
 

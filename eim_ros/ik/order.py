@@ -1,10 +1,9 @@
-"""In which order solutions come: by density, distance, posture, manipulability, limits, or a mix of these.
+"""Order of solutions, and distances between configurations.
 
-Choice among configurations: distances on the joints' own topology, near-duplicates, order.
+Solutions are ordered by density, distance, posture, manipulability, distance from limits, or a weighted mix of these. A
+posture prefers values p_j of joints by the cost
 
-A preferred posture: the cost that solutions of a redundant arm have the less, the nearer they are to it.
-
-c(q) = sum_j w_j (q_j - p_j)^2,    differences on the circle where a joint is continuous
+    c(q) = sum_j w_j (q_j - p_j)^2,    with differences on the circle for continuous joints.
 """
 
 from __future__ import annotations
@@ -44,20 +43,21 @@ def distinct_rows(robot: Robot, q: FloatArray, tolerance: float) -> npt.NDArray[
 def distinct_in_time(
     robot: Robot, q: FloatArray, tolerance: float, deadline: float
 ) -> tuple[npt.NDArray[np.int64], bool]:
-    """As `distinct_rows`, but only of the first rows that there is time to compare; and whether these are all.
+    """Return the result of `distinct_rows` for the rows that can be compared in time, and whether these are all.
 
-    The deadline is a time of `perf_counter` [s]; time grows as the square of the number of rows.
+    The deadline is a time of `perf_counter` [s]. The time grows with the square of the number of rows.
     """
     kept, n_seen = solver.distinct_rows(robot.bounds, q, tolerance, deadline)
     return kept, n_seen == len(q)
 
 
 def farthest_rows(robot: Robot, q: FloatArray, n: int, deadline: float = math.inf) -> npt.NDArray[np.int64]:
-    """Indices of n configurations (n_all, dof) that are spread over all, in Euclidean distance.
+    """Return the indices of n configurations that are spread evenly over all (n_all, dof), in Euclidean distance.
 
-    Each is the one farthest from those before it, with which holes are at most twice as large as with the best choice
-    (Gonzalez 1985), moved to the middle of those that are nearest to it. Fewer where the others are the same as these.
-    At the deadline, a time of `perf_counter` [s], the rest are the first of those that are not chosen yet.
+    Each one is farthest from those chosen before. So gaps are at most twice as large as with the best choice (Gonzalez
+    1985). Then each is moved to the middle of the configurations nearest to it. The result is shorter if the others are
+    duplicates. After the deadline, a time of `perf_counter` [s], the first configurations that are not chosen yet fill
+    the rest.
     """
     return solver.farthest_rows(robot.bounds, q, n, deadline)
 
@@ -74,19 +74,19 @@ def on_torus(robot: Robot, q: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def is_within(robot: Robot, q: FloatArray, others: FloatArray, distance: float) -> npt.NDArray[np.bool_]:
-    """Whether some other configuration (m, dof) differs from each (n, dof) by at most a distance in every joint."""
+    """Return whether each configuration (n, dof) is within a distance of another one (m, dof) in every joint."""
     return solver.is_within(robot.bounds, q, others, distance)
 
 
 def nearest(robot: Robot, q: FloatArray, others: FloatArray) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-    """Of each configuration (n, dof) the other one (m, dof) that is nearest in the joint that differs most.
+    """Find the nearest of other configurations (m, dof) for each configuration (n, dof).
 
     Returns
     -------
     (n,) array
-        That difference [rad or m]; infinite where there is none.
+        Largest difference of a joint [rad or m]; infinite if there are no others.
     (n,) array of int
-        Which one it is; m where none is.
+        Index of the nearest one; m if there are no others.
     """
     if not len(q) or not len(others):
         return np.full(len(q), np.inf), np.full(len(q), len(others), dtype=np.int64)
@@ -106,10 +106,10 @@ class Posture:
     Attributes
     ----------
     positions : mapping of str to float
-        Preferred value of joints by name [rad] or [m]; it may lie outside of the limits. Of no other joint does the
-        posture say anything.
+        Preferred values of joints by name [rad] or [m]. They may lie outside the limits. Other joints have no
+        preference.
     weights : mapping of str to float
-        Weight of each, >= 0 and not all 0; 1 where it is left out.
+        Weights of these joints, at least 0 and not all 0. The default of a joint is 1.
     """
 
     positions: Mapping[str, float]
@@ -125,12 +125,12 @@ class Posture:
         return cls(dict(zip(robot.joint_names, q.tolist(), strict=True)))
 
     def of(self, robot: Robot) -> tuple[FloatArray, FloatArray]:
-        """Preferred values (dof,) and weights (dof,) of all joints, both 0 where there is no preference.
+        """Return the preferred values (dof,) and weights (dof,) of all joints, both 0 without a preference.
 
         Raises
         ------
         ConfigurationError
-            If a joint is unknown, a value not finite, or no joint has a weight.
+            If a joint is unknown, a value is not finite, or no joint has a weight.
         """
         if unknown := [name for name in self.positions if name not in robot.joint_names]:
             known = ", ".join(robot.joint_names) + did_you_mean(unknown[0], robot.joint_names)

@@ -1,22 +1,22 @@
-"""One solution for each pose of a Cartesian path, so that the joints move little and never jump where they need not.
+"""One solution for each pose of a Cartesian path, so that joints move little and jump only if they must.
 
-A first pass samples at every STRIDE-th pose and follows all families of solutions along the path (`PathSearch`). Where
-its path jumps or has gaps, the other poses are sampled as well, and families followed backward too. Where the path
-still jumps, the graph of solutions tells whether there can be one without: steps a little larger, by what the solutions
-held may be off from those left out, either lead from end to end, then solutions are added there, or prove that there is
-none along the families found.
+Every pose has a layer of solutions. Solutions of the previous layer are moved onto the pose, which follows their
+self-motion components along the path. Samples of some poses find components that begin later. If solutions are points
+or curves, continuation fills gaps, so that every solution of a component found is within `cover` of a solution in the
+layer.
 
-Which solution of each pose makes a path of little motion: families followed along the path, and the shortest way.
+The layers form a graph. Its shortest path minimises
 
-Each pose is a layer of solutions. They come from the layer before, moved onto the pose, which follows every family of
-solutions along the path, and from samples of some poses, which find families that begin on the way. Where solutions are
-points or curves, gaps are filled by continuation, such that every solution of a family is within `cover` of one in the
-layer. Then the layered graph has a path wherever there is one with steps smaller by twice that; and where it has none
-even with steps larger by as much, there is none.
+    sum over the steps of |dq|^2 + PENALTY [some joint moves farther than allowed].
 
-    shortest path: least sum over the steps of |dq|^2 + PENALTY [some joint moves farther than allowed]
+The search has three stages:
 
-Joints with 2π-equivalent values are circles in the layers; the path is unrolled from them, see `Revolutions`.
+1. Every STRIDE-th pose is sampled, and components are followed forward. 2. If the path jumps or has gaps, the other
+poses are sampled too, and components are followed backward. 3. If the path still jumps, steps are allowed to be larger
+by twice `cover`. If no such path exists, every path along the
+   components found jumps. Otherwise solutions are added near the relaxed path, and the test is repeated.
+
+Joints with 2π-equivalent values are circles in the layers. The path is unrolled afterwards, see `Revolutions`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -41,40 +40,36 @@ from eim_ros.ik.revolutions import Revolutions, Unrolled
 from eim_ros.kinematics import Robot
 from eim_ros.solver import ContinuationOptions, distinct_rows, fill_self_motions, is_within, path_reach, shortest_path
 
-if TYPE_CHECKING:
-    pass
-
-
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
-PENALTY = 1e4  # [rad^2]: of a jump; more than any sum of allowed steps
-SPACING = 1.0 / 6.0  # of the solutions of a layer, as a share of the largest step
-COARSER = 4.0  # the same, where each is checked for collisions, which takes a hundred times as long
-COVER = 1.25  # spacings: farthest from a solution of a family to the nearest one in the layer, in any joint
-FINER = 4.0  # how much denser layers become where the graph almost has a path
-STEP = 0.45  # [rad, m] of continuation
-MOST = 4000  # solutions of a layer
-ISOLATED = 0.01  # [rad or m]: solutions that are points differ by more
-MOVED_AT_ONCE, CHECKED_AT_ONCE = 512, 16  # solutions between two looks at the clock, moved and checked for collisions
-SEARCH_SHARE = 0.9  # of the time, after which the rest of the path is followed by one solution
-ROUNDING = 1e-9  # relative, of a step that is computed in two ways
-PAIR = 3e-9  # [s] that the shortest path takes for two solutions of successive poses, until it is measured
-MEASURED_AT = 16  # pose at which it is
-VERIFIED = 2e-5  # [s] that it takes to verify one pose of the path in the end
+PENALTY = 1e4  # cost of a jump [rad^2], larger than any sum of allowed steps
+SPACING = 1.0 / 6.0  # distance of neighbours in a layer, as a share of the largest step
+COARSER = 4.0  # factor on the spacing with collision checks, which take a hundred times as long as a solution
+COVER = 1.25  # largest distance to the nearest solution in the layer, in any joint, in spacings
+FINER = 4.0  # factor on the density of layers where the graph almost has a path
+STEP = 0.45  # step length of continuation [rad, m]
+MOST = 4000  # largest number of solutions of a layer
+ISOLATED = 0.01  # smallest difference between distinct solutions that are points [rad or m]
+MOVED_AT_ONCE, CHECKED_AT_ONCE = 512, 16  # number of solutions between two checks of the deadline
+SEARCH_SHARE = 0.9  # share of the time for the search; then one solution follows the rest of the path
+ROUNDING = 1e-9  # relative difference of a step that is computed in two ways
+PAIR = 3e-9  # first estimate of the time for one edge of the graph in the shortest path [s]
+MEASURED_AT = 16  # index of the pose at which this time is measured
+VERIFIED = 2e-5  # time to verify one pose of the final path [s]
 
 
 @dataclass(frozen=True)
 class Reach:
-    """How far steps of at most the largest lead from the first pose.
+    """Extent of the path from the first pose on without steps that are too large.
 
     Attributes
     ----------
     n_poses : int
-        Poses reached.
+        Number of poses reached.
     nearest_miss : float
-        Least step from there to a solution of the following pose [rad] or [m]; infinite if that has none, 0 if all are
-        reached.
+        Smallest step from the last pose reached to a solution of the next pose [rad] or [m]. It is infinite if the next
+        pose has no solution, and 0 if all poses are reached.
     """
 
     n_poses: int
@@ -82,38 +77,39 @@ class Reach:
 
     @classmethod
     def all(cls, n_poses: int) -> Reach:
-        """Where a path was found whose steps are small enough."""
+        """Return the extent of a path without large steps."""
         return cls(n_poses, 0.0)
 
 
 @dataclass(eq=False)
 class PathSearch:
-    """Solutions of the poses of one path, and the best choice of them.
+    """Search for the solutions of all poses of one path, and for the best choice among them.
 
     Attributes
     ----------
     sampler : Sampler
     problem : Problem
-        Of any of the poses.
+        Problem of the first pose.
     poses : (n_poses, 4, 4)
     max_steps : (dof,)
         Largest change of each joint from one pose to the next [rad] or [m].
     rng : numpy.random.Generator
-        Advanced in place.
+        Source of randomness. Its state changes.
     n : int
-        Samples for a pose; where more than one direction is free, so many solutions of a pose are followed to the next.
+        Number of samples of a pose. If more than one direction is free, also the number of solutions that are moved on
+        to the next pose.
     timeout : float
-        For all of the search [s].
+        Time for the complete search, from construction on [s].
     origin : (dof,), optional
-        Where the path begins.
+        Configuration before the first pose.
     clock : callable
-        The time now [s]; the timeout counts from the construction on.
+        Function that returns the time [s].
     layers : list of (n_k, dof)
-        Solutions of each pose, with joints that have 2π-equivalent values from -π to below π.
+        Solutions of each pose. Joints with 2π-equivalent values are in [-π, π).
     examined : (n_poses,) of bool
-        Poses whose solutions were looked for before time was up.
+        Whether the search for solutions of a pose was finished in time.
     misses : dict
-        Errors [m], [rad] of the best attempt at poses of which no sample was valid.
+        Position error [m] and orientation error [rad] of the best attempt at each pose without a valid sample.
     revolutions : Revolutions
     """
 
@@ -147,16 +143,17 @@ class PathSearch:
 
     @property
     def deadline(self) -> float:
-        """When the search ends, on its clock [s], so that the shortest path can still be computed and verified."""
+        """Time of the clock at which the search ends [s]. The rest is for the shortest path and its verification."""
         choosing = self._pair * float(self._counts[:-1] @ self._counts[1:])
         return self.began + SEARCH_SHARE * self.timeout - choosing - VERIFIED * float(np.count_nonzero(self._counts))
 
     @property
     def out_of_time(self) -> bool:
+        """Whether the deadline has passed."""
         return self.clock() >= self.deadline
 
     def problem_of(self, index: int) -> Problem:
-        """What is asked at a pose, with circles in place of joints that have 2π-equivalent values."""
+        """Return the problem of a pose, in which joints with 2π-equivalent values are circles."""
         problem = self._problems.get(index)
         if problem is None:
             problem = self._problems[index] = self.problem.at(self.poses[index], self._bounds)
@@ -169,16 +166,22 @@ class PathSearch:
 
     @property
     def is_covered(self) -> bool:
-        """Whether layers hold all solutions of the families found, to within `cover`: if these are points, curves."""
+        """Whether the layers contain all solutions of the components found, up to `cover`.
+
+        This needs solutions that are points or curves.
+        """
         return self.redundancy <= 1
 
     @property
     def cover(self) -> float:
-        """Farthest from a solution to the nearest one in its layer, in any joint [rad] or [m]; 0 where all are held."""
+        """Largest distance from a solution to the nearest one in its layer, in any joint [rad] or [m]; 0 for points."""
         return COVER * self.spacing if self.redundancy == 1 else 0.0
 
     def follow(self, sampled: Iterable[int]) -> None:
-        """Fill the layers from the first to the last: what the layer before leads to, and samples of these poses."""
+        """Fill the layers from first to last, from the previous layer and from samples of some poses.
+
+        `sampled` lists the indices of these poses.
+        """
         own = set(sampled)
         for index in range(len(self.poses)):
             known = self.layers[index]
@@ -198,7 +201,7 @@ class PathSearch:
             self._put(index, self._completed(index, np.concatenate(found), index in own or index == 0))
 
     def follow_back(self) -> None:
-        """Add what families that were found later lead to on earlier poses."""
+        """Follow components from last to first, because some were found after the path had passed."""
         for index in range(len(self.poses) - 2, -1, -1):
             if self.out_of_time:
                 return
@@ -210,7 +213,7 @@ class PathSearch:
                 self._put(index, self._completed(index, np.concatenate([known, new])))
 
     def refine(self, poses: Iterable[int], on_path: BoolArray) -> None:
-        """Make the layers of these poses denser, near the solutions (n,) on a path of slightly larger steps."""
+        """Add solutions to the layers of some poses, near the solutions (n,) that are on a relaxed path."""
         first = np.cumsum([0] + [len(layer) for layer in self.layers])
         spacing, cover = self.spacing / FINER, self.cover
         for index in sorted(set(poses)):
@@ -223,7 +226,7 @@ class PathSearch:
             self._put(index, np.concatenate([self.layers[index], near]))
 
     def best(self) -> FloatArray:
-        """A solution for each pose that has any, else NaN (n_poses, dof): the shortest path, unrolled."""
+        """Return the shortest path (n_poses, dof), unrolled; NaN for poses without a solution."""
         chosen = self._shortest(range(len(self.poses))) if self._carried is None else self._carried
         has_any = ~np.isnan(chosen).any(axis=1)
         found: FloatArray = chosen.copy()
@@ -234,7 +237,7 @@ class PathSearch:
         return found
 
     def _shortest(self, poses: range) -> FloatArray:
-        """The shortest path (n, dof) on circles through the first of the poses, NaN where there is no solution."""
+        """Return the shortest path (n, dof) on circles through a range of poses; NaN for poses without a solution."""
         began, graph = self.clock(), self._graph(poses)
         chosen = shortest_path(*graph, self.scale, self.largest_step, PENALTY)
         if len(poses) >= MEASURED_AT and (n_pairs := float(graph[1][:-1] @ graph[1][1:])):
@@ -245,21 +248,21 @@ class PathSearch:
         return np.asarray(rows[self._n_before :])
 
     def _is_held_back(self, chosen: FloatArray, found: FloatArray) -> bool:
-        """Whether a path without jumps on circles jumps where limits end the turns."""
+        """Return whether the path has no jumps on circles, but jumps because limits end the revolutions."""
         before = chosen[:0] if self.origin is None else self.origin[None]
         on_circles = self.revolutions.steps(np.concatenate([before, chosen]), self.scale)
         return bool(not self.is_jump(on_circles).any() and self.is_jump(self.steps(found)).any())
 
     def _unrolled(self) -> Unrolled | None:
-        """The search among all 2π-equivalent values; None if time is up, or there are too many."""
+        """Search among all 2π-equivalent values; return None if time is up or if there are too many."""
         return self.revolutions.search(self.layers, self.max_steps, self.origin, lambda: self.out_of_time)
 
     def is_jump(self, steps: FloatArray) -> BoolArray:
-        """Which steps are larger than asked for."""
+        """Return which steps (n,) are larger than the limit."""
         return steps > self.largest_step * (1.0 + ROUNDING)
 
     def final_reach(self, chosen: FloatArray) -> Reach:
-        """How far steps within the largest lead; if time is up, how far those of the chosen path do."""
+        """Return how far a path without large steps leads; if time is up, how far the chosen path does."""
         if not self.out_of_time and self.revolutions.repeating.any():
             everything = self._unrolled()
             if everything is not None:
@@ -275,9 +278,10 @@ class PathSearch:
         return Reach(int(ends[0]), float(steps[ends[0]])) if len(ends) else Reach.all(len(chosen))
 
     def reach(self, slack: float = 0.0) -> tuple[Reach, BoolArray]:
-        """How far paths lead whose steps are larger than the largest by at most `slack`.
+        """Return how far paths lead if steps may exceed the limit by `slack` [rad] or [m].
 
-        And which solutions (n,) of all layers, one after the other, are on such a path from end to end.
+        The second value marks which solutions (n,) of all layers in sequence are on such a path from the first to the
+        last pose.
         """
         on_path, n_reached, nearest = path_reach(*self._graph(), self.scale, self.largest_step + slack)
         n_poses = max(n_reached - self._n_before, 0)
@@ -285,23 +289,22 @@ class PathSearch:
         return Reach(n_poses, float(nearest)), on_path[self._n_before :]
 
     def is_cut(self, poses: range) -> bool:
-        """Whether no path leads through these successive poses, of which all layers were refined."""
+        """Return whether no path leads through a range of poses. All their layers must have been refined."""
         rows, counts, wraps = self._graph(poses)
-        return bool(
-            path_reach(rows, counts, wraps, self.scale, self.largest_step + 2.0 * self.cover / FINER)[1] < len(counts)
-        )
+        largest = self.largest_step + 2.0 * self.cover / FINER
+        return bool(path_reach(rows, counts, wraps, self.scale, largest)[1] < len(counts))
 
     def steps(self, chosen: FloatArray) -> FloatArray:
-        """Return the largest motion of a joint in each step of a path (n_poses, dof), gaps left out.
+        """Return the largest motion of a joint in each step of a path (n_poses, dof), without gaps.
 
-        With a limit for each joint, motions are scaled so that the smallest limit applies to all.
+        Motions are scaled so that the smallest limit of a joint applies to all joints.
         """
         before = chosen[:0] if self.origin is None else self.origin[None]
         rows = np.concatenate([before, chosen[~np.isnan(chosen).any(axis=1)]])
         return np.asarray((self.scale * np.abs(np.diff(rows, axis=0))).max(axis=1, initial=0.0))
 
     def max_step(self, chosen: FloatArray) -> float:
-        """Return the largest motion of any joint in a path (n_poses, dof) [rad] or [m], gaps left out."""
+        """Return the largest motion of any joint in a path (n_poses, dof) [rad] or [m], without gaps."""
         before = chosen[:0] if self.origin is None else self.origin[None]
         rows = np.concatenate([before, chosen[~np.isnan(chosen).any(axis=1)]])
         return float(np.abs(np.diff(rows, axis=0)).max(initial=0.0))
@@ -311,7 +314,7 @@ class PathSearch:
         return 0 if self.origin is None else 1
 
     def _graph(self, poses: range | None = None) -> tuple[FloatArray, npt.NDArray[np.int64], BoolArray]:
-        """All solutions, or those of some poses, how many each layer has, and which joints are circles."""
+        """Return the solutions of a range of poses, their number in each layer, and which joints are circles."""
         layers = self.layers if poses is None else self.layers[poses.start : poses.stop]
         layers = [self.origin[None], *layers] if self.origin is not None and (not poses or not poses.start) else layers
         counts = np.array([len(layer) for layer in layers], dtype=np.int64)
@@ -321,7 +324,7 @@ class PathSearch:
         self.layers[index], self._counts[index] = layer, len(layer)
 
     def _samples(self, index: int) -> tuple[FloatArray, bool]:
-        """Solutions of a pose, and whether the search for them came to an end."""
+        """Return solutions of a pose, and whether the search for them was finished in time."""
         problem, deadline = self.problem, time.perf_counter() + max(0.0, self.deadline - self.clock())
         aim, seed = Spread(self.n), int(self.rng.integers(2**31))
         pose, position_only = self.poses[index], problem.position_only
@@ -332,7 +335,7 @@ class PathSearch:
         return self.revolutions.on_circles(samples.q), is_examined
 
     def _moved(self, before: FloatArray, index: int) -> FloatArray:
-        """Solutions of another pose, moved onto this one."""
+        """Return the valid results (n, dof) of moving solutions of another pose onto this one."""
         if not len(before):
             return before
         if not self.is_covered and len(before) > self.n:
@@ -348,13 +351,13 @@ class PathSearch:
         return np.concatenate(found)
 
     def _completed(self, index: int, rows: FloatArray, is_filled: bool = True) -> FloatArray:
-        """Different ones of these solutions, and where they are curves and it is asked for those between them."""
+        """Return the distinct solutions. If they lie on curves and `is_filled` is true, fill the gaps between them."""
         apart = 0.85 * self.spacing if self.redundancy == 1 else ISOLATED
         rows = rows[distinct_rows(self._bounds, rows, apart, self.deadline)[0]][:MOST]
         return self._spread(index, rows, self.spacing, MOST) if self.redundancy == 1 and is_filled else rows
 
     def _spread(self, index: int, rows: FloatArray, spacing: float, most: int) -> FloatArray:
-        """These solutions, and those that divide the curves through them."""
+        """Return the solutions with further ones, so that curves through them are divided at a spacing."""
         problem = self.problem_of(index)
         if not len(rows):
             return rows
@@ -371,7 +374,7 @@ class PathSearch:
         return np.concatenate(kept)
 
     def _carry_on_alone(self, index: int) -> None:
-        """Little time is left: the best solution of the pose before is moved on from pose to pose, and nothing else."""
+        """Move only the best solution of the previous pose from pose to pose, because little time is left."""
         carried = np.full((len(self.poses), self.problem.robot.dof), np.nan)
         if index:
             carried[:index] = self._shortest(range(index))
@@ -388,42 +391,44 @@ class PathSearch:
 
 
 STRIDE = 8
-WINDOW = 24  # poses before and after a jump where solutions are added
+WINDOW = 24  # number of poses before and after a jump where solutions are added
 
 
 @dataclass(frozen=True, eq=False)
 class JointPath:
-    """A configuration for each pose.
+    """One configuration for each pose of a path.
 
-    Only a path with the error code SUCCESS may be executed. Any other one is false, and empty as a sequence: its length
-    is 0 and a loop over it has no iterations. What was found of it is in `q`, a row for each pose in any case.
+    Execute a path only if its error code is SUCCESS. Otherwise the path is false, its length is 0 and iteration yields
+    nothing. The incomplete result remains available in `q`, which always has one row for each pose.
 
     Attributes
     ----------
     joint_names : tuple of str
     q : (n_poses, dof)
-        [rad] or [m]; NaN if none was found for the pose. Continuous joints are unrolled and may go beyond -π and π;
-        joints with limits of more than a turn have those of their 2π-equivalent values with which the path jumps least.
+        Configurations [rad] or [m]; NaN for poses without one. Continuous joints are unrolled and may exceed -π and π.
+        For other joints with more than one revolution, the 2π-equivalent values are chosen with which the path jumps
+        least.
     position_error, orientation_error : (n_poses,)
-        By forward kinematics [m], [rad]; infinite where there is none.
+        Errors by forward kinematics [m], [rad]; infinite for poses without a configuration.
     valid : (n_poses,) of bool
-        Whether the errors are within the tolerances, the joints within the limits, and no collision was found.
+        Whether the configuration satisfies the tolerances, the limits and the collision checks.
     examined : (n_poses,) of bool
-        Whether the pose was looked at before time was up. If it was, and is not valid, no solution was found; if it was
-        not, it may have one.
+        Whether the pose was examined in time. An examined pose that is not valid has no known solution. A pose that was
+        not examined may have one.
     max_step : float
-        Largest difference of a joint between successive rows of `q`, and between `near` and the first one [rad]
-        or [m]; poses without a row are left out.
+        Largest change of a joint between successive rows of `q`, including the step from `near` [rad] or [m]. Poses
+        without a configuration are skipped.
     n_reached : int
-        Poses, from the first, that steps of at most the largest asked for lead to; if time was up, by `q`.
+        Number of poses that can be reached from the first on without steps that are too large. If time was up, this
+        refers to `q`.
     nearest_miss : float
-        Least step from these to a solution of the next pose that was found [rad] or [m], if time was up the one in
-        `q`; infinite if that pose has none, 0 if all poses are reached.
+        Smallest step from the last pose reached to a known solution of the next pose [rad] or [m]. It is infinite if
+        that pose has no solution, and 0 if all poses are reached. If time was up, this refers to `q`.
     error_code : ErrorCode
-        SUCCESS if every pose is solved and no step is larger than asked for; NO_IK_SOLUTION; TIMED_OUT.
+        SUCCESS if every pose is solved and no step is too large; otherwise NO_IK_SOLUTION or TIMED_OUT.
     message : str
     elapsed : float
-        [s].
+        Time of the call [s].
     """
 
     joint_names: tuple[str, ...]
@@ -440,14 +445,15 @@ class JointPath:
     elapsed: float
 
     def __bool__(self) -> bool:
-        """Whether all poses are reached by steps that are small enough."""
+        """Return whether all poses are reached by steps that are small enough."""
         return self.error_code == ErrorCode.SUCCESS
 
     def __len__(self) -> int:
+        """Return the number of configurations of a successful path, else 0."""
         return len(self.q) if self else 0
 
     def __iter__(self) -> Iterator[FloatArray]:
-        """The configurations (dof,) of a path with SUCCESS, in order; nothing of any other."""
+        """Iterate over the configurations (dof,) of a successful path; an unsuccessful one yields nothing."""
         return iter(self.q[: len(self)])
 
 
@@ -481,7 +487,7 @@ def follow_path(
     steps = _steps_of(max_step, sampler.robot.dof)
     position_only = setup.constraints.position_only
     if position_only is None:
-        position_only = sampler.conditioning.kind == "position" and setup.tolerances is None
+        position_only = sampler.prior.kind == "position" and setup.tolerances is None
     try:
         problem = Problem(setup, poses[0], position_only, Spread(n), deadline=with_grace(deadline))
     except OutOfTime as error:
@@ -501,7 +507,7 @@ def _steps_of(max_step: float | npt.ArrayLike, dof: int) -> FloatArray:
 
 
 def _searched(search: PathSearch) -> tuple[FloatArray, bool]:
-    """The best path, NaN at poses without a solution, and whether it is known that none has no jumps."""
+    """Return the best path, NaN for poses without a solution, and whether a path without jumps is impossible."""
     n_poses = len(search.poses)
     search.follow(range(0, n_poses, STRIDE))
     chosen = search.best()
@@ -515,12 +521,12 @@ def _searched(search: PathSearch) -> tuple[FloatArray, bool]:
 
 
 def _is_found(search: PathSearch, chosen: FloatArray) -> bool:
-    """Whether a path has no gaps and no jumps."""
+    """Return whether a path has no gaps and no jumps."""
     return not np.isnan(chosen).any() and not search.is_jump(search.steps(chosen)).any()
 
 
 def _refined(search: PathSearch, chosen: FloatArray) -> tuple[FloatArray, bool]:
-    """A path with fewer jumps than the chosen one, and whether there can be none without."""
+    """Return a path with fewer jumps, and whether it is proven that every path along the components found jumps."""
     n_poses, refined = len(search.poses), set[int]()
     relaxed, on_path = search.reach(2.0 * search.cover)
     if relaxed.n_poses < n_poses:
@@ -542,14 +548,14 @@ def _refined(search: PathSearch, chosen: FloatArray) -> tuple[FloatArray, bool]:
 
 
 def _around_jumps(search: PathSearch, chosen: FloatArray) -> list[range]:
-    """Poses before and after each jump of a path without gaps."""
+    """Return the ranges of poses around each jump of a path without gaps."""
     n_poses = len(search.poses)
     jumps = np.flatnonzero(search.is_jump(search.steps(chosen))) + (0 if search.origin is not None else 1)
     return [range(max(int(at) - WINDOW, 0), min(int(at) + WINDOW, n_poses)) for at in jumps]
 
 
 def _joint_path(search: PathSearch, chosen: FloatArray, is_proven: bool, began: float) -> JointPath:
-    """What was found, with its errors by forward kinematics; what collides was left out when it was found."""
+    """Return the path with its errors by forward kinematics. Collisions were checked during the search."""
     robot, problem = search.sampler.robot, search.problem
     errors = np.full((2, len(chosen)), np.inf)
     valid = np.zeros(len(chosen), dtype=bool)
@@ -588,7 +594,7 @@ def _joint_path(search: PathSearch, chosen: FloatArray, is_proven: bool, began: 
 
 
 def _not_begun(robot: Robot, n_poses: int, message: str, began: float) -> JointPath:
-    """A path of which no pose was examined."""
+    """Return the answer if no pose was examined."""
     nothing, none = np.full(n_poses, np.inf), np.zeros(n_poses, dtype=bool)
     rows, elapsed = np.full((n_poses, robot.dof), np.nan), time.perf_counter() - began
     return JointPath(
@@ -597,7 +603,7 @@ def _not_begun(robot: Robot, n_poses: int, message: str, began: float) -> JointP
 
 
 def _gaps(search: PathSearch, valid: npt.NDArray[np.bool_]) -> str:
-    """How many poses were examined and have no solution, and how many were not examined."""
+    """Describe the poses without a solution, and those that were not examined."""
     parts, n_poses = [], len(valid)
     without, unknown = search.examined & ~valid, ~search.examined & ~valid
     if without.any():
@@ -613,7 +619,7 @@ def _gaps(search: PathSearch, valid: npt.NDArray[np.bool_]) -> str:
 
 
 def _break(search: PathSearch, reach: Reach, is_proven: bool) -> str:
-    """Where steps that are small enough end, and what the next one would take."""
+    """Describe where steps that are small enough end, and the size of the next step."""
     if reach.n_poses == len(search.poses):
         return ""
     asked, pose = f"{search.largest_step:.3g}", reach.n_poses

@@ -1,14 +1,12 @@
-"""A mixture of experts together with the robot whose inverse kinematics it models, as one file.
+"""Inverse kinematics models, and the density that they give to configurations of a pose.
 
-The mixture of experts for one pose: one evaluation of the model serves any number of samples and densities.
+`IKModel` is a mixture of experts with its robot, stored in one file. `MixtureEvaluator` evaluates the mixture at
+contexts. Mixtures with linear parts are evaluated by compiled code, because requests are small and a call of torch
+costs more than the arithmetic. Networks need torch, see `network_prior.py`.
 
-Compiled, on the CPU: a request is small, and an operation of a deep learning library costs more than its arithmetic.
-Networks are evaluated by torch, see `network_proposal.py`.
-
-A model given a pose, parts of which may be left open: the contexts over which its mixture is averaged.
-
-A model of positions is given the position of a pose, a model of poses all of it. Where the task leaves some of that
-open, by tolerances or since any orientation will do, the mixture is averaged over a few poses that satisfy the task.
+`Prior` combines a model with the offset of the robot from the robot that the model was trained for. A model of
+positions gets the position of a pose, a model of poses gets the complete pose. If the request leaves a part of the pose
+free, the mixture is averaged over a few poses that satisfy the request.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from eim_ros.core.checks import checked_path, expect
 from eim_ros.core.errors import ModelFileError, RobotError, did_you_mean
 from eim_ros.ik.constraints import Constraints
 from eim_ros.kinematics import CONTEXT_KINDS, Robot, context_from_pose, share_path
-from eim_ros.kinematics.matching import Placement, agreement, namesake
+from eim_ros.kinematics.matching import Offset, kinematics_check, matched_urdf
 from eim_ros.learning.models import LinearParameters, load_parameters
 from eim_ros.solver import Experts, log_gate
 
@@ -40,52 +38,52 @@ DEFAULT_MODEL = "iiwa14_pose"
 
 UNIFORM_CONFIGURATIONS = "forward kinematics, configurations uniform within limits"
 EVEN_SOLUTIONS = "forward kinematics, all solutions of each pose evenly"
-"""Sources of data sets that prefer no configuration to another: what a model learnt from them prefers none either."""
+"""Sources of data sets without a preference. Models trained on them have no preference either."""
 
 
 @dataclass(frozen=True, eq=False)
 class IKModel:
-    """q(configuration | context) of one robot.
+    """Conditional density q(configuration | context) of one robot.
 
     Attributes
     ----------
     content : MixtureOfExperts or LinearParameters
-        The mixture, or the parameters of one with linear parts, which are all that serving needs. Columns of its
-        samples are `robot.joint_names`.
+        Mixture, or the parameters of a mixture with linear parts. The parameters are sufficient for answering requests.
+        The columns of its samples are `robot.joint_names`.
     robot : Robot
     context_kind : str
         "position" or "pose", see `eim_ros.kinematics.context_from_pose`.
     training : dict
-        JSON-compatible record of how the model was made.
-    placement : Placement
-        How the robot stands, and what it carries, beside the one that the model was trained for.
+        JSON-compatible record of the training.
+    offset : Offset
+        Offsets of base and tip between the robot and the robot that the model was trained for.
     """
 
     content: MixtureOfExperts | LinearParameters
     robot: Robot
     context_kind: str
     training: dict[str, Any] = field(default_factory=dict)
-    placement: Placement = field(default_factory=Placement.none)
+    offset: Offset = field(default_factory=Offset.none)
 
     @functools.cached_property
     def mixture(self) -> MixtureOfExperts:
-        """The mixture of experts, for which torch is imported."""
+        """Mixture of experts. The first access imports torch."""
         return self.content.mixture() if isinstance(self.content, LinearParameters) else self.content
 
     def save(self, path: str | Path) -> None:
-        """Write atomically, as safetensors with the description in its header.
+        """Write the model atomically as a safetensors file, with its description in the header.
 
         Raises
         ------
         ModelFileError
-            If the robot stands elsewhere, or carries another tool, than the one that the model was trained for.
+            If the base or the tip of the robot differs from that of the robot that the model was trained for.
         """
-        if not self.placement.is_none:
+        if not self.offset.is_none:
             raise ModelFileError(
                 "the model was trained for a robot with another base or tip; save it as it is loaded without a robot",
                 self.robot.name,
             )
-        from eim_ros.learning.models import save_mixture_of_experts  # here: it needs torch
+        from eim_ros.learning.models import save_mixture_of_experts  # imported here because it needs torch
 
         document = {
             "robot": describe_robot(self.robot),
@@ -103,22 +101,22 @@ class IKModel:
         *,
         base: str | None = None,
     ) -> IKModel:
-        """Read a model.
+        """Read a model from a file.
 
         Parameters
         ----------
         path : str or Path
-            Or the name of a shipped one, see `SHIPPED_MODELS`.
+            Path of the file, or the name of an included model, see `SHIPPED_MODELS`.
         robot : Robot, str or Path, optional
-            The robot it is to be used with, or the description it is in, see `namesake`; the one described in the file
-            if missing. It may have other names, other limits, which hold, another base or tip link, see `agreement`.
-        base, tip : str, optional
-            Links of the robot where it is no `Robot`; those of the model if missing.
+            Robot, or a description that contains it, see `matched_urdf`. It may have other names, limits, and base and
+            tip links, see `kinematics_check`. Answers satisfy its limits. Default: the robot in the file.
+        tip, base : str, optional
+            Links of the robot, if it is given by a description. Default: the links of the model.
 
         Raises
         ------
         ModelFileError
-            Truncated, a pickle, of another schema, damaged, or trained for a robot of other kinematics.
+            If the file is damaged or has another schema, or if the model was trained for other kinematics.
         """
         path = model_path(path)
         content, document = load_parameters(path)
@@ -152,10 +150,10 @@ class IKModel:
         Parameters
         ----------
         robot : Robot, str or Path, optional
-            It may have other names, narrower limits, and another base or tip link, see `agreement`. Default: the robot
-            of the model.
+            It may have other names, narrower limits, and other base and tip links, see `kinematics_check`. Default: the
+            robot of the model.
         tip, base : str, optional
-            Links of a robot that is no `Robot`. Default: those of the model.
+            Links of the robot, if it is given by a description. Default: the links of the model.
         source : str or Path
             Name of the model in error messages.
 
@@ -173,17 +171,17 @@ class IKModel:
         if robot is None and (base is not None or tip is not None):
             robot = stored.urdf
         served = _served(stored, robot, base, tip, source)
-        return replace(self, robot=served, placement=_placement(served, stored, source))
+        return replace(self, robot=served, offset=_offset(served, stored, source))
 
 
 def _served(
     stored: Robot, robot: Robot | str | Path | None, base: str | None, tip: str | None, path: str | Path
 ) -> Robot:
-    """The robot that a model is to be used with."""
+    """Return the robot that a model is used with."""
     if robot is None or isinstance(robot, Robot):
         return robot or stored
     try:
-        return namesake(stored, robot, base, tip)
+        return matched_urdf(stored, robot, base, tip)
     except RobotError as error:
         raise ModelFileError(
             f"model {path} is for robot '{stored.name}' from '{stored.base_link}' to '{stored.tip_link}', which does "
@@ -192,12 +190,12 @@ def _served(
         ) from error
 
 
-def _placement(robot: Robot, stored: Robot, path: str | Path) -> Placement:
-    """How a robot lies beside the model's; `ModelFileError` says what differs where it is another."""
+def _offset(robot: Robot, stored: Robot, path: str | Path) -> Offset:
+    """Return the offset of a robot from the robot of a model; `ModelFileError` if their kinematics differ."""
     if robot.fingerprint == stored.fingerprint:
-        return Placement.none()
+        return Offset.none()
     try:
-        return agreement(robot, stored)
+        return kinematics_check(robot, stored)
     except RobotError as error:
         raise ModelFileError(
             f"{path} was trained for robot '{stored.name}' ({stored.base_link} to {stored.tip_link}, joints "
@@ -208,7 +206,7 @@ def _placement(robot: Robot, stored: Robot, path: str | Path) -> Placement:
 
 
 def model_path(name_or_path: str | Path) -> Path:
-    """Path of a model, given as such or by the name of a shipped one."""
+    """Return the path of a model, given by its path or by the name of an included model."""
     name = str(name_or_path)
     if name not in SHIPPED_MODELS:
         path = checked_path(name_or_path, ModelFileError)
@@ -226,7 +224,7 @@ def model_path(name_or_path: str | Path) -> Path:
 
 
 def describe_robot(robot: Robot) -> dict[str, Any]:
-    """JSON-compatible description from which the robot can be rebuilt."""
+    """Return a JSON-compatible description that is sufficient to rebuild the robot."""
     return {
         "name": robot.name,
         "base_link": robot.base_link,
@@ -238,10 +236,10 @@ def describe_robot(robot: Robot) -> dict[str, Any]:
 
 
 def robot_from_description(description: Any, path: str | Path) -> Robot:
-    """The robot that `describe_robot` described."""
+    """Rebuild a robot from the output of `describe_robot`; `ModelFileError` if the description is invalid."""
     try:
         urdf, base, tip = (str(description[name]) for name in ("urdf", "base_link", "tip_link"))
-        if not urdf.startswith("<"):  # else it would be taken for the name of a file, here a stranger's choice
+        if not urdf.startswith("<"):  # otherwise an untrusted model could make `Robot` read any file
             raise RobotError("its URDF is no XML", urdf)
         robot = Robot(urdf, tip, base=base)
         fingerprint = description["fingerprint"]
@@ -257,7 +255,7 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class ConditionalMixture:
-    """q(x | y) averaged over the given contexts, a Gaussian mixture with a component for each context and expert.
+    """Density q(x | y) averaged over contexts y: a Gaussian mixture with one component per context and expert.
 
     Attributes
     ----------
@@ -271,11 +269,11 @@ class ConditionalMixture:
     experts: Experts
 
     def sample(self, n_samples: int, rng: np.random.Generator) -> tuple[FloatArray, npt.NDArray[np.uint32]]:
-        """Samples (n_samples, n_dims) and the expert (n_samples,) each came from."""
+        """Draw samples (n_samples, n_dims); return them and the expert (n_samples,) of each."""
         return self.experts.draw(self.log_weights, self.contexts, n_samples, rng.random())
 
     def log_prob(self, samples: FloatArray) -> FloatArray:
-        """Log density (n_samples,) [nat]; NaN where there are no components."""
+        """Return the log density (n,) [nat] of samples (n, n_dims); NaN if there are no components."""
         if not len(self.log_weights):
             return np.full(len(samples), np.nan)
         return self.experts.log_density(self.log_weights, self.contexts, samples)
@@ -287,12 +285,17 @@ NO_MODEL = ConditionalMixture(
 """A mixture without components."""
 
 
-class Proposal:
-    """A mixture of experts prepared for requests.
+class MixtureEvaluator:
+    """Evaluation of a mixture of experts at contexts, prepared for many requests.
 
     Parameters
     ----------
     model : LinearParameters or MixtureOfExperts
+
+    Attributes
+    ----------
+    condition : callable
+        Function that maps contexts (n_contexts, n_context) to the `ConditionalMixture` averaged over them.
     """
 
     def __init__(self, model: LinearParameters | MixtureOfExperts) -> None:
@@ -301,27 +304,27 @@ class Proposal:
         """The mixture for contexts (n_contexts, n_context), averaged over them with equal weights."""
         if not isinstance(model, LinearParameters):
             if not LinearParameters.fits(model.tensors()):
-                from eim_ros.ik.network_prior import by_networks  # here: it needs torch
+                from eim_ros.ik.network_prior import network_evaluator  # here: it needs torch
 
-                networks = by_networks(model)
+                networks = network_evaluator(model)
                 self.condition = lambda contexts: ConditionalMixture(*networks(contexts))
                 return
             model = LinearParameters.of(model)
         self.condition = _linear(model)
 
     @classmethod
-    def none(cls, n_dims: int) -> Proposal:
-        """Without any expert: it proposes nothing, and says NaN of densities."""
-        proposal = cls.__new__(cls)
-        proposal.n_experts, proposal.n_dims, proposal.n_context = 0, n_dims, 0
+    def none(cls, n_dims: int) -> MixtureEvaluator:
+        """Return an evaluator without experts. It has no samples, and its densities are NaN."""
+        evaluator = cls.__new__(cls)
+        evaluator.n_experts, evaluator.n_dims, evaluator.n_context = 0, n_dims, 0
         experts = Experts(np.empty((0, n_dims, 0)), np.empty((0, n_dims)), np.empty((0, n_dims, n_dims)), 1)
         nothing = ConditionalMixture(np.empty(0), np.empty((1, 0)), experts)
-        proposal.condition = lambda contexts: nothing
-        return proposal
+        evaluator.condition = lambda contexts: nothing
+        return evaluator
 
 
 def _linear(model: LinearParameters) -> Callable[[FloatArray], ConditionalMixture]:
-    """Of linear parts: only the gate has to be evaluated, experts where they are drawn."""
+    """Return the evaluation of a mixture with linear parts: only the gating needs to be evaluated in advance."""
     gating_weights = np.ascontiguousarray(model.gating_weights.T, dtype=np.float64)
     gating_biases = np.ascontiguousarray(model.gating_biases, dtype=np.float64)
     experts = Experts(model.weights, model.biases, model.scale_trils, model.n_components)
@@ -333,65 +336,65 @@ def _linear(model: LinearParameters) -> Callable[[FloatArray], ConditionalMixtur
     return condition
 
 
-TERM = 4e-9  # [s] that one component takes at most for the density of one configuration
+TERM = 4e-9  # largest time for the density of one configuration under one component [s]
 
 
 @dataclass(frozen=True, eq=False)
-class GivenDensity:
-    """A model's density given a pose, evaluated anew each time: answers are kept, mixtures are large.
+class ConditionalDensity:
+    """Density of a model given a pose. It is evaluated on demand, because mixtures are too large to keep in answers.
 
     Attributes
     ----------
-    proposal : Proposal
+    evaluator : MixtureEvaluator
     contexts : (n_contexts, n_context)
-        Over which it is averaged.
+        Contexts over which the density is averaged.
     """
 
-    proposal: Proposal
+    evaluator: MixtureEvaluator
     contexts: npt.NDArray[np.float64]
 
     @property
     def conditional(self) -> ConditionalMixture:
-        """The mixture given the pose."""
-        return self.proposal.condition(self.contexts)
+        """Mixture given the pose."""
+        return self.evaluator.condition(self.contexts)
 
     def log_prob(self, samples: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Log density (n,) [nat] of configurations (n, dof); NaN without a model."""
+        """Return the log density (n,) [nat] of configurations (n, dof); NaN without a model."""
         return self.conditional.log_prob(samples)
 
     def seconds(self, n: int) -> float:
-        """About how long the densities of n configurations take at most [s]."""
-        return TERM * n * len(self.contexts) * self.proposal.n_experts
+        """Return an upper estimate of the time that the densities of n configurations take [s]."""
+        return TERM * n * len(self.contexts) * self.evaluator.n_experts
 
 
 NO_CONTEXT = np.empty((1, 0))
-FREE_ORIENTATIONS = 8  # poses over which a model is averaged where the task leaves some of it free
+FREE_ORIENTATIONS = 8  # number of poses over which a model is averaged if the request leaves a part of the pose free
 
 
 @dataclass(frozen=True, eq=False)
-class Conditioning:
-    """A model, and how the robot that it serves lies beside the one that it was trained for.
+class Prior:
+    """Model of a sampler, with the offset of the robot from the robot that the model was trained for.
 
     Attributes
     ----------
     kind : str
-        Of the model's contexts: "position" or "pose".
-    proposal : Proposal
-    placement : Placement
+        Kind of the model's contexts: "position" or "pose".
+    evaluator : MixtureEvaluator
+    offset : Offset
     """
 
     kind: str
-    proposal: Proposal
-    placement: Placement
+    evaluator: MixtureEvaluator
+    offset: Offset
 
     @classmethod
-    def none(cls, dof: int) -> Conditioning:
-        """Without a model, of an arm of so many joints."""
-        return cls("pose", Proposal.none(dof), Placement.none())
+    def none(cls, dof: int) -> Prior:
+        """Return the prior of a sampler without a model, for an arm with `dof` joints."""
+        return cls("pose", MixtureEvaluator.none(dof), Offset.none())
 
-    def carrying(self, tool: FloatArray) -> Conditioning:
-        """The same with a tool (4, 4) on the tip of the robot that is served."""
-        return replace(self, placement=self.placement.carrying(tool))
+    def with_tool(self, tool: FloatArray) -> Prior:
+        """Return the prior for the robot with a tool (4, 4) on its tip."""
+        return replace(self, offset=self.offset.with_tool(tool))
 
     def contexts(
         self,
@@ -401,14 +404,15 @@ class Conditioning:
         constraints: Constraints,
         seed: int | None,
     ) -> FloatArray:
-        """Return the contexts (n_contexts, n_context) over which the mixture is averaged; one without columns if none.
+        """Return the contexts (n_contexts, n_context) over which the mixture is averaged.
 
-        The seed decides the poses that are taken if the task leaves some of the pose open.
+        Without a model the result is (1, 0). If the request leaves a part of the pose free, `seed` determines which
+        poses are drawn.
         """
-        if not self.proposal.n_experts:
+        if not self.evaluator.n_experts:
             return NO_CONTEXT
         poses = pose[None]
-        is_turned = position_only and (self.kind == "pose" or self.placement.is_off_tip)
+        is_turned = position_only and (self.kind == "pose" or self.offset.is_off_tip)
         if constraints.tolerances is None and not is_turned:
             return self.contexts_of(poses)
         rng = np.random.default_rng(None if seed is None else (seed, FREE_ORIENTATIONS))
@@ -420,17 +424,17 @@ class Conditioning:
         return self.contexts_of(poses)
 
     def contexts_of(self, poses: FloatArray) -> FloatArray:
-        """Contexts (n, n_context) of poses (n, 4, 4) of the robot's tip: those of the tip that the model knows."""
-        known = poses if self.placement.is_none else self.placement.poses_of_other(poses)
+        """Return the contexts (n, n_context) of tip poses (n, 4, 4), converted to the tip of the model."""
+        known = poses if self.offset.is_none else self.offset.poses_of_other(poses)
         return context_from_pose(known, self.kind)
 
-    def density(self, contexts: FloatArray) -> GivenDensity:
-        """Of configurations, averaged over contexts (n_contexts, n_context)."""
-        return GivenDensity(self.proposal, contexts)
+    def density(self, contexts: FloatArray) -> ConditionalDensity:
+        """Return the density of configurations, averaged over contexts (n_contexts, n_context)."""
+        return ConditionalDensity(self.evaluator, contexts)
 
 
 def _random_rotations(n: int, rng: np.random.Generator) -> FloatArray:
-    """Rotations (n, 3, 3), uniform: QR of Gaussian matrices (Stewart 1980)."""
+    """Draw uniform rotations (n, 3, 3), by QR decomposition of Gaussian matrices (Stewart 1980)."""
     orthogonal, triangular = np.linalg.qr(rng.standard_normal((n, 3, 3)))
     orthogonal = orthogonal * np.sign(np.diagonal(triangular, axis1=1, axis2=2))[:, None, :]
     flip = np.linalg.det(orthogonal) < 0.0

@@ -1,8 +1,9 @@
-"""Joint values that differ by whole turns, and which of them a path takes so that its rows do not jump.
+"""Choice among 2π-equivalent joint values, so that a path does not jump.
 
-A turning joint without limits has infinitely many 2π-equivalent values, one with limits of more than a turn has some.
-The search for a path takes both kinds as circles, where equivalent values are one point. A path on the circles is then
-unrolled. Without limits that always succeeds. Limits may stop it, then the graph of all equivalent values is searched.
+A turning joint without limits has infinitely many 2π-equivalent values. A joint with limits of more than one revolution
+has several. The search for a path treats both kinds as circles, on which equivalent values are one point. Then it
+unrolls the path. Without limits this always succeeds. If limits prevent it, the graph of all equivalent values is
+searched.
 """
 
 from __future__ import annotations
@@ -24,24 +25,25 @@ BoolArray = npt.NDArray[np.bool_]
 
 TURN = 2.0 * math.pi
 MORE_THAN_A_TURN = TURN + 1e-9  # [rad]
-PENALTY = 1e4  # [rad^2]: of a jump; more than any sum of allowed steps
-TOWARDS_MIDDLE = 1e-6  # weight of the distance of the first row from the middle of the limits: decides between equals
-MOST_STATES = 200_000  # of one pose, which take about 20 MB
-BLOCK = 256  # rows compared with the next pose at once
+PENALTY = 1e4  # cost of a jump [rad^2], larger than any sum of allowed steps
+TOWARDS_MIDDLE = 1e-6  # weight of the first row's distance from the middle of the limits, to decide between equals
+MOST_STATES = 200_000  # largest number of states of one pose; they take about 20 MB
+BLOCK = 256  # number of rows that are compared with the next pose at once
 
 
 @dataclass(frozen=True, eq=False)
 class Unrolled:
-    """What a search among all equivalent values came to.
+    """Result of a search among all equivalent values.
 
     Attributes
     ----------
     rows : (n_poses, dof) or None
-        The path with the least sum of squared steps; None if steps within the largest lead to no end.
+        Path with the smallest sum of squared steps. None if no path without large steps reaches the last pose.
     n_reached : int
-        Poses, from the first, that such steps lead to.
+        Number of poses that such a path reaches from the first on.
     nearest_miss : float
-        Least step from these to a solution of the next pose [rad] or [m]; infinite if it has none, 0 at the end.
+        Smallest step from the last pose reached to a solution of the next pose [rad] or [m]. It is infinite if the next
+        pose has no solution, and 0 if all poses are reached.
     """
 
     rows: FloatArray | None
@@ -51,10 +53,18 @@ class Unrolled:
 
 @dataclass(frozen=True, eq=False)
 class _States:
-    """Equivalent values that the solutions of a pose are reached with: one row for each.
+    """Equivalent values of the solutions of one pose that a path can reach, one row for each state.
 
-    `solution` (n,) is its number in the layer, `turned` (n, n_repeating) the values of the joints with equivalent
-    values [rad], `costs` (n,) the least sum of squared steps that lead there, `parents` (n,) the state before it.
+    Attributes
+    ----------
+    solution : (n,) of int
+        Index of the solution in the layer.
+    turned : (n, n_repeating)
+        Values of the joints with equivalent values [rad].
+    costs : (n,)
+        Smallest sum of squared steps to the state.
+    parents : (n,) of int
+        Index of the previous state.
     """
 
     solution: IntArray
@@ -65,16 +75,16 @@ class _States:
 
 @dataclass(frozen=True, eq=False)
 class Revolutions:
-    """Which joints have 2π-equivalent values within the limits.
+    """Joints that have 2π-equivalent values within the limits.
 
     Attributes
     ----------
     lower, upper : (dof,)
         Limits [rad] or [m].
     unlimited : (dof,) of bool
-        Continuous joints whose limits were not narrowed.
+        Whether a joint is continuous and its limits were not narrowed.
     repeating : (dof,) of bool
-        Turning joints whose limits hold more than one turn.
+        Whether a turning joint has limits of more than one revolution.
     """
 
     lower: FloatArray
@@ -84,26 +94,29 @@ class Revolutions:
 
     @classmethod
     def of(cls, robot: Robot, bounds: FloatArray) -> Revolutions:
-        """Derive them from a robot and the bounds (3, dof) of a request, see `JointLimits.bounds`."""
+        """Return the revolutions of a robot with the bounds (3, dof) of a request, see `Setup.bounds`."""
         lower, upper, unlimited = bounds[0], bounds[1], bounds[2] > 0.0
         links = robot.links[:-1]
-        turns = np.ones(robot.dof, dtype=np.bool_)  # whether a whole turn leads back to the same pose
+        turns = np.ones(robot.dof, dtype=np.bool_)  # whether a full revolution leads back to the same pose
         for link in links[(links[:, PRISMATIC] > 0.0) | (links[:, MULTIPLIER] != np.round(links[:, MULTIPLIER]))]:
             turns[int(link[SOURCE])] = False
         return cls(lower, upper, unlimited, turns & ~unlimited & (upper - lower > MORE_THAN_A_TURN))
 
     @property
     def circles(self) -> BoolArray:
-        """Joints (dof,) whose equivalent values the search takes as one."""
+        """Joints (dof,) that the search treats as circles."""
         return self.unlimited | self.repeating
 
     def bounds(self, bounds: FloatArray) -> FloatArray:
-        """Bounds (3, dof) that make all these joints continuous for the solver."""
+        """Return bounds (3, dof) with which the solver treats all these joints as continuous."""
         circles = np.array([[-math.pi], [math.pi], [1.0]])
         return np.where(self.repeating, circles, bounds)
 
     def on_circles(self, rows: FloatArray, of_limited: bool = True) -> FloatArray:
-        """Configurations (n, dof) with the values of these joints from -π to π, of unlimited ones alone if asked to."""
+        """Move the values of these joints in configurations (n, dof) to [-π, π).
+
+        If `of_limited` is false, only joints without limits are changed.
+        """
         which = self.circles if of_limited else self.unlimited
         turned = (rows + math.pi) % TURN - math.pi
         return np.where(which & (np.abs(rows) > math.pi), turned, rows)
@@ -113,9 +126,9 @@ class Revolutions:
         return np.asarray((scale * np.abs(self._differences(rows[1:], rows[:-1]))).max(axis=1, initial=0.0))
 
     def unrolled(self, rows: FloatArray, max_steps: FloatArray, origin: FloatArray | None) -> FloatArray:
-        """Configurations (n, dof) with the equivalent values that jump least often, and then move least.
+        """Return configurations (n, dof) with the equivalent values that jump least often, and then move least.
 
-        Steps of at most `max_steps` (dof,) are no jumps. The path begins at `origin` (dof,), if there is one.
+        A step larger than `max_steps` (dof,) is a jump. If `origin` (dof,) is given, the path starts there.
         """
         if not len(rows) or not self.circles.any():
             return rows
@@ -135,9 +148,9 @@ class Revolutions:
         origin: FloatArray | None,
         out_of_time: Callable[[], bool],
     ) -> Unrolled | None:
-        """The shortest path among all equivalent values of the solutions (n_k, dof) of each pose, without jumps.
+        """Return the shortest path without jumps among all equivalent values of the solutions (n_k, dof) of each pose.
 
-        None if time was up, or there are too many to be looked at.
+        Return None if time is up, or if there are too many equivalent values.
         """
         states, all_states = self._first(layers[0], origin), list[_States]()
         if states is not None and not len(states.solution):
@@ -157,12 +170,12 @@ class Revolutions:
         return Unrolled(self._traced_back([*all_states, states], layers, max_steps, origin), len(layers), 0.0)
 
     def _differences(self, to: FloatArray, of: FloatArray) -> FloatArray:
-        """`to` minus `of`, the short way on circles."""
+        """Return `to` minus `of`, the short way around on circles."""
         difference = to - of
         return np.where(self.circles, difference - TURN * np.round(difference / TURN), difference)
 
     def _candidates(self, values: FloatArray, joint: int) -> FloatArray:
-        """Equivalents (n, most) of a joint's values (n,) within its limits, infinite where there are fewer."""
+        """Return the equivalent values (n, k) of a joint within its limits, padded with infinity."""
         low, high = self.lower[joint], self.upper[joint]
         first = values - TURN * np.floor((values - low) / TURN)
         first = np.where(first < low, first + TURN, first)  # rounding
@@ -170,7 +183,7 @@ class Revolutions:
         return np.where(every <= high, every, np.inf)
 
     def _least_moving(self, values: FloatArray, joint: int, largest: float, start: float | None) -> FloatArray:
-        """Equivalents (n,) of the values of one joint, by dynamic programming."""
+        """Return the equivalent values (n,) of one joint that jump and move least, by dynamic programming."""
         choices = self._candidates(values, joint)
         is_there = np.isfinite(choices)
         places = np.where(is_there, choices, 0.0)
@@ -193,7 +206,7 @@ class Revolutions:
         return chosen
 
     def _first(self, layer: FloatArray, origin: FloatArray | None) -> _States | None:
-        """All equivalents of the solutions of the first pose, or the origin; None if they are too many."""
+        """Return all equivalent values of the first solutions, or the origin; None if there are too many."""
         joints = np.flatnonzero(self.repeating)
         if origin is not None:
             return _States(np.zeros(1, np.int64), origin[None, joints], np.zeros(1), np.full(1, -1))
@@ -215,7 +228,7 @@ class Revolutions:
         return _States(solution, turned, costs, np.full(len(solution), -1))
 
     def _following(self, states: _States, before: FloatArray, layer: FloatArray, max_steps: FloatArray) -> _States:
-        """States of the next pose that steps within the largest lead to, each by the least cost."""
+        """Return the states of the next pose that are reached without large steps, each with its smallest cost."""
         joints = np.flatnonzero(self.repeating)
         numbers = np.unique(states.solution)
         nothing = np.empty(0, dtype=np.int64)
@@ -228,7 +241,7 @@ class Revolutions:
             ends.append(end)
             steps.append(away[start, end])
         start, end, step = np.concatenate(starts), np.concatenate(ends), np.concatenate(steps)
-        # each state takes all steps of its solution: `start` ascends, so these follow each other
+        # each state takes all steps of its solution; they are adjacent, because `start` is sorted
         first, last = np.searchsorted(start, states.solution), np.searchsorted(start, states.solution, side="right")
         n_steps = last - first
         state = np.repeat(np.arange(len(n_steps)), n_steps)
@@ -248,7 +261,7 @@ class Revolutions:
         return _States(end[kept], turned[kept], costs[kept], state[kept])
 
     def _nearest(self, states: _States, before: FloatArray, layer: FloatArray) -> float:
-        """Least step from any state to any equivalent of a solution of the next pose."""
+        """Return the smallest step from any state to any equivalent value of a solution of the next pose."""
         joints, least = np.flatnonzero(self.repeating), math.inf
         for solution, turned in zip(states.solution, states.turned, strict=True):
             away = np.abs(self._differences(layer, before[solution]))
@@ -260,7 +273,7 @@ class Revolutions:
     def _traced_back(
         self, all_states: list[_States], layers: Sequence[FloatArray], max_steps: FloatArray, origin: FloatArray | None
     ) -> FloatArray:
-        """The path (n_poses, dof) that leads to the best of the last states."""
+        """Return the path (n_poses, dof) to the final state with the smallest cost."""
         at, rows = int(all_states[-1].costs.argmin()), list[FloatArray]()
         for layer, states in zip(reversed(layers), reversed(all_states), strict=False):
             row = layer[states.solution[at]].copy()

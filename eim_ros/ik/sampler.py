@@ -28,7 +28,7 @@ from eim_ros.ik.completeness import Completeness
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.order import UNORDERED, Order, Ordering, Posture, distinct_in_time
 from eim_ros.ik.paths import JointPath, follow_path
-from eim_ros.ik.prior import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, Conditioning, IKModel, Proposal
+from eim_ros.ik.prior import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, IKModel, MixtureEvaluator, Prior
 from eim_ros.ik.problem import (
     MAX_SOLUTIONS,
     Aim,
@@ -52,7 +52,7 @@ from eim_ros.kinematics.poses import check_pose, check_poses, is_position, pose_
 FloatArray = npt.NDArray[np.float64]
 Near: TypeAlias = npt.ArrayLike | Mapping[str, float] | Posture
 
-N_NEAR = 128  # solutions among which the one of least cost is searched for
+N_NEAR = 128  # number of solutions that are compared by cost
 LONGEST = 1e6  # [s]; proposals take as long as they need
 UNCONSTRAINED = Constraints()
 AS_FOUND = Ordering(UNORDERED)
@@ -123,13 +123,13 @@ class Sampler:
                 raise ConfigurationError("a sampler needs a robot or a model")
             arm = robot if isinstance(robot, Robot) else Robot(robot, tip, base=base)
             self.training: Mapping[str, Any] = {}
-            self._serve(arm, Conditioning.none(arm.dof))
+            self._serve(arm, Prior.none(arm.dof))
         else:
             self.training = model.training
-            self._serve(model.robot, Conditioning(model.context_kind, Proposal(model.content), model.placement))
+            self._serve(model.robot, Prior(model.context_kind, MixtureEvaluator(model.content), model.offset))
 
-    def _serve(self, robot: Robot, conditioning: Conditioning) -> None:
-        self.robot, self.conditioning = robot, conditioning
+    def _serve(self, robot: Robot, prior: Prior) -> None:
+        self.robot, self.prior = robot, prior
         self._setup = Setup(robot, self.constraints)
         self._with_tools = OrderedDict[bytes, Sampler]()
 
@@ -149,10 +149,9 @@ class Sampler:
         Parameters
         ----------
         model : str or Path
-            Or the name of a shipped one.
+            Path of a model, or the name of an included model.
         robot : Robot, str or Path, optional
-            The robot that is served, with names and limits of its own; that of the model if missing. See
-            `IKModel.load`, also for base and tip link.
+            Robot, which may have other names and limits. Default: the robot of the model. See `IKModel.load`.
         """
         return cls(robot, tip, base=base, model=model)
 
@@ -162,14 +161,14 @@ class Sampler:
         Parameters
         ----------
         tool : array_like
-            Pose of the tool's tip in the frame of the tip link, in any form of a pose; three numbers are a position [m].
+            Pose of the tool's tip in the frame of the tip link, in any form; three numbers are a position [m].
         """
         pose = pose_from(tool) if is_position(tool) else check_pose(tool)
         key = pose.tobytes()
         sampler = self._with_tools.get(key)
         if sampler is None:
             sampler = self._with_tools[key] = copy.copy(self)
-            sampler._serve(self.robot.with_tool(pose), self.conditioning.carrying(pose))
+            sampler._serve(self.robot.with_tool(pose), self.prior.with_tool(pose))
             if len(self._with_tools) > MOST_TOOLS:
                 self._with_tools.popitem(last=False)
         return sampler
@@ -180,7 +179,7 @@ class Sampler:
         if self.n_experts:
             raise ConfigurationError("a model is for one tip link: give Sampler.load another one", link)
         robot = self.robot.with_tip(link)
-        sampler._serve(robot, Conditioning.none(robot.dof))
+        sampler._serve(robot, Prior.none(robot.dof))
         return sampler
 
     def with_constraints(self, constraints: Constraints | None = None, **changes: Any) -> Sampler:
@@ -212,7 +211,7 @@ class Sampler:
     def with_collision_options(self, options: CollisionOptions) -> Sampler:
         """Return a sampler of a robot whose collision shapes are read in another way."""
         sampler = self._changed()
-        sampler._serve(self.robot.with_collision_options(options), self.conditioning)
+        sampler._serve(self.robot.with_collision_options(options), self.prior)
         return sampler
 
     def _changed(self) -> Sampler:
@@ -223,12 +222,12 @@ class Sampler:
     @property
     def n_experts(self) -> int:
         """Number of experts; 0 without a model."""
-        return int(self.conditioning.proposal.n_experts)
+        return int(self.prior.evaluator.n_experts)
 
     @property
     def context_kind(self) -> str:
         """Kind of the model's contexts, "position" or "pose"; "pose" without a model."""
-        return self.conditioning.kind
+        return self.prior.kind
 
     def prepare(self) -> None:
         """Read collision shapes and prepare obstacles now, so that the first call does not wait for it.
@@ -346,7 +345,7 @@ class Sampler:
         pose : array_like
             See `solve`.
         max_spacing : float
-            At least 0.001 [rad, m]. Points in closed form, as of six joints, are returned all.
+            At least 0.001 [rad, m]. All isolated solutions in closed form are returned.
         guarantee : Completeness or "certified", optional
             With a `Completeness` the search continues until its bound holds, or time is up. "certified" uses closed
             forms alone.
@@ -378,8 +377,8 @@ class Sampler:
     ) -> Solutions:
         """Return independent random draws from the set of solutions; equal draws may occur.
 
-        `Solutions.log_prob` is the log density of each, normalised on the set, and `Solutions.effective_sample_size` as many
-        independent draws as these are equivalent to.
+        `Solutions.log_prob` is the log density of each, normalised on the set, and `Solutions.effective_sample_size` is
+        the equivalent number of independent draws.
 
         Parameters
         ----------
@@ -487,7 +486,7 @@ class Sampler:
         Raises
         ------
         PoseError
-            Also if one of the poses is no rigid transform; the message names its index.
+            If a pose is no rigid transform; the message names its index.
         """
         began, targets = time.perf_counter(), check_poses(poses)
         aim, order = self._several(n, near, None, order, diversity)
@@ -512,7 +511,7 @@ class Sampler:
         operation : Sampler.sample, Sampler.solve, Sampler.solve_all or Sampler.draw
             Default: `Sampler.sample`.
         block : int, optional
-            Poses of a block. Default: so many that a block has about 65536 rows.
+            Number of poses in a block. By default a block has about 65536 rows.
         n_threads, seed, timeout
             See `sample_batch`.
         **arguments
@@ -657,9 +656,9 @@ class Sampler:
         if position_only is None:
             position_only = constraints.position_only
             if position_only is None:
-                position_only = self.conditioning.kind == "position" and constraints.tolerances is None
-        contexts = self.conditioning.contexts(pose, position_only, self.robot, constraints, seed)
-        density = self.conditioning.density(contexts)
+                position_only = self.prior.kind == "position" and constraints.tolerances is None
+        contexts = self.prior.contexts(pose, position_only, self.robot, constraints, seed)
+        density = self.prior.density(contexts)
         conditional = density.conditional
         try:
             problem = Problem(

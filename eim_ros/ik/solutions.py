@@ -18,7 +18,7 @@ from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import finite
 from eim_ros.ik.candidates import ErrorCode
 from eim_ros.ik.completeness import CompletenessReport
-from eim_ros.ik.prior import GivenDensity
+from eim_ros.ik.prior import ConditionalDensity
 from eim_ros.solver import farthest_rows
 
 FloatArray = npt.NDArray[np.float64]
@@ -142,7 +142,7 @@ class Solutions:
     best_attempts: FloatArray
     best_attempt_errors: FloatArray
     known_log_prob: FloatArray | None = None
-    densities: Sequence[GivenDensity | None] | None = None
+    densities: Sequence[ConditionalDensity | None] | None = None
 
     @classmethod
     def empty(cls, joint_names: tuple[str, ...], n_poses: int, message: str, elapsed: float = 0.0) -> Solutions:
@@ -180,7 +180,7 @@ class Solutions:
             columns[name] = sum(values, ()) if isinstance(values[0], tuple) else np.concatenate(values)
         if any(part.known_log_prob is not None for part in parts):
             columns["known_log_prob"] = np.concatenate([part._log_prob_so_far for part in parts])
-        densities: list[GivenDensity | None] = []
+        densities: list[ConditionalDensity | None] = []
         for part in parts:
             densities.extend([None] * part.n_poses if part.densities is None else part.densities)
         has_density = any(part.densities is not None for part in parts)

@@ -1,30 +1,21 @@
-"""Learning of inverse kinematics models: data, inputs of the density ratio, targets, training, evaluation, metrics.
+"""Training of inverse kinematics models from a data set of an arm. This module needs torch.
 
-The only part of `eim_ros.ik` that needs torch. `eim_ros.ik` has its public names too, and imports them on first use.
+`Training` runs EM, truncated EM, EIM, EIM with kinematic inputs, or inference with known kinematics.
 
-From a data set of an arm to an inverse kinematics model.
+**EIM with kinematic inputs** (thesis 4.3.1, extra features theta(x)). The samples of an arm satisfy FK(q) = y exactly.
+A classifier that sees FK(q) - y would separate the classes perfectly, and its ratio would be meaningless. Therefore the
+contexts of both classes are smoothed, y~ = y + sigma n with n ~ N(0, I), and sigma is annealed. The density of the
+smoothing is known, p(q, y~) = p(q) N(y~; FK(q), sigma^2 I). So the network only needs to learn p(q) from the samples.
 
-By EM, truncated EM, EIM, EIM with kinematic inputs, or inference with known kinematics.
-
-Forward kinematics inside the density ratio (thesis 4.3.1, extra features theta(x)), with annealed smoothing.
-
-Samples of an arm lie exactly on FK(q) = y, so a classifier that sees FK(q) - y tells the classes apart perfectly and
-the ratio means nothing. The contexts of both classes are therefore blurred, y~ = y + sigma n, n ~ N(0, I), and sigma
-is annealed. The smoothing is ours, so its density is known: p(q, y~) = p(q) N(y~; FK(q), sigma^2 I), and the network
-only has to learn what the samples tell about p(q).
-
-Inverse kinematics as inference with a known density: log p(q | y) up to a constant, annealed (thesis 5.5, 4.3.1).
+**Inference with known kinematics** (thesis 5.5) fits a model to the target
 
     log p(q | y) = -1/2 |FK(q) - y|^2 / sigma^2 + soft joint limits + log prior(q | y)
 
-No samples of solutions are needed, only contexts y that can be reached. Sigma falls from iteration to iteration, as in
-`KinematicInputs`, which measures errors and limits: a wide target is easy to cover, and each narrower one is close to
-the one before.
+up to a constant. It needs contexts y that can be reached, but no solutions. Sigma decreases in each iteration: a wide
+target is easy to cover, and each narrower target is close to the previous one.
 
-Forward kinematics as a differentiable torch function around the compiled solver (float64 inside).
-
-The gradient of the context with respect to q is exact: the position's from the linear Jacobian, a rotation column r's
-from the angular one, dr = omega x r.
+`forward_context` is a differentiable torch function around the compiled forward kinematics, in float64. Its gradient is
+exact: the position uses the linear Jacobian, and a column r of the rotation uses dr = omega x r.
 """
 
 from __future__ import annotations
@@ -55,20 +46,20 @@ FitConfig: TypeAlias = EMConfig | TruncatedEMConfig | EIMConfig
 
 
 def forward_context(robot: Robot, q: Tensor, kind: str) -> Tensor:
-    """Context reached by each configuration.
+    """Compute the context that each configuration reaches.
 
     Parameters
     ----------
     robot : Robot
     q : (n_samples, dof)
-        Any float dtype and device.
+        Configurations, of any float dtype and device.
     kind : str
         "position" or "pose".
 
     Returns
     -------
     (n_samples, 3) or (n_samples, 9)
-        Of the dtype and device of `q`; differentiable once.
+        Contexts with the dtype and device of `q`. They are differentiable once.
     """
     context: Tensor = _ForwardContext.apply(q, robot, kind)  # type: ignore[no-untyped-call]
     return context
@@ -92,7 +83,7 @@ class _ForwardContext(torch.autograd.Function):
 
 
 def _derivative(jacobians: np.ndarray[Any, Any], poses: np.ndarray[Any, Any], kind: str) -> np.ndarray[Any, Any]:
-    """d context / d q (n, n_context, dof)."""
+    """Return d context / d q (n, n_context, dof)."""
     linear, angular = jacobians[:, :3], jacobians[:, 3:]
     if CONTEXT_KINDS[kind] == 3:
         return linear
@@ -106,7 +97,7 @@ VIOLATION_SHOWN = 0.02  # violation of a limit shown to the network as one, as a
 
 @dataclass(frozen=True)
 class SmoothingConfig(Settings):
-    """Settings of p(q, y~) = p(q) N(y~; FK(q), sigma^2 I), and of the annealing of sigma."""
+    """Settings of the smoothed density p(q, y~) = p(q) N(y~; FK(q), sigma^2 I), and of the annealing of sigma."""
 
     sigma_start: float = option(0.5, "smoothing at the start, in units of the positions' spread", minimum=1e-6)
     sigma_decay: float = option(0.96, "factor on the smoothing per iteration", minimum=0.0, maximum=1.0)
@@ -118,7 +109,10 @@ class SmoothingConfig(Settings):
 
 @dataclass(frozen=True)
 class KinematicEIMConfig(SmoothingConfig, EIMConfig):
-    """Settings of EIM with kinematic inputs: the ratio is known but for p(q), so larger steps and less training do."""
+    """Settings of EIM with kinematic inputs.
+
+    Only p(q) is unknown in the ratio. So larger steps and less training are sufficient.
+    """
 
     n_iterations: int = option(80, "iterations", minimum=0)
     initial_starts: int = option(1, "k-means starts, of which EM continues the best one", minimum=1)
@@ -173,7 +167,7 @@ class KinematicInputs:
         return 2 * self.robot.dof + 2 * len(self.center) + 1
 
     def sigma(self, iteration: int) -> float:
-        """Smoothing of positions [m] at an iteration."""
+        """Return the smoothing of positions [m] at an iteration."""
         share = max(self.config.sigma_floor, self.config.sigma_start * self.config.sigma_decay**iteration)
         return share * self.spread
 
@@ -204,28 +198,31 @@ class KinematicInputs:
         return metric
 
     def _error(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
-        """(FK(q) - y)/sigma, (n_samples, n_context)."""
+        """Return (FK(q) - y)/sigma, (n_samples, n_context)."""
         return (forward_context(self.robot, sample, self.kind) - context) * (self._metric() / self.sigma(iteration))
 
     def _relative(self, sample: Tensor) -> Tensor:
-        """Each joint from -2 at its lower limit to 2 at its upper one, (n_samples, dof)."""
+        """Return joint values (n_samples, dof) scaled from -2 at the lower limit to 2 at the upper limit."""
         lower, upper, extent = self._limits(sample)
         return (4.0 * sample - 2.0 * (lower + upper)) / extent
 
     def _violation(self, sample: Tensor) -> Tensor:
-        """By how much each joint is beyond its limits, (n_samples, dof), as a share of its range."""
+        """Return how far joints (n_samples, dof) exceed their limits, as a share of their ranges."""
         lower, upper, extent = self._limits(sample)
         return (torch.relu(sample - upper) + torch.relu(lower - sample)) / extent
 
     def _limits(self, sample: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Lower and upper limits and their distance, (dof,); a joint that cannot move counts as one of range 1."""
+        """Return the lower limits, upper limits and ranges (dof,). The range of a fixed joint is set to 1."""
         lower, upper = torch.tensor(self.robot.lower).to(sample), torch.tensor(self.robot.upper).to(sample)
         return lower, upper, torch.where(upper > lower, upper - lower, torch.ones_like(upper))
 
 
 @dataclass(frozen=True)
 class KnownKinematicsConfig(SmoothingConfig, EIMConfig):
-    """Settings of inference with known kinematics; the start is a truncated EM on samples of forward kinematics."""
+    """Settings of inference with known kinematics.
+
+    Training starts from truncated EM on samples of forward kinematics.
+    """
 
     unused: ClassVar[frozenset[str]] = EIMConfig.unused_with_target
 
@@ -268,7 +265,7 @@ class KinematicTarget:
     log_prior: Callable[[Tensor, Tensor], Tensor] | None = None
 
     def at(self, iteration: int) -> Callable[[Tensor, Tensor], Tensor]:
-        """The target at an iteration, a function of contexts (n, n_context) and configurations (n, dof)."""
+        """Return the target at an iteration, a function of contexts (n, n_context) and configurations (n, dof)."""
 
         def log_density(context: Tensor, sample: Tensor) -> Tensor:
             value = self.inputs.known_log_density(context, sample, iteration)
@@ -280,7 +277,7 @@ class KinematicTarget:
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """Outcome of a training: the model, how the run ended, and its records."""
+    """Result of a training: the model, the status of the run and its records."""
 
     model: IKModel
     result: FitResult[Any]
@@ -292,26 +289,26 @@ class TrainingRun:
 
 @dataclass(frozen=True)
 class Training:
-    """What is to be trained.
+    """Training with given settings.
 
     Attributes
     ----------
     config : EMConfig, TruncatedEMConfig, EIMConfig, KinematicEIMConfig or KnownKinematicsConfig
-        Decides the algorithm: EM, truncated EM, EIM from samples alone, EIM with kinematic inputs, inference with known
-        kinematics.
-    random_seed : int
-        Of all randomness.
+        Settings. Their type determines the algorithm: EM, truncated EM, EIM from samples, EIM with kinematic inputs, or
+        inference with known kinematics.
+    seed : int
+        Seed of all randomness.
     device : str
-        Where EIM runs: "cpu", "cuda".
+        Device of EIM: "cpu" or "cuda".
     """
 
     config: FitConfig
-    random_seed: int = 0
+    seed: int = 0
     device: str = "cpu"
 
     def __post_init__(self) -> None:
         expect(self.config, Settings, "config")
-        checked_whole(self.random_seed, 0, "the random seed")
+        checked_whole(self.seed, 0, "seed")
         checked_device(self.device)
 
     @property
@@ -333,24 +330,29 @@ class Training:
         prior: IKModel | None = None,
         run: RunOptions = RunOptions(),
     ) -> TrainingRun:
-        """Train.
+        """Train a model.
 
         Parameters
         ----------
         data_set : DataSet
         robot : Robot, optional
-            Must be the data set's own.
+            Robot of the data set, if it is loaded already.
         initial : IKModel, optional
-            Start, a model of the same robot and context; the learner's own if missing.
+            Start of the training, a model of the same robot and context. Default: the start of the learner.
         prior : IKModel, optional
-            Only with known kinematics: a model of demonstrations, of the same robot and context, whose density the
-            target is multiplied by. So preferences and accuracy come together.
+            Model of demonstrations, of the same robot and context. The target is multiplied by its density, so that
+            solutions are both accurate and preferred. Only for known kinematics.
         run : RunOptions
             Callbacks and checkpoints.
 
         Returns
         -------
         TrainingRun
+
+        Raises
+        ------
+        DataError, ModelFileError, ConfigurationError
+            If the data set is empty, a model belongs to another robot or context, or the prior is not allowed.
         """
         robot, kind = robot_of(data_set, robot), context_kind_of(data_set)
         if not len(data_set):
@@ -368,7 +370,7 @@ class Training:
             target = KinematicTarget(inputs, None if demonstrated is None else demonstrated.log_prob)
             if start is None:
                 start = self._by_em(context, sample)
-        generator = torch.Generator(sample.device).manual_seed(self.random_seed)
+        generator = torch.Generator(sample.device).manual_seed(self.seed)
         result = self._learner(inputs, target).fit((context, sample), start, generator=generator, run=run)
         mixture = result.mixture_of_experts.to(device="cpu")
         record = {
@@ -388,12 +390,12 @@ class Training:
         return EIM(self.config, inputs, target=target)
 
     def _by_em(self, context: Tensor, sample: Tensor) -> MixtureOfExperts:
-        """Truncated EM: a sound start costs a few percent of what follows."""
+        """Return a start by truncated EM. It takes a few percent of the total time."""
         assert isinstance(self.config, KnownKinematicsConfig)
         config = TruncatedEMConfig(
             n_components=self.config.n_components, n_iterations=self.config.initial_em_iterations, tolerance=0.0
         )
-        generator = torch.Generator(sample.device).manual_seed(self.random_seed)
+        generator = torch.Generator(sample.device).manual_seed(self.seed)
         result = TruncatedEM(config).fit(
             (context, sample),
             generator=generator,
@@ -405,7 +407,7 @@ class Training:
 
 
 def _mixture_of(model: IKModel, role: str, robot: Robot, kind: str) -> MixtureOfExperts:
-    """The mixture of a model that has to be of the robot and context of the data."""
+    """Return the mixture of a model, after a check that it has the robot and context of the data."""
     expect(model, IKModel, f"the {role}", ModelFileError)
     if model.robot.fingerprint != robot.fingerprint or model.context_kind != kind:
         raise ModelFileError(

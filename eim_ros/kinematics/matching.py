@@ -46,7 +46,7 @@ SAME = 1e-9  # [m], [1]; smaller differences are rounding errors
 
 
 @dataclass(frozen=True, eq=False)
-class Placement:
+class Offset:
     """Offsets of base and tip between two arms with the same kinematics.
 
     Attributes
@@ -61,7 +61,7 @@ class Placement:
     tool: FloatArray
 
     @classmethod
-    def none(cls) -> Placement:
+    def none(cls) -> Offset:
         """Return the offsets of two identical arms: identity transforms."""
         return cls(np.eye(4), np.eye(4))
 
@@ -79,12 +79,12 @@ class Placement:
         """Convert tip poses (n, 4, 4) of this arm to tip poses of the other arm, each in the base frame of its arm."""
         return np.asarray(np.linalg.inv(self.base) @ poses @ np.linalg.inv(self.tool))
 
-    def carrying(self, tool: FloatArray) -> Placement:
+    def with_tool(self, tool: FloatArray) -> Offset:
         """Return the offsets with a further tool (4, 4) on this arm's tip."""
-        return Placement(self.base, self.tool @ tool)
+        return Offset(self.base, self.tool @ tool)
 
 
-def agreement(robot: Robot, other: Robot) -> Placement:
+def kinematics_check(robot: Robot, other: Robot) -> Offset:
     """Return the offsets between `robot` and `other` after a check that their kinematics agree.
 
     Joints are compared in the order of the chains. Axes must agree within 0.005 m and 0.01 rad. Limits may differ, but
@@ -108,7 +108,7 @@ def agreement(robot: Robot, other: Robot) -> Placement:
         index, problem = _first_difference(robot, other, first, base @ other_first)
         if not problem:
             tool = np.linalg.inv(base @ other_tip) @ tip
-            return Placement(np.asarray(base, dtype=np.float64), np.asarray(tool, dtype=np.float64))
+            return Offset(np.asarray(base, dtype=np.float64), np.asarray(tool, dtype=np.float64))
         found.append((index, problem))
     raise RobotError(max(found, key=lambda each: each[0])[1], robot.joint_names)
 
@@ -180,7 +180,7 @@ def _named(arm: Robot, index: int) -> str:
     return f"joint {source + 1} {arm.joint_names[source]!r}"
 
 
-def namesake(known: Robot, source: str | Path, base: str | None = None, tip: str | None = None) -> Robot:
+def matched_urdf(known: Robot, source: str | Path, base: str | None = None, tip: str | None = None) -> Robot:
     """Load the arm of a description that corresponds to a known robot.
 
     The base and tip links have the names of the known robot's links, possibly with a common prefix. If the description

@@ -51,7 +51,7 @@ from eim_ros.kinematics.urdf import (
     read_urdf_source,
     urdf_folder,
 )
-from eim_ros.solver import MOST_JOINTS, Chain, ClosedForm, StepOptions, ParameterisedForm, ContinuationOptions, Task
+from eim_ros.solver import MOST_JOINTS, Chain, ClosedForm, ContinuationOptions, ParameterisedForm, StepOptions, Task
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

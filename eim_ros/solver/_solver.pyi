@@ -191,7 +191,9 @@ class SelfMotions:
     """
 
     def __init__(self, chain: Chain, task: Task, seed: float) -> None: ...
-    def search(self, chain: Chain, effort: StepOptions, confidence: float, missed_share: float, deadline: float) -> bool:
+    def search(
+        self, chain: Chain, effort: StepOptions, confidence: float, missed_share: float, deadline: float
+    ) -> bool:
         """Trace self-motion components from random restarts; return False if the search ended early.
 
         If `missed_share` is below 1, it bounds the share of restarts that lead to unknown components, with the given
@@ -274,7 +276,9 @@ class Chain:
         self, task: Task, effort: StepOptions, poses: FloatArray, max_restarts: int, seed: float
     ) -> tuple[FloatArray, BoolArray, IntArray, FloatArray]:
         """Find one solution of each pose (n, 4, 4) from uniform seeds; the result is that of `refine`."""
-    def spread(self, task: Task, spread: ContinuationOptions, solutions: FloatArray, most: int, seed: float) -> FloatArray:
+    def spread(
+        self, task: Task, spread: ContinuationOptions, solutions: FloatArray, most: int, seed: float
+    ) -> FloatArray:
         """Return the solutions and those found from them by continuation along the self-motion, at most `most`."""
     def descend(
         self, task: Task, solutions: FloatArray, preferred: FloatArray, weights: FloatArray, continuous: BoolArray

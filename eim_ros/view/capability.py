@@ -54,7 +54,7 @@ def draw_capability(capability: CapabilityMap, path: Path) -> Path:
 
 def _figures(capability: CapabilityMap) -> dict[str, FloatArray]:
     """Return the quantities to draw by title, each (n_x, n_y, n_z); NaN in cells that are not reached."""
-    reached = capability.n_families > 0
+    reached = capability.n_components > 0
     n_reached = reached.sum(axis=3)
 
     def mean(values: npt.NDArray[np.generic]) -> FloatArray:
@@ -65,7 +65,7 @@ def _figures(capability: CapabilityMap) -> dict[str, FloatArray]:
     best = np.where(n_reached > 0, capability.manipulability.max(axis=3), np.nan)
     return {
         "share of orientations reached": share,
-        "families, mean of those reached": mean(capability.n_families),
+        "components, mean of those reached": mean(capability.n_components),
         "length of self-motions [rad, m], mean": mean(capability.length),
         "best manipulability": best,
     }

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.ik.components import families, family_labels
+from eim_ros.ik.components import component_labels, components
 from eim_ros.kinematics import Robot
 
 IntArray = npt.NDArray[np.int64]
@@ -59,7 +59,7 @@ def group_arms(arms: FloatArray, n_groups: int) -> Groups:
 
 
 def group_families(robot: Robot, positions: FloatArray, arms: FloatArray, pose: FloatArray, n_groups: int) -> Groups:
-    """Group solutions of a pose by self-motion component, see `families`.
+    """Group solutions of a pose by self-motion component, see `components`.
 
     The largest components become groups; the other solutions belong to no group. Configurations that do not solve the
     pose are grouped by `group_arms`.
@@ -76,10 +76,10 @@ def group_families(robot: Robot, positions: FloatArray, arms: FloatArray, pose: 
     n_groups : int
         Maximum number of groups.
     """
-    found = families(robot, positions, pose)
+    found = components(robot, positions, pose)
     if not found:  # no row solves the pose
         return group_arms(arms, n_groups)
-    _, labels = np.unique(family_labels(robot, found, positions), return_inverse=True)
+    _, labels = np.unique(component_labels(robot, found, positions), return_inverse=True)
     rows = _rows(arms)
     members = [np.flatnonzero(labels == label) for label in range(int(labels.max(initial=-1)) + 1)]
     chosen = np.array([_nearest(rows, own, rows[own].mean(axis=0)) for own in members], dtype=np.int64)

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.ik import Sampler
-from eim_ros.ik.components import Family, families, family_labels
+from eim_ros.ik.components import Component, component_labels, components
 from eim_ros.ik.order import nearest
-from eim_ros.ik.prior import GivenDensity
+from eim_ros.ik.prior import ConditionalDensity
 from eim_ros.kinematics import Robot
 from eim_ros.view.groups import group_arms
 from eim_ros.view.style import FAMILY_COLOURS, rgb
@@ -105,7 +105,7 @@ class Solutions:
         Verified solutions, shown as ghosts [rad] or [m].
     labels : (n,) int
         Index of the component of each ghost.
-    families : list of Family
+    families : list of Component
         Self-motion components. If more than one direction is free, these are groups of similar solutions.
     numbers : list of int
         Numbers of the components, in ascending order. They stay the same while the target moves.
@@ -115,7 +115,7 @@ class Solutions:
         Index of its component; -1 if there is none.
     along : float
         Its place in the component. It is 0 at the first solution and 1 at the last.
-    density : GivenDensity or None
+    density : ConditionalDensity or None
         Model density given the target; None without a model.
     message : str
         Number of solutions, or why there is none.
@@ -126,12 +126,12 @@ class Solutions:
     pose: FloatArray
     positions: FloatArray
     labels: IntArray
-    families: list[Family]
+    families: list[Component]
     numbers: list[int]
     chosen: FloatArray | None
     family: int
     along: float
-    density: GivenDensity | None
+    density: ConditionalDensity | None
     message: str
     elapsed: float
 
@@ -162,14 +162,14 @@ class LiveSolutions:
         Number of ghosts.
     position_only : bool
         Whether the orientation of the tip is free.
-    random_seed : int
+    seed : int
         Seed of the samples, the same for each target.
     """
 
-    def __init__(self, sampler: Sampler, n: int = 50, position_only: bool = False, random_seed: int = 0) -> None:
+    def __init__(self, sampler: Sampler, n: int = 50, position_only: bool = False, seed: int = 0) -> None:
         self.sampler, self.robot = sampler.with_constraints(position_only=position_only), sampler.robot
         self.n, self.position_only = n, position_only
-        self.random_seed = random_seed
+        self.seed = seed
         self.chosen: FloatArray | None = None
         self._before: list[FloatArray] = []
         self._numbers: list[int] = []
@@ -177,10 +177,10 @@ class LiveSolutions:
     def solve(self, pose: FloatArray) -> Solutions:
         """Solve for a target (4, 4)."""
         started = time.perf_counter()
-        samples = self.sampler.sample(pose, self.n, order="none", seed=self.random_seed, timeout=TIMEOUT)
+        samples = self.sampler.sample(pose, self.n, order="none", seed=self.seed, timeout=TIMEOUT)
         rows = samples.q
         kept = self._kept(pose)
-        found = families(self.robot, np.concatenate([kept, rows]), pose, position_only=self.position_only)
+        found = components(self.robot, np.concatenate([kept, rows]), pose, position_only=self.position_only)
         grouped = self._grouped(found)
         kind, found = "family" if grouped is found else "group", grouped
         numbers = kept_numbers(self.robot, self._before, self._numbers, [family.positions for family in found])
@@ -189,7 +189,7 @@ class LiveSolutions:
         if found:  # keep the last components while the target is temporarily out of reach
             self._before, self._numbers = [family.positions for family in found], numbers
         shown = rows[: self.n]
-        labels = family_labels(self.robot, found, shown)
+        labels = component_labels(self.robot, found, shown)
         chosen, family, along = self._choice(found, kept if len(kept) else self._most_dexterous(shown))
         return Solutions(
             pose,
@@ -236,23 +236,23 @@ class LiveSolutions:
         """Return the most dexterous of the configurations (n, dof) as a single row; no row if n is 0."""
         return rows[np.argsort(-dexterity(self.robot, rows, self.position_only), kind="stable")[:1]]
 
-    def _choice(self, found: list[Family], wanted: FloatArray) -> tuple[FloatArray | None, int, float]:
+    def _choice(self, found: list[Component], wanted: FloatArray) -> tuple[FloatArray | None, int, float]:
         if not found or not len(wanted):
             return None, -1, 0.0
-        label = int(family_labels(self.robot, found, wanted)[0])
+        label = int(component_labels(self.robot, found, wanted)[0])
         family = found[label]
         place = int(nearest(self.robot, wanted, family.positions)[1][0])
         self.chosen = wanted[0]
         return wanted[0], label, float(family.along[place] / max(family.along[-1], 1e-9))
 
-    def _grouped(self, found: list[Family]) -> list[Family]:
+    def _grouped(self, found: list[Component]) -> list[Component]:
         """Split solutions with more than one free direction into groups that look alike."""
         if len(found) != 1 or found[0].is_curve or len(found[0]) < 2 or self.robot.dof < self._taken + 2:
             return found
         rows = found[0].positions
         labels = group_arms(self.robot.skeleton(rows), N_GROUPS).labels
         groups = [rows[labels == label] for label in range(int(labels.max()) + 1)]
-        return [Family(group, np.arange(float(len(group))), is_curve=False) for group in groups]
+        return [Component(group, np.arange(float(len(group))), is_curve=False) for group in groups]
 
     @property
     def _taken(self) -> int:
@@ -287,7 +287,7 @@ def first_pose(robot: Robot) -> FloatArray:
     return robot.fk(rows[int(np.argmax(dexterity(robot, rows, False)))])
 
 
-def place_in(family: Family, along: float) -> FloatArray:
+def place_in(family: Component, along: float) -> FloatArray:
     """Return the configuration (dof,) at a share, from 0 to 1, of the length of a component.
 
     Curves are interpolated. For any other component, the share selects one solution.
@@ -303,12 +303,12 @@ def place_in(family: Family, along: float) -> FloatArray:
     return np.asarray(family.positions[after - 1] + share * way)
 
 
-def _first_before(family: Family, along: float) -> FloatArray:
+def _first_before(family: Component, along: float) -> FloatArray:
     index = int(np.searchsorted(family.along, along * family.along[-1], side="right")) - 1
     return np.asarray(family.positions[max(index, 0)])
 
 
-def _told(kind: str, found: list[Family], n: int, message: str) -> str:
+def _told(kind: str, found: list[Component], n: int, message: str) -> str:
     if not found:
         return message
     kinds = {"family": ("family", "families"), "group": ("group that looks alike", "groups that look alike")}[kind]

@@ -121,7 +121,7 @@ class MotionStudy:
         self,
         context: npt.ArrayLike,
         n: int,
-        random_seed: int,
+        seed: int,
         start: FloatArray | None = None,
         end: FloatArray | None = None,
     ) -> ShownMotions:
@@ -135,7 +135,7 @@ class MotionStudy:
         wishes = [(0.0, start), (1.0, end)]
         points = [ViaPoint(at, self.robot.joint_names, tuple(q.tolist())) for at, q in wishes if q is not None]
         given = self.prior.condition(context, points)
-        drawn = given.sample(n, torch.Generator().manual_seed(random_seed))
+        drawn = given.sample(n, torch.Generator().manual_seed(seed))
         positions = drawn.positions[:, :, self._columns]
         unknown = np.full(n, np.nan)
         return ShownMotions(
@@ -271,12 +271,12 @@ class MotionTab:
         Page with an extra tab.
     study : MotionStudy
         Study of the page's robot.
-    random_seed : int
+    seed : int
         Seed of the first motions that are drawn.
     """
 
-    def __init__(self, page: Page, study: MotionStudy, random_seed: int = 0) -> None:
-        self._page, self._study, self._random_seed = page, study, random_seed
+    def __init__(self, page: Page, study: MotionStudy, seed: int = 0) -> None:
+        self._page, self._study, self._seed = page, study, seed
         self._drawing = threading.RLock()
         self.motions: ShownMotions | None = None
         self.problem = ""
@@ -352,7 +352,7 @@ class MotionTab:
         return self._playback.phase
 
     def _draw_others(self) -> None:
-        self._random_seed += 1
+        self._seed += 1
         self._draw()
 
     def choose_likeliest(self) -> None:
@@ -377,7 +377,7 @@ class MotionTab:
         ends = chosen if self.begins.value else None, chosen if self.ends.value else None
         context = [slider.value for slider in self.contexts]
         try:
-            return self._study.sample(context, int(self.n.value), self._random_seed, *ends), ""
+            return self._study.sample(context, int(self.n.value), self._seed, *ends), ""
         except EimError as error:
             return None, str(error)
 

@@ -22,7 +22,7 @@ from scipy.spatial.transform import Rotation
 
 from eim_ros.core.errors import ConfigurationError, EimError
 from eim_ros.ik import Sampler
-from eim_ros.ik.components import Family
+from eim_ros.ik.components import Component
 from eim_ros.kinematics import Robot, pose_from, quaternion_from_matrix
 from eim_ros.kinematics.poses import check_pose
 from eim_ros.view.live import LiveSolutions, Solutions, dexterity, family_colour, first_pose, moving_axes
@@ -153,7 +153,7 @@ def _names(solutions: Solutions) -> tuple[str, ...]:
     return tuple(str(number + 1) for number in solutions.numbers)
 
 
-def _label(number: int, family: Family) -> str:
+def _label(number: int, family: Component) -> str:
     if family.is_curve:
         return f"{number + 1}: {family.along[-1]:.1f} rad{', closed' if family.is_closed else ''}"
     return f"{number + 1}: {len(family)} solution{'s' if len(family) > 1 else ''}"
@@ -194,7 +194,7 @@ class Page:
         arms with fewer than six joints.
     host, port : str, int
         Address to serve at. Port 0 selects any free port.
-    random_seed : int
+    seed : int
         Seed of the solutions. It is the same for every target, so the solutions move as little as possible.
     extra_tab : str, optional
         Name of an extra tab that the caller fills, see `MotionTab`.
@@ -216,7 +216,7 @@ class Page:
         position_only: bool | None = None,
         host: str = "127.0.0.1",
         port: int = 8080,
-        random_seed: int = 0,
+        seed: int = 0,
         extra_tab: str | None = None,
     ) -> None:
         self.robot = sampler.robot
@@ -226,7 +226,7 @@ class Page:
             position_only = sampler.context_kind == "position" or self.robot.dof < 6
         self.surfaces, self.told = arm_surfaces(self.robot, source, package_paths)
         self.first = first_pose(self.robot) if pose is None else check_pose(pose)
-        self.live = LiveSolutions(sampler, n, position_only, random_seed)
+        self.live = LiveSolutions(sampler, n, position_only, seed)
         self._server = _started(host, port, f"{self.robot.name} · eim view")
         self._changed, self._drawing = threading.Condition(), threading.RLock()
         self._is_wanted, self._is_closed, self._n_drawn = True, False, 0

@@ -21,7 +21,7 @@ import viser
 from scipy.spatial.transform import Rotation
 
 from eim_ros.core.errors import EimError
-from eim_ros.ik.components import Family
+from eim_ros.ik.components import Component
 from eim_ros.kinematics import Box, Capsule, Cylinder, Robot, Shape, Sphere
 from eim_ros.kinematics.links import BodyShape, MeshReference, body_poses, body_shapes, link_shapes
 from eim_ros.kinematics.meshes import find_mesh, read_mesh
@@ -369,7 +369,7 @@ class ArmScene:
         self._curves.draw([way[:, self._point] for way in ways], self._palette[numbers])
 
 
-def _closed(family: Family) -> FloatArray:
+def _closed(family: Component) -> FloatArray:
     return np.concatenate([family.positions, family.positions[:1]]) if family.is_closed else family.positions
 
 

@@ -2,7 +2,7 @@
 
     python disturbed_bags.py [SEED [N]]
 
-imports N bags by the times of headers and by those of arrival and tells which motions were judged wrongly.
+imports N bags by header times and by arrival times, and lists the motions that were judged wrongly.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _smooth(rng: np.random.Generator, times: Array) -> Array:
 
 
 def _stamps(rng: np.random.Generator, times: Array, rate: int) -> Array:
-    """Jitter of .4 periods, and a publisher that stalls and then sends what is due .1 ms apart."""
+    """Jitter of 0.4 periods, and a publisher that stalls and then sends what is due 0.1 ms apart."""
     stamps = times + rng.uniform(0.0, 0.4 / rate, len(times))
     for begin in rng.permutation(np.arange(0.1, times[-1] - 0.3, 0.5))[: rng.integers(0, 4)]:
         late = (stamps >= begin) & (stamps < begin + rng.uniform(0.02, LONGEST_STALL))

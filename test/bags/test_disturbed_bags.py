@@ -27,7 +27,7 @@ def test_each_jump_is_found_and_no_good_motion_is_left_out(tmp_path: Path, seed:
 
 
 def test_publisher_that_catches_up_does_not_jump(tmp_path: Path) -> None:
-    """Two messages come .1 ms apart and differ by .013 rad."""
+    """Two messages come 0.1 ms apart and differ by 0.013 rad."""
     times = [0.01 * i for i in range(100)]
     times[50] = times[51] - 1e-4
     bag = write_own(tmp_path / "bag", [joint_state(t, ["j1"], [0.013 * i]) for i, t in enumerate(times)])
@@ -38,7 +38,7 @@ def test_publisher_that_catches_up_does_not_jump(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("size", "n_motions"), [(0.19, 1), (0.25, 0)])
 def test_jump_is_as_large_as_the_largest_speed_allows(tmp_path: Path, size: float, n_motions: int) -> None:
-    """20 rad/s, 100 Hz: .2 rad."""
+    """20 rad/s, 100 Hz: 0.2 rad."""
     items = [label(0.0, "smooth"), *(joint_state(0.01 * i, ["j1"], [0.01 * i]) for i in range(100))]
     items += [label(1.0, "jump"), *(joint_state(1.0 + 0.01 * i, ["j1"], [size * (i > 50)]) for i in range(100))]
     data_set, _ = import_motions([write_own(tmp_path / "bag", items)], Selection(), MotionForm())
@@ -70,7 +70,7 @@ def test_jump_among_messages_that_come_out_of_order_is_found(tmp_path: Path, rat
 
 
 def test_robot_that_stands_still_is_no_motion(tmp_path: Path) -> None:
-    """As while a node plans before it has told a label."""
+    """Like a node that plans before it has set a label."""
     items = [joint_state(0.01 * i, ["j1"], [1.0 + 1e-3 * np.sin(i)]) for i in range(100)]
     items += [label(1.0, "reach"), *(joint_state(1.0 + 0.01 * i, ["j1"], [0.01 * i]) for i in range(100))]
     bag = write_own(tmp_path / "bag", [label(0.0, ""), *items])

@@ -1,4 +1,4 @@
-"""MCAP files of ours are whole after each flush, hold what was written, and survive a full disk and a kill."""
+"""Our MCAP files are complete after each flush, contain all messages, and survive a full disk and a kill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Motions of what is no joint state: trajectories of bags, and tables."""
+"""Motions from sources other than joint states: trajectories in bags, and tables."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ def test_map_and_picture_are_written(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["map", *SMALL, *FEW, "--output", str(path), "--picture", str(picture), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     found = CapabilityMap.load(path)
-    assert told["poses"] == found.n_families.size == 32
-    assert told["reached"] == pytest.approx((found.n_families > 0).mean(), abs=1e-4)
+    assert told["poses"] == found.n_components.size == 32
+    assert told["reached"] == pytest.approx((found.n_components > 0).mean(), abs=1e-4)
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 

@@ -12,7 +12,7 @@ WAYS = ("bit", "bits", "zeros", "noise", "cut", "appended", "moved", "missing")
 
 
 def mutated(content: bytes, n: int, seed: int) -> Iterator[tuple[str, bytes]]:
-    """n copies that differ from the content, each with what was done to it."""
+    """Return n changed copies of the content, each with a description of the change."""
     rng = np.random.default_rng(seed)
     done = 0
     while done < n:

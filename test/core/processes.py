@@ -24,7 +24,7 @@ def children(parent: int, program: str = "") -> list[int]:
 
 
 def is_running(pid: int) -> bool:
-    """Whether it is there, and no zombie: in a container nobody may collect what lost its parent."""
+    """Return whether a process runs. A zombie does not run: in a container, orphans may never be collected."""
     return _state(pid)[0] not in "ZX"
 
 

@@ -1,4 +1,4 @@
-"""What a file is, by its first bytes."""
+"""The first bytes of a file reveal its format."""
 
 from __future__ import annotations
 

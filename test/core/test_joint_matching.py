@@ -1,4 +1,4 @@
-"""Joint values are matched by name, and what does not fit is told."""
+"""Joint values are matched by name, and mismatches are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings: each value is checked once, on construction, and every refusal names the setting and what was expected."""
+"""Settings are checked once, on construction. Every error names the setting and the expected values."""
 
 import dataclasses
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Threads of torch around our loops: one unless more are asked for, and as many as before once they have ended."""
+"""Our loops use one thread of torch by default, and restore the previous number at their end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that is told of: heard by who listens, and by nobody else."""
+"""Progress of work is reported to its listener only."""
 
 from __future__ import annotations
 

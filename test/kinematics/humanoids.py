@@ -1,4 +1,4 @@
-"""A small humanoid: two legs of three joints, a waist, two arms of two, one of which slides, and a head."""
+"""A small humanoid: two legs with three joints, a waist, two arms with two joints (one slides), and a head."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""URDFs of arms of six joints, by their axes at zero: of known makers' kinds, and random ones of each kind."""
+"""URDFs of six-joint arms, defined by their axes at zero: known types, and random arms of each type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is prepared for collision checks is limited in size, watches the clock, and keeps what it has made."""
+"""The preparation of collision checks is limited in size, keeps its deadline, and keeps finished parts."""
 
 from __future__ import annotations
 

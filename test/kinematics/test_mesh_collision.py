@@ -216,7 +216,7 @@ def test_clearance_is_kept_from_obstacles_and_from_itself() -> None:
 
 
 def test_bodies_that_are_close_by_design_are_checked_for_touching() -> None:
-    """The first and the last ball are .1 m apart in every configuration: more cannot be kept, and is not asked for."""
+    """The first and the last ball are 0.1 m apart in every configuration: more cannot be kept, and is not asked for."""
     links = {f"l{i}": shape('<sphere radius="0.1"/>') for i in range(3)}
     steps = [joint(f"j{i}", "revolute", f"l{i}", f"l{i + 1}", '<origin xyz="0.15 0 0"/><axis xyz="1 0 0"/>'
                    '<limit lower="-1" upper="1" effort="1" velocity="1"/>') for i in range(2)]  # fmt: skip

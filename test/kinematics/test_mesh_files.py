@@ -1,4 +1,4 @@
-"""Meshes of URDFs: found by each kind of name, read in each format, and what is wrong is told with the cure."""
+"""Meshes of URDFs are found by each kind of name and read in each format. Errors name the remedy."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_walks_from_one_solution_of_each_family_cover_about_all(name: str) -> No
     rng = np.random.default_rng(4)
     pose = robot.fk(robot.random(1, rng)[0])
     truth = exact_solutions(robot, pose, 5000, rng)
-    roots = truth.positions[[int(np.flatnonzero(truth.family == family)[0]) for family in range(truth.n_families)]]
+    roots = truth.positions[[int(np.flatnonzero(truth.component == number)[0]) for number in range(truth.n_components)]]
     found = robot.spread(roots, pose, 1000, rng, step=0.3)
     alone, together = truth.coverage(roots), truth.coverage(np.concatenate([roots, found]))
     assert alone < 0.6

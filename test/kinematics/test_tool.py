@@ -40,9 +40,9 @@ def test_robot_with_a_tool_can_be_rebuilt_and_given_another() -> None:
 def test_robot_with_a_tool_finds_its_meshes_as_before() -> None:
     options = CollisionOptions(package_paths=("packages",))
     robot = Robot("panda", collision=options)
-    carrying = robot.with_tool(pose_from([0.0, 0.0, 0.1]))
+    with_tool = robot.with_tool(pose_from([0.0, 0.0, 0.1]))
     assert robot.folder is not None
-    assert (carrying.collision, carrying.folder) == (options, robot.folder)
+    assert (with_tool.collision, with_tool.folder) == (options, robot.folder)
 
 
 def test_numbers_of_a_tool_are_a_position_with_or_without_a_quaternion() -> None:

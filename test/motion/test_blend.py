@@ -1,4 +1,4 @@
-"""Priors of motions beside inverse kinematics."""
+"""Motion priors combined with inverse kinematics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from eim_ros.motion import MotionPrior, ProductTarget, ViaPoint, weigh
 
 
 def task(sample: torch.Tensor) -> torch.Tensor:
-    """Wants the first joint at 1.4, to .02."""
+    """Wants the first joint at 1.4, to 0.02."""
     return -0.5 * ((sample[:, 0] - 1.4) / 0.02).square()
 
 
@@ -25,7 +25,7 @@ def test_product_with_a_gaussian_task_is_learnt_and_equals_conditioning_on_a_via
     target = ProductTarget([marginal, task])
     model = EIM(config, target=target).fit(start=marginal, generator=torch.Generator().manual_seed(0)).model
     exact = prior.condition([1.0], [ViaPoint(0.5, ("shoulder",), (1.4,), (0.02,))]).marginal(0.5)
-    torch.testing.assert_close(model.mean, exact.mean, atol=5e-3, rtol=0.0)  # deviations are .02 to .05
+    torch.testing.assert_close(model.mean, exact.mean, atol=5e-3, rtol=0.0)  # deviations are 0.02 to 0.05
     torch.testing.assert_close(model.covariance, exact.covariance, atol=2e-4, rtol=0.0)
 
 
@@ -67,7 +67,7 @@ def test_importance_weights_correct_for_the_sampler(prior: MotionPrior) -> None:
     drawn = broad.sample(20000, torch.Generator().manual_seed(0))
     weights = np.exp(weigh(given, 0.0, JOINTS, drawn.numpy(), broad.log_prob(drawn).numpy()).log_weights)
     covariance = np.cov(drawn.numpy().T, aweights=weights)
-    np.testing.assert_allclose(covariance, marginal.covariance, atol=3e-4)  # variances of .0025
+    np.testing.assert_allclose(covariance, marginal.covariance, atol=3e-4)  # variances of 0.0025
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_coordinates_are_as_many_as_explain_the_share_and_white(weights: torch.T
     torch.testing.assert_close(coordinates.mean(0), torch.zeros(N_WEIGHTS, dtype=torch.float64), atol=1e-9, rtol=0.0)
     covariance = coordinates[:, :2].mT @ coordinates[:, :2] / len(weights)
     torch.testing.assert_close(covariance, torch.eye(2, dtype=torch.float64), atol=1e-9, rtol=0.0)
-    # 300 samples tell the noise of .01 to 4 %; the axes are ordered by what they happen to have
+    # 300 samples tell the noise of 0.01 to 4 %; the axes are ordered by what they happen to have
     assert torch.allclose(latent.scales[2:], torch.tensor(0.01, dtype=torch.float64), rtol=0.2)
 
 

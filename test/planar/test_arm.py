@@ -1,4 +1,4 @@
-"""Planar arm: its points are those of the URDF's kinematics, its sides are those one sees."""
+"""The points of the planar arm equal the kinematics of its URDF, and its sides are as seen from above."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Moves that close the loop: the tip is where it shall be, and the determinant is that of the derivative."""
+"""Moves that close the loop reach the requested tip, and their determinant equals the derivative's."""
 
 import torch
 

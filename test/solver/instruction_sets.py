@@ -1,4 +1,4 @@
-"""Programs run with one of the instruction sets that this processor has and the solver was compiled for."""
+"""Run programs with each instruction set that the processor supports and the solver was compiled for."""
 
 from __future__ import annotations
 

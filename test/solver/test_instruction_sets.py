@@ -1,4 +1,4 @@
-"""Every instruction set gives solutions that are right by pinocchio; one that cannot run is refused with the cure."""
+"""Solutions of every instruction set are correct by pinocchio. A set that cannot run is refused with the remedy."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_generalised_inference_of_a_categorical_is_its_tilt():
 
 
 def test_generalised_inference_of_a_normal_is_its_tilt():
-    """N(0, 1) with r = -(x - 2)^2/(2 x .5), whose quadratic part is -x^2 + 4 x: N(4/3, 1/3)."""
+    """N(0, 1) with r = -(x - 2)^2/(2 x 0.5), whose quadratic part is -x^2 + 4 x: N(4/3, 1/3)."""
     update = project_experts(standard_expert(), surrogate(tensor(2.0)[None], tensor(4.0)), *FREE)
     new = Gaussian(update.experts.biases[0], update.experts.scale_trils[0])
     assert float(new.mean) == pytest.approx(4.0 / 3.0, abs=1e-14)

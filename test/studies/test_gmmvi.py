@@ -1,4 +1,4 @@
-"""Experiment of variational inference: bad words are told first, the report has the paper's figures beside ours."""
+"""The GMMVI experiment refuses bad words at once, and reports the paper's figures next to ours."""
 
 import math
 
@@ -98,7 +98,7 @@ def test_settings_of_a_trust_region_are_not_those_of_a_factor():
     assert planar.config("ZAMTRUX", 500).first_weight_step is None  # a factor of 5 would overshoot
     assert planar.config("SAMYRON", 500).first_weight_step == 5.0
     assert planar.config("SAMYRON", 500).first_component_step == 0.001
-    assert PROBLEMS["breast-cancer"].config("SAMYRON", 500).first_component_step == 0.001  # .01 strays far at first
+    assert PROBLEMS["breast-cancer"].config("SAMYRON", 500).first_component_step == 0.001  # 0.01 strays far at first
     assert PROBLEMS["breast-cancer"].config("SAMTRON", 500).first_component_step == 0.01
     assert PROBLEMS["banana"].config("SAMYRON", 500).first_component_step is None
     assert planar.config("SEPYFUX", 500).first_weight_step == 1e-7  # 1e-4 leaves two components of a hundred

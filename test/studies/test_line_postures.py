@@ -1,4 +1,4 @@
-"""Postures on the line are those of the result table; the simulator takes them."""
+"""Postures on the line come from the result table, and the simulator accepts them."""
 
 from pathlib import Path
 

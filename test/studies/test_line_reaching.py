@@ -1,4 +1,4 @@
-"""Line reaching: figures are those of the fitted mixtures, and EIM stays on the line where EM does not."""
+"""Line reaching: figures describe the fitted mixtures, and EIM stays on the line although EM does not."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""The reader of NGSIM's public CSV: feet become metres, vehicles are told apart, other files are refused by name."""
+"""The reader of NGSIM's public CSV converts feet to metres, separates vehicles, and names bad files."""
 
 import numpy as np
 import pytest

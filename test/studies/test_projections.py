@@ -38,7 +38,7 @@ def test_i_projection_of_two_modes_is_one_of_them(found, side):
 
 def test_local_minimum_between_two_modes_is_a_fixed_point(found):
     mean, deviation, kl = of(found, "two modes, local minimum")
-    # a random walk of small steps: three seeds gave means within .1, deviations within .02, divergences within 1e-3
+    # a random walk of small steps: three seeds gave means within 0.1, deviations within 0.02, divergences within 1e-3
     assert mean.found == pytest.approx(0.0, abs=0.3)
     assert deviation.found == pytest.approx(2.579705, abs=0.06)
     assert kl.found == pytest.approx(2.240527, abs=5e-3)

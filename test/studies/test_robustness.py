@@ -22,7 +22,7 @@ def test_eim_without_iterations_is_the_random_start():
 
 
 def test_em_from_the_half_waves_is_near_the_noises_own_likelihood():
-    # lines miss the sine by up to .2 where it turns: .9 nat is what the noise alone would give
+    # lines miss the sine by up to 0.2 where it turns: 0.9 nat is what the noise alone would give
     found = figures(OPTIMUM, 0)["log_likelihood"]
     assert 0.4 < found < 0.9
     assert figures("EM", 0)["log_likelihood"] < found

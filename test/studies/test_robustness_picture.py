@@ -1,4 +1,4 @@
-"""The picture of random starts: how many reached the optimum stands under each method, EM from k-means beside EM."""
+"""The picture of random starts shows the number of optima below each method, and EM from k-means next to EM."""
 
 import pytest
 from matplotlib.axes import Axes

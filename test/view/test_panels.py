@@ -1,4 +1,4 @@
-"""What the panels tell of a solution."""
+"""The panels describe a solution."""
 
 import numpy as np
 from kinematics.descriptions import chain_urdf, joint

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from eim_ros.ik import Sampler
-from eim_ros.ik.components import families, family_labels
+from eim_ros.ik.components import component_labels, components
 from eim_ros.kinematics import Robot
 from eim_ros.view.groups import NO_GROUP, group_arms, group_families
 
@@ -34,12 +34,12 @@ def test_families_are_the_groups_and_the_smallest_may_have_none():
     rows = Sampler(robot).sample(pose, 80, seed=0).positions
     arms = robot.skeleton(rows)
     groups = group_families(robot, rows, arms, pose, 12)
-    found = families(robot, rows, pose)
+    found = components(robot, rows, pose)
     assert len(groups.representatives) == len(found) > 2
     sizes = np.bincount(groups.labels)
     assert (np.diff(sizes) <= 0).all() and sizes.sum() == 80
     for label, row in enumerate(groups.representatives):
-        owner = family_labels(robot, found, rows[groups.labels == label])
+        owner = component_labels(robot, found, rows[groups.labels == label])
         assert len(set(owner)) == 1
         assert groups.labels[row] == label
     two = group_families(robot, rows, arms, pose, 2)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from eim_ros.ik import Sampler
-from eim_ros.ik.components import Family
+from eim_ros.ik.components import Component
 from eim_ros.kinematics import Robot, pose_from
 from eim_ros.view.live import LiveSolutions, dexterity, first_pose, moving_axes, place_in
 
@@ -82,12 +82,12 @@ def test_a_clicked_ghost_is_chosen(sampler):
 
 
 def test_single_solutions_are_chosen_one_by_one():
-    family = Family(np.array([[0.0], [1.0], [2.0]]), np.arange(3.0), is_curve=False)
+    family = Component(np.array([[0.0], [1.0], [2.0]]), np.arange(3.0), is_curve=False)
     assert [place_in(family, along)[0] for along in (0.0, 0.5, 1.0)] == [0.0, 1.0, 2.0]
 
 
 def test_between_two_places_of_a_curve_the_shorter_way_is_taken():
-    family = Family(np.array([[3.0], [-3.0]]), np.array([0.0, 2.0 * np.pi - 6.0]), is_curve=True)
+    family = Component(np.array([[3.0], [-3.0]]), np.array([0.0, 2.0 * np.pi - 6.0]), is_curve=True)
     np.testing.assert_allclose(place_in(family, 0.5), [np.pi])
 
 

@@ -24,7 +24,7 @@ struct Window {
     double centre = 0.0, half = kPi;
     bool is_endless = false;
 
-    double beside(double angle) const { return wrapped(angle - centre, kTwoPi, 1.0 / kTwoPi); }
+    double offset(double angle) const { return wrapped(angle - centre, kTwoPi, 1.0 / kTwoPi); }
 };
 
 // How a piece of a branch ends. At a turn, two branches meet.
@@ -108,7 +108,7 @@ class HeldCells {
    private:
     struct Crossing {
         int number;
-        double limit;  // as Window::beside
+        double limit;  // as Window::offset
         bool is_upper, rises;
     };
 
@@ -149,14 +149,14 @@ class HeldCells {
         // Compares an angle with the limits of its joint; false if it is beyond them.
         bool compare(int number, const Enclosed& angle) {
             const Window& window = windows[number];
-            const double beside = window.beside(angle.value), away = std::abs(beside), radius = angle.radius;
+            const double offset = window.offset(angle.value), away = std::abs(offset), radius = angle.radius;
             if (away + radius <= window.half) return true;
             is_empty = away - radius > window.half && away + radius < kTwoPi - window.half;
             if (is_empty) return false;
             const bool is_one = radius < kWidestCrossing && away - radius > -window.half &&
                                 away + radius < kTwoPi - window.half;  // at most one limit is crossed
             if (is_one && angle.is_monotone()) {
-                const bool is_upper = beside > 0.0;
+                const bool is_upper = offset > 0.0;
                 crossings[n_crossings++] = {number, is_upper ? window.half : -window.half, is_upper, angle.slope > 0.0};
             } else {
                 is_open = true;
@@ -222,7 +222,7 @@ class HeldCells {
             for (int k = 0; k < view.n_crossings; ++k) {
                 const Crossing& crossing = view.crossings[k];
                 const Window& window = windows_[crossing.number];
-                const auto beyond = [&](double angle) { return window.beside(angle - crossing.limit); };
+                const auto beyond = [&](double angle) { return window.offset(angle - crossing.limit); };
                 bool is_in[2];
                 for (int end = 0; end < 2; ++end) {
                     const Enclosed& angle = ends[end].angles[crossing.number];

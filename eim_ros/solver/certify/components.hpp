@@ -31,9 +31,9 @@ inline ParameterisedForm parameterised_form(const Chain& chain) {
     return {axes, motion_of(at.tip)};
 }
 
-class CertifiedFamilies {
+class CertifiedComponents {
    public:
-    CertifiedFamilies(const Chain& chain, const ParameterisedForm& form, const Task& task)
+    CertifiedComponents(const Chain& chain, const ParameterisedForm& form, const Task& task)
         : chain_(chain), form_(form), task_(task), pose_(form, motion_of(task.target)) {
         for (int i = 0; i < 7; ++i) {
             const double lower = task.bounds.lower[form.joint(i)], upper = task.bounds.upper[form.joint(i)];
@@ -140,7 +140,7 @@ class CertifiedFamilies {
         for (int i = 0; i < 7; ++i) {
             const double angle = i == 0 ? held : bounds.angles[i].value, slope = i == 0 ? half : bounds.angles[i].slope;
             const int j = form_.joint(i);
-            made.q[j] = within(task_.bounds, j, windows_[i].centre + windows_[i].beside(angle));
+            made.q[j] = within(task_.bounds, j, windows_[i].centre + windows_[i].offset(angle));
             made.tangent[j] = sign * slope, square += slope * slope;
         }
         for (double& part : made.tangent) part /= std::sqrt(square);

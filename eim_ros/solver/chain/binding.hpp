@@ -151,7 +151,8 @@ inline py::tuple verify(const Chain& chain, const Task& task, const Converted<do
     return py::make_tuple(errors_of(rows), converged_of(rows));
 }
 
-inline py::tuple refine(const Chain& chain, const Task& task, const StepOptions& effort, const Converted<double>& seeds) {
+inline py::tuple refine(const Chain& chain, const Task& task, const StepOptions& effort,
+                        const Converted<double>& seeds) {
     Rows rows(rows_of(chain, seeds));
     run_unlocked(chain, [&]<int N>() { refine_rows<N>(chain, task, effort, rows); });
     return tuple_of(rows);

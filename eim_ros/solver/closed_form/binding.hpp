@@ -32,9 +32,10 @@ inline std::string kind_of(const ArmForm& arm) {
 
 inline Roots roots_of(const ArmForm& arm, const Chain& chain, const Task& task, double tolerance) {
     expect(arm.form.kind != ClosedForm::Kind::none && arm.part.fits(chain), "the arm has no closed form");
-    expect(!task.position_only && !task.has_tolerances, "closed forms are of whole poses");
+    expect(!task.position_only && !task.has_tolerances,
+           "closed forms need complete poses, with an orientation and without tolerances");
     const int held = arm.part.held;
-    expect(held < 0 || task.bounds.lower[held] == task.bounds.upper[held], "the joint is not held");
+    expect(held < 0 || task.bounds.lower[held] == task.bounds.upper[held], "the joint is not fixed: its limits differ");
     Unlocked unlocked;
     if (held < 0) return closed_form_roots<6>(chain, arm.form, arm.part, task, tolerance);
     const ClosedForm form = arm.part.form<7>(chain, task.bounds.lower[held]);
@@ -71,15 +72,15 @@ inline py::tuple wound(const Chain& chain, const Task& task, const Configuration
     return py::make_tuple(positions_of(rows), errors_of(rows), copy_of(sources, {rows.size()}), total);
 }
 
-inline py::tuple windings_of(const Chain& chain, const Task& task, const Converted<double>& roots,
-                             const py::object& reference, const py::object& weights, Index most, double deadline) {
+inline py::tuple revolutions_of(const Chain& chain, const Task& task, const Converted<double>& roots,
+                                const py::object& reference, const py::object& weights, Index most, double deadline) {
     expect_shape(roots, "roots", {kAny, chain.n_joints});
     return wound(chain, task, {chain.n_joints, {roots.data(), roots.data() + roots.size()}}, reference, weights, most,
                  deadline);
 }
 
 inline void bind_closed_forms(py::module_& module) {
-    module.def("revolutions", windings_of);
+    module.def("revolutions", revolutions_of);
     py::class_<ArmForm>(module, "ClosedForm", py::module_local())
         .def(py::init(&make_form))
         .def_property_readonly("kind", kind_of)
@@ -92,7 +93,7 @@ inline void bind_closed_forms(py::module_& module) {
         .def_readonly("is_singular", &Roots::is_singular)
         .def_readonly("is_complete", &Roots::is_complete)
         .def("revolutions", [](const Roots& roots, const Chain& chain, const Task& task, const py::object& reference,
-                            const py::object& weights, Index most, double deadline) {
+                               const py::object& weights, Index most, double deadline) {
             expect(chain.n_joints == roots.n_joints, "roots are of another arm");
             return wound(chain, task, roots, reference, weights, most, deadline);
         });

@@ -22,7 +22,7 @@ inline constexpr double kMerged = 0.05;
 // Roots, each joint in [-pi, pi].
 struct Roots : Configurations {
     bool is_singular = false;  // some belong to infinitely many
-    bool is_complete = true;      // complete: the form is exact for this arm, or no roots meet
+    bool is_complete = true;   // complete: the form is exact for this arm, or no roots meet
 };
 
 inline Motion motion_of(const double (&rows)[3][4]) {
@@ -161,14 +161,14 @@ template <int N>
 inline double wind(const Chain& chain, const Task& task, const Configurations& roots, const TurnCost& cost, Index most,
                    double deadline, Rows& rows, std::vector<Index>& sources) {
     const double slack = std::min({task.position_tolerance, task.orientation_tolerance, 0.01});
-    Windings windings(chain, task.bounds, roots, slack, cost);
+    Revolutions revolutions(chain, task.bounds, roots, slack, cost);
     std::vector<Index> clamped;
     double q[kMostJoints];
     Index source;
     bool is_clamped;
     const double now = steady_seconds();
     Watch watch(now + kShareOfTurns * std::max(0.0, deadline - now), kTurnsAtOnce);
-    while (rows.size() < most && !watch.is_past() && windings.next(q, source, is_clamped)) {
+    while (rows.size() < most && !watch.is_past() && revolutions.next(q, source, is_clamped)) {
         if (is_clamped) clamped.push_back(rows.size());
         rows.add(q), sources.push_back(source);
     }
@@ -183,7 +183,7 @@ inline double wind(const Chain& chain, const Task& task, const Configurations& r
         rows.converged[to] = 1, sources[to] = sources[kept[to]];
     }
     rows.resize(Index(kept.size())), sources.resize(kept.size());
-    return windings.total() - double(n - Index(kept.size()));
+    return revolutions.total() - double(n - Index(kept.size()));
 }
 
 }  // namespace eim

@@ -40,10 +40,10 @@ struct TurnCost {
     bool by_root;
 };
 
-class Windings {
+class Revolutions {
    public:
-    Windings(const Chain& chain, const Bounds<double>& bounds, const Configurations& roots, double slack,
-             const TurnCost& cost)
+    Revolutions(const Chain& chain, const Bounds<double>& bounds, const Configurations& roots, double slack,
+                const TurnCost& cost)
         : bounds_(bounds), n_joints_(chain.n_joints), cost_(cost) {
         for (Index i = 0; i < roots.size(); ++i) {
             double n = 1.0, least = 0.0;

@@ -32,8 +32,8 @@ inline Converted<double> descend(const Chain& chain, const Task& task, const Con
 // Moves configurations onto the pose and along the self-motion to where a reference is nearest. Returns the valid ones,
 // their errors (2, n) and distances from the reference (n,).
 inline py::tuple nearest_on_curve(const Chain& chain, const Task& task, const StepOptions& effort,
-                          const Converted<double>& positions, const Converted<double>& reference,
-                          const Converted<bool>& continuous) {
+                                  const Converted<double>& positions, const Converted<double>& reference,
+                                  const Converted<bool>& continuous) {
     const Index n_joints = chain.n_joints;
     expect_shape(positions, "configurations", {kAny, n_joints});
     expect_shape(reference, "the configuration to be near to", {n_joints});
@@ -66,7 +66,8 @@ inline py::tuple nearest_on_curve(const Chain& chain, const Task& task, const St
 
 inline void bind_manifold(py::module_& module, py::class_<Chain>& chain) {
     module.attr("SPACING") = kSpacing;
-    py::class_<ContinuationOptions>(module, "ContinuationOptions", py::module_local()).def(py::init<double, double, int, double>());
+    py::class_<ContinuationOptions>(module, "ContinuationOptions", py::module_local())
+        .def(py::init<double, double, int, double>());
     module.def("nearest_on_curve", nearest_on_curve);
     chain.def("spread", spread_solutions);
     chain.def("descend", descend);

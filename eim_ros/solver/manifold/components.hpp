@@ -1,4 +1,4 @@
-// Components of the solution set of a pose (families): the connected pieces of its self-motions within the limits.
+// Components of the solution set of a pose: the connected pieces of its self-motions within the limits.
 //
 // A curve on the torus of the joints is unrolled. Revolutions of joints move each segment of it into the limits in all
 // possible ways: one or none if the limits are narrower than a revolution.
@@ -10,7 +10,7 @@
 
 namespace eim {
 
-inline constexpr Index kMostFamilies = 20000;
+inline constexpr Index kMaxComponents = 20000;
 inline constexpr double kMostTurns = 4096.0;  // largest number of combinations of revolutions of a segment
 inline constexpr double kLeastTime = 0.015;   // [s]: the search may take this time, even after the deadline
 
@@ -26,11 +26,11 @@ struct Curve {
 };
 
 struct Piece {
-    int segment, turns;       // segment of the curve, index into Family::turns
+    int segment, turns;       // segment of the curve, index into Component::turns
     double from, to, length;  // range within the segment, length [rad, m]
 };
 
-struct Family {
+struct Component {
     int curve;
     // revolutions of each joint [rad]; several if a closed curve closes only after revolutions
     std::vector<std::vector<double>> turns;
@@ -40,29 +40,29 @@ struct Family {
     bool is_complete = true;  // complete: closed, or cut by limits at both ends
 };
 
-class CurveFamilies {
+class CurveComponents {
    public:
-    // limits: limits of the task; period: period of each joint, 0 for none
-    CurveFamilies(const Bounds<double>& limits, const double* period, int n_joints)
+    // limits: those of the task; period: of each joint, 0 for none
+    CurveComponents(const Bounds<double>& limits, const double* period, int n_joints)
         : limits_(limits), n_joints_(n_joints) {
         std::copy_n(period, n_joints, period_);
     }
 
     const std::vector<Curve>& curves() const { return curves_; }
-    const std::vector<Family>& families() const { return families_; }
+    const std::vector<Component>& components() const { return components_; }
     bool is_too_many() const { return is_too_many_; }
     // Whether the deadline passed before all components of a curve were found.
     bool is_cut_short() const { return is_cut_short_; }
     // Whether a curve only touches a limit or runs along it, so that rounding decides which part is within.
     bool touches_limit() const { return touches_limit_; }
     int curve_of(int place) const { return curve_of_[place]; }
-    bool has_family(int curve) const { return has_family_[curve]; }
+    bool has_component(int curve) const { return has_component_[curve]; }
 
     // Adds the new curves of the graph; returns their number of components. Curves are complete here, so two parts of a
     // curve never meet later. At the deadline, a time of the steady clock [s], the search within a curve ends, and no
     // component of that curve counts as complete.
     int update(const CurveGraph& graph, double deadline = std::numeric_limits<double>::infinity()) {
-        const std::size_t n_before = families_.size();
+        const std::size_t n_before = components_.size();
         Watch watch(std::max(deadline, steady_seconds() + kLeastTime));
         curve_of_.resize(graph.size(), -1);
         for (int i = 0; i < graph.size(); ++i) {
@@ -72,45 +72,45 @@ class CurveFamilies {
             }
             if (curve_of_[i] < 0) take_in(graph, i, watch);
         }
-        return int(families_.size() - n_before);
+        return int(components_.size() - n_before);
     }
 
     // Adds a component that is known from end to end: places along it within the limits, and unit tangents. If it is
     // closed, the last place equals the first.
     void adopt(const Configurations& places, const Configurations& tangents, bool is_closed) {
         Curve curve{places, tangents, std::vector<int>(places.size(), -1), is_closed};
-        Family family{int(curves_.size()), {std::vector<double>(n_joints_, 0.0)}, {}};
-        family.is_closed = is_closed;
+        Component component{int(curves_.size()), {std::vector<double>(n_joints_, 0.0)}, {}};
+        component.is_closed = is_closed;
         for (int i = 0; i < curve.n_segments(); ++i) {
             for (int j = 0; j < n_joints_; ++j) {
                 const double before = curve.places.row(i)[j];
                 curve.places.row(i + 1)[j] = before + difference(places.row(i + 1)[j], before, limits_.wraps[j]);
             }
-            family.pieces.push_back({i, 0, 0.0, 1.0, unrolled(curve, i).length});
-            family.length += family.pieces.back().length;
+            component.pieces.push_back({i, 0, 0.0, 1.0, unrolled(curve, i).length});
+            component.length += component.pieces.back().length;
         }
-        curves_.push_back(std::move(curve)), families_.push_back(std::move(family)), has_family_.push_back(1);
+        curves_.push_back(std::move(curve)), components_.push_back(std::move(component)), has_component_.push_back(1);
     }
 
     // The segment of a piece, with its start moved into the limits.
-    Segment segment(const Family& family, const Piece& piece) const {
-        Segment part = unrolled(curves_[family.curve], piece.segment);
-        for (int j = 0; j < n_joints_; ++j) part.start[j] += family.turns[piece.turns][j];
+    Segment segment(const Component& component, const Piece& piece) const {
+        Segment part = unrolled(curves_[component.curve], piece.segment);
+        for (int j = 0; j < n_joints_; ++j) part.start[j] += component.turns[piece.turns][j];
         return part;
     }
 
     // Adds n places to rows, one in each of n equal parts of a component; `phase` is the position within the part.
-    void divide(const Family& family, Index n, double phase, Configurations& rows) const {
+    void divide(const Component& component, Index n, double phase, Configurations& rows) const {
         double q[kMostJoints], passed = 0.0;
         std::size_t p = 0;
         for (Index k = 0; k < n; ++k) {
-            const double wanted = family.length * (double(k) + phase) / double(n);
-            while (p + 1 < family.pieces.size() && passed + family.pieces[p].length < wanted) {
-                passed += family.pieces[p++].length;
+            const double wanted = component.length * (double(k) + phase) / double(n);
+            while (p + 1 < component.pieces.size() && passed + component.pieces[p].length < wanted) {
+                passed += component.pieces[p++].length;
             }
-            const Piece& piece = family.pieces[p];
+            const Piece& piece = component.pieces[p];
             const double share = std::clamp((wanted - passed) / std::max(piece.length, 1e-300), 0.0, 1.0);
-            const Segment part = segment(family, piece);
+            const Segment part = segment(component, piece);
             for (int j = 0; j < n_joints_; ++j) {
                 q[j] = within(limits_, j, part.at(j, piece.from + share * (piece.to - piece.from)));
             }
@@ -165,14 +165,14 @@ class CurveFamilies {
             i = next.place, side = 1 - next.side;
         }
         curves_.push_back(std::move(curve));
-        has_family_.push_back(0);
+        has_component_.push_back(0);
         cut(number, watch);
     }
 
     // Finds the components of a curve.
     void cut(int number, Watch& watch) {
         const Curve& curve = curves_[number];
-        const std::size_t first_family = families_.size();
+        const std::size_t first_component = components_.size();
         // components at the start of the curve; those that continue into this segment; into the next one
         std::vector<int> begun, open, next;
         for (int i = 0; i < curve.n_segments() && !is_too_many_ && !is_cut_short_; ++i) {
@@ -181,58 +181,58 @@ class CurveFamilies {
             for_turns(part, [&](const double* shift) {
                 if (is_cut_short_ |= watch.is_past(); is_cut_short_) return false;
                 for (const auto& [from, to] : shares_within(limits_, part, shift, touches_limit_)) {
-                    int family = -1;
+                    int component = -1;
                     if (from == 0.0 && i > 0) {
                         for (int candidate : open) {
-                            if (has_turns(families_[candidate], families_[candidate].pieces.back(), shift)) {
-                                family = candidate;
+                            if (has_turns(components_[candidate], components_[candidate].pieces.back(), shift)) {
+                                component = candidate;
                             }
                         }
                     }
-                    if (family < 0) {
-                        family = int(families_.size());
-                        families_.push_back({number, {{shift, shift + n_joints_}}, {}});
-                        if (from == 0.0 && i == 0) begun.push_back(family);
+                    if (component < 0) {
+                        component = int(components_.size());
+                        components_.push_back({number, {{shift, shift + n_joints_}}, {}});
+                        if (from == 0.0 && i == 0) begun.push_back(component);
                     }
-                    Family& of = families_[family];
+                    Component& of = components_[component];
                     of.pieces.push_back({i, 0, from, to, (to - from) * part.length});
                     of.length += of.pieces.back().length;
-                    if (to == 1.0) next.push_back(family);
+                    if (to == 1.0) next.push_back(component);
                 }
                 return true;
             });
             std::swap(open, next);
-            is_too_many_ |= Index(families_.size()) > kMostFamilies;
+            is_too_many_ |= Index(components_.size()) > kMaxComponents;
         }
         if (is_cut_short_) {
-            for (std::size_t f = first_family; f < families_.size(); ++f) families_[f].is_complete = false;
+            for (std::size_t f = first_component; f < components_.size(); ++f) components_[f].is_complete = false;
         } else if (curve.is_closed) {
             close(curve, begun, open);
         } else {
-            for (int family : begun) families_[family].is_complete &= curve.ends_known[0];
-            for (int family : open) families_[family].is_complete &= curve.ends_known[1];
+            for (int component : begun) components_[component].is_complete &= curve.ends_known[0];
+            for (int component : open) components_[component].is_complete &= curve.ends_known[1];
         }
-        std::erase_if(families_, [](const Family& family) { return family.pieces.empty(); });
-        has_family_[number] = families_.size() > first_family;
+        std::erase_if(components_, [](const Component& component) { return component.pieces.empty(); });
+        has_component_[number] = components_.size() > first_component;
     }
 
     // Joins components across the end of a closed curve with those at its start.
     void close(const Curve& curve, const std::vector<int>& begun, std::vector<int>& open) {
         std::vector<double> turned(n_joints_);
         for (int& from : open) {
-            const std::vector<double>& turns = families_[from].turns[families_[from].pieces.back().turns];
+            const std::vector<double>& turns = components_[from].turns[components_[from].pieces.back().turns];
             for (int j = 0; j < n_joints_; ++j) {  // at the start of the curve
                 const double way = curve.places.row(curve.n_segments())[j] - curve.places.row(0)[j];
                 turned[j] = turns[j] + kTwoPi * std::round(way / kTwoPi);
             }
             for (int to : begun) {
-                const Family& tail = families_[to];
+                const Component& tail = components_[to];
                 if (tail.pieces.empty() || !has_turns(tail, tail.pieces.front(), turned.data())) continue;
                 if (to == from) {
-                    families_[to].is_closed = true;
+                    components_[to].is_closed = true;
                     break;
                 }
-                append(families_[from], families_[to]);
+                append(components_[from], components_[to]);
                 for (int& other : open) {  // the appended component may also cross the end
                     if (other == to) other = from;
                 }
@@ -241,7 +241,7 @@ class CurveFamilies {
         }
     }
 
-    static void append(Family& head, Family& tail) {
+    static void append(Component& head, Component& tail) {
         const int n = int(head.turns.size());
         for (Piece piece : tail.pieces) {
             piece.turns += n;
@@ -252,9 +252,9 @@ class CurveFamilies {
         tail.pieces.clear();
     }
 
-    bool has_turns(const Family& family, const Piece& piece, const double* turns) const {
+    bool has_turns(const Component& component, const Piece& piece, const double* turns) const {
         for (int j = 0; j < n_joints_; ++j) {
-            if (!limits_.wraps[j] && std::abs(family.turns[piece.turns][j] - turns[j]) > 1e-6) return false;
+            if (!limits_.wraps[j] && std::abs(component.turns[piece.turns][j] - turns[j]) > 1e-6) return false;
         }
         return true;
     }
@@ -297,9 +297,9 @@ class CurveFamilies {
     double period_[kMostJoints];
     bool is_too_many_ = false, is_cut_short_ = false, touches_limit_ = false;
     std::vector<Curve> curves_;
-    std::vector<Family> families_;
+    std::vector<Component> components_;
     std::vector<int> curve_of_;  // curve of each place
-    std::vector<std::uint8_t> has_family_;
+    std::vector<std::uint8_t> has_component_;
 };
 
 }  // namespace eim

@@ -19,8 +19,8 @@ inline constexpr double kSpare = 1.25;  // seeds corrected per solution requeste
 
 // Adds the ends of steps from a point, forward and back along random directions, that are far from everything known.
 template <int N>
-inline void add_steps(const Chain& chain, const Task& task, const ContinuationOptions& spread, const double* point, Random& random,
-                      const Places& known, Configurations& ends) {
+inline void add_steps(const Chain& chain, const Task& task, const ContinuationOptions& spread, const double* point,
+                      Random& random, const Places& known, Configurations& ends) {
     const int n_joints = joints_of<N>(chain);
     const double foreseen = kManifoldForesight * kSpacing * spread.step;
     double direction[kJoints<N>] = {}, tangent[kJoints<N>], end[kJoints<N>];
@@ -105,8 +105,8 @@ inline void trace(const Chain& chain, const Task& task, const ContinuationOption
 // Adds solutions to points along the self-motion until there are `most`: by continuation if it has one dimension, else
 // by growing.
 template <int N>
-inline void spread_over(const Chain& chain, const Task& task, const ContinuationOptions& spread, double seed, Index most,
-                        Configurations& points) {
+inline void spread_over(const Chain& chain, const Task& task, const ContinuationOptions& spread, double seed,
+                        Index most, Configurations& points) {
     if (spread.redundancy < 1 || points.size() == 0 || points.size() >= most) return;
     if (spread.redundancy == 1 && !task.has_tolerances) return trace<N>(chain, task, spread, seed, most, points);
     grow<N>(chain, task, spread, seed, most, points);

@@ -16,11 +16,11 @@ struct Nearby {
     std::vector<double> q;
 };
 
-class FamilyPlaces {
+class Waypoints {
    public:
-    // `bounds` are the limits of a task. Random places advance `random`.
-    FamilyPlaces(const CurveFamilies& families, const Bounds<double>& bounds, int n_joints, Random& random)
-        : families_(families), bounds_(bounds), n_joints_(n_joints), random_(random) {}
+    // `bounds` are those of a task; random places advance `random`.
+    Waypoints(const CurveComponents& components, const Bounds<double>& bounds, int n_joints, Random& random)
+        : components_(components), bounds_(bounds), n_joints_(n_joints), random_(random) {}
 
     // Divides the components so that successive configurations differ by about `finest` in some joint, with about
     // `most` configurations at most.
@@ -29,9 +29,9 @@ class FamilyPlaces {
         for (const bool counts : {true, false}) {
             const double wider = counts ? 1.0 : std::max(1.0, parts / double(std::max<Index>(most, 1)));
             Configurations rows{n_joints_};
-            for (const Family& family : families_.families()) {
-                for (const Piece& piece : family.pieces) {
-                    const Segment part = families_.segment(family, piece);
+            for (const Component& component : components_.components()) {
+                for (const Piece& piece : component.pieces) {
+                    const Segment part = components_.segment(component, piece);
                     double largest = 0.0, q[kMostJoints];
                     for (int j = 0; j < n_joints_; ++j) {
                         largest = std::max(largest, std::abs(part.at(j, piece.to) - part.at(j, piece.from)));
@@ -57,14 +57,14 @@ class FamilyPlaces {
     // most `spacing` apart and about `most` in all; `counts` returns the number of places per component.
     Configurations along(double spacing, Index most, std::vector<Index>& counts) const {
         double total = 0.0;
-        for (const Family& family : families_.families()) total += family.length;
+        for (const Component& component : components_.components()) total += component.length;
         spacing = std::max(spacing, total / double(std::max<Index>(most, 1)));
         Configurations rows{n_joints_};
-        for (const Family& family : families_.families()) {
-            const Index n = Index(std::ceil(family.length / spacing + 1e-9));
-            families_.divide(family, n, 0.0, rows);
-            if (!family.is_closed) families_.divide(family, 1, 1.0, rows);
-            counts.push_back(n + !family.is_closed);
+        for (const Component& component : components_.components()) {
+            const Index n = Index(std::ceil(component.length / spacing + 1e-9));
+            components_.divide(component, n, 0.0, rows);
+            if (!component.is_closed) components_.divide(component, 1, 1.0, rows);
+            counts.push_back(n + !component.is_closed);
         }
         return rows;
     }
@@ -73,13 +73,13 @@ class FamilyPlaces {
     // enough; or, if spacing > 0, successive ones are at most `spacing` apart. At the deadline, a time of the steady
     // clock [s], `is_late` becomes true and the remaining components are left out.
     Configurations divided(Index n, double spacing, double deadline, bool& is_late) const {
-        const std::vector<Family>& all = families_.families();
+        const std::vector<Component>& all = components_.components();
         std::vector<Index> parts(all.size(), 0);
         if (spacing > 0.0) {
             for (std::size_t f = 0; f < all.size(); ++f) parts[f] = Index(std::ceil(all[f].length / spacing + 1e-9));
         } else {  // always divide the component with the longest parts
             double total = 0.0;
-            for (const Family& family : all) total += family.length;
+            for (const Component& component : all) total += component.length;
             std::vector<std::pair<double, std::size_t>> heap;
             Index left = n;
             for (std::size_t f = 0; f < all.size(); ++f) {
@@ -100,7 +100,7 @@ class FamilyPlaces {
         is_late = false;
         for (std::size_t f = 0; f < all.size() && !is_late; ++f) {
             is_late = rows.size() > kPlacesBeforeLook && is_past(deadline);
-            families_.divide(all[f], parts[f], all[f].is_closed ? random_.uniform() : 0.5, rows);
+            components_.divide(all[f], parts[f], all[f].is_closed ? random_.uniform() : 0.5, rows);
         }
         return rows;
     }
@@ -108,9 +108,9 @@ class FamilyPlaces {
     // Random places on the components, on average one per `spacing` of length, for short components too.
     Configurations scattered(double spacing) const {
         Configurations rows{n_joints_};
-        for (const Family& family : families_.families()) {
-            const Index n = Index(family.length / spacing + random_.uniform());
-            families_.divide(family, n, random_.uniform(), rows);
+        for (const Component& component : components_.components()) {
+            const Index n = Index(component.length / spacing + random_.uniform());
+            components_.divide(component, n, random_.uniform(), rows);
         }
         return rows;
     }
@@ -118,10 +118,10 @@ class FamilyPlaces {
     // The places nearest to a configuration, one on each of the `most` nearest components, nearest first.
     Configurations nearest(const double* reference, int most) const {
         std::vector<Nearby> found;
-        for (const Family& family : families_.families()) {
+        for (const Component& component : components_.components()) {
             Nearby best{std::numeric_limits<double>::infinity(), std::vector<double>(n_joints_)};
-            for (const Piece& piece : family.pieces) {
-                const Segment part = families_.segment(family, piece);
+            for (const Piece& piece : component.pieces) {
+                const Segment part = components_.segment(component, piece);
                 double middle = 0.0, away[kMostJoints];
                 for (int j = 0; j < n_joints_; ++j) {
                     away[j] = difference(reference[j], part.start[j], bounds_.wraps[j]);
@@ -154,7 +154,7 @@ class FamilyPlaces {
     }
 
    private:
-    const CurveFamilies& families_;
+    const CurveComponents& components_;
     const Bounds<double>& bounds_;
     int n_joints_;
     Random& random_;

@@ -18,7 +18,8 @@ inline Transitions transitions_of(const Converted<double>& rows, const Counts& c
         sum += counts.data()[i];
     }
     expect(sum == rows.shape(0), "counts must add up to the number of configurations");
-    return Transitions(rows.data(), counts.data(), counts.size(), wraps.data(), int(wraps.size()), scale.data(), largest);
+    return Transitions(rows.data(), counts.data(), counts.size(), wraps.data(), int(wraps.size()), scale.data(),
+                       largest);
 }
 
 // Index of the chosen solution of each layer, or -1 if it has none.

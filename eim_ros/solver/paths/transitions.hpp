@@ -121,7 +121,8 @@ class Transitions {
         layers_.push_back(std::move(layer));
     }
 
-    // Largest scaled joint motion, and sum of squares, from solution i of a layer to solutions [first, last) of another.
+    // Largest scaled joint motion, and sum of squares, from solution i of a layer to solutions [first, last) of
+    // another.
     void measure(const Layer& from, Index i, const Layer& to, Index first, Index last) const {
         const Index n = last - first;
         most_.assign(n, 0.0), square_.assign(n, 0.0);

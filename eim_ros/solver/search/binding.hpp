@@ -12,8 +12,8 @@ namespace eim {
 
 using Numbers = Converted<std::uint64_t>;
 
-inline py::tuple solve_all(const Chain& chain, const Task& task, const StepOptions& effort, const Converted<double>& targets,
-                           int max_restarts, double seed) {
+inline py::tuple solve_all(const Chain& chain, const Task& task, const StepOptions& effort,
+                           const Converted<double>& targets, int max_restarts, double seed) {
     expect_shape(targets, "poses", {kAny, 4, 4});
     Rows rows({chain.n_joints});
     rows.resize(targets.shape(0));
@@ -81,9 +81,9 @@ inline Converted<double> fill_self_motions(const Chain& chain, const Task& task,
 }
 
 // Number of solutions, number of components, length and manipulability (n, 4).
-inline Converted<double> chart_many(const Chain& chain, const Task& task, const StepOptions& effort, const ContinuationOptions& spread,
-                                    const Converted<double>& targets, const Numbers& numbers, int n_seeds,
-                                    int n_threads) {
+inline Converted<double> chart_many(const Chain& chain, const Task& task, const StepOptions& effort,
+                                    const ContinuationOptions& spread, const Converted<double>& targets,
+                                    const Numbers& numbers, int n_seeds, int n_threads) {
     expect_shape(targets, "poses", {kAny, 4, 4});
     const Index n = targets.shape(0);
     expect_shape(numbers, "numbers", {n});
@@ -96,7 +96,7 @@ inline Converted<double> chart_many(const Chain& chain, const Task& task, const 
     Converted<double> result({n, Index(4)});
     double* out = result.mutable_data();
     for (const Chart& chart : charts) {
-        *out++ = chart.n_solutions, *out++ = chart.n_families, *out++ = chart.length, *out++ = chart.manipulability;
+        *out++ = chart.n_solutions, *out++ = chart.n_components, *out++ = chart.length, *out++ = chart.manipulability;
     }
     return result;
 }

@@ -11,7 +11,7 @@ inline constexpr Index kChartChunk = 64;
 
 struct Chart {
     double n_solutions = 0.0;  // verified solutions, about one spacing from each other
-    double n_families = 0.0;
+    double n_components = 0.0;
     double length = 0.0;          // length of self-motions within the limits [rad, m]
     double manipulability = 0.0;  // largest product of singular values of the Jacobian
 };
@@ -19,8 +19,8 @@ struct Chart {
 // Adds solutions to points, which are some solutions of the task, until all curves through them are covered: successive
 // ones differ by about `finest` in some joint. There are at most `most` in all.
 template <int N>
-inline void fill_curves(const Chain& chain, const Task& task, const ContinuationOptions& spread, double seed, Index most,
-                        Configurations& points) {
+inline void fill_curves(const Chain& chain, const Task& task, const ContinuationOptions& spread, double seed,
+                        Index most, Configurations& points) {
     const Index n_roots = points.size();
     if (n_roots == 0 || n_roots >= most) return;
     SelfMotions motions(chain, task, seed);
@@ -54,18 +54,18 @@ inline double best_manipulability(const Chain& chain, const Task& task, const Co
 // Charts the solutions of a task: curves from seeds without limits; points, and manifolds of more dimensions, from
 // seeds within limits.
 template <int N>
-inline Chart chart(const Chain& chain, const Task& task, const StepOptions& effort, const ContinuationOptions& spread, int n_seeds,
-                   Random random) {
+inline Chart chart(const Chain& chain, const Task& task, const StepOptions& effort, const ContinuationOptions& spread,
+                   int n_seeds, Random random) {
     Chart result;
     Configurations solutions{chain.n_joints};
     const double radius = spread.redundancy > 0 ? kSpacing * spread.step : spread.finest;
     if (spread.redundancy == 1) {
         SelfMotions motions(chain, task, random.uniform());
         motions.search<N>(chain, {0.99, 1.0, spread.deadline, effort, n_seeds, n_seeds});
-        for (const Family& family : motions.families()) result.length += family.length;
-        result.n_families = double(motions.families().size());
+        for (const Component& component : motions.components()) result.length += component.length;
+        result.n_components = double(motions.components().size());
         bool is_late = false;
-        solutions = motions.places().divided(kMostFamilies, radius, spread.deadline, is_late);
+        solutions = motions.places().divided(kMaxComponents, radius, spread.deadline, is_late);
     } else {
         Rows seeds({chain.n_joints});
         seeds.resize(n_seeds);
@@ -89,15 +89,16 @@ inline Chart chart(const Chain& chain, const Task& task, const StepOptions& effo
         if (rows.converged[i]) valid.add(rows.row(i));
     }
     result.n_solutions = double(valid.size());
-    if (spread.redundancy != 1) result.n_families = result.n_solutions;
+    if (spread.redundancy != 1) result.n_components = result.n_solutions;
     if (valid.size() > 0) result.manipulability = best_manipulability<N>(chain, task, valid);
     return result;
 }
 
 // Charts poses (n, 4, 4) on several threads; each pose has a number for its seeds.
 template <int N>
-inline void chart_poses(const Chain& chain, const Task& task, const StepOptions& effort, const ContinuationOptions& spread, int n_seeds,
-                        const double* targets, const std::uint64_t* numbers, Index n, int n_threads, Chart* charts) {
+inline void chart_poses(const Chain& chain, const Task& task, const StepOptions& effort,
+                        const ContinuationOptions& spread, int n_seeds, const double* targets,
+                        const std::uint64_t* numbers, Index n, int n_threads, Chart* charts) {
     for_chunks(n, kChartChunk, n_threads, [&](Index, Index first, Index last) {
         Task own = task;
         for (Index i = first; i < last; ++i) {

@@ -107,8 +107,8 @@ class RestartJobs {
 
 // Fills rows with a solution of each target (n, 4, 4), or with the best attempt after all iterations.
 template <int N>
-inline void solve_rows(const Chain& chain, const Task& task, StepOptions effort, const double* targets, int max_restarts,
-                       Random random, Rows& rows) {
+inline void solve_rows(const Chain& chain, const Task& task, StepOptions effort, const double* targets,
+                       int max_restarts, Random random, Rows& rows) {
     const auto restart = [&]<class V>() {
         RestartJobs<V> jobs(task, targets, max_restarts, random, rows);
         while (jobs.rewind()) {

@@ -22,7 +22,7 @@ inline bool search_self_motions(SelfMotions& motions, const Chain& chain, const 
 }
 
 inline bool certify_self_motions(SelfMotions& motions, const Chain& chain, const ParameterisedForm& form) {
-    expect(form.fits(), "the arm has no closed form while one joint is held");
+    expect(form.fits(), "the arm has no closed form with one joint fixed");
     Unlocked unlocked;
     return motions.certify(chain, form);
 }
@@ -70,12 +70,12 @@ inline Converted<double> nearest_solutions(SelfMotions& motions, const Chain& ch
 
 // Table (n, 3) of components: length [rad, m], whether closed, whether complete. Anything undecided, for example near a
 // singularity, counts as one more, incomplete component.
-inline Converted<double> family_table(const SelfMotions& motions) {
-    Converted<double> table({Index(motions.families().size()) + motions.is_undecided(), Index(3)});
+inline Converted<double> component_table(const SelfMotions& motions) {
+    Converted<double> table({Index(motions.components().size()) + motions.is_undecided(), Index(3)});
     std::fill_n(table.mutable_data(), table.size(), 0.0);
     double* out = table.mutable_data();
-    for (const Family& family : motions.families()) {
-        *out++ = family.length, *out++ = family.is_closed, *out++ = family.is_complete;
+    for (const Component& component : motions.components()) {
+        *out++ = component.length, *out++ = component.is_closed, *out++ = component.is_complete;
     }
     return table;
 }
@@ -83,7 +83,7 @@ inline Converted<double> family_table(const SelfMotions& motions) {
 // Traces the components of given solutions from end to end. Returns verified places along them (n, dof), the component
 // of each place (n,), and whether each component is closed (k,).
 inline py::tuple trace_components(const Chain& chain, const Task& task, const Converted<double>& solutions,
-                                double spacing, Index most, double seed) {
+                                  double spacing, Index most, double seed) {
     expect_shape(solutions, "solutions", {kAny, chain.n_joints});
     expect(spacing > 0.0, "a spacing");
     SelfMotions motions = make_self_motions(chain, task, seed);
@@ -98,13 +98,13 @@ inline py::tuple trace_components(const Chain& chain, const Task& task, const Co
     Configurations valid{chain.n_joints};
     std::vector<std::int64_t> owners;
     Index i = 0;
-    for (std::size_t family = 0; family < counts.size(); ++family) {
-        for (const Index end = i + counts[family]; i < end; ++i) {
-            if (rows.converged[i]) valid.add(rows.row(i)), owners.push_back(std::int64_t(family));
+    for (std::size_t component = 0; component < counts.size(); ++component) {
+        for (const Index end = i + counts[component]; i < end; ++i) {
+            if (rows.converged[i]) valid.add(rows.row(i)), owners.push_back(std::int64_t(component));
         }
     }
     py::array_t<bool> closed(Index(counts.size()));
-    for (std::size_t k = 0; k < counts.size(); ++k) closed.mutable_data()[k] = motions.families()[k].is_closed;
+    for (std::size_t k = 0; k < counts.size(); ++k) closed.mutable_data()[k] = motions.components()[k].is_closed;
     return py::make_tuple(copy_of(valid.positions, {valid.size(), Index(chain.n_joints)}),
                           copy_of(owners, {Index(owners.size())}), closed);
 }
@@ -119,7 +119,7 @@ inline void bind_self_motions(py::module_& module) {
         .def("scattered", scattered_solutions)
         .def("nearest", nearest_solutions)
         .def("missed_share", &SelfMotions::missed_share)
-        .def_property_readonly("components", family_table)
+        .def_property_readonly("components", component_table)
         .def_property_readonly("n_restarts", &SelfMotions::n_restarts)
         .def_property_readonly("is_too_many", &SelfMotions::is_too_many);
 }

@@ -1,11 +1,11 @@
-// All solutions of a pose for an arm with one redundant direction. Restarts without limits find self-motions, which are
-// traced from end to end. The search ends with a confidence that none is missing.
+// All solutions of a pose for an arm with one redundant direction: self-motions found by restarts without limits and
+// traced from end to end, with a confidence that none is missing.
 //
-// A restart draws a random configuration, uniform on the torus of the joints (within limits for sliding joints), and
-// solves for the pose without limits. It leads to a known curve, to a new one, or nowhere. Suppose that more than a
-// share eps of restarts leads to components not found yet. Then r restarts in a row miss them with a probability of at
-// most (1 - eps)^r. Each run that ends with a new component is another opportunity for an error. So the m-th run gets a
-// share of the error probability, and the shares sum to 1.
+// A restart is a random configuration, uniform on the torus of the joints (within limits for sliding joints), from
+// which the pose is solved without limits. It leads to a known curve, to a new one, or nowhere. If more than a share
+// eps of restarts leads to components not found yet, r restarts in a row miss them with a probability of at most (1 -
+// eps)^r. Each run that ends with a new component is another opportunity for an error. So the m-th run gets a share of
+// the error probability, and the shares sum to 1.
 #pragma once
 
 #include <numeric>
@@ -47,18 +47,18 @@ class SelfMotions {
           free_(without_limits(chain, task)),
           random_(seed),
           graph_(free_.bounds, chain.n_joints),
-          families_(task.bounds, periods(chain, task).data(), chain.n_joints) {
+          components_(task.bounds, periods(chain, task).data(), chain.n_joints) {
         // the first numbers of small seeds are similar
         random_.uniform();
     }
 
-    const std::vector<Family>& families() const { return families_.families(); }
+    const std::vector<Component>& components() const { return components_.components(); }
     Index n_restarts() const { return n_restarts_; }
-    // Whether some solutions could not be traced to a curve, for example near a singularity, or a curve only touches a
-    // limit.
-    bool is_undecided() const { return !is_certified_ && (is_singular_ || families_.touches_limit()); }
-    // Whether components were left out because there are too many revolutions.
-    bool is_too_many() const { return families_.is_too_many(); }
+    // Whether restarts led to solutions from which no curve could be traced, for example near a singularity, or a curve
+    // only touches a limit.
+    bool is_undecided() const { return !is_certified_ && (is_singular_ || components_.touches_limit()); }
+    // Whether components were skipped because there are too many revolutions.
+    bool is_too_many() const { return components_.is_too_many(); }
 
     // Upper bound, at a confidence, of the share of restarts that lead to components not found.
     double missed_share(double confidence) const {
@@ -77,10 +77,10 @@ class SelfMotions {
             roots.positions.clear();
             restart<N>(chain, wanted, roots);
             const bool has_ends = roots.size() == 0 || tracer.run(roots, wanted.deadline);
-            const bool has_new_families = families_.update(graph_, wanted.deadline) > 0;
+            const bool has_new_components = components_.update(graph_, wanted.deadline) > 0;
             count<N>(chain, wanted.effort, roots);
-            n_run_ = has_new_families ? 0 : n_run_ + n_round_, n_runs_ += has_new_families;
-            if (!has_ends || families_.is_too_many() || families_.is_cut_short()) {
+            n_run_ = has_new_components ? 0 : n_run_ + n_round_, n_runs_ += has_new_components;
+            if (!has_ends || components_.is_too_many() || components_.is_cut_short()) {
                 n_run_ = 0;
                 return false;
             }
@@ -92,11 +92,11 @@ class SelfMotions {
     // Finds all components in closed form instead of by search. Returns false, without components, if something is
     // undecided, for example near a singularity.
     bool certify(const Chain& chain, const ParameterisedForm& form) {
-        CurveFamilies proven(task_.bounds, periods(chain, task_).data(), n_joints_);
-        CertifiedFamilies certified(chain, form, task_);
+        CurveComponents proven(task_.bounds, periods(chain, task_).data(), n_joints_);
+        CertifiedComponents certified(chain, form, task_);
         const bool is_decided = certified.run([&](const Configurations& places, const Configurations& tangents,
                                                   bool is_closed) { proven.adopt(places, tangents, is_closed); });
-        if (is_decided) families_ = std::move(proven);
+        if (is_decided) components_ = std::move(proven);
         return is_certified_ = is_decided;
     }
     bool is_certified() const { return is_certified_; }
@@ -105,11 +105,11 @@ class SelfMotions {
     template <int N>
     void trace(const Chain& chain, const Configurations& solutions) {
         CurveTracer<N>(chain, free_, graph_, random_).run(solutions);
-        families_.update(graph_);
+        components_.update(graph_);
     }
 
-    // Places on the components, to be corrected to solutions.
-    FamilyPlaces places() { return {families_, task_.bounds, n_joints_, random_}; }
+    // Places on the components, from which solutions follow.
+    Waypoints places() { return {components_, task_.bounds, n_joints_, random_}; }
 
     // Corrects places to the pose and verifies them. Returns the valid ones in random order, without near-duplicates.
     //
@@ -187,7 +187,7 @@ class SelfMotions {
         // undecided cases cannot be proven complete, however long the search is
         if (wanted.missed_share < 1.0 && !is_undecided()) return missed_share(wanted.confidence) <= wanted.missed_share;
         int n_once = 0;
-        for (std::size_t c = 0; c < hits_.size(); ++c) n_once += hits_[c] == 1 && families_.has_family(int(c));
+        for (std::size_t c = 0; c < hits_.size(); ++c) n_once += hits_[c] == 1 && components_.has_component(int(c));
         return n_once <= kMostUnseen || (is_undecided() && n_run_ >= kLongestRun);
     }
 
@@ -221,7 +221,7 @@ class SelfMotions {
             if (at.place < 0) {
                 roots.add(rows.row(i));
             } else {
-                ++hits_[std::size_t(families_.curve_of(at.place))];
+                ++hits_[std::size_t(components_.curve_of(at.place))];
             }
         }
     }
@@ -229,11 +229,11 @@ class SelfMotions {
     // Counts the restarts per curve. Solutions that are still on no curve could not be traced.
     template <int N>
     void count(const Chain& chain, const StepOptions& effort, const Configurations& roots) {
-        hits_.resize(families_.curves().size(), 0);
+        hits_.resize(components_.curves().size(), 0);
         Rows lost({n_joints_});
         for (Index i = 0; i < roots.size(); ++i) {
             const OnCurve at = graph_.where(roots.row(i), kCoarselySame);
-            at.place >= 0 ? void(++hits_[std::size_t(families_.curve_of(at.place))]) : lost.add(roots.row(i));
+            at.place >= 0 ? void(++hits_[std::size_t(components_.curve_of(at.place))]) : lost.add(roots.row(i));
         }
         if (is_singular_ || lost.size() == 0) return;
         lost.resize(lost.size());
@@ -247,7 +247,7 @@ class SelfMotions {
     const Task task_, free_;
     Random random_;
     CurveGraph graph_;
-    CurveFamilies families_;
+    CurveComponents components_;
     std::vector<int> hits_;                           // restarts per curve
     Index n_restarts_ = 0, n_run_ = 0, n_round_ = 0;  // in all, since the last new component, and in the last round
     int n_runs_ = 1;

@@ -74,7 +74,7 @@ def test_samples_of_a_mixture_are_of_its_density(degrees_of_freedom):
 
 
 def test_random_mixtures_are_those_of_the_paper():
-    """Ten modes; A'A + I has eigenvalues of at least 1, its trace is about d^2 (.1 d)^2 + d; STM's is its inverse."""
+    """Ten modes; A'A + I has eigenvalues of at least 1, its trace is about d^2 (0.1 d)^2 + d; STM's is its inverse."""
     gaussian, student = random_gaussian_mixture(20, seeded()), random_student_mixture(20, seeded())
     assert gaussian.means.shape == student.means.shape == (10, 20)
     assert float(gaussian.means.abs().max()) > 45.0

@@ -11,7 +11,7 @@ from experiments.targets import PlanarRobot, planar_robot, planar_truth
 
 
 def test_planar_robot_has_its_known_normaliser_entropy_and_masses():
-    """-10.6145 +- .0015, -9.79, (.344, .086, .282, .288) and 98.99 % within 3 cm: an independent estimate."""
+    """-10.6145 +- 0.0015, -9.79, (0.344, 0.086, 0.282, 0.288) and 98.99 % within 3 cm: an independent estimate."""
     target = planar_robot()
     truth = planar_truth(target, 15_000, seeded(1))
     assert truth.log_normaliser.standard_error < 0.03

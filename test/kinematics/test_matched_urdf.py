@@ -10,7 +10,7 @@ from kinematics.described import prefixed
 
 from eim_ros.core.errors import RobotError
 from eim_ros.kinematics import Robot
-from eim_ros.kinematics.matching import namesake
+from eim_ros.kinematics.matching import matched_urdf
 
 PANDA = arm_of("panda")
 
@@ -33,20 +33,20 @@ def links(robot: Robot) -> tuple[str, str]:
 def test_links_are_found_by_their_names_with_or_without_a_prefix(tmp_path) -> None:
     (tmp_path / "arm.urdf").write_text(prefixed(PANDA.urdf, "left_"))
     left = ("left_panda_link0", "left_panda_link8")
-    assert links(namesake(PANDA, "panda")) == ("panda_link0", "panda_link8")
-    assert links(namesake(PANDA, tmp_path / "arm.urdf")) == left
-    assert links(namesake(PANDA, prefixed(PANDA.urdf, "left_"), tip=left[1])) == left
-    assert links(namesake(PANDA, prefixed(PANDA.urdf, "left_"), base="left_panda_link1")) == (
+    assert links(matched_urdf(PANDA, "panda")) == ("panda_link0", "panda_link8")
+    assert links(matched_urdf(PANDA, tmp_path / "arm.urdf")) == left
+    assert links(matched_urdf(PANDA, prefixed(PANDA.urdf, "left_"), tip=left[1])) == left
+    assert links(matched_urdf(PANDA, prefixed(PANDA.urdf, "left_"), base="left_panda_link1")) == (
         "left_panda_link1",
         left[1],
     )
-    assert links(namesake(PANDA, ARMS["six_joints"])) == ("l0", "l7")  # the root and the only leaf
+    assert links(matched_urdf(PANDA, ARMS["six_joints"])) == ("l0", "l7")  # the root and the only leaf
 
 
 def test_of_two_arms_one_must_be_named() -> None:
-    assert links(namesake(PANDA, two_arms(), tip="right_panda_link8")) == ("right_panda_link0", "right_panda_link8")
+    assert links(matched_urdf(PANDA, two_arms(), tip="right_panda_link8")) == ("right_panda_link0", "right_panda_link8")
     with pytest.raises(RobotError, match=r"several such arms, 'left_panda_link0' to 'left_panda_link8', 'right_panda"):
-        namesake(PANDA, two_arms())
+        matched_urdf(PANDA, two_arms())
 
 
 @pytest.mark.parametrize(
@@ -60,4 +60,4 @@ def test_of_two_arms_one_must_be_named() -> None:
 )
 def test_what_is_not_there_is_refused(source: str, given: dict[str, str], reason: str) -> None:
     with pytest.raises(RobotError, match=reason):
-        namesake(PANDA, source, **given)
+        matched_urdf(PANDA, source, **given)

@@ -1,4 +1,4 @@
-"""Arms of the same kinematics are recognised whatever they are called, and those of other kinematics are told apart."""
+"""Arms with equal kinematics are recognised despite other names, and arms with other kinematics are distinguished."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kinematics.described import mounted
 
 from eim_ros.core.errors import RobotError
 from eim_ros.kinematics import Robot, pose_from
-from eim_ros.kinematics.matching import LENGTH_TOLERANCE, agreement
+from eim_ros.kinematics.matching import LENGTH_TOLERANCE, kinematics_check
 
 SECOND = '<origin xyz="0 0 0.1"/><axis xyz="0 1 0"/>'
 TURN = (0.1, -0.5, 0.3, 0.8062257748298549)  # of unit length
@@ -22,12 +22,12 @@ def test_place_and_tool_are_found_such_that_forward_kinematics_agree(name: str) 
     robot = arm.with_tool(tool)
     if name in ARMS:
         robot = Robot(mounted(ARMS[name], "l0", "1 2 0.5", "0.3 -0.2 2"), base="room").with_tool(tool)
-    placement = agreement(robot, arm)
+    offset = kinematics_check(robot, arm)
     q = arm.random(20, np.random.default_rng(0))
     # products of a dozen rotations
-    np.testing.assert_allclose(placement.base @ arm.fk(q) @ placement.tool, robot.fk(q), atol=1e-9)
-    np.testing.assert_allclose(placement.poses_of_other(robot.fk(q)), arm.fk(q), atol=1e-9)
-    assert placement.is_off_tip
+    np.testing.assert_allclose(offset.base @ arm.fk(q) @ offset.tool, robot.fk(q), atol=1e-9)
+    np.testing.assert_allclose(offset.poses_of_other(robot.fk(q)), arm.fk(q), atol=1e-9)
+    assert offset.is_off_tip
 
 
 def test_joints_whose_frames_are_chosen_differently_are_the_same() -> None:
@@ -43,7 +43,7 @@ def test_joints_whose_frames_are_chosen_differently_are_the_same() -> None:
         1,
     )
     assert here != there
-    assert agreement(Robot(there), arm_of("six_joints")).is_none
+    assert kinematics_check(Robot(there), arm_of("six_joints")).is_none
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_what_differs_is_named_with_its_amount(old: str, new: str, told: str) ->
     urdf = ARMS["six_joints"]
     assert old in urdf
     with pytest.raises(RobotError, match=told):
-        agreement(Robot(urdf.replace(old, new, 1)), arm_of("six_joints"))
+        kinematics_check(Robot(urdf.replace(old, new, 1)), arm_of("six_joints"))
 
 
 def test_other_follower_is_another_robot() -> None:
@@ -69,18 +69,18 @@ def test_other_follower_is_another_robot() -> None:
     changed = urdf.replace('multiplier="-0.5"', 'multiplier="0.5"', 1)
     told = r"joint 2, .* follows joint 1 'lead' by 0.5 q \+ 0.3; that of the model follows joint 1 'lead' by -0.5 q"
     with pytest.raises(RobotError, match=told):
-        agreement(Robot(changed), arm_of("followers"))
+        kinematics_check(Robot(changed), arm_of("followers"))
 
 
 @pytest.mark.parametrize(("share", "agrees"), [(0.9, True), (1.1, False)])
 def test_axes_may_differ_by_their_calibration(share: float, agrees: bool) -> None:
     urdf = ARMS["six_joints"].replace('xyz="0 0 0.4"', f'xyz="0 0 {0.4 + share * LENGTH_TOLERANCE}"', 1)
     if agrees:
-        placement = agreement(Robot(urdf), arm_of("six_joints"))
-        assert np.abs(placement.tool[:3, 3]).max() <= share * LENGTH_TOLERANCE + 1e-12
+        offset = kinematics_check(Robot(urdf), arm_of("six_joints"))
+        assert np.abs(offset.tool[:3, 3]).max() <= share * LENGTH_TOLERANCE + 1e-12
     else:
         with pytest.raises(RobotError, match="off by 0.0055 m"):
-            agreement(Robot(urdf), arm_of("six_joints"))
+            kinematics_check(Robot(urdf), arm_of("six_joints"))
 
 
 def test_each_pair_of_shipped_robots_differs() -> None:
@@ -88,7 +88,7 @@ def test_each_pair_of_shipped_robots_differs() -> None:
     for one in names:
         for other in names:
             if one == other:
-                assert agreement(arm_of(one), arm_of(other)).is_none
+                assert kinematics_check(arm_of(one), arm_of(other)).is_none
             else:
                 with pytest.raises(RobotError):
-                    agreement(arm_of(one), arm_of(other))
+                    kinematics_check(arm_of(one), arm_of(other))
