@@ -156,13 +156,19 @@ def fault(line: str) -> str:
         setup = (ROOT / "setup.py").read_text(encoding="utf-8") + '"all":'
         return "".join(name for extra in extras for name in extra.split(",") if f'"{name}":' not in setup)
     if program == "ros2":
-        checks = {"run": wrong_node, "launch": wrong_launch, "service": wrong_service, "security": wrong_policy}
+        checks = {
+            "run": wrong_node,
+            "launch": wrong_launch,
+            "param": wrong_parameter,
+            "service": wrong_service,
+            "security": wrong_policy,
+        }
         return checks[rest[0]](rest[1:])
     return "" if program in OTHERS or "source install/setup.bash" in line else "its program"
 
 
 def wrong_node(words: list[str]) -> str:
-    package, name, *rest = words
+    package, name, *rest = [word for word in words if word != "--help"]
     if package != "eim_ros" or name not in NODES:
         return "its node"
     kind = NODES[name].settings
@@ -172,7 +178,7 @@ def wrong_node(words: list[str]) -> str:
 
 
 def wrong_launch(words: list[str]) -> str:
-    package, file, *rest = words
+    package, file, *rest = [word for word in words if word != "--show-args"]
     path = ROOT / "launch" / file
     if package != "eim_ros" or not path.exists():
         return "its file"
@@ -180,6 +186,11 @@ def wrong_launch(words: list[str]) -> str:
     text = "".join(source.read_text(encoding="utf-8") for source in sources)
     names = [word.partition(":=")[0] for word in rest]
     return ", ".join(name for name in names if not re.search(rf'"{name}"|\b{name}=\(', text))
+
+
+def wrong_parameter(words: list[str]) -> str:
+    _, node, name, *_ = words
+    return "" if name in NODES[node.strip("/")].settings.__dataclass_fields__ else "its parameter"
 
 
 def wrong_service(words: list[str]) -> str:
