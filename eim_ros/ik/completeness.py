@@ -1,8 +1,8 @@
 """Completeness of an answer: its self-motion components, and a bound on what may be missing.
 
-A restart is a random configuration moved onto the pose, without limits for joints that turn. If more than a share eps of
-all restarts led to components that were not found, r restarts in a row would miss all of them with a probability of at
-most (1 - eps)^r. The bound follows from that; see `solver/manifold/self_motions.hpp`.
+A restart is a random configuration moved onto the pose, without limits for joints that turn. Suppose that more than a
+share eps of all restarts led to components that were not found. Then r restarts in a row would miss all of them with a
+probability of at most (1 - eps)^r. The bound follows from that; see `solver/search/self_motions.hpp`.
 """
 
 from __future__ import annotations

@@ -289,6 +289,10 @@ class Ordering:
         return -limit_margin(robot, q)
 
 
+AS_FOUND = Ordering(UNORDERED)
+"""The order in which solutions were found."""
+
+
 def check_order(order: Order) -> None:
     """Refuse what is no order: `ConfigurationError`."""
     if isinstance(order, str) and order in ORDERS:

@@ -34,7 +34,7 @@ from eim_ros.core.deadlines import OutOfTime, with_grace
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik.batch import Solver
 from eim_ros.ik.candidates import ErrorCode
-from eim_ros.ik.order import UNORDERED, Ordering
+from eim_ros.ik.order import AS_FOUND
 from eim_ros.ik.problem import Problem, Spread
 from eim_ros.ik.revolutions import Revolutions, Unrolled
 from eim_ros.kinematics import Robot
@@ -328,7 +328,7 @@ class PathSearch:
         problem, deadline = self.problem, time.perf_counter() + max(0.0, self.deadline - self.clock())
         aim, seed = Spread(self.n), int(self.rng.integers(2**31))
         pose, position_only = self.poses[index], problem.position_only
-        samples = self.sampler._solved(pose, position_only, aim, Ordering(UNORDERED), seed, deadline)
+        samples = self.sampler._solved(pose, position_only, aim, AS_FOUND, seed, deadline)
         if samples.best_attempt_error is not None:
             self.misses[index] = samples.best_attempt_error
         is_examined = bool(samples) or samples.error_code != ErrorCode.TIMED_OUT
@@ -502,8 +502,8 @@ def _steps_of(max_step: float | npt.ArrayLike, dof: int) -> FloatArray:
     """Return the largest step of each joint (dof,)."""
     steps = numbers_of(max_step, (dof,) if np.ndim(max_step) else (), "max_step")
     if not (steps > 0.0).all():
-        raise ConfigurationError(f"max_step must be positive, got {max_step}", max_step)
-    return np.broadcast_to(steps, (dof,)).copy()
+        raise ConfigurationError(f"max_step must be positive, got {max_step!r}", max_step)
+    return np.asarray(np.full(dof, steps), dtype=np.float64)
 
 
 def _searched(search: PathSearch) -> tuple[FloatArray, bool]:

@@ -279,7 +279,7 @@ class ConditionalMixture:
         return self.experts.log_density(self.log_weights, self.contexts, samples)
 
 
-NO_MODEL = ConditionalMixture(
+NO_COMPONENTS = ConditionalMixture(
     np.empty(0), np.empty((1, 0)), Experts(np.empty((0, 1, 0)), np.empty((0, 1)), np.empty((0, 1, 1)), 1)
 )
 """A mixture without components."""

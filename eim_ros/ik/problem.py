@@ -1,7 +1,7 @@
 """One inverse kinematics problem: a pose, the constraints, what is to be found, and the verification of solutions.
 
-A `Setup` is a robot with its constraints, resolved once for each sampler. A `Problem` adds what one call asks. Strategies
-solve it, and `outcome` puts the result into an error code and words.
+A `Setup` is a robot with its constraints, resolved once for each sampler. A `Problem` adds what one call asks.
+Strategies solve it, and `outcome` puts the result into an error code and words.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from eim_ros.core.errors import JointStateError
 from eim_ros.ik.candidates import Candidates, ErrorCode
 from eim_ros.ik.completeness import Completeness, CompletenessReport
 from eim_ros.ik.constraints import Constraints, LinkCheck
-from eim_ros.ik.order import UNORDERED, Ordering, Posture
-from eim_ros.ik.prior import NO_MODEL, ConditionalMixture
+from eim_ros.ik.order import AS_FOUND, Ordering, Posture
+from eim_ros.ik.prior import NO_COMPONENTS, ConditionalMixture
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.collision import CollisionScene
 from eim_ros.kinematics.robot import MAX_ITERATIONS
@@ -111,6 +111,26 @@ class Proposals:
 
 
 Aim: TypeAlias = Spread | Covering | Draws | Proposals
+ONE = Spread(1)
+
+
+@dataclass(frozen=True, eq=False)
+class GivenModel:
+    """A model given the pose.
+
+    Attributes
+    ----------
+    conditional : ConditionalMixture
+        Without components if there is no model.
+    has_preference : bool
+        Whether there is a model that prefers some configurations to others.
+    """
+
+    conditional: ConditionalMixture
+    has_preference: bool = False
+
+
+NO_MODEL = GivenModel(NO_COMPONENTS)
 
 
 class Setup:
@@ -194,10 +214,8 @@ class Problem:
     aim : Spread, Covering, Draws or Proposals
     order : Ordering
         Order in which the answer will be chosen.
-    conditional : ConditionalMixture
-        The model given the pose; without components if there is none.
-    has_preference : bool
-        Whether there is a model that prefers some configurations to others.
+    model : GivenModel
+        The model given the pose.
     seed : int, optional
         Seed of random numbers. Default: a fresh one.
     deadline : float
@@ -219,18 +237,17 @@ class Problem:
         setup: Setup,
         pose: FloatArray,
         position_only: bool,
-        aim: Aim = Spread(1),
-        order: Ordering = Ordering(UNORDERED),
+        aim: Aim = ONE,
+        order: Ordering = AS_FOUND,
         *,
-        conditional: ConditionalMixture = NO_MODEL,
-        has_preference: bool = False,
+        model: GivenModel = NO_MODEL,
         seed: int | None = None,
         deadline: float = NEVER,
     ) -> None:
         self.setup, self.robot, self.bounds = setup, setup.robot, setup.bounds
         self.pose, self.position_only = pose, position_only
         self.aim, self.order, self.seed, self.deadline = aim, order, seed, deadline
-        self.conditional, self.has_preference = conditional, has_preference
+        self.conditional, self.has_preference = model.conditional, model.has_preference
         self.task = setup.task(pose, position_only)
         constraints = setup.constraints
         self._scene: CollisionScene | None = None
@@ -247,7 +264,7 @@ class Problem:
         other.task = self.setup.task(pose, self.position_only, bounds)
         return other
 
-    def with_aim(self, aim: Aim, order: Ordering = Ordering(UNORDERED)) -> Problem:
+    def with_aim(self, aim: Aim, order: Ordering = AS_FOUND) -> Problem:
         """Return the same problem with another aim."""
         other = copy.copy(self)
         other.aim, other.order = aim, order

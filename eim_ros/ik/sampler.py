@@ -26,7 +26,7 @@ from eim_ros.core.errors import ConfigurationError, PoseError, RobotError
 from eim_ros.ik.batch import BatchTask, answer_batch, answer_blocks
 from eim_ros.ik.completeness import Completeness
 from eim_ros.ik.constraints import Constraints
-from eim_ros.ik.order import UNORDERED, Order, Ordering, Posture, distinct_in_time
+from eim_ros.ik.order import AS_FOUND, Order, Ordering, Posture, distinct_in_time
 from eim_ros.ik.paths import JointPath, follow_path
 from eim_ros.ik.prior import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, IKModel, MixtureEvaluator, Prior
 from eim_ros.ik.problem import (
@@ -35,6 +35,7 @@ from eim_ros.ik.problem import (
     Covering,
     Density,
     Draws,
+    GivenModel,
     Guarantee,
     Problem,
     Proposals,
@@ -55,7 +56,6 @@ Near: TypeAlias = npt.ArrayLike | Mapping[str, float] | Posture
 N_NEAR = 128  # number of solutions that are compared by cost
 LONGEST = 1e6  # [s]; proposals take as long as they need
 UNCONSTRAINED = Constraints()
-AS_FOUND = Ordering(UNORDERED)
 MOST_TOOLS = 16  # tools whose samplers are kept; one more costs reading the description again
 UNKNOWN = np.full(1, np.nan)
 UNKNOWN_ERRORS = np.full((1, 2), np.nan)
@@ -489,8 +489,8 @@ class Sampler:
             If a pose is no rigid transform; the message names its index.
         """
         began, targets = time.perf_counter(), check_poses(poses)
-        aim, order = self._several(n, near, None, order, diversity)
-        return answer_batch(self, targets, BatchTask(aim, order, _seed(seed), began + _timeout(timeout), n_threads))
+        aim, ordering = self._several(n, near, None, order, diversity)
+        return answer_batch(self, targets, BatchTask(aim, ordering, _seed(seed), began + _timeout(timeout), n_threads))
 
     def stream(
         self,
@@ -630,7 +630,7 @@ class Sampler:
                 names = ", ".join(self.robot.joint_names)
                 raise ConfigurationError(f"near must name every joint here: {names}", near)
             near = [near[name] for name in self.robot.joint_names]  # type: ignore[index]  # a mapping of all joints
-        return self._setup.configuration(near)  # type: ignore[arg-type]  # no mapping any more
+        return self._setup.configuration(near)
 
     def _answer(self, pose: npt.ArrayLike, aim: Aim, order: Ordering, seed: int | None, timeout: float) -> Solutions:
         started = time.perf_counter()
@@ -667,8 +667,7 @@ class Sampler:
                 position_only,
                 aim,
                 order,
-                conditional=conditional,
-                has_preference=self.has_preference,
+                model=GivenModel(conditional, self.has_preference),
                 seed=seed,
                 deadline=deadline,
             )
@@ -684,7 +683,7 @@ class Sampler:
             rows, is_compared = distinct_in_time(self.robot, kept.q, DISTINCT_TOLERANCE, with_grace(deadline))
             kept, is_cut_short = kept.pick(rows), is_cut_short or not is_compared
         code, message = outcome(problem, found, kept, is_cut_short)
-        best, log_prob = None if kept.valid.any() else kept.best(), found.log_prob
+        best, log_prob = kept.pick(slice(0)) if kept.valid.any() else kept.best(), found.log_prob
         if not isinstance(aim, Proposals) and not kept.valid.all():  # a caller may execute whatever is returned
             log_prob = None if log_prob is None else log_prob[kept.valid]
             kept = kept.chosen()
@@ -697,9 +696,8 @@ class Sampler:
                 log_prob = conditional.log_prob(kept.q)
             else:
                 order, message = AS_FOUND, message + "; there was no time to order them by density"
-        rows = order.rows(self.robot, kept, aim.n, log_prob, position_only)
-        kept = kept.pick(rows)
-        has_attempt = best is not None and len(best) > 0
+        chosen = order.rows(self.robot, kept, aim.n, log_prob, position_only)
+        kept = kept.pick(chosen)
         size = found.effective_sample_size
         return Solutions(
             self.robot.joint_names,
@@ -715,9 +713,9 @@ class Sampler:
             UNKNOWN if found.n_total is None else np.array([found.n_total]),
             (found.report,),
             UNKNOWN if size is None else np.array([size]),
-            best.q if has_attempt else np.full((1, self.robot.dof), np.nan),
-            np.stack([best.position_error, best.orientation_error], axis=1) if has_attempt else UNKNOWN_ERRORS,
-            None if log_prob is None else log_prob[rows],
+            best.q if len(best) else np.full((1, self.robot.dof), np.nan),
+            np.stack([best.position_error, best.orientation_error], axis=1) if len(best) else UNKNOWN_ERRORS,
+            None if log_prob is None else log_prob[chosen],
             (density,) if self.n_experts else None,
         )
 
@@ -733,7 +731,7 @@ def _guarantee(guarantee: Guarantee) -> Guarantee:
 def _count(value: Any, name: str) -> int:
     if type(value) is not int and (isinstance(value, bool) or not isinstance(value, Integral)):
         raise ConfigurationError(f"{name} must be a whole number, got {value!r}", value)
-    if not 1 <= value <= MAX_SOLUTIONS:
+    if not 1 <= int(value) <= MAX_SOLUTIONS:
         raise ConfigurationError(f"{name} must be at least 1 and at most {MAX_SOLUTIONS}, got {value}", value)
     return int(value)
 
@@ -743,7 +741,7 @@ def _seed(value: Any) -> int | None:
         return None
     if type(value) is not int and (isinstance(value, bool) or not isinstance(value, Integral)):
         raise ConfigurationError(f"seed must be a whole number or None, got {value!r}", value)
-    if not value >= 0:
+    if int(value) < 0:
         raise ConfigurationError(f"seed must be at least 0, got {value}", value)
     return int(value)
 

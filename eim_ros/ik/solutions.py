@@ -111,8 +111,8 @@ class Solutions:
     effective_sample_sizes : (n_poses,)
         Number of independent draws with the same variance (Kong 1992) in answers of `Sampler.draw`; else NaN.
     best_attempts : (n_poses, dof)
-        Configuration that came closest to a pose without a solution [rad] or [m]; else NaN. It is no solution: it misses
-        the pose, collides, or has a link outside of its region.
+        Configuration that came closest to a pose without a solution [rad] or [m]; else NaN. It is no solution: it
+        misses the pose, collides, or has a link outside of its region.
     best_attempt_errors : (n_poses, 2)
         Errors of the best attempts [m], [rad]; NaN if there is none.
 
@@ -408,7 +408,7 @@ class Solutions:
     def from_message(cls, message: Any) -> Solutions:
         """Return the answer that an `eim_ros/msg/IKSolutions` contains; log densities that it lacks are NaN."""
         names, n, n_poses = tuple(message.joint_names), int(message.n), len(message.n_per_pose)
-        columns = {
+        columns: dict[str, Any] = {
             column.name: np.array(getattr(message, column.ros_name), column.dtype)
             for column in SCHEMA
             if column.ros_name

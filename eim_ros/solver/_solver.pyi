@@ -366,13 +366,18 @@ def nearest_on_curve(
     Returns the valid results (n, dof), their errors (2, n) [m], [rad], and their distances to the reference (n,).
     """
 
-def shortest_path(rows: FloatArray, counts: IntArray, wraps: BoolArray, largest: float, penalty: float) -> IntArray:
+def shortest_path(
+    rows: FloatArray, counts: IntArray, wraps: BoolArray, scale: FloatArray, largest: float, penalty: float
+) -> IntArray:
     """Return the row of each layer (m,) that is on the shortest path through all layers; -1 for an empty layer.
 
-    `rows` (n, dof) contains the layers one after the other, and `counts` (m,) their numbers of rows.
+    `rows` (n, dof) contains the layers one after the other, and `counts` (m,) their numbers of rows. Motions of
+    joints are multiplied by `scale` (dof,) before they are compared with `largest`.
     """
 
-def path_reach(rows: FloatArray, counts: IntArray, wraps: BoolArray, largest: float) -> tuple[BoolArray, int, float]:
+def path_reach(
+    rows: FloatArray, counts: IntArray, wraps: BoolArray, scale: FloatArray, largest: float
+) -> tuple[BoolArray, int, float]:
     """Return how far paths lead whose steps are at most `largest`.
 
     Returns which rows are on such a path (n,), how many layers are reached, and the smallest step to the next layer.

@@ -5,9 +5,9 @@
 
     p(q) / int_set p(q) du,    for points p(q) / sum_i p(q_i),
 
-so exact solutions keep the proportions that were learned, such as elbow up against elbow down. Samples of the model that
-are moved onto the pose do not keep them. A cost c and a temperature T have the density exp(-c(q) / T), normalised
-likewise; a `Posture` is such a cost.
+so exact solutions keep the proportions that were learned, such as elbow up against elbow down. Samples of the model
+that are moved onto the pose do not keep them. A cost c and a temperature T have the density exp(-c(q) / T), normalised
+in the same way; a `Posture` is such a cost.
 
 The set is represented by weighted points. Curves are divided completely, points are all known, and sets of more
 dimensions are sampled by slices (`slices.py`).

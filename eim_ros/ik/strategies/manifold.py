@@ -139,12 +139,14 @@ class Curves:
         wanted = until or Completeness()
         motions = SelfMotions(chain, problem.task, seed_fraction(problem.seed))
         form = certified_form(problem)
-        certified = in_time = problem.is_certified and form is not None and motions.certify(chain, form)
+        certified = in_time = False
+        if problem.is_certified and form is not None:
+            certified = in_time = motions.certify(chain, form)
         if not certified:
             share = NO_BOUND if until is None else wanted.missed_share
             in_time = motions.search(chain, problem.effort, wanted.confidence, share, deadline)
-            may_certify = not problem.is_certified and until is not None and form is not None
-            if may_certify and not motions.components[:, 2].all():
+            is_stuck = until is not None and not motions.components[:, 2].all()
+            if is_stuck and form is not None and not problem.is_certified:
                 certified = motions.certify(chain, form)
                 in_time = in_time or certified
         lengths, closed, traced = motions.components.T

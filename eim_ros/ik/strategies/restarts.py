@@ -181,8 +181,8 @@ class Search:
     A round takes seeds from the model, moves them onto the pose, and keeps what is valid. If few solutions of a round
     are new, half of the next seeds are uniform, so that no pose is missed that uniform restarts would solve.
 
-    With `diversity` > 0 seeds are stratified over the experts, their weights are tempered to weight^(1 - diversity / 2),
-    and some seeds are always uniform, so that no component is missed. If solutions are curves, about that share of them
+    With `diversity` > 0 seeds are stratified over the experts, and weights are tempered to weight^(1 - diversity / 2).
+    Some seeds are always uniform, so that no component is missed. If solutions are curves, about that share of them
     comes from continuation (half of it beyond the first `CONTINUATION_CUTOFF`), which begins at the solutions found
     first. On surfaces a restart costs less than continuation.
 

@@ -1,10 +1,10 @@
 """Draws from a set of solutions with more than one dimension, by slices: curves and points that are found completely.
 
-A slice fixes joints at random values, and for a task with tolerances also the pose within them, until curves remain that
+A slice fixes joints at random values, and for a task with tolerances also the pose within them. Curves remain, which
 are traced from end to end, or points in closed form. Each point on them stands for a known part of the set, its *mass*:
 the length around it, times the part of the set that this length stands for, by the probability of the slice (see
 `densities.py`). Sums over the points of all slices are integrals over the set on average, however large the basins of
-attraction of restarts are. Solutions that restarts lead to, and samples of a model moved onto the pose, do not have this
+attraction of restarts are. Neither solutions that restarts lead to nor samples of a model moved onto the pose have this
 property. The idea is that of random linear spaces (Breiding and Marigliano 2020, "Random points on an algebraic
 manifold"), here along the axes of joints.
 
@@ -126,7 +126,7 @@ class SliceProposals:
 
 
 def _mean_squares(measure: ScaledMeasure, known: FloatArray, choices: IntArray) -> FloatArray:
-    """Return the mean of |du_H on the set|^2 (n_choices,) over solutions: minors of the null-space projection of J_u."""
+    """Return the mean of |du_H on the set|^2 (n_choices,) over solutions, by minors of the null-space projection."""
     jacobians = measure.jacobians(known)
     projections = np.eye(jacobians.shape[2]) - np.linalg.pinv(jacobians) @ jacobians
     minors = projections[:, choices[:, :, None], choices[:, None, :]]
@@ -194,7 +194,7 @@ def _check_dimensions(measure: ScaledMeasure) -> None:
     form = measure.problem.robot.closed_form
     if measure.n_free < 0 or (measure.n_free == 0 and (form is None or measure.n_rows == POSITION_ROWS)):
         raise ConfigurationError(
-            "draw needs an arm with more joints than the task needs, or points in closed form; call sample or solve_all",
+            "draw needs an arm with more joints than the task needs, or points in closed form; call sample instead",
             None,
         )
 
@@ -290,7 +290,7 @@ class SliceSampler:
         return _Round(q, log_mass[kept], self.log_density(q), first + slices[kept])
 
     def _slice(self, pose: FloatArray, joints: IntArray, values: FloatArray, deadline: float) -> FloatArray:
-        """Return the solutions (n, dof) of a pose with fixed joints: points, or places about a spacing apart on curves."""
+        """Return the solutions (n, dof) of a pose with fixed joints: points, or places on curves."""
         measure, problem = self.measure, self.measure.problem
         chain, bounds, constraints = problem.robot.chain, problem.bounds.copy(), problem.setup.constraints
         if measure.n_free == 0:
