@@ -299,6 +299,7 @@ class MixtureEvaluator:
     """
 
     def __init__(self, model: LinearParameters | MixtureOfExperts) -> None:
+        self._model: LinearParameters | MixtureOfExperts | None = model
         self.n_experts, self.n_dims, self.n_context = model.n_components, model.n_dims, model.n_context
         self.condition: Callable[[FloatArray], ConditionalMixture]
         """The mixture for contexts (n_contexts, n_context), averaged over them with equal weights."""
@@ -316,11 +317,16 @@ class MixtureEvaluator:
     def none(cls, n_dims: int) -> MixtureEvaluator:
         """Return an evaluator without experts. It has no samples, and its densities are NaN."""
         evaluator = cls.__new__(cls)
+        evaluator._model = None
         evaluator.n_experts, evaluator.n_dims, evaluator.n_context = 0, n_dims, 0
         experts = Experts(np.empty((0, n_dims, 0)), np.empty((0, n_dims)), np.empty((0, n_dims, n_dims)), 1)
         nothing = ConditionalMixture(np.empty(0), np.empty((1, 0)), experts)
         evaluator.condition = lambda contexts: nothing
         return evaluator
+
+    def __reduce__(self) -> tuple[Callable[..., MixtureEvaluator], tuple[Any]]:
+        """Pickle the model; the compiled experts are built again."""
+        return (MixtureEvaluator.none, (self.n_dims,)) if self._model is None else (MixtureEvaluator, (self._model,))
 
 
 def _linear(model: LinearParameters) -> Callable[[FloatArray], ConditionalMixture]:

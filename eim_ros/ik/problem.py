@@ -487,14 +487,14 @@ def outcome(problem: Problem, found: Found, kept: Candidates, is_cut_short: bool
         code, reason = ErrorCode.TIMED_OUT, "timed out: "
     else:
         code, reason = (ErrorCode.SUCCESS if n_valid else ErrorCode.NO_IK_SOLUTION), ""
+    if isinstance(aim, Proposals):
+        return code, f"{reason}{n_valid} of {n} proposals are valid"
     if not n_valid:
         return _failure(problem, found, kept, code, reason)
     if found.effective_sample_size == 0.0:
         why = "" if timed_out else ", because the arm is singular or at its limits"
         what = f"{n_valid} of {n} configurations are valid, but could not be drawn from the density{why}"
         return (code if timed_out else ErrorCode.FAILURE), f"{reason}{what}"
-    if isinstance(aim, Proposals):
-        return code, f"{n_valid} of {n} proposals are valid"
     if isinstance(aim, Spread) and aim.among > aim.n:
         return code, f"{reason}the best of {n_valid} solutions after null-space optimisation"
     what = "draws" if isinstance(aim, Draws) else "solutions" if isinstance(aim, Covering) else "distinct solutions"

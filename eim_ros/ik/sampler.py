@@ -83,6 +83,7 @@ class Sampler:
     ----------
     robot : Robot
     constraints : Constraints
+    model : IKModel or None
     training : mapping
         Record of the model's training; empty without a model.
 
@@ -112,6 +113,8 @@ class Sampler:
         constraints: Constraints = UNCONSTRAINED,
     ) -> None:
         self.constraints = expect(constraints, Constraints, "constraints")
+        self.model: IKModel | None
+        self.training: Mapping[str, Any]
         if isinstance(model, (str, Path)):
             model = IKModel.load(model, robot, tip, base=base)
         elif model is not None:
@@ -122,10 +125,10 @@ class Sampler:
             if robot is None:
                 raise ConfigurationError("a sampler needs a robot or a model")
             arm = robot if isinstance(robot, Robot) else Robot(robot, tip, base=base)
-            self.training: Mapping[str, Any] = {}
+            self.model, self.training = None, {}
             self._serve(arm, Prior.none(arm.dof))
         else:
-            self.training = model.training
+            self.model, self.training = model, model.training
             self._serve(model.robot, Prior(model.context_kind, MixtureEvaluator(model.content), model.offset))
 
     def _serve(self, robot: Robot, prior: Prior) -> None:
@@ -154,6 +157,12 @@ class Sampler:
             Robot, which may have other names and limits. Default: the robot of the model. See `IKModel.load`.
         """
         return cls(robot, tip, base=base, model=model)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file; raise `ConfigurationError` without a model."""
+        if self.model is None:
+            raise ConfigurationError("this sampler has no model to save", str(path))
+        self.model.save(path)
 
     def with_tool(self, tool: npt.ArrayLike) -> Sampler:
         """Return a sampler for a robot with a tool on its tip link; the tool's tip reaches the poses.

@@ -422,6 +422,9 @@ class Solutions:
             -1, len(names)
         )
         columns["best_attempts"] = attempts
+        messages: tuple[str, ...] = (message.error_code.message,)
+        if n_poses != 1:
+            messages = tuple(ErrorCode(int(code)).name for code in columns["error_codes"])
         reports: list[CompletenessReport | None] = []
         first = 0
         for i, n_components in enumerate(message.n_components):
@@ -433,7 +436,7 @@ class Solutions:
         return cls(
             names,
             **columns,
-            messages=(message.error_code.message,) * n_poses,
+            messages=messages,
             times=np.full(n_poses, message.elapsed / max(n_poses, 1)),
             reports=tuple(reports),
             best_attempt_errors=np.full((n_poses, 2), np.nan),

@@ -2,15 +2,17 @@
 
 Primitives describe obstacles and the collision shapes of a robot's links. A mesh, given by arrays or read from a file,
 is the solid that its surface encloses (see `solids.py`). A point cloud is the union of balls around its points. An
-optional name identifies a shape in the reported collisions.
+optional name identifies a shape in the reported collisions. Primitives can also be made from their size and the keyword
+`at`, a pose or a position: `Box((0.2, 0.2, 0.4), at=(0.5, 0.0, 0.2))`.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +20,27 @@ import numpy.typing as npt
 from eim_ros.core.checks import LARGEST, as_number, checked_flag, checked_path, expect, names_wrong_keywords, numbers_of
 from eim_ros.core.errors import ConstraintError, MeshError
 from eim_ros.kinematics.meshes import USUAL_LIMITS, MeshLimits, read_mesh
-from eim_ros.kinematics.poses import check_pose, pose_from
+from eim_ros.kinematics.poses import check_pose, is_position, pose_from
 
 FloatArray = npt.NDArray[np.float64]
+ShapeT = TypeVar("ShapeT", bound=type)
 
 
+def _placed(shape: ShapeT) -> ShapeT:
+    """Let a shape also be made from its size and the keyword `at`, a pose in any form: a decorator."""
+    init = vars(shape)["__init__"]
+
+    @functools.wraps(init)
+    def init_at(self: Any, *args: Any, at: Any = None, **keywords: Any) -> None:
+        if at is not None:
+            args = (pose_from(at) if is_position(at) else at, *args)
+        init(self, *args, **keywords)
+
+    type.__setattr__(shape, "__init__", init_at)
+    return shape
+
+
+@_placed
 @names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Box:
@@ -36,6 +54,8 @@ class Box:
     >>> table = Box(pose_from((0.6, 0.0, 0.675)), (1.2, 0.8, 0.05), name="table")
     >>> table.size.tolist()
     [1.2, 0.8, 0.05]
+    >>> Box((1.2, 0.8, 0.05), at=(0.6, 0.0, 0.675)).pose[2, 3].item()
+    0.675
     """
 
     pose: npt.ArrayLike
@@ -47,6 +67,7 @@ class Box:
         _check(self)
 
 
+@_placed
 @names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Sphere:
@@ -72,6 +93,7 @@ class Sphere:
         return pose_from(self.centre)
 
 
+@_placed
 @names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Cylinder:
@@ -96,6 +118,7 @@ class Cylinder:
         _check(self, "radius", "length")
 
 
+@_placed
 @names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Capsule:
