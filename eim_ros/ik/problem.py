@@ -495,6 +495,8 @@ def outcome(problem: Problem, found: Found, kept: Candidates, is_cut_short: bool
         why = "" if timed_out else ", because the arm is singular or at its limits"
         what = f"{n_valid} of {n} configurations are valid, but could not be drawn from the density{why}"
         return (code if timed_out else ErrorCode.FAILURE), f"{reason}{what}"
+    if isinstance(aim, Spread) and aim.among > aim.n and not problem.order.moves:
+        return code, f"{reason}the best {min(aim.n, n_valid)} of {n_valid} solutions"
     if isinstance(aim, Spread) and aim.among > aim.n:
         return code, f"{reason}the best of {n_valid} solutions after null-space optimisation"
     what = "draws" if isinstance(aim, Draws) else "solutions" if isinstance(aim, Covering) else "distinct solutions"

@@ -33,7 +33,7 @@ def _placed(shape: ShapeT) -> ShapeT:
     @functools.wraps(init)
     def init_at(self: Any, *args: Any, at: Any = None, **keywords: Any) -> None:
         if at is not None:
-            args = (pose_from(at) if is_position(at) else at, *args)
+            args = (at, *args)
         init(self, *args, **keywords)
 
     type.__setattr__(shape, "__init__", init_at)
@@ -174,7 +174,7 @@ def inside(shape: Shape, points: FloatArray) -> npt.NDArray[np.bool_]:
 def _check(shape: Shape, *lengths: str) -> None:
     """Store pose and lengths as numbers; raise `PoseError` for a bad pose, `ConstraintError` for a bad length."""
     if not isinstance(shape, Sphere):
-        _put(shape, "pose", check_pose(shape.pose))
+        _put(shape, "pose", pose_from(shape.pose) if is_position(shape.pose) else check_pose(shape.pose))
     expect(shape.name, str, "the name of a shape", ConstraintError)
     for name in lengths:
         length = as_number(getattr(shape, name))

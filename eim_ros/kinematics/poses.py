@@ -26,7 +26,7 @@ from eim_ros.core.errors import PoseError
 from eim_ros.solver import first_not_rigid
 
 FORMS = (
-    "a (4, 4) transform, (position, quaternion xyzw), (position, rotation matrix), seven numbers x y z qx qy qz qw, "
+    "a (4, 4) transform, (position, quaternion xyzw), (position, rotation), seven numbers x y z qx qy qz qw, "
     "or an object of pinocchio, spatialmath, scipy or geometry_msgs"
 )
 TRANSFORM_ATTRIBUTES = ("homogeneous", "A")  # attributes of pinocchio.SE3 and spatialmath.SE3
@@ -67,7 +67,7 @@ def taken_apart(pose: Any) -> tuple[Any, Any]:
     if callable(getattr(pose, "as_matrix", None)):  # scipy.spatial.transform.RigidTransform
         return _matrix(pose), None
     if isinstance(pose, (list, tuple)) and len(pose) == 2 and _shape(pose[0]) == (3,):
-        return pose[0], pose[1]
+        return pose[0], (_matrix(pose[1]) if callable(getattr(pose[1], "as_matrix", None)) else pose[1])
     if is_position(pose):
         raise PoseError("a position leaves the orientation open, which is not possible here: expected " + FORMS, pose)
     if isinstance(pose, np.ndarray) and pose.shape == (7,):
