@@ -13,8 +13,10 @@ A page contains lines such as `<!-- generated: node parameters -->`. Each is rep
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib
+import io
 import json
 import os
 import re
@@ -57,10 +59,8 @@ def command_line() -> str:
     os.environ["COLUMNS"] = "100"  # argparse reads the width of its text from here
     parts = []
     for verb, summary in VERBS.items():
-        actions = parser_of([verb])._subparsers._group_actions  # type: ignore[union-attr]  # it has verbs
-        parser = actions[0].choices[verb]  # type: ignore[index]  # of the verbs above
-        parser._shows_all = True
-        parts.append(f"## `eim {verb}`\n\n{_sentence(summary)}\n\n```text\n{parser.format_help().strip()}\n```\n")
+        text = _help(verb, "--help-all") or _help(verb, "--help")
+        parts.append(f"## `eim {verb}`\n\n{_sentence(summary)}\n\n```text\n{text.strip()}\n```\n")
     return "\n".join(parts)
 
 
@@ -116,6 +116,17 @@ FROM_CODE: dict[str, Callable[[], str]] = {
     "learner settings": learner_settings,
 }
 FROM_FILE: dict[str, Callable[[str], str]] = {"table": result_table, "text": result_text}
+
+
+def _help(verb: str, flag: str) -> str:
+    """Return what a help flag prints; empty if the verb does not have it."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
+        try:
+            parser_of([verb]).parse_args([verb, flag])
+        except SystemExit as end:
+            return "" if end.code else printed.getvalue()
+    return ""
 
 
 def _settings_table(kind: type[Settings]) -> str:

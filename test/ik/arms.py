@@ -9,7 +9,7 @@ import torch
 from kinematics.descriptions import ALL_TYPES, FOLLOWERS, chain_urdf, joint
 from kinematics.oracle import Oracle
 
-from eim_ros.ik import IKModel, Sampler, Samples
+from eim_ros.ik import IKModel, Sampler, Solutions
 from eim_ros.kinematics import CONTEXT_KINDS, SHIPPED_ROBOTS, Robot, share_path
 from eim_ros.learning.models import MixtureOfExperts
 
@@ -129,16 +129,17 @@ def sampler_of(name: str, context_kind: str) -> Sampler:
     return Sampler(model=broad_model(arm_of(name), context_kind))
 
 
-def assert_no_solution(samples: Samples, has_attempt: bool = True) -> None:
+def assert_no_solution(samples: Solutions, has_attempt: bool = True) -> None:
     """An answer without a solution moves nothing: it is empty and false, and the best attempt stands apart."""
     assert not samples
     assert len(samples) == 0
     assert [q for q in samples] == []  # noqa: C416  # as a caller's loop would
-    assert samples.positions.shape == (0, len(samples.joint_names))
+    assert samples.q.shape == (0, len(samples.joint_names))
     for column in (samples.valid, samples.position_error, samples.orientation_error, samples.expert, samples.log_prob):
         assert len(column) == 0
-    answer = samples.to_dict()
-    assert (answer["n"], answer["positions"], answer["valid"]) == (0, [], [])
+    answer = samples.to_message()
+    assert (answer["n"], len(answer["positions"]), len(answer["valid"])) == (0, 0, 0)
+    assert all(values == [] for values in samples.to_dict().values())
     assert (samples.best_attempt is not None) == (samples.best_attempt_error is not None) == has_attempt
     assert len(answer["best_attempt"]) == (len(samples.joint_names) if has_attempt else 0)
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import gc
+import time
 import tracemalloc
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from ik.arms import arm_and_oracle, arm_of, assert_no_solution, broad_model, sampler_of
 
 from eim_ros.core.errors import ConfigurationError, PoseError
-from eim_ros.ik import Constraints, ErrorCode, Sampler, Samples
-from eim_ros.ik.batch import SideBySide, answer_batch
-from eim_ros.ik.request import SampleRequest
+from eim_ros.ik import ErrorCode, Sampler, Solutions
+from eim_ros.ik.batch import BatchTask, CompiledBatch
+from eim_ros.ik.strategies.restarts import FEWEST_TO_DIVERSIFY
 from eim_ros.kinematics import Sphere
 from eim_ros.kinematics.collision import collision_model
 from eim_ros.solver import NO_EXPERT
@@ -26,29 +27,35 @@ def poses_of(name: str, n: int) -> np.ndarray:
     return robot.fk(0.7 * robot.random(n, np.random.default_rng(0)))
 
 
+def is_compiled(sampler: Sampler, n: int, **asked: Any) -> bool:
+    """Whether a batch is answered in one compiled call."""
+    aim, order = sampler._several(**{"n": n, "near": None, "posture": None, "order": None, "diversity": None, **asked})
+    return CompiledBatch(sampler, BatchTask(aim, order, 0, np.inf)).is_equivalent
+
+
 @pytest.mark.parametrize(("name", "kind"), [("panda", "pose"), ("planar10", "position")])
 def test_each_pose_is_answered_as_it_would_be_alone(name: str, kind: str) -> None:
     (robot, oracle), sampler, poses = arm_and_oracle(name), sampler_of(name, kind), poses_of(name, 4)
     answers = sampler.sample_batch(poses, 12, timeout=ENOUGH, order="limits", seed=5)
-    assert len(answers) == 4
-    for index, (answer, pose) in enumerate(zip(answers, poses, strict=True)):
+    assert answers.n_poses == 4
+    for index, (answer, pose) in enumerate(zip(answers.by_pose(), poses, strict=True)):
         alone = sampler.sample(pose, 12, timeout=ENOUGH, order="limits", seed=5 + index)
-        np.testing.assert_array_equal(answer.positions, alone.positions)
+        np.testing.assert_array_equal(answer.q, alone.q)
         assert answer and answer.valid.all()
-        for q in answer.positions:
+        for q in answer.q:
             assert np.linalg.norm(oracle.forward(q)[:3, 3] - pose[:3, 3]) <= 1e-6 + 1e-10
-    assert robot.within_limits(np.concatenate([answer.positions for answer in answers])).all()
+    assert robot.within_limits(answers.q).all()
 
 
 def test_pose_out_of_reach_has_an_outcome_of_its_own() -> None:
     poses = poses_of("panda", 3)
     poses[1, 0, 3] = 9.0
     answers = sampler_of("panda", "pose").sample_batch(poses, 8, timeout=ENOUGH, seed=0)
-    assert [answer.error_code for answer in answers] == [
+    assert answers.error_codes.tolist() == [
         ErrorCode.SUCCESS, ErrorCode.NO_IK_SOLUTION, ErrorCode.SUCCESS,
     ]  # fmt: skip
-    assert [len(answer) for answer in answers] == [8, 0, 8]
-    assert_no_solution(answers[1])
+    assert answers.n_per_pose.tolist() == [8, 0, 8]
+    assert_no_solution(answers.pose(1))
     assert answers
     assert not sampler_of("panda", "pose").sample_batch(poses[1:2], 8, timeout=ENOUGH, seed=0)
 
@@ -59,16 +66,17 @@ def test_pose_that_takes_all_its_time_leaves_the_others_theirs() -> None:
     sampler, poses = sampler_of("panda", "pose"), poses_of("panda", 3)
 
     class Recorded(Sampler):
-        def answer(self, request: SampleRequest) -> Samples:
-            calls.append(request.timeout)
-            is_hurried = np.array_equal(request.pose, poses[0]) and len(calls) == 1
-            return sampler.answer(replace(request, timeout=0.0 if is_hurried else ENOUGH))
+        def _solved(self, pose: np.ndarray, *rest: Any) -> Solutions:
+            now = time.perf_counter()
+            calls.append(rest[-1] - now)
+            is_hurried = np.array_equal(pose, poses[0]) and len(calls) == 1
+            return sampler._solved(pose, *rest[:-1], now + (0.0 if is_hurried else ENOUGH))
 
     answers = Recorded(model=broad_model(arm_of("panda"), "pose")).sample_batch(
         poses, 300, n_threads=1, timeout=ENOUGH, seed=0
     )
-    assert [answer.error_code for answer in answers] == [ErrorCode.SUCCESS] * 3
-    assert [len(answer) for answer in answers] == [300] * 3
+    assert answers.error_codes.tolist() == [ErrorCode.SUCCESS] * 3
+    assert answers.n_per_pose.tolist() == [300] * 3
     assert len(calls) == 4
     assert calls[0] == pytest.approx(ENOUGH / 3, rel=0.1)
     assert calls[3] > 1.5 * calls[0]  # again, with all that is left
@@ -78,9 +86,9 @@ def test_pose_that_takes_all_its_time_leaves_the_others_theirs() -> None:
 def test_without_time_nothing_is_begun(n: int) -> None:
     for sampler in (sampler_of("panda", "pose"), Sampler("panda")):
         answers = sampler.sample_batch(poses_of("panda", 3), n, timeout=0.0, seed=0)
-        assert [answer.error_code for answer in answers] == [ErrorCode.TIMED_OUT] * 3
-        assert [answer.positions.shape for answer in answers] == [(0, 7)] * 3
-        assert {answer.message for answer in answers} == {"timed out: no time was left to begin this pose"}
+        assert answers.error_codes.tolist() == [ErrorCode.TIMED_OUT] * 3
+        assert answers.n_per_pose.tolist() == [0] * 3 and answers.q.shape == (0, 7)
+        assert set(answers.messages) == {"timed out: there was no time to begin this pose"}
 
 
 @pytest.mark.parametrize("poses", [np.eye(4), np.empty((0, 4, 4))])
@@ -99,35 +107,34 @@ def test_pose_that_is_none_is_told_by_its_index() -> None:
 
 
 @pytest.mark.parametrize(("name", "n", "asked"), [
-    ("panda", 1, {}), ("panda", 4, {}), ("ur5", 20, {"explore": 0.0, "position_only": True}), ("all_types", 3, {}),
-    ("iiwa14", 2, {"position_only": True}), ("panda", 2, {"distinct": False}),
-    ("ur5", 3, {"constraints": Constraints(tolerances=np.array([0.0] * 5 + [np.inf]))}),
-    ("iiwa14", 2, {"constraints": Constraints()}),
+    ("panda", 1, {}), ("panda", 4, {}), ("ur5", 20, {"position_only": True}), ("all_types", 3, {}),
+    ("iiwa14", 2, {"position_only": True}), ("ur5", 3, {"tolerances": np.array([0.0] * 5 + [np.inf])}),
+    ("iiwa14", 2, {"limits": {}}),
 ])  # fmt: skip
 def test_poses_side_by_side_are_solved_and_verified(name: str, n: int, asked: dict[str, object]) -> None:
     (robot, oracle), poses = arm_and_oracle(name), poses_of(name, 40)
-    if "constraints" in asked and name == "iiwa14":
+    if "limits" in asked:
         q = 0.7 * robot.random(40, np.random.default_rng(0))
         q[:, 2] = 0.3
         poses = robot.fk(q)
-        asked = {"constraints": Constraints(limits={robot.joint_names[2]: (0.2, 0.4)})}
-    sampler = Sampler(robot)
-    assert SideBySide(sampler, SampleRequest(poses[0], n, **asked)).fits
-    answers = answer_batch(sampler, poses, SampleRequest(poses[0], n, 0, timeout=ENOUGH, **asked))
-    for answer, pose in zip(answers, poses, strict=True):
+        asked = {"limits": {robot.joint_names[2]: (0.2, 0.4)}}
+    sampler = Sampler(robot).with_constraints(**asked)
+    diversity = 0.0 if n >= FEWEST_TO_DIVERSIFY else None
+    assert is_compiled(sampler, n, diversity=diversity)
+    answers = sampler.sample_batch(poses, n, diversity=diversity, timeout=ENOUGH, seed=0)
+    for answer, pose in zip(answers.by_pose(), poses, strict=True):
         assert answer.valid.any(), answer.message
         assert len(answer) <= n
         assert (answer.expert == NO_EXPERT).all()
-        free = "constraints" in asked and name == "ur5"
-        for q in answer.positions[answer.valid]:
+        free = "tolerances" in asked
+        for q in answer.q[answer.valid]:
             tip = oracle.forward(q)
             assert np.linalg.norm(tip[:3, 3] - pose[:3, 3]) <= 1e-6 + 1e-10
             assert "position_only" in asked or np.linalg.norm(tip[:3, 2] - pose[:3, 2]) <= 2e-6
             assert "position_only" in asked or free or np.linalg.norm(tip[:3, :3] - pose[:3, :3]) <= 4e-6
-        assert robot.within_limits(answer.positions).all()
-        apart = np.abs(answer.positions[:, None] - answer.positions[None]).max(axis=-1)
-        if asked.get("distinct", True):
-            assert (apart[~np.eye(len(answer), dtype=bool)] > 0.01).all()
+        assert robot.within_limits(answer.q).all()
+        apart = np.abs(answer.q[:, None] - answer.q[None]).max(axis=-1)
+        assert (apart[~np.eye(len(answer), dtype=bool)] > 0.01).all()
 
 
 @pytest.mark.parametrize("n", [1, 5])
@@ -136,56 +143,56 @@ def test_answer_depends_on_its_seed_alone(n: int) -> None:
     sampler, poses = Sampler("panda"), poses_of("panda", 1500)
     whole = sampler.sample_batch(poses, n, n_threads=1, timeout=ENOUGH, seed=7)
     several = sampler.sample_batch(poses, n, n_threads=3, timeout=ENOUGH, seed=7)
-    np.testing.assert_array_equal(whole.positions, several.positions)
+    np.testing.assert_array_equal(whole.q, several.q)
     blocks = list(sampler.stream(poses, block=400, timeout=ENOUGH, seed=7, n=n))
-    assert [len(block) for block in blocks] == [400, 400, 400, 300]
-    np.testing.assert_array_equal(np.concatenate([block.positions for block in blocks]), whole.positions)
+    assert [block.n_poses for block in blocks] == [400, 400, 400, 300]
+    np.testing.assert_array_equal(np.concatenate([block.q for block in blocks]), whole.q)
     for index in (0, 3, 1499):
         alone = sampler.sample_batch(poses[index : index + 1], n, timeout=ENOUGH, seed=7 + index)
-        np.testing.assert_array_equal(alone[0].positions, whole[index].positions)
+        np.testing.assert_array_equal(alone.q, whole.pose(index).q)
     other = sampler.sample_batch(poses, n, timeout=ENOUGH, seed=8)
-    assert not np.array_equal(other.positions, whole.positions)
-    np.testing.assert_array_equal(other[0].positions, alone_with(sampler, poses[0], n, 8))
+    assert not np.array_equal(other.q, whole.q)
+    np.testing.assert_array_equal(other.pose(0).q, alone_with(sampler, poses[0], n, 8))
 
 
 def alone_with(sampler: Sampler, pose: np.ndarray, n: int, seed: int) -> np.ndarray:
-    return sampler.sample_batch(pose[None], n, timeout=ENOUGH, seed=seed)[0].positions
+    return sampler.sample_batch(pose[None], n, timeout=ENOUGH, seed=seed).q
 
 
 def test_model_that_prefers_nothing_is_not_asked_for_a_single_solution() -> None:
     sampler, poses = Sampler.load("panda_pose"), poses_of("panda", 3)
-    assert SideBySide(sampler, SampleRequest(poses[0], 1)).fits
-    for asked in ({"explore": 0.0}, {"order": "density"}, {"near": np.zeros(7)}, {"refine": False}):
-        assert not SideBySide(sampler, SampleRequest(poses[0], 1, **asked)).fits
-    assert not SideBySide(sampler, SampleRequest(poses[0], 16)).fits
-    answer = sampler.sample_batch(poses, 1, timeout=ENOUGH, seed=0)[1]
+    assert is_compiled(sampler, 1)
+    for asked in ({"diversity": 0.0}, {"order": "density"}, {"near": np.zeros(7)}):
+        assert not is_compiled(sampler, 1, **asked)
+    assert not is_compiled(sampler, 16)
+    answer = sampler.sample_batch(poses, 1, timeout=ENOUGH, seed=0).pose(1)
     given = sampler.sample(poses[1], 1, timeout=ENOUGH, seed=0)
-    assert answer.density is not None
-    assert given.density is not None
-    np.testing.assert_allclose(answer.log_prob, given.density.log_prob(answer.positions))
+    assert answer.densities is not None
+    assert given.densities is not None
+    np.testing.assert_allclose(answer.log_prob, given.densities[0].log_prob(answer.q))
 
 
 def test_mixed_outcomes_side_by_side() -> None:
     poses = poses_of("panda", 4)
     poses[1, 0, 3], poses[2, :3, 3] = 9.0, [0.9, 0.0, 0.9]  # far out of reach; and hardly
     answers = Sampler("panda").sample_batch(poses, 1, timeout=ENOUGH, seed=0)
-    assert [answer.error_code for answer in answers] == [
+    assert answers.error_codes.tolist() == [
         ErrorCode.SUCCESS, ErrorCode.NO_IK_SOLUTION, ErrorCode.NO_IK_SOLUTION, ErrorCode.SUCCESS,
     ]  # fmt: skip
-    assert [answer.valid.tolist() for answer in answers] == [[True], [], [], [True]]
+    assert [answer.valid.tolist() for answer in answers.by_pose()] == [[True], [], [], [True]]
     assert answers
-    assert answers[0].best_attempt is None
-    for answer, pose in zip(answers[1:3], poses[1:3], strict=True):
+    assert answers.pose(0).best_attempt is None
+    for answer, pose in zip(answers.poses([1, 2]).by_pose(), poses[1:3], strict=True):
         assert_no_solution(answer)
         away = np.linalg.norm(arm_of("panda").fk(answer.best_attempt)[:3, 3] - pose[:3, 3])
         assert away == pytest.approx(answer.best_attempt_error[0], abs=1e-9)
-    assert answers[1].message.startswith("no valid configuration found; the best is off by ")
-    assert answers[1].best_attempt_error[0] > 7.0
-    assert answers.counts.tolist() == answers.n_valid.tolist() == [1, 0, 0, 1]
+    assert answers.pose(1).message.startswith("no solution found; the best attempt is off by ")
+    assert answers.pose(1).best_attempt_error[0] > 7.0
+    assert answers.n_per_pose.tolist() == answers.n_valid.tolist() == [1, 0, 0, 1]
     assert not Sampler("panda").sample_batch(poses[1:3], 1, timeout=ENOUGH, seed=0)
     for block in Sampler("panda").stream(poses[1:3], block=1, timeout=ENOUGH, seed=0, n=1):
         assert not block
-        assert_no_solution(block[0])
+        assert_no_solution(block)
 
 
 def test_hard_poses_do_not_take_the_time_of_the_others() -> None:
@@ -198,12 +205,12 @@ def test_hard_poses_do_not_take_the_time_of_the_others() -> None:
 
 def test_kept_answer_keeps_nothing_of_the_others() -> None:
     sampler, poses = Sampler("panda"), poses_of("panda", 2000)
-    kept = [next(iter(block)) for block in sampler.stream(poses, block=100, timeout=ENOUGH, seed=0, n=2)]
-    assert all(answer.positions.base is None for answer in kept)
+    kept = [block.pose(0) for block in sampler.stream(poses, block=100, timeout=ENOUGH, seed=0, n=2)]
+    assert all(answer.q.base is None for answer in kept)
     gc.collect()
     tracemalloc.start()
     for block in sampler.stream(poses, block=100, timeout=ENOUGH, seed=0, n=2):
-        kept.append(block[0])
+        kept.append(block.pose(0))
         del block
     size, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -211,16 +218,15 @@ def test_kept_answer_keeps_nothing_of_the_others() -> None:
     assert peak < poses.nbytes + 300_000  # a copy of the poses, and one block
 
 
-def test_answers_can_be_indexed_sliced_and_taken() -> None:
+def test_answers_to_single_poses_are_taken_out_of_a_batch() -> None:
     poses = poses_of("panda", 6)
     answers = Sampler("panda").sample_batch(poses, 2, timeout=ENOUGH, seed=0)
-    np.testing.assert_array_equal(answers[-1].positions, answers[5].positions)
-    assert [len(answer) for answer in answers[1:3]] == [2, 2]
+    np.testing.assert_array_equal(answers.pose(-1).q, answers.q[10:])
     with pytest.raises(IndexError):
-        answers[6]
-    taken = answers.take(np.array([4, 1]))
-    np.testing.assert_array_equal(taken[0].positions, answers[4].positions)
-    np.testing.assert_array_equal(taken[1].positions, answers[1].positions)
+        answers.pose(6)
+    taken = answers.poses([4, 1])
+    np.testing.assert_array_equal(taken.q, answers.q[[8, 9, 2, 3]])
+    assert [len(answer) for answer in taken.by_pose()] == [2, 2]
 
 
 @pytest.mark.parametrize("n_threads", [0, -1, 1.5, True, 5000])
@@ -249,16 +255,13 @@ def test_bad_options_are_refused() -> None:
 def test_a_batch_avoids_what_its_sampler_is_among() -> None:
     robot = arm_of("panda")
     poses, sampler = poses_of("panda", 4), Sampler(robot)
-    elbows = robot.skeleton(np.concatenate([answer.positions for answer in sampler.sample_batch(poses, 8, seed=0)]))[
-        :, 4
-    ]
+    elbows = robot.skeleton(sampler.sample_batch(poses, 8, seed=0).q)[:, 4]
     ball = Sphere(tuple(elbows[0]), 0.2)
     scene = collision_model(robot).scene(False, (ball,))
     answers = sampler.with_obstacles((ball,)).sample_batch(poses, 8, seed=0)
-    assert any(scene.colliding(answer.positions).any() for answer in sampler.sample_batch(poses, 8, seed=0))
-    assert any(answer.valid.any() for answer in answers)
-    for answer in answers:
-        assert not scene.colliding(answer.positions[answer.valid]).any()
+    assert scene.colliding(sampler.sample_batch(poses, 8, seed=0).q).any()
+    assert answers
+    assert not scene.colliding(answers.q).any()
 
 
 def test_a_few_draws_of_each_pose_are_those_of_the_sampler() -> None:
@@ -268,5 +271,5 @@ def test_a_few_draws_of_each_pose_are_those_of_the_sampler() -> None:
     (together,) = sampler.stream(poses, Sampler.draw, n=5, seed=3)
     for index, pose in enumerate(poses):
         alone = sampler.draw(pose, 5, "uniform", seed=3 + index)
-        np.testing.assert_array_equal(together[index].positions, alone.positions)
-        assert together[index].effective_size == alone.effective_size == 5.0
+        np.testing.assert_array_equal(together.pose(index).q, alone.q)
+        assert together.pose(index).effective_sample_size == alone.effective_sample_size == 5.0

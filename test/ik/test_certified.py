@@ -11,8 +11,7 @@ from kinematics.descriptions import chain_urdf, joint
 from scipy.spatial import cKDTree
 
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.ik import Completeness, Constraints, ErrorCode, Sampler, Samples
-from eim_ros.ik.request import SampleRequest
+from eim_ros.ik import Completeness, Constraints, ErrorCode, Sampler, Solutions
 from eim_ros.kinematics import Robot, pose_from
 
 ARMS = ("panda", "iiwa14")
@@ -35,7 +34,7 @@ def embedded(robot: Robot, q: np.ndarray) -> np.ndarray:
     return np.concatenate([q[:, ~robot.continuous], *circles], axis=1)
 
 
-def farthest_missed(sampler: Sampler, answer: Samples, pose: np.ndarray, n: int, constraints: Constraints) -> float:
+def farthest_missed(sampler: Sampler, answer: Solutions, pose: np.ndarray, n: int, constraints: Constraints) -> float:
     """How far from an answer refined seeds within the limits come [rad]: of n."""
     robot = sampler.robot
     lower, upper = constraints.bounds(robot)
@@ -46,7 +45,7 @@ def farthest_missed(sampler: Sampler, answer: Samples, pose: np.ndarray, n: int,
         return 0.0
     if not answer.valid.any():
         return math.inf
-    return float(cKDTree(embedded(robot, answer.positions)).query(embedded(robot, found))[0].max())
+    return float(cKDTree(embedded(robot, answer.q)).query(embedded(robot, found))[0].max())
 
 
 @pytest.mark.parametrize("name", ARMS)
@@ -54,9 +53,9 @@ def test_certified_families_are_those_that_tracing_finds(name: str) -> None:
     sampler = sampler_of(name)
     n_compared = 0
     for index, pose in enumerate(poses_of(sampler.robot, 25, 41)):
-        proven = sampler.answer(SampleRequest(pose, 1, certified=True))
+        proven = sampler.solve_all(pose, guarantee="certified")
         assert proven.certified, proven.message
-        assert proven.completeness.is_whole
+        assert proven.completeness.is_complete
         assert proven.completeness.missed_share == 0.0
         traced = sampler.sample(pose, 20, diversity=1.0, seed=index).completeness
         if not traced.traced.all():
@@ -90,7 +89,7 @@ def test_no_refined_seed_is_off_the_certified_families(name: str, how: str) -> N
         answer = sampler.with_constraints(constraints).solve_all(pose, DENSE, guarantee="certified", seed=0)
         assert answer.certified, answer.message
         assert answer and answer.valid.all()
-        assert robot.within_limits(answer.positions).all()
+        assert robot.within_limits(answer.q).all()
         assert farthest_missed(sampler, answer, pose, 1500, constraints) < MISSED
 
 
@@ -127,7 +126,7 @@ def test_arms_of_random_axes_are_certified(ball_first: bool, seed: int) -> None:
 def test_nothing_depends_on_the_random_seed_but_where_on_curves_the_answer_is() -> None:
     sampler = sampler_of("iiwa14")
     pose = poses_of(sampler.robot, 1, 43)[0]
-    first, second = (sampler.answer(SampleRequest(pose, 50, seed, certified=True)).completeness for seed in (0, 1))
+    first, second = (sampler.solve_all(pose, guarantee="certified", seed=seed).completeness for seed in (0, 1))
     np.testing.assert_array_equal(first.lengths, second.lengths)
 
 
@@ -135,7 +134,7 @@ def test_nothing_depends_on_the_random_seed_but_where_on_curves_the_answer_is() 
 def test_singular_poses_are_not_certified(q: np.ndarray) -> None:
     """Stretched out the elbow does not move while the tip stays: solutions are more than curves, or a single one."""
     sampler = sampler_of("iiwa14")
-    answer = sampler.answer(SampleRequest(sampler.robot.fk(q), 20, 0, certified=True))
+    answer = sampler.solve_all(sampler.robot.fk(q), guarantee="certified", max_solutions=200, seed=0)
     assert not answer.certified
     assert "not certified" in answer.message
     assert answer and answer.valid.all()
@@ -145,17 +144,17 @@ def test_singular_poses_are_not_certified(q: np.ndarray) -> None:
 def test_that_there_is_no_solution_is_certified() -> None:
     sampler = sampler_of("panda")
     for away in (0.95, 3.0):  # out of the limits; out of reach
-        answer = sampler.answer(SampleRequest(pose_from([0.0, 0.0, away], [0.0, 0.0, 1.0, 0.0]), 5, 0, certified=True))
+        answer = sampler.solve_all(pose_from([0.0, 0.0, away], [0.0, 0.0, 1.0, 0.0]), guarantee="certified", seed=0)
         assert answer.error_code == ErrorCode.NO_IK_SOLUTION
         assert answer.certified
-        assert "there is no valid configuration" in answer.message
+        assert "there is no solution" in answer.message
 
 
 def test_solutions_of_six_joints_are_certified_as_ever() -> None:
     sampler = sampler_of("ur5")
     answer = sampler.solve_all(poses_of(sampler.robot, 1, 44)[0], guarantee="certified")
     assert answer.certified
-    assert answer.n_all == len(answer)
+    assert answer.n_total == len(answer)
 
 
 def test_a_bound_that_tracing_cannot_give_is_given_by_closed_form() -> None:
@@ -163,9 +162,9 @@ def test_a_bound_that_tracing_cannot_give_is_given_by_closed_form() -> None:
     for pose in poses_of(sampler.robot, 300, 0):
         if sampler.sample(pose, 20, seed=0).completeness.traced.all():
             continue
-        answer = sampler.answer(SampleRequest(pose, 20, 0, until=Completeness()))
+        answer = sampler.solve_all(pose, guarantee=Completeness(), seed=0)
         assert answer.error_code == ErrorCode.SUCCESS
-        assert answer.completeness.is_whole
+        assert answer.completeness.is_complete
         assert answer.completeness.certified
         return
     pytest.fail("no pose is close to singular")
@@ -176,12 +175,12 @@ def test_the_nearest_and_draws_are_those_of_certified_families() -> None:
     robot, pose = sampler.robot, poses_of(sampler.robot, 1, 45)[0]
     dense = sampler.solve_all(pose, 0.01, guarantee="certified", seed=0)
     near = robot.random(1, np.random.default_rng(45))[0]
-    nearest = sampler.answer(SampleRequest(pose, 1, near=near, certified=True))
+    nearest = sampler.solve_all(pose, guarantee="certified", near=near)
     assert nearest.certified
-    assert np.linalg.norm(nearest[0] - near) <= np.linalg.norm(dense.positions - near, axis=1).min() + 1e-9
-    drawn = sampler.answer(SampleRequest(pose, 50, 0, distribution="uniform", certified=True))
+    assert np.linalg.norm(nearest[0] - near) <= np.linalg.norm(dense.q - near, axis=1).min() + 1e-9
+    drawn = sampler.draw(pose, 50, guarantee="certified", seed=0)
     assert drawn.certified
-    assert cKDTree(dense.positions).query(drawn.positions)[0].max() < 0.02
+    assert cKDTree(dense.q).query(drawn.q)[0].max() < 0.02
 
 
 @pytest.mark.parametrize(
@@ -189,14 +188,12 @@ def test_the_nearest_and_draws_are_those_of_certified_families() -> None:
     [
         ("gen3", np.eye(4), {}, "closed form"),
         ("panda", [0.4, 0.1, 0.5], {}, "closed form"),
-        ("panda", np.eye(4), {"constraints": Constraints(tolerances=(0, 0, 0, 0, 0, 0.1))}, "closed form"),
-        ("panda", np.eye(4), {"refine": False}, "raw samples"),
-        ("panda", np.eye(4), {"certified": "yes"}, "certified"),
+        ("panda", np.eye(4), {"tolerances": (0, 0, 0, 0, 0, 0.1)}, "closed form"),
     ],
 )
 def test_what_cannot_be_certified_is_refused(name: str, pose: object, options: dict, expected: str) -> None:
     with pytest.raises(ConfigurationError, match=expected):
-        sampler_of(name).answer(SampleRequest(pose, **{"certified": True, **options}))
+        sampler_of(name).with_constraints(**options).solve_all(pose, guarantee="certified")
 
 
 def test_limits_of_a_turn_are_refused_and_the_cure_is_told() -> None:
@@ -215,7 +212,7 @@ def test_limits_of_a_turn_are_refused_and_the_cure_is_told() -> None:
     )
     sampler = Sampler(Robot(urdf))
     pose = sampler.robot.fk(np.full(7, 0.5))
-    with pytest.raises(ConfigurationError, match="j0 and j1 .* Constraints"):
+    with pytest.raises(ConfigurationError, match="j0 and j1 .* with_constraints"):
         sampler.solve_all(pose, guarantee="certified")
     narrower = Constraints(limits={f"j{i}": (-3.0, 3.0) for i in range(7)})
     assert sampler.with_constraints(narrower).solve_all(pose, guarantee="certified").certified

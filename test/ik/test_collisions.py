@@ -26,26 +26,26 @@ def test_self_collisions_are_not_returned() -> None:
     plain = sampler_of("planar10", "position").sample(pose, 200, timeout=ENOUGH, seed=0)
     checked = sampler_of("planar10", "position").with_constraints(free).sample(pose, 200, timeout=ENOUGH, seed=0)
     scene = collision_model(robot).scene(True)
-    assert scene.colliding(plain.positions).mean() > 0.2
+    assert scene.colliding(plain.q).mean() > 0.2
     assert checked and checked.valid.all()
     assert len(checked) == 200
-    assert not scene.colliding(checked.positions).any()
+    assert not scene.colliding(checked.q).any()
 
 
 def test_elbow_goes_where_no_sphere_is() -> None:
     robot = arm_of("iiwa14")
     pose = robot.fk(np.array([0.0, 0.6, 0.0, 1.2, 0.0, 0.8, 0.0]))
     sampler = sampler_of("iiwa14", "pose")
-    left = elbow("iiwa14", sampler.sample(pose, 300, timeout=ENOUGH, seed=0).positions)
+    left = elbow("iiwa14", sampler.sample(pose, 300, timeout=ENOUGH, seed=0).q)
     assert (left[:, 1] > 0.1).any()
     side = left[np.argmax(left[:, 1])]
     constraints = Constraints(self_collision=True, obstacles=(Sphere(side, 0.15),))
     samples = sampler.with_constraints(constraints).sample(pose, 100, timeout=ENOUGH, seed=0)
     assert samples.error_code == ErrorCode.SUCCESS, samples.message
     assert samples and samples.valid.all()
-    distance = np.linalg.norm(elbow("iiwa14", samples.positions) - side, axis=1)
+    distance = np.linalg.norm(elbow("iiwa14", samples.q) - side, axis=1)
     assert distance.min() > 0.15 + 0.08  # the elbow's capsule begins at the joint, with this radius
-    assert (elbow("iiwa14", samples.positions)[:, 1] < 0.0).any()
+    assert (elbow("iiwa14", samples.q)[:, 1] < 0.0).any()
 
 
 def test_collision_everywhere_ends_with_its_code_and_tells_how_many() -> None:
@@ -74,8 +74,8 @@ def test_raw_samples_are_checked_too() -> None:
         .with_constraints(constraints, position_tolerance=20.0)
         .propose(reachable_pose(robot), 500, seed=0)
     )
-    inside = robot.within_limits(raw.positions)
-    colliding = collision_model(robot).scene(True).colliding(raw.positions)
+    inside = robot.within_limits(raw.q)
+    colliding = collision_model(robot).scene(True).colliding(raw.q)
     assert colliding[inside].any()
     assert np.array_equal(raw.valid, inside & ~colliding)
 
@@ -89,11 +89,11 @@ def test_a_tool_does_not_make_a_sampler_forget_what_it_is_among() -> None:
     robot, pose = arm_of("panda"), reachable_pose(arm_of("panda"))
     tool = pose_from((0.0, 0.0, 0.05))
     found = Sampler(robot).with_tool(tool).sample(pose, 200, seed=0)
-    ball = Sphere(tuple(elbow("panda", found.positions).mean(axis=0)), 0.15)
+    ball = Sphere(tuple(elbow("panda", found.q).mean(axis=0)), 0.15)
     among = Sampler(robot).with_obstacles((ball,))
     for sampler in (among.with_tool(tool), Sampler(robot).with_tool(tool).with_obstacles((ball,))):
         samples = sampler.sample(pose, 200, seed=0)
         assert samples.valid.any()
         scene = collision_model(sampler.robot).scene(False, (ball,))
-        assert scene.colliding(found.positions).any()
-        assert not scene.colliding(samples.positions[samples.valid]).any()
+        assert scene.colliding(found.q).any()
+        assert not scene.colliding(samples.q[samples.valid]).any()

@@ -9,7 +9,6 @@ from kinematics.descriptions import chain_urdf, joint
 
 from eim_ros.core.errors import ConstraintError
 from eim_ros.ik import Constraints, ErrorCode, Sampler
-from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot
 
 ENOUGH = 60.0  # [s]
@@ -40,37 +39,36 @@ def test_fixed_joint_stands_still_in_all_solutions(context_kind: str) -> None:
     )
     assert samples.error_code == ErrorCode.SUCCESS, samples.message
     assert samples and samples.valid.all()
-    assert (samples.positions[:, 0] == q[0]).all()
-    assert max(max(oracle.errors(row, pose)) for row in samples.positions) < 2e-6
+    assert (samples.q[:, 0] == q[0]).all()
+    assert max(max(oracle.errors(row, pose)) for row in samples.q) < 2e-6
 
 
 def test_narrower_limits_hold_and_leave_solutions_of_the_other_side_out() -> None:
     robot, pose = arm_of("panda"), reachable_pose(arm_of("panda"), 3)
     sampler = sampler_of("panda", "pose")
-    free = sampler.sample(pose, 200, timeout=ENOUGH, seed=0).positions[:, 2]
+    free = sampler.sample(pose, 200, timeout=ENOUGH, seed=0).q[:, 2]
     assert (free < -0.2).any()
     assert (free > 0.2).any()
     limits = {"panda_joint3": (-np.inf, -0.2)}
     narrow = sampler.with_constraints(limits=limits).sample(pose, 200, timeout=ENOUGH, seed=0)
     assert narrow and narrow.valid.all()
-    assert (narrow.positions[:, 2] <= -0.2).all()
-    assert (narrow.positions >= robot.lower).all()
+    assert (narrow.q[:, 2] <= -0.2).all()
+    assert (narrow.q >= robot.lower).all()
 
 
-@pytest.mark.parametrize("refine", [True, False])
-def test_limits_that_leave_no_solution_end_with_the_best_error(refine: bool) -> None:
+@pytest.mark.parametrize("is_solved", [True, False])
+def test_limits_that_leave_no_solution_end_with_the_best_error(is_solved: bool) -> None:
     robot = arm_of("planar3")
     pose = robot.fk(np.zeros(3))  # stretched out: any bend misses it
     constraints = Constraints(limits={"joint_2": (0.5, 1.0)})
-    samples = sampler_of("planar3", "position").answer(
-        SampleRequest(pose, 5, 0, refine=refine, constraints=constraints, timeout=ENOUGH)
-    )
+    sampler = sampler_of("planar3", "position").with_constraints(constraints)
+    samples = sampler.sample(pose, 5, timeout=ENOUGH, seed=0) if is_solved else sampler.propose(pose, 5, seed=0)
     assert samples.error_code == ErrorCode.NO_IK_SOLUTION
     assert not samples
     assert not samples.valid.any()
     assert samples.best_attempt is not None
-    assert len(samples) == (0 if refine else 5)
-    if refine:
+    assert len(samples) == (0 if is_solved else 5)
+    if is_solved:
         best = 2.0 - 2.0 * np.cos(0.25)  # the first two links span 2 cos 0.25, the third adds all of its 1 m
         assert_no_solution(samples)
         assert samples.best_attempt_error[0] == pytest.approx(best, abs=1e-3)
@@ -92,7 +90,7 @@ def test_all_joints_fixed_leave_one_configuration() -> None:
     q = robot.random(1, np.random.default_rng(2))[0]
     constraints = Constraints(fixed=dict(zip(robot.joint_names, q.tolist(), strict=True)))
     samples = sampler_of("panda", "pose").with_constraints(constraints).sample(robot.fk(q), 5, timeout=ENOUGH, seed=0)
-    assert samples.positions.tolist() == [q.tolist()]
+    assert samples.q.tolist() == [q.tolist()]
     assert samples and samples.valid.all()
 
 
@@ -114,7 +112,7 @@ def test_one_joint_and_fifty() -> None:
         .sample(fifty.fk(np.full(50, 0.1)), 10, timeout=ENOUGH, seed=0)
     )
     assert samples.valid.sum() == 10
-    assert (samples.positions[:, :40] == 0.1).all()
+    assert (samples.q[:, :40] == 0.1).all()
 
 
 def test_continuous_joint_is_fixed_on_the_circle_and_narrowed_within_a_turn() -> None:
@@ -128,7 +126,7 @@ def test_continuous_joint_is_fixed_on_the_circle_and_narrowed_within_a_turn() ->
         .sample(pose, 50, timeout=ENOUGH, seed=0)
     )
     assert samples and samples.valid.all()
-    assert ((samples.positions[:, 0] >= -0.2) & (samples.positions[:, 0] <= 1.0)).all()
+    assert ((samples.q[:, 0] >= -0.2) & (samples.q[:, 0] <= 1.0)).all()
 
 
 @pytest.mark.parametrize(

@@ -9,18 +9,18 @@ import resource
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from eim_ros.core.errors import ConfigurationError, ConstraintError
-from eim_ros.ik import Completeness, Constraints, ErrorCode, LinkPosition, Sampler, Samples, sampler, strategies
+from eim_ros.ik import Completeness, Constraints, ErrorCode, LinkPosition, Sampler, Solutions, sampler
 from eim_ros.ik.constraints import AT_ONCE, LinkCheck
-from eim_ros.ik.order import UNORDERED, Ranking, distinct_in_time, distinct_rows, farthest_rows
-from eim_ros.ik.problem import Goal
-from eim_ros.ik.request import SampleRequest
-from eim_ros.ik.strategies import Finder
-from eim_ros.ik.strategies.manifold import COARSELY, TracedSolutions
+from eim_ros.ik.order import distinct_in_time, distinct_rows, farthest_rows
+from eim_ros.ik.problem import Covering, Problem, Setup, Spread
+from eim_ros.ik.strategies import densities, find
+from eim_ros.ik.strategies.manifold import COARSELY, Curves
 from eim_ros.kinematics import Robot, Sphere, collision, pose_from
 from eim_ros.solver import SelfMotions
 
@@ -40,14 +40,14 @@ def with_turns(name: str, turns: int) -> Robot:
     return Robot(" ".join(words), robot.tip_link, base=robot.base_link)
 
 
-def assert_verified(robot: Robot, samples: Samples, pose: np.ndarray = POSE) -> None:
-    errors, valid = robot.verify(samples.positions, pose)
+def assert_verified(robot: Robot, samples: Solutions, pose: np.ndarray = POSE) -> None:
+    errors, valid = robot.verify(samples.q, pose)
     assert samples.valid.all() and valid.all()
     assert (errors <= 1e-6).all()
 
 
 def test_shapes_that_are_not_ready_end_the_call_before_anything_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampler, "Finder", lambda *_: pytest.fail("searched"))
+    monkeypatch.setattr(sampler, "find", lambda *_: pytest.fail("searched"))
     monkeypatch.setattr(collision, "check_time", refuse_obstacles)
     constraints = Constraints(obstacles=[Sphere((2.0, 0.0, 0.01 * i), 0.001) for i in range(5)])
     samples = Sampler("panda").with_constraints(constraints).sample(POSE, 10, seed=0)
@@ -81,13 +81,12 @@ def test_what_could_not_be_checked_in_time_is_left_out(monkeypatch: pytest.Monke
     robot = Robot("panda")
     constraints = Constraints(self_collision=True)
     constraints.check(robot)  # the shapes are ready
-    request = SampleRequest(POSE, 500, 0, constraints=constraints, explore=1.0)
-    goal = Goal.of(robot, request, 0.0)
-    finding = Finder(request, goal, Sampler(robot).conditioning.density(np.empty((1, 0))).conditional, 0.0,
-                     Ranking(UNORDERED), False, False).find()  # fmt: skip
-    assert goal.n_unchecked > 0 and 0 < len(finding.pool) < 100
-    assert not constraints.scene(robot).colliding(finding.pool.positions).any()  # type: ignore[union-attr]
-    assert finding.out_of_time
+    problem = Problem(Setup(robot, constraints), POSE, False, Spread(500, 1.0), seed=0, deadline=0.0)
+    found = find(problem)
+    assert problem.n_unchecked > 0 and 0 < len(found.candidates) < 100
+    kept = found.candidates.chosen().q
+    assert not constraints.scene(robot).colliding(kept).any()  # type: ignore[union-attr]
+    assert found.timed_out
 
 
 def test_unchecked_rows_are_told_and_never_called_all_that_there_are() -> None:
@@ -95,8 +94,8 @@ def test_unchecked_rows_are_told_and_never_called_all_that_there_are() -> None:
     constraints.check(arm.robot)  # the shapes are ready
     samples = arm.with_constraints(constraints).sample(POSE, 500, timeout=0.0, diversity=1.0, seed=0)
     assert samples.error_code == ErrorCode.TIMED_OUT
-    assert "more could not be checked in time" in samples.message
-    assert samples.completeness is None or not samples.completeness.is_whole
+    assert "there was no time to check" in samples.message
+    assert samples.completeness is None or not samples.completeness.is_complete
 
 
 def test_links_are_not_looked_at_after_the_deadline() -> None:
@@ -121,7 +120,7 @@ def test_separation_is_not_said_to_be_met_when_time_is_up() -> None:
     robot = with_turns("panda", 1)
     samples = Sampler(robot).solve_all(POSE, 0.01, max_solutions=1_000_000, timeout=0.001, seed=0)
     assert samples.error_code == ErrorCode.TIMED_OUT and samples.message.startswith("timed out: ")
-    assert len(samples) > 0 and samples.completeness is not None and not samples.completeness.is_whole
+    assert len(samples) > 0 and samples.completeness is not None and not samples.completeness.is_complete
     assert_verified(robot, samples)
 
 
@@ -130,21 +129,20 @@ def test_spacing_that_takes_too_many_is_refused() -> None:
         Sampler("panda").solve_all(POSE, 0.01, max_solutions=100, timeout=60.0, seed=0)
 
 
-def traced(robot: Robot, request: SampleRequest) -> TracedSolutions:
-    return TracedSolutions.of(Goal.of(robot, request), 0.5, None, np.inf)
+def curves_of(robot: Robot, pose: np.ndarray, n: int, **asked: Any) -> Curves:
+    return Curves.of(Problem(Setup(robot, Constraints()), pose, False, Spread(n), seed=0, **asked))
 
 
 def test_division_of_curves_ends_at_the_deadline_with_solutions_of_all_families() -> None:
     robot = Robot("iiwa14")
-    request = SampleRequest(robot.fk(np.full(7, 0.5)), 1_000_000, 0).resolved(robot, "pose")
-    found = traced(robot, request)
-    pool, in_time = found.even(request, 0.0)
+    found = curves_of(robot, robot.fk(np.full(7, 0.5)), 1_000_000)
+    pool, in_time = found.even(0.0)
     assert not in_time and 0 < len(pool) <= COARSELY
-    owners = np.array([found.motions.nearest(robot.chain, q, 1)[0] for q in pool.positions])
-    assert np.abs(owners - pool.positions).max() < 1e-3  # each is on a family, and each family has some
-    assert len(pool) >= found.families.n_families
-    assert robot.chain.verify(found.goal.task, pool.positions)[1].all()
-    whole, in_time = found.even(request, np.inf)
+    owners = np.array([found.motions.nearest(robot.chain, q, 1)[0] for q in pool.q])
+    assert np.abs(owners - pool.q).max() < 1e-3  # each is on a family, and each family has some
+    assert len(pool) >= found.report.n_components
+    assert robot.chain.verify(found.problem.task, pool.q)[1].all()
+    whole, in_time = found.even(np.inf)
     assert in_time and len(whole) > len(pool)
 
 
@@ -160,19 +158,18 @@ def test_places_on_curves_are_as_many_as_can_differ_however_many_are_asked_for(m
             return self.motions.even(chain, n, *rest)  # type: ignore[arg-type]
 
     robot = Robot("panda")
-    request = SampleRequest(POSE, 1_000_000, 0).resolved(robot, "pose")
-    found = traced(robot, request)
-    pool, in_time = replace(found, motions=Counted(found.motions)).even(request, np.inf)  # type: ignore[arg-type]
+    found = curves_of(robot, POSE, 1_000_000)
+    pool, in_time = replace(found, motions=Counted(found.motions)).even(np.inf)  # type: ignore[arg-type]
     assert in_time and len(pool) > 500
-    assert max(asked) <= found.families.n_families + 8.0 * found.families.lengths.sum() / 0.01
+    assert max(asked) <= found.report.n_components + 8.0 * found.report.lengths.sum() / 0.01
 
 
 def test_families_that_were_not_found_to_the_end_do_not_count_as_whole() -> None:
     robot = with_turns("panda", 1)
-    request = SampleRequest(POSE, 100, 0).resolved(robot, "pose")
-    found = TracedSolutions.of(Goal.of(robot, request), 0.5, Completeness(), 0.0)
-    assert not found.in_time and not found.families.is_whole
-    assert found.families.missed_share > 0.002 or not found.families.traced.all()
+    aim = Covering(0.3, guarantee=Completeness())
+    found = Curves.of(Problem(Setup(robot, Constraints()), POSE, False, aim, seed=0, deadline=0.0))
+    assert not found.in_time and not found.report.is_complete
+    assert found.report.missed_share > 0.002 or not found.report.traced.all()
 
 
 def test_whole_turns_are_enumerated_until_the_deadline() -> None:
@@ -185,12 +182,12 @@ def test_whole_turns_are_enumerated_until_the_deadline() -> None:
 
 
 def test_draws_are_as_many_as_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strategies, "DRAWN_AT_ONCE", 100)
-    monkeypatch.setattr(strategies, "with_grace", lambda deadline: deadline)
+    monkeypatch.setattr(densities, "DRAWN_AT_ONCE", 100)
+    monkeypatch.setattr(densities, "with_grace", lambda deadline: deadline)
     robot = Robot("ur5e")
     samples = Sampler(robot).draw(robot.fk(np.full(6, 0.7)), 100_000, "uniform", timeout=0.0, seed=0)
     assert samples.error_code == ErrorCode.TIMED_OUT and len(samples) == 100
-    assert samples.effective_size == pytest.approx(100.0)
+    assert samples.effective_sample_size == pytest.approx(100.0)
     assert np.isfinite(samples.log_prob).all()
     assert_verified(robot, samples, robot.fk(np.full(6, 0.7)))
 
@@ -199,26 +196,18 @@ def test_draws_in_parts_are_worth_what_they_are_worth_at_once() -> None:
     n, size = 1000, 300.0
     at_once = n * size / (n + size)
     part = 100 * size / (100 + size)
-    assert strategies._worth_of_more(part, 100, n) == pytest.approx(at_once, rel=1e-12)
-    assert strategies._worth_of_more(100.0, 100, n) == pytest.approx(1000.0, rel=1e-12)
-    assert strategies._worth_of_more(0.0, 100, n) == 0.0
-
-
-def test_raw_samples_are_as_many_as_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampler, "RAW_AT_ONCE", 64)
-    samples = Sampler.load("iiwa14_pose").answer(
-        SampleRequest(POSE, 1000, 0, refine=False, distinct=False, timeout=0.0)
-    )
-    assert samples.error_code == ErrorCode.TIMED_OUT and len(samples) == 64
+    assert densities._size_of_more(part, 100, n) == pytest.approx(at_once, rel=1e-12)
+    assert densities._size_of_more(100.0, 100, n) == pytest.approx(1000.0, rel=1e-12)
+    assert densities._size_of_more(0.0, 100, n) == 0.0
 
 
 def test_comparison_of_rows_ends_at_the_deadline() -> None:
     robot = Robot("panda")
     rows = robot.random(5000, np.random.default_rng(0))
-    everything, is_whole = distinct_in_time(robot, rows, 0.01, np.inf)
-    assert is_whole and np.array_equal(everything, distinct_rows(robot, rows, 0.01))
-    some, is_whole = distinct_in_time(robot, rows, 0.01, 0.0)
-    assert not is_whole and np.array_equal(some, everything[: len(some)]) and 0 < len(some) < 100
+    everything, is_complete = distinct_in_time(robot, rows, 0.01, np.inf)
+    assert is_complete and np.array_equal(everything, distinct_rows(robot, rows, 0.01))
+    some, is_complete = distinct_in_time(robot, rows, 0.01, 0.0)
+    assert not is_complete and np.array_equal(some, everything[: len(some)]) and 0 < len(some) < 100
 
 
 def test_choice_of_far_rows_is_filled_up_at_the_deadline() -> None:
@@ -239,15 +228,15 @@ def test_poses_for_which_no_time_is_left_are_answered_together(constraints: Cons
         arm.with_constraints(constraints).sample_batch(poses, 4, timeout=0.0, seed=0),
         *arm.with_constraints(constraints).stream(poses[:5000], timeout=0.0, seed=0, n=4),
     ):
-        assert (answers.error_codes == ErrorCode.TIMED_OUT).all() and not len(answers.positions)
-        assert answers[-1].message == "timed out: no time was left to begin this pose"
+        assert (answers.error_codes == ErrorCode.TIMED_OUT).all() and not len(answers.q)
+        assert answers.pose(-1).message == "timed out: there was no time to begin this pose"
 
 
 def test_batch_whose_shapes_are_not_ready_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collision, "check_time", refuse_obstacles)
     constraints = Constraints(obstacles=[Sphere((2.0, 0.0, 0.01 * i), 0.001) for i in range(5)])
     answers = Sampler("panda").with_constraints(constraints).sample_batch(np.repeat(POSE[None], 3, axis=0), 4, seed=0)
-    assert [answer.message for answer in answers] == ["timed out: not ready"] * 3
+    assert answers.messages == ("timed out: not ready",) * 3
 
 
 SCENES = {

@@ -88,13 +88,13 @@ def test_elbow_is_kept_in_a_region_and_at_an_orientation() -> None:
     point = (0.1, 0.0, 0.05)
     centre = (elbow @ [*point, 1.0])[:3]
     free = sampler.sample(pose, 60, timeout=ENOUGH, seed=0)
-    away = [np.linalg.norm((oracle.link_pose(row, ELBOW) @ [*point, 1.0])[:3] - centre) for row in free.positions]
+    away = [np.linalg.norm((oracle.link_pose(row, ELBOW) @ [*point, 1.0])[:3] - centre) for row in free.q]
     assert np.mean(np.array(away) < 0.1) < 0.7
     links = [LinkPosition(ELBOW, [Sphere(centre, 0.1)], point), LinkOrientation(ELBOW, elbow[:3, :3], (0.4, 0.5, 0.6))]
     kept = sampler.with_constraints(links=links).sample(pose, 20, timeout=ENOUGH, seed=0)
     assert kept and kept.valid.all(), kept.message
     assert len(kept) > 5
-    for row in kept.positions:
+    for row in kept.q:
         there = oracle.link_pose(row, ELBOW)
         assert np.linalg.norm((there @ [*point, 1.0])[:3] - centre) <= 0.1
         turn = Rotation.from_matrix(elbow[:3, :3].T @ there[:3, :3]).as_euler("XYZ")

@@ -10,8 +10,7 @@ from ik.arms import ARMS, arm_of, broad_model, reachable_pose
 from kinematics.described import mounted, prefixed, with_limits
 
 from eim_ros.core.errors import ModelFileError
-from eim_ros.ik import ErrorCode, IKModel, Sampler
-from eim_ros.ik.request import SampleRequest
+from eim_ros.ik import Constraints, ErrorCode, IKModel, Sampler
 from eim_ros.kinematics import Robot, pose_from
 from eim_ros.kinematics.matching import agreement
 
@@ -30,8 +29,8 @@ def test_model_of_the_panda_serves_one_with_a_prefix_narrower_limits_and_a_tool(
         pose = robot.fk(q)
         samples = sampler.sample(pose, 50, timeout=ENOUGH, seed=2)
         n_solved += samples.error_code == ErrorCode.SUCCESS
-        assert samples and samples.valid.all() and robot.within_limits(samples.positions).all()
-        reached = plain.robot.fk(samples.positions) @ TOOL
+        assert samples and samples.valid.all() and robot.within_limits(samples.q).all()
+        reached = plain.robot.fk(samples.q) @ TOOL
         np.testing.assert_allclose(reached, np.broadcast_to(pose, reached.shape), atol=2e-6)  # [m], and of 1e-6 rad
         assert np.isfinite(samples.log_prob).all()
     assert n_solved == 20
@@ -44,11 +43,11 @@ def test_proposals_are_those_for_the_tip_that_the_model_knows(kind: str) -> None
     room = Robot(mounted(ARMS["six_joints"], "l0", "1 2 3", "0 0 1"), base="room")
     base = pose_from([1.0, 2.0, 3.0], [0.0, 0.0, np.sin(0.5), np.cos(0.5)])
     pose = reachable_pose(arm)
-    raw = {"refine": False, "position_only": False}
-    expected = Sampler(model=model).answer(SampleRequest(pose, 20, 4, **raw))
+    asked = Constraints(position_only=False)
+    expected = Sampler(model=model, constraints=asked).propose(pose, 20, seed=4)
     placed = Sampler(model=IKModel(model.content, room, kind, {}, agreement(room, arm))).with_tool(TOOL)
-    samples = placed.answer(SampleRequest(base @ pose @ TOOL, 20, 4, **raw))
-    np.testing.assert_allclose(samples.positions, expected.positions, atol=1e-9)  # the same up to rounding
+    samples = placed.with_constraints(asked).propose(base @ pose @ TOOL, 20, seed=4)
+    np.testing.assert_allclose(samples.q, expected.q, atol=1e-9)  # the same up to rounding
     np.testing.assert_allclose(samples.log_prob, expected.log_prob, atol=1e-6)
     np.testing.assert_allclose(samples.orientation_error, expected.orientation_error, atol=1e-6)
 
@@ -61,9 +60,9 @@ def test_with_a_tool_and_any_orientation_its_tip_reaches_the_position(tmp_path) 
     position = reachable_pose(sampler.robot, 3)[:3, 3]
     samples = sampler.sample(pose_from(position), 20, timeout=ENOUGH, seed=0)
     assert samples.error_code == ErrorCode.SUCCESS
-    reached = (arm.fk(samples.positions) @ TOOL)[:, :3, 3]
+    reached = (arm.fk(samples.q) @ TOOL)[:, :3, 3]
     assert np.linalg.norm(reached - position, axis=1).max() <= 1e-6
-    turned = np.ptp(arm.fk(samples.positions)[:, :3, 3], axis=0)
+    turned = np.ptp(arm.fk(samples.q)[:, :3, 3], axis=0)
     assert turned.max() > 0.05  # [m]: of a sphere of .1 m about the position
 
 
@@ -73,7 +72,7 @@ def test_configurations_beyond_the_robots_own_limits_are_never_valid() -> None:
     samples = sampler.with_constraints(position_tolerance=10.0, orientation_tolerance=4.0).propose(
         reachable_pose(sampler.robot), 200, seed=0
     )
-    inside = sampler.robot.within_limits(samples.positions)
+    inside = sampler.robot.within_limits(samples.q)
     assert 0 < inside.sum() < len(samples)
     assert np.array_equal(samples.valid, inside)
 
@@ -88,7 +87,7 @@ def test_wider_limits_are_the_robots_and_hold() -> None:
         q for q in robot.random(200, rng) if not Sampler(narrow).sample(robot.fk(q), 1, timeout=0.0, seed=0).valid.any()
     )
     samples = sampler.sample(robot.fk(q), 5, timeout=ENOUGH, seed=0)
-    assert samples.valid.any() and robot.within_limits(samples.positions).all()
+    assert samples.valid.any() and robot.within_limits(samples.q).all()
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def test_free_turn_about_the_tool_points_it_exactly(name: str) -> None:
     assert samples.error_code == ErrorCode.SUCCESS, samples.message
     assert samples and samples.valid.all()
     turns = []
-    for q in samples.positions:
+    for q in samples.q:
         reached = np.linalg.inv(pose) @ oracle.forward(q)
         assert np.linalg.norm(reached[:3, 3]) <= 1.001e-6
         assert np.hypot(reached[0, 2], reached[1, 2]) <= 1.001e-6
@@ -55,7 +55,7 @@ def test_tolerances_of_position_are_along_the_axes_of_the_wanted_frame() -> None
     pose = reachable_pose(robot, 2)
     constraints = Constraints(tolerances=(0.05, 0.0, 0.2, 0.1, 0.1, 0.1))
     samples = sampler_of("iiwa14", "pose").with_constraints(constraints).sample(pose, 200, timeout=ENOUGH, seed=0)
-    offsets = np.array([(np.linalg.inv(pose) @ oracle.forward(q))[:3, 3] for q in samples.positions])
+    offsets = np.array([(np.linalg.inv(pose) @ oracle.forward(q))[:3, 3] for q in samples.q])
     assert samples and samples.valid.all()
     assert (np.abs(offsets) <= np.array([0.05, 0.0, 0.2]) + 1.001e-6).all()
     assert np.abs(offsets[:, 2]).max() > 0.05
@@ -79,8 +79,8 @@ def test_raw_samples_are_measured_by_the_same_tolerances() -> None:
     robot, pose = arm_of("planar3"), reachable_pose(arm_of("planar3"))
     constraints = Constraints(tolerances=(1.0, 1.0, 0.0, FREE, FREE, FREE))
     raw = sampler_of("planar3", "pose").with_constraints(constraints).propose(pose, 500, seed=0)
-    offsets = np.abs((robot.fk(raw.positions) - pose)[:, :3, 3] @ pose[:3, :3])
-    expected = (offsets <= [1.0, 1.0, 1e-6]).all(axis=1) & robot.within_limits(raw.positions)
+    offsets = np.abs((robot.fk(raw.q) - pose)[:, :3, 3] @ pose[:3, :3])
+    expected = (offsets <= [1.0, 1.0, 1e-6]).all(axis=1) & robot.within_limits(raw.q)
     assert 0 < expected.sum() < 500
     assert np.array_equal(raw.valid, expected)
 

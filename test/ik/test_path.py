@@ -11,11 +11,10 @@ from kinematics.six_joint_arms import URDFS
 from scipy.spatial import cKDTree
 
 from eim_ros.core.errors import ConfigurationError, JointStateError, PoseError
-from eim_ros.ik import Constraints, ErrorCode, JointPath, Sampler, Samples
-from eim_ros.ik.candidates import Pool
+from eim_ros.ik import Constraints, ErrorCode, JointPath, Sampler
+from eim_ros.ik.candidates import Candidates
 from eim_ros.ik.paths import PathSearch
-from eim_ros.ik.problem import Goal
-from eim_ros.ik.request import SampleRequest
+from eim_ros.ik.problem import Problem, Setup
 from eim_ros.kinematics import Robot, Sphere
 from eim_ros.solver import path_reach
 
@@ -30,7 +29,7 @@ def motion(robot: Robot, seed: int, n: int = 40) -> np.ndarray:
 
 
 def assert_verified(robot: Robot, path: JointPath, poses: np.ndarray, position_only: bool = False) -> None:
-    for q, pose in zip(path.positions[path.valid], poses[path.valid], strict=True):
+    for q, pose in zip(path.q[path.valid], poses[path.valid], strict=True):
         position, orientation = robot.pose_errors(q, pose)
         assert position[0] <= 1e-6
         assert position_only or orientation[0] <= 1e-6
@@ -51,12 +50,12 @@ def test_path_that_can_be_followed_is_followed(name: str, kind: str, seed: int) 
     poses = robot.fk(motion(robot, seed))
     path = sampler_of(name, kind).follow(poses, timeout=ENOUGH, seed=seed)
     assert (path.error_code, path.valid.all()) == (ErrorCode.SUCCESS, True), path.message
-    assert path.largest_step <= 0.3
-    assert path.largest_step == pytest.approx(np.abs(np.diff(path.positions, axis=0)).max())
+    assert path.max_step <= 0.3
+    assert path.max_step == pytest.approx(np.abs(np.diff(path.q, axis=0)).max())
     assert_verified(robot, path, poses, kind == "position")
     assert path
     assert path.examined.all()
-    np.testing.assert_array_equal(list(path), path.positions)
+    np.testing.assert_array_equal(list(path), path.q)
 
 
 def test_path_begins_where_the_robot_is() -> None:
@@ -64,7 +63,7 @@ def test_path_begins_where_the_robot_is() -> None:
     q = motion(robot, 5)
     path = sampler_of("panda", "pose").follow(robot.fk(q[1:]), near=q[0], timeout=ENOUGH, seed=0)
     assert path.error_code == ErrorCode.SUCCESS
-    assert np.abs(path.positions[0] - q[0]).max() <= path.largest_step < 0.1
+    assert np.abs(path.q[0] - q[0]).max() <= path.max_step < 0.1
 
 
 def test_pose_out_of_reach_is_a_gap_that_is_told() -> None:
@@ -76,7 +75,7 @@ def test_pose_out_of_reach_is_a_gap_that_is_told() -> None:
     assert path.message.startswith("1 of 12 poses have no solution, the first of them is pose 7, missed by ")
     assert (path.n_reached, path.nearest_miss) == (7, np.inf)
     np.testing.assert_array_equal(path.valid, np.arange(12) != 7)
-    assert np.isnan(path.positions[7]).all()
+    assert np.isnan(path.q[7]).all()
     assert np.isinf(path.position_error[7])
     assert path.examined.all()
     assert_no_success(path)
@@ -90,10 +89,10 @@ def test_jump_that_cannot_be_avoided_is_told() -> None:
     assert path.valid.all()
     assert path.error_code == ErrorCode.NO_IK_SOLUTION
     assert path.message.startswith("the path jumps 1 times, by up to ")
-    assert path.largest_step > 0.3
+    assert path.max_step > 0.3
     assert_no_success(path)
     assert path.n_reached == 1
-    assert 0.3 < path.nearest_miss <= path.largest_step
+    assert 0.3 < path.nearest_miss <= path.max_step
     assert "lead as far as pose 0, and from there to pose 1 one of at least" in path.message
 
 
@@ -104,7 +103,7 @@ def test_continuous_joints_step_across_pi() -> None:
     q[:, turning] = np.linspace(2.9, 3.4, 20)
     path = sampler_of("all_types", "pose").follow(robot.fk(q), near=q[0], timeout=ENOUGH, seed=0)
     assert path.error_code == ErrorCode.SUCCESS, path.message
-    np.testing.assert_allclose(path.positions[:, turning], q[:, turning], atol=1e-5)  # as far as the tolerances let it
+    np.testing.assert_allclose(path.q[:, turning], q[:, turning], atol=1e-5)  # as far as the tolerances let it
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -116,9 +115,9 @@ def test_continuous_joints_never_jump_by_a_turn(seed: int) -> None:
     for near in (None, q[0] + 2.0 * np.pi * robot.continuous):
         path = Sampler(robot).follow(robot.fk(q), near=near, timeout=ENOUGH, seed=seed)
         assert path, path.message
-        rows = path.positions if near is None else np.concatenate([near[None], path.positions])
-        assert np.abs(np.diff(rows, axis=0)).max() == pytest.approx(path.largest_step)
-        assert path.largest_step <= 0.3
+        rows = path.q if near is None else np.concatenate([near[None], path.q])
+        assert np.abs(np.diff(rows, axis=0)).max() == pytest.approx(path.max_step)
+        assert path.max_step <= 0.3
         assert_verified(robot, path, robot.fk(q))
 
 
@@ -135,8 +134,8 @@ def test_joint_of_two_turns_begins_where_it_can_turn_to_the_end() -> None:
     for near in (None, q[0]):
         path = Sampler(robot).follow(robot.fk(q), near=near, timeout=ENOUGH, seed=0)
         assert path, path.message
-        assert np.abs(np.diff(path.positions, axis=0)).max() == pytest.approx(path.largest_step)
-        np.testing.assert_allclose(path.positions[:, 5], q[:, 5], atol=1e-5)
+        assert np.abs(np.diff(path.q, axis=0)).max() == pytest.approx(path.max_step)
+        np.testing.assert_allclose(path.q[:, 5], q[:, 5], atol=1e-5)
         assert_verified(robot, path, robot.fk(q))
 
 
@@ -148,7 +147,7 @@ def test_joint_that_runs_into_its_limit_is_no_success() -> None:
     assert path.message.startswith("the path jumps 1 times, by up to ")
     assert path.valid.all()
     assert path.n_reached == 1 + np.flatnonzero(q[:, 5] + 2.0 * np.pi <= 2.0 * np.pi)[-1]
-    assert np.abs(np.diff(path.positions, axis=0)).max() == pytest.approx(path.largest_step)
+    assert np.abs(np.diff(path.q, axis=0)).max() == pytest.approx(path.max_step)
     assert_no_success(path)
     assert_verified(robot, path, robot.fk(q))
 
@@ -163,9 +162,9 @@ def test_path_of_an_arm_of_two_turns_is_as_good_as_the_graph_of_all_its_solution
     near = q[0] - 2.0 * np.pi * np.sign(q[0]) * (rng.random(6) < 0.4) if seed % 2 else None  # some joints turned on
     everything = [sampler.sample(pose, 1000, order="none", timeout=ENOUGH, seed=0) for pose in poses]
     assert all(answer.certified for answer in everything)
-    layers = [answer.positions for answer in everything] if near is None else [near[None], *map(np.array, everything)]
+    layers = [answer.q for answer in everything] if near is None else [near[None], *map(np.asarray, everything)]
     counts = np.array([len(layer) for layer in layers])
-    _, n_reached, nearest = path_reach(np.concatenate(layers), counts, np.zeros(6, dtype=bool), 0.3)
+    _, n_reached, nearest = path_reach(np.concatenate(layers), counts, np.zeros(6, dtype=bool), np.ones(6), 0.3)
     path = sampler.follow(poses, near=near, timeout=ENOUGH, seed=0)
     assert bool(path) == (n_reached == len(layers)), path.message
     assert path.n_reached == n_reached - (near is not None)
@@ -179,29 +178,31 @@ def test_narrowed_continuous_joint_does_not_pass_its_limits() -> None:
     q[:, 6] = np.linspace(2.8, 3.5, 30)  # across the part that is taken away
     constraints = Constraints(limits={robot.joint_names[6]: (-3.0, 3.0)})
     path = Sampler(robot).with_constraints(constraints).follow(robot.fk(q), timeout=ENOUGH, seed=0)
-    assert (np.abs(path.positions[path.valid, 6]) <= 3.0).all()
-    steps = np.abs(np.diff(path.positions[path.valid], axis=0))
-    assert steps.max() == pytest.approx(path.largest_step)
+    assert (np.abs(path.q[path.valid, 6]) <= 3.0).all()
+    steps = np.abs(np.diff(path.q[path.valid], axis=0))
+    assert steps.max() == pytest.approx(path.max_step)
 
 
 @pytest.mark.parametrize(("name", "n_poses"), [("gen3", 120), ("panda", 200)])
 def test_work_ends_with_the_time(name: str, n_poses: int, monkeypatch: pytest.MonkeyPatch) -> None:
     robot, looks, moved = arm_of(name), [0], list[int]()
-    refined = Goal.refined
+    refined = Problem.solved
 
     def clock() -> float:
         looks[0] += 1
         return 0.01 * looks[0]
 
-    def noted(goal: Goal, positions: np.ndarray, *others: Any) -> Pool:
+    def noted(problem: Problem, q: np.ndarray, *others: Any) -> Candidates:
         moved.append(looks[0])
-        return refined(goal, positions, *others)
+        return refined(problem, q, *others)
 
-    monkeypatch.setattr(Goal, "refined", noted)
+    monkeypatch.setattr(Problem, "solved", noted)
     sampler = Sampler(robot)
-    goal = Goal.of(robot, sampler.resolved(SampleRequest(np.eye(4))))
+    problem = Problem(Setup(robot, Constraints()), np.eye(4), False)
     poses = robot.fk(motion(robot, 3, n_poses))
-    search = PathSearch(sampler, goal, poses, 0.3, np.random.default_rng(0), 48, 1.0, clock=clock)
+    search = PathSearch(
+        sampler, problem, poses, np.full(robot.dof, 0.3), np.random.default_rng(0), 48, 1.0, clock=clock
+    )
     search.follow(range(0, n_poses, 8))
     chosen = search.best()
     assert looks[0] <= 105  # the last look, at 1 s, ends it; a few more time the choice
@@ -237,14 +238,14 @@ def test_seed_decides_the_path() -> None:
     robot = arm_of("panda")
     poses = robot.fk(motion(robot, 7, 15))
     first, again = (sampler_of("panda", "pose").follow(poses, timeout=ENOUGH, seed=3) for _ in range(2))
-    np.testing.assert_array_equal(first.positions, again.positions)
+    np.testing.assert_array_equal(first.q, again.q)
 
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ({"seed": -1}, "random seed must be at least 0"),
-        ({"n_candidates": 0}, "n must be at least 1"),
+        ({"seed": -1}, "seed must be at least 0"),
+        ({"n_candidates": 0}, "n_candidates must be at least 1"),
         ({"timeout": np.nan}, "timeout must not be negative"),
     ],
 )
@@ -264,20 +265,20 @@ def test_no_time_is_an_answer_too() -> None:
 
 
 def test_path_is_followed_by_one_solution_once_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    robot, n_followed, answered = arm_of("panda"), [], Sampler.answer
-    followed = Goal.refined
+    robot, n_followed, answered = arm_of("panda"), [], Sampler._solved
+    followed = Problem.solved
 
-    def noted(goal: Goal, positions: np.ndarray, *others: Any) -> Pool:
-        n_followed.append(len(positions))
-        return followed(goal, positions, *others)
+    def noted(problem: Problem, q: np.ndarray, *others: Any) -> Candidates:
+        n_followed.append(len(q))
+        return followed(problem, q, *others)
 
     def answer_and_stop(sampler: Sampler, request: SampleRequest) -> Samples:
         samples = answered(sampler, request)
         monkeypatch.setattr(PathSearch, "out_of_time", True)
-        monkeypatch.setattr(Goal, "refined", noted)
+        monkeypatch.setattr(Problem, "solved", noted)
         return samples
 
-    monkeypatch.setattr(Sampler, "answer", answer_and_stop)
+    monkeypatch.setattr(Sampler, "_solved", answer_and_stop)
     poses = robot.fk(motion(robot, 8, 15))
     path = sampler_of("panda", "pose").follow(poses, timeout=ENOUGH, seed=0)
     assert n_followed == [1] * 14
@@ -312,8 +313,8 @@ def test_constraints_hold_along_the_path() -> None:
         .follow(poses, timeout=ENOUGH, seed=0)
     )
     assert path.valid.all(), path.message
-    assert (path.positions[:, 2] == 0.2).all()
-    assert not constraints.scene(robot).colliding(path.positions).any()
+    assert (path.q[:, 2] == 0.2).all()
+    assert not constraints.scene(robot).colliding(path.q).any()
     assert_verified(robot, path, poses, position_only=True)
 
 
@@ -337,8 +338,30 @@ def test_free_turn_about_the_tool_is_used_along_the_path() -> None:
     sampler = sampler_of("ur5", "pose")
     path = sampler.with_constraints(tolerances=tolerances).follow(turned, timeout=ENOUGH, seed=0)
     assert path.error_code == ErrorCode.SUCCESS, path.message
-    for q, pose in zip(path.positions, turned, strict=True):
+    for q, pose in zip(path.q, turned, strict=True):
         assert np.max(robot.pose_errors(q, pose, tolerances)) <= 1e-6
+
+
+def test_each_joint_keeps_its_own_largest_step() -> None:
+    robot = arm_of("panda")
+    q = motion(robot, 1)
+    most = 1.2 * np.abs(np.diff(q, axis=0)).max(axis=0) + 0.01  # a path like q is within them; the smallest is 0.01
+    path = Sampler(robot).follow(robot.fk(q), near=q[0], max_step=most, timeout=ENOUGH, seed=0)
+    assert path, path.message
+    steps = np.abs(np.diff(np.concatenate([q[:1], path.q]), axis=0))
+    assert (steps.max(axis=0) <= most * (1.0 + 1e-9)).all()  # steps are rounded
+    assert path.max_step == steps.max()
+
+
+@pytest.mark.parametrize("name", ["panda", "ur5"])
+def test_equal_largest_steps_give_the_path_of_the_number(name: str) -> None:
+    robot = arm_of(name)
+    poses = robot.fk(motion(robot, 2, 15))
+    one, each = (
+        Sampler(robot).follow(poses, max_step=most, timeout=ENOUGH, seed=0) for most in (0.1, [0.1] * robot.dof)
+    )
+    np.testing.assert_array_equal(one.q, each.q)
+    assert (one.message, one.max_step, one.n_reached) == (each.message, each.max_step, each.n_reached)
 
 
 def brute_force_reach(robot: Robot, poses: np.ndarray, largest_step: float, n: int) -> int:
@@ -377,6 +400,6 @@ def test_there_is_a_path_where_brute_force_has_one_and_only_there(
         outcomes.append(expected == len(poses))
         assert (path.error_code == ErrorCode.SUCCESS) == (expected == len(poses)), path.message
         assert path.n_reached >= expected
-        steps = np.abs(np.diff(path.positions, axis=0)).max(axis=1)
+        steps = np.abs(np.diff(path.q, axis=0)).max(axis=1)
         assert (steps[: path.n_reached - 1] <= largest_step).all() or path.error_code != ErrorCode.SUCCESS
     assert len(set(outcomes)) == 2  # both kinds were met

@@ -10,7 +10,7 @@ import pytest
 from ik.arms import arm_of, reachable_pose, sampler_of
 
 from eim_ros.core.errors import ConfigurationError, EimError, JointStateError, PoseError
-from eim_ros.ik.request import SampleRequest
+from eim_ros.ik.problem import MAX_SOLUTIONS
 
 
 def spoiled(row: int, column: int, value: float) -> np.ndarray:
@@ -43,28 +43,67 @@ def test_what_is_no_pose_is_refused(pose: np.ndarray) -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ({"n": 0}, "n must be at least 1, got 0"),
+        ({"n": 0}, "n must be at least 1"),
+        ({"n": -3}, "n must be at least 1 and at most 1000000, got -3"),
+        ({"n": MAX_SOLUTIONS + 1}, "n must be at least 1 and at most 1000000"),
+        ({"n": 2**64}, "n must be at least 1 and at most 1000000"),
         ({"n": 1.5}, "n must be a whole number, got 1.5"),
         ({"n": math.inf}, "n must be a whole number, got inf"),
-        ({"random_seed": 1.5}, "random seed must be a whole number"),
-        ({"timeout": "1"}, "timeout must be a number, got '1'"),
-        ({"position_tolerance": None}, "position tolerance must be a number"),
-        ({"n": -3}, "n must be at least 1, got -3"),
-        ({"random_seed": -1}, "random seed must be at least 0, got -1"),
-        ({"position_tolerance": 0.0}, "position tolerance must be positive, got 0.0"),
-        ({"position_tolerance": -1e-6}, "position tolerance must be positive"),
-        ({"position_tolerance": np.nan}, "position tolerance must be positive, got nan"),
-        ({"orientation_tolerance": -1.0}, "orientation tolerance must be positive"),
-        ({"orientation_tolerance": np.nan}, "orientation tolerance must be positive"),
+        ({"seed": 1.5}, "seed must be a whole number or None, got 1.5"),
+        ({"seed": -1}, "seed must be at least 0, got -1"),
+        ({"timeout": "1"}, r"timeout must be a number \[s\], got '1'"),
         ({"timeout": -0.1}, "timeout must not be negative, got -0.1"),
         ({"timeout": np.nan}, "timeout must not be negative, got nan"),
     ],
 )
 def test_number_out_of_its_bounds_is_refused(arguments: dict[str, Any], reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason) as caught:
-        sampler_of("planar3", "position").answer(SampleRequest(reachable_pose(arm_of("planar3")), **arguments))
+        sampler_of("planar3", "position").sample(reachable_pose(arm_of("planar3")), **arguments)
     (value,) = arguments.values()
     assert caught.value.value is value
+
+
+@pytest.mark.parametrize("name", ["position_tolerance", "orientation_tolerance"])
+@pytest.mark.parametrize("value", [None, 0.0, -1e-6, np.nan])
+def test_tolerance_that_is_none_is_refused(name: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError, match=name.replace("_", ".")) as caught:
+        sampler_of("planar3", "position").with_constraints(**{name: value})
+    assert caught.value.value is value or np.isnan(value)
+
+
+def test_narrow_integers_of_numpy_are_taken() -> None:
+    sampler, pose = sampler_of("planar3", "position"), reachable_pose(arm_of("planar3"))
+    narrow = sampler.sample(pose, np.int8(100), seed=np.uint8(200))
+    np.testing.assert_array_equal(narrow.q, sampler.sample(pose, 100, seed=200).q)
+
+
+@pytest.mark.parametrize("constraints", [{"joint_1": (0.0, 1.0)}, "none"])
+def test_constraints_are_such(constraints: Any) -> None:
+    with pytest.raises(ConfigurationError, match="constraints must be a Constraints"):
+        sampler_of("planar3", "position").with_constraints(constraints)
+
+
+def test_posture_is_one_or_a_mapping() -> None:
+    with pytest.raises(ConfigurationError, match="posture must map joint names to values"):
+        sampler_of("planar3", "position").sample(np.eye(4), posture=[0.5])
+
+
+def test_rotation_that_is_a_little_off_is_answered_for_the_nearest_rotation() -> None:
+    robot = arm_of("panda")
+    pose = reachable_pose(robot)
+    rough = pose.copy()
+    rough[:3, :3] += np.random.default_rng(0).uniform(-1e-5, 1e-5, (3, 3))
+    found = sampler_of("panda", "pose").sample(rough, 10, seed=0, timeout=60.0)
+    assert len(found) == 10 and found.valid.all()
+    reached = robot.fk(found.q)
+    np.testing.assert_allclose(reached, np.broadcast_to(pose, reached.shape), rtol=0, atol=3e-5)
+
+
+def test_rotation_that_is_farther_off_is_refused_with_how_far() -> None:
+    pose = np.eye(4)
+    pose[0, 0] = 1.001
+    with pytest.raises(PoseError, match=r"it is off by 0\.002, at most 0\.0001 is taken for rounding"):
+        sampler_of("panda", "pose").sample(pose)
 
 
 @pytest.mark.parametrize(
@@ -81,4 +120,4 @@ def test_sampler_serves_on_after_refusals() -> None:
     before = sampler.sample(pose, 5, seed=0)
     with pytest.raises(EimError):
         sampler.sample(np.full((4, 4), np.nan), 5, seed=0)
-    assert np.array_equal(sampler.sample(pose, 5, seed=0).positions, before.positions)
+    assert np.array_equal(sampler.sample(pose, 5, seed=0).q, before.q)

@@ -11,8 +11,7 @@ from kinematics.descriptions import chain_urdf, joint
 from scipy.stats import ks_2samp, kstest
 
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.ik import Constraints, ErrorCode, IKModel, Sampler
-from eim_ros.ik.request import SampleRequest
+from eim_ros.ik import Constraints, ErrorCode, IKModel, Posture, Sampler
 from eim_ros.kinematics import Robot, Sphere
 
 TURN = (-2.0, 2.5)  # [rad]
@@ -71,12 +70,12 @@ def test_uniform_draws_are_so_by_area_and_volume(n_turning: int) -> None:
     answer = Sampler(robot).draw([0.1, -0.1, 0.2], 300, "uniform", timeout=60.0, seed=n_turning)
     assert answer.error_code == ErrorCode.SUCCESS
     assert answer and answer.valid.all() and len(answer) == 300
-    assert answer.effective_size >= 240.0
+    assert answer.effective_sample_size >= 240.0
     reference = angles_at_random(robot, 50_000, 0)
     weights = area_density(robot, reference)
     for values, of_reference in (
-        *((answer.positions[:, j], reference[:, j]) for j in range(3, robot.dof)),
-        (area_density(robot, answer.positions), weights),  # weights differ by a third and more
+        *((answer.q[:, j], reference[:, j]) for j in range(3, robot.dof)),
+        (area_density(robot, answer.q), weights),  # weights differ by a third and more
     ):
         assert p_value(values, of_reference, weights) > 1e-3
     volume = weights.mean()  # of slices 1200 are effective, whose weights differ by less than their mean
@@ -98,21 +97,21 @@ def test_a_cost_and_its_temperature_decide_the_density(temperature: float) -> No
     reference = angles_at_random(robot, 100_000, 2)
     weights = area_density(robot, reference) * np.exp(-((reference[:, 3] - 1.0) ** 2) / temperature)
     weights[reference[:, 4] > 0.0] = 0.0
-    assert (answer.positions[:, 4] <= 0.0).all()
+    assert (answer.q[:, 4] <= 0.0).all()
     for j in range(3, robot.dof):
-        assert p_value(answer.positions[:, j], reference[:, j], weights) > 1e-3
-    normalising = answer.log_prob + (answer.positions[:, 3] - 1.0) ** 2 / temperature
+        assert p_value(answer.q[:, j], reference[:, j], weights) > 1e-3
+    normalising = answer.log_prob + (answer.q[:, 3] - 1.0) ** 2 / temperature
     assert np.exp(-normalising) == pytest.approx(weights.mean(), rel=0.15)
 
 
 def test_a_posture_is_a_cost() -> None:
     robot = arm_on_slides(2)
-    by_name = {"posture": {"j0": 0.5}, "distribution": "posture", "temperature": 0.1, "timeout": 60.0}
-    named = Sampler(robot).answer(SampleRequest([0.1, 0.0, 0.2], 50, 3, **by_name))
+    liked = Posture({"j0": 0.5})
+    named = Sampler(robot).draw([0.1, 0.0, 0.2], 50, liked, temperature=0.1, timeout=60.0, seed=3)
     called = Sampler(robot).draw(
         [0.1, 0.0, 0.2], 50, lambda q: (q[:, 3] - 0.5) ** 2, temperature=0.1, timeout=60.0, seed=3
     )
-    np.testing.assert_allclose(named.positions, called.positions)
+    np.testing.assert_allclose(named.q, called.q)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +136,7 @@ def test_within_tolerances_draws_are_those_of_uniform_configurations(name: str, 
     kept = candidates[robot.chain.verify(robot.task(pose, tolerances=tolerances), candidates)[1]]
     assert len(kept) > 100
     for j in range(robot.dof):
-        assert ks_2samp(answer.positions[:, j], kept[:, j]).pvalue > 1e-3
+        assert ks_2samp(answer.q[:, j], kept[:, j]).pvalue > 1e-3
     share = len(kept) / len(candidates)  # the volume, for ranges are 1
     assert np.exp(-answer.log_prob[0]) == pytest.approx(share, rel=4.0 / np.sqrt(len(kept)) + 4.0 / np.sqrt(240.0))
 
@@ -148,14 +147,14 @@ def test_draws_of_a_model_have_its_density_on_the_set() -> None:
     sampler = Sampler(model=IKModel(constant_mixture(means, np.full(6, 0.5), 3), robot, "position"))
     position = [0.1, -0.1, 0.2]
     answer = sampler.draw(position, 200, "model", timeout=60.0, seed=1)
-    assert answer and answer.valid.all() and answer.effective_size >= 160.0
+    assert answer and answer.valid.all() and answer.effective_sample_size >= 160.0
     reference = angles_at_random(robot, 50_000, 2)
     reference[:, :3] = position - robot.chain.forward(reference)[:, :3, 3]  # slides from where they stand at zero
-    density = answer.density.log_prob(reference)
+    density = answer.densities[0].log_prob(reference)
     weights = area_density(robot, reference) * np.exp(density)
     for j in range(robot.dof):
-        assert p_value(answer.positions[:, j], reference[:, j], weights) > 1e-3
-    normalising = answer.density.log_prob(answer.positions) - answer.log_prob
+        assert p_value(answer.q[:, j], reference[:, j], weights) > 1e-3
+    normalising = answer.densities[0].log_prob(answer.q) - answer.log_prob
     assert np.exp(normalising) == pytest.approx(weights.mean(), rel=0.2)
 
 
@@ -165,11 +164,10 @@ def test_what_collides_has_no_share_of_slices() -> None:
     position = robot.fk(q)[:3, 3]
     elbow = robot.skeleton(q[None])[0, 4]
     constraints = Constraints(obstacles=(Sphere(tuple(elbow), 0.1),))
-    options = {"distribution": "uniform", "timeout": 60.0}
-    free = Sampler(robot).answer(SampleRequest(position, 50, 0, **options))
-    answer = Sampler(robot).answer(SampleRequest(position, 50, 0, constraints=constraints, **options))
+    free = Sampler(robot).draw(position, 50, timeout=60.0, seed=0)
+    answer = Sampler(robot, constraints=constraints).draw(position, 50, timeout=60.0, seed=0)
     assert answer and answer.valid.all()
-    assert not constraints.scene(robot).colliding(answer.positions).any()
+    assert not constraints.scene(robot).colliding(answer.q).any()
     assert answer.log_prob[0] > free.log_prob[0]
 
 
@@ -178,10 +176,10 @@ def test_without_time_few_slices_are_said_to_be_worth_little() -> None:
     pose = robot.fk(robot.random(1, np.random.default_rng(1)))[0]
     answer = Sampler(robot).draw(pose, 5000, "uniform", timeout=0.02, seed=0)
     assert answer.error_code == ErrorCode.TIMED_OUT
-    assert answer.effective_size is None or answer.effective_size < 2500.0
+    assert np.isnan(answer.effective_sample_size) or answer.effective_sample_size < 2500.0
     if len(answer) == 5000:
         assert answer.valid.all()
-        assert f"worth {answer.effective_size:.0f} independent draws" in answer.message
+        assert f"effective sample size {answer.effective_sample_size:.0f}" in answer.message
 
 
 def test_what_could_not_be_drawn_is_no_success() -> None:
@@ -189,22 +187,22 @@ def test_what_could_not_be_drawn_is_no_success() -> None:
     stretched = sampler.robot.fk(np.clip(np.zeros(sampler.robot.dof), sampler.robot.lower, sampler.robot.upper))
     samples = sampler.with_constraints(position_only=True).draw(stretched, 5, "uniform", timeout=0.2, seed=0)
     assert samples.error_code in (ErrorCode.FAILURE, ErrorCode.TIMED_OUT)
-    assert samples.effective_size == 0.0
-    assert "not drawn from the distribution" in samples.message
+    assert samples.effective_sample_size == 0.0
+    assert "could not be drawn from the density" in samples.message
 
 
 def test_out_of_reach_there_is_nothing_to_draw() -> None:
     answer = Sampler("panda").draw([9.0, 0.0, 0.0], 10, "uniform", seed=0)
     assert answer.error_code == ErrorCode.NO_IK_SOLUTION
-    assert answer.effective_size is None
+    assert np.isnan(answer.effective_sample_size)
 
 
 def test_dimensions_that_cannot_be_sliced_are_refused() -> None:
     tolerances = Constraints(tolerances=[0.1] * 6)
     many = Constraints(tolerances=[np.inf] * 3 + [0.1] * 3)
-    with pytest.raises(ConfigurationError, match="leave it out"):
+    with pytest.raises(ConfigurationError, match="call sample or solve_all"):
         Sampler(arm_of("all_types")).with_constraints(tolerances).draw(np.eye(4), 10, "uniform", seed=0)
-    with pytest.raises(ConfigurationError, match="leave it out"):
+    with pytest.raises(ConfigurationError, match="call sample or solve_all"):
         Sampler("ur5").with_constraints(
             fixed={"shoulder_pan_joint": 0.0, "elbow_joint": 1.0, "wrist_1_joint": 0.0, "wrist_2_joint": 0.0}
         ).draw([0.4, 0.1, 0.5], 10, "uniform", seed=0)

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+<<<<<<< HEAD
+=======
+import json
+import subprocess
+import sys
+>>>>>>> main
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +16,6 @@ from ik.arms import ARMS, arm_and_oracle, arm_of, reachable_pose
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import ErrorCode, Sampler
-from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot
 from eim_ros.solver import NO_EXPERT
 
@@ -35,11 +40,11 @@ def test_every_solution_is_one_by_pinocchio_and_all_differ(name: str, position_o
         )
         assert samples.error_code == ErrorCode.SUCCESS, samples.message
         assert samples and samples.valid.all()
-        assert robot.within_limits(samples.positions).all()
-        errors = np.array([oracle.errors(q, pose) for q in samples.positions])
+        assert robot.within_limits(samples.q).all()
+        errors = np.array([oracle.errors(q, pose) for q in samples.q])
         assert errors[:, 0].max() <= 1e-6 + 1e-12
         assert position_only or errors[:, 1].max() <= 1e-6 + 1e-9  # pinocchio's logarithm is good to 1e-9 here
-        assert (differences(samples.positions, robot) > 0.01).all()
+        assert (differences(samples.q, robot) > 0.01).all()
 
 
 @pytest.mark.parametrize("name", ["ur5", "six_joints"])
@@ -50,7 +55,7 @@ def test_an_arm_of_six_joints_gives_each_solution_that_uniform_restarts_find(nam
     samples = Sampler(robot).sample(pose, 400, timeout=ENOUGH, seed=0)
     refined = robot.refine(robot.random(10000, np.random.default_rng(1)), pose)
     found = refined.positions[refined.converged]
-    nearest = np.abs(found[:, None] - samples.positions).max(axis=-1).min(axis=1)
+    nearest = np.abs(found[:, None] - samples.q).max(axis=-1).min(axis=1)
     assert nearest.max() < 1e-3
 
 
@@ -60,7 +65,7 @@ def test_message_counts_the_different_solutions_where_there_are_fewer_than_asked
     samples = Sampler(robot).sample(reachable_pose(robot), 100, timeout=ENOUGH, seed=0)
     assert samples.error_code == ErrorCode.SUCCESS
     assert 2 <= len(samples) <= 8
-    expected = f"{len(samples)} of 100 different configurations are valid, all that there are"
+    expected = f"{len(samples)} of 100 distinct solutions, all that exist"
     assert samples.message == expected
 
 
@@ -71,12 +76,12 @@ def test_nothing_is_preferred_and_no_density_known() -> None:
     assert (sampler.n_experts, sampler.has_preference, sampler.context_kind) == (0, False, "pose")
     assert np.isnan(samples.log_prob).all()
     assert (samples.expert == NO_EXPERT).all()
-    assert samples.to_dict()["log_prob"] == [None] * 20
+    assert json.loads(samples.to_json())["log_prob"] == [None] * 20
 
 
 def test_seed_decides_the_answer() -> None:
     sampler, pose = Sampler("panda"), reachable_pose(arm_of("panda"))
-    first, again, other = (sampler.sample(pose, 30, timeout=ENOUGH, seed=seed).positions for seed in (3, 3, 4))
+    first, again, other = (sampler.sample(pose, 30, timeout=ENOUGH, seed=seed).q for seed in (3, 3, 4))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
 
@@ -94,22 +99,37 @@ def test_robot_may_be_a_name_or_a_file_with_links(tmp_path: Path) -> None:
     [
         ({"order": "density"}, "ordering by density needs a model"),
         ({"order": {"density": 1.0, "limits": 1.0}}, "ordering by density needs a model"),
-        ({"refine": False}, "raw samples need a model"),
     ],
 )
 def test_what_needs_a_model_is_refused(options: dict, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):
-        Sampler(arm_of("panda")).answer(SampleRequest(reachable_pose(arm_of("panda")), 5, 0, **options))
+        Sampler(arm_of("panda")).sample(reachable_pose(arm_of("panda")), 5, seed=0, **options)
+
+
+def test_proposals_need_a_model() -> None:
+    with pytest.raises(ConfigurationError, match="proposals are draws from a model"):
+        Sampler(arm_of("panda")).propose(reachable_pose(arm_of("panda")), 5)
 
 
 def test_orders_constraints_batches_and_paths_need_none() -> None:
     robot = arm_of("panda")
     sampler, poses = Sampler(robot), np.array([reachable_pose(robot, seed) for seed in range(2)])
     by_limits, nearest = (
-        sampler.answer(SampleRequest(poses[0], 30, 0, timeout=ENOUGH, **options))
+        sampler.sample(poses[0], 30, timeout=ENOUGH, seed=0, **options)
         for options in ({"order": "limits"}, {"near": np.zeros(7)})
     )
     assert by_limits and by_limits.valid.all()
-    assert (np.diff(np.linalg.norm(nearest.positions, axis=1)) >= -1e-9).all()
-    assert [len(answer) for answer in sampler.sample_batch(poses, 10, timeout=ENOUGH, seed=0)] == [10, 10]
+    assert (np.diff(np.linalg.norm(nearest.q, axis=1)) >= -1e-9).all()
+    assert sampler.sample_batch(poses, 10, timeout=ENOUGH, seed=0).n_per_pose.tolist() == [10, 10]
     assert sampler.follow(poses[:1], timeout=ENOUGH, seed=0, n_candidates=10).valid.all()
+<<<<<<< HEAD
+=======
+
+
+def test_first_example_of_the_readme_gives_what_it_says() -> None:
+    readme = Path(__file__).resolve().parents[2] / "README.md"
+    code = readme.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("100 of 100 distinct solutions; 3 families [[")
+>>>>>>> main

@@ -1,4 +1,4 @@
-"""Exploring: more of all solutions in as many samples, none of them wrong, and off where the model has preferences."""
+"""Diversity: more of all solutions in as many samples, none of them wrong, and off where the model has preferences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from kinematics.robots import robot_and_oracle
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Constraints, ErrorCode, IKModel, Sampler
 from eim_ros.ik.evaluation import exact_solutions
-from eim_ros.ik.request import SampleRequest
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE, MOST_CONTINUED, MOST_SEEDS_PER_ROUND
 from eim_ros.solver import NO_EXPERT
 
@@ -32,7 +31,7 @@ def test_covers_more_with_as_many_solutions(name: str) -> None:
         for explore in coverage:
             answer = sampler.sample(pose, 100, order="none", seed=2, diversity=explore)
             assert answer and answer.valid.all() and len(answer) == 100
-            coverage[explore] += truth.coverage(answer.positions) / 6
+            coverage[explore] += truth.coverage(answer.q) / 6
     assert coverage[0.5] > coverage[0.0] + 0.05
 
 
@@ -44,8 +43,8 @@ def test_every_solution_reaches_the_pose(name: str, explore: float) -> None:
     for pose in poses_of(sampler, 5, 3):
         answer = sampler.sample(pose, 60, seed=0, diversity=explore)
         assert answer and answer.valid.all()
-        assert robot.within_limits(answer.positions).all()
-        for configuration in answer.positions:
+        assert robot.within_limits(answer.q).all()
+        for configuration in answer.q:
             np.testing.assert_allclose(oracle.forward(configuration), pose, atol=2e-6)
 
 
@@ -53,7 +52,7 @@ def test_the_same_seed_gives_the_same_answer() -> None:
     sampler = Sampler.load("panda_pose")
     pose = poses_of(sampler, 1, 4)[0]
     first, again = (sampler.sample(pose, 80, seed=5, diversity=0.7) for _ in range(2))
-    np.testing.assert_array_equal(first.positions, again.positions)
+    np.testing.assert_array_equal(first.q, again.q)
 
 
 def test_continued_and_uniform_configurations_have_no_expert() -> None:
@@ -63,26 +62,25 @@ def test_continued_and_uniform_configurations_have_no_expert() -> None:
     assert 10 < continued < 90
 
 
-@pytest.mark.parametrize("distinct", [False, True])
-def test_samples_explore_by_default_where_the_model_prefers_nothing(distinct: bool) -> None:
+def test_samples_are_diverse_by_default_where_the_model_prefers_nothing() -> None:
     model = IKModel.load("panda_pose")
     preferring = Sampler(model=dataclasses.replace(model, training={**model.training, "data_source": "demonstrations"}))
     pose = poses_of(preferring, 1, 7)[0]
-    alike = {"random_seed": 0, "distinct": distinct, "order": "none"}
+    alike = {"seed": 0, "order": "none"}
     answers = {
-        "plain": preferring.answer(SampleRequest(pose, 40, **alike)),
-        "explored": Sampler(model=model).answer(SampleRequest(pose, 40, **alike)),
-        "asked for": preferring.answer(SampleRequest(pose, 40, explore=1.0, **alike)),
+        "plain": preferring.sample(pose, 40, **alike),
+        "diverse": Sampler(model=model).sample(pose, 40, **alike),
+        "asked for": preferring.sample(pose, 40, diversity=1.0, **alike),
     }
-    np.testing.assert_array_equal(answers["explored"].positions, answers["asked for"].positions)
-    assert not np.array_equal(answers["plain"].positions, answers["explored"].positions)
+    np.testing.assert_array_equal(answers["diverse"].q, answers["asked for"].q)
+    assert not np.array_equal(answers["plain"].q, answers["diverse"].q)
 
 
 def test_a_few_samples_do_not_explore_by_default() -> None:
     sampler = Sampler.load("panda_pose")
     pose = poses_of(sampler, 1, 7)[0]
     default, plain = (sampler.sample(pose, 15, seed=0, diversity=explore) for explore in (None, 0.0))
-    np.testing.assert_array_equal(default.positions, plain.positions)
+    np.testing.assert_array_equal(default.q, plain.q)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -90,7 +88,7 @@ def test_distinct_samples_are_so_however_many_are_asked_for(name: str) -> None:
     sampler = Sampler.load(name)
     for pose in poses_of(sampler, 3, 11):
         answer = sampler.sample(pose, 700, order="none", seed=1)
-        differences = np.abs(answer.positions[:, None] - answer.positions).max(axis=-1)
+        differences = np.abs(answer.q[:, None] - answer.q).max(axis=-1)
         differences[np.diag_indices(len(answer))] = np.inf
         assert answer and answer.valid.all()
         assert len(answer) > 150
@@ -103,7 +101,7 @@ def test_distinct_samples_are_so_where_the_last_steps_to_the_pose_are_long() -> 
     pose = sampler.robot.fk(np.array([-1.014888, 0.013903, -0.740226, -0.397678, -0.222957, 1.774130, -1.399054]))
     for n in (40, 70, 100):
         for seed in range(60):
-            rows = sampler.sample(pose, n, seed=seed, diversity=0.95).positions
+            rows = sampler.sample(pose, n, seed=seed, diversity=0.95).q
             largest = np.abs(rows[:, None] - rows).max(-1) + np.eye(len(rows))
             assert largest.min() > DISTINCT_TOLERANCE
 
@@ -114,7 +112,7 @@ def test_what_continuation_from_the_first_seeds_missed_is_followed_when_a_seed_l
     rng = np.random.default_rng(3)
     for pose in poses_of(sampler, 4, 13):
         truth = exact_solutions(sampler.robot, pose, 6000, rng)
-        few, all_of_them = (sampler.sample(pose, n, order="none", seed=1).positions for n in (60, 900))
+        few, all_of_them = (sampler.sample(pose, n, order="none", seed=1).q for n in (60, 900))
         coverage.append((truth.coverage(few), truth.coverage(all_of_them)))
     before, after = np.mean(coverage, axis=0)
     assert before < 0.7
@@ -126,13 +124,13 @@ def test_samples_for_a_position_alone_do_not_explore_by_default() -> None:
     pose = poses_of(sampler, 1, 9)[0]
     default = sampler.sample(pose, 40, seed=0)
     plain = sampler.sample(pose, 40, seed=0, diversity=0.0)
-    np.testing.assert_array_equal(default.positions, plain.positions)
+    np.testing.assert_array_equal(default.q, plain.q)
 
 
 @pytest.mark.parametrize("explore", [-0.1, 1.1, np.nan])
 def test_shares_only(explore: float) -> None:
     sampler = Sampler.load("panda_pose")
-    with pytest.raises(ConfigurationError, match="explore"):
+    with pytest.raises(ConfigurationError, match="diversity"):
         sampler.sample(poses_of(sampler, 1, 8)[0], 3, diversity=explore)
 
 
@@ -153,14 +151,14 @@ def test_what_is_spread_over_surfaces_leaves_smaller_holes() -> None:
     pose = poses_of(sampler, 1, 11)[0]
     about_z = Constraints(tolerances=[0.0, 0.0, 0.0, 0.0, 0.0, np.inf])
     for constraints, smaller in ((None, 0.95), (about_z, 0.8)):
-        options = {"position_only": constraints is None, "constraints": constraints}
-        all_ = sampler.answer(SampleRequest(pose, 4000, 1, explore=0.0, **options)).positions
+        asked = sampler.with_constraints(constraints, position_only=constraints is None)
+        all_ = asked.sample(pose, 4000, diversity=0.0, seed=1).q
         holes = []
-        for explore in (None, 0.0):
-            answer = sampler.answer(SampleRequest(pose, 60, 2, explore=explore, **options))
+        for diversity in (None, 0.0):
+            answer = asked.sample(pose, 60, diversity=diversity, seed=2)
             assert answer and answer.valid.all() and len(answer) == 60
-            assert all(np.linalg.norm(oracle.forward(q)[:3, 3] - pose[:3, 3]) < 2e-6 for q in answer.positions)
-            holes.append(np.min([np.linalg.norm(all_ - q, axis=1) for q in answer.positions], axis=0).max())
+            assert all(np.linalg.norm(oracle.forward(q)[:3, 3] - pose[:3, 3]) < 2e-6 for q in answer.q)
+            holes.append(np.min([np.linalg.norm(all_ - q, axis=1) for q in answer.q], axis=0).max())
         assert holes[0] < smaller * holes[1]
 
 
@@ -169,4 +167,4 @@ def test_a_seed_or_a_posture_is_no_occasion_to_spread() -> None:
     pose, home = poses_of(sampler, 1, 12)[0], np.zeros(7)
     near = sampler.with_constraints(position_only=True).sample(pose, 60, near=home, seed=2)
     plain = sampler.with_constraints(position_only=True).sample(pose, 60, near=home, diversity=0.0, seed=2)
-    np.testing.assert_array_equal(near.positions[0], plain.positions[0])
+    np.testing.assert_array_equal(near.q[0], plain.q[0])

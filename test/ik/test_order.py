@@ -8,7 +8,7 @@ from ik.arms import arm_of
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Posture
-from eim_ros.ik.order import ORDERS, Ranking, limit_margin
+from eim_ros.ik.order import ORDERS, Ordering, limit_margin
 
 
 def configurations(name: str = "panda", n: int = 50) -> np.ndarray:
@@ -48,7 +48,7 @@ def test_continuous_joints_have_no_margin() -> None:
 @pytest.mark.parametrize("order", ["distance", "manipulability", "limits", "none"])
 def test_only_the_density_asks_for_densities(order: str) -> None:
     robot, q = arm_of("panda"), configurations()
-    ranking = Ranking(order, q[7])
+    ranking = Ordering(order, q[7])
     assert not ranking.needs_density
     costs = ranking.costs(robot, q)
     assert costs.shape == (50,)
@@ -59,19 +59,19 @@ def test_only_the_density_asks_for_densities(order: str) -> None:
 def test_weights_mix_what_each_order_says() -> None:
     robot, q = arm_of("panda"), configurations()
     density = np.linspace(0.0, -5.0, 50)
-    alone = Ranking({"limits": 1.0}).costs(robot, q)
-    np.testing.assert_array_equal(alone.argsort(), Ranking("limits").costs(robot, q).argsort())
-    mixed = Ranking({"limits": 1.0, "density": 3.0}).costs(robot, q, density)
+    alone = Ordering({"limits": 1.0}).costs(robot, q)
+    np.testing.assert_array_equal(alone.argsort(), Ordering("limits").costs(robot, q).argsort())
+    mixed = Ordering({"limits": 1.0, "density": 3.0}).costs(robot, q, density)
     scaled = (alone - alone.min()) / np.ptp(alone)
     np.testing.assert_allclose(mixed, scaled + 3.0 * np.linspace(0.0, 1.0, 50), atol=1e-12)
-    np.testing.assert_array_equal(Ranking({"density": 0.0, "limits": 2.0}).costs(robot, q).argsort(), alone.argsort())
+    np.testing.assert_array_equal(Ordering({"density": 0.0, "limits": 2.0}).costs(robot, q).argsort(), alone.argsort())
 
 
 @pytest.mark.parametrize("order", [*ORDERS, {"limits": 1, "distance": 1}])
 def test_no_configurations_have_no_costs(order: object) -> None:
     robot = arm_of("panda")
     empty, liked = np.empty((0, robot.dof)), Posture({robot.joint_names[0]: 0.0})
-    assert Ranking(order, np.zeros(robot.dof), posture=liked).costs(robot, empty, np.empty(0)).shape == (0,)
+    assert Ordering(order, np.zeros(robot.dof), posture=liked).costs(robot, empty, np.empty(0)).shape == (0,)
 
 
 @pytest.mark.parametrize(
@@ -80,10 +80,10 @@ def test_no_configurations_have_no_costs(order: object) -> None:
         ("beauty", "unknown order 'beauty'; known: density, distance, posture, manipulability, limits, none"),
         ({"limits": -1.0}, "the weight of order 'limits' must be finite and not negative"),
         ({"limits": float("nan")}, "must be finite"),
-        ("distance", "needs a configuration to be near"),
+        ("distance", "needs a configuration near"),
         ("posture", "needs a preferred posture"),
     ],
 )
 def test_bad_orders_are_refused(order: object, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):
-        Ranking(order)
+        Ordering(order)

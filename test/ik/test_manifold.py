@@ -14,7 +14,6 @@ from scipy.spatial import cKDTree
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Completeness, Constraints, ErrorCode, Sampler
 from eim_ros.ik.order import distance_to, nearest
-from eim_ros.ik.request import SampleRequest
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
 from eim_ros.kinematics import Box, Robot, pose_from
 
@@ -44,10 +43,10 @@ def test_what_is_said_to_be_whole_leaves_no_solution_out(name: str) -> None:
     for index, pose in enumerate(poses_of(sampler.robot, 12, 21)):
         answer = sampler.solve_all(pose, 0.04, guarantee=Completeness(), timeout=60.0, seed=index)
         assert answer.error_code == ErrorCode.SUCCESS
-        if not answer.completeness.is_whole:
+        if not answer.completeness.is_complete:
             continue
         n_whole += 1
-        away, _ = cKDTree(answer.positions).query(truth_of(sampler.robot, pose, 2000, index))
+        away, _ = cKDTree(answer.q).query(truth_of(sampler.robot, pose, 2000, index))
         assert away.max() < MISSED
     assert n_whole >= 10  # the others are close to singular
 
@@ -59,8 +58,8 @@ def test_every_solution_reaches_the_pose_within_the_limits(name: str) -> None:
     for index, pose in enumerate(poses_of(robot, 4, 22)):
         answer = sampler.sample(pose, 150, seed=index)
         assert answer and answer.valid.all()
-        assert robot.within_limits(answer.positions).all()
-        for configuration in answer.positions:
+        assert robot.within_limits(answer.q).all()
+        for configuration in answer.q:
             np.testing.assert_allclose(oracle.forward(configuration), pose, atol=2e-6)
 
 
@@ -70,7 +69,7 @@ def test_families_are_those_that_links_of_solutions_tell() -> None:
     agreed = 0
     for index, pose in enumerate(poses_of(sampler.robot, 12, 23)):
         answer = sampler.solve_all(pose, 0.02, seed=index)
-        pairs = cKDTree(answer.positions).query_pairs(0.04, output_type="ndarray")
+        pairs = cKDTree(answer.q).query_pairs(0.04, output_type="ndarray")
         label = np.arange(len(answer))
         for _ in range(len(answer)):
             lower = label.copy()
@@ -79,7 +78,7 @@ def test_families_are_those_that_links_of_solutions_tell() -> None:
             if np.array_equal(lower, label):
                 break
             label = lower
-        agreed += len(np.unique(label)) == answer.completeness.n_families
+        agreed += len(np.unique(label)) == answer.completeness.n_components
     assert agreed >= 10  # families may also lie closer to each other than the links are long
 
 
@@ -87,20 +86,20 @@ def test_solutions_are_no_farther_apart_than_the_separation() -> None:
     sampler = sampler_of("iiwa14")
     pose = poses_of(sampler.robot, 1, 24)[0]
     coarse, fine = (sampler.solve_all(pose, step, seed=0) for step in (0.3, 0.02))
-    nearest, _ = cKDTree(coarse.positions).query(fine.positions)
+    nearest, _ = cKDTree(coarse.q).query(fine.q)
     assert nearest.max() < 0.5 * 0.3 + 0.02
     least = coarse.completeness.lengths.sum() / 0.3
-    assert least <= len(coarse) <= least + coarse.completeness.n_families
+    assert least <= len(coarse) <= least + coarse.completeness.n_components
 
 
 def test_few_are_one_of_each_family_and_all_differ() -> None:
     sampler = sampler_of("iiwa14")
     pose = poses_of(sampler.robot, 1, 25)[0]
-    n = sampler.sample(pose, seed=0).completeness.n_families
+    n = sampler.sample(pose, seed=0).completeness.n_components
     few = sampler.sample(pose, max(n, 16), seed=0)
     assert len(few) == max(n, 16)
     many = sampler.sample(pose, 1000, seed=0)
-    apart = np.abs(many.positions[:, None] - many.positions).max(axis=-1) + np.eye(len(many))
+    apart = np.abs(many.q[:, None] - many.q).max(axis=-1) + np.eye(len(many))
     assert apart.min() > DISTINCT_TOLERANCE
     assert len(many) > 900
 
@@ -108,32 +107,32 @@ def test_few_are_one_of_each_family_and_all_differ() -> None:
 def test_a_bound_that_time_did_not_allow_is_not_claimed() -> None:
     sampler = sampler_of("panda")
     pose = poses_of(sampler.robot, 1, 26)[0]
-    answer = sampler.answer(SampleRequest(pose, 50, random_seed=0, until=Completeness(0.999, 1e-6), timeout=0.0))
+    answer = sampler.solve_all(pose, guarantee=Completeness(0.999, 1e-6), timeout=0.0, seed=0)
     assert answer.error_code == ErrorCode.TIMED_OUT
-    assert not answer.completeness.is_whole
+    assert not answer.completeness.is_complete
     assert answer.completeness.missed_share > 1e-6
-    assert "whole" not in answer.message
+    assert "complete" not in answer.message
     assert answer and answer.valid.all()
 
 
 def test_without_being_asked_nothing_is_claimed() -> None:
     sampler = sampler_of("panda")
     answer = sampler.sample(poses_of(sampler.robot, 1, 26)[0], seed=0)
-    assert not answer.completeness.is_whole
+    assert not answer.completeness.is_complete
     assert answer.completeness.missed_share > 0.01
 
 
 def test_the_bound_is_told_in_words() -> None:
     sampler = sampler_of("panda")
     answer = sampler.solve_all(poses_of(sampler.robot, 1, 26)[0], guarantee=Completeness(0.95, 0.01), seed=0)
-    assert answer.message.endswith(f"; {answer.completeness.n_families} families, whole with 95 %")
+    assert answer.message.endswith(f"; {answer.completeness.n_components} components, complete with 95 % confidence")
 
 
 def test_points_in_closed_form_are_whole() -> None:
     sampler = sampler_of("ur5")
     answer = sampler.solve_all(poses_of(sampler.robot, 1, 27)[0], guarantee=Completeness(), seed=0)
-    assert answer.completeness.is_whole
-    assert answer.completeness.n_families == len(answer) == answer.n_all
+    assert answer.completeness.is_complete
+    assert answer.completeness.n_components == len(answer) == answer.n_total
     assert answer.completeness.missed_share == 0.0
 
 
@@ -141,9 +140,9 @@ def test_narrower_limits_leave_pieces_of_the_same_curves() -> None:
     sampler = sampler_of("panda")
     robot = sampler.robot
     pose = poses_of(robot, 1, 28)[0]
-    everything = sampler.solve_all(pose, 0.02, seed=0).positions
+    everything = sampler.solve_all(pose, 0.02, seed=0).q
     within = Constraints(limits={"panda_joint1": (-1.0, 1.0), "panda_joint7": (-2.0, 0.5)})
-    some = sampler.with_constraints(within).solve_all(pose, 0.02, seed=0).positions
+    some = sampler.with_constraints(within).solve_all(pose, 0.02, seed=0).q
     expected = everything[(np.abs(everything[:, 0]) <= 1.0) & (everything[:, 6] >= -2.0) & (everything[:, 6] <= 0.5)]
     assert len(expected) > 10
     assert cKDTree(some).query(expected)[0].max() < 0.03
@@ -154,7 +153,7 @@ def test_whole_turns_are_found_where_limits_are_wide() -> None:
     robot = Robot("xarm7")  # four of its joints turn twice
     pose = poses_of(robot, 1, 29)[0]
     answer = Sampler(robot).solve_all(pose, 0.1, seed=0)
-    away, _ = cKDTree(answer.positions).query(truth_of(robot, pose, 1500, 0))
+    away, _ = cKDTree(answer.q).query(truth_of(robot, pose, 1500, 0))
     assert away.max() < 0.1
 
 
@@ -163,15 +162,15 @@ def test_no_solution_collides_where_none_may() -> None:
     constraints = Constraints(obstacles=(Box(pose_from([0.2, 0.35, 0.6]), (0.2, 0.2, 0.4)),))
     pose = pose_from([0.5, 0.0, 0.5], [1.0, 0.0, 0.0, 0.0])
     free, answer = (sampler.with_constraints(asked).sample(pose, 40, seed=0) for asked in (None, constraints))
-    colliding = constraints.scene(sampler.robot).colliding(free.positions)
+    colliding = constraints.scene(sampler.robot).colliding(free.q)
     assert 0 < colliding.sum() < 40
     assert answer and answer.valid.all()
     assert len(answer) == 40
-    assert not constraints.scene(sampler.robot).colliding(answer.positions).any()
-    near = free.positions[np.argmax(colliding)]
-    nearest = sampler.with_constraints(constraints).sample(pose, 1, near=near, seed=0).positions[0]
+    assert not constraints.scene(sampler.robot).colliding(answer.q).any()
+    near = free.q[np.argmax(colliding)]
+    nearest = sampler.with_constraints(constraints).sample(pose, 1, near=near, seed=0).q[0]
     assert not constraints.scene(sampler.robot).colliding(nearest[None])[0]
-    distances = np.linalg.norm(answer.positions - near, axis=1)
+    distances = np.linalg.norm(answer.q - near, axis=1)
     assert np.linalg.norm(nearest - near) <= distances.min() + 0.01  # from 1000 solutions as near as obstacles let it
 
 
@@ -182,10 +181,10 @@ def test_the_nearest_of_all_solutions_is_returned(name: str) -> None:
     for index, pose in enumerate(poses_of(robot, 6, 31)):
         near = robot.random(1, rng)[0]
         found = sampler.sample(pose, 1, near=near, seed=index)
-        dense = sampler.solve_all(pose, 0.01, guarantee=Completeness(), seed=index).positions
+        dense = sampler.solve_all(pose, 0.01, guarantee=Completeness(), seed=index).q
         least = np.linalg.norm(dense - near, axis=1).min()
         assert found.valid[0]
-        assert np.linalg.norm(found.positions[0] - near) <= least + 1e-9
+        assert np.linalg.norm(found.q[0] - near) <= least + 1e-9
 
 
 def test_joint_that_wraps_is_near_at_either_end_of_narrower_limits() -> None:
@@ -196,21 +195,24 @@ def test_joint_that_wraps_is_near_at_either_end_of_narrower_limits() -> None:
         near = robot.random(1, rng)[0]
         around = (near[0] + 2.0 * math.pi) % (2.0 * math.pi) - math.pi  # opposite
         ends = max(around - 0.8, -math.pi), min(around + 0.8, math.pi)
-        asked = {"near": near, "random_seed": index, "constraints": Constraints(limits={robot.joint_names[0]: ends})}
-        found = sampler.answer(SampleRequest(pose, 1, **asked))
-        dense = sampler.answer(SampleRequest(pose, separation=0.01, until=Completeness(), **asked)).positions
+        narrowed = sampler.with_constraints(limits={robot.joint_names[0]: ends})
+        found = narrowed.solve(pose, near, seed=index)
+        dense = narrowed.solve_all(pose, 0.01, guarantee=Completeness(), near=near, seed=index).q
         least = distance_to(robot, dense, near).min()
-        assert distance_to(robot, found.positions, near)[0] <= least + 1e-4  # where a limit stops it, next to that
+        assert distance_to(robot, found.q, near)[0] <= least + 1e-4  # where a limit stops it, next to that
 
 
-@pytest.mark.parametrize("asked", [{"n": 100}, {"separation": 0.1}, {"separation": 0.01}])
-def test_what_comes_beside_the_nearest_and_what_is_evenly_apart_differs(asked: dict[str, float]) -> None:
+@pytest.mark.parametrize("max_spacing", [None, 0.1, 0.01])
+def test_what_comes_with_the_nearest_and_what_is_evenly_apart_differs(max_spacing: float | None) -> None:
     sampler = Sampler("sawyer")
     robot, rng = sampler.robot, np.random.default_rng(33)
     for pose in (*poses_of(robot, 4, 33), robot.fk(np.zeros(robot.dof))):
         near = robot.random(1, rng)[0]
-        rows = sampler.answer(SampleRequest(pose, near=near, random_seed=0, **asked)).positions
-        alike = 0.01 if "n" in asked else min(0.01, asked["separation"] / (4.0 * math.sqrt(robot.dof)))
+        if max_spacing is None:
+            rows, alike = sampler.sample(pose, 100, near=near, seed=0).q, 0.01
+        else:
+            rows = sampler.solve_all(pose, max_spacing, near=near, seed=0).q
+            alike = min(0.01, max_spacing / (4.0 * math.sqrt(robot.dof)))
         assert not cKDTree(rows).query_pairs(alike, p=np.inf)
 
 
@@ -220,7 +222,7 @@ def test_a_solution_next_to_where_the_robot_is_needs_no_search() -> None:
     q = robot.random(1, rng)[0]
     near = np.clip(q + rng.normal(0.0, 0.02, robot.dof), robot.lower, robot.upper)
     answer = sampler.sample(robot.fk(q[None])[0], 1, near=near)
-    assert np.linalg.norm(answer.positions[0] - near) <= np.linalg.norm(q - near)
+    assert np.linalg.norm(answer.q[0] - near) <= np.linalg.norm(q - near)
     assert answer.completeness is None
 
 
@@ -234,7 +236,7 @@ def test_shares_and_confidences_between_0_and_1_only(share: float) -> None:
 
 @pytest.mark.parametrize("separation", [0.0, -1.0, np.inf, "far"])
 def test_separations_that_can_be_kept_only(separation: float) -> None:
-    with pytest.raises(ConfigurationError, match="separation"):
+    with pytest.raises(ConfigurationError, match="max_spacing"):
         sampler_of("panda").solve_all(np.eye(4), separation)
 
 
@@ -262,7 +264,7 @@ def test_an_arm_with_one_joint_held_has_the_families_of_the_arm_on_it() -> None:
         alone = sampler_of("iiwa14").sample(pose, 200, seed=index).completeness
         held_there = Constraints(fixed={"turn": held})
         joined = Sampler(below).with_constraints(held_there).sample(base @ pose, 200, seed=index)
-        assert (joined.positions[:, 0] == held).all()
+        assert (joined.q[:, 0] == held).all()
         np.testing.assert_allclose(np.sort(joined.completeness.lengths), np.sort(alone.lengths), rtol=1e-3, atol=1e-3)
 
 
@@ -279,18 +281,21 @@ SINGULAR = {  # solutions are surfaces, double curves, or as good as a point
 def test_what_is_singular_is_counted_once_and_not_called_whole(case: str, until: Completeness | None) -> None:
     name, q = SINGULAR[case]
     sampler = sampler_of(name)
-    answer = sampler.answer(SampleRequest(sampler.robot.fk(q), 100, 0, until=until, timeout=60.0))
+    if until is None:
+        answer = sampler.sample(sampler.robot.fk(q), 100, timeout=60.0, seed=0)
+    else:
+        answer = sampler.solve_all(sampler.robot.fk(q), guarantee=until, max_solutions=100, timeout=60.0, seed=0)
     assert answer.error_code == ErrorCode.SUCCESS
     found = answer.completeness
-    assert not found.is_whole
+    assert not found.is_complete
     assert np.count_nonzero(~found.traced) == 1
-    assert found.n_families <= 20
+    assert found.n_components <= 20
     assert found.is_singular == (case != "elbow stretched")  # where curves meet, but there is no surface
-    expected = "the set of solutions is larger than what was returned" if found.is_singular else "close to singular"
+    expected = "there are more solutions than were returned" if found.is_singular else "near a singularity"
     assert expected in answer.message
     assert len(answer) == 100  # there are as many different ones within the tolerances
     assert answer and answer.valid.all()
-    apart = np.abs(answer.positions[:, None] - answer.positions).max(axis=-1) + np.eye(100)
+    apart = np.abs(answer.q[:, None] - answer.q).max(axis=-1) + np.eye(100)
     assert apart.min() > DISTINCT_TOLERANCE
 
 
@@ -300,11 +305,11 @@ def test_answer_to_an_aligned_shoulder_and_wrist_says_that_it_is_a_part(n: int) 
     name, q = SINGULAR["shoulder and wrist aligned"]
     sampler = sampler_of(name)
     answer = sampler.sample(sampler.robot.fk(q), n, timeout=60.0, seed=0)
-    assert "the set of solutions is larger than what was returned" in answer.message
+    assert "there are more solutions than were returned" in answer.message
     more = sampler.sample(
         sampler.robot.fk(q), n, timeout=60.0, seed=1
     )  # another seed finds other places of the surface
-    away, _ = nearest(sampler.robot, more.positions, answer.positions)
+    away, _ = nearest(sampler.robot, more.q, answer.q)
     assert (away > 0.3).any()
 
 
@@ -322,13 +327,11 @@ def test_families_of_arms_of_any_size_are_those_of_the_arm(factor: float) -> Non
     arm, other = (Sampler(resized("xarm7", size)) for size in (1.0, factor))
     for index, q in enumerate(arm.robot.random(3, np.random.default_rng(23))):
         found, same = (
-            sampler.answer(
-                SampleRequest(sampler.robot.fk(q), 100, index, until=Completeness(), timeout=60.0)
-            ).completeness
+            sampler.solve_all(sampler.robot.fk(q), guarantee=Completeness(), timeout=60.0, seed=index).completeness
             for sampler in (arm, other)
         )
-        assert found.is_whole
-        assert same.is_whole
+        assert found.is_complete
+        assert same.is_complete
         np.testing.assert_allclose(np.sort(same.lengths), np.sort(found.lengths), atol=2e-3)
 
 
@@ -340,10 +343,10 @@ def test_a_family_along_a_limit_is_found_and_nothing_is_called_whole(seed: int) 
     q = np.clip([0.4, 0.0, 0.3, 0.0, 0.2, 0.0, 0.1], robot.lower, robot.upper)
     answer = sampler.solve_all(robot.fk(q), 0.05, guarantee=Completeness(), timeout=60.0, seed=seed)
     assert answer.error_code == ErrorCode.SUCCESS
-    assert not answer.completeness.is_whole
+    assert not answer.completeness.is_complete
     assert "touches a limit" in answer.message
     turned = np.linspace(-2.0, 2.0, 41)[:, None] * [1.0, 0.0, -1.0, 0.0, 0.0, 0.0, 0.0]
-    away, _ = cKDTree(answer.positions).query(q + turned)
+    away, _ = cKDTree(answer.q).query(q + turned)
     assert away.max() < 0.2  # some places cannot be moved onto the pose within the limits
 
 
@@ -361,11 +364,11 @@ def test_where_the_arm_is_singular_solutions_are_as_far_apart_as_asked(
     assert answer.error_code == ErrorCode.SUCCESS
     assert answer and answer.valid.all()
     assert 1 < len(answer) < 1000
-    apart = np.abs(answer.positions[:, None] - answer.positions).max(axis=-1) + np.eye(len(answer))
+    apart = np.abs(answer.q[:, None] - answer.q).max(axis=-1) + np.eye(len(answer))
     assert apart.min() > 0.3
     restarts = sampler_of(name).with_constraints(constraints).sample(pose, 600, timeout=60.0, seed=1, diversity=0.0)
-    truth = restarts.positions[restarts.valid]
-    assert np.abs(truth[:, None] - answer.positions).max(axis=-1).min(axis=1).max() < 0.4
+    truth = restarts.q[restarts.valid]
+    assert np.abs(truth[:, None] - answer.q).max(axis=-1).min(axis=1).max() < 0.4
 
 
 def test_curves_that_lead_along_aligned_axes_are_traced_as_any() -> None:

@@ -10,9 +10,8 @@ from scipy.special import logsumexp
 from scipy.stats import kstest
 
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.ik import Completeness, Constraints, ErrorCode, Sampler
+from eim_ros.ik import Constraints, ErrorCode, Sampler
 from eim_ros.ik.components import families, family_labels
-from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot, Sphere
 
 
@@ -29,16 +28,16 @@ def test_uniform_draws_are_so_by_length() -> None:
     for seed, pose in enumerate(poses_of(robot, 30, 1)):
         answer = Sampler(robot).draw(pose, 200, "uniform", seed=seed)
         assert answer and answer.valid.all() and len(answer) == 200
-        np.testing.assert_allclose(oracle.forward(answer.positions[0]), pose, atol=2e-6)
-        found = families(robot, answer.positions, pose, spacing=0.01)
+        np.testing.assert_allclose(oracle.forward(answer.q[0]), pose, atol=2e-6)
+        found = families(robot, answer.q, pose, spacing=0.01)
         rows = np.concatenate([family.positions for family in found])
         chords = [np.diff(family.positions, axis=0) / (robot.upper - robot.lower) for family in found]
         lengths = [np.r_[0.0, np.cumsum(np.linalg.norm(each, axis=1))] for each in chords]
         before = np.cumsum([0.0, *(each[-1] for each in lengths)])
         along = np.concatenate([start + each for start, each in zip(before, lengths, strict=False)])
-        nearest = [int(np.argmin(np.linalg.norm(rows - q, axis=1))) for q in answer.positions]
+        nearest = [int(np.argmin(np.linalg.norm(rows - q, axis=1))) for q in answer.q]
         p_values.append(kstest(along[nearest] / before[-1], "uniform").pvalue)
-        assert answer.effective_size == 200.0
+        assert answer.effective_sample_size == 200.0
         assert answer.log_prob == pytest.approx(-np.log(before[-1]), abs=0.05)  # chords are shorter than the curve
     assert kstest(p_values, "uniform").pvalue > 0.01
 
@@ -48,18 +47,19 @@ def test_draws_of_the_model_have_its_mean_log_density_and_shares_of_families() -
     sampler = Sampler.load("panda_pose")
     robot = sampler.robot
     pose = poses_of(robot, 1, 5)[0]
-    conditional = sampler.conditioning.density(sampler.conditioning.contexts(goal_of(sampler, pose), 0)).conditional
-    even = sampler.draw(pose, 20_000, "uniform", seed=1).positions
+    contexts = sampler.conditioning.contexts(pose, False, robot, sampler.constraints, 0)
+    conditional = sampler.conditioning.density(contexts).conditional
+    even = sampler.draw(pose, 20_000, "uniform", seed=1).q
     log_density = conditional.log_prob(even)
     weights = np.exp(log_density - logsumexp(log_density))
     answer = sampler.draw(pose, 2000, "model", seed=2)
-    drawn = conditional.log_prob(answer.positions)
+    drawn = conditional.log_prob(answer.q)
     mean, deviation = weights @ log_density, np.sqrt(weights @ (log_density - weights @ log_density) ** 2)
     effective = 1.0 / np.sum(weights**2)
     assert abs(drawn.mean() - mean) < 3.0 * deviation * np.sqrt(1 / 2000 + 1 / effective)
     found = families(robot, even[:400], pose)
     shares = np.bincount(family_labels(robot, found, even), weights, len(found))
-    counts = np.bincount(family_labels(robot, found, answer.positions), minlength=len(found)) / 2000
+    counts = np.bincount(family_labels(robot, found, answer.q), minlength=len(found)) / 2000
     error = np.sqrt(shares * (1 - shares) * (1 / 2000 + 1 / effective)) + 1e-3
     assert (np.abs(counts - shares) < 3.0 * error).all()
     assert shares.max() > 0.2 and np.abs(shares - 1 / len(found)).max() > 0.1  # no trivial case
@@ -67,19 +67,12 @@ def test_draws_of_the_model_have_its_mean_log_density_and_shares_of_families() -
     assert np.ptp(normalising) < 1e-6
 
 
-def goal_of(sampler: Sampler, pose: np.ndarray):
-    from eim_ros.ik.problem import Goal
-    from eim_ros.ik.request import SampleRequest
-
-    return Goal.of(sampler.robot, sampler.resolved(SampleRequest(pose, 1)))
-
-
 def test_points_are_drawn_as_often_as_each_other() -> None:
     robot = Robot("ur5")
     pose = poses_of(robot, 1, 2)[0]
     all_ = Sampler(robot).sample(pose, 100)
     answer = Sampler(robot).draw(pose, 4000, "uniform", seed=3)
-    which = [int(np.argmin(np.linalg.norm(all_.positions - q, axis=1))) for q in answer.positions]
+    which = [int(np.argmin(np.linalg.norm(all_.q - q, axis=1))) for q in answer.q]
     counts = np.bincount(which, minlength=len(all_))
     assert len(all_) == 8
     assert (np.abs(counts - 500) < 5 * np.sqrt(500)).all()
@@ -90,13 +83,13 @@ def test_what_collides_has_no_share() -> None:
     robot = Robot("panda")
     pose = robot.fk(np.array([0.0, 0.3, 0.0, -1.8, 0.0, 2.1, 0.8]))
     free = Sampler(robot).draw(pose, 100, "uniform", seed=0)
-    ball = Sphere(tuple(robot.skeleton(free.positions)[0, 4]), 0.08)
+    ball = Sphere(tuple(robot.skeleton(free.q)[0, 4]), 0.08)
     constraints = Constraints(obstacles=(ball,))
     answer = Sampler(robot).with_constraints(constraints).draw(pose, 100, "uniform", seed=0)
     assert answer and answer.valid.all() and len(answer) == 100
     assert answer.log_prob[0] > free.log_prob[0]  # the same mass on less
     assert constraints.scene(robot) is not None
-    assert not constraints.scene(robot).colliding(answer.positions).any()
+    assert not constraints.scene(robot).colliding(answer.q).any()
 
 
 def test_places_where_the_arm_is_singular_have_no_share() -> None:
@@ -113,7 +106,7 @@ def test_an_arm_that_is_singular_everywhere_has_no_distribution_and_says_so() ->
     samples = sampler.draw(sampler.robot.fk(np.zeros(7)), 20, "uniform", timeout=60.0, seed=0)
     assert samples and samples.valid.all()
     assert samples.error_code != ErrorCode.SUCCESS
-    assert "not drawn from the distribution, for the arm is singular" in samples.message
+    assert "could not be drawn from the density, because the arm is singular" in samples.message
     assert np.isnan(samples.log_prob).all()
 
 
@@ -129,24 +122,16 @@ def test_a_pose_out_of_reach_has_no_distribution() -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"distribution": "gauss"}, "must be one of uniform, model, posture, or a callable, got 'gauss'"),
-        ({"distribution": "model"}, "needs a model"),
-        ({"distribution": "uniform", "near": np.zeros(7)}, "leave near out"),
-        ({"distribution": "uniform", "refine": False}, "leave refine=False out"),
-        ({"distribution": "uniform", "distinct": True, "explore": 1.0}, "leave explore and distinct out"),
-        ({"distribution": "uniform", "posture": {"panda_joint1": 0.0}}, "leave posture out"),
-        ({"distribution": "posture"}, "needs a preferred posture"),
-        ({"distribution": "uniform", "temperature": 0.5}, "a temperature is for a distribution by a cost"),
-        ({"distribution": np.sum, "temperature": 0.0}, "the temperature must be positive"),
-        ({"distribution": lambda q: q}, r"a number for each of configurations \(\d+, 7\), got shape \(\d+, 7\)"),
-        ({"distribution": lambda q: q[:, 0] * np.nan}, "with NaN"),
-        (
-            {"distribution": "uniform", "position_only": True, "until": Completeness()},
-            "a guarantee is for solutions|until is for solutions",
-        ),
+        ({"density": "gauss"}, "must be 'uniform', 'model', a Posture or a function of configurations, got 'gauss'"),
+        ({"density": "model"}, "needs a model"),
+        ({"density": "uniform", "temperature": 0.5}, "a temperature needs a cost"),
+        ({"density": np.sum, "temperature": 0.0}, "temperature must be positive"),
+        ({"density": lambda q: q}, r"a number for each of configurations \(\d+, 7\), got shape \(\d+, 7\)"),
+        ({"density": lambda q: q[:, 0] * np.nan}, "NaN"),
+        ({"guarantee": "yes"}, "guarantee must be a Completeness, 'certified' or None"),
     ],
 )
 def test_what_has_no_meaning_is_refused(options: dict, reason: str) -> None:
     robot = Robot("panda")
     with pytest.raises(ConfigurationError, match=reason):
-        Sampler(robot).answer(SampleRequest(poses_of(robot, 1, 0)[0], 10, 0, **options))
+        Sampler(robot).draw(poses_of(robot, 1, 0)[0], 10, seed=0, **options)

@@ -77,7 +77,7 @@ def test_every_solution_is_near_a_place_of_its_family_and_families_are_those_tha
         away, _ = nearest(robot, samples.q, np.concatenate([family.positions for family in found]))
         assert away.max() <= SPACING
         counted = samples.completeness
-        assert len(found) == counted.n_families
+        assert len(found) == counted.n_components
         lengths = np.array([family.along[-1] + family.is_closed * SPACING for family in found])
         np.testing.assert_allclose(lengths, np.sort(counted.lengths)[::-1], atol=1.1 * SPACING)
 

@@ -50,10 +50,10 @@ def test_each_configuration_is_among_the_solutions_of_its_pose(kind: str, seed: 
         pose = robot.fk(q)
         samples = sampler.sample(pose, 100)
         assert samples.certified, samples.message
-        assert away(samples.positions, q).min() < 0.01  # nearer ones count as the same
-        errors = np.array([oracle.errors(row, pose) for row in samples.positions])
+        assert away(samples.q, q).min() < 0.01  # nearer ones count as the same
+        errors = np.array([oracle.errors(row, pose) for row in samples.q])
         assert errors.max() <= 1e-6 + ROUNDING
-        assert robot.within_limits(samples.positions).all()
+        assert robot.within_limits(samples.q).all()
 
 
 @pytest.mark.parametrize("name", ["UR5", "UR10e", "Puma 560", "KUKA KR 6 R700", "ABB IRB 120"])
@@ -66,19 +66,19 @@ def test_refined_seeds_find_nothing_that_is_missing(name: str) -> None:
         refined = robot.refine(robot.random(5000, rng), pose)
         found = refined.positions[refined.converged]
         assert len(found) > 500
-        assert max(away(samples.positions, row).min() for row in found) < 1e-3
-        assert samples.message == f"{len(samples)} of 100 different configurations are valid, all that there are"
+        assert max(away(samples.q, row).min() for row in found) < 1e-3
+        assert samples.message == f"{len(samples)} of 100 distinct solutions, all that exist"
 
 
 def test_whole_turns_are_those_of_brute_force() -> None:
     once, twice = Robot(URDFS["UR5"]), Robot(IN_TWO_TURNS)
     for q in once.random(5, np.random.default_rng(0)):
         pose = once.fk(q)
-        roots = Sampler(once).sample(pose, 100).positions
+        roots = Sampler(once).sample(pose, 100).q
         samples = Sampler(twice).sample(pose, 10_000)
         expected = by_brute_force(twice, roots)
-        assert samples.n_all == len(samples) == len(expected) == 64 * len(roots)  # each angle in two turns
-        assert np.allclose(sorted_rows(samples.positions), sorted_rows(expected), rtol=0, atol=1e-9)
+        assert samples.n_total == len(samples) == len(expected) == 64 * len(roots)  # each angle in two turns
+        assert np.allclose(sorted_rows(samples.q), sorted_rows(expected), rtol=0, atol=1e-9)
 
 
 def test_the_nearest_of_all_turns_come_first() -> None:
@@ -86,19 +86,19 @@ def test_the_nearest_of_all_turns_come_first() -> None:
     rng = np.random.default_rng(1)
     for q, near in zip(*(robot.random(20, rng) for _ in range(2)), strict=True):
         pose = robot.fk(q)
-        everything = Sampler(robot).sample(pose, 10_000).positions
+        everything = Sampler(robot).sample(pose, 10_000).q
         distances = np.sort(np.linalg.norm(everything - near, axis=1))
         samples = Sampler(robot).sample(pose, 7, near=near)
-        assert np.allclose(np.linalg.norm(samples.positions - near, axis=1), distances[:7], rtol=0, atol=1e-9)
+        assert np.allclose(np.linalg.norm(samples.q - near, axis=1), distances[:7], rtol=0, atol=1e-9)
         assert not samples.certified
-        assert samples.message == f"7 of 7 different configurations are valid, of {len(everything)} that there are"
+        assert samples.message == f"7 of 7 distinct solutions, of {len(everything)} that there are"
 
 
 def test_without_anything_to_be_near_to_each_root_comes_before_further_turns_of_any() -> None:
     robot = Robot(IN_TWO_TURNS)
     q = robot.random(1, np.random.default_rng(2))[0]
-    roots = Sampler(Robot(URDFS["UR5"])).sample(robot.fk(q), 100).positions
-    first = Sampler(robot).sample(robot.fk(q), len(roots)).positions
+    roots = Sampler(Robot(URDFS["UR5"])).sample(robot.fk(q), 100).q
+    first = Sampler(robot).sample(robot.fk(q), len(roots)).q
     assert np.allclose(sorted_rows(first), sorted_rows(roots), rtol=0, atol=1e-9)
 
 
@@ -116,8 +116,8 @@ def test_turns_at_the_ends_of_the_limits_are_counted_once(q: list[float], fixed:
     assert everything.certified
     for n in range(1, len(everything)):
         some = sampler.with_constraints(constraints).sample(pose, n)
-        assert (len(some), some.n_all) == (n, len(everything))
-        assert len(np.unique(np.round(some.positions, 6), axis=0)) == n
+        assert (len(some), some.n_total) == (n, len(everything))
+        assert len(np.unique(np.round(some.q, 6), axis=0)) == n
 
 
 def test_of_numbers_beyond_memory_the_first_come() -> None:
@@ -126,10 +126,10 @@ def test_of_numbers_beyond_memory_the_first_come() -> None:
     near = np.full(6, 1234.5)
     pose = robot.fk(np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6]))
     samples = Sampler(robot).sample(pose, 50, near=near)
-    assert samples.n_all is not None
-    assert samples.n_all > 1e19
-    assert (np.abs(samples.positions - near) < 1.5 * TURN).all()
-    root = samples.positions[0]
+    assert samples.n_total is not None
+    assert samples.n_total > 1e19
+    assert (np.abs(samples.q - near) < 1.5 * TURN).all()
+    root = samples.q[0]
     assert (np.abs(root - near) <= math.pi + 1e-9).all()
 
 
@@ -137,15 +137,15 @@ def test_limits_and_fixed_joints_leave_some_of_the_solutions() -> None:
     robot = Robot(URDFS["UR5"])
     q = robot.random(1, np.random.default_rng(0))[0]
     pose, sampler = robot.fk(q), Sampler(robot)
-    everything = sampler.sample(pose, 100).positions
+    everything = sampler.sample(pose, 100).q
     elbow = {"joint3": (0.0, math.pi)}
     some = sampler.with_constraints(limits=elbow).sample(pose, 100)
     assert some.certified
     assert 0 < len(some) < len(everything)
-    assert np.allclose(sorted_rows(some.positions), sorted_rows(everything[everything[:, 2] >= 0.0]), rtol=0, atol=1e-9)
+    assert np.allclose(sorted_rows(some.q), sorted_rows(everything[everything[:, 2] >= 0.0]), rtol=0, atol=1e-9)
     fixed = sampler.with_constraints(fixed={"joint2": float(q[1])}).sample(pose, 100)
     assert len(fixed) >= 1
-    assert np.allclose(fixed.positions[:, 1], q[1], rtol=0, atol=0)
+    assert np.allclose(fixed.q[:, 1], q[1], rtol=0, atol=0)
 
 
 def test_a_pose_of_a_configuration_at_its_limits_is_reached() -> None:
@@ -153,20 +153,20 @@ def test_a_pose_of_a_configuration_at_its_limits_is_reached() -> None:
     corner = np.array([math.pi, -0.5, 0.9, -math.pi, 0.7, math.pi])
     samples = Sampler(robot).sample(robot.fk(corner), 200)
     assert samples and samples.valid.all()
-    assert np.abs(samples.positions - corner).max(axis=1).min() < 1e-5
+    assert np.abs(samples.q - corner).max(axis=1).min() < 1e-5
 
 
 def test_what_collides_is_left_out_and_counted() -> None:
     robot = arm_of("ur5")
     q = robot.random(1, np.random.default_rng(4))[0]
     pose, sampler = robot.fk(q), Sampler(robot)
-    everything = sampler.sample(pose, 100).positions
+    everything = sampler.sample(pose, 100).q
     obstacle = Sphere(robot.skeleton(everything[0])[3], 0.02)  # about the elbow of one of them
     kept = sampler.with_constraints(obstacles=[obstacle]).sample(pose, 100)
     assert kept.certified
     assert 0 < len(kept) < len(everything)
     assert f"; {len(everything) - len(kept)} more collide" in kept.message
-    assert away(kept.positions, everything[0]).min() > 0.01
+    assert away(kept.q, everything[0]).min() > 0.01
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_where_joints_may_turn_while_the_tip_stays_it_is_said(name: str, q: list
     robot = Robot(URDFS[name])
     samples = Sampler(robot).sample(robot.fk(q), 60, timeout=ENOUGH, seed=0)
     assert samples.error_code == ErrorCode.SUCCESS
-    assert samples.n_all is None
+    assert samples.n_total is None
     assert not samples.certified
     assert "the arm is singular there" in samples.message
     assert len(samples) == 60  # of infinitely many
@@ -200,9 +200,9 @@ def test_a_wrist_centre_above_the_shoulder_is_singular() -> None:
 def test_out_of_reach_it_is_certain_that_there_is_none() -> None:
     samples = Sampler(Robot(URDFS["UR5"])).sample(pose_from([3.0, 0.0, 0.0], [0, 0, 0, 1]), 5, seed=0)
     assert samples.error_code == ErrorCode.NO_IK_SOLUTION
-    assert samples.n_all == 0.0
+    assert samples.n_total == 0.0
     assert samples.certified
-    assert samples.message.startswith("there is no valid configuration; the best is off by 2")
+    assert samples.message.startswith("there is no solution; the best is off by 2")
     assert_no_solution(samples)
 
 
@@ -212,7 +212,7 @@ def test_a_stretched_arm_is_at_the_edge_of_its_reach() -> None:
     q = np.array([0.4, -0.8, 0.0, 0.5, 0.9, -0.3])
     samples = Sampler(robot).sample(robot.fk(q), 100, timeout=ENOUGH, seed=0)
     assert samples and samples.valid.all()
-    assert away(samples.positions, q).min() < 5e-3  # the square root of the tolerance, as the error is quadratic there
+    assert away(samples.q, q).min() < 5e-3  # the square root of the tolerance, as the error is quadratic there
 
 
 def test_arms_without_closed_form_are_searched_and_certify_nothing() -> None:
@@ -222,7 +222,7 @@ def test_arms_without_closed_form_are_searched_and_certify_nothing() -> None:
     robot = Robot(urdf_of(axes, rng.uniform(-0.5, 0.5, (6, 3)), np.array([0.1, 0.2, 0.3])))
     assert robot.closed_form is None
     samples = Sampler(robot).sample(robot.fk(np.full(6, 0.5)), 20, timeout=ENOUGH, seed=0)
-    assert samples.n_all is None
+    assert samples.n_total is None
     assert not samples.certified
     assert len(samples) >= 1
 
@@ -249,13 +249,13 @@ def test_arms_that_are_not_quite_such_certify_only_where_no_roots_meet(name: str
     for q in robot.random(12, rng):
         pose = robot.fk(q)
         samples = sampler.sample(pose, 100, timeout=ENOUGH, seed=0)
-        assert max(max(oracle.errors(row, pose)) for row in samples.positions) <= 1e-6 + ROUNDING
-        assert away(samples.positions, q).min() < 0.01
+        assert max(max(oracle.errors(row, pose)) for row in samples.q) <= 1e-6 + ROUNDING
+        assert away(samples.q, q).min() < 0.01
         if samples.certified:
             n_certified += 1
             refined = robot.refine(robot.random(2000, rng), pose, **FINE)
             found = refined.positions[refined.converged]
-            assert max(away(samples.positions, row).min() for row in found) < 0.01
+            assert max(away(samples.q, row).min() for row in found) < 0.01
     assert n_certified >= 1
 
 
@@ -274,16 +274,16 @@ def test_an_arm_of_seven_joints_with_one_held_has_a_closed_form(name: str, joint
         constraints = Constraints(fixed={robot.joint_names[joint - 1]: value})
         samples = Sampler(robot).with_constraints(constraints).sample(pose, 100)
         assert samples.certified, samples.message
-        assert (samples.positions[:, joint - 1] == value).all()
-        assert away(samples.positions, q).min() < 0.01
-        assert max(max(oracle.errors(row, pose)) for row in samples.positions) <= 1e-6 + ROUNDING
+        assert (samples.q[:, joint - 1] == value).all()
+        assert away(samples.q, q).min() < 0.01
+        assert max(max(oracle.errors(row, pose)) for row in samples.q) <= 1e-6 + ROUNDING
         seeds = robot.random(2000, rng)
         ends = {"lower": robot.lower.copy(), "upper": robot.upper.copy()}
         for end in ends.values():
             end[joint - 1] = value
         refined = robot.refine(seeds, pose, **ends, **FINE)
         found = refined.positions[refined.converged]
-        assert max((away(samples.positions, row).min() for row in found), default=0.0) < 0.01
+        assert max((away(samples.q, row).min() for row in found), default=0.0) < 0.01
 
 
 def test_what_asks_for_less_than_a_pose_is_searched() -> None:
@@ -294,7 +294,7 @@ def test_what_asks_for_less_than_a_pose_is_searched() -> None:
         Sampler(robot).with_constraints(position_only=True).sample(pose, 20, timeout=ENOUGH, seed=0),
         Sampler(robot).with_constraints(free).sample(pose, 20, timeout=ENOUGH, seed=0),
     ):
-        assert samples.n_all is None
+        assert samples.n_total is None
         assert len(samples) == 20
 
 
@@ -314,7 +314,7 @@ def test_a_model_draws_some_of_all_solutions_by_its_density() -> None:
     everything = sampler.sample(pose, 100, seed=0)
     shares = np.exp(everything.log_prob - np.logaddexp.reduce(everything.log_prob))
     n_draws = 400
-    draws = [sampler.sample(pose, 1, seed=seed).positions[0] for seed in range(n_draws)]
-    counts = np.bincount([int(np.argmin(away(everything.positions, q))) for q in draws], minlength=len(shares))
+    draws = [sampler.sample(pose, 1, seed=seed).q[0] for seed in range(n_draws)]
+    counts = np.bincount([int(np.argmin(away(everything.q, q))) for q in draws], minlength=len(shares))
     deviation = np.sqrt(n_draws * shares * (1.0 - shares))
     assert (np.abs(counts - n_draws * shares) <= 4.0 * deviation + 1.0).all()  # one in 16000 is beyond 4 of them

@@ -9,15 +9,14 @@ import pytest
 
 from eim_ros.ik import Constraints, Sampler
 from eim_ros.ik.order import distance_to
-from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Sphere
 from eim_ros.kinematics.links import link_poses
 
 REQUESTS: list[tuple[str, dict[str, Any]]] = [
     ("fetch", {}),  # eight joints
     ("panda", {"position_only": True}),
-    ("iiwa14", {"constraints": Constraints(tolerances=[0.0, 0.0, 0.0, 0.1, 0.1, np.inf])}),
-    ("ur5", {"position_only": True, "constraints": Constraints(limits={"elbow_joint": (0.0, 3.0)})}),
+    ("iiwa14", {"tolerances": [0.0, 0.0, 0.0, 0.1, 0.1, np.inf]}),
+    ("ur5", {"position_only": True, "limits": {"elbow_joint": (0.0, 3.0)}}),
 ]
 
 
@@ -25,8 +24,9 @@ def least_distance(sampler: Sampler, pose: np.ndarray, near: np.ndarray, asked: 
     """Of dense solutions, each moved to where the distance is least."""
     posture = dict(zip(sampler.robot.joint_names, near.tolist(), strict=True))
     n = 1000 if asked.get("position_only") or not asked else 100  # descents within tolerances take 2 ms
-    dense = sampler.answer(SampleRequest(pose, n, posture=posture, explore=0.0, random_seed=5, timeout=60.0, **asked))
-    return float(distance_to(sampler.robot, dense.positions, near).min())
+    asked_for = sampler.with_constraints(**asked)
+    dense = asked_for.sample(pose, n, posture=posture, diversity=0.0, seed=5, timeout=60.0)
+    return float(distance_to(sampler.robot, dense.q, near).min())
 
 
 @pytest.mark.parametrize(("name", "asked"), REQUESTS)
@@ -35,11 +35,11 @@ def test_nothing_nearer_is_found_among_many(name: str, asked: dict[str, Any]) ->
     robot = sampler.robot
     for index in range(4):
         q, near = np.clip(robot.random(2, rng), -np.pi, np.pi)
-        if "constraints" in asked and asked["constraints"].limits:
+        if "limits" in asked:
             q[robot.joint_names.index("elbow_joint")] = 1.5
-        found = sampler.answer(SampleRequest(robot.fk(q), 1, near=near, random_seed=index, timeout=60.0, **asked))
+        found = sampler.with_constraints(**asked).solve(robot.fk(q), near, seed=index, timeout=60.0)
         assert found and found.valid.all()
-        distance = distance_to(robot, found.positions, near)[0]
+        distance = distance_to(robot, found.q, near)[0]
         assert distance <= least_distance(sampler, robot.fk(q), near, asked) + 1e-3
 
 
@@ -48,11 +48,11 @@ def test_several_differ_and_come_the_nearest_first() -> None:
     robot = sampler.robot
     q, near = robot.random(2, rng)
     found = sampler.with_constraints(position_only=True).sample(robot.fk(q), 50, near=near, seed=0)
-    distances = distance_to(robot, found.positions, near)
+    distances = distance_to(robot, found.q, near)
     assert len(found) == 50
     assert found and found.valid.all()
     assert (np.diff(distances) >= 0.0).all()
-    apart = np.abs(found.positions[:, None] - found.positions).max(axis=2)
+    apart = np.abs(found.q[:, None] - found.q).max(axis=2)
     assert apart[~np.eye(50, dtype=bool)].min() >= 0.01
 
 
@@ -63,20 +63,20 @@ def test_a_solution_next_to_where_the_robot_is_is_moved_no_farther_than_it_takes
         near = np.clip(q + rng.normal(0.0, 0.02, robot.dof), robot.lower, robot.upper)
         found = sampler.sample(robot.fk(q), 1, near=near)
         assert found and found.valid.all()
-        assert distance_to(robot, found.positions, near)[0] <= np.linalg.norm(q - near) + 1e-6
+        assert distance_to(robot, found.q, near)[0] <= np.linalg.norm(q - near) + 1e-6
 
 
 def test_where_an_obstacle_is_in_the_way_the_nearest_that_is_free_is_returned() -> None:
     sampler, rng = Sampler("panda"), np.random.default_rng(44)
     robot = sampler.robot
     q, near = robot.random(2, rng)
-    asked: dict[str, Any] = {"near": near, "position_only": True, "random_seed": 0}
-    free = sampler.answer(SampleRequest(robot.fk(q), 1, **asked))
-    elbow = link_poses(robot, "panda_link4")(free.positions)[0, :3, 3]
+    sampler = sampler.with_constraints(position_only=True)
+    free = sampler.solve(robot.fk(q), near, seed=0)
+    elbow = link_poses(robot, "panda_link4")(free.q)[0, :3, 3]
     constraints = Constraints(obstacles=[Sphere(elbow, 0.05)])
-    found = sampler.answer(SampleRequest(robot.fk(q), 1, constraints=constraints, timeout=60.0, **asked))
+    found = sampler.with_obstacles(constraints.obstacles).solve(robot.fk(q), near, seed=0, timeout=60.0)
     others = sampler.with_constraints(constraints, position_only=True).sample(robot.fk(q), 300, seed=1)
     assert found and found.valid.all()
-    assert not constraints.scene(robot).colliding(found.positions).any()
-    distance = distance_to(robot, found.positions, near)[0]
-    assert distance_to(robot, free.positions, near)[0] < distance <= distance_to(robot, others.positions, near).min()
+    assert not constraints.scene(robot).colliding(found.q).any()
+    distance = distance_to(robot, found.q, near)[0]
+    assert distance_to(robot, free.q, near)[0] < distance <= distance_to(robot, others.q, near).min()

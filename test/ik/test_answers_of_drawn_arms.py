@@ -14,7 +14,6 @@ from kinematics.oracle import Oracle
 
 from eim_ros.core.errors import EimError
 from eim_ros.ik import Constraints, ErrorCode, Posture, Sampler
-from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot
 
 TOLERANCE = 1e-6  # default of a request [m], [rad]
@@ -28,11 +27,7 @@ anything = st.recursive(
     lambda inner: st.lists(inner, max_size=7) | st.dictionaries(texts, inner, max_size=3) | st.tuples(inner),
     max_leaves=20,
 )
-CONSTRAINTS = ("limits", "fixed", "obstacles", "tolerances", "links", "clearance", "self_collision")
-OPTIONS = (
-    "pose", "n", "random_seed", "near", "order", "position_only", "refine", "distinct", "position_tolerance", "timeout",
-    "orientation_tolerance", "explore", "constraints", "posture", "until", "separation", "distribution", "temperature",
-)  # fmt: skip
+OPTIONS = ("pose", "n", "near", "posture", "order", "diversity", "seed", "timeout")
 
 
 @st.composite
@@ -65,7 +60,7 @@ def test_solutions_are_within_limits_and_reach_the_pose(arm: tuple[Robot, Oracle
     robot, oracle = arm
     pose = robot.fk(robot.random(seed=np.random.default_rng(seed)))
     samples = Sampler(robot).sample(pose, n, timeout=0.1, seed=seed)
-    check(robot, oracle, samples.positions[samples.valid], pose)
+    check(robot, oracle, samples.q[samples.valid], pose)
     assert len(samples) <= n
 
 
@@ -74,8 +69,10 @@ def test_solutions_are_within_limits_and_reach_the_pose(arm: tuple[Robot, Oracle
 def test_batch_answers_are_within_limits_and_reach_their_poses(arm: tuple[Robot, Oracle], seed: int) -> None:
     robot, oracle = arm
     poses = robot.fk(robot.random(4, np.random.default_rng(seed)))
-    for pose, samples in zip(poses, Sampler(robot).sample_batch(poses, 3, timeout=0.2, seed=seed), strict=True):
-        check(robot, oracle, samples.positions[samples.valid], pose)
+    for pose, samples in zip(
+        poses, Sampler(robot).sample_batch(poses, 3, timeout=0.2, seed=seed).by_pose(), strict=True
+    ):
+        check(robot, oracle, samples.q[samples.valid], pose)
 
 
 @settings(max_examples=25)
@@ -86,10 +83,10 @@ def test_path_reaches_its_poses_and_does_not_jump_where_it_says_so(name: str, se
     start, end = robot.random(2, rng)
     poses = robot.fk(start + np.linspace(0.0, reach, 12)[:, None] * (end - start))
     path = Sampler(robot).follow(poses, near=start, timeout=0.5, seed=seed, n_candidates=16)
-    for row, valid, pose in zip(path.positions, path.valid, poses, strict=True):
+    for row, valid, pose in zip(path.q, path.valid, poses, strict=True):
         check(robot, oracle, row[None][: int(valid)], pose)
     if path.error_code == ErrorCode.SUCCESS:
-        steps = np.diff(path.positions, axis=0)
+        steps = np.diff(path.q, axis=0)
         wrapped = (steps + np.pi) % (2.0 * np.pi) - np.pi
         assert path.valid.all()
         assert np.abs(np.where(robot.continuous, wrapped, steps)).max(initial=0.0) <= 0.3 + ROUNDING
@@ -104,7 +101,7 @@ def test_option_of_any_kind_is_taken_or_refused(option: str, value: Any) -> None
     if isinstance(asked["n"], int) and asked["n"] > 100:  # may be right, and then takes long
         return
     try:
-        sampler.answer(SampleRequest(**asked))
+        sampler.sample(**asked)
     except EimError as error:
         assert str(error)
 
