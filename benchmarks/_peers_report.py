@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
 from benchmarks._peers import PEERS
-from eim_ros.core.files import write_atomically
 
-__all__ = ["Many", "Singles", "many_table", "readme_tables", "singles_table", "write_readme"]
-
-MARKS = ("<!-- peers: written by benchmarks/ik_peers.py --readme -->\n", "<!-- /peers -->\n")
+__all__ = ["Many", "Singles", "many_table", "markdown_tables", "singles_table"]
 
 
 @dataclass
@@ -87,7 +83,7 @@ def many_table(found: dict[str, Many], n_families: list[int]) -> list[str]:
     return lines
 
 
-def readme_tables(one: dict[str, dict[str, Singles]], all_: dict[str, dict[str, Many]]) -> list[str]:
+def markdown_tables(one: dict[str, dict[str, Singles]], all_: dict[str, dict[str, Many]]) -> list[str]:
     """Return two Markdown tables; the fastest of the most reliable solvers and the best coverage are in bold."""
     lines = [_row(["one solution: ok %, median / p99 ms", *one]), "|---" * (1 + len(one)) + "|"]
     best = {robot: _fastest(found) for robot, found in one.items()}
@@ -134,11 +130,3 @@ def _fastest(found: dict[str, Singles]) -> str:
     ran = {name: found[name] for name in PEERS if not found[name].note}
     most = max(result.share for result in ran.values())
     return min((name for name in ran if ran[name].share == most), key=lambda name: ran[name].milliseconds[0])
-
-
-def write_readme(path: Path, tables: list[str]) -> None:
-    before, _, rest = path.read_text(encoding="utf-8").partition(MARKS[0])
-    _, mark, after = rest.partition(MARKS[1])
-    if not mark:
-        raise SystemExit(f"{path} has no lines {MARKS[0]!r} and {MARKS[1]!r} to write between")
-    write_atomically(path, (before + MARKS[0] + "\n".join(tables) + "\n" + MARKS[1] + after).encode())

@@ -43,7 +43,9 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from benchmarks._machine import load_average, processor
-from eim_ros.ik import Completeness, FoundFamilies, Sampler, Samples
+from eim_ros.ik import Completeness, CompletenessReport, Constraints, Sampler, Solutions
+from eim_ros.ik.problem import Covering, Problem, Setup
+from eim_ros.ik.strategies.manifold import Curves
 from eim_ros.kinematics import Robot
 
 ARMS = ("panda", "iiwa14")
@@ -104,7 +106,7 @@ def shortest(
     return min(times), answer
 
 
-def whole(sampler: Sampler, pose: np.ndarray, seed: int, max_spacing: float, guarantee: Completeness) -> Samples:
+def whole(sampler: Sampler, pose: np.ndarray, seed: int, max_spacing: float, guarantee: Completeness) -> Solutions:
     return sampler.solve_all(pose, max_spacing, guarantee, timeout=10.0, seed=seed)
 
 
@@ -212,7 +214,7 @@ def of_ur5(n_poses: int, seed: int) -> str:
     )
 
 
-def agrees(ours: FoundFamilies, theirs: FoundFamilies) -> bool:
+def agrees(ours: CompletenessReport, theirs: CompletenessReport) -> bool:
     if ours.n_families != theirs.n_families:
         return False
     return bool(np.allclose(np.sort(ours.lengths), np.sort(theirs.lengths), rtol=0.01, atol=0.02))
@@ -233,14 +235,13 @@ def of_certified(name: str, n_poses: int, seed: int) -> list[str]:
         if not dense.certified:
             continue
         n_families.append(dense.completeness.n_components)
-        searched = TracedSolutions.of(
-            Goal(robot, pose, False, 1e-6, 1e-6), rng.random(), Completeness(0.99, 5e-4), np.inf, certified=False
-        )
+        covering = Covering(0.02, guarantee=Completeness(0.99, 5e-4))
+        searched = Curves.of(Problem(Setup(robot, Constraints()), pose, False, covering, seed=int(rng.integers(2**31))))
         n_traced += searched.is_traced
         differs = not (searched.is_traced and agrees(dense.completeness, searched.report))
         seeds = robot.random(200_000 if differs else 500, rng)
         if differs:
-            seeds = np.concatenate([seeds, searched.even(SampleRequest(pose, 1, separation=0.02), np.inf).positions])
+            seeds = np.concatenate([seeds, searched.even(np.inf)[0].q])
             n_other += searched.is_traced
         exactly = {"position_tolerance": 1e-10, "orientation_tolerance": 1e-10}
         refined = robot.refine(seeds, pose, **exactly)

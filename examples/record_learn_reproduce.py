@@ -2,7 +2,8 @@
 
 The bags are ordinary rosbag2 bags. Here, a program moves the arm; on a robot, `demo_recorder` or `ros2 bag record`
 makes them. The average of both ways would pass through the post. EM with two components keeps both ways, about as often
-as demonstrated. EIM avoids motions that were not demonstrated, and may keep only one way; see `docs/choosing.md`.
+as demonstrated. EIM avoids motions that were not demonstrated, and may keep only one way; see
+`docs/how_to/choose_a_learner.md`.
 """
 
 import argparse

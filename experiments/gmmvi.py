@@ -269,7 +269,7 @@ def _found(rows: list[Row]) -> str:
 
 EXPERIMENT = Experiment(
     "gmmvi",
-    "algorithms of natural-gradient variational inference beside the figures of Arenz et al. 2023, tables 5 and 8",
+    "algorithms of natural-gradient variational inference, compared with tables 5 and 8 of Arenz et al. 2023",
     GMMVIExperimentConfig,
     _cells,
     _measure,

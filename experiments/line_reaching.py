@@ -75,7 +75,7 @@ CLAIMS = (
         "EIM reaches the line with any number of components; EM misses it even with many.",
         _closer_than_em,
     ),
-    Claim("6.3, figure 6.4a", "Told about the tip, EIM is closer still.", _closer_with_tip),
+    Claim("6.3, figure 6.4a", "With the tip as a feature, EIM is closer still.", _closer_with_tip),
     Claim(
         "6.3, figure 6.5",
         "With few components EIM ignores parts of the line; with more it covers more of them.",

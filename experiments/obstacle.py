@@ -148,7 +148,7 @@ CLAIMS = (
         "neither.",
         _solves_the_task,
     ),
-    Claim("figure 1.1", "EIM's takes one of the two ways and ignores the other.", _keeps_to_one_way),
+    Claim("figure 1.1", "EIM's Gaussian takes one way and ignores the other.", _keeps_to_one_way),
 )
 
 

@@ -104,7 +104,7 @@ def _report(table: ResultTable) -> list[str]:
 
 EXPERIMENT = Experiment(
     "projections",
-    "I- against M-projection: closed-form facts beside what the learners find",
+    "I- and M-projection: results of the learners compared with closed forms",
     ProjectionsConfig,
     _cells,
     _measure,

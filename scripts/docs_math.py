@@ -21,6 +21,6 @@ def on_page_content(content: str, page: Any, **_: Any) -> str:
         shown = str(convert(formula, display="block" if match[1] == "div" else "inline"))
         if unknown := COMMAND.findall(shown):
             raise PluginError(f"{page.file.src_uri}: {', '.join(unknown)} in {formula!r} cannot be converted")
-        return shown
+        return f'<div class="formula">{shown}</div>' if match[1] == "div" else shown
 
     return FORMULA.sub(converted, content)

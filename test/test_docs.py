@@ -1,6 +1,7 @@
-"""What the documentation shows runs: Python from the top of a page to its end, commands of tutorials; the site builds.
+"""Python of each page runs from top to bottom and prints what the page shows; the site builds.
 
-Other commands are held against what there is: verbs, flags, nodes, parameters, launch files, services, extras.
+Marked commands run as well. All other commands are checked against the verbs, flags, nodes, parameters, launch files,
+services and extras that exist. The README and the pages have limits of length.
 """
 
 import re
@@ -56,21 +57,24 @@ COMMANDS = [
 def test_python_and_tutorials_of_the_page_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     shutil.copy(robot_path("panda"), "arm.urdf")
-    if page == "docs/motion.md":
+    if page == "docs/how_to/motion_priors.md":
         shutil.copy(small_prior(tmp_path), "prior.safetensors")
     namespace: dict[str, object] = {"__name__": "__main__"}
     for is_run, language, text in blocks(page):
         if language == "python" and runs_alone(text):
             if "from sklearn" in text:
                 pytest.importorskip("sklearn")
+            capsys.readouterr()
             exec(compile(text, page, "exec"), namespace)
+        elif language == "text":  # output of the block before it
+            assert capsys.readouterr().out == text
         elif is_run:
             for line in text.splitlines():
                 assert main(shlex.split(line, comments=True)[1:]) == 0, line
 
 
 def small_prior(folder: Path) -> Path:
-    """Of two joints, given a goal in the plane, as the page on motions has it."""
+    """Train a prior of two joints, given a goal in the plane, as used by the page on motion priors."""
     rows = ["time,joint_1,joint_2,label"]
     rows += [f"{n + s / 20},{0.02 * n * s / 20},{0.6 * s / 20},{n}" for n in range(30) for s in range(16)]
     (folder / "m.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
@@ -97,13 +101,39 @@ def test_every_flag_that_is_mentioned_is_one_that_there_is():
     assert not wrong
 
 
-def test_page_on_the_command_line_tells_the_exit_codes_that_there_are():
-    rows = re.findall(r"^\| (\d+) \| (.*) \|$", (ROOT / "docs/command_line.md").read_text("utf-8"), re.MULTILINE)
-    assert rows == [(f"{code:d}", meaning) for code, meaning in EXPLAINED.items()]
+def test_generated_reference_covers_the_code():
+    pytest.importorskip("mkdocs", reason="`make setup` installs it, colcon does not")
+    from scripts import docs_reference
+
+    text = docs_reference.command_line()
+    assert [verb for verb in VERBS if f"\n## `eim {verb}`" not in f"\n{text}"] == []
+    assert docs_reference.exit_codes().count("\n| ") == len(EXPLAINED)
+    text = docs_reference.node_parameters()
+    for name, entry in NODES.items():
+        section = text.partition(f"## `{name}`")[2].partition("\n## ")[0]
+        assert all(f"| `{field}`" in section for field in entry.settings.__dataclass_fields__), name
+    text = docs_reference.interfaces()
+    files = [path for folder in ("srv", "msg", "action") for path in (ROOT / folder).iterdir()]
+    for path in files:
+        section = text.partition(f"### `{path.stem}`\n")[2].partition("\n### ")[0]
+        fields = re.findall(r"^[a-z]\S* +(\w+)", path.read_text(encoding="utf-8"), re.MULTILINE | re.IGNORECASE)
+        assert all(f"| `{field}`" in section for field in fields), path.name
+    assert "`n_components`" in docs_reference.learner_settings()
+
+
+def test_readme_and_pages_are_short():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.split()) <= 600
+    assert len(readme.splitlines()) <= 120
+    n_words = {page: len((ROOT / page).read_text(encoding="utf-8").split()) for page in PAGES[1:]}
+    assert sum(n_words.values()) <= 20_000
+    del n_words["docs/report/index.md"]  # generated from tables of results
+    assert max(n_words.values()) <= 1500
+    assert [page for page, n in n_words.items() if page.startswith("docs/how_to/") and n > 400] == []
 
 
 def fault(line: str) -> str:
-    """What is wrong with a command; empty if nothing is."""
+    """Return what is wrong with a command; empty if nothing is."""
     words = shlex.split(re.sub(r"^source <\((.*?)\)", r"\1", line), comments=True)
     words = words[: words.index(">")] if ">" in words else words
     program, *rest = words
@@ -126,13 +156,19 @@ def fault(line: str) -> str:
         setup = (ROOT / "setup.py").read_text(encoding="utf-8") + '"all":'
         return "".join(name for extra in extras for name in extra.split(",") if f'"{name}":' not in setup)
     if program == "ros2":
-        checks = {"run": wrong_node, "launch": wrong_launch, "service": wrong_service, "security": wrong_policy}
+        checks = {
+            "run": wrong_node,
+            "launch": wrong_launch,
+            "param": wrong_parameter,
+            "service": wrong_service,
+            "security": wrong_policy,
+        }
         return checks[rest[0]](rest[1:])
     return "" if program in OTHERS or "source install/setup.bash" in line else "its program"
 
 
 def wrong_node(words: list[str]) -> str:
-    package, name, *rest = words
+    package, name, *rest = [word for word in words if word != "--help"]
     if package != "eim_ros" or name not in NODES:
         return "its node"
     kind = NODES[name].settings
@@ -142,7 +178,7 @@ def wrong_node(words: list[str]) -> str:
 
 
 def wrong_launch(words: list[str]) -> str:
-    package, file, *rest = words
+    package, file, *rest = [word for word in words if word != "--show-args"]
     path = ROOT / "launch" / file
     if package != "eim_ros" or not path.exists():
         return "its file"
@@ -150,6 +186,11 @@ def wrong_launch(words: list[str]) -> str:
     text = "".join(source.read_text(encoding="utf-8") for source in sources)
     names = [word.partition(":=")[0] for word in rest]
     return ", ".join(name for name in names if not re.search(rf'"{name}"|\b{name}=\(', text))
+
+
+def wrong_parameter(words: list[str]) -> str:
+    _, node, name, *_ = words
+    return "" if name in NODES[node.strip("/")].settings.__dataclass_fields__ else "its parameter"
 
 
 def wrong_service(words: list[str]) -> str:
@@ -169,7 +210,7 @@ def wrong_policy(words: list[str]) -> str:
 
 
 def flags_of(verb: str) -> set[str]:
-    """Of a verb and of those below it."""
+    """Return the flags of a verb and of the verbs below it."""
     from eim_ros.cli.completion import _places
 
     return {flag for place in _places(parser_of([verb]), ()) if place.words[:1] == (verb,) for flag in place.flags}
@@ -180,5 +221,5 @@ def test_site_builds_without_a_warning(tmp_path):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300.0, check=False)
     assert built.returncode == 0, built.stdout + built.stderr
-    for page in ("index.html", "tutorials/your_robot.html", "api/ik.html", "report/index.html"):
+    for page in ("index.html", "tutorials/your_robot.html", "reference/python/ik.html", "report/index.html"):
         assert (tmp_path / "site" / page).is_file()

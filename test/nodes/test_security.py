@@ -1,4 +1,4 @@
-"""What remote callers cannot do to running nodes: docs/security.md lists every path, config/security/ every name."""
+"""What remote callers cannot do to nodes: docs/reference/paths.md lists every path, config/security/ every name."""
 
 from __future__ import annotations
 

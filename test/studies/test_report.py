@@ -47,7 +47,7 @@ def test_report_has_claims_setting_seeds_versions_time_and_figures_and_is_the_sa
     obstacle_table(tmp_path / "tables", quick=False, seeds=(0, 1))
     text = made(tmp_path / "tables", tmp_path / "report")
     assert "| [obstacle](#obstacle) | FULL | 2 | 2 of 2 | 2 of 2 | 2 of 2 |" in text
-    assert "**Setting: FULL**, seeds 0, 1: [10 rows](../tables/obstacle/table.csv), fits of 1.0 minutes of CPU." in text
+    assert "**Setting: FULL**, seeds 0, 1: [10 rows](../tables/obstacle/table.csv), 1.0 minutes of CPU time." in text
     assert "Versions: eim_ros 0.1.0, torch 2.0." in text
     assert "| classifier | EIM: 1.0% collide, 0.02 m from the point; EM: 70.0%, 2.00 m | yes |" in text
     assert "![obstacle](obstacle/obstacle.png)" in text
@@ -73,7 +73,7 @@ def test_quick_partial_and_changed_settings_are_said(tmp_path):
 def test_missing_table_is_said_with_the_claims_it_would_tell_about(tmp_path, capsys):
     text = made(tmp_path / "nothing", tmp_path / "report")
     assert "| [obstacle](#obstacle) | **no table** | | | | |" in text
-    assert "- EIM's takes one of the two ways and ignores the other. (figure 1.1)" in text
+    assert "- EIM's Gaussian takes one way and ignores the other. (figure 1.1)" in text
     assert "without tables of: adversarial" in capsys.readouterr().out
     assert main(["report", "--tables", str(tmp_path), "--output", str(tmp_path / "report"), "--json"]) == 0
     assert "obstacle" in json.loads(capsys.readouterr().out)["missing"]
@@ -114,7 +114,7 @@ def test_broken_table_is_refused_and_nothing_is_written(tmp_path, capsys, conten
 
 
 def test_committed_report_is_that_of_the_committed_tables(tmp_path, monkeypatch):
-    """Its words; figures depend on fonts. `make report` makes it."""
+    """Its words; figures depend on fonts. `make report` writes it."""
     (tmp_path / TABLES).parent.mkdir(parents=True)
     (tmp_path / TABLES).symlink_to(ROOT / TABLES)
     monkeypatch.chdir(tmp_path)
