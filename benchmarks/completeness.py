@@ -43,7 +43,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from benchmarks._machine import load_average, processor
-from eim_ros.ik import Completeness, FoundFamilies, Sampler, Samples
+from eim_ros.ik import Completeness, CompletenessReport, Sampler, Samples
 from eim_ros.ik.problem import Covering, Problem, Setup
 from eim_ros.ik.strategies.manifold import Curves
 from eim_ros.kinematics import Robot
@@ -157,9 +157,7 @@ def of_arm(name: str, n_poses: int, seed: int) -> list[str]:
     for n_wanted in (100, 200, 500):
         ways: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
             "default": lambda pose, index, n=n_wanted: sampler.sample(pose, n, seed=index).q,
-            "diversity .85": lambda pose, index, n=n_wanted: (
-                sampler.sample(pose, n, diversity=0.85, seed=index).q
-            ),
+            "diversity .85": lambda pose, index, n=n_wanted: sampler.sample(pose, n, diversity=0.85, seed=index).q,
             "uniform seeds": lambda pose, _, n=n_wanted: uniform(robot, pose, rng, 2 * n, n),
             "100 seeds + spread": lambda pose, _, n=n_wanted: walks(robot, pose, rng, n),
         }
@@ -183,9 +181,7 @@ def of_arm(name: str, n_poses: int, seed: int) -> list[str]:
             if what != "uniform":
                 start = truth.solutions[rng.integers(len(truth.solutions))]
                 near = np.clip(start + rng.normal(0.0, 0.05, robot.dof), robot.lower, robot.upper)
-            took, rows_ = shortest(
-                lambda pose=pose, near=near, index=index: sampler.solve(pose, near, seed=index).q
-            )
+            took, rows_ = shortest(lambda pose=pose, near=near, index=index: sampler.solve(pose, near, seed=index).q)
             least = np.linalg.norm(truth.solutions - near, axis=1).min()
             figures.append((took, np.linalg.norm(rows_[0] - near) <= least + 1e-4))
         took, right = np.array(figures, dtype=float).T
@@ -202,9 +198,7 @@ def of_ur5(n_poses: int, seed: int) -> str:
     robot, rng = sampler.robot, np.random.default_rng(seed)
     rows = []
     for pose in robot.fk(robot.random(n_poses, rng)):
-        seconds, answer = shortest(
-            lambda pose=pose: sampler.solve_all(pose, guarantee=Completeness(), seed=0).q
-        )
+        seconds, answer = shortest(lambda pose=pose: sampler.solve_all(pose, guarantee=Completeness(), seed=0).q)
         # close to a singularity, a tolerance of 1e-6 admits configurations 0.05 rad apart
         exact = {"position_tolerance": 1e-10, "orientation_tolerance": 1e-10}
         refined = robot.refine(robot.random(2000, rng), pose, **exact)
@@ -220,8 +214,8 @@ def of_ur5(n_poses: int, seed: int) -> str:
     )
 
 
-def agrees(ours: FoundFamilies, theirs: FoundFamilies) -> bool:
-    if ours.n_families != theirs.n_families:
+def agrees(ours: CompletenessReport, theirs: CompletenessReport) -> bool:
+    if ours.n_components != theirs.n_components:
         return False
     return bool(np.allclose(np.sort(ours.lengths), np.sort(theirs.lengths), rtol=0.01, atol=0.02))
 
@@ -241,14 +235,13 @@ def of_certified(name: str, n_poses: int, seed: int) -> list[str]:
         if not dense.certified:
             continue
         n_families.append(dense.completeness.n_components)
-        searched = TracedSolutions.of(
-            Goal(robot, pose, False, 1e-6, 1e-6), rng.random(), Completeness(0.99, 5e-4), np.inf, certified=False
-        )
+        aim = Covering(0.02, guarantee=Completeness(0.99, 5e-4))
+        searched = Curves.of(Problem(Setup(robot, sampler.constraints), pose, False, aim, seed=index))
         n_traced += searched.is_traced
         differs = not (searched.is_traced and agrees(dense.completeness, searched.report))
         seeds = robot.random(200_000 if differs else 500, rng)
         if differs:
-            seeds = np.concatenate([seeds, searched.even(SampleRequest(pose, 1, separation=0.02), np.inf).positions])
+            seeds = np.concatenate([seeds, searched.even(np.inf)[0].q])
             n_other += searched.is_traced
         exactly = {"position_tolerance": 1e-10, "orientation_tolerance": 1e-10}
         refined = robot.refine(seeds, pose, **exactly)

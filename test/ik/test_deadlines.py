@@ -125,9 +125,7 @@ def test_separation_is_not_said_to_be_met_when_time_is_up() -> None:
 
 
 def test_spacing_that_takes_too_many_is_refused() -> None:
-    with pytest.raises(
-        ConfigurationError, match=r"0\.01 takes about \d+ configurations, more than max_solutions"
-    ):
+    with pytest.raises(ConfigurationError, match=r"0\.01 takes about \d+ configurations, more than max_solutions"):
         Sampler("panda").solve_all(POSE, 0.01, max_solutions=100, timeout=60.0, seed=0)
 
 
