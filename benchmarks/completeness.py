@@ -43,7 +43,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from benchmarks._machine import load_average, processor
-from eim_ros.ik import Completeness, CompletenessReport, Sampler, Samples
+from eim_ros.ik import Completeness, CompletenessReport, Sampler, Solutions
 from eim_ros.ik.problem import Covering, Problem, Setup
 from eim_ros.ik.strategies.manifold import Curves
 from eim_ros.kinematics import Robot
@@ -106,7 +106,7 @@ def shortest(
     return min(times), answer
 
 
-def whole(sampler: Sampler, pose: np.ndarray, seed: int, max_spacing: float, guarantee: Completeness) -> Samples:
+def whole(sampler: Sampler, pose: np.ndarray, seed: int, max_spacing: float, guarantee: Completeness) -> Solutions:
     return sampler.solve_all(pose, max_spacing, guarantee, timeout=10.0, seed=seed)
 
 

@@ -168,7 +168,7 @@ def judged(text: str, model: str | None, n_poses: int, seed: int) -> Verdict:
         began = time.process_time()
         answers = [samplers[i % len(samplers)].sample(pose, N, seed=start + i) for i, pose in enumerate(poses)]
         verdict.seconds += time.process_time() - began
-        valid = [answer.q[answer.valid] for answer in answers.by_pose()]
+        valid = [answer.q[answer.valid] for answer in answers]
         counts = np.array([len(rows) for rows in valid])
         q = np.concatenate(valid)
         distance, angle = judge.errors(q, np.repeat(poses, counts, axis=0))
