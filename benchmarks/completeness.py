@@ -43,7 +43,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from benchmarks._machine import load_average, processor
-from eim_ros.ik import Completeness, CompletenessReport, Constraints, Sampler, Solutions
+from eim_ros.ik import Completeness, CompletenessReport, Sampler, Solutions
 from eim_ros.ik.problem import Covering, Problem, Setup
 from eim_ros.ik.strategies.manifold import Curves
 from eim_ros.kinematics import Robot
@@ -215,7 +215,7 @@ def of_ur5(n_poses: int, seed: int) -> str:
 
 
 def agrees(ours: CompletenessReport, theirs: CompletenessReport) -> bool:
-    if ours.n_families != theirs.n_families:
+    if ours.n_components != theirs.n_components:
         return False
     return bool(np.allclose(np.sort(ours.lengths), np.sort(theirs.lengths), rtol=0.01, atol=0.02))
 
@@ -235,8 +235,8 @@ def of_certified(name: str, n_poses: int, seed: int) -> list[str]:
         if not dense.certified:
             continue
         n_families.append(dense.completeness.n_components)
-        covering = Covering(0.02, guarantee=Completeness(0.99, 5e-4))
-        searched = Curves.of(Problem(Setup(robot, Constraints()), pose, False, covering, seed=int(rng.integers(2**31))))
+        aim = Covering(0.02, guarantee=Completeness(0.99, 5e-4))
+        searched = Curves.of(Problem(Setup(robot, sampler.constraints), pose, False, aim, seed=index))
         n_traced += searched.is_traced
         differs = not (searched.is_traced and agrees(dense.completeness, searched.report))
         seeds = robot.random(200_000 if differs else 500, rng)

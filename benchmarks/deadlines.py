@@ -286,9 +286,9 @@ def told(answer: Any) -> str:
 
     if isinstance(answer, list):
         answer = Solutions.concatenate(answer)
-    if isinstance(answer, Solutions):
+    if isinstance(answer, Solutions) and answer.n_poses > 1:
         n_late = int((answer.error_codes == ErrorCode.TIMED_OUT).sum())
-        return f"{len(answer) - n_late} poses answered, {n_late} TIMED_OUT"
+        return f"{answer.n_poses - n_late} poses answered, {n_late} TIMED_OUT"
     n = answer.n if hasattr(answer, "n") else int(np.count_nonzero(answer.valid))
     return f"{ErrorCode(answer.error_code).name}, {n} rows"
 

@@ -88,7 +88,7 @@ class ClosedForm:
 
 def has_closed_form(problem: Problem) -> bool:
     """Return whether the arm and the task have a closed form."""
-    return not problem.position_only and problem.tolerances is None and _closed_form(problem) is not None
+    return _closed_form(problem) is not None
 
 
 def all_roots(problem: Problem) -> Roots | None:
@@ -97,10 +97,9 @@ def all_roots(problem: Problem) -> Roots | None:
     They come by the cost of their revolutions: the distance to `near`, or the cost of the posture. Without either, each
     root comes first in the revolution nearest to the middle of the limits, and then in further ones.
     """
-    if not has_closed_form(problem):
-        return None
     form = _closed_form(problem)
-    assert form is not None
+    if form is None:
+        return None
     chain, task, n = problem.robot.chain, problem.task, problem.n
     roots = form.roots(chain, task, DISTINCT_TOLERANCE)
     reference, weights, most = _revolution_cost(problem)
@@ -144,6 +143,8 @@ def _all_points(problem: Problem) -> FloatArray:
 def _closed_form(problem: Problem) -> Form | None:
     """Return the closed form of the robot, or of a robot with seven joints, one of them fixed by the constraints."""
     robot, setup = problem.robot, problem.setup
+    if problem.position_only or setup.tolerances is not None:
+        return None
     if robot.dof != SEVEN_JOINTS or not setup.is_narrowed:
         return robot.closed_form
     forms = (robot.closed_form_with_fixed(int(joint)) for joint in np.flatnonzero(setup.lower == setup.upper))
