@@ -1,4 +1,4 @@
-"""Client of `sample_ik` for programs that are no nodes themselves, such as `eim request`.
+"""Client of `sample_ik` for programs that are no nodes themselves, such as `eim sample --service`.
 
     with SampleIKClient("/ik_server/sample_ik", wait=5.0) as client:
         answer = client.sample(SampleIK.Request(...), timeout=3.0)
@@ -45,6 +45,8 @@ class SampleIKClient:
         Longest time to wait for the service to appear, and for its node to become active [s]; may be infinite.
     watch : callable
         Called meanwhile, see `Watch`; what it raises ends the wait.
+    service_type : type
+        Type of the service.
 
     Raises
     ------
@@ -57,6 +59,7 @@ class SampleIKClient:
         service: str = "/ik_server/sample_ik",
         wait: float = 5.0,
         watch: Watch = ignore,
+        service_type: Any = SampleIK,
     ) -> None:
         self._service = service
         self._server = service.rpartition("/")[0]
@@ -68,7 +71,7 @@ class SampleIKClient:
             self._executor = SingleThreadedExecutor(context=self._context)
             self._executor.add_node(self._node)
             self._states: Client = self._node.create_client(GetState, f"{self._server}/get_state")
-            self._client: Client = self._node.create_client(SampleIK, service, qos_profile=SERVICE_QOS)
+            self._client: Client = self._node.create_client(service_type, service, qos_profile=SERVICE_QOS)
             self._wait_until_active(watch)
         except BaseException:
             self.close()
@@ -85,7 +88,7 @@ class SampleIKClient:
         self._context.try_shutdown()
 
     def sample(self, request: Any, timeout: float = _ANSWERED_WITHIN) -> Any:
-        """Response to a `SampleIK.Request`; `timeout` [s] is how long to wait for it, in wall time.
+        """Response to a request of the service; `timeout` [s] is how long to wait for it, in wall time.
 
         Raises
         ------
