@@ -11,15 +11,16 @@ much of the full settings a table covers before it shows any numbers.
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from tyro.conf import arg
 
+from eim_ros.cli.options import Switch
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import check_outputs, to_json, write_atomically
 from eim_ros.core.settings import Settings
@@ -320,42 +321,43 @@ TABLES, OUTPUT = "benchmarks/results/experiments", "docs/report"
 PAGE = "index.md"
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command `report` to the command line."""
-    parser = subparsers.add_parser("report", help="result tables beside what the thesis says", description=__doc__)
-    add = parser.add_argument
-    add("--tables", default=TABLES, metavar="DIR", help="folder of result tables (default %(default)s)")
-    add("--output", default=OUTPUT, metavar="FOLDER", help=f"of {PAGE} and figures (default %(default)s)")
-    add("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(run=run)
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """Compare the result tables with the statements of the thesis."""
 
+    tables: Annotated[str, arg(metavar="DIR")] = TABLES
+    """Folder of the result tables."""
+    output: Annotated[str, arg(metavar="FOLDER")] = OUTPUT
+    """Folder of the report and its figures."""
+    json: Switch = False
+    """Print one JSON object."""
 
-def run(args: argparse.Namespace) -> int:
-    """Write the report and return the exit code."""
-    folder, tables = Path(args.output), Path(args.tables)
-    paths = {name: tables / name / TABLE_NAME for name in EXPERIMENTS}
-    check_outputs({"--output": folder / PAGE}, {f"--tables {name}": path for name, path in paths.items()})
-    found = {}
-    for name, path in paths.items():  # read all tables before writing anything, so that an error leaves no files
-        experiment = experiment_module(name).EXPERIMENT
-        table = ResultTable.read(path) if path.exists() else None
-        found[name] = experiment, table, table and complete_seeds(experiment, table, path)
-    sections = [_read_section(name, *found[name], folder, paths[name]) for name in EXPERIMENTS]
-    link = Path(os.path.relpath(tables, folder)).as_posix()
-    command = (
-        "make report"
-        if (args.tables, args.output) == (TABLES, OUTPUT)
-        else f"python -m experiments report --tables {args.tables}"
-    )
-    write_atomically(folder / PAGE, report_text(sections, args.tables, link, command).encode())
-    missing = [one.experiment.name for one in sections if one.table is None]
-    if args.json:
-        print(to_json({"report": str(folder / PAGE), "missing": missing}))
-    else:
-        print(f"report: {folder / PAGE}")
-        if missing:
-            print(f"without tables of: {', '.join(missing)}")
-    return 0
+    def run(self) -> int:
+        """Write the report and return the exit code."""
+        folder, tables = Path(self.output), Path(self.tables)
+        paths = {name: tables / name / TABLE_NAME for name in EXPERIMENTS}
+        check_outputs({"--output": folder / PAGE}, {f"--tables {name}": path for name, path in paths.items()})
+        found = {}
+        for name, path in paths.items():  # read all tables before writing anything, so that an error leaves no files
+            experiment = experiment_module(name).EXPERIMENT
+            table = ResultTable.read(path) if path.exists() else None
+            found[name] = experiment, table, table and complete_seeds(experiment, table, path)
+        sections = [_read_section(name, *found[name], folder, paths[name]) for name in EXPERIMENTS]
+        link = Path(os.path.relpath(tables, folder)).as_posix()
+        command = (
+            "make report"
+            if (self.tables, self.output) == (TABLES, OUTPUT)
+            else f"python -m experiments report --tables {self.tables}"
+        )
+        write_atomically(folder / PAGE, report_text(sections, self.tables, link, command).encode())
+        missing = [one.experiment.name for one in sections if one.table is None]
+        if self.json:
+            print(to_json({"report": str(folder / PAGE), "missing": missing}))
+        else:
+            print(f"report: {folder / PAGE}")
+            if missing:
+                print(f"without tables of: {', '.join(missing)}")
+        return 0
 
 
 def _read_section(name: str, experiment: Any, table: Any, complete: Any, folder: Path, path: Path) -> Any:

@@ -81,16 +81,7 @@ class Map:
             from eim_ros.view.capability import draw_capability  # before the work, so that a missing package shows
         began = time.perf_counter()
         with Bar("map", enabled=not self.quiet, unit="poses") as bar:
-            is_begun = False
-
-            def progress(n_done: int, n_poses: int) -> None:
-                nonlocal is_begun
-                if not is_begun:
-                    bar.begin(n_done, n_poses)
-                is_begun = True
-                bar.show(n_done, n_poses)
-
-            found = survey(robot, grid, output, helpers, progress)
+            found = survey(robot, grid, output, helpers, bar.show)
         figures: dict[str, Any] = {
             "robot": found.robot,
             "poses": grid.n_poses,

@@ -6,6 +6,7 @@ reads the flags. This module imports neither numpy nor torch, so that the flags 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import types
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from eim_ros.kinematics import Box, Mesh, Robot
 
 T = TypeVar("T")
+SettingsT = TypeVar("SettingsT", bound=Settings)
 
 LARGEST_COUNT = 2**32 - 1  # limit of the service's messages
 LARGEST_SEED = 2**63 - 1
@@ -195,6 +197,31 @@ def parse(
         )
 
 
+def parse_settings(
+    default: SettingsT, program: str, words: Sequence[str], aliases: Mapping[str, str] = types.MappingProxyType({})
+) -> SettingsT:
+    """Return settings in which the flags among `words` replace the values of `default`."""
+    settings: SettingsT = parse(type(default), program, words, default=default, aliases=aliases)
+    return settings
+
+
+def read_with_settings(
+    kind: Any, program: str, words: Sequence[str], settings: Callable[[], Settings], aliases: Mapping[str, str]
+) -> Any:
+    """Read the flags of a verb; the words that are none become its field `settings`, for `parse_settings`.
+
+    The help also shows the flags of `settings()`, which imports the learner.
+    """
+    if {"-h", "--help"} & set(words):
+        with contextlib.suppress(SystemExit):
+            parse(kind, program, ["--help"])
+        default = settings()
+        print(f"\nThe settings of {type(default).__name__} are flags as well:\n")
+        parse_settings(default, program, ["--help"], aliases)
+    verb, rest = parse(kind, program, words, keep_unknown=True)
+    return dataclasses.replace(verb, settings=tuple(rest))
+
+
 def _refuse(kind: Any, aliases: Mapping[str, str], event: events.ParseErrorEvent) -> None:
     """Replace the box that tyro prints for a mistake by an error of one line; leave unknown events to tyro."""
     if reason := _reason(lambda: [*flags_of(kind), *aliases.values()], event):
@@ -222,15 +249,17 @@ def _reason(known: Callable[[], Sequence[str]], event: Any) -> str:
     if isinstance(event, events.MissingArgs):
         names = ["/".join(missing.arg.lowered.name_or_flags) for missing in event.missing_arguments]
         return f"the following arguments are required: {', '.join(names)}"
-    return f"there is no place for {' '.join(unknown)}" if unknown else ""
+    meant = did_you_mean(unknown[0], known()) if unknown else ""
+    return f"there is no place for {' '.join(unknown)}{meant}" if unknown else ""
 
 
 def flags_of(kind: Any) -> list[str]:
-    """Return the long flags of a verb, of a union of verbs, or of settings."""
+    """Return the long flags of a verb or of settings, or the names and flags of several verbs."""
     if typing.get_origin(kind) in (types.UnionType, typing.Union):
         return [flag for inner in typing.get_args(kind) for flag in flags_of(inner)]
     if typing.get_origin(kind) is Annotated:
-        kind = typing.get_args(kind)[0]
+        kind, verb = typing.get_args(kind)
+        return [verb.name, *flags_of(kind)]
     return list(dict.fromkeys(_flags(kind, "")))
 
 

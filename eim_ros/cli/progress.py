@@ -46,20 +46,19 @@ class Bar(contextlib.AbstractContextManager["Bar"]):
         )
         self._progress = Progress(*columns, console=Console(stderr=True), disable=not enabled)
         self._task = self._progress.add_task(label, total=total, figures="")
-        self._label = label
+        self._label, self._is_new = label, True
 
     def show(self, done: float, total: float | None = None, *, stage: str = "", figures: str = "") -> None:
-        """Show how much is done, of a changed total if one is given, in a stage with a name."""
+        """Show how much is done, in a stage with a name. What the first call shows does not count for the pace."""
+        if self._is_new:
+            self._progress.reset(self._task, completed=int(done))
+        self._is_new = False
         label = f"{self._label}: {stage}" if stage else self._label
         self._progress.update(self._task, completed=done, total=total, description=label, figures=figures)
 
     def advance(self, done: float = 1.0) -> None:
         """Show that so much more is done."""
         self._progress.advance(self._task, done)
-
-    def begin(self, done: float, total: float) -> None:
-        """Start again with a total of which `done` was finished earlier, which says nothing about the pace."""
-        self._progress.reset(self._task, total=total, completed=int(done))
 
     def __enter__(self) -> Bar:
         self._progress.start()
@@ -94,8 +93,7 @@ class ProgressBar(Bar):
         """Do nothing: the stages of the training report themselves."""
 
     def __call__(self, state: State, record: dict[str, float]) -> None:
-        if not self._done:
-            self.begin(0.0, self._total)  # stages before the iterations had other totals
+        self._is_new = self._is_new or not self._done  # stages before the iterations had other totals and paces
         self._done = float(state.iteration) if self._unit == "it" else self._done + record[self._unit]
         figures = " ".join(f"{short}={record[name]:.3f}" for name, short in SHOWN.items() if name in record)
         self.show(self._done, self._total, figures=figures)

@@ -5,8 +5,6 @@ The flags are read in two steps: those of the verb without torch, then the setti
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import os
 import threading
 from collections.abc import Sequence
@@ -16,7 +14,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Suppress, arg
 
-from eim_ros.cli.options import Arm, Count, File, Repeated, Seed, Switch, Threads, flags_of, parse, use_threads
+from eim_ros.cli.options import (
+    Arm,
+    Count,
+    File,
+    Repeated,
+    Seed,
+    Switch,
+    Threads,
+    flags_of,
+    parse,
+    parse_settings,
+    read_with_settings,
+    use_threads,
+)
 from eim_ros.core.errors import ConfigurationError, DataError, ModelFileError, did_you_mean
 from eim_ros.core.files import check_outputs, to_json
 from eim_ros.core.settings import assigned, field_types, named, read_yaml, split_assignments
@@ -44,10 +55,6 @@ class Learner:
     """Learner. Its settings are flags as well: see `eim train --algorithm ALGORITHM --help`."""
     kinematics: bool = True
     """Give the density ratio of EIM the robot's forward kinematics as inputs."""
-
-    def settings_class(self) -> type[FitConfig]:
-        """Return the class of the settings, which decides the learner. This imports torch."""
-        return settings_class(self.task, self.algorithm, self.kinematics)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,16 +104,13 @@ class Train:
     @classmethod
     def read(cls, words: Sequence[str]) -> Train:
         """Read the flags; those of settings are read by `run`, which imports the learner."""
-        if HELP & set(words):
+
+        def settings() -> FitConfig:
             learner, _ = parse(Learner, "eim train", [word for word in words if word not in HELP], keep_unknown=True)
-            kind = learner.settings_class()
-            with contextlib.suppress(SystemExit):
-                parse(cls, "eim train", ["--help"])
-            print(f"\nSettings of --task {learner.task} --algorithm {learner.algorithm}, which are flags as well:\n")
-            parse(kind, "eim train", ["--help"], default=kind(), aliases=ALIASES)
-        verb, rest = parse(cls, "eim train", words, keep_unknown=True)
-        with_settings: Train = dataclasses.replace(verb, settings=tuple(rest))
-        return with_settings
+            return settings_class(learner.task, learner.algorithm, learner.kinematics)()
+
+        verb: Train = read_with_settings(cls, "eim train", words, settings, ALIASES)
+        return verb
 
     def run(self) -> int:
         """Train the model and return the exit code."""
@@ -194,7 +198,7 @@ class Train:
         of_file = named(read_yaml(self.config).items(), ALIASES) if self.config else {}
         given: dict[str, Any] = {**of_file, **split_assignments(self.set, ALIASES)}
         kinematics = _yes_or_no("kinematics", given.pop("kinematics", self.learner.kinematics))
-        kind = dataclasses.replace(self.learner, kinematics=kinematics).settings_class()
+        kind = settings_class(self.learner.task, self.learner.algorithm, kinematics)
         used = [name for name in field_types(kind) if name not in kind.unused]
         known = [*used, *(flag.removeprefix("--") for flag in ALIASES.values())]
         for name in given:
@@ -205,8 +209,7 @@ class Train:
                 )
         settings = kind.from_mapping(assigned(given, kind))
         self._check_owners(kind)
-        config: FitConfig = parse(kind, "eim train", self.settings, default=settings, aliases=ALIASES)
-        return config
+        return parse_settings(settings, "eim train", self.settings, ALIASES)
 
     def _check_owners(self, kind: type[FitConfig]) -> None:
         """Refuse flags of settings that only other learners have."""
