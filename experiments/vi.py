@@ -42,7 +42,7 @@ from experiments.targets.poses import kinematic_start
 from experiments.targets.scores import mixture_scores
 
 ALIASES = {"n_components": "--components"}
-Target = Literal[tuple([*PROBLEMS, *FILE_PROBLEMS])]  # type: ignore[valid-type]  # made at run time
+Target: Any = Literal[tuple([*PROBLEMS, *FILE_PROBLEMS])]  # made at run time
 
 
 @dataclass(frozen=True, kw_only=True)

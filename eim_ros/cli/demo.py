@@ -56,7 +56,7 @@ class Demo:
     """Training pairs."""
     experts: int = 50
     """Experts of each model."""
-    n: Count = 100
+    n: Annotated[Count, arg(aliases=("-n",))] = 100
     """Configurations to request."""
     seed: Seed = 0
     """Random seed."""

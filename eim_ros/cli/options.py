@@ -229,7 +229,7 @@ def _refuse(kind: Any, aliases: Mapping[str, str], event: events.ParseErrorEvent
 
 
 def _reason(known: Callable[[], Sequence[str]], event: Any) -> str:
-    flag = "/".join(event.argument.lowered.name_or_flags) if getattr(event, "argument", None) else ""
+    flag = _name(event.argument) if getattr(event, "argument", None) else ""
     if isinstance(event, events.InstantiationFailure):
         return f"{flag}: {event.message}"
     if isinstance(event, events.BadValue):
@@ -247,10 +247,19 @@ def _reason(known: Callable[[], Sequence[str]], event: Any) -> str:
             name = word.partition("=")[0]
             return f"there is no flag {name}{did_you_mean(name, known())}"
     if isinstance(event, events.MissingArgs):
-        names = ["/".join(missing.arg.lowered.name_or_flags) for missing in event.missing_arguments]
+        names = [_name(missing.arg) for missing in event.missing_arguments]
         return f"the following arguments are required: {', '.join(names)}"
     meant = did_you_mean(unknown[0], known()) if unknown else ""
     return f"there is no place for {' '.join(unknown)}{meant}" if unknown else ""
+
+
+def _name(argument: Any) -> str:
+    """Return the flags of an argument, or what stands for it in the usage line if it has none."""
+    return (
+        str(argument.lowered.metavar).partition(" ")[0]
+        if argument.is_positional()
+        else "/".join(argument.lowered.name_or_flags)
+    )
 
 
 def flags_of(kind: Any) -> list[str]:

@@ -65,8 +65,11 @@ class Bar(contextlib.AbstractContextManager["Bar"]):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._progress.live.transient = kind is not None  # the error follows on a line of its own
-        self._progress.stop()
+        if kind is None:
+            self._progress.stop()
+        else:  # leave nothing but the error, which follows in a line of its own
+            self._progress.live.transient = True
+            self._progress.live.stop()
 
 
 class ProgressBar(Bar):
