@@ -56,8 +56,8 @@ class Collect:
         from eim_ros.core.data_set import save_data_set
         from eim_ros.ik import collect
 
-        robot = self.arm.load()
         check_outputs({"--output": self.output}, {"--robot": self.arm.file})
+        robot = self.arm.load()
         with ProgressBar(0, "collecting", enabled=bool(self.solutions_per_pose) and not self.quiet):
             data_set = collect(robot, self.samples, self.context, self.seed, self.solutions_per_pose)
         save_data_set(self.output, data_set)

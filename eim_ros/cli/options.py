@@ -378,8 +378,8 @@ class ConstraintFlags:
     orientation_tolerance: Number = None
     """Largest orientation error [rad] (default: 1e-6; that of the server with --service)."""
 
-    def build(self) -> Constraints:
-        """Return the constraints of the flags; `ConstraintError` or `PoseError` if a flag is malformed."""
+    def build(self, has_orientation: bool) -> Constraints:
+        """Return the constraints; `ConstraintError` or `PoseError` if a flag is malformed."""
         obstacles = [*self.box, *self.sphere, *self.mesh]
         if self.clearance and not (obstacles or self.self_collision):
             raise ConstraintError(
@@ -405,7 +405,7 @@ class ConstraintFlags:
             ),
             tolerances=self.tolerance,
             clearance=self.clearance,
-            position_only=self.position_only,
+            position_only=not has_orientation if self.position_only is None else self.position_only,
             **given(tolerances),
         )
 

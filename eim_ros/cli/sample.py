@@ -7,6 +7,7 @@ is a valid configuration, 1 if none was found, otherwise as `eim --help` says.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import re
 import sys
@@ -81,7 +82,7 @@ class Operation:
     def answer(self) -> Any:
         """Return the answer of the service, or of a sampler in this process."""
         target, arguments = self.target(), given(self.arguments())
-        constraints = self.constraints.build()
+        constraints = self.constraints.build(self.has_orientation)
         if self.server.service is not None:
             from eim_ros.cli.service import ask
 
@@ -93,6 +94,11 @@ class Operation:
     def call(self, sampler: Sampler, target: Any, arguments: dict[str, Any]) -> Any:
         """Call the method of the sampler."""
         return getattr(sampler, self.operation)(target, **arguments)
+
+    @property
+    def has_orientation(self) -> bool:
+        """Whether the pose has a quaternion."""
+        raise NotImplementedError
 
     def target(self) -> Any:
         """Return the first argument of the method: a pose, or poses."""
@@ -121,14 +127,16 @@ class OfPose(Operation):
     pose: Annotated[tuple[float, ...], arg(metavar="X Y Z [QX QY QZ QW]")]
     """Position [m] and optionally quaternion of the tip in the frame of the base link."""
 
+    @property
+    def has_orientation(self) -> bool:
+        return len(self.pose) == 7
+
     def target(self) -> Any:
-        """Return three numbers for a position, else a transform (4, 4)."""
+        """Return the transform (4, 4)."""
         check_pose_length(self.pose)
         from eim_ros.kinematics import pose_from
 
-        pose = pose_from(self.pose[:3], self.pose[3:] or None)
-        is_position = len(self.pose) == 3 and self.constraints.position_only is not False
-        return self.pose if is_position else pose
+        return pose_from(self.pose[:3], self.pose[3:] or None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,15 +269,24 @@ class Follow(Operation):
     timeout: Number = None
     """Longest time to search [s] (default: 5)."""
 
-    def target(self) -> Any:
-        from eim_ros.kinematics import pose_from
+    @property
+    def has_orientation(self) -> bool:
+        return any(len(row) == 7 for row in self.rows)
 
+    @functools.cached_property
+    def rows(self) -> list[tuple[float, ...]]:
+        """Numbers of the poses."""
         rows = [*self.pose, *(_read_rows(self.poses) if self.poses else ())]
         if not rows:
             raise ConfigurationError("give the path by --poses FILE, or by several --pose")
         for row in rows:
             check_pose_length(row)
-        return [pose_from(row[:3], row[3:] or None) for row in rows]
+        return rows
+
+    def target(self) -> Any:
+        from eim_ros.kinematics import pose_from
+
+        return [pose_from(row[:3], row[3:] or None) for row in self.rows]
 
     def arguments(self) -> dict[str, Any]:
         return {
@@ -303,11 +320,7 @@ class Picture(Sample):
         check_outputs({"--output": self.output}, {"--model": self.source.model, "--robot": self.source.robot})
         answer = self.answer()
         if answer:
-            pose = self.target()
-            from eim_ros.kinematics import pose_from
-
-            shown = pose_from(pose) if len(pose) == 3 else pose
-            draw_solutions(self.source.sampler().robot, answer.q[answer.valid], shown, self.output)
+            draw_solutions(self.source.sampler().robot, answer.q[answer.valid], self.target(), self.output)
             told = {"picture": str(self.output), "n": int(answer.valid.sum()), "message": answer.message}
             print(to_json(told) if self.json else f"{answer.message}: {self.output}")
         return self.exit_code(answer)

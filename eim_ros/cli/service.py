@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.kinematics import pose_from
 
 if TYPE_CHECKING:
     from eim_ros.cli.sample import Operation
@@ -140,9 +139,7 @@ def _fill_common(
 def _fill_pose(request: Any, pose: Any) -> None:
     from eim_ros.nodes.common.messages import pose_message
 
-    is_position = len(pose) == 3
-    request.pose.pose = pose_message(pose_from(pose) if is_position else pose)
-    request.position_only = request.position_only or is_position
+    request.pose.pose = pose_message(pose)
 
 
 def _fill_order(request: Any, arguments: dict[str, Any]) -> None:

@@ -123,7 +123,7 @@ def test_no_iterations_give_the_start(eim: Command, tmp_path: Path, planar: tupl
         (("--seed", -1), "must be between 0 and"),
         (("--seed", 2**63), "must be between 0 and"),
         (("--checkpoint-every", 0), "must be between 1 and"),
-        (("--threads", 0), "--threads must be at least 1, got 0"),
+        (("--threads", 0), "--threads: must be between 1 and 4294967295, got 0"),
         (("--device", "abacus"), "unknown device 'abacus'; use cpu or cuda"),
         (("--device", "meta"), "unknown device 'meta'; use cpu or cuda"),
         (("--device", "cuda:99"), "CUDA device"),
@@ -155,7 +155,7 @@ def test_missing_gpu_is_one_line(eim: Command, tmp_path: Path, planar: tuple) ->
     [
         (
             "expert_samples: 3",
-            "unknown setting expert_samples of KinematicEIMConfig; `eim train --help-all` tells all; did you",
+            "unknown setting expert_samples of KinematicEIMConfig, see `eim train --help`; did you",
         ),
         ("experts: 3\nn-components: 4", "setting n_components is given twice"),
         ("kinematics: perhaps", "kinematics must be true or false"),

@@ -57,12 +57,12 @@ def test_motion_prior_is_learnt_and_records_how(eim: Command, tmp_path: Path, mo
         (("--set", "experts"), "a setting is written name=value, got 'experts'"),
         (
             ("--set", "expert=3"),
-            "unknown setting expert of MotionEIMConfig; `eim train --help-all` tells all; did you mean experts",
+            "unknown setting expert of MotionEIMConfig, see `eim train --help`; did you mean experts",
         ),
         (("--set", "experts=many"), "n_components must be int, got 'many'"),
         (("--set", "kinematics=maybe"), "kinematics must be true or false"),
         (("--tip", "hand"), "--base and --tip are links of --robot"),
-        (("--no-checkpoint", "--resume"), "--no-checkpoint does without: give one of them"),
+        (("--no-checkpoint", "--resume"), "--resume needs the checkpoint that --no-checkpoint forbids"),
     ],
 )
 def test_bad_input_is_one_line_and_no_model(

@@ -56,7 +56,7 @@ def test_a_package_that_is_not_installed_at_all_is_a_fault(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("script", "told"), [(None, "is not there"), ("exit 1", "does not compile C++20"), ("exit 0", "C++20")]
+    ("script", "told"), [(None, "was not found"), ("exit 1", "does not compile C++20"), ("exit 0", "C++20")]
 )
 def test_a_compiler_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None, told: str) -> None:
     path = tmp_path / "compiler"

@@ -51,7 +51,7 @@ def test_json_has_the_fields_of_the_response(server: ServerProcess) -> None:
     errors = np.linalg.norm(robot.fk(positions)[:, :3, 3] - np.array(POSITION, dtype=float), axis=1)
     assert errors.max() <= 1e-6
     assert answer["valid"] == [True] * 5
-    assert answer["positions"] == asked(server, "--pose", *POSITION, "-n", "5", "--random-seed", "1")["positions"]
+    assert answer["positions"] == asked(server, "--pose", *POSITION, "-n", "5", "--seed", "1")["positions"]
 
 
 def test_configurations_differ_unless_they_need_not(server: ServerProcess) -> None:
