@@ -89,8 +89,8 @@ class Demo:
 
         pose = _demo_pose(robot, self.seed)
         print("3. The node ik_server with the last model, and requests to its service")
-        answer, latency, all_ = _ask(path, robot, pose, self.n, self.seed)
-        summary = _summary(robot, answer, latency)
+        answer, raw, all_, latency = _ask(path, robot, pose, self.n, self.seed)
+        summary = _summary(robot, answer, raw, latency)
         _print_summary(summary, pose)
 
         from eim_ros.view import draw_solutions  # imported here: matplotlib takes a second
@@ -131,52 +131,55 @@ class Demo:
         return table, path
 
 
-def _ask(path: Path, robot: Robot, pose: FloatArray, n: int, seed: int) -> tuple[dict[str, Any], list[float], Samples]:
-    """Return the service's answer for a position, its round-trip times [s], and all solutions of the pose."""
+def _ask(
+    path: Path, robot: Robot, pose: FloatArray, n: int, seed: int
+) -> tuple[Samples, Samples, Samples, list[float]]:
+    """Return the service's answer for a position, raw draws, all solutions of the pose, and round-trip times [s]."""
     from eim_ros.nodes import SampleIKClient, samples_of
-    from eim_ros.nodes.common.interfaces import SampleIK
+    from eim_ros.nodes.common import interfaces
     from eim_ros.nodes.common.messages import pose_message
 
     domain_id = use_own_domain()
-    request = SampleIK.Request()
-    request.pose.header.frame_id = robot.base_link
-    request.pose.pose = pose_message(pose)
-    request.n_samples, request.random_seed = n, seed
-    request.position_only, request.refine, request.distinct = True, True, True
+    services = {name: getattr(interfaces, name) for name in ("SampleIK", "DrawIK")}
+    requests = {name: service.Request() for name, service in services.items()}
+    for request in requests.values():
+        request.header.frame_id, request.poses = robot.base_link, [pose_message(pose)]
+        request.n_samples, request.seed = n, seed
+        request.constraints.position_only = True
+    sample, draw = requests.values()
+    draw.density = "proposal"
+    latency = []
     with ended_by_sigterm(), ServerProcess({"model": str(path.resolve())}, domain_id, path.parent) as server:
         try:
             with Waiting("ik_server", [server]) as waiting:
                 client = SampleIKClient(wait=math.inf, watch=waiting)
             with client:
-                latency = []
                 for _ in range(N_REQUESTS):
                     started = time.perf_counter()
-                    answer = client.sample(request)
+                    answer = client.sample(sample)
                     latency.append(time.perf_counter() - started)
-                request.refine = False
-                raw = client.sample(request)
-                request.refine, request.position_only, request.explore = True, False, 1.0
-                all_ = samples_of(client.sample(request))
+                sample.constraints.position_only, sample.diversity = False, 1.0
+                all_ = client.sample(sample)
+            with SampleIKClient("/ik_server/draw_ik", service_type=services["DrawIK"]) as client:
+                raw = client.sample(draw)
         except ServiceError:
             server.check()
             raise
-    return {**samples_of(answer).to_dict(), "raw_position_error": list(raw.position_error)}, latency, all_
+    return samples_of(answer), samples_of(raw), samples_of(all_), latency
 
 
-def _summary(robot: Robot, answer: dict[str, Any], latency: list[float]) -> dict[str, Any]:
+def _summary(robot: Robot, answer: Samples, raw: Samples, latency: list[float]) -> dict[str, Any]:
     from eim_ros.ik.order import distinct_rows
 
-    positions = np.array(answer["positions"]).reshape(-1, robot.dof)
-    raw = np.array(answer["raw_position_error"])
     return {
-        "valid": int(sum(answer["valid"])),
+        "valid": int(answer.valid.sum()),
         "requested": len(raw),
-        "distinct": len(distinct_rows(robot, positions, 0.01)),
-        "experts": len(set(answer["expert"])),
-        "raw_median_position_error": float(np.median(raw)),
-        "refined_max_position_error": max(answer["position_error"], default=math.nan),
+        "distinct": len(distinct_rows(robot, answer.q, 0.01)),
+        "experts": len(set(answer.expert.tolist())),
+        "raw_median_position_error": float(np.median(raw.position_error)),
+        "refined_max_position_error": float(answer.position_error.max(initial=0.0)),
         "median_round_trip": float(np.median(latency)),
-        "message": answer["message"],
+        "message": answer.message,
     }
 
 

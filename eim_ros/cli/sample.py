@@ -74,7 +74,7 @@ class Operation:
         """Ask for configurations, print them, and return the exit code."""
         answer = self.answer()
         if self.json:
-            print(to_json(_plain(answer)))
+            print(answer.to_json() if hasattr(answer, "to_json") else to_json(_plain(answer)))
         else:
             self.show(answer)
         return self.exit_code(answer)

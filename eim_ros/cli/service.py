@@ -3,161 +3,159 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from eim_ros.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from eim_ros.cli.sample import Operation
-    from eim_ros.ik import Constraints
+    from eim_ros.ik import Constraints, Posture
 
-PATIENCE = 35.0  # [s] to wait for an answer whose timeout is the server's; 5 s of it for requests before this one
+PATIENCE = 5.0  # [s] beyond the timeout of a request, for requests that came before it
+SERVER_TIMEOUT = 30.0  # [s], at least the default of the server, which is not known here
+BOUND, CERTIFIED = 1, 2  # constants of IKGuarantee
 
 
-def ask(verb: Operation, target: Any, arguments: dict[str, Any], constraints: Constraints) -> Any:
+def ask(verb: Operation, target: Any, arguments: Mapping[str, Any], constraints: Constraints) -> Any:
     """Return the answer of the node.
 
     Parameters
     ----------
     verb : Operation
-    target : pose or list of poses
-        First argument of the method of `Sampler`.
-    arguments : dict
-        Keywords of the method that were given.
+    target : (4, 4) array or list of them
+        Pose, or poses of a path.
+    arguments : mapping
+        Keywords of the method of `Sampler` that were given.
     constraints : Constraints
     """
-    flags = verb.server
+    flags, timeout = verb.server, arguments.get("timeout", SERVER_TIMEOUT)
     if verb.source.model or verb.source.robot or verb.source.base:
         raise ConfigurationError("--service has a robot of its own: give no --model, --robot or --base")
-    if not (math.isfinite(flags.wait) and flags.wait >= 0.0):
-        raise ConfigurationError(f"--wait must be at least 0, got {flags.wait}", flags.wait)
-    timeout = arguments.get("timeout", PATIENCE - 5.0)
-    if not (math.isfinite(timeout) and timeout >= 0.0):
-        raise ConfigurationError(f"--timeout must be at least 0, got {timeout}", timeout)
+    for flag, value in (("--wait", flags.wait), ("--timeout", timeout)):
+        if not (math.isfinite(value) and value >= 0.0):
+            raise ConfigurationError(f"{flag} must be at least 0, got {value}", value)
     from eim_ros.nodes import SampleIKClient, samples_of
-    from eim_ros.nodes.common.interfaces import SampleIK, SampleIKPath
+    from eim_ros.nodes.common import interfaces
 
-    is_path = verb.operation == "follow"
-    kind, suffix = (SampleIKPath, "sample_ik_path") if is_path else (SampleIK, "sample_ik")
-    name = f"/{(flags.service or '').strip('/')}/{suffix}"
-    with SampleIKClient(name, flags.wait, service_type=kind) as client:
-        request = kind.Request()
-        _fill_common(request, verb, arguments, constraints, client)
-        REQUESTS[verb.operation](request, target, arguments)
-        response = client.sample(request, timeout + 5.0)
-    return path_of(response) if is_path else samples_of(response)
+    kind, service, fill = REQUESTS[verb.operation]
+    service_type = getattr(interfaces, kind)
+    with SampleIKClient(
+        f"/{(flags.service or '').strip('/')}/{service}", flags.wait, service_type=service_type
+    ) as client:
+        request = service_type.Request()
+        fill_common(request, verb, target, arguments)
+        fill_constraints(request.constraints, verb, constraints)
+        if "near" in arguments:
+            fill_state(request.near, by_name(arguments["near"], client))
+        fill(request, arguments)
+        response = client.sample(request, timeout + PATIENCE)
+    return path_of(response) if verb.operation == "follow" else samples_of(response)
 
 
-def solve(request: Any, pose: Any, arguments: dict[str, Any]) -> None:
-    """Fill the request for the closest solution."""
-    _fill_pose(request, pose)
+def fill_common(request: Any, verb: Operation, target: Any, arguments: Mapping[str, Any]) -> None:
+    """Fill the frame, the poses, the seed and the timeout."""
+    from eim_ros.nodes.common.messages import pose_message
+
+    request.header.frame_id = verb.server.frame
+    request.poses = [pose_message(pose) for pose in (target if isinstance(target, list) else [target])]
+    request.seed = arguments.get("seed", -1)
+    request.timeout = arguments.get("timeout", 0.0)
+
+
+def fill_constraints(message: Any, verb: Operation, constraints: Constraints) -> None:
+    """Fill an `IKConstraints`."""
+    from eim_ros.nodes.common.messages import pose_message
+    from eim_ros.nodes.ik_server import constraints as messages
+
+    messages.fill_constraints(message, constraints)
+    message.tip_link = verb.source.tip or ""
+    if verb.source.tool is not None:
+        message.tool = pose_message(verb.source.tool_pose())
+    message.position_tolerance = verb.constraints.position_tolerance or 0.0  # 0: the server's default
+    message.orientation_tolerance = verb.constraints.orientation_tolerance or 0.0
+
+
+def fill_solve(request: Any, arguments: Mapping[str, Any]) -> None:
+    """Fill a `SampleIK` request for one solution."""
     request.n_samples = 1
 
 
-def sample(request: Any, pose: Any, arguments: dict[str, Any]) -> None:
-    """Fill the request for distinct solutions."""
-    _fill_pose(request, pose)
+def fill_sample(request: Any, arguments: Mapping[str, Any]) -> None:
+    """Fill a `SampleIK` request."""
     request.n_samples = arguments["n"]
-    request.explore = arguments.get("diversity", -1.0)
+    request.diversity = arguments.get("diversity", -1.0)
     _fill_order(request, arguments)
     _fill_posture(request, arguments.get("posture"))
 
 
-def solve_all(request: Any, pose: Any, arguments: dict[str, Any]) -> None:
-    """Fill the request for all solutions."""
-    _fill_pose(request, pose)
-    request.n_samples = 1
-    request.separation = arguments["max_spacing"]
+def fill_solve_all(request: Any, arguments: Mapping[str, Any]) -> None:
+    """Fill a `SolveAllIK` request."""
+    request.max_spacing, request.max_solutions = arguments["max_spacing"], arguments["max_solutions"]
     _fill_order(request, arguments)
-    _fill_guarantee(request, arguments.get("guarantee"))
+    _fill_guarantee(request.guarantee, arguments.get("guarantee"))
 
 
-def draw(request: Any, pose: Any, arguments: dict[str, Any]) -> None:
-    """Fill the request for random draws."""
-    _fill_pose(request, pose)
-    request.n_samples, request.temperature = arguments["n"], arguments["temperature"]
+def fill_draw(request: Any, arguments: Mapping[str, Any]) -> None:
+    """Fill a `DrawIK` request."""
     density = arguments["density"]
-    request.distribution = density if isinstance(density, str) else "posture"
-    if not isinstance(density, str):
-        _fill_posture(request, density)
-    _fill_guarantee(request, arguments.get("guarantee"))
+    request.n_samples, request.temperature = arguments["n"], arguments["temperature"]
+    request.density = density if isinstance(density, str) else "posture"
+    _fill_posture(request, None if isinstance(density, str) else density)
+    _fill_guarantee(request.guarantee, arguments.get("guarantee"))
 
 
-def propose(request: Any, pose: Any, arguments: dict[str, Any]) -> None:
-    """Fill the request for raw draws of the model."""
-    _fill_pose(request, pose)
-    request.n_samples, request.refine, request.distinct = arguments["n"], False, False
+def fill_propose(request: Any, arguments: Mapping[str, Any]) -> None:
+    """Fill a `DrawIK` request for raw draws of the model."""
+    request.n_samples, request.density = arguments["n"], "proposal"
 
 
-def follow(request: Any, poses: Any, arguments: dict[str, Any]) -> None:
-    """Fill the request for a joint path."""
-    from eim_ros.nodes.common.messages import pose_message
-
-    request.poses = [pose_message(pose) for pose in poses]
-    request.largest_step, request.n_samples = arguments["max_step"], arguments["n_candidates"]
+def fill_follow(request: Any, arguments: Mapping[str, Any]) -> None:
+    """Fill a `FollowIK` request."""
+    request.max_step, request.n_candidates = [arguments["max_step"]], arguments["n_candidates"]
 
 
-REQUESTS: dict[str, Callable[[Any, Any, dict[str, Any]], None]] = {
-    "solve": solve,
-    "sample": sample,
-    "solve_all": solve_all,
-    "draw": draw,
-    "propose": propose,
-    "follow": follow,
-}
+REQUESTS: dict[str, tuple[str, str, Callable[[Any, Mapping[str, Any]], None]]] = {
+    "solve": ("SampleIK", "sample_ik", fill_solve),
+    "sample": ("SampleIK", "sample_ik", fill_sample),
+    "solve_all": ("SolveAllIK", "solve_all_ik", fill_solve_all),
+    "draw": ("DrawIK", "draw_ik", fill_draw),
+    "propose": ("DrawIK", "draw_ik", fill_propose),
+    "follow": ("FollowIK", "follow_ik", fill_follow),
+}  # operation: type and name of the service, and the function that fills its request
 
 
-def _fill_common(
-    request: Any, verb: Operation, arguments: dict[str, Any], constraints: Constraints, client: Any
-) -> None:
-    """Fill what all requests have: frame, tip, tool, near, seed, timeout and constraints."""
-    from eim_ros.nodes.common.messages import pose_message
-    from eim_ros.nodes.ik_server.constraints import fill_constraints
-
-    header = request.header if verb.operation == "follow" else request.pose.header
-    header.frame_id = verb.server.frame
-    request.tip_link = verb.source.tip or ""
-    if verb.source.tool is not None:
-        request.tool = pose_message(verb.source.tool_pose())
-    request.random_seed = arguments.get("seed", -1)
-    request.timeout = arguments.get("timeout", 0.0)
-    request.position_tolerance = verb.constraints.position_tolerance or 0.0
-    request.orientation_tolerance = verb.constraints.orientation_tolerance or 0.0
-    request.position_only = bool(constraints.position_only)
-    fill_constraints(request, constraints)
-    near = arguments.get("near")
-    if isinstance(near, list):
-        names = client.joint_names()
-        if len(near) != len(names):
-            expected = f"{len(names)} values ({' '.join(names)})"
-            raise ConfigurationError(f"--near needs {expected}, got {len(near)}", near)
-        near = dict(zip(names, near, strict=True))
-    request.near.name, request.near.position = list(near or ()), list((near or {}).values())
+def by_name(near: list[float] | dict[str, float], client: Any) -> dict[str, float]:
+    """Return a configuration by joint names, which are asked from the server if they are not given."""
+    if isinstance(near, dict):
+        return near
+    names = client.joint_names()
+    if len(near) != len(names):
+        raise ConfigurationError(f"--near needs {len(names)} values ({' '.join(names)}), got {len(near)}", near)
+    return dict(zip(names, near, strict=True))
 
 
-def _fill_pose(request: Any, pose: Any) -> None:
-    from eim_ros.nodes.common.messages import pose_message
+def fill_state(message: Any, values: Mapping[str, float]) -> None:
+    """Fill a `JointState`."""
+    message.name, message.position = list(values), list(values.values())
 
-    request.pose.pose = pose_message(pose)
 
-
-def _fill_order(request: Any, arguments: dict[str, Any]) -> None:
+def _fill_order(request: Any, arguments: Mapping[str, Any]) -> None:
     order = arguments.get("order", {})
     request.order, request.order_weights = list(order), list(order.values())
 
 
-def _fill_posture(request: Any, posture: Any) -> None:
+def _fill_posture(request: Any, posture: Posture | None) -> None:
     if posture is not None:
-        request.posture.name, request.posture.position = list(posture.positions), list(posture.positions.values())
+        fill_state(request.posture, posture.positions)
         request.posture_weights = list(posture.weights.values())
 
 
-def _fill_guarantee(request: Any, guarantee: Any) -> None:
+def _fill_guarantee(message: Any, guarantee: Any) -> None:
     if guarantee == "certified":
-        raise ConfigurationError("the service gives no certified answers: leave out --service", guarantee)
-    if guarantee is not None:
-        request.confidence, request.missed_share = guarantee.confidence, guarantee.missed_share
+        message.kind = CERTIFIED
+    elif guarantee is not None:
+        message.kind, message.confidence, message.missed_share = BOUND, guarantee.confidence, guarantee.missed_share
 
 
 def path_of(response: Any) -> Any:
@@ -166,18 +164,19 @@ def path_of(response: Any) -> Any:
 
     from eim_ros.ik import ErrorCode, JointPath
 
-    shape = (response.n, len(response.joint_names))
+    code = ErrorCode(response.error_code.val)
+    is_whole = code == ErrorCode.SUCCESS
     return JointPath(
         joint_names=tuple(response.joint_names),
-        positions=np.array(response.positions).reshape(shape),
+        positions=np.array(response.positions).reshape(response.n, len(response.joint_names)),
         position_error=np.array(response.position_error),
         orientation_error=np.array(response.orientation_error),
         valid=np.array(response.valid, dtype=bool),
         examined=np.array(response.examined, dtype=bool),
-        largest_step=response.largest_step,
-        n_reached=response.n if response.error_code == ErrorCode.SUCCESS else 0,
-        nearest_miss=0.0 if response.error_code == ErrorCode.SUCCESS else math.nan,
-        error_code=ErrorCode(response.error_code),
-        message=response.message,
+        largest_step=response.max_step,
+        n_reached=response.n if is_whole else 0,
+        nearest_miss=0.0 if is_whole else math.nan,  # the service does not report it
+        error_code=code,
+        message=response.error_code.message,
         elapsed=response.elapsed,
     )

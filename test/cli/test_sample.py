@@ -194,7 +194,8 @@ def test_near_ranks_by_distance(eim: Command, model: Path) -> None:
 def test_proposals_are_raw_and_draws_may_repeat(eim: Command, model: Path) -> None:
     pose = ("--model", model, "--pose", 1.4, 0.6, 0, 0, 0, 0, 1, "-n", 50, "--json", "--timeout", 60)
     assert eim("sample", *pose).json["n"] == 2
-    assert eim("draw", *pose).json["n"] == 50
+    eight = ("--robot", "ur5", "--pose", 0.4, 0.1, 0.5, 1, 0, 0, 0, "-n", 50, "--json", "--timeout", 60)
+    assert (eim("sample", *eight).json["n"], eim("draw", *eight).json["n"]) == (8, 50)
     raw = eim("propose", "--model", model, *POSE, "-n", 30, "--position-tolerance", 5, "--json").json
     assert raw["n"] == 30
     assert max(raw["position_error"]) > 1e-3

@@ -105,8 +105,8 @@ def reached(robot: Robot, seed: int) -> np.ndarray:
 def test_a_users_urdf_is_trained_and_sampled(eim: Command, tmp_path: Path, name: str, context: str) -> None:
     user = UserRobot(eim, tmp_path, ROBOTS[name], context)
     for seed in range(3):
-        asked = ("-n", 20, "--seed", 1)
-        assert len(user.sample(reached(user.robot, seed), *asked)["positions"]) == 20
+        found = user.sample(reached(user.robot, seed), "-n", 20, "--seed", 1)["positions"]
+        assert 1 <= len(found) <= 20  # fewer if there are not so many that differ
 
 
 def test_joints_of_a_ur5_use_their_whole_range(eim: Command, tmp_path: Path) -> None:
