@@ -64,7 +64,7 @@ sys.exit(main({list(words)!r}))"""
 
 
 def test_model_is_sampled_where_no_more_is_installed_than_serving_needs() -> None:
-    missing = ("torch", "matplotlib", "rosbags", "rclpy", "tqdm")
+    missing = ("torch", "matplotlib", "rosbags", "rclpy", "rich")
     words = ["sample", "--model", "panda_position", "--pose", "0.4", "0", "0.5", "-n", "5", "--json"]
     answered = process_without(missing, *words)
     assert (answered.returncode, answered.stderr) == (0, "")
