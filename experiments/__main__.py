@@ -18,7 +18,9 @@ from tyro.conf import Suppress, arg
 
 from eim_ros.cli.main import Verb, run_program
 from eim_ros.cli.options import (
+    Json,
     OptionalCount,
+    Quiet,
     Seed,
     Switch,
     Text,
@@ -62,12 +64,9 @@ class Run:
     """Dask scheduler whose workers do the work instead."""
     output: Annotated[Text, arg(metavar="DIR")] = None
     """Folder (default: build/experiments, or build/experiments/quick)."""
-    quiet: Switch = False
-    """Show no progress."""
-    json: Switch = False
-    """Print one JSON object at the end."""
+    quiet: Quiet = False
+    json: Json = False
     threads: Threads = None
-    """Threads of torch (default: OMP_NUM_THREADS, else 1)."""
     names: Suppress[tuple[str, ...]] = ()
     settings: Suppress[tuple[str, ...]] = ()
 

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import numpy as np
 from tyro.conf import arg
 
-from eim_ros.cli.options import Switch
+from eim_ros.cli.options import Json
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import check_outputs, to_json, write_atomically
 from eim_ros.core.settings import Settings
@@ -329,8 +329,7 @@ class Report:
     """Folder of the result tables."""
     output: Annotated[str, arg(metavar="FOLDER")] = OUTPUT
     """Folder of the report and its figures."""
-    json: Switch = False
-    """Print one JSON object."""
+    json: Json = False
 
     def run(self) -> int:
         """Write the report and return the exit code."""

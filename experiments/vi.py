@@ -21,6 +21,8 @@ from tyro.conf import Suppress, arg
 from eim_ros.cli.options import (
     Count,
     File,
+    Json,
+    Quiet,
     Seed,
     Switch,
     Threads,
@@ -42,7 +44,7 @@ from experiments.targets.poses import kinematic_start
 from experiments.targets.scores import mixture_scores
 
 ALIASES = {"n_components": "--components"}
-Target: Any = Literal[tuple([*PROBLEMS, *FILE_PROBLEMS])]  # made at run time
+Target: Any = Literal[tuple({**PROBLEMS, **FILE_PROBLEMS})]  # made at run time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,12 +81,9 @@ class FitMixture:
     """Save no checkpoints."""
     resume: Switch = False
     """Continue the interrupted run from its checkpoint."""
-    quiet: Switch = False
-    """Show no progress."""
-    json: Switch = False
-    """Print one JSON object."""
+    quiet: Quiet = False
+    json: Json = False
     threads: Threads = None
-    """Threads of torch (default: OMP_NUM_THREADS, else 1)."""
     settings: Suppress[tuple[str, ...]] = ()
 
     @classmethod

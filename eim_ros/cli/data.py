@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from eim_ros.cli.options import (
-    NO_DEFAULT,
-    Arm,
-    Count,
-    CountOrNone,
-    Positive,
-    Repeated,
-    Seed,
-    Switch,
-    Text,
-)
+from eim_ros.cli.options import NO_DEFAULT, Arm, Count, CountOrNone, Json, Positive, Quiet, Repeated, Seed, Text
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import check_outputs, to_json
 
@@ -45,10 +35,8 @@ class Collect:
     """Draw so many configurations evenly from all solutions of each pose; 0: draw configurations uniformly."""
     seed: Seed = 0
     """Random seed."""
-    quiet: Switch = False
-    """Show no progress."""
-    json: Switch = False
-    """Print one JSON object."""
+    quiet: Quiet = False
+    json: Json = False
 
     def run(self) -> int:
         """Collect the pairs and return the exit code."""
@@ -134,8 +122,7 @@ class Import:
     """Make one motion of each segment, or pairs of tip pose and configuration."""
     context: Repeated = ()
     """For motions: start, or a topic of points, poses or numbers (default: none). For ik: position or pose."""
-    json: Switch = False
-    """Print one JSON object."""
+    json: Json = False
 
     def run(self) -> int:
         """Import the bags and return the exit code."""
@@ -239,8 +226,7 @@ class Recover:
 
     bags: Positional[Bags]
     """Folders of bags, or MCAP files. They are changed."""
-    json: Switch = False
-    """Print one JSON object."""
+    json: Json = False
 
     def run(self) -> int:
         """Repair the bags and return the exit code."""
@@ -269,8 +255,7 @@ class Export:
     """Frames per second."""
     task: Annotated[str, NO_DEFAULT] = ""
     """Task of a motion without a label (default: motion)."""
-    json: Switch = False
-    """Print one JSON object."""
+    json: Json = False
 
     def run(self) -> int:
         """Export the motions and return the exit code."""
@@ -298,8 +283,7 @@ class Evaluate:
     """Test data of eim collect."""
     seed: Seed = 0
     """Random seed of the samples."""
-    json: Switch = False
-    """Print one JSON object."""
+    json: Json = False
 
     def run(self) -> int:
         """Evaluate the model and return the exit code."""

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from tyro.conf import arg
 
-from eim_ros.cli.options import Count, Seed, Switch, Threads, use_threads
+from eim_ros.cli.options import Count, Json, Seed, Threads, use_threads
 from eim_ros.cli.processes import ServerProcess, Waiting, ended_by_sigterm, use_own_domain
 from eim_ros.core.errors import ServiceError
 from eim_ros.core.files import check_outputs, to_json
@@ -62,10 +62,8 @@ class Demo:
     """Random seed."""
     output: Annotated[str, arg(metavar="FOLDER")] = "demo"
     """Folder for all files."""
-    json: Switch = False
-    """Print one JSON object at the end."""
+    json: Json = False
     threads: Threads = None
-    """Threads of torch (default: OMP_NUM_THREADS, else 1)."""
 
     def run(self) -> int:
         """Run the demonstration and return the exit code."""

@@ -1,4 +1,4 @@
-"""`eim doctor`: check this machine, and name a remedy for each fault.
+"""`eim doctor`: check this machine, and name a remedy for each fault. `eim completion`: complete words in its shell.
 
 It checks Python and the packages, the compiler and the compiled modules, the included robots and models with a pose
 solved by one of them, and ROS 2 with our interfaces and the communication between processes.
@@ -21,8 +21,12 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
+from typing import Annotated, Literal, Union
 
-from eim_ros.cli.options import Switch
+from tyro.conf import Positional, arg, subcommand
+
+from eim_ros.cli.main import VERBS, verb_type
+from eim_ros.cli.options import Json, parse
 from eim_ros.core.child_process import tied
 
 GOOD, MISSING, FAULT = "ok", "missing", "fault"
@@ -354,8 +358,7 @@ class Doctor:
     Exit code 0 if nothing is broken, otherwise 1. Optional parts that are missing are not faults.
     """
 
-    json: Switch = False
-    """Print one JSON object."""
+    json: Json = False
 
     def run(self) -> int:
         """Run the checks and return the exit code."""
@@ -373,3 +376,19 @@ class Doctor:
         else:
             print("nothing is broken" if not n_faults else f"{n_faults} fault{'s' if n_faults > 1 else ''}")
         return 1 if n_faults else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Completion:
+    """Print a script that completes verbs, flags and choices in a shell. Load it in the start file of the shell."""
+
+    shell: Positional[Annotated[Literal["bash", "zsh", "fish"], arg(metavar="SHELL")]]
+    """bash, zsh or fish."""
+
+    def run(self) -> int:
+        """Print the script and return the exit code."""
+        verbs = [
+            Annotated[verb_type(name), subcommand(name, description=summary)] for name, (_, summary) in VERBS.items()
+        ]
+        parse(Union[tuple(verbs)], "eim", ["--tyro-print-completion", self.shell])  # noqa: UP007  # made at run time
+        return 0

@@ -97,7 +97,7 @@ VERBS = {
     "train": ("train", "learn an inverse kinematics model or a motion prior from a data set"),
     "evaluate": ("data", "errors, limits, entropies and likelihood of a model's raw samples"),
     "motion": ("motion", "sample motions of a motion prior, or score motions"),
-    "completion": ("main", "print a script that completes verbs and flags in a shell"),
+    "completion": ("doctor", "print a script that completes verbs and flags in a shell"),
     "doctor": ("doctor", "check this machine and name a remedy for each fault"),
     "demo": ("demo", "collect, train, serve, request and draw, in one run"),
     "demo-planar": ("demo_planar", "a planar robot: demonstrate, record, train, sample, execute"),
@@ -113,7 +113,6 @@ EXTRAS = {
     "trimesh": "view",
     "viser": "view",
 }  # packages that serving a model does not need
-SHELLS = ("bash", "zsh", "fish")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -175,8 +174,6 @@ def read_verb(words: Sequence[str]) -> Verb:
                 f"there is no flag {name} before a verb, as in `eim sample --robot panda`{meant} (see eim --help)"
             )
         raise ConfigurationError(f"invalid choice: {name!r}{did_you_mean(name, VERBS)} (see eim --help)")
-    if name == "completion":
-        return Completion(rest)
     kind = verb_type(name)
     if hasattr(kind, "read"):  # in two steps: settings depend on the chosen learner
         verb: Verb = kind.read(rest)
@@ -185,37 +182,6 @@ def read_verb(words: Sequence[str]) -> Verb:
 
     verb = parse(kind, f"eim {name}", rest)
     return verb
-
-
-class Completion:
-    """The verb `completion`: print the script that tyro makes for a shell."""
-
-    def __init__(self, words: Sequence[str]) -> None:
-        self._words = list(words)
-
-    def run(self) -> int:
-        """Print the script and return the exit code."""
-        if self._words[:1] in (["-h"], ["--help"]):
-            print(f"usage: eim completion SHELL\n\nPrint a completion script for {', '.join(SHELLS)}.")
-            return 0
-        if len(self._words) != 1 or self._words[0] not in SHELLS:
-            word, shells = " ".join(self._words), ", ".join(SHELLS)
-            raise ConfigurationError(
-                f"SHELL: expected one of {shells}, got {word!r}{did_you_mean(word, SHELLS)} (see eim completion --help)"
-            )
-        from typing import Annotated, Union
-
-        from tyro.conf import subcommand
-
-        from eim_ros.cli.options import parse
-
-        verbs = [
-            Annotated[verb_type(name), subcommand(name, description=summary)]
-            for name, (module, summary) in VERBS.items()
-            if module != "main"
-        ]
-        parse(Union[tuple(verbs)], "eim", ["--tyro-print-completion", self._words[0]])  # noqa: UP007  # made at run time
-        return 0
 
 
 def _help() -> str:

@@ -9,18 +9,7 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from eim_ros.cli.options import (
-    NO_DEFAULT,
-    Arm,
-    Count,
-    File,
-    OptionalCount,
-    Seed,
-    Six,
-    Switch,
-    Text,
-    workers,
-)
+from eim_ros.cli.options import NO_DEFAULT, Arm, Count, File, Json, OptionalCount, Quiet, Seed, Six, Text, workers
 from eim_ros.core.files import check_outputs, to_json
 
 
@@ -53,10 +42,8 @@ class Map:
     """Map to write."""
     picture: File = None
     """Picture of slices to write (.png)."""
-    quiet: Switch = False
-    """Show no progress."""
-    json: Switch = False
-    """Print one JSON object."""
+    quiet: Quiet = False
+    json: Json = False
 
     def run(self) -> int:
         """Survey the arm and return the exit code."""
@@ -101,8 +88,7 @@ class List:
 
     kind: Positional[Annotated[Literal["robots", "models", "all"], NO_DEFAULT]] = "all"
     """robots, models, or all (default)."""
-    json: Switch = False
-    """Print one JSON object."""
+    json: Json = False
 
     def run(self) -> int:
         """Print the lists and return the exit code."""

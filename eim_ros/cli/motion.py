@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from tyro.conf import UseAppendAction, arg, subcommand
 
-from eim_ros.cli.options import Count, File, FreshSeed, Number, Numbers, OptionalCount, Switch, Threads, use_threads
+from eim_ros.cli.options import Count, File, FreshSeed, Json, Number, Numbers, OptionalCount, Threads, use_threads
 from eim_ros.core.errors import ConfigurationError, DataError, JointStateError
 from eim_ros.core.files import check_outputs, to_json
 
@@ -39,10 +39,8 @@ class MotionSample:
     """Random seed (default: a fresh one)."""
     output: File = None
     """Data set to write (.npz)."""
-    json: Switch = False
-    """Print one JSON object."""
+    json: Json = False
     threads: Threads = None
-    """Threads of torch (default: OMP_NUM_THREADS, else 1)."""
 
     def run(self) -> int:
         """Draw the motions and return the exit code."""
@@ -84,10 +82,8 @@ class MotionScore:
     """Motion prior of eim train --task motion."""
     data: Annotated[str, arg(metavar="FILE")]
     """Data set of motions with the same context."""
-    json: Switch = False
-    """Print one JSON object."""
+    json: Json = False
     threads: Threads = None
-    """Threads of torch (default: OMP_NUM_THREADS, else 1)."""
 
     def run(self) -> int:
         """Score the motions and return the exit code."""

@@ -98,6 +98,9 @@ CountOrNone: TypeAlias = Annotated[int, _whole(0, LARGEST_COUNT)]
 Seed: TypeAlias = Annotated[int, _whole(0, LARGEST_SEED)]
 FreshSeed: TypeAlias = Annotated[int | None, _whole(0, LARGEST_SEED), NO_DEFAULT]
 Port: TypeAlias = Annotated[int, _whole(0, LARGEST_PORT)]
+Json: TypeAlias = Annotated[Switch, arg(help="Print one JSON object.")]
+Quiet: TypeAlias = Annotated[Switch, arg(help="Show no progress.")]
+Threads: TypeAlias = Annotated[OptionalCount, arg(help="Threads of torch (default: OMP_NUM_THREADS, else 1).")]
 
 
 def read_values(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
@@ -445,6 +448,21 @@ def near_from(words: Sequence[str]) -> list[float] | dict[str, float]:
         raise ConfigurationError(f"--near needs a number for each joint, or NAME=NUMBER: {error}", words) from error
 
 
+def guarantee_from(words: Sequence[str]) -> Any:
+    """Return the `Completeness` of two numbers, or "certified"."""
+    if list(words) == ["certified"]:
+        return "certified"
+    from eim_ros.ik import Completeness
+
+    try:
+        confidence, missed_share = map(float, words)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"--guarantee is two numbers, as in 0.99 0.002, or certified; got {' '.join(words)!r}", words
+        ) from error
+    return Completeness(confidence, missed_share)
+
+
 def named(flag: str, words: Sequence[str], form: str, read: Callable[[str], T]) -> dict[str, T]:
     """Return the values of words NAME=VALUE by name; a name must not be repeated."""
     values: dict[str, T] = {}
@@ -490,9 +508,6 @@ def _mesh(words: Sequence[str]) -> Mesh:
     if len(values) not in (0, 3, 7):
         raise ConstraintError(f"{expected}, got {len(values)}", words)
     return Mesh.load(path, pose_from(values[:3], values[3:] or None) if values else None)
-
-
-Threads: TypeAlias = OptionalCount
 
 
 def use_threads(n: int | None) -> None:

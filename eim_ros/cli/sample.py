@@ -7,13 +7,12 @@ is a valid configuration, 1 if none was found, otherwise as `eim --help` says.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from tyro.conf import UseAppendAction, arg
 
@@ -23,25 +22,34 @@ from eim_ros.cli.options import (
     Count,
     File,
     FreshSeed,
+    Json,
     Number,
     Source,
-    Switch,
     Text,
     Words,
     check_pose_length,
-    given,
+    guarantee_from,
     near_from,
     order_from,
     posture_from,
-    read_number,
 )
 from eim_ros.core.errors import ConfigurationError, DataError
 from eim_ros.core.files import check_outputs, to_json
 
-if TYPE_CHECKING:
-    from eim_ros.ik import Sampler
-
 ROWS_SHOWN = 10
+CONVERTERS: dict[str, Callable[[Any], Any]] = {
+    "near": near_from,
+    "posture": posture_from,
+    "order": order_from,
+    "guarantee": guarantee_from,
+}  # how the words of a flag become the argument of that name
+
+Amount: TypeAlias = Annotated[Count, arg(name="samples", aliases=("-n",), help="Number of configurations.")]
+Near: TypeAlias = Annotated[Words, arg(metavar="JOINT ...", help="A value for each joint [rad or m], or NAME=VALUE.")]
+PostureWords: TypeAlias = Annotated[Words, arg(metavar="JOINT=VALUE[:WEIGHT] ...")]
+OrderWords: TypeAlias = Annotated[Words, arg(metavar="NAME[=WEIGHT] ...")]
+GuaranteeWords: TypeAlias = Annotated[Words, arg(metavar="CONFIDENCE SHARE|certified")]
+Timeout: TypeAlias = Annotated[Number, arg(help="Longest time to search [s] (default: that of the method).")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +66,7 @@ class ServiceFlags:
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """Base of the verbs. `arguments` are the keywords of the method of `Sampler`; None means its own default."""
+    """Base of the verbs. The fields of a subclass are keywords of the method of `Sampler`; None is its default."""
 
     operation: ClassVar[str]
 
@@ -67,50 +75,54 @@ class Operation:
     server: ServiceFlags
     seed: FreshSeed = None
     """Random seed (default: a fresh one)."""
-    json: Switch = False
-    """Print one JSON object."""
+    json: Json = False
 
     def run(self) -> int:
         """Ask for configurations, print them, and return the exit code."""
         answer = self.answer()
-        if self.json:
-            print(answer.to_json() if hasattr(answer, "to_json") else to_json(_plain(answer)))
-        else:
+        if not self.json:
             self.show(answer)
+        elif hasattr(answer, "to_json"):
+            print(answer.to_json())
+        else:
+            print(to_json(answer.to_dict() if hasattr(answer, "to_dict") else vars(answer)))
         return self.exit_code(answer)
 
     def answer(self) -> Any:
         """Return the answer of the service, or of a sampler in this process."""
-        target, arguments = self.target(), given(self.arguments())
-        constraints = self.constraints.build(self.has_orientation)
+        target, arguments = self.target(), self.arguments()
+        constraints = self.constraints.build(has_orientation=len(self.rows()[0]) == 7)
         if self.server.service is not None:
             from eim_ros.cli.service import ask
 
             return ask(self, target, arguments, constraints)
         sampler = self.source.sampler().with_constraints(constraints)
         sampler.prepare()
-        return self.call(sampler, target, arguments)
-
-    def call(self, sampler: Sampler, target: Any, arguments: dict[str, Any]) -> Any:
-        """Call the method of the sampler."""
         return getattr(sampler, self.operation)(target, **arguments)
 
-    @property
-    def has_orientation(self) -> bool:
-        """Whether the pose has a quaternion."""
+    def rows(self) -> Sequence[Sequence[float]]:
+        """Return the numbers of each pose."""
         raise NotImplementedError
 
     def target(self) -> Any:
-        """Return the first argument of the method: a pose, or poses."""
-        raise NotImplementedError
+        """Return the first argument of the method: transforms (4, 4) of the poses."""
+        from eim_ros.kinematics import pose_from
+
+        rows = self.rows()
+        for row in rows:
+            check_pose_length(row)
+        return [pose_from(row[:3], row[3:] or None) for row in rows]
 
     def arguments(self) -> dict[str, Any]:
-        """Return the keywords of the method."""
-        return {"seed": self.seed}
+        """Return the keywords of the method that were given."""
+        others = {field.name for field in dataclasses.fields(Operation)} - {"seed"} | {"pose", "poses", "output"}
+        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        words = {name: value for name, value in given.items() if name not in others and value is not None}
+        return {name: CONVERTERS[name](value) if name in CONVERTERS else value for name, value in words.items()}
 
     def show(self, answer: Any) -> None:
         """Print the answer as a table."""
-        print_configurations(answer, getattr(self, "samples", 0))
+        print_configurations(answer, getattr(self, "n", 0))
 
     def exit_code(self, answer: Any) -> int:
         """Return 0 with a solution, else 1; print the reason on stderr if the operation did not succeed."""
@@ -127,16 +139,11 @@ class OfPose(Operation):
     pose: Annotated[tuple[float, ...], arg(metavar="X Y Z [QX QY QZ QW]")]
     """Position [m] and optionally quaternion of the tip in the frame of the base link."""
 
-    @property
-    def has_orientation(self) -> bool:
-        return len(self.pose) == 7
+    def rows(self) -> Sequence[Sequence[float]]:
+        return [self.pose]
 
     def target(self) -> Any:
-        """Return the transform (4, 4)."""
-        check_pose_length(self.pose)
-        from eim_ros.kinematics import pose_from
-
-        return pose_from(self.pose[:3], self.pose[3:] or None)
+        return super().target()[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,64 +152,44 @@ class Solve(OfPose):
 
     operation = "solve"
 
-    near: Annotated[Words, arg(metavar="JOINT ...")] = None
-    """Configuration [rad or m]: a value for each joint, or NAME=VALUE for some."""
-    timeout: Number = None
-    """Longest time to search [s] (default: 1)."""
-
-    def arguments(self) -> dict[str, Any]:
-        return {"near": near_from(self.near) if self.near else None, "seed": self.seed, "timeout": self.timeout}
+    near: Near = None
+    timeout: Timeout = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample(Solve):
+class Sample(OfPose):
     """Find distinct configurations that reach a pose."""
 
     operation = "sample"
 
-    samples: Annotated[Count, arg(aliases=("-n",))] = 100
-    """Number of configurations."""
-    posture: Annotated[Words, arg(metavar="JOINT=VALUE[:WEIGHT] ...")] = None
+    n: Amount = 100
+    near: Near = None
+    posture: PostureWords = None
     """Preferred values of joints [rad or m]; solutions are moved as close to them as the pose allows."""
-    order: Annotated[Words, arg(metavar="NAME[=WEIGHT] ...")] = None
+    order: OrderWords = None
     """Criteria for the order: density, distance (to --near), posture, manipulability, limits, or none."""
     diversity: Annotated[Number, arg(metavar="SHARE")] = None
     """From 0 (as the model prefers) to 1 (evenly over all solutions) (default: depends on the model)."""
-
-    def arguments(self) -> dict[str, Any]:
-        return {
-            "n": self.samples,
-            "posture": posture_from(self.posture) if self.posture else None,
-            "order": order_from(self.order) if self.order else None,
-            "diversity": self.diversity,
-            **super().arguments(),
-        }
+    timeout: Timeout = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class SolveAll(Solve):
+class SolveAll(OfPose):
     """Find all configurations that reach a pose, and report whether they are complete."""
 
     operation = "solve_all"
 
     max_spacing: float = 0.3
     """Largest distance between neighbours along a self-motion [rad or m]."""
-    guarantee: Annotated[Words, arg(metavar="CONFIDENCE SHARE|certified")] = None
+    guarantee: GuaranteeWords = None
     """Search until it is so certain that at most this share of restarts would find new solutions, as in 0.99 0.002;
     or use closed forms only, which are certified."""
-    order: Annotated[Words, arg(metavar="NAME[=WEIGHT] ...")] = None
+    near: Near = None
+    order: OrderWords = None
     """Criteria for the order, see eim sample."""
     max_solutions: Count = 10_000
     """Largest number of configurations."""
-
-    def arguments(self) -> dict[str, Any]:
-        return {
-            "max_spacing": self.max_spacing,
-            "guarantee": _guarantee(self.guarantee),
-            "order": order_from(self.order) if self.order else None,
-            "max_solutions": self.max_solutions,
-            **super().arguments(),
-        }
+    timeout: Timeout = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,30 +198,22 @@ class Draw(OfPose):
 
     operation = "draw"
 
-    samples: Annotated[Count, arg(aliases=("-n",))] = 100
-    """Number of draws."""
+    n: Amount = 100
     density: Literal["uniform", "model", "posture"] = "uniform"
     """Density of the draws: equal everywhere, that of the model, or by the cost of --posture."""
-    posture: Annotated[Words, arg(metavar="JOINT=VALUE[:WEIGHT] ...")] = None
+    posture: PostureWords = None
     """Preferred values of joints [rad or m]."""
     temperature: float = 1.0
     """Temperature of --density posture, in units of the cost."""
-    guarantee: Annotated[Words, arg(metavar="CONFIDENCE SHARE|certified")] = None
+    guarantee: GuaranteeWords = None
     """Completeness of the set of solutions, see eim solve-all."""
-    timeout: Number = None
-    """Longest time to search [s] (default: 1)."""
+    timeout: Timeout = None
 
     def arguments(self) -> dict[str, Any]:
         if (self.density == "posture") != (self.posture is not None):
             raise ConfigurationError("--density posture and --posture need each other", self.density)
-        return {
-            "n": self.samples,
-            "density": posture_from(self.posture) if self.posture else self.density,
-            "temperature": self.temperature,
-            "guarantee": _guarantee(self.guarantee),
-            "seed": self.seed,
-            "timeout": self.timeout,
-        }
+        arguments = super().arguments()
+        return {**arguments, "density": arguments.pop("posture", self.density)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,11 +222,7 @@ class Propose(OfPose):
 
     operation = "propose"
 
-    samples: Annotated[Count, arg(aliases=("-n",))] = 100
-    """Number of draws."""
-
-    def arguments(self) -> dict[str, Any]:
-        return {"n": self.samples, "seed": self.seed}
+    n: Amount = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,45 +235,21 @@ class Follow(Operation):
     """Position [m] and quaternion of the tip in the frame of the base link."""
     poses: File = None
     """Text file with a pose in each line, as --pose; numbers are separated by spaces or commas."""
-    near: Annotated[Words, arg(metavar="JOINT ...")] = None
-    """Present configuration [rad or m]: a value for each joint, or NAME=VALUE for each."""
+    near: Near = None
     max_step: float = 0.3
     """Largest change of a joint between two poses [rad or m]."""
-    candidates: Count = 48
+    n_candidates: Annotated[Count, arg(name="candidates")] = 48
     """Solutions of each pose, if they are neither points nor curves."""
-    timeout: Number = None
-    """Longest time to search [s] (default: 5)."""
+    timeout: Timeout = None
 
-    @property
-    def has_orientation(self) -> bool:
-        return any(len(row) == 7 for row in self.rows)
-
-    @functools.cached_property
-    def rows(self) -> list[tuple[float, ...]]:
-        """Numbers of the poses."""
+    def rows(self) -> Sequence[Sequence[float]]:
         rows = [*self.pose, *(_read_rows(self.poses) if self.poses else ())]
         if not rows:
             raise ConfigurationError("give the path by --poses FILE, or by several --pose")
-        for row in rows:
-            check_pose_length(row)
         return rows
 
-    def target(self) -> Any:
-        from eim_ros.kinematics import pose_from
-
-        return [pose_from(row[:3], row[3:] or None) for row in self.rows]
-
-    def arguments(self) -> dict[str, Any]:
-        return {
-            "near": near_from(self.near) if self.near else None,
-            "max_step": self.max_step,
-            "n_candidates": self.candidates,
-            "seed": self.seed,
-            "timeout": self.timeout,
-        }
-
     def show(self, answer: Any) -> None:
-        print(answer.message or f"{len(answer)} configurations")
+        print(answer.message)
         names = [f"{name:>8}" for name in short_names(answer.joint_names)]
         print("  ".join([*names, "valid"]))
         for q, is_valid in zip(answer.positions, answer.valid, strict=True):
@@ -326,21 +277,6 @@ class Picture(Sample):
         return self.exit_code(answer)
 
 
-def _guarantee(words: Sequence[str] | None) -> Any:
-    """Return the `Completeness` of two numbers, "certified", or None."""
-    if words is None or list(words) == ["certified"]:
-        return words and "certified"
-    from eim_ros.ik import Completeness
-
-    try:
-        confidence, missed_share = (read_number(float, word) for word in words)
-    except ValueError as error:
-        raise ConfigurationError(
-            f"--guarantee is two numbers, as in 0.99 0.002, or certified; got {' '.join(words)!r}", words
-        ) from error
-    return Completeness(confidence, missed_share)
-
-
 def _read_rows(path: str) -> list[tuple[float, ...]]:
     try:
         with open(path, encoding="utf-8") as file:
@@ -348,13 +284,6 @@ def _read_rows(path: str) -> list[tuple[float, ...]]:
         return [tuple(map(float, words)) for words in lines if words]
     except (ValueError, OSError) as error:
         raise DataError(f"cannot read poses from {path}: {error}", path) from error
-
-
-def _plain(answer: Any) -> dict[str, Any]:
-    """Return an answer as a mapping that `to_json` accepts."""
-    if hasattr(answer, "to_dict"):
-        return dict(answer.to_dict())
-    return {field.name: getattr(answer, field.name) for field in dataclasses.fields(answer)}
 
 
 def print_configurations(answer: Any, n_wanted: int) -> None:

@@ -18,11 +18,12 @@ from eim_ros.cli.options import (
     Arm,
     Count,
     File,
+    Json,
+    Quiet,
     Repeated,
     Seed,
     Switch,
     Threads,
-    flags_of,
     parse,
     parse_settings,
     read_with_settings,
@@ -89,16 +90,13 @@ class Train:
     """Iterations between two checkpoints."""
     no_checkpoint: Switch = False
     """Save no checkpoints."""
-    quiet: Switch = False
-    """Show no progress."""
+    quiet: Quiet = False
     progress: Literal["bar", "json"] = "bar"
     """Show a bar, or print JSON lines on stderr."""
     end_with_stdin: Switch = False
     """Stop at once when standard input is closed."""
-    json: Switch = False
-    """Print one JSON object."""
+    json: Json = False
     threads: Threads = None
-    """Threads of torch (default: OMP_NUM_THREADS, else 1)."""
     settings: Suppress[tuple[str, ...]] = field(default=())
 
     @classmethod
@@ -208,32 +206,8 @@ class Train:
                     name,
                 )
         settings = kind.from_mapping(assigned(given, kind))
-        self._check_owners(kind)
-        return parse_settings(settings, "eim train", self.settings, ALIASES)
-
-    def _check_owners(self, kind: type[FitConfig]) -> None:
-        """Refuse flags of settings that only other learners have."""
-        own = {*flags_of(kind), *ALIASES.values()} - {f"--{name.replace('_', '-')}" for name in kind.unused}
-        for word in self.settings:
-            flag = word.partition("=")[0].replace("_", "-")
-            if not flag.startswith("--") or flag in own:
-                continue
-            others = {
-                settings_class(task, algorithm, kinematics)
-                for task, algorithm in (*(("ik", each) for each in IK_ALGORITHMS), ("motion", "em"), ("motion", "eim"))
-                for kinematics in (False, True)
-            }
-            owners = sorted(
-                cls.__name__ for cls in others if flag in flags_of(cls) and flag[2:].replace("-", "_") not in cls.unused
-            )
-            if owners:
-                raise ConfigurationError(
-                    f"{flag} is no setting of --task {self.learner.task} --algorithm {self.learner.algorithm} "
-                    f"({kind.__name__}), but of {', '.join(owners)}",
-                    flag,
-                )
-            meant = did_you_mean(flag, [*own, *flags_of(Train)])
-            raise ConfigurationError(f"there is no flag {flag}{meant} (see eim train --help)", flag)
+        program = f"eim train --task {self.learner.task} --algorithm {self.learner.algorithm}"
+        return parse_settings(settings, program, self.settings, ALIASES)
 
     def _progress(self, config: FitConfig) -> ProgressBar | JsonProgress:
         from eim_ros.cli.progress import JsonProgress, ProgressBar
