@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
@@ -62,34 +62,24 @@ def one_line(error: BaseException) -> str:
 REINSTALL = "make setup in the clone, or pip install . again; colcon: build and source install/setup.bash"
 
 
-def robots() -> list[Finding]:
-    """Check that each included robot can be read."""
-    try:
-        from eim_ros.kinematics import SHIPPED_ROBOTS, Robot
-    except Exception as error:  # a broken installation can raise any error
-        return [Finding("robots", FAULT, one_line(error), REINSTALL)]
-    return _loaded("robots", SHIPPED_ROBOTS, Robot)
-
-
-def models() -> list[Finding]:
-    """Check that each included model can be read and fits its robot."""
+def included() -> list[Finding]:
+    """Check that each included robot and model can be read."""
+    findings = []
     try:
         from eim_ros.ik import IKModel
         from eim_ros.ik.prior import SHIPPED_MODELS
-    except Exception as error:
-        return [Finding("models", FAULT, one_line(error), REINSTALL)]
-    return _loaded("models", SHIPPED_MODELS, IKModel.load)
-
-
-def _loaded(kind: str, names: Collection[str], load: Callable[[str], object]) -> list[Finding]:
-    """Return the findings about files that cannot be loaded, or one that all can."""
-    findings = []
-    for name in names:
-        try:
-            load(name)
-        except Exception as error:
-            findings.append(Finding(kind, FAULT, f"{name}: {one_line(error)}", REINSTALL))
-    return findings or [Finding(kind, GOOD, f"{len(names)} of {len(names)}")]
+        from eim_ros.kinematics import SHIPPED_ROBOTS, Robot
+    except Exception as error:  # a broken installation can raise any error
+        return [Finding("robots", FAULT, one_line(error), REINSTALL)]
+    for kind, names, load in (("robots", SHIPPED_ROBOTS, Robot), ("models", SHIPPED_MODELS, IKModel.load)):
+        faults = []
+        for name in names:
+            try:
+                load(name)
+            except Exception as error:
+                faults.append(Finding(kind, FAULT, f"{name}: {one_line(error)}", REINSTALL))
+        findings += faults or [Finding(kind, GOOD, f"{len(names)} of {len(names)}")]
+    return findings
 
 
 def solving() -> list[Finding]:
@@ -343,8 +333,7 @@ CHECKS: tuple[Callable[[], list[Finding]], ...] = (
     packages,
     compiler,
     compiled_modules,
-    robots,
-    models,
+    included,
     solving,
     interfaces,
     dds,

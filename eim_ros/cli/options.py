@@ -63,14 +63,14 @@ def _values(metavar: str, read: Callable[[list[str]], Any], nargs: Any = 1) -> P
     return PrimitiveConstructorSpec(nargs, metavar, read, lambda value: True, words_of)
 
 
-def _whole(least: int, most: int, metavar: str = "N") -> PrimitiveConstructorSpec[Any]:
+def _whole(least: int, most: int) -> PrimitiveConstructorSpec[Any]:
     def read(words: list[str]) -> int:
         value = read_number(int, words[0])
         if not least <= value <= most:
             raise ValueError(f"must be between {least} and {most}, got {value}")
         return value
 
-    return _values(metavar, read)
+    return _values("N", read)
 
 
 def _positive(words: list[str]) -> float:
@@ -140,7 +140,8 @@ def read_settings(root: Any, aliases: Mapping[str, str], info: StructTypeInfo) -
             continue
         annotation = hints[field.name]
         if choices := field.metadata.get("choices"):
-            annotation = Literal[tuple(choices)]
+            choice: Any = Literal[tuple(choices)]
+            annotation = tuple[choice, ...] if typing.get_origin(annotation) is tuple else choice
         if kind is root and field.name in aliases:
             annotation = Annotated[annotation, arg(aliases=(aliases[field.name],))]
         unit = f" [{field.metadata['unit']}]" if field.metadata.get("unit") else ""
@@ -163,26 +164,10 @@ def parse(
     aliases: Mapping[str, str] = types.MappingProxyType({}),
     keep_unknown: bool = False,
 ) -> Any:
-    """Read the flags of a verb, or settings.
+    """Return an instance of `kind`, a verb, a union of verbs, or settings, with the flags among `words`.
 
-    Parameters
-    ----------
-    kind : type
-        Dataclass, union of several verbs, or settings class.
-    program : str
-        Command that the help and the error messages name.
-    words : sequence of str
-    default : object, optional
-        Instance of `kind` whose values apply to flags that are not given.
-    aliases : mapping
-        Short flag, such as "--experts", for a setting, by its name.
-    keep_unknown : bool
-        Return the words that are no flags of `kind` as well, instead of refusing them.
-
-    Raises
-    ------
-    ConfigurationError
-        Unknown or missing flags and malformed values, in one line.
+    `default` has the values of flags that are not given, and `aliases` short flags of settings, such as "--experts".
+    With `keep_unknown`, the words that are no flags are returned as well. A mistake raises a `ConfigurationError`.
     """
     registry = ConstructorRegistry()
     registry.primitive_rule(read_values)
@@ -242,13 +227,10 @@ def _reason(known: Callable[[], Sequence[str]], event: Any) -> str:
         meant = did_you_mean(event.value, event.choices)
         return f"{flag}: invalid choice: {event.value!r} (choose from {', '.join(event.choices)}){meant}"
     if isinstance(event, events.MissingSubcommand):
-        names, word = list(event.subcommand_spec.parser_from_name), event.found_token or ""
-        return f"expected one of {', '.join(names)}{f', got {word!r}' if word else ''}{did_you_mean(word, names)}"
+        return f"expected one of {', '.join(event.subcommand_spec.parser_from_name)}"
     unknown = getattr(event, "tokens", None) or getattr(event, "unrecognized_tokens", None) or []
-    for word in unknown:
-        if word.startswith("-"):
-            name = word.partition("=")[0]
-            return f"there is no flag {name}{did_you_mean(name, known())}"
+    for name in (word.partition("=")[0] for word in unknown if word.startswith("-")):
+        return f"there is no flag {name}{did_you_mean(name, known())}"
     if isinstance(event, events.MissingArgs):
         names = [_name(missing.arg) for missing in event.missing_arguments]
         return f"the following arguments are required: {', '.join(names)}"
@@ -258,11 +240,9 @@ def _reason(known: Callable[[], Sequence[str]], event: Any) -> str:
 
 def _name(argument: Any) -> str:
     """Return the flags of an argument, or what stands for it in the usage line if it has none."""
-    return (
-        str(argument.lowered.metavar).partition(" ")[0]
-        if argument.is_positional()
-        else "/".join(argument.lowered.name_or_flags)
-    )
+    if argument.is_positional():
+        return str(argument.lowered.metavar).partition(" ")[0]
+    return "/".join(argument.lowered.name_or_flags)
 
 
 def flags_of(kind: Any) -> list[str]:

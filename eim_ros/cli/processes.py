@@ -48,19 +48,7 @@ def ended_by_sigterm() -> Iterator[None]:
 
 
 class ServerProcess:
-    """Context manager around a node that is started with parameters. The node never outlives this process.
-
-    Parameters
-    ----------
-    parameters : mapping
-        ROS parameters by name.
-    domain_id : int
-        ROS domain of the node.
-    folder : Path
-        Folder for its output, a file named after the node.
-    node : str
-        Name of the node.
-    """
+    """Context manager around a node with parameters, which never outlives this process. Its log is in `folder`."""
 
     def __init__(self, parameters: Mapping[str, str], domain_id: int, folder: Path, node: str = "ik_server") -> None:
         given = [word for name, value in parameters.items() for word in ("-p", f"{name}:={value}")]
@@ -109,21 +97,9 @@ _LONGEST_SILENCE = 120.0  # [s] without any sign of a node whose process runs
 
 
 class Waiting:
-    """The `watch` of a client: it waits as long as the processes of the nodes run, however long that is.
+    """The `watch` of a client: it reports on stderr for how long `name` has been waited for.
 
-    On a terminal it refreshes one line; otherwise it prints a line every few seconds. Both go to stderr.
-
-    Parameters
-    ----------
-    name : str
-        What is waited for.
-    processes : sequence of ServerProcess
-        Processes that must be running.
-
-    Raises
-    ------
-    ServiceError
-        By a call, if a process has ended, with the end of its log, or if the nodes stay silent for too long.
+    A call raises `ServiceError` if a process has ended, with the end of its log, or if the nodes stay silent too long.
     """
 
     def __init__(self, name: str, processes: Sequence[ServerProcess]) -> None:

@@ -17,34 +17,16 @@ SHOWN = {"log_likelihood": "log-lik", "ratio_kl": "KL", "loss": "loss", "accurac
 
 
 class Bar(contextlib.AbstractContextManager["Bar"]):
-    """A bar on stderr with the time that is left, as a context manager. Where stderr is no terminal, it is one line.
-
-    Parameters
-    ----------
-    label : str
-    total : float, optional
-        Amount of work; None until it is known.
-    enabled : bool
-    unit : str
-    """
+    """A bar on stderr with the time that is left; without a terminal, only its last state. A total may be unknown."""
 
     def __init__(self, label: str, total: float | None = None, *, enabled: bool = True, unit: str = "") -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-        from rich.progress import TimeRemainingColumn as Remaining
+        from rich import console, progress
 
-        text = TextColumn("{task.description}", markup=False)
-        figures = TextColumn("{task.fields[figures]}", markup=False)
-        columns = (
-            text,
-            BarColumn(20),
-            MofNCompleteColumn(),
-            TextColumn(unit),
-            TimeElapsedColumn(),
-            Remaining(),
-            figures,
-        )
-        self._progress = Progress(*columns, console=Console(stderr=True), disable=not enabled)
+        ends = [progress.TextColumn(f"{{task.{name}}}", markup=False) for name in ("description", "fields[figures]")]
+        middle = [progress.BarColumn(20), progress.MofNCompleteColumn(), progress.TextColumn(unit)]
+        times = [progress.TimeElapsedColumn(), progress.TimeRemainingColumn()]
+        columns = (ends[0], *middle, *times, ends[1])
+        self._progress = progress.Progress(*columns, console=console.Console(stderr=True), disable=not enabled)
         self._task = self._progress.add_task(label, total=total, figures="")
         self._label, self._is_new = label, True
 
@@ -75,16 +57,8 @@ class Bar(contextlib.AbstractContextManager["Bar"]):
 class ProgressBar(Bar):
     """Bar of a training: callback of a run, and context manager.
 
-    Work before the iterations, such as the search for a start, is shown as a stage with its own total.
-
-    Parameters
-    ----------
-    n_iterations : float
-        Amount of work in iterations, or in the unit.
-    label : str
-    enabled : bool
-    unit : str
-        "it" for iterations, or the name of a figure of the record, which is summed.
+    Work before the iterations, such as the search for a start, is shown as a stage with its own total. The unit is "it"
+    for iterations, or the name of a figure of the record, which is summed.
     """
 
     def __init__(self, n_iterations: float, label: str = "training", *, enabled: bool = True, unit: str = "it") -> None:
@@ -116,14 +90,7 @@ class ProgressBar(Bar):
 
 
 class JsonProgress:
-    """Lines on stderr, each a JSON object with the fields of the feedback of the action Train.
-
-    Figures that a learner does not have are null.
-
-    Parameters
-    ----------
-    n_iterations : int
-    """
+    """Lines on stderr, each a JSON object with the fields of the feedback of the action Train; null is unknown."""
 
     def __init__(self, n_iterations: int) -> None:
         self._n_iterations = n_iterations
@@ -133,15 +100,8 @@ class JsonProgress:
         self._print({"phase": phase})
 
     def __call__(self, state: State, record: dict[str, float]) -> None:
-        self._print(
-            {
-                "phase": "fitting",
-                "iteration": state.iteration,
-                "ratio_kl": record.get("ratio_kl", math.nan),
-                "update_kl": record.get("expert_kl", math.nan),
-                "entropy": _entropy(state),
-            }
-        )
+        kl = {"ratio_kl": record.get("ratio_kl", math.nan), "update_kl": record.get("expert_kl", math.nan)}
+        self._print({"phase": "fitting", "iteration": state.iteration, **kl, "entropy": _entropy(state)})
 
     def __enter__(self) -> JsonProgress:
         return self

@@ -43,8 +43,9 @@ CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "order": order_from,
     "guarantee": guarantee_from,
 }  # how the words of a flag become the argument of that name
+KEYWORDS = {"samples": "n", "candidates": "n_candidates"}  # keywords whose flags have another name
 
-Amount: TypeAlias = Annotated[Count, arg(name="samples", aliases=("-n",), help="Number of configurations.")]
+Amount: TypeAlias = Annotated[Count, arg(aliases=("-n",), help="Number of configurations.")]
 Near: TypeAlias = Annotated[Words, arg(metavar="JOINT ...", help="A value for each joint [rad or m], or NAME=VALUE.")]
 PostureWords: TypeAlias = Annotated[Words, arg(metavar="JOINT=VALUE[:WEIGHT] ...")]
 OrderWords: TypeAlias = Annotated[Words, arg(metavar="NAME[=WEIGHT] ...")]
@@ -118,11 +119,11 @@ class Operation:
         others = {field.name for field in dataclasses.fields(Operation)} - {"seed"} | {"pose", "poses", "output"}
         given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         words = {name: value for name, value in given.items() if name not in others and value is not None}
-        return {name: CONVERTERS[name](value) if name in CONVERTERS else value for name, value in words.items()}
+        return {KEYWORDS.get(name, name): CONVERTERS.get(name, _same)(value) for name, value in words.items()}
 
     def show(self, answer: Any) -> None:
         """Print the answer as a table."""
-        print_configurations(answer, getattr(self, "n", 0))
+        print_configurations(answer, getattr(self, "samples", 0))
 
     def exit_code(self, answer: Any) -> int:
         """Return 0 with a solution, else 1; print the reason on stderr if the operation did not succeed."""
@@ -162,7 +163,7 @@ class Sample(OfPose):
 
     operation = "sample"
 
-    n: Amount = 100
+    samples: Amount = 100
     near: Near = None
     posture: PostureWords = None
     """Preferred values of joints [rad or m]; solutions are moved as close to them as the pose allows."""
@@ -198,7 +199,7 @@ class Draw(OfPose):
 
     operation = "draw"
 
-    n: Amount = 100
+    samples: Amount = 100
     density: Literal["uniform", "model", "posture"] = "uniform"
     """Density of the draws: equal everywhere, that of the model, or by the cost of --posture."""
     posture: PostureWords = None
@@ -213,7 +214,8 @@ class Draw(OfPose):
         if (self.density == "posture") != (self.posture is not None):
             raise ConfigurationError("--density posture and --posture need each other", self.density)
         arguments = super().arguments()
-        return {**arguments, "density": arguments.pop("posture", self.density)}
+        density = arguments.pop("posture", self.density)
+        return {**arguments, "density": density}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +224,7 @@ class Propose(OfPose):
 
     operation = "propose"
 
-    n: Amount = 100
+    samples: Amount = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,7 +240,7 @@ class Follow(Operation):
     near: Near = None
     max_step: float = 0.3
     """Largest change of a joint between two poses [rad or m]."""
-    n_candidates: Annotated[Count, arg(name="candidates")] = 48
+    candidates: Count = 48
     """Solutions of each pose, if they are neither points nor curves."""
     timeout: Timeout = None
 
@@ -275,6 +277,10 @@ class Picture(Sample):
             told = {"picture": str(self.output), "n": int(answer.valid.sum()), "message": answer.message}
             print(to_json(told) if self.json else f"{answer.message}: {self.output}")
         return self.exit_code(answer)
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _read_rows(path: str) -> list[tuple[float, ...]]:

@@ -18,17 +18,7 @@ BOUND, CERTIFIED = 1, 2  # constants of IKGuarantee
 
 
 def ask(verb: Operation, target: Any, arguments: Mapping[str, Any], constraints: Constraints) -> Any:
-    """Return the answer of the node.
-
-    Parameters
-    ----------
-    verb : Operation
-    target : (4, 4) array or list of them
-        Pose, or poses of a path.
-    arguments : mapping
-        Keywords of the method of `Sampler` that were given.
-    constraints : Constraints
-    """
+    """Return the answer of the node. The target is a pose (4, 4), or a list of them for a path."""
     flags, timeout = verb.server, arguments.get("timeout", SERVER_TIMEOUT)
     if verb.source.model or verb.source.robot or verb.source.base:
         raise ConfigurationError("--service has a robot of its own: give no --model, --robot or --base")

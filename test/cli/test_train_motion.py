@@ -52,7 +52,7 @@ def test_motion_prior_is_learnt_and_records_how(eim: Command, tmp_path: Path, mo
         (("--basis", "sines"), "invalid choice: 'sines'"),
         (
             ("--sigma-start", 0.1),
-            "--sigma-start is no setting of --task motion --algorithm eim (MotionEIMConfig), but of ",
+            "there is no flag --sigma-start (see eim train --task motion --algorithm eim --help)",
         ),
         (("--set", "experts"), "a setting is written name=value, got 'experts'"),
         (
