@@ -64,7 +64,7 @@ class Collect:
 
 @dataclass(frozen=True, kw_only=True)
 class Topics:
-    """What is read from the bags."""
+    """Topics, joints and segments to read from the bags."""
 
     joints: Annotated[Text, arg(metavar="A,B,...")] = None
     """Joints in this order (default: those of the robot, or all)."""
@@ -154,8 +154,8 @@ class Import:
             raise ConfigurationError(f"--joints {text}: expected different names, separated by commas", joints)
         if joints and robot and joints != robot.joint_names:
             raise ConfigurationError(
-                f"--joints {text} are not those of robot '{robot.name}', {','.join(robot.joint_names)}; give one of "
-                "the two",
+                f"--joints {text} differ from the joints of robot '{robot.name}', {','.join(robot.joint_names)}; "
+                "give one of the two",
                 joints,
             )
         cuts = self.segments
@@ -221,7 +221,7 @@ class Import:
 class Recover:
     """Repair truncated bags in place: write their footer, summary and metadata.yaml.
 
-    Bags of `demo_recorder` are complete after each flush and seldom need it; those of other recorders do.
+    Bags of `demo_recorder` seldom need it, because they are complete after each flush.
     """
 
     bags: Positional[Bags]

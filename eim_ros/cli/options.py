@@ -104,7 +104,7 @@ Threads: TypeAlias = Annotated[OptionalCount, arg(help="Threads of torch (defaul
 
 
 def read_values(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
-    """Read numbers, and tuples of numbers or texts, with error messages of our own; each may be optional."""
+    """Read numbers, and tuples of numbers or texts, with specific error messages; each may be optional."""
     kind: Any = info.type
     if typing.get_origin(kind) in (types.UnionType, typing.Union):
         kind = next(inner for inner in typing.get_args(kind) if inner is not type(None))

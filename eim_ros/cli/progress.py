@@ -49,7 +49,7 @@ class Bar(contextlib.AbstractContextManager["Bar"]):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self._progress.stop()
-        else:  # leave nothing but the error, which follows in a line of its own
+        else:  # leave only the line of the error, which follows
             self._progress.live.transient = True
             self._progress.live.stop()
 

@@ -55,7 +55,7 @@ Timeout: TypeAlias = Annotated[Number, arg(help="Longest time to search [s] (def
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceFlags:
-    """A running node that answers instead of this process. It has a robot and a model of its own."""
+    """A running node that answers instead of this process. Its robot and model are used."""
 
     service: Annotated[Text, arg(metavar="NODE")] = None
     """Name of the node, such as /ik_server."""

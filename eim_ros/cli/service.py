@@ -21,7 +21,7 @@ def ask(verb: Operation, target: Any, arguments: Mapping[str, Any], constraints:
     """Return the answer of the node. The target is a pose (4, 4), or a list of them for a path."""
     flags, timeout = verb.server, arguments.get("timeout", SERVER_TIMEOUT)
     if verb.source.model or verb.source.robot or verb.source.base:
-        raise ConfigurationError("--service has a robot of its own: give no --model, --robot or --base")
+        raise ConfigurationError("--service uses the robot of the node: give no --model, --robot or --base")
     for flag, value in (("--wait", flags.wait), ("--timeout", timeout)):
         if not (math.isfinite(value) and value >= 0.0):
             raise ConfigurationError(f"{flag} must be at least 0, got {value}", value)

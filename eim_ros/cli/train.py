@@ -1,6 +1,6 @@
 """`eim train`: learn an inverse kinematics model or a motion prior from a data set, by EIM or EM.
 
-The flags are read in two steps: those of the verb without torch, then the settings of the chosen learner.
+The flags of the verb are read first, without torch; then the settings of the chosen learner.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ HELP = {"-h", "--help"}
 
 @dataclass(frozen=True, kw_only=True)
 class Learner:
-    """What is learnt, and how."""
+    """Task and algorithm."""
 
     task: Literal["ik", "motion"] = "ik"
     """Configurations for poses, or motions."""
@@ -249,7 +249,7 @@ def _yes_or_no(name: str, value: object) -> bool:
 
 
 def _end_with_stdin() -> None:
-    """Wait until the parent process closes its end of the pipe, or ends: nobody needs the result then."""
+    """Wait until the parent process closes its end of the pipe, or ends. The result is not needed then."""
     while os.read(0, 4096):  # not sys.stdin, whose lock must be free when the interpreter ends
         pass
     os._exit(1)

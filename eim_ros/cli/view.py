@@ -52,7 +52,7 @@ class PageFlags:
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """Show all solutions of an arm, or those of a model, while the target is dragged in the browser.
+    """Show all solutions of an arm, or samples of a model, while the target is dragged in the browser.
 
     With --prior, a second tab shows motions of a motion prior. Ctrl-C ends it with exit code 0.
     """

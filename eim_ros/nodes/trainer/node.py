@@ -136,7 +136,7 @@ class Trainer(ManagedNode[TrainerSettings]):
             robot=str(robot or ""),
             output=str(draft := temporary_beside(output)),
             settings=goal.settings,
-            random_seed=goal.random_seed if goal.random_seed >= 0 else secrets.randbelow(_LARGEST_SEED),
+            seed=goal.random_seed if goal.random_seed >= 0 else secrets.randbelow(_LARGEST_SEED),
             threads=self.settings.threads,
             device=self.settings.device,
         )

@@ -71,7 +71,7 @@ def training_command(settings: Sequence[str], **flags: str | int) -> list[str]:
     settings : sequence of str
         Settings of the algorithm, each in the form NAME=VALUE.
     **flags
-        Flags of the command: task, data, algorithm, robot, output, random_seed, threads and device. An empty robot is
+        Flags of the command: task, data, algorithm, robot, output, seed, threads and device. An empty robot is
         omitted.
     """
     words = [f"--{name.replace('_', '-')}={value}" for name, value in flags.items() if name != "robot" or value]

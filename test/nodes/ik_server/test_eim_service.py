@@ -151,7 +151,7 @@ def test_refusal_is_one_line_and_an_exit_code(server: ServerProcess, words: list
         (["--pose", *POSITION, "0", "0", "0", "0"], "quaternion is zero"),
         (["--pose", *POSITION, "-n", "0"], "must be between 1"),
         (["--pose", *POSITION, "--timeout", "-1"], "--timeout"),
-        (["--pose", *POSITION, "--robot", "panda"], "--service has a robot of its own"),
+        (["--pose", *POSITION, "--robot", "panda"], "--service uses the robot of the node"),
         (["--pose", *POSITION, "--posture", "a"], "--posture needs JOINT=VALUE[:WEIGHT]"),
         (["--pose", *POSITION, "--near", "here"], "--near needs a number for each joint"),
         (["--pose", *POSITION, "--near", "a=1", "2"], "--near needs a number for each joint"),
