@@ -15,7 +15,8 @@ from setuptools import Extension, find_packages, setup
 NAME = "eim_ros"
 SHARED = ("config", "urdf")
 
-REQUIRES = ["numpy>=1.26", "pin>=3", "PyYAML", "rich>=13.3", "safetensors", "scipy", "tyro>=1.0.17"]  # sufficient to sample: eim sample
+# sufficient to sample: eim sample
+REQUIRES = ["numpy>=1.26", "pin>=3", "PyYAML", "rich>=13.3", "safetensors", "scipy", "tyro>=1.0.17"]
 EXTRAS = {
     "learning": ["torch>=2"],
     "bags": ["mcap>=1.2", "rosbags>=0.10"],
