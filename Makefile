@@ -27,14 +27,14 @@ setup:
 	@scripts/setup.sh
 
 demo: setup
-	$(BIN)/eim demo $(if $(SEED),--random-seed $(SEED)) $(ARGS)
+	$(BIN)/eim demo $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 view:
 	@scripts/setup.sh view
 	$(BIN)/eim view --robot $(or $(ROBOT),panda) $(ARGS)
 
 demo-planar: setup
-	$(BIN)/eim demo-planar $(if $(SEED),--random-seed $(SEED)) $(ARGS)
+	$(BIN)/eim demo-planar $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 lint: setup
 	$(BIN)/ruff check .

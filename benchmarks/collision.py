@@ -132,7 +132,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--robot", default="panda")
     parser.add_argument("--rows", type=int, default=2000)
-    parser.add_argument("--random-seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=None)
     args = parser.parse_args()
     rng = np.random.default_rng(args.random_seed)

@@ -297,7 +297,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--case", action="append", default=None, choices=list(CASES), metavar="NAME")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--random-seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=None)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -325,7 +325,7 @@ def main() -> None:
                 "--worker",
                 "--case",
                 name,
-                "--random-seed",
+                "--seed",
                 str(args.random_seed),
             ]
             done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -6,112 +6,129 @@ are computed. Figures are drawn from the table alone.
 
 from __future__ import annotations
 
-import argparse
+import dataclasses
 import importlib
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from eim_ros.cli.main import Parser, run_program
-from eim_ros.cli.options import add_settings_flags, add_threads_flag, given_settings, use_threads
-from eim_ros.cli.progress import SweepBar
-from eim_ros.cli.request_options import count, random_seed
-from eim_ros.core.errors import ConfigurationError
+from tyro.conf import Suppress, arg
+
+from eim_ros.cli.main import Verb, run_program
+from eim_ros.cli.options import (
+    Json,
+    OptionalCount,
+    Quiet,
+    Seed,
+    Switch,
+    Text,
+    Threads,
+    parse,
+    parse_settings,
+    read_with_settings,
+    use_threads,
+    workers,
+)
+from eim_ros.cli.progress import Bar
+from eim_ros.core.errors import ConfigurationError, did_you_mean
 from eim_ros.core.files import check_outputs, to_json
-from eim_ros.core.settings import described
+from eim_ros.core.parallel import ThisProcess
 from experiments.harness import EXPERIMENTS, TABLE_NAME, experiment_module, run_experiment
 from experiments.table import summary
 
 OTHERS = {
-    "report": ("report", "compare the result tables with what the thesis says"),
-    "vi": ("vi", "fit a Gaussian mixture to a target density by variational inference"),
-    "view": ("line_reaching_view", "show the postures of line-reaching in the browser"),
+    "report": ("report", "Report", "compare the result tables with the statements of the thesis"),
+    "vi": ("vi", "FitMixture", "fit a Gaussian mixture to a target density by variational inference"),
+    "view": ("line_reaching_view", "ViewLine", "show the postures of line-reaching in the browser"),
 }
 PROGRAM = "python -m experiments"
 ALL = "all"
 FOLDER, QUICK_FOLDER = "build/experiments", "build/experiments/quick"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Run an experiment, print its table and draw its figures. Its settings are flags as well."""
+
+    seeds: OptionalCount = None
+    """How many seeds (default: those of experiments/presets)."""
+    seed: Annotated[Seed, arg(metavar="FIRST")] = 0
+    """First seed."""
+    quick: Switch = False
+    """Use smaller settings, for a run of minutes. The run first says what it cannot show."""
+    jobs: OptionalCount = None
+    """Processes of this machine (default: 1)."""
+    scheduler: Annotated[Text, arg(metavar="ADDRESS")] = None
+    """Dask scheduler whose workers do the work instead."""
+    output: Annotated[Text, arg(metavar="DIR")] = None
+    """Folder (default: build/experiments, or build/experiments/quick)."""
+    quiet: Quiet = False
+    json: Json = False
+    threads: Threads = None
+    names: Suppress[tuple[str, ...]] = ()
+    settings: Suppress[tuple[str, ...]] = ()
+
+    def run(self) -> int:
+        """Run the experiments and return the exit code."""
+        use_threads(self.threads)
+        helpers = workers(self.jobs, self.scheduler) or ThisProcess()
+        results = [_run(name, self, helpers) for name in self.names]
+        if self.json:
+            print(to_json(results[0] if len(results) == 1 else results))
+        return 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line of the experiments and return the exit code (see `ExitCode`)."""
-    return run_program(PROGRAM, _parsed, sys.argv[1:] if arguments is None else arguments)
+    return run_program(PROGRAM, read, sys.argv[1:] if arguments is None else arguments)
 
 
-def _parsed(words: list[str]) -> argparse.Namespace:
-    """Parse the command line. Only the modules of the requested command are imported."""
-    parser = Parser(prog=PROGRAM, description=__doc__)
-    verbs = parser.add_subparsers(metavar="NAME", required=True)
-    asked = words[0] if words else ""
-    for name in EXPERIMENTS:
-        if name != asked:
-            verbs.add_parser(name, help=f"run the experiment {name}")
-            continue
-        experiment = experiment_module(name).EXPERIMENT
-        child = verbs.add_parser(name, help=experiment.summary, description=experiment.summary)
-        _add_flags(child)
-        add_settings_flags(child, {name: described(experiment.settings_type())}, experiment.aliases)
-        child.set_defaults(run=run, names=[name])
-    every = verbs.add_parser(
-        ALL, help="run all experiments, each with its own settings", description="All experiments."
-    )
-    _add_flags(every)
-    every.set_defaults(run=run, names=list(EXPERIMENTS))
-    for name, (module, text) in OTHERS.items():
-        if name == asked:
-            importlib.import_module(f"experiments.{module}").add_parser(verbs)
-        else:
-            verbs.add_parser(name, help=text)
-    return parser.parse_args(words)
+def read(words: list[str]) -> Verb:
+    """Read the command line. Only the modules of the requested command are imported."""
+    name, rest = words[0] if words else "", words[1:]
+    names = [*EXPERIMENTS, ALL, *OTHERS]
+    if name in ("-h", "--help"):
+        others = "\n".join(f"  {other:<8} {text}" for other, (_, _, text) in OTHERS.items())
+        print(f"usage: {PROGRAM} NAME [FLAGS]\n\n{__doc__}\nExperiments: {', '.join(EXPERIMENTS)}\nOthers:\n{others}")
+        raise SystemExit(0)
+    if name not in names:
+        raise ConfigurationError(f"expected NAME, got {name!r}{did_you_mean(name, names)} (see {PROGRAM} --help)")
+    program = f"{PROGRAM} {name}"
+    if name in OTHERS:
+        module, kind, _ = OTHERS[name]
+        found = getattr(importlib.import_module(f"experiments.{module}"), kind)
+        verb: Verb = found.read(program, rest) if hasattr(found, "read") else parse(found, program, rest)
+        return verb
+    if name == ALL:
+        every: Run = dataclasses.replace(parse(Run, program, rest), names=tuple(EXPERIMENTS))
+        return every
+    experiment = experiment_module(name).EXPERIMENT
+    with_settings = read_with_settings(Run, program, rest, experiment.settings_type, experiment.aliases)
+    one: Run = dataclasses.replace(with_settings, names=(name,))
+    return one
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run experiments and return the exit code."""
-    use_threads(args)
-    workers = _workers(args)
-    results = [_run(name, args, workers) for name in args.names]
-    if args.json:
-        print(to_json(results[0] if len(results) == 1 else results))
-    return 0
-
-
-def _add_flags(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--seeds", type=count, metavar="N", help="number of seeds (default: as in experiments/presets)")
-    add(
-        "--random-seed",
-        "--seed",
-        type=random_seed,
-        default=0,
-        metavar="FIRST",
-        help="the first seed (default %(default)s)",
-    )
-    add(
-        "--quick",
-        action="store_true",
-        help="smaller settings, for a run of minutes; the limits of such a run are printed first",
-    )
-    add("--jobs", type=count, default=1, metavar="J", help="number of processes on this machine (default %(default)s)")
-    add("--scheduler", metavar="ADDRESS", help="Dask scheduler whose workers are used instead")
-    add("--output", metavar="DIR", help=f"folder (default {FOLDER}; of a quick run {QUICK_FOLDER})")
-    add("--quiet", action="store_true", help="no progress bar")
-    add("--json", action="store_true", help="print one JSON object at the end")
-    add_threads_flag(parser)
-
-
-def _run(name: str, args: argparse.Namespace, workers: Any) -> dict[str, Any]:
+def _run(name: str, args: Run, workers: Any) -> dict[str, Any]:
     module = experiment_module(name)
     experiment = module.EXPERIMENT
     preset = experiment.preset(args.quick)
-    settings = type(preset.settings).from_mapping({**preset.settings.to_mapping(), **given_settings(args)})
+    settings = parse_settings(preset.settings, f"{PROGRAM} {name}", args.settings, experiment.aliases)
     folder = Path(args.output or (QUICK_FOLDER if args.quick else FOLDER)) / name
     given = {f"--{key}": value for key, value in settings.to_mapping().items() if isinstance(value, str)}
     check_outputs({"--output": folder / TABLE_NAME}, given)
-    seeds = range(args.random_seed, args.random_seed + (args.seeds or preset.n_seeds))
+    seeds = range(args.seed, args.seed + (args.seeds or preset.n_seeds))
     if args.quick:
         print(f"{name} --quick: {preset.note}", flush=True)
-    with SweepBar(name, enabled=not args.quiet) as bar:
-        table = run_experiment(experiment, settings, seeds, folder, workers, bar)
+    with Bar(name, enabled=not args.quiet, unit="rows") as bar:
+
+        def progress(n_done: int, n_rows: int, row: dict[str, Any] | None) -> None:
+            names = list(row or {})
+            newest = names[: names.index("seed") + 1] if row else []
+            bar.show(n_done, n_rows, figures=" ".join(str(row[name]) for name in newest) if row else "")
+
+        table = run_experiment(experiment, settings, seeds, folder, workers, progress)
     report = experiment.report or (lambda table: summary(table, list(experiment.cells(settings)[0])))
     print("\n".join(report(table)))
     figures = [str(path) for path in module.draw(table, folder)]
@@ -119,16 +136,6 @@ def _run(name: str, args: argparse.Namespace, workers: Any) -> dict[str, Any]:
     for path in figures:
         print(f"figure: {path}")
     return {"experiment": name, "table": str(folder / TABLE_NAME), "rows": len(table.rows), "figures": figures}
-
-
-def _workers(args: argparse.Namespace) -> Any:
-    from eim_ros.core.parallel import DaskWorkers, JoblibWorkers, ThisProcess
-
-    if args.scheduler is not None:
-        if args.jobs != 1:
-            raise ConfigurationError("--jobs uses this machine, --scheduler uses others: give only one", args.jobs)
-        return DaskWorkers(args.scheduler)
-    return ThisProcess() if args.jobs == 1 else JoblibWorkers(args.jobs)
 
 
 if __name__ == "__main__":

@@ -6,17 +6,17 @@ mixture, and the simulator executes the selected one.
 
 from __future__ import annotations
 
-import argparse
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from tyro.conf import Positional, arg
 
-from eim_ros.cli.view import add_page_flags, serve
+from eim_ros.cli.view import PageFlags
 from eim_ros.core.errors import ConfigurationError, DataError
 from eim_ros.ik import Sampler
 from eim_ros.kinematics import Robot
@@ -342,19 +342,17 @@ def _at_height(points: npt.ArrayLike, height: float) -> npt.NDArray[np.float64]:
     return np.column_stack([flat, np.full(len(flat), height)])
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command `view` to the command line."""
-    parser = subparsers.add_parser(
-        "view", help="show the postures of line-reaching in the browser", description=__doc__
-    )
-    parser.add_argument("folder", metavar="FOLDER", help="results of the experiment line-reaching")
-    add_page_flags(parser)
-    parser.set_defaults(run=run)
+@dataclass(frozen=True, kw_only=True)
+class ViewLine:
+    """Show the postures of line-reaching in the browser."""
 
+    folder: Positional[Annotated[str, arg(metavar="FOLDER")]]
+    """Results of the experiment line-reaching."""
+    page: PageFlags
 
-def run(args: argparse.Namespace) -> int:
-    """Serve the page and return the exit code."""
-    study = LineStudy.load(args.folder)
-    page = Page(Sampler(study.robot), host=args.host, port=args.port, extra_tab="Line")
-    LineTab(page, study)
-    return serve(page, args)
+    def run(self) -> int:
+        """Serve the page and return the exit code."""
+        study = LineStudy.load(self.folder)
+        page = Page(Sampler(study.robot), host=self.page.host, port=self.page.port, extra_tab="Line")
+        LineTab(page, study)
+        return self.page.serve(page)

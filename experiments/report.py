@@ -11,15 +11,16 @@ much of the full settings a table covers before it shows any numbers.
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from tyro.conf import arg
 
+from eim_ros.cli.options import Json
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import check_outputs, to_json, write_atomically
 from eim_ros.core.settings import Settings
@@ -113,17 +114,16 @@ def paired_means(
 
 
 ESTIMATORS = {"network": "classifier", "plug-in": "plug-in", "residual": "plug-in + network", "known": "density known"}
-VERDICTS = {True: "yes", False: "**no**", None: "undecided"}
-OPENING = """# The claims of the thesis, measured
+VERDICTS = {True: "yes", False: "**no**", None: "not told"}
+OPENING = """# The thesis' claims beside our measurements
 
-This report compares claims of the thesis ([Becker 2019](#sources)) about EIM with measurements of this package.
-`{command}` writes it from the result tables in [`{tables}`]({link}). It fits nothing, so repeating it changes nothing.
+What the thesis ([Becker 2019](#sources)) says of EIM, and what this package measured. Made by `{command}` from the
+result tables in [`{tables}`]({link}) alone: nothing is fitted, running it again changes nothing.
 
-*Classifier* is the density ratio estimator of the thesis, a network that distinguishes data from samples of the model.
-*Plug-in* divides a density fitted to the data by EM by the known density of the model. Both are always shown.
-
-QUICK settings are smaller than in the thesis, and their results need not apply to FULL ones. FULL, IN PART means that
-some settings of a full run are missing. INCOMPLETE means that no seed is finished yet.
+*Classifier* is the thesis' estimator of the density ratio, a network that tells data from samples of the model;
+*plug-in* is a density fitted to the data by EM, over the model's own. Both are always shown. QUICK settings are smaller
+than the thesis': what they show need not hold for FULL ones. FULL, IN PART: of a full run, but not all of its cells.
+INCOMPLETE: a run that has finished none of its seeds yet.
 """
 SOURCES = """## Sources
 
@@ -208,7 +208,7 @@ def report_text(sections: Sequence[Section], tables: str, link: str, command: st
 
 def _overview(sections: Sequence[Section]) -> str:
     lines = [
-        "Number of claims that agree, among the claims that the tables decide:",
+        "Claims that agree, of those that the rows can tell:",
         "",
         "| experiment | setting | seeds | classifier | plug-in | others |",
         "|---|---|---|---|---|---|",
@@ -229,15 +229,15 @@ def _overview(sections: Sequence[Section]) -> str:
 
 def _score(findings: Sequence[Mapping[str, Finding]], estimators: Sequence[str]) -> str:
     verdicts = [one[key].agrees for one in findings for key in estimators if key in one]
-    decided = [verdict for verdict in verdicts if verdict is not None]
-    return f"{sum(decided)} of {len(decided)}" if decided else ""
+    told = [verdict for verdict in verdicts if verdict is not None]
+    return f"{sum(told)} of {len(told)}" if told else ""
 
 
 def _section(one: Section, tables: str) -> str:
     experiment, table = one.experiment, one.table
     lines = [f"## {experiment.name}", "", f"{experiment.summary[:1].upper()}{experiment.summary[1:]}.", ""]
     if table is None or not table.rows:
-        lines += [f"**No table.** `python -m experiments {experiment.name} --output {tables}` creates it.", ""]
+        lines += [f"**No table.** `python -m experiments {experiment.name} --output {tables}` makes it.", ""]
         if one.claims:
             lines += [*(f"- {claim.text} ({claim.source})" for claim in one.claims), ""]
         return "\n".join(lines)
@@ -263,8 +263,8 @@ def _provenance(one: Section, table: ResultTable) -> str:
     apart = f" Unlike the full setting: {'; '.join(differences)}." if differences else ""
     minutes = sum(row["cpu_seconds"] for row in table.rows) / 60.0
     return (
-        f"**Setting: {kind}**, seeds {seeds}: [{len(table.rows)} rows]({one.link}), {minutes:.1f} minutes of "
-        f"CPU time.{left_out}{apart} Versions: {versions}."
+        f"**Setting: {kind}**, seeds {seeds}: [{len(table.rows)} rows]({one.link}), fits of {minutes:.1f} minutes of "
+        f"CPU.{left_out}{apart} Versions: {versions}."
     )
 
 
@@ -321,42 +321,42 @@ TABLES, OUTPUT = "benchmarks/results/experiments", "docs/report"
 PAGE = "index.md"
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command `report` to the command line."""
-    parser = subparsers.add_parser("report", help="compare the result tables with the thesis", description=__doc__)
-    add = parser.add_argument
-    add("--tables", default=TABLES, metavar="DIR", help="folder of result tables (default %(default)s)")
-    add("--output", default=OUTPUT, metavar="FOLDER", help=f"of {PAGE} and figures (default %(default)s)")
-    add("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(run=run)
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """Compare the result tables with the statements of the thesis."""
 
+    tables: Annotated[str, arg(metavar="DIR")] = TABLES
+    """Folder of the result tables."""
+    output: Annotated[str, arg(metavar="FOLDER")] = OUTPUT
+    """Folder of the report and its figures."""
+    json: Json = False
 
-def run(args: argparse.Namespace) -> int:
-    """Write the report and return the exit code."""
-    folder, tables = Path(args.output), Path(args.tables)
-    paths = {name: tables / name / TABLE_NAME for name in EXPERIMENTS}
-    check_outputs({"--output": folder / PAGE}, {f"--tables {name}": path for name, path in paths.items()})
-    found = {}
-    for name, path in paths.items():  # read all tables before writing anything, so that an error leaves no files
-        experiment = experiment_module(name).EXPERIMENT
-        table = ResultTable.read(path) if path.exists() else None
-        found[name] = experiment, table, table and complete_seeds(experiment, table, path)
-    sections = [_read_section(name, *found[name], folder, paths[name]) for name in EXPERIMENTS]
-    link = Path(os.path.relpath(tables, folder)).as_posix()
-    command = (
-        "make report"
-        if (args.tables, args.output) == (TABLES, OUTPUT)
-        else f"python -m experiments report --tables {args.tables}"
-    )
-    write_atomically(folder / PAGE, report_text(sections, args.tables, link, command).encode())
-    missing = [one.experiment.name for one in sections if one.table is None]
-    if args.json:
-        print(to_json({"report": str(folder / PAGE), "missing": missing}))
-    else:
-        print(f"report: {folder / PAGE}")
-        if missing:
-            print(f"without tables of: {', '.join(missing)}")
-    return 0
+    def run(self) -> int:
+        """Write the report and return the exit code."""
+        folder, tables = Path(self.output), Path(self.tables)
+        paths = {name: tables / name / TABLE_NAME for name in EXPERIMENTS}
+        check_outputs({"--output": folder / PAGE}, {f"--tables {name}": path for name, path in paths.items()})
+        found = {}
+        for name, path in paths.items():  # read all tables before writing anything, so that an error leaves no files
+            experiment = experiment_module(name).EXPERIMENT
+            table = ResultTable.read(path) if path.exists() else None
+            found[name] = experiment, table, table and complete_seeds(experiment, table, path)
+        sections = [_read_section(name, *found[name], folder, paths[name]) for name in EXPERIMENTS]
+        link = Path(os.path.relpath(tables, folder)).as_posix()
+        command = (
+            "make report"
+            if (self.tables, self.output) == (TABLES, OUTPUT)
+            else f"python -m experiments report --tables {self.tables}"
+        )
+        write_atomically(folder / PAGE, report_text(sections, self.tables, link, command).encode())
+        missing = [one.experiment.name for one in sections if one.table is None]
+        if self.json:
+            print(to_json({"report": str(folder / PAGE), "missing": missing}))
+        else:
+            print(f"report: {folder / PAGE}")
+            if missing:
+                print(f"without tables of: {', '.join(missing)}")
+        return 0
 
 
 def _read_section(name: str, experiment: Any, table: Any, complete: Any, folder: Path, path: Path) -> Any:

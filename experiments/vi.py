@@ -7,23 +7,34 @@ from it with bitwise identical results, and accepts a larger budget.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import math
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
+from tyro.conf import Suppress, arg
 
-from eim_ros.cli.options import add_settings_flags, add_threads_flag, given_settings, use_threads
+from eim_ros.cli.options import (
+    Count,
+    File,
+    Json,
+    Quiet,
+    Seed,
+    Switch,
+    Threads,
+    parse_settings,
+    read_with_settings,
+    use_threads,
+)
 from eim_ros.cli.progress import ProgressBar
-from eim_ros.cli.request_options import count, random_seed
 from eim_ros.core.errors import ConfigurationError, ModelFileError
 from eim_ros.core.files import check_outputs, to_json
-from eim_ros.core.settings import described
 from eim_ros.learning import RunOptions
-from eim_ros.learning.gmmvi import ALGORITHMS, GMMVI, GMMVIConfig
+from eim_ros.learning.gmmvi import GMMVI, GMMVIConfig
 from eim_ros.learning.models import GaussianMixture, save_model
 from eim_ros.learning.run import Status
 from experiments.gmmvi import FILE_PROBLEMS, PROBLEMS, Problem
@@ -32,114 +43,117 @@ from experiments.targets.planar import PlanarRobot
 from experiments.targets.poses import kinematic_start
 from experiments.targets.scores import mixture_scores
 
-BASIC = (
-    "n_components",
-    "n_samples",
-    "adaptation.max_components",
-    "adaptation.add_every",
-    "temperature",
-    "plateau_window",
-)
+ALIASES = {"n_components": "--components"}
+Target: Any = Literal[tuple({**PROBLEMS, **FILE_PROBLEMS})]  # made at run time
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command `vi` to the command line."""
-    names = ", ".join(f"{word.lower()} ({meaning})" for word, meaning in ALGORITHMS.items())
-    parser = subparsers.add_parser(
-        "vi",
-        help="fit a Gaussian mixture to a target density: variational inference",
-        description=__doc__,
-        epilog=f"Algorithms: {names}.",
-    )
-    add = parser.add_argument
-    add("--target", choices=(*PROBLEMS, *FILE_PROBLEMS), required=True, help="density to fit")
-    add("--urdf", metavar="FILE", help="URDF of the humanoid, for --target talos")
-    add("--algorithm", default="samtron", metavar="WORD", help="seven letters (default %(default)s)")
-    add("--budget", type=count, default=500_000, metavar="N", help="evaluations of the target (default %(default)s)")
-    add("--start", choices=("published", "kinematic"), default="published", help="first model (default %(default)s)")
-    add("--output", required=True, metavar="FILE", help="model to write (.safetensors)")
-    add("--random-seed", "--seed", type=random_seed, default=0, help="of everything (default %(default)s)")
-    add("--picture", metavar="FILE", help="PNG file for postures of a robot, drawn from the model")
-    add(
-        "--elbo-samples",
-        type=count,
-        default=20_000,
-        metavar="N",
-        help="number of samples for the last ELBO (default %(default)s)",
-    )
-    add("--checkpoint", metavar="FILE", help="checkpoint file (default: OUTPUT.checkpoint)")
-    add("--checkpoint-every", type=count, default=50, metavar="N", help="iterations between (default %(default)s)")
-    add("--no-checkpoint", action="store_true", help="write no checkpoint")
-    add("--resume", action="store_true", help="continue the interrupted run from its checkpoint")
-    add("--quiet", action="store_true", help="no progress bar")
-    add("--json", action="store_true", help="print one JSON object")
-    add_threads_flag(parser)
-    add_settings_flags(parser, {"vi": described(GMMVIConfig())}, {"n_components": "--components"}, BASIC)
-    parser.set_defaults(run=run)
+@dataclass(frozen=True, kw_only=True)
+class FitMixture:
+    """Fit a Gaussian mixture to a target density by natural-gradient variational inference.
 
+    Seven letters select one of the 432 algorithms of Arenz et al. 2023. Each target has its published settings as
+    defaults. The run saves a checkpoint next to the output, from which --resume continues it.
+    """
 
-def run(args: argparse.Namespace) -> int:
-    """Fit the mixture and return the exit code."""
-    use_threads(args)
-    problem = _problem(args)
-    config = _config(args, problem)
-    checkpoint = _checkpoint(args)
-    check_outputs(
-        {
-            "--output": args.output,
-            "--picture": args.picture,
-            "--checkpoint": checkpoint,
-        },
-        {"--urdf": args.urdf},
-    )
-    if args.picture is not None:
-        from eim_ros.view.figure_file import check_picture_name  # imported here because matplotlib takes a second
+    target: Target
+    """Density to fit."""
+    urdf: File = None
+    """Robot description of the humanoid, for --target talos."""
+    algorithm: Annotated[str, arg(metavar="WORD")] = "samtron"
+    """Seven letters."""
+    budget: Count = 500_000
+    """Evaluations of the target."""
+    start: Literal["published", "kinematic"] = "published"
+    """First model."""
+    output: Annotated[str, arg(metavar="FILE")]
+    """Model to write (.safetensors)."""
+    seed: Seed = 0
+    """Random seed."""
+    picture: File = None
+    """Picture (.png) of postures in samples of the model, for robots."""
+    elbo_samples: Count = 20_000
+    """Samples for the last ELBO."""
+    checkpoint: File = None
+    """Checkpoint (default: OUTPUT.checkpoint)."""
+    checkpoint_every: Count = 50
+    """Iterations between two checkpoints."""
+    no_checkpoint: Switch = False
+    """Save no checkpoints."""
+    resume: Switch = False
+    """Continue the interrupted run from its checkpoint."""
+    quiet: Quiet = False
+    json: Json = False
+    threads: Threads = None
+    settings: Suppress[tuple[str, ...]] = ()
 
-        check_picture_name(args.picture)
-    generator = torch.Generator().manual_seed(args.random_seed)
-    target = problem.make(generator)
-    if args.picture is not None and not isinstance(target, PlanarRobot | HumanoidPosterior):
-        raise ConfigurationError(f"--picture shows postures of robots; {args.target} is none", args.target)
-    initial, n_before = _start(args, target, config, generator)
-    if n_before:  # the start's evaluations count too; at least 1, because 0 means no bound
-        config = dataclasses.replace(config, max_evaluations=max(1, args.budget - n_before))
-    started = time.process_time()
-    with ProgressBar(args.budget, args.target, enabled=not args.quiet, unit="evaluations") as progress:
-        result = GMMVI(target, config).fit(
-            start=initial,
-            generator=generator,
-            run=RunOptions([progress], checkpoint, args.checkpoint_every, args.resume),
+    @classmethod
+    def read(cls, program: str, words: Sequence[str]) -> FitMixture:
+        """Read the flags; those of the settings are read later, because the target decides their defaults."""
+        verb: FitMixture = read_with_settings(cls, program, words, GMMVIConfig, ALIASES)
+        return verb
+
+    def run(self) -> int:
+        """Fit the mixture and return the exit code."""
+        use_threads(self.threads)
+        problem = _problem(self)
+        config = _config(self, problem)
+        checkpoint = _checkpoint(self)
+        check_outputs(
+            {
+                "--output": self.output,
+                "--picture": self.picture,
+                "--checkpoint": checkpoint,
+            },
+            {"--urdf": self.urdf},
         )
-    seconds = time.process_time() - started
-    if result.status is Status.INTERRUPTED:
-        rest = "" if checkpoint is None else f"; give --resume to continue from {checkpoint}"
-        print(f"interrupted after {result.state.iteration} iterations{rest}")
-        return 130
-    model = result.state.model.as_mixture()
-    figures = {
-        "target": args.target,
-        "algorithm": config.word,
-        "seed": args.random_seed,
-        "status": result.status.value,
-        **_scores(target, model, args.elbo_samples, generator),
-        "evaluations": n_before + result.state.evaluations,
-        "iterations": result.state.iteration,
-        "n_components": model.n_components,
-        "cpu_seconds": round(sum(result.history.column("cpu_seconds")) if args.resume else seconds, 2),
-    }
-    save_model(args.output, model, {"training": {**figures, "config": config.to_mapping()}})
-    if checkpoint is not None:
-        checkpoint.unlink(missing_ok=True)
-    if args.picture is not None and isinstance(target, PlanarRobot | HumanoidPosterior):
-        _draw(target, model, args.picture)
-    if args.json:
-        print(to_json({"output": args.output, **figures}))
-    else:
-        print(f"wrote {args.output}: {_told(figures)}")
-    return 0 if result.status is not Status.NON_FINITE else 1
+        if self.picture is not None:
+            from eim_ros.view.figure_file import check_picture_name  # imported here because matplotlib takes a second
+
+            check_picture_name(self.picture)
+        generator = torch.Generator().manual_seed(self.seed)
+        target = problem.make(generator)
+        if self.picture is not None and not isinstance(target, PlanarRobot | HumanoidPosterior):
+            raise ConfigurationError(f"--picture shows postures of robots; {self.target} is none", self.target)
+        initial, n_before = _start(self, target, config, generator)
+        if n_before:  # the start's evaluations count too; at least 1, because 0 means no bound
+            config = dataclasses.replace(config, max_evaluations=max(1, self.budget - n_before))
+        started = time.process_time()
+        with ProgressBar(self.budget, self.target, enabled=not self.quiet, unit="evaluations") as progress:
+            result = GMMVI(target, config).fit(
+                start=initial,
+                generator=generator,
+                run=RunOptions([progress], checkpoint, self.checkpoint_every, self.resume),
+            )
+        seconds = time.process_time() - started
+        if result.status is Status.INTERRUPTED:
+            rest = "" if checkpoint is None else f"; give --resume to continue from {checkpoint}"
+            print(f"interrupted after {result.state.iteration} iterations{rest}")
+            return 130
+        model = result.state.model.as_mixture()
+        figures = {
+            "target": self.target,
+            "algorithm": config.word,
+            "seed": self.seed,
+            "status": result.status.value,
+            **_scores(target, model, self.elbo_samples, generator),
+            "evaluations": n_before + result.state.evaluations,
+            "iterations": result.state.iteration,
+            "n_components": model.n_components,
+            "cpu_seconds": round(sum(result.history.column("cpu_seconds")) if self.resume else seconds, 2),
+        }
+        save_model(self.output, model, {"training": {**figures, "config": config.to_mapping()}})
+        if checkpoint is not None:
+            checkpoint.unlink(missing_ok=True)
+        if self.picture is not None and isinstance(target, PlanarRobot | HumanoidPosterior):
+            _draw(target, model, self.picture)
+        if self.json:
+            print(to_json({"output": self.output, **figures}))
+        else:
+            print(f"wrote {self.output}: {_told(figures)}")
+        return 0 if result.status is not Status.NON_FINITE else 1
 
 
-def _problem(args: argparse.Namespace) -> Problem:
+def _problem(args: FitMixture) -> Problem:
     if args.target not in FILE_PROBLEMS:
         return PROBLEMS[args.target]
     if args.urdf is None:
@@ -150,14 +164,14 @@ def _problem(args: argparse.Namespace) -> Problem:
     return FILE_PROBLEMS[args.target](Path(args.urdf))
 
 
-def _config(args: argparse.Namespace, problem: Problem) -> GMMVIConfig:
-    given = given_settings(args)
-    if "max_evaluations" in given:
-        raise ConfigurationError("give --budget instead of --max-evaluations", given["max_evaluations"])
-    return problem.config(args.algorithm, args.budget, **given)
+def _config(args: FitMixture, problem: Problem) -> GMMVIConfig:
+    if any(word.startswith("--max-evaluations") for word in args.settings):
+        raise ConfigurationError("give --budget instead of --max-evaluations")
+    default = problem.config(args.algorithm, args.budget)
+    return parse_settings(default, "python -m experiments vi", args.settings, ALIASES)
 
 
-def _checkpoint(args: argparse.Namespace) -> Path | None:
+def _checkpoint(args: FitMixture) -> Path | None:
     path = None if args.no_checkpoint else Path(args.checkpoint or f"{args.output}.checkpoint")
     if args.resume and (path is None or not path.exists()):
         raise ModelFileError(f"nothing to resume: there is no {path}", str(path))
@@ -165,7 +179,7 @@ def _checkpoint(args: argparse.Namespace) -> Path | None:
 
 
 def _start(
-    args: argparse.Namespace, target: Any, config: GMMVIConfig, generator: torch.Generator
+    args: FitMixture, target: Any, config: GMMVIConfig, generator: torch.Generator
 ) -> tuple[GaussianMixture | None, int]:
     """Return the initial model (None: the target's own) and the number of evaluations it cost."""
     if args.start == "published":

@@ -12,7 +12,7 @@ of a chunk up to the length in the chunk header. The bytes after them may be rem
 
 from __future__ import annotations
 
-import enum
+import io
 import mmap
 import os
 import struct
@@ -21,6 +21,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mcap.data_stream import ReadDataStream, RecordBuilder
+from mcap.exceptions import McapError
+from mcap.opcode import Opcode
+from mcap.records import (
+    Channel,
+    ChunkIndex,
+    DataEnd,
+    Footer,
+    Header,
+    McapRecord,
+    Message,
+    MessageIndex,
+    Metadata,
+    MetadataIndex,
+    Schema,
+    Statistics,
+    SummaryOffset,
+)
 from rosbags.rosbag2.storage_mcap import decompress
 
 from eim_ros.core.errors import DataError
@@ -29,106 +47,22 @@ MAGIC = b"\x89MCAP0\r\n"
 FOOTER_SIZE = 1 + 8 + 20
 CHUNK_HEADER_SIZE = 1 + 8 + 40  # length of an uncompressed chunk before its first record
 _PREFIX = struct.Struct("<BQ")
-_MESSAGE = struct.Struct("<BQHIQQ")
-_UINT32 = struct.Struct("<I")
 
 
-class Opcode(enum.IntEnum):
-    """First byte of a record, which defines its type."""
-
-    HEADER = 0x01
-    FOOTER = 0x02
-    SCHEMA = 0x03
-    CHANNEL = 0x04
-    MESSAGE = 0x05
-    CHUNK = 0x06
-    MESSAGE_INDEX = 0x07
-    CHUNK_INDEX = 0x08
-    STATISTICS = 0x0B
-    METADATA = 0x0C
-    METADATA_INDEX = 0x0D
-    SUMMARY_OFFSET = 0x0E
-    DATA_END = 0x0F
-
-
-def header_record(profile: str, library: str) -> bytes:
-    """Pack the first record of a file."""
-    return _record(Opcode.HEADER, _text(profile) + _text(library))
-
-
-def schema_record(id_: int, name: str, encoding: str, definition: str) -> bytes:
-    """Pack the definition of a message type."""
-    return _record(Opcode.SCHEMA, struct.pack("<H", id_) + _text(name) + _text(encoding) + _text(definition))
-
-
-def channel_record(id_: int, schema_id: int, topic: str, encoding: str, about: Mapping[str, str]) -> bytes:
-    """Pack the description of a topic."""
-    return _record(Opcode.CHANNEL, struct.pack("<HH", id_, schema_id) + _text(topic) + _text(encoding) + _map(about))
-
-
-def message_record(channel_id: int, sequence: int, log_time: int, publish_time: int, data: bytes) -> bytes:
-    """Pack a message with its times of arrival and publication [ns]."""
-    return _MESSAGE.pack(Opcode.MESSAGE, 22 + len(data), channel_id, sequence, log_time, publish_time) + data
+def packed(record: McapRecord) -> bytes:
+    """Return a record as the bytes of a file."""
+    builder = RecordBuilder()
+    record.write(builder)
+    content: bytes = builder.end()
+    return content
 
 
 def chunk_header(first: int, last: int, size: int, crc: int) -> bytes:
-    """Pack the header of an uncompressed chunk.
+    """Pack the header of an uncompressed chunk, whose records are not yet in the file.
 
     The records of the chunk have `size` bytes and times from `first` to `last` [ns]. A `crc` of 0 means no checksum.
     """
     return _PREFIX.pack(Opcode.CHUNK, 40 + size) + struct.pack("<QQQIIQ", first, last, size, crc, 0, size)
-
-
-def message_index(channel_id: int, entries: bytes) -> bytes:
-    """Pack the positions of a channel's messages in a chunk: pairs of time [ns] and offset, packed as <QQ."""
-    return _record(Opcode.MESSAGE_INDEX, struct.pack("<HI", channel_id, len(entries)) + entries)
-
-
-def chunk_index(
-    first: int, last: int, start: int, length: int, index_offsets: Mapping[int, int], index_length: int, size: int
-) -> bytes:
-    """Pack the positions of an uncompressed chunk and of its message indexes in the file."""
-    offsets = b"".join(struct.pack("<HQ", *pair) for pair in index_offsets.items())
-    return _record(
-        Opcode.CHUNK_INDEX,
-        struct.pack("<QQQQI", first, last, start, length, len(offsets))
-        + offsets
-        + struct.pack("<QIQQ", index_length, 0, size, size),
-    )
-
-
-def statistics_record(
-    n_schemas: int, n_metadata: int, n_chunks: int, first: int, last: int, counts: Mapping[int, int]
-) -> bytes:
-    """Pack the number of messages of each channel and the other statistics of the summary."""
-    by_channel = b"".join(struct.pack("<HQ", *pair) for pair in counts.items())
-    numbers = (sum(counts.values()), n_schemas, len(counts), 0, n_metadata, n_chunks, first, last, len(by_channel))
-    return _record(Opcode.STATISTICS, struct.pack("<QHIIIIQQI", *numbers) + by_channel)
-
-
-def metadata_record(name: str, values: Mapping[str, str]) -> bytes:
-    """Pack a named map of texts."""
-    return _record(Opcode.METADATA, _text(name) + _map(values))
-
-
-def metadata_index(start: int, length: int, name: str) -> bytes:
-    """Pack the position of a metadata record."""
-    return _record(Opcode.METADATA_INDEX, struct.pack("<QQ", start, length) + _text(name))
-
-
-def summary_offset_record(opcode: Opcode, start: int, length: int) -> bytes:
-    """Pack the position of the records of one type in the summary."""
-    return _record(Opcode.SUMMARY_OFFSET, struct.pack("<BQQ", opcode, start, length))
-
-
-def data_end() -> bytes:
-    """Pack the record that separates data and summary."""
-    return _record(Opcode.DATA_END, _UINT32.pack(0))
-
-
-def footer_record(summary_start: int, offset_start: int, crc: int) -> bytes:
-    """Pack the last record of a file."""
-    return _record(Opcode.FOOTER, struct.pack("<QQI", summary_start, offset_start, crc))
 
 
 def read_records(data: bytes | memoryview, start: int = 0) -> Iterator[tuple[int, memoryview]]:
@@ -143,48 +77,9 @@ def read_records(data: bytes | memoryview, start: int = 0) -> Iterator[tuple[int
         start += length
 
 
-def read_text(content: memoryview, start: int) -> tuple[str, int]:
-    """Return a text and the position after it; raise ValueError if the text is truncated."""
-    end = start + 4
-    if end > len(content):
-        raise ValueError("a text is cut off")
-    end += _UINT32.unpack_from(content, start)[0]
-    if end > len(content):
-        raise ValueError("a text is cut off")
-    return bytes(content[start + 4 : end]).decode("utf-8"), end
-
-
-def read_text_map(content: memoryview, start: int) -> dict[str, str]:
-    """Return a map of texts; raise ValueError if the map is truncated."""
-    if start + 4 > len(content):
-        raise ValueError("a map is cut off")
-    end = start + 4 + _UINT32.unpack_from(content, start)[0]
-    start += 4
-    result = {}
-    while start < end:
-        key, start = read_text(content, start)
-        result[key], start = read_text(content, start)
-    return result
-
-
-def _record(opcode: Opcode, content: bytes) -> bytes:
-    return _PREFIX.pack(opcode, len(content)) + content
-
-
-def _text(text: str) -> bytes:
-    data = text.encode("utf-8")
-    return _UINT32.pack(len(data)) + data
-
-
-def _map(values: Mapping[str, str]) -> bytes:
-    content = b"".join(_text(key) + _text(value) for key, value in values.items())
-    return _UINT32.pack(len(content)) + content
-
-
 PROFILE = "ros2"
 LIBRARY = "eim_ros"
 CHUNK_SIZE = 1 << 20  # [byte] after which a chunk is closed
-_ENTRY = struct.Struct("<QQ")
 _LATEST = 2**64 - 1
 
 
@@ -198,7 +93,7 @@ class _OpenChunk:
         self.size = 0  # number of bytes of records, including pending ones
         self.crc = 0
         self.first, self.last = _LATEST, 0
-        self.entries: dict[int, bytearray] = {}
+        self.entries: dict[int, list[tuple[int, int]]] = {}
 
     def add(self, record: bytes) -> None:
         self.pending.append(record)
@@ -212,10 +107,19 @@ class _OpenChunk:
         indexes, offsets = b"", {}
         for channel_id, entries in self.entries.items():
             offsets[channel_id] = start + len(indexes)
-            indexes += message_index(channel_id, bytes(entries))
-        length = CHUNK_HEADER_SIZE + self.size
-        index = chunk_index(self._earliest, self.last, self.start, length, offsets, len(indexes), self.size)
-        return indexes, index
+            indexes += packed(MessageIndex(channel_id, entries))
+        index = ChunkIndex(
+            chunk_length=CHUNK_HEADER_SIZE + self.size,
+            chunk_start_offset=self.start,
+            compression="",
+            compressed_size=self.size,
+            message_end_time=self.last,
+            message_index_length=len(indexes),
+            message_index_offsets=offsets,
+            message_start_time=self._earliest,
+            uncompressed_size=self.size,
+        )
+        return indexes, packed(index)
 
     @property
     def _earliest(self) -> int:
@@ -248,7 +152,7 @@ class McapWriter:
         self._counts: dict[int, int] = {}
         self._first, self._last = _LATEST, 0
         self._size = 0
-        start = MAGIC + header_record(PROFILE, LIBRARY)
+        start = MAGIC + packed(Header(PROFILE, LIBRARY))
         self._chunk = _OpenChunk(len(start))
         try:
             self._commit(0, start, [])
@@ -268,14 +172,14 @@ class McapWriter:
 
     def add_schema(self, name: str, encoding: str, definition: str) -> int:
         """Add a message type and return its number."""
-        self._schemas.append(schema_record(len(self._schemas) + 1, name, encoding, definition))
+        self._schemas.append(packed(Schema(len(self._schemas) + 1, definition.encode(), encoding, name)))
         self._chunk.add(self._schemas[-1])
         return len(self._schemas)
 
     def add_channel(self, schema_id: int, topic: str, encoding: str, about: Mapping[str, str]) -> int:
         """Add a topic and return its number."""
         id_ = len(self._channels) + 1
-        self._channels.append(channel_record(id_, schema_id, topic, encoding, about))
+        self._channels.append(packed(Channel(id_, topic, encoding, dict(about), schema_id)))
         self._chunk.add(self._channels[-1])
         self._counts[id_] = 0
         return id_
@@ -284,8 +188,8 @@ class McapWriter:
         """Add a message with its times [ns]. It is in the file after the next flush."""
         chunk = self._chunk
         count = self._counts[channel_id]
-        chunk.entries.setdefault(channel_id, bytearray()).extend(_ENTRY.pack(log_time, chunk.size))
-        chunk.add(message_record(channel_id, count & 0xFFFFFFFF, log_time, publish_time, data))
+        chunk.entries.setdefault(channel_id, []).append((log_time, chunk.size))
+        chunk.add(packed(Message(channel_id, log_time, data, publish_time, count & 0xFFFFFFFF)))
         chunk.first, chunk.last = min(chunk.first, log_time), max(chunk.last, log_time)
         self._counts[channel_id] = count + 1
 
@@ -339,8 +243,8 @@ class McapWriter:
     def _add(self, metadata: Mapping[str, Mapping[str, str]]) -> None:
         start, data = self._chunk.start, b""
         for name, values in metadata.items():
-            record = metadata_record(name, values)
-            self._metadata_indexes.append(metadata_index(start + len(data), len(record), name))
+            record = packed(Metadata(name, dict(values)))
+            self._metadata_indexes.append(packed(MetadataIndex(start + len(data), len(record), name)))
             data += record
         self._commit(start, data, self._chunk_indexes)
 
@@ -360,15 +264,22 @@ class McapWriter:
 
     def _rear(self, start: int, chunk_indexes: list[bytes]) -> bytes:
         """Return the content after the data: end of data, summary, offsets and footer."""
-        end = data_end()
-        first = 0 if self._first == _LATEST else self._first
-        counts = statistics_record(
-            len(self._schemas), len(self._metadata_indexes), len(chunk_indexes), first, self._last, self._counts
+        end = packed(DataEnd(0))
+        counts = Statistics(
+            attachment_count=0,
+            channel_count=len(self._counts),
+            channel_message_counts=self._counts,
+            chunk_count=len(chunk_indexes),
+            message_count=sum(self._counts.values()),
+            message_end_time=self._last,
+            message_start_time=0 if self._first == _LATEST else self._first,
+            metadata_count=len(self._metadata_indexes),
+            schema_count=len(self._schemas),
         )
         groups = {
             Opcode.SCHEMA: b"".join(self._schemas),
             Opcode.CHANNEL: b"".join(self._channels),
-            Opcode.STATISTICS: counts,
+            Opcode.STATISTICS: packed(counts),
             Opcode.CHUNK_INDEX: b"".join(chunk_indexes),
             Opcode.METADATA_INDEX: b"".join(self._metadata_indexes),
         }
@@ -376,18 +287,17 @@ class McapWriter:
         offsets = b""
         for opcode, group in groups.items():
             if group:
-                offsets += summary_offset_record(opcode, position, len(group))
+                offsets += packed(SummaryOffset(opcode, position, len(group)))
                 position += len(group)
         summary = b"".join(groups.values()) + offsets
-        footer = footer_record(summary_start, position, 0)
+        footer = packed(Footer(summary_start, position, 0))
         crc = zlib.crc32(footer[:-4], zlib.crc32(summary))  # covers all bytes before the checksum
-        return end + summary + footer[:-4] + struct.pack("<I", crc) + MAGIC
+        return end + summary + packed(Footer(summary_start, position, crc)) + MAGIC
 
 
-_MESSAGE_HEADER = struct.Struct("<HIQQ")
 _CHUNK = struct.Struct("<QQQI")
 _FLUSH_EVERY = 1 << 22  # [byte]
-_KNOWN = frozenset(int(opcode) for opcode in Opcode) | {0x09, 0x0A}  # attachments are skipped
+_KNOWN = frozenset(map(int, Opcode))
 
 
 @dataclass
@@ -464,8 +374,9 @@ def recover(source: Path, destination: Path) -> Recovery:
         for opcode, record in _data_records(memoryview(content), result):
             try:
                 copy.add(opcode, record)
-            except (ValueError, struct.error) as error:
-                result.problems.append(f"what follows message {copy.n_messages} is damaged: {error}")
+            except (ValueError, struct.error, McapError) as error:
+                reason = str(error) or "a record is cut off"
+                result.problems.append(f"what follows message {copy.n_messages} is damaged: {reason}")
                 break
         writer.close()
     except BaseException:
@@ -485,34 +396,29 @@ class _Copy:
         self.n_messages = 0
 
     def add(self, opcode: int, record: memoryview) -> None:
+        stream = ReadDataStream(io.BytesIO(record))
         if opcode == Opcode.SCHEMA:
-            self._add_schema(record)
+            self._add_schema(Schema.read(stream))
         elif opcode == Opcode.CHANNEL:
-            self._add_channel(record)
+            self._add_channel(Channel.read(stream))
         elif opcode == Opcode.MESSAGE:
-            self._add_message(record)
+            self._add_message(Message.read(stream, len(record)))
 
-    def _add_schema(self, record: memoryview) -> None:
-        (id_,) = struct.unpack_from("<H", record)
-        if id_ not in self._schemas:
-            name, end = read_text(record, 2)
-            encoding, end = read_text(record, end)
-            self._schemas[id_] = self._writer.add_schema(name, encoding, read_text(record, end)[0])
+    def _add_schema(self, schema: Schema) -> None:
+        if schema.id not in self._schemas:
+            self._schemas[schema.id] = self._writer.add_schema(schema.name, schema.encoding, schema.data.decode())
 
-    def _add_channel(self, record: memoryview) -> None:
-        id_, schema_id = struct.unpack_from("<HH", record)
-        if id_ not in self._channels:
-            topic, end = read_text(record, 4)
-            encoding, end = read_text(record, end)
-            about = read_text_map(record, end)
-            schema = self._schemas.get(schema_id, 0)
-            self._channels[id_] = self._writer.add_channel(schema, topic, encoding, about)
+    def _add_channel(self, channel: Channel) -> None:
+        if channel.id not in self._channels:
+            schema = self._schemas.get(channel.schema_id, 0)
+            self._channels[channel.id] = self._writer.add_channel(
+                schema, channel.topic, channel.message_encoding, channel.metadata
+            )
 
-    def _add_message(self, record: memoryview) -> None:
-        id_, _, log_time, publish_time = _MESSAGE_HEADER.unpack_from(record)
-        if id_ not in self._channels:
-            raise ValueError(f"a message belongs to no topic (channel {id_})")
-        self._writer.write(self._channels[id_], log_time, publish_time, bytes(record[_MESSAGE_HEADER.size :]))
+    def _add_message(self, message: Message) -> None:
+        if message.channel_id not in self._channels:
+            raise ValueError(f"a message belongs to no topic (channel {message.channel_id})")
+        self._writer.write(self._channels[message.channel_id], message.log_time, message.publish_time, message.data)
         self.n_messages += 1
         if self._writer.pending > _FLUSH_EVERY:
             self._writer.flush()
@@ -542,7 +448,8 @@ def _chunk_records(content: memoryview, is_whole: bool, result: Recovery) -> Ite
     """Yield the records of a chunk. A truncated chunk is read only if it is not compressed."""
     try:
         _, _, size, crc = _CHUNK.unpack_from(content)
-        compression, start = read_text(content, _CHUNK.size)
+        stream = ReadDataStream(io.BytesIO(content[_CHUNK.size :]))
+        compression, start = stream.read_prefixed_string(), _CHUNK.size + stream.count
         data: bytes | memoryview = content[start + 8 :]
         if is_whole:
             data = decompress(bytes(data), compression, size, crc)

@@ -1,40 +1,28 @@
-"""`eim demo-planar`: the planar robot's whole circle. Demonstrate, record, import, train, sample, execute, score, draw.
-
-The nodes planar_simulator, demonstrator and demo_recorder run as processes; the robot shows motions of the expert,
-which are recorded and imported; a motion prior is trained on them, and scores them. Mixtures over configurations that
-reach the line are trained by EM and by EIM on draws of the same expert, and the simulator executes samples of both.
-"""
+"""`eim demo-planar`: a planar robot that reaches a line. Demonstrate, record, import, train, sample, execute, score."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import os
-import random
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from tqdm import tqdm
+from tyro.conf import arg
 
-from eim_ros.bags.motion_import import MotionForm, import_motions
-from eim_ros.bags.selection import Selection
-from eim_ros.cli.options import add_threads_flag, use_threads
-from eim_ros.cli.processes import ServerProcess, Waiting, ended_by_sigterm
-from eim_ros.cli.request_options import count, random_seed
-from eim_ros.core.data_set import DataSet, save_data_set
+from eim_ros.cli.options import Count, Json, Seed, Threads, use_threads
+from eim_ros.cli.processes import ServerProcess, Waiting, ended_by_sigterm, use_own_domain
+from eim_ros.cli.progress import Bar
 from eim_ros.core.errors import ServiceError
 from eim_ros.core.files import check_outputs, to_json
-from eim_ros.kinematics import Robot
-from eim_ros.learning import EMConfig
-from eim_ros.learning.run import Status
-from eim_ros.motion import MotionPrior, MotionTraining
-from eim_ros.planar import folded
-from eim_ros.planar.line_reaching import LineReachingConfig, LineReachingResult, fit_line_reaching
-from eim_ros.planar.motions import Motion, reaching_motion
+
+if TYPE_CHECKING:
+    from eim_ros.core.data_set import DataSet
+    from eim_ros.motion import MotionPrior
+    from eim_ros.planar.line_reaching import LineReachingResult
+    from eim_ros.planar.motions import Motion
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -45,79 +33,85 @@ LEARNERS = ("EM", "EIM + tip")
 ITERATIONS = 60  # of EIM
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the verb."""
-    parser = subparsers.add_parser(
-        "demo-planar", help="a planar robot: demonstrate, record, train, sample, execute", description=__doc__
-    )
-    add = parser.add_argument
-    add("--motions", type=count, default=30, metavar="N", help="motions to demonstrate (default %(default)s)")
-    add("--samples", type=count, default=4000, metavar="N", help="draws of the expert (default %(default)s)")
-    add("--components", type=count, default=5, metavar="N", help="components of each mixture (default %(default)s)")
-    add("--executed", type=count, default=20, metavar="N", help="samples of each to execute (default %(default)s)")
-    add("--random-seed", "--seed", type=random_seed, default=0, help="random seed (default %(default)s)")
-    add("--output", default="demo-planar", metavar="FOLDER", help="where everything is written (default %(default)s)")
-    add("--json", action="store_true", help="print one JSON object at the end")
-    add_threads_flag(parser)
-    parser.set_defaults(run=run)
+@dataclass(frozen=True, kw_only=True)
+class DemoPlanar:
+    """Demonstrate, record, train, sample and execute with a planar robot.
 
+    The nodes planar_simulator, demonstrator and demo_recorder run as processes. The robot shows motions of the expert,
+    which are recorded and imported. A motion prior is trained on them and scores them. EM and EIM learn mixtures over
+    configurations that reach the line from draws of the same expert, and the simulator executes samples of both.
+    """
 
-def run(args: argparse.Namespace) -> int:
-    """Run the verb; returns the exit code."""
-    folder = Path(args.output)
-    check_outputs({"--output": folder / "motions.npz"})
-    from eim_ros.nodes.demonstrator.client import PlanarClient  # here: `eim --help` must not need ROS
+    motions: Count = 30
+    """Motions to demonstrate."""
+    samples: Count = 4000
+    """Draws of the expert."""
+    components: Count = 5
+    """Components of each mixture."""
+    executed: Count = 20
+    """Samples of each mixture to execute."""
+    seed: Seed = 0
+    """Random seed."""
+    output: Annotated[str, arg(metavar="FOLDER")] = "demo-planar"
+    """Folder for all files."""
+    json: Json = False
+    threads: Threads = None
 
-    use_threads(args)
-    domain_id = random.Random(os.getpid()).randint(1, 50)
-    os.environ["ROS_DOMAIN_ID"] = str(domain_id)
-    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-    with ended_by_sigterm(), contextlib.ExitStack() as stack:
-        nodes = _nodes(args, domain_id, folder)
-        for node in nodes:
-            stack.enter_context(node)
-        try:
-            client = stack.enter_context(PlanarClient())
-            with Waiting("planar_simulator, demo_recorder and demonstrator", nodes) as waiting:
-                client.wait_for_nodes(waiting)
-            print(f"1. {args.motions} motions of the expert, simulated at {SPEED:g} times real time and recorded")
-            bag = folder / "demonstrations"
-            _demonstrate(client, bag, args.motions)
+    def run(self) -> int:
+        """Run the demonstration and return the exit code."""
+        folder = Path(self.output)
+        check_outputs({"--output": folder / "motions.npz"})
+        from eim_ros.nodes.demonstrator.client import PlanarClient
+        from eim_ros.planar.line_reaching import LineReachingConfig, fit_line_reaching
 
-            print("2. The bag becomes a data set")
-            motions = _import(bag, folder / "motions.npz")
-            print(f"   {len(motions)} motions of {motions.description['n_points']} points")
-
-            print(f"3. Two mixtures of {args.components} Gaussians over configurations, and a motion prior")
-            config = LineReachingConfig(
-                n_components=(args.components,), n_samples=args.samples, n_iterations=ITERATIONS, learners=LEARNERS
-            )
-            result = fit_line_reaching(config, args.random_seed)
-            prior = _prior(motions, folder / "prior.safetensors", args.random_seed)
-
-            print(f"4. {args.executed} samples of each, executed by the simulator")
-            table, samples = _execute(client, result, args)
-        except ServiceError:
+        use_threads(self.threads)
+        domain_id = use_own_domain()
+        with ended_by_sigterm(), contextlib.ExitStack() as stack:
+            nodes = _nodes(self, domain_id, folder)
             for node in nodes:
-                node.check()
-            raise
-    _print(table)
-    print(f"5. Score of the motions: {_scores(prior, motions, args.random_seed)}")
+                stack.enter_context(node)
+            try:
+                client = stack.enter_context(PlanarClient())
+                with Waiting("planar_simulator, demo_recorder and demonstrator", nodes) as waiting:
+                    client.wait_for_nodes(waiting)
+                print(f"1. {self.motions} motions of the expert, simulated at {SPEED:g} times real time and recorded")
+                bag = folder / "demonstrations"
+                _demonstrate(client, bag, self.motions)
 
-    from eim_ros.view.planar import draw_planar_demo  # here: matplotlib takes a second to import
+                print("2. The bag becomes a data set")
+                motions = _import(bag, folder / "motions.npz")
+                print(f"   {len(motions)} motions of {motions.description['n_points']} points")
 
-    picture = folder / "planar.png"
-    draw_planar_demo(result, samples, table, picture)
-    print(f"6. Samples of EM and EIM: {picture}")
-    if args.json:
-        print(to_json({"executed": table, "n_motions": len(motions), "picture": str(picture)}))
-    return 0
+                print(f"3. Two mixtures of {self.components} Gaussians over configurations, and a motion prior")
+                config = LineReachingConfig(
+                    n_components=(self.components,), n_samples=self.samples, n_iterations=ITERATIONS, learners=LEARNERS
+                )
+                result = fit_line_reaching(config, self.seed)
+                prior = _prior(motions, folder / "prior.safetensors", self.seed)
+
+                print(f"4. {self.executed} samples of each, executed by the simulator")
+                table, samples = _execute(client, result, self)
+            except ServiceError:
+                for node in nodes:
+                    node.check()
+                raise
+        _print(table)
+        print(f"5. Score of the motions: {_scores(prior, motions, self.seed)}")
+
+        from eim_ros.view.planar import draw_planar_demo  # imported here: matplotlib takes a second
+
+        picture = folder / "planar.png"
+        draw_planar_demo(result, samples, table, picture)
+        print(f"6. Samples of EM and EIM: {picture}")
+        if self.json:
+            print(to_json({"executed": table, "n_motions": len(motions), "picture": str(picture)}))
+        return 0
 
 
-def _nodes(args: argparse.Namespace, domain_id: int, folder: Path) -> list[ServerProcess]:
+def _nodes(flags: DemoPlanar, domain_id: int, folder: Path) -> list[ServerProcess]:
     robot = {"obstacles": "[0.0, 0.0, 0.0]"}
     clock = {"publish_clock": "true", "speed": str(SPEED), "rate": str(RATE), "marker_rate": "1.0"}
-    shown = {"n_motions": str(args.motions), "random_seed": str(args.random_seed)}
+    shown = {"n_motions": str(flags.motions), "seed": str(flags.seed)}
     expert = {"show_at_start": "false", "recorder": "demo_recorder", **shown}
     return [
         ServerProcess({**robot, **clock}, domain_id, folder, "planar_simulator"),
@@ -130,14 +124,19 @@ def _nodes(args: argparse.Namespace, domain_id: int, folder: Path) -> list[Serve
 
 def _demonstrate(client: Any, bag: Path, n_motions: int) -> None:
     if bag.exists():
-        shutil.rmtree(bag)  # of an earlier demo
+        shutil.rmtree(bag)  # left over from an earlier run
     client.start_recording(str(bag.resolve()), "pause")
-    with tqdm(total=n_motions, desc="   demonstrations") as bar:
-        client.demonstrate(n_motions, bar.update)
+    with Bar("   demonstrations", n_motions) as bar:
+        client.demonstrate(n_motions, bar.advance)
     client.stop_recording()
 
 
 def _import(bag: Path, output: Path) -> DataSet:
+    from eim_ros.bags.motion_import import MotionForm, import_motions
+    from eim_ros.bags.selection import Selection
+    from eim_ros.core.data_set import save_data_set
+    from eim_ros.kinematics import Robot
+
     robot = Robot("planar10")
     data_set, _ = import_motions([bag], Selection(robot=robot, labels=(LABEL,)), MotionForm())
     save_data_set(output, data_set)
@@ -145,8 +144,11 @@ def _import(bag: Path, output: Path) -> DataSet:
 
 
 def _prior(motions: DataSet, output: Path, seed: int) -> MotionPrior:
-    training = MotionTraining(learner=EMConfig(n_components=1, n_iterations=20), seed=seed)
-    outcome = training.run(motions)
+    from eim_ros.learning import EMConfig
+    from eim_ros.learning.run import Status
+    from eim_ros.motion import MotionTraining
+
+    outcome = MotionTraining(learner=EMConfig(n_components=1, n_iterations=20), seed=seed).run(motions)
     if outcome.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     prior = outcome.model
@@ -155,14 +157,19 @@ def _prior(motions: DataSet, output: Path, seed: int) -> MotionPrior:
 
 
 def _execute(
-    client: Any, result: LineReachingResult, args: argparse.Namespace
+    client: Any, result: LineReachingResult, flags: DemoPlanar
 ) -> tuple[dict[str, dict[str, float]], dict[str, FloatArray]]:
-    """By model: mean distance to the line and share that reached it, as the simulator tells; and the samples."""
+    """Return the mean distance to the line and the share that reached it for each model, and the samples."""
+    import torch
+
+    from eim_ros.planar import folded
+    from eim_ros.planar.motions import reaching_motion
+
     client.set_task(result.task)
-    generator = torch.Generator().manual_seed(args.random_seed + 1)
+    generator = torch.Generator().manual_seed(flags.seed + 1)
     table, samples = {}, {}
     for learner in LEARNERS:
-        drawn = result.fits[learner, args.components].mixture.sample(args.executed, generator)
+        drawn = result.fits[learner, flags.components].mixture.sample(flags.executed, generator)
         drawn = drawn.clamp(-result.arm.joint_limit, result.arm.joint_limit)
         start = torch.from_numpy(folded(result.arm))
         motions = [reaching_motion(result.arm, start, goal) for goal in drawn]
@@ -172,8 +179,11 @@ def _execute(
 
 
 def _executed(client: Any, joint_names: tuple[str, ...], motions: list[Motion], name: str) -> dict[str, float]:
-    bar = tqdm(motions, desc=f"   {name:14}")
-    outcomes = [client.execute(joint_names, motion.times, motion.positions) for motion in bar]
+    outcomes = []
+    with Bar(f"   {name:14}", len(motions)) as bar:
+        for motion in motions:
+            outcomes.append(client.execute(joint_names, motion.times, motion.positions))
+            bar.advance()
     return {
         "mean_distance": float(np.mean([outcome.distance for outcome in outcomes])),
         "share_reached": float(np.mean([outcome.reached for outcome in outcomes])),
@@ -191,4 +201,4 @@ def _scores(prior: MotionPrior, motions: DataSet, seed: int) -> str:
     shown = motions.sample.reshape(shape)
     bent = np.clip(shown + 0.5 * np.random.default_rng(seed).standard_normal((len(shown), 1, shape[2])), -3.14, 3.14)
     share = [float((prior.score(positions).quantile < 0.05).mean()) for positions in (shown, bent)]
-    return f"{share[0]:.0%} of those shown count as outliers, {share[1]:.0%} of those bent by .5 rad"
+    return f"{share[0]:.0%} of the demonstrations count as outliers, {share[1]:.0%} of those bent by 0.5 rad"

@@ -1,19 +1,11 @@
-"""`eim doctor`: looks whether all is there that the package needs on this machine, and names the cure of each fault.
+"""`eim doctor`: check this machine, and name a remedy for each fault. `eim completion`: complete words in its shell.
 
-Exit code 0 where nothing is broken, 1 where something is. What is missing and only some need is no fault.
-
-Robots and models that come with the package, and a pose solved with them.
-
-What a check has found.
-
-Python, the packages, the compiler and the compiled modules.
-
-ROS 2: whether it is there, our interfaces with it, and whether processes of this host hear each other.
+It checks Python and the packages, the compiler and the compiled modules, the included robots and models with a pose
+solved by one of them, and ROS 2 with our interfaces and the communication between processes.
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import importlib
 import importlib.util
@@ -25,11 +17,16 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
+from typing import Annotated, Literal, Union
 
+from tyro.conf import Positional, arg, subcommand
+
+from eim_ros.cli.main import VERBS, verb_type
+from eim_ros.cli.options import Json, parse
 from eim_ros.core.child_process import tied
 
 GOOD, MISSING, FAULT = "ok", "missing", "fault"
@@ -42,13 +39,13 @@ class Finding:
     Attributes
     ----------
     area : str
-        What was looked at.
+        Subject of the check.
     state : {"ok", "missing", "fault"}
-        Missing is what only some need: nothing is broken.
+        "missing" is an optional part, which is not broken.
     told : str
-        What was found.
+        Result of the check.
     cure : str
-        What to do about it; empty where all is well.
+        Remedy; empty if none is needed.
     """
 
     area: str
@@ -58,45 +55,35 @@ class Finding:
 
 
 def one_line(error: BaseException) -> str:
-    """Of an exception: its last words, without line ends, or its name."""
+    """Return the end of an exception's message in one line, or its name."""
     return " ".join(str(error).split())[-300:] or type(error).__name__
 
 
 REINSTALL = "make setup in the clone, or pip install . again; colcon: build and source install/setup.bash"
 
 
-def robots() -> list[Finding]:
-    """Whether each shipped robot can be read."""
-    try:
-        from eim_ros.kinematics import SHIPPED_ROBOTS, Robot
-    except Exception as error:  # of a broken installation
-        return [Finding("robots", FAULT, one_line(error), REINSTALL)]
-    return _loaded("robots", SHIPPED_ROBOTS, Robot)
-
-
-def models() -> list[Finding]:
-    """Whether each shipped model can be read, and is that of its robot."""
+def included() -> list[Finding]:
+    """Check that each included robot and model can be read."""
+    findings = []
     try:
         from eim_ros.ik import IKModel
         from eim_ros.ik.prior import SHIPPED_MODELS
-    except Exception as error:
-        return [Finding("models", FAULT, one_line(error), REINSTALL)]
-    return _loaded("models", SHIPPED_MODELS, IKModel.load)
-
-
-def _loaded(kind: str, names: Collection[str], load: Callable[[str], object]) -> list[Finding]:
-    """What is wrong with those that cannot be loaded, or that all can."""
-    findings = []
-    for name in names:
-        try:
-            load(name)
-        except Exception as error:
-            findings.append(Finding(kind, FAULT, f"{name}: {one_line(error)}", REINSTALL))
-    return findings or [Finding(kind, GOOD, f"{len(names)} of {len(names)}")]
+        from eim_ros.kinematics import SHIPPED_ROBOTS, Robot
+    except Exception as error:  # a broken installation can raise any error
+        return [Finding("robots", FAULT, one_line(error), REINSTALL)]
+    for kind, names, load in (("robots", SHIPPED_ROBOTS, Robot), ("models", SHIPPED_MODELS, IKModel.load)):
+        faults = []
+        for name in names:
+            try:
+                load(name)
+            except Exception as error:
+                faults.append(Finding(kind, FAULT, f"{name}: {one_line(error)}", REINSTALL))
+        findings += faults or [Finding(kind, GOOD, f"{len(names)} of {len(names)}")]
+    return findings
 
 
 def solving() -> list[Finding]:
-    """Whether a pose of a shipped model is solved, as forward kinematics without the compiled solver confirms."""
+    """Check that an included model solves a pose, by forward kinematics without the compiled solver."""
     try:
         import numpy as np
 
@@ -115,15 +102,19 @@ def solving() -> list[Finding]:
     told = f"{int(samples.valid.sum())} solutions of a pose in {1e3 * took:.1f} ms, off by {worst:.1e} m"
     if not samples or not worst < 2e-6:
         return [
-            Finding("solving", FAULT, told, f"the compiled solver is not to be trusted on this machine: {REINSTALL}")
+            Finding("solving", FAULT, told, f"the compiled solver gives wrong results on this machine: {REINSTALL}")
         ]
     return [Finding("solving", GOOD, told)]
 
 
-OLDEST, NEWEST = (3, 10), (3, 13)  # of which the wheels are
+OLDEST, NEWEST = (3, 10), (3, 13)  # versions with wheels
 COMPILED = ("eim_ros.solver._solver", "eim_ros.learning.models.native._quadratic_forms")
 REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?:>=(?P<least>[\d.]+))?(?:; extra == ['\"](?P<extra>\w+)['\"])?$")
-MODULES = {"pin": "pinocchio", "PyYAML": "yaml", "scikit-learn": "sklearn"}  # those of other names
+MODULES = {
+    "pin": "pinocchio",
+    "PyYAML": "yaml",
+    "scikit-learn": "sklearn",
+}  # modules whose names differ from their packages
 REBUILD = "make setup in the clone, or pip install . again"
 PROGRAM = (
     "#include <concepts>\ntemplate <std::integral T> T twice(T x) { return 2 * x; }\nint main() { return twice(0); }\n"
@@ -131,7 +122,7 @@ PROGRAM = (
 
 
 def python(found: tuple[int, ...] = sys.version_info[:3]) -> list[Finding]:
-    """Whether this interpreter is one that the package supports."""
+    """Check that the package supports this interpreter."""
     told = f"{'.'.join(map(str, found))}, {sys.executable}"
     if not OLDEST <= found[:2] <= NEWEST:
         cure = "use Python 3.10 to 3.13: make setup PYTHON=/path/to/python3.12"
@@ -140,7 +131,7 @@ def python(found: tuple[int, ...] = sys.version_info[:3]) -> list[Finding]:
 
 
 def packages() -> list[Finding]:
-    """Whether what the package and its extras need is there, new enough, and can be imported."""
+    """Check that the requirements of the package and its extras are installed, recent enough and importable."""
     try:
         wanted = requires("eim_ros") or []
     except PackageNotFoundError:
@@ -157,26 +148,26 @@ def packages() -> list[Finding]:
         elif problem:
             findings.append(Finding("packages", FAULT, problem, f"pip install --upgrade '{line}'"))
     if not findings:
-        findings = [Finding("packages", GOOD, "all that is needed to solve and to serve")]
+        findings = [Finding("packages", GOOD, "all requirements for solving and serving")]
     for extra, problems in missing.items():
         findings.append(Finding(f"extra {extra}", MISSING, "; ".join(problems), f"pip install .[{extra}]"))
     return findings
 
 
 def _problem(name: str, least: str | None, is_imported: bool) -> str:
-    """What is wrong with a package; empty where nothing is."""
+    """Return the fault of a package; empty if there is none."""
     try:
         found = version(name)
     except PackageNotFoundError:
         if importlib.util.find_spec(MODULES.get(name, name)) is None:
             return f"{name} is not installed"
-        found = ""  # of the system, without Python's metadata
+        found = ""  # a package of the system without Python metadata
     if least and found and _numbers(found) < _numbers(least):
         return f"{name} {found} is older than {least}"
     if is_imported:
         try:
             importlib.import_module(MODULES.get(name, name))
-        except Exception as error:  # whatever a broken installation raises
+        except Exception as error:  # a broken installation can raise any error
             return f"{name} {found} cannot be imported: {one_line(error)}"
     return ""
 
@@ -186,14 +177,14 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def compiler() -> list[Finding]:
-    """Whether there is a compiler of C++20, which only those need who build the package."""
+    """Check for a C++20 compiler, which is only needed to build the package."""
     name = os.environ.get("CXX", "g++")
     path = shutil.which(name)
     cure = (
-        "to build the package anew: install g++ 11 or newer (Debian, Ubuntu: apt install g++), or name another by CXX"
+        "to rebuild the package: install g++ 11 or newer (Debian, Ubuntu: apt install g++), or set CXX to another one"
     )
     if path is None:
-        return [Finding("compiler", MISSING, f"{name} is not there", cure)]
+        return [Finding("compiler", MISSING, f"{name} was not found", cure)]
     command = tied([path, "-std=c++20", "-fsyntax-only", "-x", "c++", "-"])
     try:
         result = subprocess.run(command, input=PROGRAM, capture_output=True, text=True, timeout=60.0, check=False)
@@ -205,7 +196,7 @@ def compiler() -> list[Finding]:
 
 
 def compiled_modules() -> list[Finding]:
-    """Whether the compiled modules are there and fit the package, and are the best for this processor."""
+    """Check that the compiled modules exist, fit the package, and are the best ones for this processor."""
     findings = []
     for name in COMPILED:
         try:
@@ -219,7 +210,7 @@ def compiled_modules() -> list[Finding]:
 
 
 def _fit(name: str, module: object) -> Finding:
-    """Whether a module is built for the best instruction set that this processor has."""
+    """Check that a module is built for the best instruction set of this processor."""
     loaded = str(module.__name__).rpartition("_")[2]  # type: ignore[attr-defined]
     sets = importlib.import_module("eim_ros.core.native").INSTRUCTION_SETS
     runs_here = importlib.import_module("eim_ros.core._processor").runs_here
@@ -229,31 +220,31 @@ def _fit(name: str, module: object) -> Finding:
     if loaded == best or (best != "baseline" and platform.machine().lower() not in ("x86_64", "amd64")):
         return Finding("compiled", GOOD, told)
     if forced:
-        return Finding("compiled", MISSING, told, "unset EIM_ROS_INSTRUCTION_SET, which asks for the slower one")
+        return Finding("compiled", MISSING, told, "unset EIM_ROS_INSTRUCTION_SET, which selects the slower one")
     return Finding("compiled", MISSING, f"{told}: it runs, but slower", f"EIM_ROS_INSTRUCTION_SETS={best} {REBUILD}")
 
 
 BUILD = "make setup in the clone (with ROS 2 from wheels), or source ROS 2 and colcon build"
-PATIENCE = 60.0  # [s] for two processes that import ROS 2 on a busy machine
-LARGEST_DOMAIN, LARGEST_PORTS_FREE = 232, 101  # above the latter ports may be taken by programs of all kinds
+PATIENCE = 60.0  # [s], enough for two processes that import ROS 2 on a busy machine
+LARGEST_DOMAIN, LARGEST_PORTS_FREE = 232, 101  # above 101, other programs may use the ports
 WITHOUT_SHARED_MEMORY = "export FASTDDS_BUILTIN_TRANSPORTS=UDPv4"
-SHARED_MEMORY, LEAST_SHARED = "/dev/shm", 8 * 2**20  # [byte] that Fast DDS needs there for a few nodes
+SHARED_MEMORY, LEAST_SHARED = "/dev/shm", 8 * 2**20  # [byte], enough for a few nodes with Fast DDS
 
 
 def interfaces() -> list[Finding]:
-    """Whether rclpy and our messages, services and actions can be imported; only the nodes need them."""
+    """Check that rclpy and our messages, services and actions can be imported; only the nodes need them."""
     if importlib.util.find_spec("rclpy") is None:
-        return [Finding("ros", MISSING, "no ROS 2: the nodes do not run, all else does", BUILD)]
+        return [Finding("ros", MISSING, "no ROS 2: the nodes cannot run, everything else can", BUILD)]
     try:
         _run("-c", "import rclpy, eim_ros.nodes.common.interfaces")
-    except RuntimeError as error:  # of a build that does not fit this ROS 2
+    except RuntimeError as error:  # a build for another ROS 2
         return [Finding("ros", FAULT, str(error), _cure_of_start())]
     distribution = os.environ.get("ROS_DISTRO") or "from wheels"
     return [Finding("ros", GOOD, f"ROS 2 {distribution}, with the interfaces of eim_ros")]
 
 
 def dds() -> list[Finding]:
-    """Whether a message comes from one process to another; only where there is a ROS 2."""
+    """Check that a message from one process arrives in another, if ROS 2 is installed."""
     if importlib.util.find_spec("rclpy") is None:
         return []
     found = _environment()
@@ -262,19 +253,19 @@ def dds() -> list[Finding]:
     try:
         told = json.loads(_run("-m", "eim_ros.nodes.common.dds_check").splitlines()[-1])
     except (RuntimeError, ValueError, IndexError) as error:
-        return [*found, Finding("dds", FAULT, f"a node cannot be made: {one_line(error)}", _cure_of_start())]
+        return [*found, Finding("dds", FAULT, f"a node cannot be created: {one_line(error)}", _cure_of_start())]
     if not told["heard"]:
         return [*found, Finding("dds", FAULT, f"two processes do not hear each other ({told['middleware']})", _cure())]
     return [*found, Finding("dds", GOOD, f"{told['middleware']}: a message came after {told['seconds']:.1f} s")]
 
 
 def _run(*words: str) -> str:
-    """Of a Python process, for the middleware ends the one that it is in where something is wrong; what it prints.
+    """Run a Python process and return its output. The middleware can end the process in which it fails.
 
     Raises
     ------
     RuntimeError
-        If it fails, with its last words.
+        If it fails, with the last line of its errors.
     """
     try:
         command = tied([sys.executable, *words])
@@ -293,12 +284,14 @@ def _cure_of_start() -> str:
 
 
 def _environment() -> list[Finding]:
-    """What is amiss in the settings and the shared memory of this host."""
+    """Return the faults in the settings and the shared memory of this host."""
     found = []
     domain = os.environ.get("ROS_DOMAIN_ID", "").strip() or "0"
     if not domain.isdigit() or int(domain) > LARGEST_DOMAIN:
         cure = f"export ROS_DOMAIN_ID=N, N from 0 to {LARGEST_PORTS_FREE}"
-        found.append(Finding("dds", FAULT, f"ROS_DOMAIN_ID is {domain!r}, no number from 0 to {LARGEST_DOMAIN}", cure))
+        found.append(
+            Finding("dds", FAULT, f"ROS_DOMAIN_ID is {domain!r}, expected a number from 0 to {LARGEST_DOMAIN}", cure)
+        )
     if os.environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "").upper() == "OFF":
         cure = "export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST, or SUBNET"
         found.append(Finding("dds", FAULT, "ROS_AUTOMATIC_DISCOVERY_RANGE is OFF: nodes do not find each other", cure))
@@ -313,7 +306,7 @@ def _environment() -> list[Finding]:
 
 
 def _profiles() -> list[Finding]:
-    """Whether profiles of the user, which our nodes then use in place of ours, lack what these are there for."""
+    """Check that profiles of the user, which replace ours, have the same essential settings."""
     from eim_ros.nodes.common.process import PROFILES, PROFILES_VARIABLES, TYPE_PROPAGATION
 
     for name in PROFILES_VARIABLES:
@@ -323,10 +316,8 @@ def _profiles() -> list[Finding]:
                 continue
         except OSError as error:
             return [Finding("dds", MISSING, f"{name} cannot be read: {one_line(error)}", f"unset {name}")]
-        told = (
-            f"{path} of {name} leaves {TYPE_PROPAGATION} on: of clients that start many at a time some find no service"
-        )
-        return [Finding("dds", MISSING, told, f"put what {PROFILES} says into it, or unset {name}")]
+        told = f"{path} of {name} leaves {TYPE_PROPAGATION} on: if many clients start at a time, some find no service"
+        return [Finding("dds", MISSING, told, f"copy the settings of {PROFILES} into it, or unset {name}")]
     return []
 
 
@@ -342,34 +333,51 @@ CHECKS: tuple[Callable[[], list[Finding]], ...] = (
     packages,
     compiler,
     compiled_modules,
-    robots,
-    models,
+    included,
     solving,
     interfaces,
     dds,
 )
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the verb."""
-    parser = subparsers.add_parser("doctor", help="what is broken or missing here, and its cure", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(run=run)
+@dataclass(frozen=True, kw_only=True)
+class Doctor:
+    """Check whether this machine has all that the package needs, and name a remedy for each fault.
+
+    Exit code 0 if nothing is broken, otherwise 1. Optional parts that are missing are not faults.
+    """
+
+    json: Json = False
+
+    def run(self) -> int:
+        """Run the checks and return the exit code."""
+        findings: list[Finding] = []
+        for check in CHECKS:
+            for finding in check():
+                findings.append(finding)
+                if not self.json:
+                    print(f"{finding.state:8}{finding.area:12}{finding.told}", flush=True)
+                    if finding.cure:
+                        print(f"{'':20}-> {finding.cure}", flush=True)
+        n_faults = sum(finding.state == FAULT for finding in findings)
+        if self.json:
+            print(json.dumps({"faults": n_faults, "findings": [dataclasses.asdict(finding) for finding in findings]}))
+        else:
+            print("nothing is broken" if not n_faults else f"{n_faults} fault{'s' if n_faults > 1 else ''}")
+        return 1 if n_faults else 0
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the verb; returns the exit code."""
-    findings: list[Finding] = []
-    for check in CHECKS:
-        for finding in check():
-            findings.append(finding)
-            if not args.json:
-                print(f"{finding.state:8}{finding.area:12}{finding.told}", flush=True)
-                if finding.cure:
-                    print(f"{'':20}-> {finding.cure}", flush=True)
-    n_faults = sum(finding.state == FAULT for finding in findings)
-    if args.json:
-        print(json.dumps({"faults": n_faults, "findings": [dataclasses.asdict(finding) for finding in findings]}))
-    else:
-        print("nothing is broken" if not n_faults else f"{n_faults} fault{'s' if n_faults > 1 else ''}")
-    return 1 if n_faults else 0
+@dataclass(frozen=True, kw_only=True)
+class Completion:
+    """Print a script that completes verbs, flags and choices in a shell. Load it in the start file of the shell."""
+
+    shell: Positional[Annotated[Literal["bash", "zsh", "fish"], arg(metavar="SHELL")]]
+    """bash, zsh or fish."""
+
+    def run(self) -> int:
+        """Print the script and return the exit code."""
+        verbs = [
+            Annotated[verb_type(name), subcommand(name, description=summary)] for name, (_, summary) in VERBS.items()
+        ]
+        parse(Union[tuple(verbs)], "eim", ["--tyro-print-completion", self.shell])  # noqa: UP007  # made at run time
+        return 0

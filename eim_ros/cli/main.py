@@ -1,32 +1,34 @@
-"""`eim`: one entry point, a verb for each job. Bad input ends with one line and a code for its kind of failure.
+"""`eim`: one entry point with a verb for each job. Bad input ends with one line and an exit code for its kind of error.
 
-The parser of all verbs: bad usage in one line that says what was meant, and help of two lengths.
-
-`--help` explains the basic settings and names the others; `--help-all` explains all.
-
-Exit codes of `eim`: one for each kind of failure, so that a script knows what to do about it.
+The module of a verb is imported when the verb is used, and its flags are read before torch or ROS is imported.
 """
 
 from __future__ import annotations
 
-import argparse
 import errno
 import importlib
 import os
-import re
 import sys
-import textwrap
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import Any, NoReturn
+from typing import Any, Protocol
 
 from eim_ros import __version__
-from eim_ros.core.errors import DataError, EimError, MeshError, ModelFileError, RobotError, ServiceError, did_you_mean
+from eim_ros.core.errors import (
+    ConfigurationError,
+    DataError,
+    EimError,
+    MeshError,
+    ModelFileError,
+    RobotError,
+    ServiceError,
+    did_you_mean,
+)
 
 
 class ExitCode(IntEnum):
-    """What the end of a process tells."""
+    """Exit codes, one for each kind of failure, so that a script can react to it."""
 
     DONE = 0
     NO_RESULT = 1
@@ -42,15 +44,15 @@ class ExitCode(IntEnum):
 
 EXPLAINED = {
     ExitCode.DONE: "done",
-    ExitCode.NO_RESULT: "no result: no valid configuration was found, or nothing finite was learnt",
-    ExitCode.USAGE: "what was asked for is wrong: a flag, a setting, a pose, a constraint",
-    ExitCode.FILE: "a file, robot, model or data set is missing, damaged, or does not fit",
-    ExitCode.SERVICE: "a service is not there, or does not answer",
+    ExitCode.NO_RESULT: "no result: no valid configuration was found, or the learnt model is not finite",
+    ExitCode.USAGE: "a flag, a setting, a pose or a constraint is wrong",
+    ExitCode.FILE: "a file, robot, model or data set is missing or damaged, or does not fit",
+    ExitCode.SERVICE: "a service is missing or does not answer",
     ExitCode.NOT_INSTALLED: "a package is not installed",
     ExitCode.RESOURCES: "memory or disk is full",
     ExitCode.OWN_ERROR: "an error of eim_ros itself, with a traceback",
     ExitCode.INTERRUPTED: "interrupted",
-    ExitCode.CLOSED_PIPE: "who read the output has gone, as with `| head`",
+    ExitCode.CLOSED_PIPE: "the reader of the output has closed it, as `| head` does",
 }
 
 FILES = (DataError, MeshError, ModelFileError, RobotError, OSError)
@@ -58,7 +60,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.ENOMEM)
 
 
 def code_of(error: BaseException) -> ExitCode:
-    """The code for an error that a user can mend."""
+    """Return the exit code for an error that the user can fix."""
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in FULL):
         return ExitCode.RESOURCES
     if isinstance(error, ImportError):
@@ -68,149 +70,41 @@ def code_of(error: BaseException) -> ExitCode:
     return ExitCode.FILE if isinstance(error, FILES) else ExitCode.USAGE
 
 
-NEGATIVE_NUMBER = re.compile(r"-(\d+\.?\d*|\.\d+|inf)([eE][+-]?\d+)?$")  # argparse takes -1e-05 for an option
-LIKE_A_FLAG = re.compile(r"--?[A-Za-z][\w.-]+$")
+class Verb(Protocol):
+    """The flags of a verb."""
+
+    def run(self) -> int:
+        """Do the work of the verb and return the exit code."""
+        ...
 
 
-class _HelpAll(argparse.Action):
-    """Prints the help with every setting."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        assert isinstance(parser, Parser)
-        parser._shows_all = True
-        parser.print_help()
-        parser.exit()
-
-
-class Parser(argparse.ArgumentParser):
-    """Reports bad usage in one line with what was meant, and takes negative numbers in any notation for numbers."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._negative_number_matcher = NEGATIVE_NUMBER
-        self._expert_group: argparse._ArgumentGroup | None = None
-        self._shows_all = False
-
-    def add_expert_group(self, title: str, description: str) -> argparse._ArgumentGroup:
-        """A group whose flags `--help` names and `--help-all` explains."""
-        if "--help-all" not in self._option_string_actions:
-            self.add_argument("--help-all", action=_HelpAll, nargs=0, help="explain the expert settings, too, and exit")
-        self._expert_group = self.add_argument_group(title, description)
-        return self._expert_group
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(ExitCode.USAGE, f"{self.prog}: {' '.join(message.split())} (see {self.prog} --help)\n")
-
-    def parse_known_args(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
-    ) -> tuple[argparse.Namespace, list[str]]:
-        """As argparse, but what a parser does not know is told by that parser, before what it misses."""
-        words = [] if args is None else list(args)
-        if not self._has_verbs:
-            self._refuse_unknown(word for word in words[: words.index("--") if "--" in words else None])
-        known, rest = super().parse_known_args(words, namespace)
-        if rest and not self._has_verbs:
-            self.error(f"there is no place for {' '.join(rest)}{self._meant(rest)}")
-        return known, rest
-
-    def format_usage(self) -> str:
-        formatter = self._get_formatter()
-        self._add_usage(formatter)
-        return formatter.format_help()
-
-    def format_help(self) -> str:
-        if self._expert_group is None or self._shows_all:
-            return super().format_help()
-        formatter = self._get_formatter()
-        self._add_usage(formatter)
-        formatter.add_text(self.description)
-        for group in self._action_groups:
-            formatter.start_section(group.title)
-            formatter.add_text(group.description)
-            if group is self._expert_group:
-                names = ", ".join(action.option_strings[0] for action in group._group_actions)
-                formatter._add_item(_unbroken, [f"{names}: see --help-all", formatter._width])
-            else:
-                formatter.add_arguments(group._group_actions)
-            formatter.end_section()
-        formatter.add_text(self.epilog)
-        return formatter.format_help()
-
-    @property
-    def _has_verbs(self) -> bool:
-        return self._subparsers is not None
-
-    def _add_usage(self, formatter: argparse.HelpFormatter) -> None:
-        """Without expert settings unless all are shown."""
-        hidden = [] if self._expert_group is None or self._shows_all else self._expert_group._group_actions
-        shown = [action for action in self._actions if action not in hidden]
-        formatter.add_usage(self.usage, shown, self._mutually_exclusive_groups)
-
-    def _refuse_unknown(self, words: Iterable[str]) -> None:
-        """Flags that there are not; argparse also takes a beginning that only one flag has."""
-        known = list(self._option_string_actions)
-        for word in words:
-            name = word.partition("=")[0]
-            is_flag = (
-                LIKE_A_FLAG.match(name) and name != "-inf" and name[:2] not in known
-            )  # else a short flag with its value, as -n50
-            if is_flag and not any(flag.startswith(name) for flag in known):
-                self.error(f"there is no flag {name}{self._meant([name])}")
-            of_group = [flag for flag in known if flag.startswith(f"{name}.")]
-            if is_flag and of_group and name not in known:
-                self.error(f"{name} is a group of flags, such as {of_group[0]}")
-
-    def _meant(self, words: Sequence[str]) -> str:
-        first = words[0].partition("=")[0]
-        is_flag = first.startswith("-") and not NEGATIVE_NUMBER.match(first)
-        return did_you_mean(f"--{first.lstrip('-')}", self._option_string_actions) if is_flag else ""
-
-    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
-        try:
-            return super()._get_value(action, arg_string)
-        except argparse.ArgumentError:
-            if action.type not in (int, float):
-                raise
-            kind = "a whole number" if action.type is int else "a number"
-            listed = "; several are separated by spaces" if set(arg_string) & set(",;[]()") else ""
-            raise argparse.ArgumentError(action, f"expected {kind}, got {arg_string!r}{listed}") from None
-
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        try:
-            super()._check_value(action, value)
-        except argparse.ArgumentError as error:
-            meant = did_you_mean(str(value), map(str, action.choices or ()))
-            raise argparse.ArgumentError(action, f"{error.message}{meant}") from None
-
-
-def _unbroken(text: str, width: int) -> str:
-    """A paragraph whose flags stay whole."""
-    indent = "  "
-    return textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False) + "\n"
-
-
-# The modules are imported when their verb is used: `eim --help` needs neither torch nor ROS.
+# Verb, module, and summary. The module has a dataclass of the verb's name; "solve-all" is SolveAll.
 VERBS = {
-    "collect": "sample configurations of a robot and what they reach",
-    "import": "turn recorded bags into a data set of motions or of poses and configurations",
-    "recover": "make bags whole that were cut off",
-    "export": "write motions for other programs: LeRobot",
-    "train": "learn an inverse kinematics model or a motion prior from a data set",
-    "evaluate": "errors, limits, entropies and likelihood of a model's raw samples",
-    "sample": "configurations for a pose, of a model or of a robot",
-    "draw": "a picture of an arm in the configurations for a pose",
-    "view": "a page in the browser: drag the target, see all solutions",
-    "map": "what an arm can do where: a capability map",
-    "motion": "motions from a motion prior, and how likely motions are",
-    "request": "configurations for a pose, from the running service",
-    "list": "shipped robots and models",
-    "completion": "a script that completes verbs and flags in a shell",
-    "doctor": "what is broken or missing on this machine, and its cure",
-    "demo": "the whole circle: collect, train, serve, request, draw",
-    "demo-planar": "a planar robot: demonstrate, record, train, sample, execute",
+    "solve": ("sample", "one configuration that reaches a pose"),
+    "sample": ("sample", "distinct configurations that reach a pose, from a model or a robot"),
+    "solve-all": ("sample", "all configurations that reach a pose"),
+    "draw": ("sample", "independent random draws from all solutions of a pose"),
+    "propose": ("sample", "raw draws of a model, not solved"),
+    "follow": ("sample", "a joint path without jumps for a path of poses"),
+    "picture": ("sample", "draw a picture of an arm in the configurations for a pose"),
+    "view": ("view", "drag the target in the browser and see the solutions"),
+    "map": ("map", "capability map: which poses an arm reaches, and how well"),
+    "list": ("map", "list the included robots and models"),
+    "collect": ("data", "sample configurations of a robot and the poses that they reach"),
+    "import": ("data", "turn recorded bags into a data set of motions, or of poses and configurations"),
+    "recover": ("data", "repair truncated bags"),
+    "export": ("data", "write motions for other programs: LeRobot"),
+    "train": ("train", "learn an inverse kinematics model or a motion prior from a data set"),
+    "evaluate": ("data", "errors, limits, entropies and likelihood of a model's raw samples"),
+    "motion": ("motion", "sample motions of a motion prior, or score motions"),
+    "completion": ("doctor", "print a script that completes verbs and flags in a shell"),
+    "doctor": ("doctor", "check this machine and name a remedy for each fault"),
+    "demo": ("demo", "collect, train, serve, request and draw, in one run"),
+    "demo-planar": ("demo_planar", "a planar robot: demonstrate, record, train, sample, execute"),
 }
 EXTRAS = {
     "torch": "learning",
+    "mcap": "bags",
     "rosbags": "bags",
     "matplotlib": "viz",
     "distributed": "experiments",
@@ -218,35 +112,35 @@ EXTRAS = {
     "sklearn": "experiments",
     "trimesh": "view",
     "viser": "view",
-}  # what serving a model does not need
+}  # packages that serving a model does not need
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code, see `ExitCode`."""
-    return run_program("eim", _parsed, sys.argv[1:] if arguments is None else arguments)
+    """Run the command line and return the exit code, see `ExitCode`."""
+    return run_program("eim", read_verb, sys.argv[1:] if arguments is None else arguments)
 
 
-def run_program(program: str, parse: Callable[[list[str]], argparse.Namespace], arguments: Sequence[str]) -> int:
-    """Parse the arguments of a program and run its verb; report an error in one line. Returns the exit code."""
+def run_program(program: str, read: Callable[[list[str]], Verb], arguments: Sequence[str]) -> int:
+    """Read the arguments of a program and run its verb. Report an error in one line. Return the exit code."""
     words = list(arguments)
     command = " ".join([program, *words[:1]])
     try:
-        args = parse(words)
-        code = int(args.run(args))
-        sys.stdout.flush()  # here, where it can still be told that who reads it has gone
+        code = int(read(words).run())
+        sys.stdout.flush()  # here, where a closed pipe can still be reported
         return code
     except BrokenPipeError:
-        _close_output()
+        # Nobody reads the output: discard what is left, so that the interpreter does not complain at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.CLOSED_PIPE
     except MemoryError as error:
         return _fail(f"{command}: not enough memory: {error}", code_of(error))
-    except (EimError, OSError) as error:  # of the latter: a full disk, a folder without permission
+    except (EimError, OSError) as error:
         return _fail(f"{command}: {error}", code_of(error))
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package in EXTRAS:
-            cure = f"needs {package}, which is not installed; eim_ros[{EXTRAS[package]}] brings it"
-            return _fail(f"{command}: {cure}", code_of(error))
+            remedy = f"needs {package}, which is not installed; eim_ros[{EXTRAS[package]}] brings it"
+            return _fail(f"{command}: {remedy}", code_of(error))
         return _own_error()
     except AttributeError as error:
         from eim_ros.core.native import stale_module
@@ -259,32 +153,46 @@ def run_program(program: str, parse: Callable[[list[str]], argparse.Namespace], 
         return _own_error()
 
 
-def parser_of(verbs: Sequence[str]) -> Parser:
-    """The parser of the whole command line, with the flags of these verbs, whose modules are imported."""
-    codes = "; ".join(f"{code:d}: {meaning}" for code, meaning in EXPLAINED.items())
-    parser = Parser(
-        prog="eim",
-        description="Learn ways in which an arm can reach a pose, and sample them. Each verb has --help and --json.",
-        epilog=f"Exit codes: {codes}.",
+def verb_type(name: str) -> Any:
+    """Return the dataclass of a verb, whose module is imported."""
+    module = importlib.import_module(f"eim_ros.cli.{VERBS[name][0]}")
+    return getattr(module, name.title().replace("-", ""))
+
+
+def read_verb(words: Sequence[str]) -> Verb:
+    """Return the verb of a command line with its flags."""
+    name, *rest = [*words[1:], "--help"] if words[:1] == ["help"] else list(words) or [""]
+    if name in ("-h", "--help", "--version"):
+        print(f"eim_ros {__version__}" if name == "--version" else _help())
+        raise SystemExit(0)
+    if not name:
+        raise ConfigurationError("expected a VERB (see eim --help)")
+    if name not in VERBS:
+        if name.startswith("-"):
+            meant = did_you_mean(name, ["--version", "--help"])
+            raise ConfigurationError(
+                f"there is no flag {name} before a verb, as in `eim sample --robot panda`{meant} (see eim --help)"
+            )
+        raise ConfigurationError(f"invalid choice: {name!r}{did_you_mean(name, VERBS)} (see eim --help)")
+    kind = verb_type(name)
+    if hasattr(kind, "read"):  # in two steps: settings depend on the chosen learner
+        verb: Verb = kind.read(rest)
+        return verb
+    from eim_ros.cli.options import parse
+
+    verb = parse(kind, f"eim {name}", rest)
+    return verb
+
+
+def _help() -> str:
+    verbs = "\n".join(f"  {name:<12} {summary}" for name, (_, summary) in VERBS.items())
+    codes = "\n".join(f"  {code:<4d} {meaning}" for code, meaning in EXPLAINED.items())
+    return (
+        "usage: eim VERB [FLAGS]\n\n"
+        "Find the configurations with which an arm reaches a pose, and learn models of them.\n"
+        "`eim VERB --help` explains a verb; --json prints one JSON object.\n\n"
+        f"verbs:\n{verbs}\n\nexit codes:\n{codes}"
     )
-    parser.add_argument("--version", action="version", version=f"eim_ros {__version__}")
-    subparsers = parser.add_subparsers(metavar="VERB", required=True)
-    for name, summary in VERBS.items():
-        if name in verbs:
-            importlib.import_module(f"eim_ros.cli.{name.replace('-', '_')}").add_parser(subparsers)
-        else:
-            subparsers.add_parser(name, help=summary)
-    return parser
-
-
-def _parsed(words: Sequence[str]) -> argparse.Namespace:
-    if words[:1] == ["help"]:  # of the verb that follows, where one does
-        words = [*words[1:], "--help"]
-    parser = parser_of(words[:1])
-    if words and words[0].startswith("-") and words[0] not in parser._option_string_actions:
-        meant = did_you_mean(words[0], ["--version", "--help"])
-        parser.error(f"there is no flag {words[0]} before a verb, as in `eim sample --robot panda`{meant}")
-    return parser.parse_args(words)
 
 
 def _fail(reason: str, code: int) -> int:
@@ -296,11 +204,6 @@ def _own_error() -> int:
     traceback.print_exc()
     print("eim: this is an error of eim_ros itself: please report it", file=sys.stderr)
     return ExitCode.OWN_ERROR
-
-
-def _close_output() -> None:
-    """Nobody reads it any more: what is still to be written goes nowhere, without a complaint of the interpreter."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -1,122 +1,130 @@
-"""`eim motion`: motions from a motion prior, and how likely motions are, without ROS.
-
-sample draws motions for a context, through via points; score compares those of a data set with held-out demonstrations.
-Both take --json, and sample takes --random-seed.
-"""
+"""`eim motion sample` and `eim motion score`: motions of a motion prior, and how likely motions are, without ROS."""
 
 from __future__ import annotations
 
-import argparse
-import math
 import secrets
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-import numpy as np
-import torch
+from tyro.conf import UseAppendAction, arg, subcommand
 
-from eim_ros.cli.options import add_threads_flag, use_threads
-from eim_ros.cli.request_options import count, random_seed_or_fresh
-from eim_ros.core.data_set import DataSet, load_data_set, save_data_set
+from eim_ros.cli.options import Count, File, FreshSeed, Json, Number, Numbers, OptionalCount, Threads, use_threads
 from eim_ros.core.errors import ConfigurationError, DataError, JointStateError
 from eim_ros.core.files import check_outputs, to_json
-from eim_ros.motion import Demonstrations, MotionDistribution, MotionPrior, MotionSamples, ViaPoint
+
+if TYPE_CHECKING:
+    from eim_ros.core.data_set import DataSet
+    from eim_ros.motion import MotionDistribution, MotionPrior, MotionSamples, ViaPoint
 
 LARGEST_SEED = 2**31
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the verb."""
-    parser = subparsers.add_parser("motion", help="motions from a motion prior, and their scores", description=__doc__)
-    jobs = parser.add_subparsers(metavar="JOB", required=True)
-    sample = jobs.add_parser("sample", help="draw motions", description="Draw motions for a context.")
-    add = sample.add_argument
-    add("--model", required=True, metavar="FILE", help="motion prior of eim train --task motion")
-    add("--context", nargs="+", type=float, default=[], metavar="VALUE", help="in the order of the data set's columns")
-    add(
-        "--via",
-        nargs="+",
-        action="append",
-        default=[],
-        metavar=("PHASE", "JOINT=VALUE[:DEVIATION]"),
-        help="where joints are at a phase from 0 to 1 [rad or m], and how exactly (default 1e-3); may be repeated",
-    )
-    add("-n", "--samples", type=count, default=10, metavar="N", help="motions wanted (default %(default)s)")
-    add("--points", type=count, metavar="N", help="points of each (default: as demonstrated)")
-    add("--duration", type=float, default=0.0, metavar="S", help="[s] (default: the demonstrations' mean)")
-    add(
-        "--random-seed",
-        "--seed",
-        type=random_seed_or_fresh,
-        default=None,
-        help="random seed; negative: a fresh one (default)",
-    )
-    add("--output", metavar="FILE", help="data set to write (.npz)")
-    sample.set_defaults(job=_sample)
-    score = jobs.add_parser("score", help="how likely motions are", description="Score the motions of a data set.")
-    score.add_argument("--model", required=True, metavar="FILE", help="motion prior of eim train --task motion")
-    score.add_argument("--data", required=True, metavar="FILE", help="data set of motions, of the same points")
-    score.set_defaults(job=_score)
-    for job in (sample, score):
-        job.add_argument("--json", action="store_true", help="print one JSON object")
-        add_threads_flag(job)
-        job.set_defaults(run=run)
+@dataclass(frozen=True, kw_only=True)
+class MotionSample:
+    """Draw motions for a context, through via points."""
 
+    model: Annotated[str, arg(metavar="FILE")]
+    """Motion prior of eim train --task motion."""
+    context: Numbers = None
+    """Values of the context, in the order of the data set's columns."""
+    via: Annotated[UseAppendAction[tuple[tuple[str, ...], ...]], arg(metavar="PHASE JOINT=VALUE[:DEVIATION] ...")] = ()
+    """Joint values [rad or m] at a phase from 0 to 1, and their standard deviation (default: 1e-3)."""
+    samples: Annotated[Count, arg(aliases=("-n",))] = 10
+    """Number of motions."""
+    points: OptionalCount = None
+    """Points of each motion (default: as demonstrated)."""
+    duration: Number = None
+    """Duration of each motion [s] (default: mean of the demonstrations)."""
+    seed: FreshSeed = None
+    """Random seed (default: a fresh one)."""
+    output: File = None
+    """Data set to write (.npz)."""
+    json: Json = False
+    threads: Threads = None
 
-def run(args: argparse.Namespace) -> int:
-    """Run the verb; returns the exit code."""
-    use_threads(args)
-    return int(args.job(args))
+    def run(self) -> int:
+        """Draw the motions and return the exit code."""
+        if self.points == 1:
+            raise ConfigurationError("--points must be at least 2, got 1", self.points)
+        if self.duration is not None and not 0.0 < self.duration < float("inf"):
+            raise ConfigurationError(
+                f"--duration must be a positive number of seconds, got {self.duration}", self.duration
+            )
+        check_outputs({"--output": self.output}, {"--model": self.model})
+        if () in self.via:
+            raise ConfigurationError("--via: expected a value")
+        import torch
 
+        from eim_ros.core.data_set import save_data_set
+        from eim_ros.motion import MotionPrior
 
-def _sample(args: argparse.Namespace) -> int:
-    if args.points is not None and args.points < 2:
-        raise ConfigurationError(f"--points must be at least 2, got {args.points}", args.points)
-    if not (math.isfinite(args.duration) and args.duration >= 0.0):
-        raise ConfigurationError(f"--duration must be a positive number of seconds, got {args.duration}", args.duration)
-    check_outputs({"--output": args.output}, {"--model": args.model})
-    prior = MotionPrior.load(args.model)
-    n_points = args.points or prior.representation.n_points
-    duration = args.duration or prior.mean_duration
-    given = prior.condition(args.context, [_via_point(words) for words in args.via])
-    seed = secrets.randbelow(LARGEST_SEED) if args.random_seed is None else args.random_seed
-    samples = given.sample(args.samples, torch.Generator().manual_seed(seed), n_points)
-    if args.output:
-        save_data_set(args.output, _data_set(prior, samples, args.context, duration, seed))
-    if args.json:
-        print(to_json(_sampled(prior, given, samples, duration, seed)))
-    else:
-        _print_samples(prior, given, samples, duration)
-    return 0
-
-
-def _score(args: argparse.Namespace) -> int:
-    prior = MotionPrior.load(args.model)
-    motions = Demonstrations.from_data_set(load_data_set(args.data))
-    if set(motions.joint_names) != set(prior.joint_names):
-        raise JointStateError(
-            f"the motions are of joints {', '.join(motions.joint_names)}, the prior's are "
-            f"{', '.join(prior.joint_names)}",
-            motions.joint_names,
-        )
-    if motions.context.shape[1] != prior.n_context:
-        raise DataError(
-            f"the motions have {motions.context.shape[1]} contexts, the prior {prior.n_context}", motions.context.shape
-        )
-    columns = [motions.joint_names.index(name) for name in prior.joint_names]
-    times = np.linspace(0.0, 1.0, motions.positions.shape[1])
-    positions = np.stack([prior.representation.resampled(times, each[:, columns]) for each in motions.positions])
-    scores = prior.score(positions, motions.context)
-    if args.json:
-        names = ("log_prob", "quantile", "residual")
-        print(to_json({"n": len(motions), **{name: getattr(scores, name).tolist() for name in names}}))
+        use_threads(self.threads)
+        prior = MotionPrior.load(self.model)
+        n_points = self.points or prior.representation.n_points
+        duration = self.duration or prior.mean_duration
+        given = prior.condition(self.context or (), [_via_point(words) for words in self.via])
+        seed = secrets.randbelow(LARGEST_SEED) if self.seed is None else self.seed
+        samples = given.sample(self.samples, torch.Generator().manual_seed(seed), n_points)
+        if self.output:
+            save_data_set(self.output, _data_set(prior, samples, self.context or (), duration, seed))
+        if self.json:
+            print(to_json(_sampled(prior, given, samples, duration, seed)))
+        else:
+            _print_samples(prior, given, samples, duration)
         return 0
-    print(f"{'motion':>6} {'log density [nat]':>18} {'quantile':>9} {'residual':>10}")
-    for index, row in enumerate(zip(scores.log_prob, scores.quantile, scores.residual, strict=True)):
-        print(f"{index:>6} {row[0]:>18.2f} {row[1]:>9.3f} {row[2]:>10.2e}")
-    return 0
 
 
-def _via_point(words: list[str]) -> ViaPoint:
+@dataclass(frozen=True, kw_only=True)
+class MotionScore:
+    """Compare the motions of a data set with held-out demonstrations."""
+
+    model: Annotated[str, arg(metavar="FILE")]
+    """Motion prior of eim train --task motion."""
+    data: Annotated[str, arg(metavar="FILE")]
+    """Data set of motions with the same context."""
+    json: Json = False
+    threads: Threads = None
+
+    def run(self) -> int:
+        """Score the motions and return the exit code."""
+        import numpy as np
+
+        from eim_ros.core.data_set import load_data_set
+        from eim_ros.motion import Demonstrations, MotionPrior
+
+        use_threads(self.threads)
+        prior = MotionPrior.load(self.model)
+        motions = Demonstrations.from_data_set(load_data_set(self.data))
+        ours, theirs = motions.joint_names, prior.joint_names
+        if set(ours) != set(theirs):
+            raise JointStateError(
+                f"the motions are of joints {', '.join(ours)}, the prior's are {', '.join(theirs)}", ours
+            )
+        if motions.context.shape[1] != prior.n_context:
+            raise DataError(
+                f"the motions have {motions.context.shape[1]} contexts, the prior {prior.n_context}",
+                motions.context.shape,
+            )
+        columns = [ours.index(name) for name in theirs]
+        times = np.linspace(0.0, 1.0, motions.positions.shape[1])
+        positions = np.stack([prior.representation.resampled(times, each[:, columns]) for each in motions.positions])
+        scores = prior.score(positions, motions.context)
+        if self.json:
+            names = ("log_prob", "quantile", "residual")
+            print(to_json({"n": len(motions), **{name: getattr(scores, name).tolist() for name in names}}))
+            return 0
+        print(f"{'motion':>6} {'log density [nat]':>18} {'quantile':>9} {'residual':>10}")
+        for index, row in enumerate(zip(scores.log_prob, scores.quantile, scores.residual, strict=True)):
+            print(f"{index:>6} {row[0]:>18.2f} {row[1]:>9.3f} {row[2]:>10.2e}")
+        return 0
+
+
+Motion: TypeAlias = Annotated[MotionSample, subcommand("sample")] | Annotated[MotionScore, subcommand("score")]
+
+
+def _via_point(words: tuple[str, ...]) -> ViaPoint:
+    from eim_ros.motion import ViaPoint
+
     wrong = ConfigurationError(
         f"--via is a phase and then JOINT=VALUE or JOINT=VALUE:DEVIATION, got {' '.join(words)!r}", words
     )
@@ -153,7 +161,13 @@ def _sampled(
     }
 
 
-def _data_set(prior: MotionPrior, samples: MotionSamples, context: list[float], duration: float, seed: int) -> DataSet:
+def _data_set(
+    prior: MotionPrior, samples: MotionSamples, context: tuple[float, ...], duration: float, seed: int
+) -> DataSet:
+    import numpy as np
+
+    from eim_ros.core.data_set import DataSet
+
     n, n_points, _ = samples.positions.shape
     description = {
         "source": "samples of a motion prior",
@@ -178,7 +192,7 @@ def _print_samples(prior: MotionPrior, given: MotionDistribution, samples: Motio
         f"log density of the via points {given.log_evidence:.2f} nat"
     )
     heading = f"{'motion':>6} {'log density [nat]':>18} {'component':>9}"
-    print(f"{heading}  from and to, by joint: {', '.join(prior.joint_names)}")
+    print(f"{heading}  first and last value of {', '.join(prior.joint_names)}")
     for index, motion in enumerate(samples.positions):
         ends = ", ".join(f"{first:.3f} to {last:.3f}" for first, last in zip(motion[0], motion[-1], strict=True))
         print(f"{index:>6} {samples.log_prob[index]:>18.2f} {samples.component[index]:>9}  {ends}")

@@ -1,191 +1,508 @@
-"""Flags that ask for configurations of a pose, the same for a model file and for the running service.
+"""Flags that several verbs have in common: how values are read, and groups such as the robot or the constraints.
 
-Flags for what a request asks of every configuration beside the pose, for a posture, and for the answer's order.
-
-Flags that name a robot: a shipped one, or any URDF with base and tip.
-
-Configurations as a table on the terminal.
-
-Command-line flags derived from settings: one flag per field, with its description, unit and bounds.
-
-Basic settings, and the expert ones that `--help` only names, are groups of their own.
-
-The flag --threads: how many threads the linear algebra has, see `eim_ros.core.parallel`.
+A verb is a dataclass whose fields are its flags, and whose method `run` does its work and returns the exit code. tyro
+reads the flags. This module imports neither numpy nor torch, so that the flags are read before anything slow happens.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
+import contextlib
+import dataclasses
+import math
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
-import numpy as np
-import numpy.typing as npt
+import tyro
+from tyro import _errors as events
+from tyro.conf import DisallowNone, FlagCreatePairsOff, OmitArgPrefixes, UseAppendAction, arg
+from tyro.constructors import (
+    ConstructorRegistry,
+    PrimitiveConstructorSpec,
+    PrimitiveTypeInfo,
+    StructConstructorSpec,
+    StructFieldSpec,
+    StructTypeInfo,
+)
 
-from eim_ros.cli.main import Parser
-from eim_ros.core.errors import ConfigurationError
-from eim_ros.core.settings import Setting
-from eim_ros.ik import ErrorCode, Samples
-from eim_ros.kinematics import SHIPPED_ROBOTS, Robot, robot_path
+from eim_ros.core.errors import ConfigurationError, ConstraintError, PoseError, did_you_mean
+from eim_ros.core.settings import Settings
 
 if TYPE_CHECKING:
-    pass
+    from eim_ros.ik import Constraints, Posture, Sampler
+    from eim_ros.kinematics import Box, Mesh, Robot
+
+T = TypeVar("T")
+SettingsT = TypeVar("SettingsT", bound=Settings)
+
+LARGEST_COUNT = 2**32 - 1  # limit of the service's messages
+LARGEST_SEED = 2**63 - 1
+LARGEST_PORT = 2**16 - 1
 
 
-def add_robot_flags(parser: argparse.ArgumentParser, *, default: str | None = None) -> None:
-    """Add --robot, --base and --tip; --robot may be left out where a default is told."""
-    shipped = ", ".join(SHIPPED_ROBOTS)
-    otherwise = f" (default: {default})" if default else ""
-    parser.add_argument(
-        "--robot", required=default is None, metavar="NAME|URDF", help=f"{shipped}, or the path of a URDF{otherwise}"
-    )
-    parser.add_argument("--base", metavar="LINK", help="base link (default: the root)")
-    parser.add_argument("--tip", metavar="LINK", help="tip link (default: the only leaf)")
+def read_number(kind: type[T], word: str) -> T:
+    """Convert a word to int, float or str; the ValueError says what was expected."""
+    try:
+        return kind(word)  # type: ignore[call-arg]  # int, float and str accept a word
+    except ValueError:
+        expected = "a whole number" if kind is int else "a number"
+        listed = "; separate several by spaces" if set(word) & set(",;[]()") else ""
+        raise ValueError(f"expected {expected}, got {word!r}{listed}") from None
 
 
-def robot_file(args: argparse.Namespace) -> Path | None:
-    """The file of the robot that the flags name, where they name one."""
-    return robot_path(args.robot) if args.robot else None
+def _values(metavar: str, read: Callable[[list[str]], Any], nargs: Any = 1) -> PrimitiveConstructorSpec[Any]:
+    """Return how the words of a flag become its value."""
+
+    def words_of(value: Any) -> list[str]:
+        return [str(word) for word in value] if isinstance(value, tuple) else [str(value)]
+
+    return PrimitiveConstructorSpec(nargs, metavar, read, lambda value: True, words_of)
 
 
-def robot_from(args: argparse.Namespace) -> Robot:
-    """The robot that the flags name."""
-    return Robot(args.robot, args.tip, base=args.base)
+def _whole(least: int, most: int) -> PrimitiveConstructorSpec[Any]:
+    def read(words: list[str]) -> int:
+        value = read_number(int, words[0])
+        if not least <= value <= most:
+            raise ValueError(f"must be between {least} and {most}, got {value}")
+        return value
+
+    return _values("N", read)
 
 
-def given_robot(args: argparse.Namespace) -> Robot | None:
-    """The robot that the flags name, where they need not."""
-    if args.robot:
-        return robot_from(args)
-    if args.base or args.tip:
-        raise ConfigurationError("--base and --tip are links of --robot: give it too", args.base or args.tip)
-    return None
+def _positive(words: list[str]) -> float:
+    value = read_number(float, words[0])
+    if not (math.isfinite(value) and value > 0.0):
+        raise ValueError(f"must be positive, got {words[0]}")
+    return value
 
 
-ROWS_SHOWN = 10
+NO_DEFAULT = arg(help_behavior_hint="")  # the help text says what happens without the flag
+
+Switch: TypeAlias = Annotated[bool, FlagCreatePairsOff, NO_DEFAULT]
+Choice: TypeAlias = Annotated[bool | None, NO_DEFAULT]  # --flag and --no-flag
+Text: TypeAlias = Annotated[str | None, NO_DEFAULT]
+File: TypeAlias = Annotated[str | None, arg(metavar="FILE"), NO_DEFAULT]
+Number: TypeAlias = Annotated[float | None, NO_DEFAULT]
+Numbers: TypeAlias = Annotated[tuple[float, ...] | None, NO_DEFAULT]
+Words: TypeAlias = Annotated[tuple[str, ...] | None, NO_DEFAULT]
+Repeated: TypeAlias = Annotated[tuple[str, ...], UseAppendAction]
+Six: TypeAlias = Annotated[tuple[float, float, float, float, float, float] | None, NO_DEFAULT]
+Positive: TypeAlias = Annotated[float, _values("NUMBER", _positive)]
+Count: TypeAlias = Annotated[int, _whole(1, LARGEST_COUNT)]
+OptionalCount: TypeAlias = Annotated[int | None, _whole(1, LARGEST_COUNT), NO_DEFAULT]
+CountOrNone: TypeAlias = Annotated[int, _whole(0, LARGEST_COUNT)]
+Seed: TypeAlias = Annotated[int, _whole(0, LARGEST_SEED)]
+FreshSeed: TypeAlias = Annotated[int | None, _whole(0, LARGEST_SEED), NO_DEFAULT]
+Port: TypeAlias = Annotated[int, _whole(0, LARGEST_PORT)]
+Json: TypeAlias = Annotated[Switch, arg(help="Print one JSON object.")]
+Quiet: TypeAlias = Annotated[Switch, arg(help="Show no progress.")]
+Threads: TypeAlias = Annotated[OptionalCount, arg(help="Threads of torch (default: OMP_NUM_THREADS, else 1).")]
 
 
-def print_configurations(samples: Samples, n_wanted: int) -> None:
-    """Print a summary and the first rows of an answer, and why there are fewer than requested.
+def read_values(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+    """Read numbers, and tuples of numbers or texts, with specific error messages; each may be optional."""
+    kind: Any = info.type
+    if typing.get_origin(kind) in (types.UnionType, typing.Union):
+        kind = next(inner for inner in typing.get_args(kind) if inner is not type(None))
+    if kind in (int, float):
+        return _values("NUMBER", lambda words: read_number(kind, words[0]))
+    inner = typing.get_args(kind)
+    if UseAppendAction in info.markers or typing.get_origin(kind) is not tuple or inner[0] not in (int, float, str):
+        return None
 
-    Without a solution, print the best attempt, and say that it is none.
+    def read(words: list[str]) -> tuple[Any, ...]:
+        if not words:
+            raise ValueError("expected at least one value")
+        return tuple(read_number(inner[0], word) for word in words)
+
+    metavar = "TEXT" if inner[0] is str else "NUMBER"
+    is_any_length = inner[-1] is Ellipsis
+    return _values(metavar, read, "*") if is_any_length else _values(" ".join([metavar] * len(inner)), read, len(inner))
+
+
+def read_settings(root: Any, aliases: Mapping[str, str], info: StructTypeInfo) -> StructConstructorSpec | None:
+    """Derive the flags of settings from their fields: description, unit, choices and default; groups are nested.
+
+    Fields of `root` have the short flags of `aliases` as well.
     """
-    n = len(samples)
-    print(f"{samples.valid.sum()} valid of {n} configurations in {1e3 * samples.elapsed:.2f} ms")
-    if n < n_wanted and samples.error_code == ErrorCode.SUCCESS:
-        print(samples.message)
-    if samples.completeness is not None and samples.n_all is None:
-        print(samples.completeness)
-    names = [f"{name:>8}" for name in _short(samples.joint_names)]
-    if not n:
-        if samples.best_attempt is not None:
-            print("no solution; the best attempt, which must not be executed:")
-            print("  ".join(names))
-            print(_values(names, samples.best_attempt))
-        return
-    print("  ".join([*names, "error [m]", "error [rad]", "valid"]))
-    for row in range(min(n, ROWS_SHOWN)):
-        errors = [f"{samples.position_error[row]:9.1e}", f"{samples.orientation_error[row]:11.1e}"]
-        print("  ".join([_values(names, samples.positions[row]), *errors, "  yes" if samples.valid[row] else "   no"]))
-    if n > ROWS_SHOWN:
-        print(f"... and {n - ROWS_SHOWN} more; --json prints all")
+    kind = info.type
+    if not (isinstance(kind, type) and issubclass(kind, Settings)):
+        return None
+    default = info.default if isinstance(info.default, kind) else kind()
+    hints = typing.get_type_hints(kind)
+    fields = []
+    for field in dataclasses.fields(kind):
+        if field.name in kind.unused:
+            continue
+        annotation = hints[field.name]
+        if choices := field.metadata.get("choices"):
+            choice: Any = Literal[tuple(choices)]
+            annotation = tuple[choice, ...] if typing.get_origin(annotation) is tuple else choice
+        if kind is root and field.name in aliases:
+            annotation = Annotated[annotation, arg(aliases=(aliases[field.name],))]
+        unit = f" [{field.metadata['unit']}]" if field.metadata.get("unit") else ""
+        text = f"{field.metadata.get('description') or ''}{unit}"
+        fields.append(StructFieldSpec(field.name, annotation, getattr(default, field.name), text or None))
+
+    def build(**values: Any) -> Settings:
+        return dataclasses.replace(default, **values)
+
+    build.__doc__ = kind.__doc__  # shown in the help
+    return StructConstructorSpec(build, tuple(fields))
 
 
-def _values(names: Sequence[str], q: npt.NDArray[np.float64]) -> str:
-    """One configuration below the names of its joints."""
-    return "  ".join(f"{value:{len(name)}.4f}" for name, value in zip(names, q, strict=True))
+def parse(
+    kind: Any,
+    program: str,
+    words: Sequence[str],
+    *,
+    default: Any = None,
+    aliases: Mapping[str, str] = types.MappingProxyType({}),
+    keep_unknown: bool = False,
+) -> Any:
+    """Return an instance of `kind`, a verb, a union of verbs, or settings, with the flags among `words`.
 
-
-def _short(names: Sequence[str]) -> list[str]:
-    """Names without the words that all of them begin and end with."""
-    if len(names) < 2:
-        return list(names)
-    begin = os.path.commonprefix(list(names)).rpartition("_")
-    end = os.path.commonprefix([name[::-1] for name in names])[::-1].partition("_")
-    first, last = len(begin[0] + begin[1]), len(end[1] + end[2])
-    short = [name[first : len(name) - last] for name in names]
-    return short if all(name and not name.isdigit() for name in short) else list(names)
-
-
-def add_settings_flags(
-    parser: argparse.ArgumentParser,
-    choices: Mapping[str, Mapping[str, Setting]],
-    aliases: Mapping[str, str],
-    basic: Sequence[str] = (),
-) -> None:
-    """Add a flag for each setting of several alternatives, with the default that each of them has.
-
-    Parameters
-    ----------
-    parser : ArgumentParser
-    choices : mapping
-        Settings of each alternative, as `described` returns them, by its name. A flag of a setting that the chosen
-        alternative lacks is refused when the settings are built.
-    aliases : mapping
-        Short flag, such as "--experts", for a setting, by its dotted name.
-    basic : sequence of str
-        Settings that most users need: `--help` explains these first, and names the others. Empty: all.
+    `default` has the values of flags that are not given, and `aliases` short flags of settings, such as "--experts".
+    With `keep_unknown`, the words that are no flags are returned as well. A mistake raises a `ConfigurationError`.
     """
-    title = f"of {', '.join(choices)}" if len(choices) > 1 else None
-    owners: dict[str, dict[str, Setting]] = {}
-    for choice, settings in choices.items():
-        for name, setting in settings.items():
-            owners.setdefault(name, {})[choice] = setting
-    first = parser.add_argument_group("basic settings" if basic else "settings", title)
-    others = parser.add_expert_group("expert settings", title or "") if basic and isinstance(parser, Parser) else first
-    for name in sorted(owners, key=lambda name: basic.index(name) if name in basic else len(basic)):
-        flags = [aliases[name]] if name in aliases else []
-        flags.append("--" + name.replace("_", "-"))
-        group = first if name in basic else others
-        group.add_argument(*flags, dest=f"setting_{name}", default=None, **_options(owners[name]))
+    registry = ConstructorRegistry()
+    registry.primitive_rule(read_values)
+    registry.struct_rule(partial(read_settings, kind, aliases))
+    is_settings = isinstance(kind, type) and issubclass(kind, Settings)
+    with events.on_parse_error(partial(_refuse, kind, aliases)):
+        return tyro.cli(
+            kind,
+            prog=program,
+            args=list(words),
+            config=(DisallowNone,) if is_settings else (DisallowNone, OmitArgPrefixes),
+            registry=registry,
+            return_unknown_args=keep_unknown,  # type: ignore[call-overload]  # the overloads need a literal
+            **({} if default is None else {"default": default}),
+        )
 
 
-def given_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """Settings whose flags were given."""
-    prefix = "setting_"
-    return {
-        name.removeprefix(prefix): value
-        for name, value in vars(args).items()
-        if name.startswith(prefix) and value is not None
-    }
+def parse_settings(
+    default: SettingsT, program: str, words: Sequence[str], aliases: Mapping[str, str] = types.MappingProxyType({})
+) -> SettingsT:
+    """Return settings in which the flags among `words` replace the values of `default`."""
+    settings: SettingsT = parse(type(default), program, words, default=default, aliases=aliases)
+    return settings
 
 
-def _options(owners: Mapping[str, Setting]) -> dict[str, Any]:
-    field, annotation, default = next(iter(owners.values()))
-    defaults = {choice: setting.default for choice, setting in owners.items()}
-    shown = f"{default}"
-    if len(set(defaults.values())) > 1:
-        shown = ", ".join(f"{value} of {choice}" for choice, value in defaults.items())
-    unit = f" [{field.metadata['unit']}]" if field.metadata["unit"] else ""
-    options: dict[str, Any] = {"help": f"{field.metadata['description']}{unit} (default {shown})"}
-    if typing.get_origin(annotation) in (types.UnionType, typing.Union):  # of a type and None, which no flag means
-        annotation = next(kind for kind in typing.get_args(annotation) if kind is not type(None))
-    if annotation is bool:
-        return {**options, "action": argparse.BooleanOptionalAction}
-    if typing.get_origin(annotation) is tuple:
-        return {**options, "nargs": "+", "type": typing.get_args(annotation)[0], "metavar": "VALUE"}
-    if field.metadata["choices"]:
-        return {**options, "choices": field.metadata["choices"]}
-    return {**options, "type": annotation, "metavar": "VALUE"}
+def read_with_settings(
+    kind: Any, program: str, words: Sequence[str], settings: Callable[[], Settings], aliases: Mapping[str, str]
+) -> Any:
+    """Read the flags of a verb; the words that are none become its field `settings`, for `parse_settings`.
+
+    The help also shows the flags of `settings()`, which imports the learner.
+    """
+    if {"-h", "--help"} & set(words):
+        with contextlib.suppress(SystemExit):
+            parse(kind, program, ["--help"])
+        default = settings()
+        print(f"\nThe settings of {type(default).__name__} are flags as well:\n")
+        parse_settings(default, program, ["--help"], aliases)
+    verb, rest = parse(kind, program, words, keep_unknown=True)
+    return dataclasses.replace(verb, settings=tuple(rest))
 
 
-def add_threads_flag(parser: argparse.ArgumentParser) -> None:
-    """Add --threads."""
-    meaning = "threads of torch (default: what OMP_NUM_THREADS says, else 1)"
-    parser.add_argument("--threads", type=int, metavar="N", help=meaning)
+def _refuse(kind: Any, aliases: Mapping[str, str], event: events.ParseErrorEvent) -> None:
+    """Replace the box that tyro prints for a mistake by an error of one line; leave unknown events to tyro."""
+    if reason := _reason(lambda: [*flags_of(kind), *aliases.values()], event):
+        raise ConfigurationError(f"{' '.join(reason.split())} (see {event.prog} --help)")
 
 
-def use_threads(args: argparse.Namespace) -> None:
-    """Apply --threads to this process."""
-    if args.threads is not None and args.threads < 1:
-        raise ConfigurationError(f"--threads must be at least 1, got {args.threads}", args.threads)
-    from eim_ros.core.parallel import (
-        default_threads,
-        use_torch_threads,  # here: it needs torch
-    )
+def _reason(known: Callable[[], Sequence[str]], event: Any) -> str:
+    flag = _name(event.argument) if getattr(event, "argument", None) else ""
+    if isinstance(event, events.InstantiationFailure):
+        return f"{flag}: {event.message}"
+    if isinstance(event, events.BadValue):
+        n = event.argument.lowered.nargs
+        return f"{flag}: expected {n} values" if isinstance(n, int) and n > 1 else f"{flag}: expected a value"
+    if isinstance(event, events.InvalidChoice):
+        meant = did_you_mean(event.value, event.choices)
+        return f"{flag}: invalid choice: {event.value!r} (choose from {', '.join(event.choices)}){meant}"
+    if isinstance(event, events.MissingSubcommand):
+        return f"expected one of {', '.join(event.subcommand_spec.parser_from_name)}"
+    unknown = getattr(event, "tokens", None) or getattr(event, "unrecognized_tokens", None) or []
+    for name in (word.partition("=")[0] for word in unknown if word.startswith("-")):
+        return f"there is no flag {name}{did_you_mean(name, known())}"
+    if isinstance(event, events.MissingArgs):
+        names = [_name(missing.arg) for missing in event.missing_arguments]
+        return f"the following arguments are required: {', '.join(names)}"
+    meant = did_you_mean(unknown[0], known()) if unknown else ""
+    return f"there is no place for {' '.join(unknown)}{meant}" if unknown else ""
 
-    use_torch_threads(args.threads or default_threads())
+
+def _name(argument: Any) -> str:
+    """Return the flags of an argument, or what stands for it in the usage line if it has none."""
+    if argument.is_positional():
+        return str(argument.lowered.metavar).partition(" ")[0]
+    return "/".join(argument.lowered.name_or_flags)
+
+
+def flags_of(kind: Any) -> list[str]:
+    """Return the long flags of a verb or of settings, or the names and flags of several verbs."""
+    if typing.get_origin(kind) in (types.UnionType, typing.Union):
+        return [flag for inner in typing.get_args(kind) for flag in flags_of(inner)]
+    if typing.get_origin(kind) is Annotated:
+        kind, verb = typing.get_args(kind)
+        return [verb.name, *flags_of(kind)]
+    return list(dict.fromkeys(_flags(kind, "")))
+
+
+def _flags(kind: Any, prefix: str) -> Iterator[str]:
+    for name, annotation in typing.get_type_hints(kind).items():
+        if name not in kind.__dataclass_fields__:
+            continue
+        if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
+            yield from _flags(annotation, f"{prefix}{name}." if issubclass(annotation, Settings) else prefix)
+            continue
+        flag = f"{prefix}{name}".replace("_", "-")
+        yield f"--{flag}"
+        if annotation in (bool, bool | None):
+            yield f"--no-{flag}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """The robot."""
+
+    robot: Annotated[Text, arg(metavar="NAME|URDF")] = None
+    """Name of an included robot (see `eim list robots`), or path of a URDF or xacro file."""
+    base: Annotated[Text, arg(metavar="LINK")] = None
+    """Base link (default: the root)."""
+    tip: Annotated[Text, arg(metavar="LINK")] = None
+    """Tip link (default: the only leaf)."""
+
+    @property
+    def file(self) -> Path | None:
+        """File of the robot; None without --robot."""
+        from eim_ros.kinematics import robot_path
+
+        return robot_path(self.robot) if self.robot else None
+
+    def find(self) -> Robot | None:
+        """Return the robot of the flags; None without --robot."""
+        from eim_ros.kinematics import Robot
+
+        if self.robot:
+            return Robot(self.robot, self.tip, base=self.base)
+        if self.base or self.tip:
+            raise ConfigurationError("--base and --tip are links of --robot: give it too", self.base or self.tip)
+        return None
+
+    def load(self) -> Robot:
+        """Return the robot of the flags; `ConfigurationError` without --robot."""
+        robot = self.find()
+        if robot is None:
+            raise ConfigurationError("the following arguments are required: --robot (see --help)")
+        return robot
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source(Arm):
+    """The robot, or a model of its solutions."""
+
+    model: Annotated[Text, arg(metavar="FILE|NAME")] = None
+    """Model of eim train, or the name of an included one. Without: all solutions of --robot count equally."""
+    tool: Numbers = None
+    """Tip of a tool that reaches the pose, in the frame of the tip link: X Y Z [m], optionally QX QY QZ QW."""
+
+    def sampler(self) -> Sampler:
+        """Return the sampler of the model or the robot. A robot given with a model must fit it."""
+        from eim_ros.ik import Sampler
+
+        if self.model is not None:
+            if not self.robot:
+                self.find()  # refuses links without a robot
+            sampler = Sampler.load(self.model, self.robot, self.tip, base=self.base)
+        elif (robot := self.find()) is not None:
+            sampler = Sampler(robot)
+        else:
+            raise ConfigurationError("give --model, or --robot for all solutions without a model")
+        return sampler if self.tool is None else sampler.with_tool(self.tool_pose())
+
+    def tool_pose(self) -> Any:
+        """Return --tool as a transform (4, 4)."""
+        from eim_ros.kinematics.robot import tool_from
+
+        return tool_from(self.tool or ())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstraintFlags:
+    """Conditions of every configuration."""
+
+    limit: Annotated[Repeated, arg(metavar="JOINT=LOWER:UPPER")] = ()
+    """Narrower limits of a joint [rad or m]. An end may be left out."""
+    fix: Annotated[Repeated, arg(metavar="JOINT=VALUE")] = ()
+    """Joint that must not move [rad or m]."""
+    tolerance: Annotated[Six, arg(metavar="X Y Z RX RY RZ")] = None
+    """Permitted deviation along [m] and about [rad] the axes of the target frame; inf leaves an axis free."""
+    self_collision: Switch = False
+    """Drop configurations in which the robot collides with itself."""
+    box: UseAppendAction[tuple[tuple[float, ...], ...]] = ()
+    """Obstacle: centre X Y Z, edges SX SY SZ [m], optionally QX QY QZ QW."""
+    sphere: UseAppendAction[tuple[tuple[float, float, float, float], ...]] = ()
+    """Obstacle: centre X Y Z and radius [m]."""
+    mesh: UseAppendAction[tuple[tuple[str, ...], ...]] = ()
+    """Solid obstacle: file (STL, OBJ, DAE), optionally at X Y Z [m] and turned by QX QY QZ QW."""
+    clearance: float = 0.0
+    """Minimum distance from obstacles and between links [m]."""
+    position_only: Choice = None
+    """Accept every orientation (default: if and only if --pose has no quaternion)."""
+    position_tolerance: Number = None
+    """Largest position error [m] (default: 1e-6; that of the server with --service)."""
+    orientation_tolerance: Number = None
+    """Largest orientation error [rad] (default: 1e-6; that of the server with --service)."""
+
+    def build(self, has_orientation: bool) -> Constraints:
+        """Return the constraints; `ConstraintError` or `PoseError` if a flag is malformed."""
+        obstacles = [*self.box, *self.sphere, *self.mesh]
+        if self.clearance and not (obstacles or self.self_collision):
+            raise ConstraintError(
+                f"--clearance {self.clearance:g} has nothing to keep away from: give --box, --sphere, --mesh or "
+                "--self-collision",
+                self.clearance,
+            )
+        from eim_ros.ik import Constraints
+        from eim_ros.kinematics import Sphere
+
+        tolerances: dict[str, Any] = {
+            "position_tolerance": self.position_tolerance,
+            "orientation_tolerance": self.orientation_tolerance,
+        }
+        return Constraints(
+            limits=named("--limit", self.limit, "JOINT=LOWER:UPPER", _ends),
+            fixed=named("--fix", self.fix, "JOINT=VALUE", float),
+            self_collision=self.self_collision,
+            obstacles=(
+                *map(_box, self.box),
+                *(Sphere(values[:3], values[3]) for values in self.sphere),
+                *map(_mesh, self.mesh),
+            ),
+            tolerances=self.tolerance,
+            clearance=self.clearance,
+            position_only=not has_orientation if self.position_only is None else self.position_only,
+            **given(tolerances),
+        )
+
+
+def given(values: Mapping[str, T | None]) -> dict[str, T]:
+    """Return the entries that are not None: the flags that were given."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def check_pose_length(pose: Sequence[float]) -> None:
+    """Raise `PoseError` unless --pose is a position, or a position and a quaternion."""
+    if len(pose) not in (3, 7):
+        raise PoseError(f"--pose needs 3 or 7 numbers (X Y Z [QX QY QZ QW]), got {len(pose)}", pose)
+
+
+def posture_from(words: Sequence[str]) -> Posture:
+    """Return the posture of words JOINT=VALUE or JOINT=VALUE:WEIGHT."""
+    from eim_ros.ik import Posture
+
+    preferred = named("--posture", words, "JOINT=VALUE[:WEIGHT]", _weighted)
+    values, weights = ({name: pair[which] for name, pair in preferred.items()} for which in (0, 1))
+    return Posture(values, weights)
+
+
+def order_from(words: Sequence[str]) -> dict[str, float]:
+    """Return the weights of words NAME or NAME=WEIGHT."""
+    return named("--order", [word if "=" in word else f"{word}=1" for word in words], "NAME or NAME=WEIGHT", float)
+
+
+def near_from(words: Sequence[str]) -> list[float] | dict[str, float]:
+    """Return the configuration of --near: numbers, or numbers by joint names."""
+    if any("=" in word for word in words):
+        return named("--near", words, "a number for each joint, or NAME=NUMBER", float)
+    try:
+        return [float(word) for word in words]
+    except ValueError as error:
+        raise ConfigurationError(f"--near needs a number for each joint, or NAME=NUMBER: {error}", words) from error
+
+
+def guarantee_from(words: Sequence[str]) -> Any:
+    """Return the `Completeness` of two numbers, or "certified"."""
+    if list(words) == ["certified"]:
+        return "certified"
+    from eim_ros.ik import Completeness
+
+    try:
+        confidence, missed_share = map(float, words)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"--guarantee is two numbers, as in 0.99 0.002, or certified; got {' '.join(words)!r}", words
+        ) from error
+    return Completeness(confidence, missed_share)
+
+
+def named(flag: str, words: Sequence[str], form: str, read: Callable[[str], T]) -> dict[str, T]:
+    """Return the values of words NAME=VALUE by name; a name must not be repeated."""
+    values: dict[str, T] = {}
+    for word in words:
+        name, separator, value = word.partition("=")
+        wrong = ConstraintError(f"{flag} needs {form}, each name once, got {word!r}", word)
+        if not name or not separator or name in values:
+            raise wrong
+        try:
+            values[name] = read(value)
+        except ValueError as error:
+            raise wrong from error
+    return values
+
+
+def _ends(text: str) -> tuple[float, float]:
+    lower, upper = text.split(":")
+    return float(lower or -math.inf), float(upper or math.inf)
+
+
+def _weighted(text: str) -> tuple[float, float]:
+    value, separator, weight = text.partition(":")
+    return float(value), float(weight) if separator else 1.0
+
+
+def _box(values: Sequence[float]) -> Box:
+    from eim_ros.kinematics import Box, pose_from
+
+    if len(values) not in (6, 10):
+        raise ConstraintError(f"--box needs 6 or 10 numbers (X Y Z SX SY SZ [QX QY QZ QW]), got {len(values)}", values)
+    return Box(pose_from(values[:3], values[6:] or None), values[3:6])
+
+
+def _mesh(words: Sequence[str]) -> Mesh:
+    from eim_ros.kinematics import Mesh, pose_from
+
+    path, *numbers = words
+    expected = "--mesh needs a file, and 0, 3 or 7 numbers (X Y Z [QX QY QZ QW])"
+    try:
+        values = [float(number) for number in numbers]
+    except ValueError as error:
+        raise ConstraintError(f"{expected}: {error}", words) from error
+    if len(values) not in (0, 3, 7):
+        raise ConstraintError(f"{expected}, got {len(values)}", words)
+    return Mesh.load(path, pose_from(values[:3], values[3:] or None) if values else None)
+
+
+def use_threads(n: int | None) -> None:
+    """Use n threads of torch; None: as OMP_NUM_THREADS says, else 1."""
+    from eim_ros.core.parallel import default_threads, use_torch_threads
+
+    use_torch_threads(n or default_threads())
+
+
+def workers(jobs: int | None, scheduler: str | None) -> Any:
+    """Return the workers of --jobs or --scheduler; None without either."""
+    from eim_ros.core.parallel import DaskWorkers, JoblibWorkers
+
+    if scheduler is not None and jobs is not None:
+        raise ConfigurationError("--jobs is for this machine, --scheduler for others: give one of them", jobs)
+    if scheduler is not None:
+        return DaskWorkers(scheduler)
+    return None if jobs is None else JoblibWorkers(jobs)

@@ -1,12 +1,13 @@
-"""A node as a child process: started, waited for, ended.
+"""Nodes as child processes: start them, wait until they work, and end them.
 
-What a command that started nodes waits for: told while they work, and given up as soon as they do not.
+A command that waits for its nodes reports progress, and fails as soon as one of them has ended.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import random
 import shlex
 import signal
 import subprocess
@@ -18,14 +19,22 @@ from types import FrameType, TracebackType
 from eim_ros.core.child_process import tied
 from eim_ros.core.errors import ServiceError
 
-PATIENCE = 20.0  # [s] for a clean end, before it is killed
+PATIENCE = 20.0  # [s] for a regular end, before the process is killed
+
+
+def use_own_domain() -> int:
+    """Choose a ROS domain for this process and its nodes, where they meet no other nodes. Return its number."""
+    domain_id = random.Random(os.getpid()).randint(1, 50)
+    os.environ["ROS_DOMAIN_ID"] = str(domain_id)
+    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    return domain_id
 
 
 @contextlib.contextmanager
 def ended_by_sigterm() -> Iterator[None]:
     """Let SIGTERM raise `SystemExit`, so that the nodes of a program are ended as by Ctrl-C.
 
-    By default the signal ends the program without a word to its nodes, which are then killed.
+    By default the signal ends the program at once, and its nodes are killed.
     """
 
     def leave(number: int, frame: FrameType | None) -> None:
@@ -39,19 +48,7 @@ def ended_by_sigterm() -> Iterator[None]:
 
 
 class ServerProcess:
-    """Context manager around a node started with parameters; the node never outlives this process.
-
-    Parameters
-    ----------
-    parameters : mapping
-        ROS parameters by name.
-    domain_id : int
-        ROS domain of the node, so that it meets no other one.
-    folder : Path
-        Where its output goes, to a file named after the node.
-    node : str
-        Name of the node.
-    """
+    """Context manager around a node with parameters, which never outlives this process. Its log is in `folder`."""
 
     def __init__(self, parameters: Mapping[str, str], domain_id: int, folder: Path, node: str = "ik_server") -> None:
         given = [word for name, value in parameters.items() for word in ("-p", f"{name}:={value}")]
@@ -83,38 +80,26 @@ class ServerProcess:
                 self._process.wait()
 
     def check(self) -> None:
-        """Raise `ServiceError` with the end of its log if the node has ended by itself."""
+        """Raise `ServiceError` with the end of its log if the node has ended."""
         code = self._process.poll()
         if code is None:
             return
         last = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]
         ended = f"ended with exit code {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
         raise ServiceError(
-            f"{self._node} {ended}: {' | '.join(last)} (all of it: {self._log}; to start it alone: "
+            f"{self._node} {ended}: {' | '.join(last)} (complete log: {self._log}; to start the node alone: "
             f"{shlex.join(self._command)})"
         )
 
 
-_PERIOD = 5.0  # [s] between two lines, where the output is no terminal
-_LONGEST_SILENCE = 120.0  # [s] in which a process runs and nothing is heard of its node
+_PERIOD = 5.0  # [s] between two lines, if stderr is no terminal
+_LONGEST_SILENCE = 120.0  # [s] without any sign of a node whose process runs
 
 
 class Waiting:
-    """The `watch` of a client, and context manager: waits as long as the nodes work, however long that is.
+    """The `watch` of a client: it reports on stderr for how long `name` has been waited for.
 
-    On a terminal it refreshes one line, elsewhere it prints one every few seconds, on stderr as all progress.
-
-    Parameters
-    ----------
-    name : str
-        What is waited for.
-    processes : sequence of ServerProcess
-        The processes that must be alive.
-
-    Raises
-    ------
-    ServiceError
-        By a call, when one of them has ended, with the end of its log; or when they run and nothing is heard of them.
+    A call raises `ServiceError` if a process has ended, with the end of its log, or if the nodes stay silent too long.
     """
 
     def __init__(self, name: str, processes: Sequence[ServerProcess]) -> None:
@@ -132,10 +117,10 @@ class Waiting:
         if elapsed - self._heard > _LONGEST_SILENCE:
             raise ServiceError(
                 f"{self._name} runs, but nothing was heard of it for {_LONGEST_SILENCE:.0f} s: does a firewall or "
-                "another setting of ROS 2 (ROS_DISCOVERY_SERVER, FASTRTPS_DEFAULT_PROFILES_FILE) keep nodes of this "
-                "machine apart?"
+                "another setting of ROS 2 (ROS_DISCOVERY_SERVER, FASTRTPS_DEFAULT_PROFILES_FILE) separate the nodes of "
+                "this machine?"
             )
-        self._tell(state or "starting", elapsed)
+        self._show(state or "starting", elapsed)
 
     def __enter__(self) -> Waiting:
         return self
@@ -146,7 +131,7 @@ class Waiting:
         if self._line and sys.stderr.isatty():
             print(file=sys.stderr)
 
-    def _tell(self, state: str, elapsed: float) -> None:
+    def _show(self, state: str, elapsed: float) -> None:
         line = f"   waiting for {self._name}: {state}, {elapsed:.0f} s"
         if sys.stderr.isatty():
             if line != self._line:

@@ -1,129 +1,335 @@
-"""`eim sample`: configurations that reach a pose, without ROS: of a model, or without one all solutions of a robot.
+"""Verbs that ask for configurations: `eim solve`, `sample`, `solve-all`, `draw`, `propose`, `follow`, `picture`.
 
-Exit code 0 with at least one valid configuration, 1 if none was found, else as `eim --help` says.
+Each calls the method of `Sampler` that has its name, or with --service the node that serves one. Exit code 0 if there
+is a valid configuration, 1 if none was found, otherwise as `eim --help` says.
 """
 
 from __future__ import annotations
 
-import argparse
+import dataclasses
+import math
+import os
+import re
 import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+from tyro.conf import UseAppendAction, arg
 
-from eim_ros.cli.options import add_robot_flags, given_robot, print_configurations
-from eim_ros.cli.request_options import (
-    add_constraint_flags,
-    add_query_flags,
-    add_tool_flag,
+from eim_ros.cli.options import (
+    NO_DEFAULT,
+    ConstraintFlags,
+    Count,
+    File,
+    FreshSeed,
+    Json,
+    Number,
+    Source,
+    Text,
+    Words,
     check_pose_length,
-    constraints_from,
+    guarantee_from,
+    near_from,
     order_from,
     posture_from,
-    random_seed_or_fresh,
-    wants_position_only,
 )
-from eim_ros.core.errors import ConfigurationError, JointStateError
-from eim_ros.core.files import to_json
-from eim_ros.ik import Completeness, ErrorCode, Sampler, Samples
-from eim_ros.ik.request import SampleRequest
-from eim_ros.kinematics import Robot, pose_from
-from eim_ros.kinematics.robot import tool_from
+from eim_ros.core.errors import ConfigurationError, DataError
+from eim_ros.core.files import check_outputs, to_json
+
+ROWS_SHOWN = 10
+CONVERTERS: dict[str, Callable[[Any], Any]] = {
+    "near": near_from,
+    "posture": posture_from,
+    "order": order_from,
+    "guarantee": guarantee_from,
+}  # how the words of a flag become the argument of that name
+KEYWORDS = {"samples": "n", "candidates": "n_candidates"}  # keywords whose flags have another name
+
+Amount: TypeAlias = Annotated[Count, arg(aliases=("-n",), help="Number of configurations.")]
+Near: TypeAlias = Annotated[Words, arg(metavar="JOINT ...", help="A value for each joint [rad or m], or NAME=VALUE.")]
+PostureWords: TypeAlias = Annotated[Words, arg(metavar="JOINT=VALUE[:WEIGHT] ...")]
+OrderWords: TypeAlias = Annotated[Words, arg(metavar="NAME[=WEIGHT] ...")]
+GuaranteeWords: TypeAlias = Annotated[Words, arg(metavar="CONFIDENCE SHARE|certified")]
+Timeout: TypeAlias = Annotated[Number, arg(help="Longest time to search [s] (default: that of the method).")]
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the verb."""
-    parser = subparsers.add_parser(
-        "sample", help="configurations for a pose, of a model or a robot", description=__doc__
-    )
-    add_sample_flags(parser)
-    parser.set_defaults(run=run)
+@dataclass(frozen=True, kw_only=True)
+class ServiceFlags:
+    """A running node that answers instead of this process. Its robot and model are used."""
+
+    service: Annotated[Text, arg(metavar="NODE")] = None
+    """Name of the node, such as /ik_server."""
+    frame: Annotated[str, NO_DEFAULT] = ""
+    """Frame of the pose, any of tf, at the present time (default: the base link)."""
+    wait: float = 5.0
+    """Longest time to wait until the node is active [s]."""
 
 
-def add_sample_flags(parser: argparse.ArgumentParser) -> None:
-    """Add all flags of a request that is answered here."""
-    add = parser.add_argument
-    add_query_flags(parser)
-    add_constraint_flags(parser)
-    add(
-        "--model",
-        metavar="FILE|NAME",
-        help="model of eim train, or a shipped one; without: all solutions of --robot",
-    )
-    add_robot_flags(parser, default="that of --model")
-    add_tool_flag(parser)
-    add("--random-seed", "--seed", type=random_seed_or_fresh, default=None, help="negative: a fresh one (default)")
-    add("--near", nargs="+", type=float, metavar="VALUE", help="rank by distance to this configuration [rad or m]")
-    add("--timeout", type=float, default=1.0, help="longest time to search [s] (default %(default)s)")
-    add("--certified", action="store_true", help="all families by closed form, nothing sampled; refused for other arms")
-    add("--position-tolerance", type=float, default=1e-6, metavar="M", help="[m] (default %(default)s)")
-    add("--orientation-tolerance", type=float, default=1e-6, metavar="RAD", help="[rad] (default %(default)s)")
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """Base of the verbs. The fields of a subclass are keywords of the method of `Sampler`; None is its default."""
+
+    operation: ClassVar[str]
+
+    source: Source
+    constraints: ConstraintFlags
+    server: ServiceFlags
+    seed: FreshSeed = None
+    """Random seed (default: a fresh one)."""
+    json: Json = False
+
+    def run(self) -> int:
+        """Ask for configurations, print them, and return the exit code."""
+        answer = self.answer()
+        if not self.json:
+            self.show(answer)
+        elif hasattr(answer, "to_json"):
+            print(answer.to_json())
+        else:
+            print(to_json(answer.to_dict() if hasattr(answer, "to_dict") else vars(answer)))
+        return self.exit_code(answer)
+
+    def answer(self) -> Any:
+        """Return the answer of the service, or of a sampler in this process."""
+        target, arguments = self.target(), self.arguments()
+        constraints = self.constraints.build(has_orientation=len(self.rows()[0]) == 7)
+        if self.server.service is not None:
+            from eim_ros.cli.service import ask
+
+            return ask(self, target, arguments, constraints)
+        sampler = self.source.sampler().with_constraints(constraints)
+        sampler.prepare()
+        return getattr(sampler, self.operation)(target, **arguments)
+
+    def rows(self) -> Sequence[Sequence[float]]:
+        """Return the numbers of each pose."""
+        raise NotImplementedError
+
+    def target(self) -> Any:
+        """Return the first argument of the method: transforms (4, 4) of the poses."""
+        from eim_ros.kinematics import pose_from
+
+        rows = self.rows()
+        for row in rows:
+            check_pose_length(row)
+        return [pose_from(row[:3], row[3:] or None) for row in rows]
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the keywords of the method that were given."""
+        others = {field.name for field in dataclasses.fields(Operation)} - {"seed"} | {"pose", "poses", "output"}
+        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        words = {name: value for name, value in given.items() if name not in others and value is not None}
+        return {KEYWORDS.get(name, name): CONVERTERS.get(name, _same)(value) for name, value in words.items()}
+
+    def show(self, answer: Any) -> None:
+        """Print the answer as a table."""
+        print_configurations(answer, getattr(self, "samples", 0))
+
+    def exit_code(self, answer: Any) -> int:
+        """Return 0 with a solution, else 1; print the reason on stderr if the operation did not succeed."""
+        if answer.error_code.name != "SUCCESS":
+            verb = re.sub(r"\B(?=[A-Z])", "-", type(self).__name__).lower()
+            print(f"eim {verb}: {answer.error_code.name}: {answer.message}", file=sys.stderr)
+        return 0 if answer else 1
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the verb; returns the exit code."""
-    samples = sampled(args)[1]
-    if args.json:
-        print(to_json(samples.to_dict()))
-    else:
-        print_configurations(samples, args.samples if args.separation is None else 0)
-    return exit_code("eim sample", samples)
+@dataclass(frozen=True, kw_only=True)
+class OfPose(Operation):
+    """Base of the verbs for one pose."""
+
+    pose: Annotated[tuple[float, ...], arg(metavar="X Y Z [QX QY QZ QW]")]
+    """Position [m] and optionally quaternion of the tip in the frame of the base link."""
+
+    def rows(self) -> Sequence[Sequence[float]]:
+        return [self.pose]
+
+    def target(self) -> Any:
+        return super().target()[0]
 
 
-def wanted_pose(args: argparse.Namespace) -> npt.NDArray[np.float64]:
-    """(4, 4) of --pose."""
-    check_pose_length(args)
-    return pose_from(args.pose[:3], args.pose[3:] or None)
+@dataclass(frozen=True, kw_only=True)
+class Solve(OfPose):
+    """Find one configuration that reaches a pose; with --near the closest one."""
+
+    operation = "solve"
+
+    near: Near = None
+    timeout: Timeout = None
 
 
-def sampled(args: argparse.Namespace) -> tuple[Robot, Samples]:
-    """The robot and the answer that the flags of `add_sample_flags` ask for."""
-    pose = wanted_pose(args)
-    constraints, order, posture = constraints_from(args), order_from(args), posture_from(args)
-    sampler = sampler_from(args)
-    if args.near is not None and len(args.near) != sampler.robot.dof:
-        names = " ".join(sampler.robot.joint_names)
-        raise JointStateError(f"--near needs {sampler.robot.dof} values ({names}), got {len(args.near)}", args.near)
-    sampler.prepare()
-    request = SampleRequest(
-        pose,
-        args.samples,
-        args.random_seed,
-        near=None if args.near is None else np.array(args.near),
-        position_only=wants_position_only(args),
-        refine=args.refine,
-        distinct=args.distinct,
-        position_tolerance=args.position_tolerance,
-        orientation_tolerance=args.orientation_tolerance,
-        timeout=args.timeout,
-        order=order,
-        explore=args.explore,
-        constraints=constraints,
-        posture=posture,
-        until=None if args.until is None else Completeness(*args.until),
-        separation=args.separation,
-        certified=args.certified,
-        distribution=args.distribution,
-        temperature=args.temperature,
-    )
-    return sampler.robot, sampler.answer(request)
+@dataclass(frozen=True, kw_only=True)
+class Sample(OfPose):
+    """Find distinct configurations that reach a pose."""
+
+    operation = "sample"
+
+    samples: Amount = 100
+    near: Near = None
+    posture: PostureWords = None
+    """Preferred values of joints [rad or m]; solutions are moved as close to them as the pose allows."""
+    order: OrderWords = None
+    """Criteria for the order: density, distance (to --near), posture, manipulability, limits, or none."""
+    diversity: Annotated[Number, arg(metavar="SHARE")] = None
+    """From 0 (as the model prefers) to 1 (evenly over all solutions) (default: depends on the model)."""
+    timeout: Timeout = None
 
 
-def exit_code(verb: str, samples: Samples) -> int:
-    """0 with a solution, else 1; print the reason on stderr if it is no success."""
-    if samples.error_code != ErrorCode.SUCCESS:
-        print(f"{verb}: {samples.error_code.name}: {samples.message}", file=sys.stderr)
-    return 0 if samples else 1
+@dataclass(frozen=True, kw_only=True)
+class SolveAll(OfPose):
+    """Find all configurations that reach a pose, and report whether they are complete."""
+
+    operation = "solve_all"
+
+    max_spacing: float = 0.3
+    """Largest distance between neighbours along a self-motion [rad or m]."""
+    guarantee: GuaranteeWords = None
+    """Search until it is so certain that at most this share of restarts would find new solutions, as in 0.99 0.002;
+    or use closed forms only, which are certified."""
+    near: Near = None
+    order: OrderWords = None
+    """Criteria for the order, see eim sample."""
+    max_solutions: Count = 10_000
+    """Largest number of configurations."""
+    timeout: Timeout = None
 
 
-def sampler_from(args: argparse.Namespace) -> Sampler:
-    """Of the model, which is held against the robot where one is given; without a model, all solutions of the robot."""
-    if args.model is not None:
-        if not args.robot:
-            given_robot(args)  # refuses links without a robot
-        sampler = Sampler.load(args.model, args.robot, args.tip, base=args.base)
-    elif (robot := given_robot(args)) is not None:
-        sampler = Sampler(robot)
-    else:
-        raise ConfigurationError("give --model, or --robot for all solutions without a model")
-    return sampler if args.tool is None else sampler.with_tool(tool_from(args.tool))
+@dataclass(frozen=True, kw_only=True)
+class Draw(OfPose):
+    """Draw independent random configurations from all solutions of a pose."""
+
+    operation = "draw"
+
+    samples: Amount = 100
+    density: Literal["uniform", "model", "posture"] = "uniform"
+    """Density of the draws: equal everywhere, that of the model, or by the cost of --posture."""
+    posture: PostureWords = None
+    """Preferred values of joints [rad or m]."""
+    temperature: float = 1.0
+    """Temperature of --density posture, in units of the cost."""
+    guarantee: GuaranteeWords = None
+    """Completeness of the set of solutions, see eim solve-all."""
+    timeout: Timeout = None
+
+    def arguments(self) -> dict[str, Any]:
+        if (self.density == "posture") != (self.posture is not None):
+            raise ConfigurationError("--density posture and --posture need each other", self.density)
+        arguments = super().arguments()
+        density = arguments.pop("posture", self.density)
+        return {**arguments, "density": density}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Propose(OfPose):
+    """Print raw draws of a model. They are not solved: the column `valid` marks the solutions."""
+
+    operation = "propose"
+
+    samples: Amount = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Follow(Operation):
+    """Find one configuration per pose of a path, so that no joint jumps if a path without jumps exists."""
+
+    operation = "follow"
+
+    pose: Annotated[UseAppendAction[tuple[tuple[float, ...], ...]], arg(metavar="X Y Z QX QY QZ QW")] = ()
+    """Position [m] and quaternion of the tip in the frame of the base link."""
+    poses: File = None
+    """Text file with a pose in each line, as --pose; numbers are separated by spaces or commas."""
+    near: Near = None
+    max_step: float = 0.3
+    """Largest change of a joint between two poses [rad or m]."""
+    candidates: Count = 48
+    """Solutions of each pose, if they are neither points nor curves."""
+    timeout: Timeout = None
+
+    def rows(self) -> Sequence[Sequence[float]]:
+        rows = [*self.pose, *(_read_rows(self.poses) if self.poses else ())]
+        if not rows:
+            raise ConfigurationError("give the path by --poses FILE, or by several --pose")
+        return rows
+
+    def show(self, answer: Any) -> None:
+        print(answer.message)
+        names = [f"{name:>8}" for name in short_names(answer.joint_names)]
+        print("  ".join([*names, "valid"]))
+        for q, is_valid in zip(answer.q, answer.valid, strict=True):
+            print("  ".join([_row(names, q), "yes" if is_valid else "no"]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture(Sample):
+    """Draw a picture of an arm in the configurations that `eim sample` finds."""
+
+    output: str = "solutions.png"
+    """File to write, .png or .svg."""
+
+    def run(self) -> int:
+        from eim_ros.view import draw_solutions  # imported here: matplotlib takes a second
+        from eim_ros.view.figure_file import check_picture_name
+
+        check_picture_name(self.output)
+        check_outputs({"--output": self.output}, {"--model": self.source.model, "--robot": self.source.robot})
+        answer = self.answer()
+        if answer:
+            draw_solutions(self.source.sampler().robot, answer.q[answer.valid], self.target(), self.output)
+            told = {"picture": str(self.output), "n": int(answer.valid.sum()), "message": answer.message}
+            print(to_json(told) if self.json else f"{answer.message}: {self.output}")
+        return self.exit_code(answer)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _read_rows(path: str) -> list[tuple[float, ...]]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = [line.replace(",", " ").split() for line in file]
+        return [tuple(map(float, words)) for words in lines if words]
+    except (ValueError, OSError) as error:
+        raise DataError(f"cannot read poses from {path}: {error}", path) from error
+
+
+def print_configurations(answer: Any, n_wanted: int) -> None:
+    """Print a summary and the first rows of an answer, and why there are fewer than requested.
+
+    Without a solution, print the best attempt, and say that it is none.
+    """
+    n = len(answer)
+    print(f"{answer.valid.sum()} valid of {n} configurations in {1e3 * answer.elapsed:.2f} ms")
+    if n < n_wanted and answer.error_code.name == "SUCCESS":
+        print(answer.message)
+    if answer.completeness is not None and math.isnan(answer.n_total):
+        print(answer.completeness)
+    names = [f"{name:>8}" for name in short_names(answer.joint_names)]
+    if not n:
+        if answer.best_attempt is not None:
+            print("no solution; the best attempt, which must not be executed:")
+            print("  ".join(names))
+            print(_row(names, answer.best_attempt))
+        return
+    print("  ".join([*names, "error [m]", "error [rad]", "valid"]))
+    for i in range(min(n, ROWS_SHOWN)):
+        errors = [f"{answer.position_error[i]:9.1e}", f"{answer.orientation_error[i]:11.1e}"]
+        print("  ".join([_row(names, answer.q[i]), *errors, "  yes" if answer.valid[i] else "   no"]))
+    if n > ROWS_SHOWN:
+        print(f"... and {n - ROWS_SHOWN} more; --json prints all")
+
+
+def _row(names: Sequence[str], q: Sequence[float]) -> str:
+    """Return one configuration, to be printed below the names of its joints."""
+    return "  ".join(f"{value:{len(name)}.4f}" for name, value in zip(names, q, strict=True))
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Return names without the words that all of them begin and end with."""
+    if len(names) < 2:
+        return list(names)
+    begin = os.path.commonprefix(list(names)).rpartition("_")
+    end = os.path.commonprefix([name[::-1] for name in names])[::-1].partition("_")
+    first, last = len(begin[0] + begin[1]), len(end[1] + end[2])
+    short = [name[first : len(name) - last] for name in names]
+    return short if all(name and not name.isdigit() for name in short) else list(names)

@@ -1,136 +1,118 @@
-"""`eim view`: a page in the browser: drag the target, and see all solutions of an arm, or what a model makes of it.
-
-With --prior, a second tab shows motions of a motion prior.
-
-Exit code 0 when ended by Ctrl-C, else as `eim --help` says.
-"""
+"""`eim view`: a page in the browser that shows the solutions of an arm while the target is dragged."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 import threading
 import webbrowser
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-import numpy.typing as npt
+from tyro.conf import arg
 
-from eim_ros.cli.options import add_robot_flags, robot_file
-from eim_ros.cli.request_options import add_tool_flag, check_pose_length, count, port, random_seed
-from eim_ros.cli.sample import sampler_from
+from eim_ros.cli.options import Choice, Count, File, Numbers, Port, Repeated, Seed, Source, Switch, check_pose_length
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import to_json
-from eim_ros.kinematics import Robot, pose_from
 
 if TYPE_CHECKING:
+    from eim_ros.kinematics import Robot
     from eim_ros.view.motion_tab import MotionStudy
     from eim_ros.view.page import Page
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the verb."""
-    parser = subparsers.add_parser(
-        "view", help="solutions in the browser, while the target is dragged", description=__doc__
-    )
-    add_robot_flags(parser, default="that of --model")
-    add = parser.add_argument
-    add("--model", metavar="FILE|NAME", help="model of eim train, or a shipped one; without: all solutions of --robot")
-    add_tool_flag(parser)
-    add("--prior", metavar="FILE", help="motion prior of eim train --task motion, of --robot: a tab of its motions")
-    add("--data", metavar="FILE", help="demonstrations of the prior, shown beside what it draws")
-    add(
-        "--pose",
-        nargs="+",
-        type=float,
-        metavar="VALUE",
-        help="first target: x y z [m], or x y z qx qy qz qw (default: one amid the workspace)",
-    )
-    add("-n", "--samples", type=count, metavar="N", default=50, help="solutions to show (default %(default)s)")
-    add("--position-only", action="store_true", default=None, help="any orientation will do")
-    add(
-        "--package-path",
-        action="append",
-        default=[],
-        metavar="FOLDER",
-        help="where the meshes' packages are; repeatable",
-    )
-    add("--random-seed", "--seed", type=random_seed, default=0, help="of the solutions (default %(default)s)")
-    add_page_flags(parser)
-    parser.set_defaults(run=run)
+@dataclass(frozen=True, kw_only=True)
+class PageFlags:
+    """Where the page is served."""
 
+    host: str = "127.0.0.1"
+    """Address to serve on; 0.0.0.0 also serves other machines."""
+    port: Port = 8080
+    """Port; 0: any free port."""
+    json: Switch = False
+    """Print the address as one JSON object."""
+    no_browser: Switch = False
+    """Print the address and open no browser."""
 
-def add_page_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that say where a page is served, and whether a browser is opened."""
-    add = parser.add_argument
-    add(
-        "--host", default="127.0.0.1", help="address to serve on; 0.0.0.0 for other machines, too (default %(default)s)"
-    )
-    add("--port", type=port, default=8080, help="0: any that is free (default %(default)s)")
-    add("--json", action="store_true", help="print the address as one JSON object")
-    add("--no-browser", action="store_true", help="print the address, and open no browser")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Run the verb; returns the exit code."""
-    _check(args)
-    if args.pose is not None:
-        check_pose_length(args)
-    pose = None if args.pose is None else pose_from(args.pose[:3], args.pose[3:] or None)
-    return serve(_page(args, pose), args)
-
-
-def serve(page: Page, args: argparse.Namespace) -> int:
-    """Print the address of a page, open it in a browser, and wait for Ctrl-C; returns the exit code."""
-    try:
-        told = {"url": page.url, "robot": page.robot.name}
-        print(to_json(told) if args.json else f"{page.robot.name}: {page.url} (Ctrl-C ends it)", flush=True)
-        if page.told:
-            print(f"eim view: {page.told}", file=sys.stderr)
-        if not args.no_browser:
-            webbrowser.open(page.url)
-        threading.Event().wait()
-    except KeyboardInterrupt:
+    def serve(self, page: Page) -> int:
+        """Print the address of a page, open it in a browser, and wait for Ctrl-C. Return the exit code."""
+        try:
+            told = {"url": page.url, "robot": page.robot.name}
+            print(to_json(told) if self.json else f"{page.robot.name}: {page.url} (Ctrl-C ends it)", flush=True)
+            if page.told:
+                print(f"eim view: {page.told}", file=sys.stderr)
+            if not self.no_browser:
+                webbrowser.open(page.url)
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            return 0
+        finally:
+            page.close()
         return 0
-    finally:
-        page.close()
-    return 0
 
 
-def _check(args: argparse.Namespace) -> None:
-    if args.data is not None and args.prior is None:
-        raise ConfigurationError("--data are demonstrations of --prior: give it too", args.data)
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """Show all solutions of an arm, or samples of a model, while the target is dragged in the browser.
 
+    With --prior, a second tab shows motions of a motion prior. Ctrl-C ends it with exit code 0.
+    """
 
-def _page(args: argparse.Namespace, pose: npt.NDArray[np.float64] | None) -> Page:
-    """The page with its tabs; what has to be told of the robot is told before viser is missed."""
-    sampler = sampler_from(args)
-    motions = None if args.prior is None else _motions(args, sampler.robot)
-    from eim_ros.view.page import Page
+    source: Source
+    page: PageFlags
+    prior: File = None
+    """Motion prior of eim train --task motion, of --robot; its motions have a tab."""
+    data: File = None
+    """Demonstrations, to compare with the motions of the prior."""
+    pose: Numbers = None
+    """First target: X Y Z [m], optionally QX QY QZ QW (default: in the middle of the workspace)."""
+    samples: Annotated[Count, arg(aliases=("-n",))] = 50
+    """Number of solutions to show."""
+    position_only: Choice = None
+    """Accept every orientation."""
+    package_path: Annotated[Repeated, arg(metavar="FOLDER")] = ()
+    """Folder with the packages of the meshes."""
+    seed: Seed = 0
+    """Random seed of the solutions."""
 
-    page = Page(
-        sampler,
-        source=robot_file(args),
-        package_paths=args.package_path,
-        pose=pose,
-        n=args.samples,
-        position_only=args.position_only,
-        host=args.host,
-        port=args.port,
-        seed=args.random_seed,
-        extra_tab=None if motions is None else "Motions",
-    )
-    if motions is not None:
-        from eim_ros.view.motion_tab import MotionTab
+    def run(self) -> int:
+        """Serve the page and return the exit code."""
+        if self.data is not None and self.prior is None:
+            raise ConfigurationError("--data are demonstrations of --prior: give it too", self.data)
+        if self.pose is not None:
+            check_pose_length(self.pose)
+        return self.page.serve(self._page())
 
-        MotionTab(page, motions, args.random_seed)
-    return page
+    def _page(self) -> Page:
+        """Return the page with its tabs. Mistakes about the robot are reported before viser is imported."""
+        from eim_ros.kinematics import pose_from
 
+        pose: Any = None if self.pose is None else pose_from(self.pose[:3], self.pose[3:] or None)
+        sampler = self.source.sampler()
+        motions = None if self.prior is None else self._motions(sampler.robot)
+        from eim_ros.view.page import Page
 
-def _motions(args: argparse.Namespace, robot: Robot) -> MotionStudy:
-    from eim_ros.core.data_set import load_data_set
-    from eim_ros.motion import Demonstrations, MotionPrior  # imported here: torch takes a second
-    from eim_ros.view.motion_tab import MotionStudy
+        page = Page(
+            sampler,
+            source=self.source.file,
+            package_paths=self.package_path,
+            pose=pose,
+            n=self.samples,
+            position_only=self.position_only,
+            host=self.page.host,
+            port=self.page.port,
+            seed=self.seed,
+            extra_tab=None if motions is None else "Motions",
+        )
+        if motions is not None:
+            from eim_ros.view.motion_tab import MotionTab
 
-    shown = None if args.data is None else Demonstrations.from_data_set(load_data_set(args.data))
-    return MotionStudy(robot, MotionPrior.load(args.prior), shown)
+            MotionTab(page, motions, self.seed)
+        return page
+
+    def _motions(self, robot: Robot) -> MotionStudy:
+        from eim_ros.core.data_set import load_data_set
+        from eim_ros.motion import Demonstrations, MotionPrior  # imported here: torch takes a second
+        from eim_ros.view.motion_tab import MotionStudy
+
+        shown = None if self.data is None else Demonstrations.from_data_set(load_data_set(self.data))
+        return MotionStudy(robot, MotionPrior.load(self.prior or ""), shown)

@@ -164,7 +164,7 @@ BoolArray = npt.NDArray[np.bool_]
 ArmT = TypeVar("ArmT", bound="Robot")
 
 SOLVING = "robot.solve(pose) gives one solution, eim_ros.Sampler(robot).sample(pose) many"
-DRAWING = "`eim draw --robot NAME --pose ...` draws its solutions, eim_ros.view.draw_solutions from Python"
+DRAWING = "`eim picture --robot NAME --pose ...` draws its solutions, eim_ros.view.draw_solutions from Python"
 NAMING = "its joints are robot.joint_names, robot.dof is their number"
 INSTEAD = {
     **dict.fromkeys(("ik", "inverse", "inverse_kinematics", "solve_ik", "ikine", "compute_ik"), SOLVING),

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 from bags.example_bags import ITEMS_OF_A_ROBOT, JOINT_STATE, START, TYPES, data_file, joint_state, serialized, write_own
+from mcap.records import Channel, Header, Schema
+from mcap.stream_reader import StreamReader
 from rosbags.highlevel import AnyReader
 from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 
-from eim_ros.bags.mcap_file import MAGIC, Opcode, read_records, read_text, read_text_map
 from eim_ros.bags.reader import open_bag
 from eim_ros.bags.writer import BagWriter, Topic
 from eim_ros.core.errors import DataError
@@ -70,19 +71,14 @@ def test_channels_and_schemas_follow_the_profile_ros2(tmp_path: Path) -> None:
     channel = writer.add_topic(Topic("/joint_states", JOINT_STATE, qos=(QOS,)))
     writer.write(channel, START, serialized(joint_state(0, ["j"], [0.0])))
     writer.close()
-    content = data_file(tmp_path / "bag").read_bytes()
-    records = list(read_records(content, len(MAGIC)))
-    by_kind = dict(records)
-    assert read_text(by_kind[Opcode.HEADER], 0)[0] == "ros2"
-    name, end = read_text(by_kind[Opcode.SCHEMA], 2)
-    encoding, end = read_text(by_kind[Opcode.SCHEMA], end)
-    definition = read_text(by_kind[Opcode.SCHEMA], end)[0]
-    assert (name, encoding) == (JOINT_STATE, "ros2msg")
-    assert definition == TYPES.generate_msgdef(JOINT_STATE, ros_version=2)[0]
-    topic, end = read_text(by_kind[Opcode.CHANNEL], 4)
-    encoding, end = read_text(by_kind[Opcode.CHANNEL], end)
-    about = read_text_map(by_kind[Opcode.CHANNEL], end)
-    assert (topic, encoding) == ("/joint_states", "cdr")
+    with data_file(tmp_path / "bag").open("rb") as file:
+        records = {type(record): record for record in StreamReader(file).records}
+    schema, channel_record = records[Schema], records[Channel]
+    assert records[Header].profile == "ros2"
+    assert (schema.name, schema.encoding) == (JOINT_STATE, "ros2msg")
+    assert schema.data.decode() == TYPES.generate_msgdef(JOINT_STATE, ros_version=2)[0]
+    assert (channel_record.topic, channel_record.message_encoding) == ("/joint_states", "cdr")
+    about = channel_record.metadata
     assert yaml.safe_load(about["offered_qos_profiles"])[0]["depth"] == 7
     assert about["topic_type_hash"] == TYPES.hash_rihs01(JOINT_STATE)
 

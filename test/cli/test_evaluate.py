@@ -77,4 +77,4 @@ def test_missing_truncated_and_empty_files_are_one_line(eim: Command, model: Pat
 
 @pytest.mark.parametrize("seed", ["-1", str(2**64), "one"])
 def test_bad_seed_is_one_line(eim: Command, model: Path, data: Path, seed: str) -> None:
-    eim("evaluate", "--model", model, "--data", data, "--seed", seed).refused("argument --random-seed")
+    eim("evaluate", "--model", model, "--data", data, "--seed", seed).refused("--seed: ")

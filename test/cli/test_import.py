@@ -116,7 +116,7 @@ def test_recover_makes_a_bag_whole_in_its_place(eim: Command, bags: list[Path]) 
     outcome = eim("recover", *bags)
     assert outcome.code == 0
     first, second = outcome.out.splitlines()
-    assert first == f"{bags[0]}: is whole"
+    assert first == f"{bags[0]}: is complete"
     assert second.startswith(f"{bags[1]}: recovered 186 messages")
     again = eim("recover", *bags, "--json").json["bags"]
     assert again == [{"path": str(bag), "done": []} for bag in bags]

@@ -1,17 +1,18 @@
-"""Flags derived from settings: one per field of all classes, typed, with every default told."""
+"""Flags derived from settings: one per field, typed, with its default, also of nested groups."""
 
 from __future__ import annotations
 
-import argparse
+import dataclasses
 from dataclasses import dataclass
 
 import pytest
 
-from eim_ros.cli.choices import ALGORITHMS, CHOICES, chosen
-from eim_ros.cli.options import add_settings_flags, given_settings
+from eim_ros.cli.options import flags_of, parse_settings
+from eim_ros.cli.train import settings_class
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.core.settings import Settings, described, option
-from eim_ros.learning import EIMConfig
+from eim_ros.core.settings import Settings, option
+from eim_ros.ik import KinematicEIMConfig, KnownKinematicsConfig
+from eim_ros.learning import EIMConfig, EMConfig, TruncatedEMConfig
 
 
 @dataclass(frozen=True)
@@ -21,79 +22,83 @@ class First(Settings):
     widths: tuple[int, ...] = option((4, 5), "how wide")
     kind: str = option("a", "which", choices=("a", "b"))
     fast: bool = option(False, "whether")
+    limit: float | None = option(None, "largest")
+
+
+class Group(Settings):
+    """Settings that hold settings, built without the checks of the base class."""
+
+    def __post_init__(self) -> None:
+        pass
 
 
 @dataclass(frozen=True)
-class Second(Settings):
-    n_points: int = option(7, "how many", minimum=1)
-    only_here: int = option(1, "of the second")
+class Outer(Group):
+    first: First = First()
+    n: int = option(1, "how many of them")
 
 
-def parser_of(*classes: type[Settings]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser()
-    add_settings_flags(parser, {cls.__name__: described(cls()) for cls in classes}, {"n_points": "--points"})
-    return parser
+def read(*words: str, default: Settings = First()) -> Settings:
+    return parse_settings(default, "program", words, {"n_points": "--points"})
 
 
-def test_only_what_is_given_is_a_setting() -> None:
-    parser = parser_of(First, Second)
-    assert given_settings(parser.parse_args([])) == {}
-    words = ["--points", "9", "--step", "2", "--widths", "1", "2", "3", "--kind", "b", "--fast", "--only-here", "0"]
-    assert given_settings(parser.parse_args(words)) == {
-        "n_points": 9, "step": 2.0, "widths": [1, 2, 3], "kind": "b", "fast": True, "only_here": 0,
-    }  # fmt: skip
-    assert given_settings(parser.parse_args(["--no-fast"])) == {"fast": False}
+def test_flags_replace_the_values_of_the_default() -> None:
+    default = First(step=2.0, kind="b")
+    assert read(default=default) == default
+    words = ["--points", "9", "--widths", "1", "2", "3", "--fast", "--limit", "-1e-3"]
+    assert read(*words, default=default) == First(9, 2.0, (1, 2, 3), "b", True, -1e-3)
+    assert read("--no-fast", default=First(fast=True)) == First()
 
 
 def test_field_has_its_alias_and_its_own_name() -> None:
-    parser = parser_of(First)
-    assert given_settings(parser.parse_args(["--n-points", "4"])) == given_settings(
-        parser.parse_args(["--points", "4"])
-    )
+    assert read("--n-points", "4") == read("--points", "4") == First(n_points=4)
 
 
-def test_help_tells_units_and_the_default_of_each_class() -> None:
-    text = " ".join(parser_of(First, Second).format_help().split())
-    assert "how many (default 3 of First, 7 of Second)" in text
-    assert "how far [m] (default of First 0.5)" in text or "how far [m] (default 0.5)" in text
+def test_groups_have_dotted_flags() -> None:
+    assert read("--first.step", "3", "--n", "2", default=Outer()) == Outer(First(step=3.0), 2)
+    with pytest.raises(ConfigurationError, match=r"--first.stepp; did you mean --first.step"):
+        read("--first.stepp", "3", default=Outer())
 
 
-def test_given_settings_build_the_class() -> None:
-    args = parser_of(First).parse_args(["--widths", "8"])
-    assert First.from_mapping(given_settings(args)).widths == (8,)
-    with pytest.raises(ConfigurationError, match="n_points must be at least 1"):
-        First.from_mapping(given_settings(parser_of(First).parse_args(["--points", "0"])))
+def test_help_tells_units_choices_and_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        read("--help", default=First(n_points=7))
+    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "--points NUMBER, --n-points NUMBER how many (default: 7)" in text
+    assert "how far [m] (default: 0.5)" in text
+    assert "--kind {a,b}" in text
 
 
-def test_every_setting_of_the_learners_has_a_flag() -> None:
-    parser = argparse.ArgumentParser()
-    add_settings_flags(parser, {name: choice.settings() for name, choice in CHOICES.items()}, {})
-    flags = {action.dest.removeprefix("setting_") for action in parser._actions}
-    for choice in CHOICES.values():
-        assert set(choice.settings()) <= flags
-    words = ["--ratio.patience", "5", "--m-step.gating.kl-bound", "0.1"]
-    given = given_settings(parser.parse_args(words))
-    assert given == {"ratio.patience": 5, "m_step.gating.kl_bound": 0.1}
-    config = CHOICES["eim"].replaced(given).learner
-    assert config == EIMConfig.kinematic(**given)
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--points", "0"], "n_points must be at least 1"),
+        (["--points", "x"], "--points/--n-points: expected a whole number, got 'x'"),
+        (["--step", "x"], "--step: expected a number, got 'x'"),
+        (["--widths", "1", "x"], "--widths: expected a whole number, got 'x'"),
+        (["--widths"], "--widths: expected at least one value"),
+        (["--kind", "c"], "--kind: invalid choice: 'c'"),
+        (["--ponits", "1"], "there is no flag --ponits; did you mean --points"),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_line(words: list[str], reason: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read(*words)
+    assert reason in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
-def test_settings_without_an_effect_have_no_flag() -> None:
-    assert "exact.temperature" not in CHOICES["eim"].settings()
-    assert "ratio.patience" not in CHOICES["known-density"].settings()
-    assert "ratio.auxiliary.n_states" in CHOICES["known-density"].settings()
-
-
-def test_groups_of_a_task_are_settings_too() -> None:
-    changed = CHOICES["eim"].replaced({"smoothing.sigma_decay": 0.5, "n_components": 3})
-    training = changed.training(4)
-    assert (training.smoothing.sigma_decay, training.learner.n_components) == (0.5, 3)
-    with pytest.raises(ConfigurationError, match=r"motion.n_functions must be at least 1"):
-        CHOICES["em --task motion"].replaced({"motion.n_functions": 0})
+def test_every_field_of_the_learners_has_a_flag() -> None:
+    for cls in (KinematicEIMConfig, KnownKinematicsConfig, EIMConfig, EMConfig):
+        known = flags_of(cls)
+        for field in dataclasses.fields(cls):
+            flag = f"--{field.name.replace('_', '-')}"
+            assert any(name == flag or name.startswith(f"{flag}.") for name in known)
 
 
 def test_names_map_to_the_settings_of_the_learners() -> None:
-    assert ALGORITHMS == ("eim", "em", "truncated-em", "known-density")
-    assert {chosen("ik", name) for name in ALGORITHMS} == set(ALGORITHMS)
-    assert chosen("ik", "eim", kinematics=False) == "eim --no-kinematics"
-    assert chosen("motion", "em") == "em --task motion"
+    assert settings_class("ik", "known-density", kinematics=True) is KnownKinematicsConfig
+    assert settings_class("ik", "em", kinematics=True) is settings_class("ik", "em", kinematics=False) is EMConfig
+    assert settings_class("ik", "truncated-em", kinematics=True) is TruncatedEMConfig
+    assert settings_class("ik", "eim", kinematics=True) is KinematicEIMConfig
+    assert settings_class("ik", "eim", kinematics=False) is EIMConfig

@@ -105,8 +105,8 @@ def reached(robot: Robot, seed: int) -> np.ndarray:
 def test_a_users_urdf_is_trained_and_sampled(eim: Command, tmp_path: Path, name: str, context: str) -> None:
     user = UserRobot(eim, tmp_path, ROBOTS[name], context)
     for seed in range(3):
-        asked = ("-n", 20, "--seed", 1, "--no-distinct")
-        assert len(user.sample(reached(user.robot, seed), *asked)["positions"]) == 20
+        found = user.sample(reached(user.robot, seed), "-n", 20, "--seed", 1)["positions"]
+        assert 1 <= len(found) <= 20  # fewer if there are not so many that differ
 
 
 def test_joints_of_a_ur5_use_their_whole_range(eim: Command, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_one_joint_has_one_solution_on_its_circle_and_none_beside_it(eim: Comman
     user = UserRobot(eim, tmp_path, ROBOTS["one_joint"], "position")
     angle = 0.7
     wanted = user.robot.fk(np.array([angle]))
-    np.testing.assert_allclose(user.sample(wanted, "-n", 5, "--distinct")["positions"], [[angle]], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(user.sample(wanted, "-n", 5)["positions"], [[angle]], rtol=0, atol=1e-5)
     outcome = eim("sample", "--model", user.model, "--pose", 0.3, 0.0, 0.1, "-n", 5, "--json")
     assert outcome.code == 1
     assert "NO_IK_SOLUTION: no valid configuration found; the best is off by 0.2 m" in outcome.err

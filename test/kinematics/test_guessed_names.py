@@ -39,7 +39,7 @@ def test_without_a_generator_each_call_is_a_fresh_one() -> None:
     [
         ("ik", r"Sampler\(robot\)\.sample\(pose\)"),
         ("ikine", r"robot\.solve\(pose\)"),
-        ("plot", "eim draw"),
+        ("plot", "eim picture"),
         ("qlim", r"robot\.lower"),
         ("n_joints", r"robot\.dof"),
         ("compute_fk", r"robot\.fk"),

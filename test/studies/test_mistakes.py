@@ -12,7 +12,7 @@ LINES = (Path(__file__).with_name("mistakes.txt")).read_text(encoding="utf-8").s
 MISTAKES = [tuple(line.split(" | ")) for line in LINES if not line.startswith("#")]
 
 
-@pytest.mark.parametrize(("words", "code", "reason"), [("", "2", "required: NAME"), *MISTAKES])
+@pytest.mark.parametrize(("words", "code", "reason"), [("", "2", "expected NAME"), *MISTAKES])
 def test_mistake_is_answered_with_cause_and_remedy(
     experiments: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, code: str, reason: str
 ) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from eim_ros.cli import doctor
-from eim_ros.cli.doctor import FAULT, GOOD, MISSING, Finding, models, robots, solving
+from eim_ros.cli.doctor import FAULT, GOOD, MISSING, Finding, included, solving
 from eim_ros.core import native
 from eim_ros.kinematics import robot
 
@@ -56,7 +56,7 @@ def test_a_package_that_is_not_installed_at_all_is_a_fault(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("script", "told"), [(None, "is not there"), ("exit 1", "does not compile C++20"), ("exit 0", "C++20")]
+    ("script", "told"), [(None, "was not found"), ("exit 1", "does not compile C++20"), ("exit 0", "C++20")]
 )
 def test_a_compiler_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None, told: str) -> None:
     path = tmp_path / "compiler"
@@ -88,11 +88,11 @@ def test_a_slower_module_than_need_be_is_told(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_robots_and_models_that_are_not_there_are_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert only(robots()).state == only(models()).state == only(solving()).state == GOOD
+    assert [found.state for found in included()] == [GOOD, GOOD]
+    assert only(solving()).state == GOOD
     monkeypatch.setattr(robot, "__file__", str(tmp_path / "a/b/c/d/e/f/shipped.py"))
     monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path))
-    assert {found.state for found in robots()} == {FAULT}
-    assert {found.state for found in models()} == {FAULT}
+    assert {found.state for found in included()} == {FAULT}
     assert only(solving()).state == FAULT
 
 

@@ -1,4 +1,4 @@
-"""`eim draw`: the picture of any arm's solutions, written whole, in the form that its name tells."""
+"""`eim picture`: the picture of any arm's solutions, written whole, in the form that its name tells."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_picture_has_the_form_of_its_name(
     name: str, start: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     picture = tmp_path / name
-    assert main(["draw", "--robot", "panda", *POSE, "-n", "20", "--json", "--output", str(picture)]) == 0
+    assert main(["picture", "--robot", "panda", *POSE, "-n", "20", "--json", "--output", str(picture)]) == 0
     assert picture.read_bytes().startswith(start)
     told = json.loads(capsys.readouterr().out)
     assert told["n"] == 20
@@ -26,7 +26,7 @@ def test_picture_has_the_form_of_its_name(
 
 def test_nothing_found_draws_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "arm.png"
-    assert main(["draw", "--robot", "panda", "--pose", "3", "0", "0", "--output", str(picture)]) == 1
+    assert main(["picture", "--robot", "panda", "--pose", "3", "0", "0", "--output", str(picture)]) == 1
     assert not picture.exists()
     assert "NO_IK_SOLUTION" in capsys.readouterr().err
 
@@ -38,5 +38,5 @@ def test_a_name_that_cannot_be_is_refused_first(
     output = tmp_path / name if name else tmp_path / "folder.png"
     if not name:
         output.mkdir()
-    assert main(["draw", "--robot", "panda", *POSE, "--output", str(output)]) == 2
+    assert main(["picture", "--robot", "panda", *POSE, "--output", str(output)]) == 2
     assert words in capsys.readouterr().err

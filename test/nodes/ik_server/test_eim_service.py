@@ -1,4 +1,4 @@
-"""`eim request` in a process of its own against a running node: what it prints and how it exits."""
+"""The verbs with --service, in a process of their own, against a running node: what they print and how they exit."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def server(start_server: Callable[..., ServerProcess]) -> Iterator[ServerProcess
     assert started.stop() == 0, started.log
 
 
-def eim_request(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "eim_ros.cli.main", "request", *words]
+def eim(verb: str, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "eim_ros.cli.main", verb, "--service", "/ik_server", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
-def asked(server: ServerProcess, *words: str) -> dict[str, list[float]]:
-    result = eim_request(*words, "--json", "--wait", "60")
+def asked(server: ServerProcess, *words: str, verb: str = "sample") -> dict[str, list[float]]:
+    result = eim(verb, *words, "--json", "--wait", "60")
     assert result.returncode == 0, (result.stderr, server.log)
     answer = json.loads(result.stdout)
     assert isinstance(answer, dict)
@@ -51,15 +51,44 @@ def test_json_has_the_fields_of_the_response(server: ServerProcess) -> None:
     errors = np.linalg.norm(robot.fk(positions)[:, :3, 3] - np.array(POSITION, dtype=float), axis=1)
     assert errors.max() <= 1e-6
     assert answer["valid"] == [True] * 5
-    assert answer["positions"] == asked(server, "--pose", *POSITION, "-n", "5", "--random-seed", "1")["positions"]
+    assert answer["positions"] == asked(server, "--pose", *POSITION, "-n", "5", "--seed", "1")["positions"]
 
 
-def test_configurations_differ_unless_they_need_not(server: ServerProcess) -> None:
-    """In a box of a hundredth there is one that differs from all others, and as many as are wanted if they need not."""
+def test_configurations_differ_but_draws_and_proposals_need_not(server: ServerProcess) -> None:
+    """Within limits of a hundredth there is one configuration that differs from all others."""
     names = Robot("iiwa14").joint_names
     position = Robot("iiwa14").fk(np.full(7, 0.5))[:3, 3]
     words = ("--pose", *map(str, position), "-n", "10", *(w for n in names for w in ("--limit", f"{n}=0.496:0.504")))
-    assert (asked(server, *words)["n"], asked(server, *words, "--no-distinct")["n"]) == (1, 10)
+    assert asked(server, *words)["n"] == 1
+    raw = eim(
+        "propose", "--pose", *POSITION, "-n", "10", "--json", "--wait", "60"
+    )  # 0 or 1, as some happen to be valid
+    assert json.loads(raw.stdout)["n"] == 10
+
+
+def test_every_operation_has_its_request(server: ServerProcess) -> None:
+    pose = ("--pose", *POSITION, "0", "1", "0", "0", "--seed", "1")
+    near = ("--near", *["0.1"] * 7)
+    closest = asked(server, *pose, *near, verb="solve")["positions"]
+    every = asked(server, *pose, "--max-spacing", "0.5", verb="solve-all")
+    draws = asked(server, *pose, "-n", "20", verb="draw")
+    assert (len(closest), draws["n"], draws["effective_sample_size"]) == (1, 20, [20.0])
+    distances = np.linalg.norm(np.array(every["positions"]) - 0.1, axis=1)
+    assert np.linalg.norm(np.array(closest[0]) - 0.1) <= distances.min() + 1e-9
+    assert every["component_lengths"]
+    posture = ("--density", "posture", "--posture", "joint_a1=0.5", "--temperature", "0.01")
+    names = Robot("iiwa14").joint_names
+    cold = asked(server, *pose, "-n", "20", *(word.replace("joint_a1", names[0]) for word in posture), verb="draw")
+    assert (
+        np.abs(np.array(cold["positions"])[:, 0] - 0.5).mean() < np.abs(np.array(draws["positions"])[:, 0] - 0.5).mean()
+    )
+
+
+def test_path_is_followed_by_the_server(server: ServerProcess) -> None:
+    rows = [w for i in range(4) for w in ("--pose", str(0.4 + 0.01 * i), "0.1", "0.6", "0", "1", "0", "0")]
+    answer = asked(server, *rows, "--seed", "1", verb="follow")
+    assert answer["valid"] == [True] * 4
+    assert np.abs(np.diff(answer["positions"], axis=0)).max() <= 0.3
 
 
 def test_quaternion_asks_for_the_whole_pose(server: ServerProcess) -> None:
@@ -78,9 +107,9 @@ def test_near_ranks_by_distance(server: ServerProcess, named: bool) -> None:
     assert (np.diff(distances) >= -1e-9).all()
 
 
-def test_posture_and_explore_reach_the_server(server: ServerProcess) -> None:
+def test_posture_and_diversity_reach_the_server(server: ServerProcess) -> None:
     names = Robot("iiwa14").joint_names
-    words = ("--posture", f"{names[0]}=0.5", f"{names[3]}=-1:0.3", "--explore", "0.5")
+    words = ("--posture", f"{names[0]}=0.5", f"{names[3]}=-1:0.3", "--diversity", "0.5")
     answer = asked(server, "--pose", *POSITION, "-n", "20", *words)
     plain = asked(server, "--pose", *POSITION, "-n", "20")
     costs, others = (
@@ -92,7 +121,7 @@ def test_posture_and_explore_reach_the_server(server: ServerProcess) -> None:
 
 
 def test_table_is_printed_without_json(server: ServerProcess) -> None:
-    result = eim_request("--pose", *POSITION, "-n", "20", "--wait", "60")
+    result = eim("sample", "--pose", *POSITION, "-n", "20", "--wait", "60")
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith("20 valid of 20 configurations in ")
 
@@ -108,7 +137,7 @@ def test_table_is_printed_without_json(server: ServerProcess) -> None:
     ],
 )
 def test_refusal_is_one_line_and_an_exit_code(server: ServerProcess, words: list[str], code: int, reason: str) -> None:
-    result = eim_request(*words, "--wait", "60")
+    result = eim("sample", *words, "--wait", "60")
     assert result.returncode == code, (result.stderr, server.log)
     assert result.stderr.count("\n") == 1
     assert reason in result.stderr
@@ -119,20 +148,20 @@ def test_refusal_is_one_line_and_an_exit_code(server: ServerProcess, words: list
     [
         (["--pose", "nan", "0", "0"], "finite"),
         (["--pose", "0", "0"], "3 or 7"),
-        (["--pose", *POSITION, "0", "0", "0", "0"], "length 1"),
+        (["--pose", *POSITION, "0", "0", "0", "0"], "quaternion is zero"),
         (["--pose", *POSITION, "-n", "0"], "must be between 1"),
         (["--pose", *POSITION, "--timeout", "-1"], "--timeout"),
-        (["--pose", *POSITION, "--explore", "2"], "--explore must be from 0 to 1"),
+        (["--pose", *POSITION, "--robot", "panda"], "--service uses the robot of the node"),
         (["--pose", *POSITION, "--posture", "a"], "--posture needs JOINT=VALUE[:WEIGHT]"),
-        (["--pose", *POSITION, "--near", "here"], "--near needs numbers"),
-        (["--pose", *POSITION, "--near", "a=1", "2"], "--near needs a name for each joint"),
-        (["--pose", *POSITION, "--service", "/nobody/sample_ik", "--wait", "0.2"], "did not appear within 0.2 s"),
+        (["--pose", *POSITION, "--near", "here"], "--near needs a number for each joint"),
+        (["--pose", *POSITION, "--near", "a=1", "2"], "--near needs a number for each joint"),
+        (["--pose", *POSITION, "--service", "/nobody", "--wait", "0.2"], "did not appear within 0.2 s"),
         ([], "--pose"),
     ],
 )
 def test_bad_usage_is_one_line_and_the_code_of_its_kind(words: list[str], reason: str) -> None:
-    result = eim_request(*words)
-    assert result.returncode == (4 if "/nobody/sample_ik" in words else 2)
+    result = eim("sample", *words)
+    assert result.returncode == (4 if "/nobody" in words else 2)
     assert result.stderr.count("\n") == 1, result.stderr
     assert reason in result.stderr
 

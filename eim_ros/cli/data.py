@@ -1,0 +1,300 @@
+"""Verbs about data sets: `eim collect`, `import`, `recover`, `export`, `evaluate`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from tyro.conf import Positional, arg
+
+from eim_ros.cli.options import NO_DEFAULT, Arm, Count, CountOrNone, Json, Positive, Quiet, Repeated, Seed, Text
+from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.files import check_outputs, to_json
+
+if TYPE_CHECKING:
+    from eim_ros.bags.selection import BagReport, Selection
+    from eim_ros.core.data_set import DataSet
+
+CONTEXTS = Literal["position", "pose"]
+Bags = Annotated[tuple[str, ...], arg(metavar="BAG [BAG ...]"), NO_DEFAULT]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collect:
+    """Sample configurations of a robot, and the positions or poses that they reach by forward kinematics."""
+
+    arm: Arm
+    output: Annotated[str, arg(metavar="FILE")]
+    """Data set to write (.npz)."""
+    samples: Count = 10_000
+    """Number of pairs."""
+    context: CONTEXTS = "position"
+    """Input of the model to be trained: position of the tip, or its full pose."""
+    solutions_per_pose: CountOrNone = 0
+    """Draw so many configurations evenly from all solutions of each pose; 0: draw configurations uniformly."""
+    seed: Seed = 0
+    """Random seed."""
+    quiet: Quiet = False
+    json: Json = False
+
+    def run(self) -> int:
+        """Collect the pairs and return the exit code."""
+        from eim_ros.cli.progress import ProgressBar
+        from eim_ros.core.data_set import save_data_set
+        from eim_ros.ik import collect
+
+        check_outputs({"--output": self.output}, {"--robot": self.arm.file})
+        robot = self.arm.load()
+        with ProgressBar(0, "collecting", enabled=bool(self.solutions_per_pose) and not self.quiet):
+            data_set = collect(robot, self.samples, self.context, self.seed, self.solutions_per_pose)
+        save_data_set(self.output, data_set)
+        if self.json:
+            names = list(robot.joint_names)
+            print(
+                to_json(
+                    {"output": self.output, "n_samples": len(data_set), "context": self.context, "joint_names": names}
+                )
+            )
+        else:
+            chain = f"{robot.base_link} to {robot.tip_link}, {robot.dof} joints"
+            print(f"wrote {len(data_set)} pairs of {robot.name} ({chain}) to {self.output}")
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Topics:
+    """Topics, joints and segments to read from the bags."""
+
+    joints: Annotated[Text, arg(metavar="A,B,...")] = None
+    """Joints in this order (default: those of the robot, or all)."""
+    joint_topic: Annotated[Text, arg(metavar="TOPIC")] = None
+    """Joint states or trajectories (default: the only topic of that type)."""
+    label_topic: Annotated[Text, arg(metavar="TOPIC")] = None
+    """Labels (default: the only topic named .../segment)."""
+    pose_topic: Annotated[Text, arg(metavar="TOPIC")] = None
+    """Poses of the tip, for --task ik (default: forward kinematics)."""
+    label: Repeated = ()
+    """Use only segments with this label."""
+    skip_label: Repeated = ()
+    """Skip segments with this label."""
+    time: Literal["header", "arrival"] = "header"
+    """Time stamps to use: of the message headers, or of arrival at the recorder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segments:
+    """How recordings are cut into motions and resampled."""
+
+    points: Count = 50
+    """Points of each motion."""
+    method: Literal["linear", "cubic"] = "linear"
+    """Interpolation."""
+    rate: Annotated[Positive | None, arg(metavar="HZ", help_behavior_hint="")] = None
+    """Pairs per second, for --task ik (default: one for each joint state)."""
+    max_gap: Positive = 0.2
+    """Longest time without a message within a segment [s]."""
+    max_speed: Positive = 20.0
+    """A joint that moves faster has jumped [rad/s or m/s]."""
+    min_jump: Positive = 0.1
+    """A joint that moves less has not jumped [rad or m]."""
+    min_displacement: Positive = 0.005
+    """The robot stands still if all joints move less [rad or m]."""
+    min_duration: Positive = 0.1
+    """Shortest motion [s]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Import:
+    """Turn recorded joint states into a data set, and list what was skipped and why.
+
+    A bag is a folder or a file of rosbag2 (MCAP or sqlite3), also if truncated. Tables are CSV or NPZ files.
+    """
+
+    bags: Positional[Bags]
+    """Folders of bags, bag files (.mcap, .db3) or tables (.csv, .npz)."""
+    arm: Arm
+    topics: Topics
+    segments: Segments
+    output: Annotated[str, arg(metavar="FILE")]
+    """Data set to write (.npz)."""
+    task: Literal["motion", "ik"] = "motion"
+    """Make one motion of each segment, or pairs of tip pose and configuration."""
+    context: Repeated = ()
+    """For motions: start, or a topic of points, poses or numbers (default: none). For ik: position or pose."""
+    json: Json = False
+
+    def run(self) -> int:
+        """Import the bags and return the exit code."""
+        from eim_ros.bags.selection import lines
+        from eim_ros.core.data_set import save_data_set
+
+        if not self.bags:
+            raise ConfigurationError("the following arguments are required: BAG (see eim import --help)")
+        check_outputs({"--output": self.output}, {"--robot": self.arm.file, **{f"BAG {bag}": bag for bag in self.bags}})
+        selection = self._selection()
+        data_set, reports = self._pairs(selection) if self.task == "ik" else self._motions(selection)
+        save_data_set(self.output, data_set)
+        what = "pairs" if self.task == "ik" else "motions"
+        if self.json:
+            print(to_json(self._answer(data_set, reports)))
+            return 0
+        for report in reports:
+            print("\n".join(lines(report, what)))
+        print(f"wrote {len(data_set)} {what} to {self.output}")
+        return 0
+
+    def _selection(self) -> Selection:
+        from eim_ros.bags.segmentation import Cuts
+        from eim_ros.bags.selection import Selection
+
+        robot, text = self.arm.find(), self.topics.joints
+        joints = tuple(name.strip() for name in text.split(",")) if text else None
+        if joints and (not all(joints) or len(set(joints)) < len(joints)):
+            raise ConfigurationError(f"--joints {text}: expected different names, separated by commas", joints)
+        if joints and robot and joints != robot.joint_names:
+            raise ConfigurationError(
+                f"--joints {text} differ from the joints of robot '{robot.name}', {','.join(robot.joint_names)}; "
+                "give one of the two",
+                joints,
+            )
+        cuts = self.segments
+        return Selection(
+            joint_names=joints,
+            robot=robot,
+            joint_topic=self.topics.joint_topic,
+            label_topic=self.topics.label_topic,
+            labels=self.topics.label,
+            skipped_labels=self.topics.skip_label,
+            cuts=Cuts(cuts.max_gap, cuts.max_speed, cuts.min_jump, use_arrival=self.topics.time == "arrival"),
+        )
+
+    def _motions(self, selection: Selection) -> tuple[DataSet, list[BagReport]]:
+        from eim_ros.bags.motion_import import MotionForm, import_motions
+        from eim_ros.core.data_set import DataSet
+        from eim_ros.ik.prior import describe_robot
+
+        form = self.segments
+        if self.topics.pose_topic or form.rate:
+            raise ConfigurationError("--pose-topic and --rate are for --task ik", self.task)
+        if form.points < 2:
+            raise ConfigurationError(f"--points: a motion has at least 2 points, got {form.points}", form.points)
+        data_set, reports = import_motions(
+            self.bags,
+            selection,
+            MotionForm(form.points, form.method, self.context, form.min_duration, form.min_displacement),
+        )
+        if selection.robot is None:
+            return data_set, reports
+        description = {**data_set.description, "robot": describe_robot(selection.robot)}
+        return DataSet(data_set.context, data_set.sample, description), reports
+
+    def _pairs(self, selection: Selection) -> tuple[DataSet, list[BagReport]]:
+        from eim_ros.bags.pair_import import PairForm, import_pairs
+        from eim_ros.ik.data import pair_data_set
+        from eim_ros.kinematics import CONTEXT_KINDS
+
+        robot, topic = selection.robot, self.topics.pose_topic
+        if robot is None:
+            raise ConfigurationError("--task ik needs --robot", self.arm.robot)
+        kinds = self.context or ("position",)
+        if len(kinds) > 1 or kinds[0] not in CONTEXT_KINDS:
+            raise ConfigurationError(f"--context of --task ik must be one of {', '.join(CONTEXT_KINDS)}", kinds)
+        form = PairForm(topic, self.segments.rate, self.segments.method)
+        poses, configurations, reports = import_pairs(self.bags, selection, form)
+        source = f"bags, poses of {topic}" if topic else "bags, poses by forward kinematics"
+        return pair_data_set(robot, configurations, poses, kinds[0], {"source": source}), reports
+
+    def _answer(self, data_set: DataSet, reports: list[BagReport]) -> dict[str, Any]:
+        description = data_set.description
+        names = description["joint_names"] if self.task == "motion" else description["robot"]["joint_names"]
+        return {
+            "output": self.output,
+            "task": self.task,
+            "n_samples": len(data_set),
+            "joint_names": names,
+            "bags": [report.to_json() for report in reports],
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recover:
+    """Repair truncated bags in place: write their footer, summary and metadata.yaml.
+
+    Bags of `demo_recorder` seldom need it, because they are complete after each flush.
+    """
+
+    bags: Positional[Bags]
+    """Folders of bags, or MCAP files. They are changed."""
+    json: Json = False
+
+    def run(self) -> int:
+        """Repair the bags and return the exit code."""
+        from eim_ros.bags.reader import recover_bag
+
+        if not self.bags:
+            raise ConfigurationError("the following arguments are required: BAG (see eim recover --help)")
+        done = {bag: recover_bag(bag) for bag in self.bags}
+        if self.json:
+            print(to_json({"bags": [{"path": bag, "done": steps} for bag, steps in done.items()]}))
+            return 0
+        for bag, steps in done.items():
+            print(f"{bag}: {'; '.join(steps) or 'is complete'}")
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export:
+    """Write motions for other programs, currently as a data set of LeRobot."""
+
+    data: Positional[Annotated[str, arg(metavar="DATA")]]
+    """Data set of motions (.npz), of eim import or eim motion sample."""
+    lerobot: Annotated[str, arg(metavar="FOLDER")]
+    """Folder to create; needs the library of LeRobot."""
+    fps: Count = 30
+    """Frames per second."""
+    task: Annotated[str, NO_DEFAULT] = ""
+    """Task of a motion without a label (default: motion)."""
+    json: Json = False
+
+    def run(self) -> int:
+        """Export the motions and return the exit code."""
+        from eim_ros.core.data_set import load_data_set
+        from eim_ros.motion.lerobot import export_to_lerobot
+
+        folder = Path(self.lerobot)
+        if not folder.exists():  # the export refuses an existing folder
+            check_outputs({"--lerobot": folder}, {"DATA": self.data})
+        n_episodes, n_frames = export_to_lerobot(load_data_set(self.data), folder, self.fps, self.task)
+        if self.json:
+            print(to_json({"lerobot": self.lerobot, "n_episodes": n_episodes, "n_frames": n_frames, "fps": self.fps}))
+        else:
+            print(f"wrote {n_episodes} episodes, {n_frames} frames at {self.fps} per second, to {folder}")
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluate:
+    """Evaluate the raw samples of a model on test data: errors, limits, entropies and likelihood."""
+
+    model: Annotated[str, arg(metavar="FILE|NAME")]
+    """Model of eim train, or the name of an included one."""
+    data: Annotated[str, arg(metavar="FILE")]
+    """Test data of eim collect."""
+    seed: Seed = 0
+    """Random seed of the samples."""
+    json: Json = False
+
+    def run(self) -> int:
+        """Evaluate the model and return the exit code."""
+        from eim_ros.core.data_set import load_data_set
+        from eim_ros.ik import IKModel, evaluate
+
+        figures = evaluate(IKModel.load(self.model), load_data_set(self.data), self.seed)
+        if self.json:
+            print(to_json(figures))
+            return 0
+        units = {"position": " m", "orientation": " rad", "prob": " nat"}
+        for name, value in figures.items():
+            print(f"{name:<24} {value:10.4f}{units.get(name.rpartition('_')[2], '')}")
+        return 0
