@@ -418,9 +418,8 @@ class Solutions:
         columns["valid"] = columns["valid"] if len(columns["valid"]) else np.ones(n, np.bool_)
         attempts = np.full((n_poses, len(names)), np.nan)
         owners = np.repeat(np.arange(n_poses), columns["n_per_pose"])
-        attempts[np.bincount(owners[columns["valid"]], minlength=n_poses) == 0] = columns["best_attempts"].reshape(
-            -1, len(names)
-        )
+        failed = np.bincount(owners[columns["valid"]], minlength=n_poses) == 0
+        attempts[failed] = columns["best_attempts"].reshape(np.count_nonzero(failed), len(names))
         columns["best_attempts"] = attempts
         reports: list[CompletenessReport | None] = []
         first = 0

@@ -105,7 +105,7 @@ class IkServer(ManagedNode[IkServerSettings]):
         topic = self.settings.joint_states_topic
         self._joint_positions = JointPositions(self, topic) if topic else None
         self._scene: PlanningSceneTopic | None = None
-        self._service = Handlers(self, lambda: self.settings, self._active_sampler, self._context, self._obstacles)
+        self._service = Handlers(self, lambda: self.settings, self._active_sampler, self._request_context, self._obstacles)
         self._models = ModelExchange(self, self._replace)
         self._models.open()
 
@@ -179,7 +179,7 @@ class IkServer(ManagedNode[IkServerSettings]):
             raise RequestError(ErrorCode.FAILURE, self.inactivity)
         return sampler
 
-    def _context(self, robot: Robot) -> RequestContext:
+    def _request_context(self, robot: Robot) -> RequestContext:
         joints = None if self._joint_positions is None else self._joint_positions.now
         return RequestContext(robot, self._transforms, self.settings.frame_prefix, joints)
 

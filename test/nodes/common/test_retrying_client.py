@@ -64,7 +64,7 @@ def bench(ros_environment: None) -> Iterator[Bench]:
 
 
 def request(number: int) -> SampleIK.Request:
-    return SampleIK.Request(random_seed=number)
+    return SampleIK.Request(seed=number)
 
 
 def answering(code: ErrorCode, n_lost: int = 0, then: ErrorCode = ErrorCode.SUCCESS) -> Receive:
@@ -83,7 +83,7 @@ def answering(code: ErrorCode, n_lost: int = 0, then: ErrorCode = ErrorCode.SUCC
 def test_answer_comes_after_one_request(bench: Bench) -> None:
     client = bench.client(LONG)
     bench.answer = answering(ErrorCode.SUCCESS)
-    assert bench.finish(client.call_async(request(1))).error_code == ErrorCode.SUCCESS
+    assert bench.finish(client.call_async(request(1))).error_code.val == ErrorCode.SUCCESS
     assert len(bench.taken) == 1
     assert not list(bench.client_node.timers)
 
@@ -91,17 +91,17 @@ def test_answer_comes_after_one_request(bench: Bench) -> None:
 def test_lost_answers_are_asked_for_again(bench: Bench) -> None:
     client = bench.client(SHORT)
     bench.answer = answering(ErrorCode.FAILURE, n_lost=2)
-    assert bench.finish(client.call_async(request(7))).error_code == ErrorCode.SUCCESS
-    assert [exchange.request.random_seed for exchange in bench.taken] == [7, 7, 7]
+    assert bench.finish(client.call_async(request(7))).error_code.val == ErrorCode.SUCCESS
+    assert [exchange.request.seed for exchange in bench.taken] == [7, 7, 7]
     assert not list(bench.client_node.timers)
 
 
 def test_busy_server_is_asked_again_and_its_last_answer_stays(bench: Bench) -> None:
     client = bench.client(LONG)
     bench.answer = answering(ErrorCode.BUSY, n_lost=2)
-    assert bench.finish(client.call_async(request(1))).error_code == ErrorCode.SUCCESS
+    assert bench.finish(client.call_async(request(1))).error_code.val == ErrorCode.SUCCESS
     bench.answer = answering(ErrorCode.BUSY, n_lost=3)
-    assert bench.finish(client.call_async(request(1))).error_code == ErrorCode.BUSY
+    assert bench.finish(client.call_async(request(1))).error_code.val == ErrorCode.BUSY
     assert len(bench.taken) == 6
 
 
@@ -124,7 +124,7 @@ def test_call_that_is_cancelled_asks_no_more(bench: Bench) -> None:
     other = client.call_async(request(2))
     with pytest.raises(ServiceError):
         bench.finish(other)
-    assert [exchange.request.random_seed for exchange in bench.taken] == [1, 2, 2, 2]
+    assert [exchange.request.seed for exchange in bench.taken] == [1, 2, 2, 2]
 
 
 def test_coroutine_waits_for_the_answer(bench: Bench) -> None:
@@ -132,7 +132,7 @@ def test_coroutine_waits_for_the_answer(bench: Bench) -> None:
     bench.answer = answering(ErrorCode.FAILURE, n_lost=1)
 
     async def twice() -> list[int]:
-        return [(await client.call_async(request(number))).error_code for number in (1, 2)]
+        return [(await client.call_async(request(number))).error_code.val for number in (1, 2)]
 
     assert bench.finish(bench.executor.create_task(twice())) == [ErrorCode.SUCCESS] * 2
 

@@ -13,7 +13,7 @@ from eim_ros.ik import Constraints, ErrorCode
 from eim_ros.kinematics import Box, Capsule, Cylinder, Robot, Sphere, pose_from
 from eim_ros.nodes.common.data_directory import DataDirectory
 from eim_ros.nodes.ik_server.constraints import constraints_of, fill_constraints
-from eim_ros.nodes.ik_server.requests import RequestError, Surroundings, parse
+from eim_ros.nodes.ik_server.requests import RequestContext, RequestError, parse
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 from eim_ros.srv import SampleIK
 
@@ -87,12 +87,12 @@ BALL = SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.1])
 )  # fmt: skip
 def test_what_cannot_be_met_is_refused_with_its_cause(fields: dict, reason: str) -> None:
     with pytest.raises(RequestError, match=reason) as caught:
-        parse(request_of(**fields), Surroundings(Robot("iiwa14")), IkServerSettings())
+        parse(request_of(**fields), RequestContext(Robot("iiwa14")), IkServerSettings())
     assert caught.value.code == ErrorCode.INVALID_GOAL_CONSTRAINTS
 
 
 def test_constraints_reach_the_query() -> None:
     fields = {"fixed_joints": JointState(name=["joint_a3"], position=[0.5]), "avoid_self_collision": True}
-    query = parse(request_of(**fields), Surroundings(Robot("iiwa14")), IkServerSettings())
+    query = parse(request_of(**fields), RequestContext(Robot("iiwa14")), IkServerSettings())
     assert query.constraints.fixed == {"joint_a3": 0.5}
     assert query.constraints.self_collision

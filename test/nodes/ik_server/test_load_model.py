@@ -14,12 +14,11 @@ from nodes.models import save_small_model
 from nodes.server_process import ServerProcess
 from rcl_interfaces.srv import GetParameters
 
-from eim_ros.ik import IKModel
+from eim_ros.ik import ErrorCode, IKModel
 from eim_ros.srv import LoadModel, SampleIK
 
-Response = SampleIK.Response
 PERIOD = 0.01  # [s]: 100 requests per second
-RAW = {"refine": False, "n_samples": 1, "random_seed": 5}  # a fingerprint of the model: its own sample of this seed
+RAW = {"refine": False, "n_samples": 1, "seed": 5}  # a fingerprint of the model: its own sample of this seed
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +45,7 @@ def load(client: ClientNode, server: ServerProcess, path: Path | str) -> LoadMod
 
 def fingerprint(client: ClientNode, server: ServerProcess) -> tuple[float, ...]:
     answer = client.sample(server, request(**RAW))
-    assert answer.n == 1, answer.message
+    assert answer.n == 1, answer.error_code.message
     return tuple(answer.positions)
 
 
@@ -71,7 +70,7 @@ def test_no_request_is_lost_while_models_are_exchanged(
     assert all(future.done() for future in sent), server.log
     assert wish.result().success, wish.result().message
     answers = [future.result() for future in sent]
-    assert {answer.error_code for answer in answers} <= {Response.SUCCESS, Response.NO_IK_SOLUTION}  # raw samples
+    assert {answer.error_code.val for answer in answers} <= {ErrorCode.SUCCESS, ErrorCode.NO_IK_SOLUTION}  # raw samples
     models = [tuple(answer.positions) for answer in answers]
     new = fingerprint(client, server)
     assert new != old
@@ -82,7 +81,7 @@ def test_no_request_is_lost_while_models_are_exchanged(
 def test_new_model_serves_refined_requests(client: ClientNode, server: ServerProcess, other: Path) -> None:
     assert load(client, server, other).success
     answer = client.sample(server, request(n_samples=50))
-    assert answer.error_code == Response.SUCCESS
+    assert answer.error_code.val == ErrorCode.SUCCESS
     assert all(answer.valid)
 
 
@@ -90,7 +89,7 @@ def test_pose_model_may_replace_a_position_model(
     client: ClientNode, server: ServerProcess, model: Path, tmp_path: Path
 ) -> None:
     assert load(client, server, save_small_model(tmp_path / "pose", "iiwa14", "pose")).success
-    assert client.sample(server, request()).error_code == Response.SUCCESS
+    assert client.sample(server, request()).error_code.val == ErrorCode.SUCCESS
     assert load(client, server, model).success
 
 
@@ -126,7 +125,7 @@ def test_bad_file_is_refused_and_the_old_model_stays(
     before = fingerprint(client, server)
     answer = load(client, server, bad_file(kind, model, tmp_path))
     assert not answer.success
-    assert reason in answer.message
+    assert reason in answer.error_code.message
     assert fingerprint(client, server) == before
 
 
@@ -137,8 +136,8 @@ def test_many_wishes_at_once_are_all_answered(client: ClientNode, server: Server
         client.executor.spin_until_future_complete(future, 60.0)
     answers = [future.result() for future in futures]
     assert answers[0].success
-    assert all(answer.success or "try again later" in answer.message for answer in answers)
-    assert client.sample(server, request()).error_code == Response.SUCCESS
+    assert all(answer.success or "try again later" in answer.error_code.message for answer in answers)
+    assert client.sample(server, request()).error_code.val == ErrorCode.SUCCESS
 
 
 def test_model_is_exchanged_in_an_inactive_node_and_refused_by_an_unconfigured_one(
@@ -148,14 +147,14 @@ def test_model_is_exchanged_in_an_inactive_node_and_refused_by_an_unconfigured_o
     old = fingerprint(client, server)
     assert client.change_state(server, "deactivate")
     assert load(client, server, other).success
-    assert client.sample(server, request()).error_code == Response.FAILURE
+    assert client.sample(server, request()).error_code.val == ErrorCode.FAILURE
     assert client.change_state(server, "activate")
     exchanged = fingerprint(client, server)
     assert not np.array_equal(exchanged, old)
     assert client.change_state(server, "deactivate")
     assert client.change_state(server, "cleanup")
     answer = load(client, server, other)
-    assert (answer.success, "unconfigured" in answer.message) == (False, True)
+    assert (answer.success, "unconfigured" in answer.error_code.message) == (False, True)
     assert client.change_state(server, "configure")
     assert client.change_state(server, "activate")
     assert fingerprint(client, server) == exchanged  # configured with the parameter's model, which was loaded last

@@ -20,9 +20,9 @@ from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.links import fixed_links, link_poses
 from eim_ros.msg import JointConstraint, OrientationConstraint, PositionConstraint
-from eim_ros.nodes.ik_server.handlers import LATE, _nearest, prepare_nearest
+from eim_ros.nodes.ik_server.handlers import LATE, _nearest, parse_get_position
 from eim_ros.nodes.ik_server.moveit import parse_nearest
-from eim_ros.nodes.ik_server.requests import RequestError, Surroundings
+from eim_ros.nodes.ik_server.requests import RequestContext, RequestError
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 from eim_ros.srv import GetPositionIK
 
@@ -37,7 +37,7 @@ TOLERANCE = 2e-6  # [m] and [rad]: the default of the settings, and the rounding
 def solve(request: GetPositionIK.Request, by: Sampler | None = None) -> GetPositionIK.Response:
     response = GetPositionIK.Response()
     used = by or sampler()
-    prepare_nearest(request, response, Surroundings(used.robot), SETTINGS).solve(used, 20.0)
+    parse_get_position(request, response, RequestContext(used.robot), SETTINGS).solve(used, 20.0)
     return response
 
 
@@ -151,15 +151,15 @@ def test_pose_out_of_reach_has_no_solution() -> None:
 def test_timeout_of_zero_is_the_default_and_fractions_count(sec: int, nanosec: int, expected: float) -> None:
     request = request_for(POSE)
     request.ik_request.timeout.sec, request.ik_request.timeout.nanosec = sec, nanosec
-    assert parse_nearest(request.ik_request, Surroundings(ROBOT), SETTINGS).timeout == expected
+    assert parse_nearest(request.ik_request, RequestContext(ROBOT), SETTINGS).timeout == expected
 
 
 def test_time_that_is_up_is_told() -> None:
     far = POSE.copy()
     far[:3, 3] = 0.0  # within reach by its distance, so that it is searched for
-    prepared = prepare_nearest(request_for(far), GetPositionIK.Response(), Surroundings(ROBOT), SETTINGS)
+    parsed = parse_get_position(request_for(far), GetPositionIK.Response(), RequestContext(ROBOT), SETTINGS)
     with pytest.raises(RequestError) as caught:
-        prepared.solve(sampler(), 0.0)
+        parsed.solve(sampler(), 0.0)
     assert caught.value.code == ErrorCode.TIMED_OUT
 
 
@@ -222,8 +222,8 @@ def test_time_that_did_not_suffice_to_look_at_all_solutions_is_told() -> None:
     state = dict(zip(ROBOT.joint_names, (Q + 0.05).tolist(), strict=True))
     for given, told in ((state, LATE), ({"j3": 0.2}, LATE), ({}, "")):  # without a state none is the nearest
         response = GetPositionIK.Response()
-        prepared = prepare_nearest(request_for(POSE, **given), response, Surroundings(ROBOT), SETTINGS)
-        prepared.solve(sampler(), 0.0)
+        parsed = parse_get_position(request_for(POSE, **given), response, RequestContext(ROBOT), SETTINGS)
+        parsed.solve(sampler(), 0.0)
         assert response.error_code.val == ErrorCode.SUCCESS
         assert response.error_code.message == told
         assert solve(request_for(POSE, **given)).error_code.message == ""
@@ -294,17 +294,17 @@ def as_moveit(request: GetPositionIK.Request, **more: Any) -> SimpleNamespace:
 
 def test_attached_objects_are_refused_only_where_they_would_have_to_be_checked() -> None:
     request = request_for(POSE)
-    parse_nearest(as_moveit(request, attached_collision_objects=["box"]), Surroundings(ROBOT), SETTINGS)
+    parse_nearest(as_moveit(request, attached_collision_objects=["box"]), RequestContext(ROBOT), SETTINGS)
     request.ik_request.avoid_collisions = True
     with pytest.raises(RequestError, match="attached_collision_objects cannot be checked") as caught:
-        parse_nearest(as_moveit(request, attached_collision_objects=["box"]), Surroundings(ROBOT), SETTINGS)
+        parse_nearest(as_moveit(request, attached_collision_objects=["box"]), RequestContext(ROBOT), SETTINGS)
     assert caught.value.code == ErrorCode.INVALID_ROBOT_STATE
 
 
 def test_visibility_constraints_and_meshes_are_refused() -> None:
     request = request_for(POSE)
     with pytest.raises(RequestError, match="visibility_constraints are not supported"):
-        parse_nearest(as_moveit(request, visibility_constraints=["cone"]), Surroundings(ROBOT), SETTINGS)
+        parse_nearest(as_moveit(request, visibility_constraints=["cone"]), RequestContext(ROBOT), SETTINGS)
     region = SimpleNamespace(primitives=[], primitive_poses=[], meshes=["mesh"], mesh_poses=["pose"])
     constraint = SimpleNamespace(
         link_name="l4",
@@ -315,7 +315,7 @@ def test_visibility_constraints_and_meshes_are_refused() -> None:
     message = as_moveit(request)
     message.constraints.position_constraints = [constraint]
     with pytest.raises(RequestError, match="of link 'l4' has a mesh"):
-        parse_nearest(message, Surroundings(ROBOT), SETTINGS)
+        parse_nearest(message, RequestContext(ROBOT), SETTINGS)
 
 
 # Constraints
@@ -458,7 +458,7 @@ def test_alternatives_are_looked_at_while_there_is_time() -> None:
             asked.append(request)
             return sampler().answer(request)
 
-    wanted = parse_nearest(request_for(POSE).ik_request, Surroundings(ROBOT), SETTINGS)
+    wanted = parse_nearest(request_for(POSE).ik_request, RequestContext(ROBOT), SETTINGS)
     several = replace(wanted, alternatives=wanted.alternatives * 5)
     _, in_time = _nearest(Counting(), several, 0.0)  # type: ignore[arg-type]  # as far as it is asked, a sampler
     assert len(asked) == 1 and not in_time

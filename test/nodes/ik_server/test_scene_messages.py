@@ -25,7 +25,7 @@ from eim_ros.nodes.ik_server import constraints
 from eim_ros.nodes.ik_server.constraints import constraints_of, fill_constraints, fill_scene, scene_obstacles
 from eim_ros.nodes.ik_server.handlers import CALLS
 from eim_ros.nodes.ik_server.planning_scene import PlanningSceneObjects
-from eim_ros.nodes.ik_server.requests import RequestError, Surroundings, constraints_for, poses_of
+from eim_ros.nodes.ik_server.requests import RequestContext, RequestError, constraints_for, poses_of
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 from eim_ros.srv import SampleIK
 
@@ -290,9 +290,9 @@ def test_timeout_of_a_request_counts_from_its_arrival(monkeypatch: pytest.Monkey
     request, response = with_boxes(10), SampleIK.Response()
     request.pose.pose, request.n_samples, request.refine = pose_message(ROBOT.fk(np.full(7, 0.5))), 5, True
     request.timeout, prepare = 5.0, CALLS["~/sample_ik"][1]
-    late = Surroundings(ROBOT, arrival=time.monotonic() - 6.0)
+    late = RequestContext(ROBOT, arrival=time.monotonic() - 6.0)
     with pytest.raises(RequestError, match="timed out") as error:
         prepare(request, response, late, IkServerSettings())
     assert error.value.code == ErrorCode.TIMED_OUT
-    prepare(request, response, Surroundings(ROBOT), IkServerSettings()).solve(Sampler(ROBOT), 60.0)
-    assert (response.error_code, response.n) == (ErrorCode.SUCCESS, 5)
+    prepare(request, response, RequestContext(ROBOT), IkServerSettings()).solve(Sampler(ROBOT), 60.0)
+    assert (response.error_code.val, response.n) == (ErrorCode.SUCCESS, 5)
