@@ -76,9 +76,7 @@ class ClientNode:
         return self.call(server, GetState, f"{node}/get_state", GetState.Request()).current_state.label
 
 
-def request(
-    position: tuple[float, float, float] = (0.4, 0.1, 0.6), service_type: Any = SampleIK, **fields: Any
-) -> Any:
+def request(position: tuple[float, float, float] = (0.4, 0.1, 0.6), service_type: Any = SampleIK, **fields: Any) -> Any:
     """A good request for one position; `fields` replace its fields, or those of its constraints."""
     result = service_type.Request(seed=0)
     if hasattr(result, "n_samples"):

@@ -57,9 +57,7 @@ def path_request(poses: np.ndarray, **fields: object) -> SampleIKPath.Request:
 
 
 def batch_request(poses: np.ndarray, **fields: object) -> SampleIKBatch.Request:
-    result = SampleIKBatch.Request(
-        poses=[message_of(pose) for pose in poses], n_samples=12, seed=0, timeout=20.0
-    )
+    result = SampleIKBatch.Request(poses=[message_of(pose) for pose in poses], n_samples=12, seed=0, timeout=20.0)
     result.header.frame_id = FRAME
     for name, value in fields.items():
         setattr(result, name, value)

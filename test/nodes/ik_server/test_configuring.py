@@ -103,8 +103,8 @@ def test_clients_wait_until_the_node_is_active(
             describe()
 
     with subprocess.Popen([*COMMAND, "--wait", str(PATIENCE)], stdout=subprocess.PIPE, text=True) as process:
-        with IKClient(f"{NODE}/sample_ik", wait=PATIENCE, watch=watch) as patient:
-            assert patient.sample(request()).error_code.val == ErrorCode.SUCCESS, waiting.log
+        with IKClient(SampleIK, f"{NODE}/sample_ik", wait=PATIENCE, watch=watch) as patient:
+            assert patient.call(request()).solutions.error_code.val == ErrorCode.SUCCESS, waiting.log
         out, _ = process.communicate(timeout=PATIENCE)
     assert "configuring" in seen
     assert process.returncode == 0

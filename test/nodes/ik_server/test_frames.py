@@ -28,7 +28,7 @@ from eim_ros.ik import ErrorCode
 from eim_ros.kinematics import Robot, pose_from, quaternion_from_matrix
 from eim_ros.kinematics.frames import SECOND
 from eim_ros.nodes.common.interfaces import TFMessage
-from eim_ros.srv import GetPositionIK, SampleIK, SampleIKBatch, SampleIKPath
+from eim_ros.srv import FollowIK, GetPositionIK, SampleIK
 
 URDF = with_limits(prefixed(arm_of("panda").urdf, "left_"), 0.8)
 ROBOT = Robot(URDF)
@@ -105,8 +105,8 @@ def goal(seed: int, seconds: float) -> np.ndarray:
 
 def request(pose: np.ndarray, frame: str, stamp: int = 0) -> SampleIK.Request:
     result = SampleIK.Request(n_samples=20, seed=0, timeout=20.0, order=["none"])
-    result.position_tolerance = result.orientation_tolerance = EXACT
-    result.pose.header, result.pose.pose = header(frame, stamp), pose_message_of(pose)
+    result.constraints.position_tolerance = result.constraints.orientation_tolerance = EXACT
+    result.header, result.poses = header(frame, stamp), [pose_message_of(pose)]
     return result
 
 
@@ -135,16 +135,16 @@ def test_frame_without_a_stamp_is_the_latest_and_may_hang_on_another(client: Cli
 def test_each_service_takes_poses_in_moving_frames(client: ClientNode, room: tuple) -> None:
     seconds = 0.77
     poses, at = [goal(seed, seconds) for seed in (3, 4)], header("table", BEGIN + 770_000_000)
-    batch = SampleIKBatch.Request(n_samples=2, seed=0, timeout=20.0, header=at)
-    batch.poses = [pose_message_of(pose) for pose in poses]
-    answer = client.call(room[0], SampleIKBatch, f"{NODE}/sample_ik_batch", batch)
+    several = SampleIK.Request(n_samples=2, seed=0, timeout=20.0, header=at)
+    several.poses = [pose_message_of(pose) for pose in poses]
+    answer = client.sample(room[0], several)
     assert list(answer.error_codes) == [ErrorCode.SUCCESS] * 2
     for pose, q in zip(poses, joint_positions(answer).reshape(2, -1, 7), strict=True):
         assert np.abs(tip(q)[:, :3, 3] - (table(seconds) @ pose)[:3, 3]).max() <= 2e-6  # asked for with 1e-6
-    path = SampleIKPath.Request(seed=0, timeout=20.0, header=at, poses=batch.poses[:1], largest_step=9.0)
-    answer = client.call(room[0], SampleIKPath, f"{NODE}/sample_ik_path", path)
+    path = FollowIK.Request(seed=0, timeout=20.0, header=at, poses=several.poses[:1], max_step=[9.0])
+    answer = client.call(room[0], FollowIK, f"{NODE}/follow_ik", path)
     assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message
-    assert np.abs(tip(joint_positions(answer))[:, :3, 3] - (table(seconds) @ poses[0])[:3, 3]).max() <= 2e-6
+    assert np.abs(tip(np.array(answer.positions))[:, :3, 3] - (table(seconds) @ poses[0])[:3, 3]).max() <= 2e-6
     single = request_for(poses[0])
     single.ik_request.pose_stamped.header = at
     answer = client.call(room[0], GetPositionIK, f"{NODE}/get_position_ik", single)
@@ -178,12 +178,14 @@ def test_request_ahead_of_its_transform_waits_for_it_and_holds_up_nobody(client:
     pose, stamp = goal(5, 0.19), BEGIN + 19 * SECOND // 100
     ahead = client.client(server, SampleIK, f"{NODE}/sample_ik").call_async(request(pose, "late", stamp))
     for _ in range(5):
-        assert client.sample(server, request(goal(6, 0.5), "table", BEGIN + SECOND // 2)).error_code.val == ErrorCode.SUCCESS
+        other = client.sample(server, request(goal(6, 0.5), "table", BEGIN + SECOND // 2))
+        assert other.error_code.val == ErrorCode.SUCCESS
     assert not ahead.done()
     publish_table(moving, 10, 1, "late")
     client.executor.spin_until_future_complete(ahead, PATIENCE)
-    assert ahead.result().error_code.val == ErrorCode.SUCCESS, ahead.result().message
-    assert np.abs(tip(joint_positions(ahead.result()))[:, :3, 3] - (table(0.19) @ pose)[:3, 3]).max() <= 1e-6
+    answer = ahead.result().solutions
+    assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message
+    assert np.abs(tip(joint_positions(answer))[:, :3, 3] - (table(0.19) @ pose)[:3, 3]).max() <= 1e-6
 
 
 def test_what_does_not_come_is_refused_with_what_is_known(client: ClientNode, room: tuple) -> None:
@@ -219,9 +221,9 @@ def test_states_of_several_publishers_are_the_seed_of_requests_without_one(clien
 def test_tool_of_a_request_is_on_that_of_the_server(client: ClientNode, room: tuple) -> None:
     q = ROBOT.random(1, np.random.default_rng(8))[0]
     longer = request(ROBOT.fk(q) @ TOOL @ TOOL, "")
-    longer.tool = pose_message_of(TOOL)
+    longer.constraints.tool = pose_message_of(TOOL)
     without = request(ROBOT.fk(q), "left_panda_link0")
-    without.tip_link = ROBOT.tip_link
+    without.constraints.tip_link = ROBOT.tip_link
     for wanted in (longer, without):
         answer = client.sample(room[0], wanted)
         assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message

@@ -14,13 +14,12 @@ from nodes.ik_server.workcell import GROUPS, pose_message_of, request_for, sampl
 from scipy.spatial.transform import Rotation
 from shape_msgs.msg import SolidPrimitive
 
-from eim_ros.ik import Constraints, ErrorCode, Sampler, Samples
+from eim_ros.ik import Constraints, ErrorCode, Sampler
 from eim_ros.ik.order import distance_to
-from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.links import fixed_links, link_poses
 from eim_ros.msg import JointConstraint, OrientationConstraint, PositionConstraint
-from eim_ros.nodes.ik_server.handlers import LATE, _nearest, parse_get_position
+from eim_ros.nodes.ik_server.handlers import _nearest, parse_get_position
 from eim_ros.nodes.ik_server.moveit import parse_nearest
 from eim_ros.nodes.ik_server.requests import RequestContext, RequestError
 from eim_ros.nodes.ik_server.settings import IkServerSettings
@@ -37,7 +36,7 @@ TOLERANCE = 2e-6  # [m] and [rad]: the default of the settings, and the rounding
 def solve(request: GetPositionIK.Request, by: Sampler | None = None) -> GetPositionIK.Response:
     response = GetPositionIK.Response()
     used = by or sampler()
-    parse_get_position(request, response, RequestContext(used.robot), SETTINGS).solve(used, 20.0)
+    parse_get_position(request, response, RequestContext(used.robot), SETTINGS).solve(used, (), 20.0)
     return response
 
 
@@ -159,7 +158,7 @@ def test_time_that_is_up_is_told() -> None:
     far[:3, 3] = 0.0  # within reach by its distance, so that it is searched for
     parsed = parse_get_position(request_for(far), GetPositionIK.Response(), RequestContext(ROBOT), SETTINGS)
     with pytest.raises(RequestError) as caught:
-        parsed.solve(sampler(), 0.0)
+        parsed.solve(sampler(), (), 0.0)
     assert caught.value.code == ErrorCode.TIMED_OUT
 
 
@@ -186,7 +185,7 @@ def test_no_known_solution_is_nearer_to_the_state() -> None:
         state = np.clip(q + rng.normal(0.0, 0.2, ROBOT.dof), ROBOT.lower, ROBOT.upper)
         pose = ROBOT.fk(q)
         request = request_for(pose, **dict(zip(ROBOT.joint_names, state.tolist(), strict=True)))
-        known = np.concatenate([q[None], sampler().sample(pose, 300, timeout=20.0, seed=0).positions])
+        known = np.concatenate([q[None], sampler().sample(pose, 300, timeout=20.0, seed=0).q])
         nearest = distance_to(ROBOT, known, state).min()
         assert distance_to(ROBOT, solution(request)[None], state)[0] <= nearest + 1e-6
 
@@ -198,7 +197,7 @@ def test_nearest_solution_without_collisions_is_found_in_a_narrow_gap(seed: int)
     state = np.clip(q + rng.normal(0.0, 0.3, panda.dof), panda.lower, panda.upper)
     pose = panda.fk(q)
     free = Constraints(self_collision=True)
-    known = Sampler(panda).with_constraints(free).sample(pose, 2000, timeout=20.0, seed=0).positions
+    known = Sampler(panda).with_constraints(free).sample(pose, 2000, timeout=20.0, seed=0).q
     request = request_for(pose, **dict(zip(panda.joint_names, state.tolist(), strict=True)))
     request.ik_request.avoid_collisions = True
     found = np.array(solve(request, Sampler(panda)).solution.joint_state.position)
@@ -211,7 +210,7 @@ def test_of_an_arm_with_a_closed_form_no_solution_is_nearer_to_the_joints_that_a
     arm = Robot("ur5e")
     q, state = arm.random(2, np.random.default_rng(seed))
     pose, named = arm.fk(q), dict(zip(arm.joint_names[3:5], state[3:5].tolist(), strict=True))
-    every = Sampler(arm).sample(pose, 100, timeout=20.0, seed=0).positions
+    every = Sampler(arm).sample(pose, 100, timeout=20.0, seed=0).q
     found = np.array(solve(request_for(pose, **named), Sampler(arm)).solution.joint_state.position)
     order = [[*named, *(name for name in arm.joint_names if name not in named)].index(name) for name in arm.joint_names]
     away = np.linalg.norm(every[:, 3:5] - state[3:5], axis=1)
@@ -223,7 +222,7 @@ def test_time_that_did_not_suffice_to_look_at_all_solutions_is_told() -> None:
     for given, told in ((state, LATE), ({"j3": 0.2}, LATE), ({}, "")):  # without a state none is the nearest
         response = GetPositionIK.Response()
         parsed = parse_get_position(request_for(POSE, **given), response, RequestContext(ROBOT), SETTINGS)
-        parsed.solve(sampler(), 0.0)
+        parsed.solve(sampler(), (), 0.0)
         assert response.error_code.val == ErrorCode.SUCCESS
         assert response.error_code.message == told
         assert solve(request_for(POSE, **given)).error_code.message == ""
@@ -379,7 +378,7 @@ def test_joint_constraints_that_cannot_be_obeyed_are_refused(constraints: list, 
 
 @pytest.mark.parametrize("frame", ["", "world"])
 def test_point_of_a_link_is_kept_in_its_region(frame: str) -> None:
-    others = [q for q in sampler().sample(POSE, 50, timeout=20.0, seed=0).positions if abs(q[2] - Q[2]) > 1.0]
+    others = [q for q in sampler().sample(POSE, 50, timeout=20.0, seed=0).q if abs(q[2] - Q[2]) > 1.0]
     elbow = (link_poses(ROBOT, "l5")(others[0][None])[0] @ [0.0, 0.1, -0.2, 1.0])[:3]
     to_frame = np.linalg.inv(fixed_links(ROBOT, "base")[frame or "base"])
     request = request_for(POSE, **WHOLE)
@@ -393,7 +392,7 @@ def test_point_of_a_link_is_kept_in_its_region(frame: str) -> None:
 
 @pytest.mark.parametrize("kind", ["XYZ_EULER_ANGLES", "ROTATION_VECTOR"])
 def test_link_is_turned_no_farther_than_allowed(kind: str) -> None:
-    others = [q for q in sampler().sample(POSE, 50, timeout=20.0, seed=0).positions if abs(q[2] - Q[2]) > 1.0]
+    others = [q for q in sampler().sample(POSE, 50, timeout=20.0, seed=0).q if abs(q[2] - Q[2]) > 1.0]
     wanted = link_poses(ROBOT, "l4")(others[0][None])[0][:3, :3]
     in_base = fixed_links(ROBOT, "base")["world"][:3, :3]
     request = request_for(POSE, **WHOLE)
@@ -449,16 +448,16 @@ def test_many_constraints_are_refused_before_they_are_read() -> None:
 
 def test_alternatives_are_looked_at_while_there_is_time() -> None:
     """The first in any case."""
-    asked: list[SampleRequest] = []
+    asked: list[Constraints] = []
 
     class Counting:
         robot = ROBOT
 
-        def answer(self, request: SampleRequest) -> Samples:
-            asked.append(request)
-            return sampler().answer(request)
+        def with_constraints(self, constraints: Constraints) -> Sampler:
+            asked.append(constraints)
+            return sampler().with_constraints(constraints)
 
     wanted = parse_nearest(request_for(POSE).ik_request, RequestContext(ROBOT), SETTINGS)
     several = replace(wanted, alternatives=wanted.alternatives * 5)
-    _, in_time = _nearest(Counting(), several, 0.0)  # type: ignore[arg-type]  # as far as it is asked, a sampler
+    _, in_time = _nearest(Counting(), several, (), 0.0)  # type: ignore[arg-type]  # as far as it is asked, a sampler
     assert len(asked) == 1 and not in_time

@@ -13,11 +13,12 @@ from eim_ros.ik import ErrorCode
 from eim_ros.kinematics import pose_from
 from eim_ros.kinematics.frames import FrameBuffer, StampedTransform
 from eim_ros.kinematics.links import fixed_links
+from eim_ros.msg import IKConstraints
 from eim_ros.nodes.ik_server.handlers import parse_get_position
 from eim_ros.nodes.ik_server.moveit import parse_nearest
-from eim_ros.nodes.ik_server.requests import FrameNotKnownYet, RequestContext, RequestError, reaching
+from eim_ros.nodes.ik_server.requests import FrameNotKnownYet, RequestContext, RequestError, with_tip_and_tool
 from eim_ros.nodes.ik_server.settings import IkServerSettings
-from eim_ros.srv import GetPositionIK, SampleIK
+from eim_ros.srv import GetPositionIK
 
 ROBOT = sampler().robot
 JOINTS = {name: 0.1 * i for i, name in enumerate(ROBOT.joint_names)}
@@ -91,19 +92,20 @@ def test_partial_state_is_completed_where_it_is_told_as_a_difference(is_diff: bo
 def test_nearest_solution_is_near_to_where_the_robot_is() -> None:
     q = np.array([*JOINTS.values()])
     request, response = request_for(ROBOT.fk(q)), GetPositionIK.Response()
-    parse_get_position(request, response, RequestContext(ROBOT, joints=JOINTS), IkServerSettings()).solve(sampler(), 20.0)
+    parsed = parse_get_position(request, response, RequestContext(ROBOT, joints=JOINTS), IkServerSettings())
+    parsed.solve(sampler(), (), 20.0)
     np.testing.assert_allclose(response.solution.joint_state.position, q, atol=1e-5)
 
 
 def test_links_fixed_to_the_tip_and_tools_on_them_reach_poses() -> None:
     offset, pose = pose_from([0.1, 0.2, 0.3], [1.0, 0.0, 0.0, 0.0]), ROBOT.fk(np.full(7, 0.4))
-    request = SampleIK.Request(tip_link="tool", tool=pose_message_of(offset))
-    reached = reaching(sampler(), request).robot.fk(np.full(7, 0.4))
+    constraints = IKConstraints(tip_link="tool", tool=pose_message_of(offset))
+    reached = with_tip_and_tool(sampler(), constraints).robot.fk(np.full(7, 0.4))
     np.testing.assert_allclose(reached, pose @ fixed_links(ROBOT, "flange")["tool"] @ offset, atol=1e-9)
-    assert reaching(sampler(), SampleIK.Request(tip_link="flange")) is sampler()
-    assert reaching(sampler(), GetPositionIK.Request()) is sampler()
+    assert with_tip_and_tool(sampler(), IKConstraints(tip_link="flange")) is sampler()
+    assert with_tip_and_tool(sampler(), IKConstraints()) is sampler()
     with pytest.raises(RequestError, match="tip_link is 'l4', expected 'flange', a link that is fixed to it .*tool"):
-        reaching(sampler(), SampleIK.Request(tip_link="l4"))
-    request.tool.orientation.w = 3.0
+        with_tip_and_tool(sampler(), IKConstraints(tip_link="l4"))
+    constraints.tool.orientation.w = 3.0
     with pytest.raises(RequestError, match="tool: quaternion has length"):
-        reaching(sampler(), request)
+        with_tip_and_tool(sampler(), constraints)
