@@ -38,7 +38,7 @@ from eim_ros.nodes.common.interfaces import (
     SolveAllIK,
 )
 from eim_ros.nodes.common.node import AnswerCounters
-from eim_ros.nodes.common.service import Exchange, RequestPool, create_deferred_service, reason_of, send
+from eim_ros.nodes.common.service import PendingResponse, RequestPool, create_async_service, reason_of, send
 from eim_ros.nodes.ik_server.moveit import NearestRequest, parse_nearest
 from eim_ros.nodes.ik_server.requests import (
     FrameNotKnownYet,
@@ -312,7 +312,7 @@ class _Call:
     """A request, its time budget [s], and the function that parses it."""
 
     parse: Parse
-    exchange: Exchange
+    exchange: PendingResponse
     budget: float
 
 
@@ -363,7 +363,7 @@ class Handlers:
             self._wait_for_frame, lambda wait: self._refuse_at_end(wait.call), n_threads=1, size=size
         )
         for name, (service_type, parse) in SERVICES.items():
-            create_deferred_service(node, service_type, name, partial(self._receive, parse))
+            create_async_service(node, service_type, name, partial(self._receive, parse))
 
     def facts(self) -> dict[str, str]:
         """Counts for `/diagnostics`."""
@@ -386,7 +386,7 @@ class Handlers:
             time.sleep(_LINGER)
         return idle
 
-    def _receive(self, parse: Parse, exchange: Exchange) -> None:
+    def _receive(self, parse: Parse, exchange: PendingResponse) -> None:
         """Queue a request; on the executor's thread.
 
         While a request is the only one, this thread waits a few milliseconds for its answer: otherwise both threads
@@ -463,7 +463,7 @@ class Handlers:
         put_code(call.exchange.response, code, message)
         self._answer(call.exchange)
 
-    def _answer(self, exchange: Exchange) -> None:
+    def _answer(self, exchange: PendingResponse) -> None:
         """Send the response, count it, log anything but success."""
         elapsed = time.monotonic() - exchange.arrival
         answer = getattr(exchange.response, "solutions", exchange.response)

@@ -105,7 +105,9 @@ class IkServer(ManagedNode[IkServerSettings]):
         topic = self.settings.joint_states_topic
         self._joint_positions = JointPositions(self, topic) if topic else None
         self._scene: PlanningSceneTopic | None = None
-        self._service = Handlers(self, lambda: self.settings, self._active_sampler, self._request_context, self._obstacles)
+        self._service = Handlers(
+            self, lambda: self.settings, self._active_sampler, self._request_context, self._obstacles
+        )
         self._models = ModelExchange(self, self._replace)
         self._models.open()
 

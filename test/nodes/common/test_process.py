@@ -191,7 +191,7 @@ def test_other_robot_and_pose_context_are_served(start_server: Start, client: Cl
     server = start_server("-r", "__ns:=/left", model=path, robot="panda")
     robot = Robot("panda")
     message = request((0.4, 0.1, 0.5))
-    message.pose.header.frame_id = robot.base_link
+    message.header.frame_id = robot.base_link
     answer = client.sample(server, message, namespace="/left")
     assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message
     assert answer.joint_names == list(robot.joint_names)

@@ -25,7 +25,7 @@ from eim_ros.kinematics import Robot
 from eim_ros.nodes import IKClient, wait_until_active
 from eim_ros.nodes.common.interfaces import GetPositionIK
 from eim_ros.nodes.common.qos import LATCHED_QOS
-from eim_ros.srv import LoadModel
+from eim_ros.srv import LoadModel, SampleIK
 
 Start = Callable[..., ServerProcess]
 LONG = 600.0  # [s]; longer than any test waits

@@ -279,7 +279,7 @@ def test_poses_that_cannot_be_read_in_time_are_timed_out(monkeypatch: pytest.Mon
     monkeypatch.setattr("eim_ros.nodes.ik_server.requests.with_grace", lambda deadline: deadline)
     poses = [pose_message(TURNED)] * 100
     assert np.allclose(poses_of(poses, IkServerSettings()), TURNED, atol=1e-15)
-    with pytest.raises(RequestError, match="no time was left to read 100 of 100 poses") as error:
+    with pytest.raises(RequestError, match="there was no time to read 100 of 100 poses") as error:
         poses_of(poses, IkServerSettings(), time.perf_counter() - 1.0)
     assert error.value.code == ErrorCode.TIMED_OUT
 

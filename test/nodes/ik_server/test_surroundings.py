@@ -72,12 +72,12 @@ def test_state_of_a_request_counts_before_that_of_the_topic() -> None:
 
 def test_joints_of_which_nothing_was_told_are_named() -> None:
     around = RequestContext(ROBOT, joints={name: value for name, value in JOINTS.items() if name not in ("j2", "j5")})
-    with pytest.raises(RequestError, match="near is empty, and .* has told nothing of j2, j5") as caught:
+    with pytest.raises(RequestError, match="near is empty, and .* has not published j2, j5") as caught:
         around.near(JointState())
     assert caught.value.code == ErrorCode.INVALID_ROBOT_STATE
     wanted = parse_nearest(request_for(ROBOT.fk(np.zeros(7))).ik_request, around, IkServerSettings())
-    assert wanted.remark.endswith("has told nothing of j2, j5")  # the nearest in the others is good enough
-    assert set(wanted.alternatives[0].preference.positions) == {"j1", "j3", "j4", "j6", "j7"}
+    assert wanted.remark.endswith("has not published j2, j5")  # the nearest in the others is good enough
+    assert set(wanted.near) == {"j1", "j3", "j4", "j6", "j7"}
 
 
 @pytest.mark.parametrize(("is_diff", "named"), [(True, {*JOINTS}), (False, {"j1"})])
@@ -85,8 +85,7 @@ def test_partial_state_is_completed_where_it_is_told_as_a_difference(is_diff: bo
     request = request_for(ROBOT.fk(np.zeros(7)), j1=0.7).ik_request
     request.robot_state.is_diff = is_diff
     wanted = parse_nearest(request, RequestContext(ROBOT, joints=JOINTS), IkServerSettings())
-    assert wanted.state is not None
-    assert (set(wanted.state.positions), wanted.state.positions["j1"]) == (named, 0.7)
+    assert (set(wanted.near), wanted.near["j1"]) == (named, 0.7)
 
 
 def test_nearest_solution_is_near_to_where_the_robot_is() -> None:

@@ -23,7 +23,7 @@ def motions(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def start(data: str, output: Path, settings: tuple[str, ...] = ("experts=2",), **words: str) -> TrainingProcess:
-    arguments = {"task": "motion", "data": data, "algorithm": "em", "robot": "", "random_seed": 0, **words}
+    arguments = {"task": "motion", "data": data, "algorithm": "em", "robot": "", "seed": 0, **words}
     command = training_command(output=str(output), settings=settings, **arguments)
     return TrainingProcess(command, str(output))
 
