@@ -128,19 +128,19 @@ class Transitions:
         """Make no more transitions; return False if one is still running after `timeout` [s]."""
         return self._pool.close(timeout)
 
-    def _receive(self, change: Callable[[Any, Any], Any], exchange: PendingResponse) -> None:
+    def _receive(self, change: Callable[[Any, Any], Any], pending: PendingResponse) -> None:
         """Queue a request, or refuse it if too many are waiting; runs on the executor's thread."""
-        refuse = partial(send, exchange, self._node)  # success is false by default
-        if self._pool.offer(_Job(partial(self._change, change, exchange), refuse)) is None:
+        refuse = partial(send, pending, self._node)  # success is false by default
+        if self._pool.offer(_Job(partial(self._change, change, pending), refuse)) is None:
             refuse()
 
-    def _change(self, change: Callable[[Any, Any], Any], exchange: PendingResponse) -> None:
+    def _change(self, change: Callable[[Any, Any], Any], pending: PendingResponse) -> None:
         """Make a transition with rclpy's handler; runs on the thread of the transitions."""
         try:
-            change(exchange.request, exchange.response)
+            change(pending.request, pending.response)
         except Exception as error:
             self._node.get_logger().error(f"a transition failed: {reason_of(error)}")
-        send(exchange, self._node)
+        send(pending, self._node)
 
 
 class AnswerCounters:

@@ -15,6 +15,7 @@ from sensor_msgs.msg import JointState
 from eim_ros.ik import ErrorCode
 from eim_ros.ik.order import limit_margin
 from eim_ros.kinematics import Robot, quaternion_from_matrix
+from eim_ros.srv import FollowIK, SampleIK
 
 SUCCESS = ErrorCode.SUCCESS
 
