@@ -117,7 +117,7 @@ class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
             )
         with self._exchange:
             if not self._is_configured or self._prior is not present:
-                raise ServiceError(f"{self.get_name()} was configured anew meanwhile", path)
+                raise ServiceError(f"{self.get_name()} was configured again meanwhile", path)
             self._take(prior, path)
 
     def _take(self, prior: MotionPrior, path: str) -> None:

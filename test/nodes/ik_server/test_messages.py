@@ -17,7 +17,7 @@ from eim_ros.ik.order import distance_to
 from eim_ros.kinematics import pose_from
 from eim_ros.msg import IKGuarantee, IKSolutions
 from eim_ros.nodes import solutions_of
-from eim_ros.nodes.common.messages import pose_message
+from eim_ros.nodes.common.messages import pose_message, transform_of
 from eim_ros.nodes.ik_server.handlers import SERVICES, parse_draw, parse_sample, parse_solve_all
 from eim_ros.nodes.ik_server.requests import RequestContext, RequestError, guarantee_of, order_of, posture_of
 from eim_ros.nodes.ik_server.responses import fill
@@ -132,7 +132,8 @@ def test_draws_are_asked_for_by_the_name_of_their_density() -> None:
     posture = JointState(name=["joint_a1"], position=[0.5])
     message = request(service_type=DrawIK, density="posture", temperature=0.2, posture=posture)
     message.poses, message.constraints.position_only = [pose_message(POSE)], False
-    expected = Sampler(ROBOT).draw(POSE, 10, Posture({"joint_a1": 0.5}), temperature=0.2, seed=0, timeout=ENOUGH)
+    pose = transform_of(message.poses[0])  # rounded as the message is
+    expected = Sampler(ROBOT).draw(pose, 10, Posture({"joint_a1": 0.5}), temperature=0.2, seed=0, timeout=ENOUGH)
     answer = Solutions.from_message(served("~/draw_ik", message, Sampler(ROBOT)))
     np.testing.assert_array_equal(answer.q, expected.q)
     np.testing.assert_array_equal(answer.log_prob, expected.log_prob)
