@@ -243,7 +243,7 @@ def fill_constraints(message: Any, constraints: Constraints) -> None:
 
 
 def shape_of(primitive: SolidPrimitive, transform: np.ndarray, what: str) -> Shape:
-    """Return a primitive at a pose (4, 4) in the base frame; raise `ConstraintError`, which names `what`, if invalid."""
+    """Return a primitive at a pose (4, 4) in the base frame; raise `ConstraintError`, which names `what`."""
     sizes = list(primitive.dimensions)
     expected = {SolidPrimitive.BOX: 3, SolidPrimitive.SPHERE: 1, SolidPrimitive.CYLINDER: 2}
     if len(sizes) != expected.get(primitive.type):

@@ -1,6 +1,6 @@
 """`IkServer`: a lifecycle node that answers requests for verified joint configurations.
 
-`configure` loads the model, or only the robot; `activate` starts serving. In every other state, the services answer that
+`configure` loads the model, or only the robot. `activate` starts serving. In every other state, services answer that
 the node is not active. Requests, transitions and the loading of another model each run on threads of their own, so the
 executor's thread is always free. While models are exchanged, each request is answered by one of the two.
 

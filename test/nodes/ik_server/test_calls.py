@@ -49,9 +49,9 @@ def line(robot: Robot, n: int) -> np.ndarray:
     return np.linspace(first, first + 0.4, n)
 
 
-def request_of(service_type: Any, poses: np.ndarray, **fields: object) -> Any:
+def request_of(service_type: Any, targets: np.ndarray, /, **fields: object) -> Any:
     """A request for complete poses; `fields` replace its fields, or those of its constraints."""
-    messages = [message_of(pose) for pose in poses]
+    messages = [message_of(pose) for pose in targets]
     return request(service_type=service_type, **{"poses": messages, "timeout": 20.0, "position_only": False, **fields})
 
 
@@ -227,8 +227,8 @@ def test_solutions_come_in_the_order_asked_for(client: ClientNode, server: Serve
         ({"posture": JointState(name=["joint_a1"], position=[np.nan])}, "finite"),
         ({"posture": JointState(name=["joint_a1"], position=[1.0]), "posture_weights": [0.0]}, "no joint has a weight"),
         ({"posture_weights": [1.0]}, "0 names and 0 positions, and there are 1 posture_weights"),
-        ({"diversity": 1.5}, "explore is 1.5, expected 0 to 1"),
-        ({"diversity": np.nan}, "explore is nan"),
+        ({"diversity": 1.5}, "diversity is 1.5, expected 0 to 1"),
+        ({"diversity": np.nan}, "diversity is nan"),
         ({"order": ["limits"], "order_weights": [1.0, 2.0]}, "order has 1 names and order_weights 2 numbers"),
         ({"order": ["limits", "density"], "order_weights": [1.0, -2.0]}, "must be finite and not negative"),
     ],

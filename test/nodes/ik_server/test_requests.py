@@ -234,7 +234,7 @@ def test_unreachable_pose_returns_nothing_but_its_best_attempt(
     assert not samples
     assert list(samples) == []
     distance = np.linalg.norm(tip_pose(robot, samples.best_attempt)[:3, 3] - (2.0, 0.0, 0.5))
-    assert answer.error_code.message.endswith(f"the best is off by {distance:.3g} m and 0 rad")
+    assert answer.error_code.message.endswith(f"the best attempt is off by {distance:.3g} m and 0 rad")
     assert len(client.sample(server, request()).best_attempt) == 0
 
 

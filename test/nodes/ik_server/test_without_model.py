@@ -66,7 +66,7 @@ def test_diagnostics_tell_that_there_is_no_model(client: ClientNode, server: Ser
     ("service_type", "name", "fields", "reason"),
     [
         (SampleIK, "sample_ik", {"order": ["density"]}, "ordering by density needs a model"),
-        (DrawIK, "draw_ik", {"density": "proposal"}, "needs a model"),
+        (DrawIK, "draw_ik", {"density": "proposal"}, "proposals are draws from a model, and this sampler has none"),
     ],
 )
 def test_what_needs_a_model_is_refused(
