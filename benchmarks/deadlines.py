@@ -149,49 +149,49 @@ def service(rng: np.random.Generator, n_boxes: int, n_points: int) -> Call:
 
     from eim_ros.nodes.common.interfaces import SampleIK
     from eim_ros.nodes.common.messages import point_cloud_message, pose_message
-    from eim_ros.nodes.ik_server.handlers import CALLS
-    from eim_ros.nodes.ik_server.requests import Surroundings
+    from eim_ros.nodes.ik_server.handlers import SERVICES
+    from eim_ros.nodes.ik_server.requests import RequestContext
     from eim_ros.nodes.ik_server.settings import IkServerSettings
 
     sampler, settings, request = panda(), IkServerSettings(), SampleIK.Request()
-    request.pose.pose = pose_message(POSE)
-    request.tool.orientation.w, request.n_samples, request.refine = 1.0, 100, True
-    request.obstacles = [SolidPrimitive(type=SolidPrimitive.BOX, dimensions=[0.01] * 3) for _ in range(n_boxes)]
-    request.obstacle_poses = [pose_message(pose_from(place)) for place in places(rng, n_boxes)]
+    request.poses, request.n_samples = [pose_message(POSE)], 100
+    scene = request.constraints.scene
+    scene.primitives = [SolidPrimitive(type=SolidPrimitive.BOX, dimensions=[0.01] * 3) for _ in range(n_boxes)]
+    scene.primitive_poses = [pose_message(pose_from(place)) for place in places(rng, n_boxes)]
     if n_points:
-        request.scene.point_clouds = [point_cloud_message(places(rng, n_points))]
-        request.scene.point_radius = 0.005
+        scene.point_clouds = [point_cloud_message(places(rng, n_points))]
+        scene.point_radius = 0.005
     response = SampleIK.Response()
 
     def call(timeout: float) -> Any:
         arrival = time.monotonic()
         request.timeout = timeout
-        around = Surroundings(sampler.robot, arrival=arrival)
-        prepared = CALLS["~/sample_ik"][1](request, response, around, settings)
-        prepared.solve(sampler, timeout - (time.monotonic() - arrival))
+        context = RequestContext(sampler.robot, arrival=arrival)
+        parsed = SERVICES["~/sample_ik"][1](request, response, context, settings)
+        parsed.solve(sampler, (), timeout - (time.monotonic() - arrival))
         return response
 
     return call
 
 
 def service_batch(rng: np.random.Generator) -> Call:
-    """Return a call that answers a batch request with 10 000 poses in the same way."""
-    from eim_ros.nodes.common.interfaces import SampleIKBatch
+    """Return a call that answers a request with 10 000 poses in the same way."""
+    from eim_ros.nodes.common.interfaces import SampleIK
     from eim_ros.nodes.common.messages import pose_message
-    from eim_ros.nodes.ik_server.handlers import CALLS
-    from eim_ros.nodes.ik_server.requests import Surroundings
+    from eim_ros.nodes.ik_server.handlers import SERVICES
+    from eim_ros.nodes.ik_server.requests import RequestContext
     from eim_ros.nodes.ik_server.settings import IkServerSettings
 
-    sampler, settings, request = panda(), IkServerSettings(), SampleIKBatch.Request()
+    sampler, settings, request = panda(), IkServerSettings(), SampleIK.Request()
     request.poses = [pose_message(pose) for pose in poses_of(sampler, rng, 10_000)]
-    request.n_samples, request.refine = 1, True
-    response = SampleIKBatch.Response()
+    request.n_samples = 1
+    response = SampleIK.Response()
 
     def call(timeout: float) -> Any:
         request.timeout, arrival = timeout, time.monotonic()
-        around = Surroundings(sampler.robot, arrival=arrival)
-        prepared = CALLS["~/sample_ik_batch"][1](request, response, around, settings)
-        prepared.solve(sampler, timeout - (time.monotonic() - arrival))
+        context = RequestContext(sampler.robot, arrival=arrival)
+        parsed = SERVICES["~/sample_ik"][1](request, response, context, settings)
+        parsed.solve(sampler, (), timeout - (time.monotonic() - arrival))
         return response
 
     return call

@@ -49,6 +49,7 @@ def save_reversed(path: Path) -> None:
 def measure(n_swaps: int, seed: int, folder: Path) -> str:
     """Send requests and change models; return the report."""
     import rclpy
+    from geometry_msgs.msg import Pose
 
     from eim_ros.ik.prior import DEFAULT_MODEL
     from eim_ros.kinematics import Robot
@@ -74,16 +75,15 @@ def measure(n_swaps: int, seed: int, folder: Path) -> str:
     due, answered, codes, swaps = np.full(n, np.nan), np.full(n, np.nan), Counter(), []
 
     def ask(index: int) -> None:
-        request = SampleIK.Request(
-            n_samples=N_CONFIGURATIONS, random_seed=seed + index, position_only=True, refine=True, timeout=5.0
-        )
-        request.pose.header.frame_id = robot.base_link
-        point = request.pose.pose.position
+        request = SampleIK.Request(n_samples=N_CONFIGURATIONS, seed=seed + index, timeout=5.0, poses=[Pose()])
+        request.header.frame_id = robot.base_link
+        request.constraints.position_only = True
+        point = request.poses[0].position
         point.x, point.y, point.z = map(float, targets[index])
 
         def take(future: rclpy.task.Future) -> None:
             answered[index] = time.perf_counter()
-            codes[future.result().error_code] += 1
+            codes[future.result().solutions.error_code.val] += 1
 
         sample.call_async(request).add_done_callback(take)
 

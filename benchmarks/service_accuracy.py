@@ -51,7 +51,9 @@ def main() -> None:
 
 
 def _measure(name: str, position_only: bool, n_poses: int, seed: int, domain_id: int) -> str:
-    from eim_ros.nodes import SampleIKClient, joint_positions
+    from geometry_msgs.msg import Pose
+
+    from eim_ros.nodes import IKClient, solutions_of
     from eim_ros.nodes.common.interfaces import SampleIK
 
     robot = Robot(name)
@@ -66,21 +68,20 @@ def _measure(name: str, position_only: bool, n_poses: int, seed: int, domain_id:
         tempfile.TemporaryDirectory() as folder,
         ServerProcess({"model": str(model)}, domain_id, Path(folder)) as server,
         Waiting("ik_server", [server]) as waiting,
-        SampleIKClient(wait=math.inf, watch=waiting) as client,
+        IKClient(SampleIK, "/ik_server/sample_ik", wait=math.inf, watch=waiting) as client,
     ):
         for pose in poses:
-            request = SampleIK.Request()
-            request.pose.header.frame_id = robot.base_link
-            position, orientation = request.pose.pose.position, request.pose.pose.orientation
+            request = SampleIK.Request(poses=[Pose()])
+            request.header.frame_id = robot.base_link
+            position, orientation = request.poses[0].position, request.poses[0].orientation
             position.x, position.y, position.z = map(float, pose[:3, 3])
             orientation.x, orientation.y, orientation.z, orientation.w = map(float, quaternion_from_matrix(pose))
             request.n_samples = int(rng.integers(1, 20))
-            request.random_seed = int(rng.integers(2**31))
-            request.refine, request.position_only = True, position_only
-            answer = client.sample(request)
-            valid = np.array(answer.valid, dtype=bool)
-            solved += bool(valid.any())
-            for row in joint_positions(answer)[valid]:
+            request.seed = int(rng.integers(2**31))
+            request.constraints.position_only = position_only
+            solutions = solutions_of(client.call(request))
+            solved += bool(solutions)
+            for row in solutions[solutions.valid]:
                 error, inside = oracle.measure(row, pose, position_only)
                 n_valid += 1
                 wrong += error > TOLERANCE + ROUNDING or not inside

@@ -50,9 +50,11 @@ def serve_plain() -> None:
 def measure(seed: int, rounds: int) -> tuple[dict[str, np.ndarray], float]:
     """Return round trips (rounds,) [s] for each kind of call, and the share of solved requests."""
     import rclpy
+    from geometry_msgs.msg import Pose
     from lifecycle_msgs.srv import GetState
 
     from eim_ros.kinematics import Robot, quaternion_from_matrix
+    from eim_ros.msg import ErrorCodes
     from eim_ros.nodes import SERVICE_QOS, wait_until_active
     from eim_ros.srv import SampleIK
 
@@ -76,9 +78,9 @@ def measure(seed: int, rounds: int) -> tuple[dict[str, np.ndarray], float]:
         executor.spin_until_future_complete(future, 60.0)
         return time.perf_counter() - began, future.result()
 
-    def request(pose: np.ndarray, n: int, random_seed: int) -> Any:
-        asked = SampleIK.Request(n_samples=n, random_seed=random_seed, timeout=5.0)
-        p, r = asked.pose.pose.position, asked.pose.pose.orientation
+    def request(pose: np.ndarray, n: int, seed: int) -> Any:
+        asked = SampleIK.Request(n_samples=n, seed=seed, timeout=5.0, poses=[Pose()])
+        p, r = asked.poses[0].position, asked.poses[0].orientation
         p.x, p.y, p.z = pose[:3, 3].tolist()
         r.x, r.y, r.z, r.w = quaternion_from_matrix(pose).tolist()
         return asked
@@ -92,8 +94,9 @@ def measure(seed: int, rounds: int) -> tuple[dict[str, np.ndarray], float]:
         ]
         for n in SIZES:
             elapsed, answer = timed(solved, request(pose, n, seed + index))
+            answer = answer.solutions
             calls += [(f"n = {n}", elapsed), (f"n = {n}, in the server", answer.elapsed)]
-            n_solved += answer.error_code == SampleIK.Response.SUCCESS
+            n_solved += answer.error_code.val == ErrorCodes.SUCCESS
         if index >= WARM_UP:
             for name, elapsed in calls:
                 times.setdefault(name, []).append(elapsed)

@@ -53,14 +53,16 @@ SERVICES = {"ours": "/ik_server/sample_ik", "plain": "/plain_server/sample_ik"}
 
 def request(generator: np.random.Generator, **fields: Any) -> Any:
     """Return a request for a random reachable pose of the Panda, with the given fields."""
+    from geometry_msgs.msg import Pose
+
     from eim_ros.srv import SampleIK
 
-    asked = SampleIK.Request(n_samples=1, random_seed=0, timeout=5.0)
-    pose = asked.pose.pose
+    asked = SampleIK.Request(n_samples=1, seed=0, timeout=5.0)
+    asked.poses = [pose := Pose()]
     pose.position.x, pose.position.y, pose.position.z = generator.uniform([0.3, -0.3, 0.3], [0.5, 0.3, 0.6]).tolist()
     pose.orientation.x, pose.orientation.w = 1.0, 0.0
     for name, value in fields.items():
-        setattr(asked, name, value)
+        setattr(asked if hasattr(asked, name) else asked.constraints, name, value)
     return asked
 
 
@@ -69,12 +71,14 @@ def obstacles(generator: np.random.Generator) -> dict[str, Any]:
     from geometry_msgs.msg import Pose
     from shape_msgs.msg import SolidPrimitive
 
+    from eim_ros.msg import SceneObstacles
+
     poses = []
     for x, y, z in generator.uniform([-0.8, -0.8, 0.8], [0.8, 0.8, 1.2], (20, 3)).tolist():
         poses.append(Pose())
         poses[-1].position.x, poses[-1].position.y, poses[-1].position.z = x, y, z
     sphere = SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.05])
-    return {"obstacles": [sphere] * len(poses), "obstacle_poses": poses}
+    return {"scene": SceneObstacles(primitives=[sphere] * len(poses), primitive_poses=poses)}
 
 
 class Asker:
@@ -102,7 +106,7 @@ class Asker:
         self.executor.spin_until_future_complete(future, patience)
         took = time.perf_counter() - began
         if future.done():
-            return future.result().error_code, took
+            return future.result().solutions.error_code.val, took
         self.client.remove_pending_request(future)
         return None, took
 

@@ -143,6 +143,7 @@ def files_of_training() -> set[str]:
 def files_of_service() -> set[str]:
     """Return the node's files for one request, with client and server in this process."""
     import rclpy
+    from geometry_msgs.msg import Pose
     from rclpy.executors import SingleThreadedExecutor
     from rclpy.task import Future
 
@@ -154,8 +155,8 @@ def files_of_service() -> set[str]:
     rclpy.init(args=["--ros-args", "-p", "robot:=panda"])
     robot = Robot("panda")
     pose = robot.fk((robot.lower + robot.upper) / 2.0)
-    request = SampleIK.Request(n_samples=20, timeout=5.0)
-    target = request.pose.pose
+    request = SampleIK.Request(n_samples=20, timeout=5.0, poses=[Pose()])
+    target = request.poses[0]
     target.position.x, target.position.y, target.position.z = pose[:3, 3].tolist()
     quaternion = quaternion_from_matrix(pose[:3, :3]).tolist()
     target.orientation.x, target.orientation.y, target.orientation.z, target.orientation.w = quaternion
@@ -175,7 +176,7 @@ def files_of_service() -> set[str]:
                 future = client.call_async(request)
                 executor.spin_until_future_complete(future, timeout_sec=30.0)
                 answer = future.result()
-                if answer is None or answer.n == 0:
+                if answer is None or answer.solutions.n == 0:
                     raise SystemExit(f"the node gave no answer: {answer}")
             crossed = set(found)
         finally:

@@ -71,6 +71,8 @@ SCHEMA = (
 """All columns. Slicing, joining, and conversion to tables, JSON and messages go through this list."""
 
 ROW_COLUMNS = tuple(column.name for column in SCHEMA if column.per == "row" and column.name != "log_prob")
+_MESSAGE_COLUMNS = tuple((column.name, column.ros_name, np.dtype(column.dtype)) for column in SCHEMA if column.ros_name)
+_SUCCESS = int(ErrorCode.SUCCESS)
 POSE_COLUMNS = tuple(column.name for column in SCHEMA if column.per == "pose")
 
 
@@ -296,8 +298,10 @@ class Solutions:
     @property
     def error_code(self) -> ErrorCode:
         """SUCCESS if each pose has it, else the code of the first pose that has not."""
-        failed = self.error_codes[self.error_codes != ErrorCode.SUCCESS]
-        return ErrorCode(int(failed[0])) if len(failed) else ErrorCode.SUCCESS
+        for code in self.error_codes.tolist():
+            if code != _SUCCESS:
+                return ErrorCode(code)
+        return ErrorCode.SUCCESS
 
     @property
     def message(self) -> str:
@@ -385,19 +389,24 @@ class Solutions:
             "joint_names": list(self.joint_names),
             "n": len(self),
         }
-        for column in SCHEMA:
-            if column.ros_name and column.ros_name not in skipped:
-                values = getattr(self, column.name)
-                values = values[self.n_valid == 0] if column.name == "best_attempts" else values
-                fields[column.ros_name] = values.astype(column.dtype, copy=False).ravel()
-        if self.valid.all():
+        for name, ros_name, dtype in _MESSAGE_COLUMNS:
+            if ros_name not in skipped:
+                values = getattr(self, name)
+                fields[ros_name] = values if values.dtype is dtype else values.astype(dtype)
+        fields["positions"] = fields["positions"].ravel()
+        if is_valid := bool(self.valid.all()):
             fields["valid"] = np.empty(0, np.bool_)
+        n_valid = self.n_per_pose if is_valid else self.n_valid
+        fields["best_attempt"] = np.empty(0) if n_valid.all() else self.best_attempts[n_valid == 0].ravel()
         fields["elapsed"] = self.elapsed
-        fields["n_components"] = np.array([0 if each is None else each.n_components for each in self.reports], "u4")
-        fields["missed_share"] = np.array([1.0 if each is None else each.missed_share for each in self.reports])
-        fields["complete"] = np.array([each is not None and each.is_complete for each in self.reports], np.bool_)
-        fields["certified"] = np.array([each is not None and each.certified for each in self.reports], np.bool_)
+        fields["n_components"] = np.zeros(self.n_poses, np.uint32)
+        fields["missed_share"] = np.ones(self.n_poses)
+        fields["complete"] = fields["certified"] = np.zeros(self.n_poses, np.bool_)
         if reports:
+            fields["n_components"] = np.array([0 if each is None else each.n_components for each in self.reports], "u4")
+            fields["missed_share"] = np.array([1.0 if each is None else each.missed_share for each in self.reports])
+            fields["complete"] = np.array([each is not None and each.is_complete for each in self.reports], np.bool_)
+            fields["certified"] = np.array([each is not None and each.certified for each in self.reports], np.bool_)
             fields["component_lengths"] = np.concatenate([report.lengths for report in reports])
             fields["component_closed"] = np.concatenate([report.closed for report in reports])
             fields["component_traced"] = np.concatenate([report.traced for report in reports])
@@ -418,9 +427,8 @@ class Solutions:
         columns["valid"] = columns["valid"] if len(columns["valid"]) else np.ones(n, np.bool_)
         attempts = np.full((n_poses, len(names)), np.nan)
         owners = np.repeat(np.arange(n_poses), columns["n_per_pose"])
-        attempts[np.bincount(owners[columns["valid"]], minlength=n_poses) == 0] = columns["best_attempts"].reshape(
-            -1, len(names)
-        )
+        failed = np.bincount(owners[columns["valid"]], minlength=n_poses) == 0
+        attempts[failed] = columns["best_attempts"].reshape(np.count_nonzero(failed), len(names))
         columns["best_attempts"] = attempts
         messages: tuple[str, ...] = (message.error_code.message,)
         if n_poses != 1:

@@ -5,16 +5,22 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import numpy as np
 import rclpy
+from geometry_msgs.msg import Point, Pose
 from lifecycle_msgs.srv import ChangeState, GetState
 from nodes.server_process import PATIENCE, ServerProcess
 from rclpy.executors import SingleThreadedExecutor
 
+from eim_ros.ik import Solutions
+from eim_ros.msg import IKConstraints, IKSolutions
 from eim_ros.nodes import SERVICE_QOS
-from eim_ros.srv import SampleIK
+from eim_ros.srv import DrawIK, FollowIK, SampleIK, SolveAllIK
 
 NODE = "/ik_server"
 FRAME = "base_link"
+IK_SERVICES = (SampleIK, SolveAllIK, DrawIK, FollowIK)
+CONSTRAINT_FIELDS = frozenset(IKConstraints.get_fields_and_field_types())
 
 
 class ClientNode:
@@ -42,7 +48,7 @@ class ClientNode:
         if self.waits_for_start:
             server.wait_until_ready()
         if name not in self._clients:
-            qos = {"qos_profile": SERVICE_QOS} if service_type is SampleIK else {}
+            qos = {"qos_profile": SERVICE_QOS} if service_type in IK_SERVICES else {}
             self._clients[name] = self.node.create_client(service_type, name, **qos)
         client = self._clients[name]
         end = time.monotonic() + PATIENCE
@@ -58,8 +64,8 @@ class ClientNode:
         assert future.done(), f"{name} did not answer within {timeout} s; log of the server:\n{server.log}"
         return future.result()
 
-    def sample(self, server: ServerProcess, request: SampleIK.Request, namespace: str = "") -> SampleIK.Response:
-        return self.call(server, SampleIK, f"{namespace}{NODE}/sample_ik", request)
+    def sample(self, server: ServerProcess, request: SampleIK.Request, namespace: str = "") -> IKSolutions:
+        return self.call(server, SampleIK, f"{namespace}{NODE}/sample_ik", request).solutions
 
     def change_state(self, server: ServerProcess, label: str, node: str = NODE) -> bool:
         request = ChangeState.Request()
@@ -70,12 +76,19 @@ class ClientNode:
         return self.call(server, GetState, f"{node}/get_state", GetState.Request()).current_state.label
 
 
-def request(position: tuple[float, float, float] = (0.4, 0.1, 0.6), **fields: Any) -> SampleIK.Request:
-    """A good request: 10 refined positions; `fields` replace its fields."""
-    result = SampleIK.Request(n_samples=10, random_seed=0, position_only=True, refine=True)
-    result.pose.header.frame_id = FRAME
-    point = result.pose.pose.position
-    point.x, point.y, point.z = map(float, position)
-    for name, value in fields.items():
-        setattr(result, name, value)
+def request(position: tuple[float, float, float] = (0.4, 0.1, 0.6), service_type: Any = SampleIK, **fields: Any) -> Any:
+    """A good request for one position; `fields` replace its fields, or those of its constraints."""
+    result = service_type.Request(seed=0)
+    if hasattr(result, "n_samples"):
+        result.n_samples = 10
+    result.header.frame_id = FRAME
+    result.poses = [Pose(position=Point(**dict(zip("xyz", map(float, position), strict=True))))]
+    for name, value in {"position_only": True, **fields}.items():
+        owner = result.constraints if name in CONSTRAINT_FIELDS else result
+        setattr(owner, name, value)
     return result
+
+
+def joint_positions(answer: IKSolutions) -> np.ndarray:
+    """Configurations (n, dof) of an answer."""
+    return Solutions.from_message(answer).q

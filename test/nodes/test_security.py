@@ -115,7 +115,7 @@ def train(client: ClientNode, nodes: Nodes, **goal: Any) -> tuple[bool, str]:
         return future.result()
 
     given = {"data": "pairs.npz", "output": "new.safetensors", "algorithm": "em", "settings": ["experts=1"], **goal}
-    handle = result_of(action.send_goal_async(Train.Goal(random_seed=0, **given)))
+    handle = result_of(action.send_goal_async(Train.Goal(seed=0, **given)))
     result = result_of(handle.get_result_async()).result
     action.destroy()
     return result.success, result.message
@@ -131,9 +131,10 @@ def load(node: str) -> Ask:
 
 def obstacle(client: ClientNode, nodes: Nodes, path: str) -> tuple[bool, str]:
     wanted = request((5.0, 0.0, 0.0), timeout=5.0)
-    wanted.scene.mesh_files, wanted.scene.mesh_file_poses = [path], [Pose()]
+    scene = wanted.constraints.scene
+    scene.mesh_files, scene.mesh_file_poses = [path], [Pose()]
     answer = client.sample(nodes["ik_server"], wanted)
-    return answer.error_code != ErrorCode.INVALID_GOAL_CONSTRAINTS, answer.message
+    return answer.error_code.val != ErrorCode.INVALID_GOAL_CONSTRAINTS, answer.error_code.message
 
 
 PATHS: dict[str, tuple[str, Ask]] = {

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from rclpy.node import Node
 
 from eim_ros.nodes.common.interfaces import LoadModel
-from eim_ros.nodes.common.service import Exchange, RequestPool, create_deferred_service, reason_of, send
+from eim_ros.nodes.common.service import PendingResponse, RequestPool, create_async_service, reason_of, send
 
 _MOST_WAITING = 3  # maximum number of models that wait to be loaded
 
@@ -28,11 +28,13 @@ class ModelExchange:
     def __init__(self, node: Node, replace: Callable[[str], None]) -> None:
         self._node = node
         self._replace = replace
-        self._pool: RequestPool[Exchange] = RequestPool(self._load, self._give_up, n_threads=1, size=_MOST_WAITING)
+        self._pool: RequestPool[PendingResponse] = RequestPool(
+            self._load, self._give_up, n_threads=1, size=_MOST_WAITING
+        )
 
     def open(self) -> None:
         """Create the service."""
-        create_deferred_service(self._node, LoadModel, "~/load_model", self._receive)
+        create_async_service(self._node, LoadModel, "~/load_model", self._receive)
 
     def close(self, timeout: float) -> bool:
         """Stop loading and refuse all waiting requests.
@@ -41,24 +43,24 @@ class ModelExchange:
         """
         return self._pool.close(timeout)
 
-    def _receive(self, exchange: Exchange) -> None:
+    def _receive(self, pending: PendingResponse) -> None:
         """Queue a request, or refuse it if too many are waiting; runs on the executor's thread."""
-        if self._pool.offer(exchange) is None:
-            exchange.response.message = "other models are being loaded: try again later"
-            send(exchange, self._node)
+        if self._pool.offer(pending) is None:
+            pending.response.message = "other models are being loaded: try again later"
+            send(pending, self._node)
 
-    def _give_up(self, exchange: Exchange) -> None:
-        exchange.response.message = f"{self._node.get_name()} was ended before it was loaded"
-        send(exchange, self._node)
+    def _give_up(self, pending: PendingResponse) -> None:
+        pending.response.message = f"{self._node.get_name()} was ended before it was loaded"
+        send(pending, self._node)
 
-    def _load(self, exchange: Exchange) -> None:
+    def _load(self, pending: PendingResponse) -> None:
         """Load a model and send the response; runs on the loader's thread."""
-        began, path = time.monotonic(), exchange.request.path
+        began, path = time.monotonic(), pending.request.path
         try:
             self._replace(path)
-            exchange.response.success = True
+            pending.response.success = True
             self._node.get_logger().info(f"model {path} loaded in {time.monotonic() - began:.1f} s")
         except Exception as error:  # a damaged file can cause any error
-            exchange.response.message = reason_of(error)
-            self._node.get_logger().warning(f"model {path} refused: {exchange.response.message}")
-        send(exchange, self._node)
+            pending.response.message = reason_of(error)
+            self._node.get_logger().warning(f"model {path} refused: {pending.response.message}")
+        send(pending, self._node)

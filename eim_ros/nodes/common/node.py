@@ -30,7 +30,7 @@ from eim_ros.core.errors import EimError, ServiceError
 from eim_ros.nodes.common.interfaces import ERROR_NAMES
 from eim_ros.nodes.common.name_watch import NameWatch
 from eim_ros.nodes.common.parameters import NodeSettings
-from eim_ros.nodes.common.service import Exchange, RequestPool, defer, reason_of, send
+from eim_ros.nodes.common.service import PendingResponse, RequestPool, reason_of, respond_later, send
 from eim_ros.nodes.common.settings import DataDirectorySettings, ManagedSettings
 
 
@@ -116,7 +116,7 @@ class Transitions:
             lambda job: job.make(), lambda job: job.give_up(), n_threads=1, size=_MOST_WAITING
         )
         service = node._service_change_state
-        defer(service, partial(self._receive, service.callback))
+        respond_later(service, partial(self._receive, service.callback))
 
     def start(self) -> Future:
         """Configure and activate the node; return a future, which is true if both succeed."""
@@ -128,19 +128,19 @@ class Transitions:
         """Make no more transitions; return False if one is still running after `timeout` [s]."""
         return self._pool.close(timeout)
 
-    def _receive(self, change: Callable[[Any, Any], Any], exchange: Exchange) -> None:
+    def _receive(self, change: Callable[[Any, Any], Any], pending: PendingResponse) -> None:
         """Queue a request, or refuse it if too many are waiting; runs on the executor's thread."""
-        refuse = partial(send, exchange, self._node)  # success is false by default
-        if self._pool.offer(_Job(partial(self._change, change, exchange), refuse)) is None:
+        refuse = partial(send, pending, self._node)  # success is false by default
+        if self._pool.offer(_Job(partial(self._change, change, pending), refuse)) is None:
             refuse()
 
-    def _change(self, change: Callable[[Any, Any], Any], exchange: Exchange) -> None:
+    def _change(self, change: Callable[[Any, Any], Any], pending: PendingResponse) -> None:
         """Make a transition with rclpy's handler; runs on the thread of the transitions."""
         try:
-            change(exchange.request, exchange.response)
+            change(pending.request, pending.response)
         except Exception as error:
             self._node.get_logger().error(f"a transition failed: {reason_of(error)}")
-        send(exchange, self._node)
+        send(pending, self._node)
 
 
 class AnswerCounters:

@@ -1,10 +1,10 @@
 """Services that respond from worker threads, so that the executor's thread is always free for the next request.
 
     pool = RequestPool(serve, give_up, n_threads=2, size=100)
-    defer(node.create_service(SampleIK, "~/sample_ik", unanswered), lambda exchange: pool.offer(exchange, budget=1.0))
+    create_async_service(node, SampleIK, "~/sample_ik", lambda pending: pool.offer(pending, budget=1.0))
 
-rclpy sends the return value of a handler immediately and has no supported way to respond later. `defer` therefore
-replaces the method `send_response` of a single service object. No other code of this package overrides rclpy.
+rclpy sends the return value of a handler immediately and has no supported way to respond later. `respond_later`
+therefore replaces the method `send_response` of a single service object. No other code of this package overrides rclpy.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Job = TypeVar("Job")
 
 
 @dataclasses.dataclass(eq=False)
-class Exchange:
+class PendingResponse:
     """One request and its response, to be sent exactly once.
 
     Attributes
@@ -63,31 +63,31 @@ class Exchange:
     respond: Callable[[Any], None] = lambda response: None
 
 
-def create_deferred_service(node: Node, service_type: Any, name: str, receive: Callable[[Exchange], None]) -> None:
-    """Create a service of the node with `SERVICE_QOS` and `defer` its responses."""
-    defer(node.create_service(service_type, name, _answer_nothing, qos_profile=SERVICE_QOS), receive)
+def create_async_service(node: Node, service_type: Any, name: str, receive: Callable[[PendingResponse], None]) -> None:
+    """Create a service of the node with `SERVICE_QOS` and `respond_later` its responses."""
+    respond_later(node.create_service(service_type, name, _answer_nothing, qos_profile=SERVICE_QOS), receive)
 
 
-def defer(service: Service, receive: Callable[[Exchange], None]) -> None:
+def respond_later(service: Service, receive: Callable[[PendingResponse], None]) -> None:
     """Call `receive` with each request of a service, on the executor's thread, instead of its handler.
 
-    `receive` must not raise. It fills and sends the response, or passes the exchange to code that does. Several threads
-    may send at the same time, as in rclcpp.
+    `receive` must not raise. It fills and sends the response, or passes the pending response to code that does.
+    Several threads may send at the same time, as in rclcpp.
     """
     send_response = service.send_response
 
-    def hand_over(exchange: Exchange, header: Any) -> None:
-        exchange.arrival = time.monotonic() - _unread_time(header)
-        exchange.respond = lambda response: send_response(response, header)
-        receive(exchange)
+    def hand_over(pending: PendingResponse, header: Any) -> None:
+        pending.arrival = time.monotonic() - _unread_time(header)
+        pending.respond = lambda response: send_response(response, header)
+        receive(pending)
 
-    service.callback, service.send_response = Exchange, hand_over
+    service.callback, service.send_response = PendingResponse, hand_over
 
 
-def send(exchange: Exchange, node: Node) -> None:
-    """Send the response of an exchange. Log a failure, which is normal while the context is being shut down."""
+def send(pending: PendingResponse, node: Node) -> None:
+    """Send a pending response. Log a failure, which is normal while the context is being shut down."""
     try:
-        exchange.respond(exchange.response)
+        pending.respond(pending.response)
     except Exception as error:
         node.get_logger().error(f"an answer could not be sent: {reason_of(error)}")
 

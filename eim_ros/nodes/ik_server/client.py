@@ -96,17 +96,17 @@ class IKClient:
         return self._call(self._client, request, timeout)
 
     def joint_names(self) -> list[str]:
-        """Joints of the server's robot, from the parameter its node tells them by."""
+        """Return the joint names of the server's robot, which it publishes as a parameter."""
         client = self._node.create_client(GetParameters, f"{self._server}/get_parameters")
         self._wait_for(client, _ANSWERED_WITHIN)
         request = GetParameters.Request(names=["chain.joint_names"])
         values = [parameter_value_to_python(value) for value in self._call(client, request, _ANSWERED_WITHIN).values]
         if len(values) != 1 or None in values:
-            raise ServiceError(f"{self._server} does not tell its joints: it is not configured", self._server)
+            raise ServiceError(f"{self._server} has no joint names yet: configure it first", self._server)
         return [str(name) for name in values[0]]
 
     def _wait_until_active(self, watch: Watch) -> None:
-        """Until the service is there and serves; one with no `get_state` beside it is taken to serve at once."""
+        """Wait until the service exists and its node is active; a node without `get_state` counts as active."""
         end = time.monotonic() + self._wait
         self._wait_for(self._client, self._wait, watch)
         with contextlib.suppress(ServiceError):

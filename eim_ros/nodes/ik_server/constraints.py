@@ -1,7 +1,4 @@
-"""Between the fields of a request and the constraints of the sampler, in both directions.
-
-Between meshes and point clouds of a request and obstacles of the sampler, in both directions.
-"""
+"""Convert constraints and obstacles between messages and the sampler, in both directions."""
 
 from __future__ import annotations
 
@@ -246,7 +243,7 @@ def fill_constraints(message: Any, constraints: Constraints) -> None:
 
 
 def shape_of(primitive: SolidPrimitive, transform: np.ndarray, what: str) -> Shape:
-    """A primitive at a pose (4, 4) in the base frame; `ConstraintError` tells `what` it is where it is none."""
+    """Return a primitive at a pose (4, 4) in the base frame; raise `ConstraintError`, which names `what`."""
     sizes = list(primitive.dimensions)
     expected = {SolidPrimitive.BOX: 3, SolidPrimitive.SPHERE: 1, SolidPrimitive.CYLINDER: 2}
     if len(sizes) != expected.get(primitive.type):

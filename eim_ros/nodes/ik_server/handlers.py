@@ -38,7 +38,7 @@ from eim_ros.nodes.common.interfaces import (
     SolveAllIK,
 )
 from eim_ros.nodes.common.node import AnswerCounters
-from eim_ros.nodes.common.service import Exchange, RequestPool, create_deferred_service, reason_of, send
+from eim_ros.nodes.common.service import PendingResponse, RequestPool, create_async_service, reason_of, send
 from eim_ros.nodes.ik_server.moveit import NearestRequest, parse_nearest
 from eim_ros.nodes.ik_server.requests import (
     FrameNotKnownYet,
@@ -312,7 +312,7 @@ class _Call:
     """A request, its time budget [s], and the function that parses it."""
 
     parse: Parse
-    exchange: Exchange
+    pending: PendingResponse
     budget: float
 
 
@@ -355,7 +355,7 @@ class Handlers:
         self._sampler, self._obstacles = sampler, obstacles
         self._context = context
         self._counters = AnswerCounters()
-        self._unanswered: dict[int, _Call] = {}  # being solved, by the identity of the exchange
+        self._unanswered: dict[int, _Call] = {}  # being solved, by the identity of the pending response
         self._lock, self._closing = threading.Lock(), threading.Event()
         n_threads, size = settings().threads or usable_cores(), settings().queue_size
         self._pool: RequestPool[_Call] = RequestPool(self._serve, self._refuse_at_end, n_threads, size)
@@ -363,7 +363,7 @@ class Handlers:
             self._wait_for_frame, lambda wait: self._refuse_at_end(wait.call), n_threads=1, size=size
         )
         for name, (service_type, parse) in SERVICES.items():
-            create_deferred_service(node, service_type, name, partial(self._receive, parse))
+            create_async_service(node, service_type, name, partial(self._receive, parse))
 
     def facts(self) -> dict[str, str]:
         """Counts for `/diagnostics`."""
@@ -380,19 +380,19 @@ class Handlers:
             unsolved = [*self._unanswered.values()]
             self._unanswered.clear()
         for call in unsolved:
-            call.exchange.response = type(call.exchange.response)()  # the worker may still write to the other one
+            call.pending.response = type(call.pending.response)()  # the worker may still write to the other one
             self._refuse_at_end(call)
         if has_open:
             time.sleep(_LINGER)
         return idle
 
-    def _receive(self, parse: Parse, exchange: Exchange) -> None:
+    def _receive(self, parse: Parse, pending: PendingResponse) -> None:
         """Queue a request; on the executor's thread.
 
         While a request is the only one, this thread waits a few milliseconds for its answer: otherwise both threads
         compete for the interpreter, which makes most round trips longer.
         """
-        future = self._offer(_Call(parse, exchange, budget_of(exchange.request, self._settings())))
+        future = self._offer(_Call(parse, pending, budget_of(pending.request, self._settings())))
         if future is not None and self._pool.n_open == 1:
             with contextlib.suppress(concurrent.futures.TimeoutError, concurrent.futures.CancelledError):
                 future.result(_SHORT)
@@ -406,14 +406,14 @@ class Handlers:
 
     def _serve(self, call: _Call) -> None:
         """Solve and answer a request, whatever happens; on a worker thread."""
-        exchange = call.exchange
+        pending = call.pending
         with self._lock:
-            self._unanswered[id(exchange)] = call
-        response = exchange.response
+            self._unanswered[id(pending)] = call
+        response = pending.response
         try:
             if (wait := self._solve(call, response)) is not None:
                 with self._lock:
-                    self._unanswered.pop(id(exchange), None)
+                    self._unanswered.pop(id(pending), None)
                 if self._frame_waits.offer(wait) is None:
                     self._refuse(call, ErrorCode.BUSY, "too many requests wait for transforms: try again later")
                 return
@@ -423,26 +423,26 @@ class Handlers:
             response = type(response)()  # it may be half filled
             put_code(response, ErrorCode.FAILURE, reason_of(error))
         with self._lock:
-            if self._unanswered.pop(id(exchange), None) is None:  # `stop` has answered it
+            if self._unanswered.pop(id(pending), None) is None:  # `stop` has answered it
                 return
-        exchange.response = response
-        self._answer(exchange)
+        pending.response = response
+        self._answer(pending)
 
     def _solve(self, call: _Call, response: Any) -> _FrameWait | None:
         """Fill the response, or return which transform is missing that may become known."""
-        exchange, settings = call.exchange, self._settings()
+        pending, settings = call.pending, self._settings()
         sampler = self._sampler()
-        if hasattr(exchange.request, "constraints"):
-            sampler = with_tip_and_tool(sampler, exchange.request.constraints)
-        context = replace(self._context(sampler.robot), arrival=exchange.arrival)
+        if hasattr(pending.request, "constraints"):
+            sampler = with_tip_and_tool(sampler, pending.request.constraints)
+        context = replace(self._context(sampler.robot), arrival=pending.arrival)
         try:
-            parsed = call.parse(exchange.request, response, context, settings)
+            parsed = call.parse(pending.request, response, context, settings)
         except FrameNotKnownYet:
-            until = exchange.arrival + settings.transform_timeout
+            until = pending.arrival + settings.transform_timeout
             if time.monotonic() >= until:
                 raise
             return _FrameWait(call, context, until)
-        waited = time.monotonic() - exchange.arrival
+        waited = time.monotonic() - pending.arrival
         if waited >= parsed.timeout:
             raise RequestError(
                 ErrorCode.TIMED_OUT, f"timeout {parsed.timeout} s passed while other requests were served"
@@ -460,18 +460,18 @@ class Handlers:
         self._refuse(call, ErrorCode.FAILURE, f"{self._node.get_name()} was ended before this was solved")
 
     def _refuse(self, call: _Call, code: ErrorCode, message: str) -> None:
-        put_code(call.exchange.response, code, message)
-        self._answer(call.exchange)
+        put_code(call.pending.response, code, message)
+        self._answer(call.pending)
 
-    def _answer(self, exchange: Exchange) -> None:
+    def _answer(self, pending: PendingResponse) -> None:
         """Send the response, count it, log anything but success."""
-        elapsed = time.monotonic() - exchange.arrival
-        answer = getattr(exchange.response, "solutions", exchange.response)
+        elapsed = time.monotonic() - pending.arrival
+        answer = getattr(pending.response, "solutions", pending.response)
         if hasattr(answer, "elapsed"):
             answer.elapsed = elapsed
-        outcome = error_code_of(exchange.response)
+        outcome = error_code_of(pending.response)
         code, message = int(outcome.val), str(getattr(outcome, "message", ""))
-        send(exchange, self._node)
+        send(pending, self._node)
         self._counters.count(code, elapsed)
         if code != ErrorCode.SUCCESS:
             text = f"{ErrorCode(code).name}: {message}"

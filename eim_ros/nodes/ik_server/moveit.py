@@ -1,13 +1,11 @@
-"""One solution of one pose, the nearest to a state: from a `PositionIKRequest`, ours or MoveIt's, to what is sampled.
+"""Parse a `PositionIKRequest`, ours or MoveIt's: one solution of one pose, the nearest to a state.
 
-Pure functions of messages. Each field is obeyed, or refused by its name with MoveIt's error code for that; where the
-comments of the messages leave it open, it means what it means to MoveIt's own service. Fields that only MoveIt's
-messages have are read where they are.
+All functions are pure. Each field is obeyed, or refused by name with MoveIt's error code. If the comments of the
+messages leave a meaning open, it is that of MoveIt's own service. Fields that only MoveIt's messages have are read if
+they exist.
 
-From the constraints of a `PositionIKRequest`, ours or MoveIt's, to those of the sampler.
-
-A range of a continuous joint that goes over half a turn is two ranges of its values: each combination of such ranges is
-one alternative, and a solution obeys one of them.
+If the range of a continuous joint crosses half a turn, it consists of two ranges of values. Each combination of such
+ranges is one alternative, and a solution satisfies one of them.
 """
 
 from __future__ import annotations
@@ -53,7 +51,7 @@ def goal_constraints(
     frame: Frame,
     self_collision: bool,
 ) -> tuple[Constraints, ...]:
-    """Alternatives of which a solution obeys one.
+    """Return alternative constraints; a solution satisfies one of them.
 
     Parameters
     ----------
@@ -220,7 +218,7 @@ def _orientation(constraint: Any, frame: Frame) -> LinkOrientation:
 
 
 def _understood(read: Callable[[], Understood], what: str) -> Understood:
-    """What is read of a constraint; where it is malformed, its name is told."""
+    """Return what `read` reads of a constraint; an error names the constraint."""
     try:
         return read()
     except EimError as error:

@@ -1,13 +1,10 @@
-"""`IkServer`: a lifecycle node that answers requests for sampled, refined and verified joint configurations.
+"""`IkServer`: a lifecycle node that answers requests for verified joint configurations.
 
-configure loads the model, or the robot alone, activate starts serving. In every other state, from the first one on, the
-services answer that the node is not active. The executor's thread is always there: `Handlers` has requests solved on
-worker threads, `Transitions` configures on a thread of its own, and `ModelExchange` loads another model on one more: no
-request waits for it, and each is answered by one of the two models.
+`configure` loads the model, or only the robot. `activate` starts serving. In every other state, services answer that
+the node is not active. Requests, transitions and the loading of another model each run on threads of their own, so the
+executor's thread is always free. While models are exchanged, each request is answered by one of the two.
 
-From the settings of a node to a sampler: model file, robot, base and tip link must fit each other.
-
-A robot without a model is served as well: all its solutions, none of them preferred.
+Model file, robot, base and tip link must match. Without a model, all solutions of the robot count equally.
 """
 
 from __future__ import annotations
@@ -71,7 +68,7 @@ def load_sampler(settings: IkServerSettings, description: str = "") -> Sampler:
 
 
 def name_of_model(settings: IkServerSettings, sampler: Sampler) -> str:
-    """What people are told of the model that `load_sampler` loaded: as the parameter model names it."""
+    """Return the name of the loaded model as the parameter model gives it."""
     return (settings.model or DEFAULT_MODEL) if sampler.n_experts else NO_MODEL
 
 
@@ -159,7 +156,7 @@ class IkServer(ManagedNode[IkServerSettings]):
     # Serving
 
     def _listen_to_scene(self, robot: Robot) -> None:
-        """Begin, where the settings say so, or begin anew."""
+        """Subscribe to the planning scene again, if there is a planning_scene_topic."""
         if self._scene is not None:
             self._scene.close()
             self._scene = None
@@ -193,7 +190,7 @@ class IkServer(ManagedNode[IkServerSettings]):
         following, path = load_replacement(path, present, self.settings.data)
         with self._exchange:
             if self._loaded is not present:
-                raise ConfigurationError(f"{self.get_name()} was configured anew meanwhile")
+                raise ConfigurationError(f"{self.get_name()} was configured again meanwhile")
             self._loaded, self._model = following, path
             if self._serving is not None:
                 self._serving = following

@@ -146,7 +146,7 @@ class PlanningSceneTopic:
     ----------
     node : Node
     topic : str
-        Of `moveit_msgs/PlanningScene`; the whole scene is asked for by `get_planning_scene` beside it.
+        Topic of type `moveit_msgs/PlanningScene`; the service `get_planning_scene` next to it returns the full scene.
     robot : Robot
         In whose base frame obstacles are.
 

@@ -12,6 +12,8 @@ from eim_ros.kinematics import Robot
 from eim_ros.kinematics.links import following_joints
 from eim_ros.nodes.common.messages import float64_bytes
 
+_BOOL = np.dtype(np.bool_)
+
 
 def fill(message: Any, solutions: Solutions, deadline: float, wants_log_prob: bool) -> None:
     """Copy an answer into an `IKSolutions`; arrays are copied as bytes, which is faster than lists.
@@ -19,16 +21,16 @@ def fill(message: Any, solutions: Solutions, deadline: float, wants_log_prob: bo
     Log densities are left out if they are not wanted and not known, or if they would take longer than until the
     deadline, a time of `perf_counter` [s].
     """
-    in_time = time.perf_counter() + solutions.seconds_of_log_prob < deadline
-    fields = solutions.to_message(with_log_prob=wants_log_prob and in_time)
+    wants_log_prob = wants_log_prob and time.perf_counter() + solutions.seconds_of_log_prob < deadline
+    fields = solutions.to_message(wants_log_prob)
     code = fields.pop("error_code")
     message.error_code.val, message.error_code.message = code["val"], code["message"]
     for name, value in fields.items():
         if not isinstance(value, np.ndarray):
             setattr(message, name, value)
-        elif value.dtype == np.bool_:
+        elif value.dtype == _BOOL:
             setattr(message, name, value.tolist())
-        else:
+        elif value.size:
             getattr(message, name).frombytes(value.tobytes())
 
 

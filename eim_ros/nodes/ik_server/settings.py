@@ -18,7 +18,7 @@ from eim_ros.nodes.common.settings import DataDirectorySettings, RobotSettings
 
 @dataclasses.dataclass(frozen=True)
 class IkServerSettings(RobotSettings, DataDirectorySettings):
-    """What `ik_server` can be told, by a parameter file, by `-p name:=value`, or (not read-only ones) while it runs."""
+    """Parameters of `ik_server`, set by a file or by `-p name:=value`; some can be changed while it runs."""
 
     model: str = option(
         "",
@@ -43,7 +43,7 @@ class IkServerSettings(RobotSettings, DataDirectorySettings):
         read_only=False,
     )
     joint_states_topic: str = option(
-        "", "Topic of sensor_msgs/JointState: where the robot is, for requests that do not tell; empty: none."
+        "", "Topic of sensor_msgs/JointState: present joint positions, used if near is empty; empty: none."
     )
     default_position_tolerance: float = option(
         1e-6, "Position tolerance of a request that gives 0.", unit="m", minimum=1e-12, read_only=False
@@ -78,7 +78,7 @@ class IkServerSettings(RobotSettings, DataDirectorySettings):
         "separated by commas, each NAME or NAME=LINK, a link that is fixed to the tip.",
     )
     robot_description_semantic: str = option(
-        "", "SRDF text, of which the groups that are this chain are served beside those of the parameter groups."
+        "", "SRDF text; its groups that equal this chain are served in addition to the parameter groups."
     )
     meshes: str = option(
         "exact",

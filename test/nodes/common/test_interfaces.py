@@ -8,14 +8,14 @@ import sys
 import pytest
 
 from eim_ros.ik import ErrorCode
+from eim_ros.msg import IKSolutions
 from eim_ros.solver import NO_EXPERT
-from eim_ros.srv import SampleIK
 
 
 def test_constants_are_the_error_codes() -> None:
     interfaces = importlib.import_module("eim_ros.nodes.common.interfaces")
     assert {int(code): code.name for code in ErrorCode} == interfaces.ERROR_NAMES
-    assert SampleIK.Response.NO_EXPERT == NO_EXPERT
+    assert IKSolutions.NO_EXPERT == NO_EXPERT
 
 
 def test_missing_build_is_explained_with_its_cure(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,11 +18,11 @@ from nodes.server_process import PATIENCE, ServerProcess
 from rclpy.node import Node
 from std_msgs.msg import String
 
+from eim_ros.ik import ErrorCode
 from eim_ros.kinematics import Robot
 from eim_ros.nodes.common.qos import LATCHED_QOS
 from eim_ros.srv import SampleIK
 
-Response = SampleIK.Response
 Start = Callable[..., ServerProcess]
 BOTH = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 
@@ -40,7 +40,7 @@ def test_signal_ends_an_idle_server_cleanly(start_server: Start, client: ClientN
     """
     for _ in range(3):
         server = start_server()
-        assert client.sample(server, request()).error_code == Response.SUCCESS
+        assert client.sample(server, request()).error_code.val == ErrorCode.SUCCESS
         server.signal(number)
         assert server.wait(20.0) == 0, server.log
         assert not has_traceback(server), server.log
@@ -162,11 +162,11 @@ def test_managed_node_survives_a_bad_model_and_says_why(
     assert not client.change_state(server, "configure")
     assert client.state(server) == "unconfigured"
     assert "truncated" in server.log
-    assert client.sample(server, request()).error_code == Response.FAILURE
+    assert client.sample(server, request()).error_code.val == ErrorCode.FAILURE
     shutil.copy(model, path)
     assert client.change_state(server, "configure"), server.log
     assert client.change_state(server, "activate")
-    assert client.sample(server, request()).error_code == Response.SUCCESS
+    assert client.sample(server, request()).error_code.val == ErrorCode.SUCCESS
     assert server.stop() == 0, server.log
 
 
@@ -175,7 +175,7 @@ def test_robot_comes_from_the_transient_local_topic(start_server: Start, client:
     publisher = node.create_publisher(String, "/robot_description", LATCHED_QOS)
     publisher.publish(String(data=Robot("iiwa14").urdf))
     server = start_server(use_robot_description_topic=True)
-    assert client.sample(server, request()).error_code == Response.SUCCESS, server.log
+    assert client.sample(server, request()).error_code.val == ErrorCode.SUCCESS, server.log
     assert server.stop() == 0, server.log
     node.destroy_publisher(publisher)
 
@@ -191,8 +191,8 @@ def test_other_robot_and_pose_context_are_served(start_server: Start, client: Cl
     server = start_server("-r", "__ns:=/left", model=path, robot="panda")
     robot = Robot("panda")
     message = request((0.4, 0.1, 0.5))
-    message.pose.header.frame_id = robot.base_link
+    message.header.frame_id = robot.base_link
     answer = client.sample(server, message, namespace="/left")
-    assert answer.error_code == Response.SUCCESS, answer.message
+    assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message
     assert answer.joint_names == list(robot.joint_names)
     assert server.stop() == 0, server.log

@@ -13,12 +13,12 @@ from rclpy.task import Future
 from eim_ros.core.errors import ConfigurationError, ServiceError
 from eim_ros.ik import ErrorCode
 from eim_ros.nodes import RetryingClient
-from eim_ros.nodes.common.service import Exchange, create_deferred_service
+from eim_ros.nodes.common.service import PendingResponse, create_async_service
 from eim_ros.srv import SampleIK
 
 LONG, SHORT = 60.0, 0.2  # [s]
 
-Receive = Callable[[Exchange], None]
+Receive = Callable[[PendingResponse], None]
 
 
 class Bench:
@@ -29,9 +29,9 @@ class Bench:
         self.executor = SingleThreadedExecutor()
         for node in self.nodes:
             self.executor.add_node(node)
-        self.taken: list[Exchange] = []
+        self.taken: list[PendingResponse] = []
         self.answer: Receive = lambda exchange: exchange.respond(exchange.response)
-        create_deferred_service(self.nodes[0], SampleIK, "asked_again", self._receive)
+        create_async_service(self.nodes[0], SampleIK, "asked_again", self._receive)
 
     @property
     def client_node(self) -> Node:
@@ -51,7 +51,7 @@ class Bench:
         for node in self.nodes:
             node.destroy_node()
 
-    def _receive(self, exchange: Exchange) -> None:
+    def _receive(self, exchange: PendingResponse) -> None:
         self.taken.append(exchange)
         self.answer(exchange)
 
@@ -64,16 +64,16 @@ def bench(ros_environment: None) -> Iterator[Bench]:
 
 
 def request(number: int) -> SampleIK.Request:
-    return SampleIK.Request(random_seed=number)
+    return SampleIK.Request(seed=number)
 
 
 def answering(code: ErrorCode, n_lost: int = 0, then: ErrorCode = ErrorCode.SUCCESS) -> Receive:
     """Loses the first answers, or gives them with a code, and the later ones with another."""
-    taken: list[Exchange] = []
+    taken: list[PendingResponse] = []
 
-    def receive(exchange: Exchange) -> None:
+    def receive(exchange: PendingResponse) -> None:
         taken.append(exchange)
-        exchange.response.error_code = int(code if len(taken) <= n_lost else then)
+        exchange.response.solutions.error_code.val = int(code if len(taken) <= n_lost else then)
         if code != ErrorCode.FAILURE or len(taken) > n_lost:
             exchange.respond(exchange.response)
 
@@ -83,7 +83,7 @@ def answering(code: ErrorCode, n_lost: int = 0, then: ErrorCode = ErrorCode.SUCC
 def test_answer_comes_after_one_request(bench: Bench) -> None:
     client = bench.client(LONG)
     bench.answer = answering(ErrorCode.SUCCESS)
-    assert bench.finish(client.call_async(request(1))).error_code == ErrorCode.SUCCESS
+    assert bench.finish(client.call_async(request(1))).solutions.error_code.val == ErrorCode.SUCCESS
     assert len(bench.taken) == 1
     assert not list(bench.client_node.timers)
 
@@ -91,17 +91,17 @@ def test_answer_comes_after_one_request(bench: Bench) -> None:
 def test_lost_answers_are_asked_for_again(bench: Bench) -> None:
     client = bench.client(SHORT)
     bench.answer = answering(ErrorCode.FAILURE, n_lost=2)
-    assert bench.finish(client.call_async(request(7))).error_code == ErrorCode.SUCCESS
-    assert [exchange.request.random_seed for exchange in bench.taken] == [7, 7, 7]
+    assert bench.finish(client.call_async(request(7))).solutions.error_code.val == ErrorCode.SUCCESS
+    assert [exchange.request.seed for exchange in bench.taken] == [7, 7, 7]
     assert not list(bench.client_node.timers)
 
 
 def test_busy_server_is_asked_again_and_its_last_answer_stays(bench: Bench) -> None:
     client = bench.client(LONG)
     bench.answer = answering(ErrorCode.BUSY, n_lost=2)
-    assert bench.finish(client.call_async(request(1))).error_code == ErrorCode.SUCCESS
+    assert bench.finish(client.call_async(request(1))).solutions.error_code.val == ErrorCode.SUCCESS
     bench.answer = answering(ErrorCode.BUSY, n_lost=3)
-    assert bench.finish(client.call_async(request(1))).error_code == ErrorCode.BUSY
+    assert bench.finish(client.call_async(request(1))).solutions.error_code.val == ErrorCode.BUSY
     assert len(bench.taken) == 6
 
 
@@ -124,7 +124,7 @@ def test_call_that_is_cancelled_asks_no_more(bench: Bench) -> None:
     other = client.call_async(request(2))
     with pytest.raises(ServiceError):
         bench.finish(other)
-    assert [exchange.request.random_seed for exchange in bench.taken] == [1, 2, 2, 2]
+    assert [exchange.request.seed for exchange in bench.taken] == [1, 2, 2, 2]
 
 
 def test_coroutine_waits_for_the_answer(bench: Bench) -> None:
@@ -132,7 +132,7 @@ def test_coroutine_waits_for_the_answer(bench: Bench) -> None:
     bench.answer = answering(ErrorCode.FAILURE, n_lost=1)
 
     async def twice() -> list[int]:
-        return [(await client.call_async(request(number))).error_code for number in (1, 2)]
+        return [(await client.call_async(request(number))).solutions.error_code.val for number in (1, 2)]
 
     assert bench.finish(bench.executor.create_task(twice())) == [ErrorCode.SUCCESS] * 2
 

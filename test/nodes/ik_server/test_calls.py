@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 from geometry_msgs.msg import Pose
-from nodes.client_node import FRAME, NODE, ClientNode, request
+from nodes.client_node import NODE, ClientNode, joint_positions, request
 from nodes.server_process import ServerProcess
 from sensor_msgs.msg import JointState
 
+from eim_ros.ik import ErrorCode
 from eim_ros.ik.order import limit_margin
 from eim_ros.kinematics import Robot, quaternion_from_matrix
-from eim_ros.nodes import joint_positions
-from eim_ros.srv import SampleIK, SampleIKBatch, SampleIKPath
+from eim_ros.srv import FollowIK, SampleIK
 
-SUCCESS = SampleIK.Response.SUCCESS
+SUCCESS = ErrorCode.SUCCESS
 
 
 @pytest.fixture(scope="module")
@@ -48,36 +49,28 @@ def line(robot: Robot, n: int) -> np.ndarray:
     return np.linspace(first, first + 0.4, n)
 
 
-def path_request(poses: np.ndarray, **fields: object) -> SampleIKPath.Request:
-    result = SampleIKPath.Request(poses=[message_of(pose) for pose in poses], random_seed=0, timeout=20.0)
-    result.header.frame_id = FRAME
-    for name, value in fields.items():
-        setattr(result, name, value)
-    return result
+def request_of(service_type: Any, targets: np.ndarray, /, **fields: object) -> Any:
+    """A request for complete poses; `fields` replace its fields, or those of its constraints."""
+    messages = [message_of(pose) for pose in targets]
+    return request(service_type=service_type, **{"poses": messages, "timeout": 20.0, "position_only": False, **fields})
 
 
-def batch_request(poses: np.ndarray, **fields: object) -> SampleIKBatch.Request:
-    result = SampleIKBatch.Request(
-        poses=[message_of(pose) for pose in poses], n_samples=12, random_seed=0, timeout=20.0
-    )
-    result.header.frame_id = FRAME
-    for name, value in fields.items():
-        setattr(result, name, value)
-    return result
+def follow(client: ClientNode, server: ServerProcess, wanted: FollowIK.Request) -> FollowIK.Response:
+    return client.call(server, FollowIK, f"{NODE}/follow_ik", wanted, 60.0)
 
 
 def test_path_is_followed_from_where_the_robot_is(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
     q = line(robot, 20)
     poses = robot.fk(q)
-    wanted = path_request(poses, near=state_of(robot, q[0]))
-    answer = client.call(server, SampleIKPath, f"{NODE}/sample_ik_path", wanted, 60.0)
-    assert answer.error_code == SUCCESS, answer.message
+    wanted = request_of(FollowIK, poses, near=state_of(robot, q[0]))
+    answer = follow(client, server, wanted)
+    assert answer.error_code.val == SUCCESS, answer.error_code.message
     assert answer.n == 20 == len(answer.valid)
     assert all(answer.valid)
     assert list(answer.examined) == [True] * 20
     positions = np.frombuffer(answer.positions).reshape(20, robot.dof)
-    assert np.abs(np.diff(positions, axis=0)).max() <= answer.largest_step <= 0.3
-    assert np.abs(positions[0] - q[0]).max() <= answer.largest_step
+    assert np.abs(np.diff(positions, axis=0)).max() <= answer.max_step <= 0.3
+    assert np.abs(positions[0] - q[0]).max() <= answer.max_step
     for row, pose in zip(positions, poses, strict=True):
         distance, angle = robot.pose_errors(row, pose)
         assert distance[0] <= 1e-6
@@ -88,9 +81,9 @@ def test_path_is_followed_from_where_the_robot_is(client: ClientNode, server: Se
 def test_pose_of_a_path_that_is_out_of_reach_is_named(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
     poses = robot.fk(line(robot, 4))
     poses[2, 0, 3] = 9.0
-    answer = client.call(server, SampleIKPath, f"{NODE}/sample_ik_path", path_request(poses), 60.0)
-    assert answer.error_code == SampleIK.Response.NO_IK_SOLUTION
-    assert "1 of 4 poses have no solution, the first of them is pose 2" in answer.message
+    answer = follow(client, server, request_of(FollowIK, poses))
+    assert answer.error_code.val == ErrorCode.NO_IK_SOLUTION
+    assert "1 of 4 poses have no solution, the first of them is pose 2" in answer.error_code.message
     assert list(answer.valid) == [True, True, False, True]
     assert all(answer.examined)
     assert np.isnan(np.frombuffer(answer.positions).reshape(4, -1)[2]).all()
@@ -99,31 +92,25 @@ def test_pose_of_a_path_that_is_out_of_reach_is_named(client: ClientNode, server
 def test_poses_of_a_path_that_took_too_long_are_not_said_to_have_no_solution(
     client: ClientNode, server: ServerProcess, robot: Robot
 ) -> None:
-    answer = client.call(
-        server,
-        SampleIKPath,
-        f"{NODE}/sample_ik_path",
-        path_request(robot.fk(line(robot, 200)), timeout=1e-9),
-        60.0,
-    )
-    assert answer.error_code == SampleIK.Response.TIMED_OUT
+    answer = follow(client, server, request_of(FollowIK, robot.fk(line(robot, 200)), timeout=1e-9))
+    assert answer.error_code.val == ErrorCode.TIMED_OUT
     assert not any(answer.valid)
     assert not any(answer.examined)
-    assert "no solution" not in answer.message
+    assert "no solution" not in answer.error_code.message
 
 
 def test_constraints_of_a_path_hold(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
     poses = robot.fk(line(robot, 5))
-    wanted = path_request(poses, position_only=True, avoid_self_collision=True)
-    wanted.fixed_joints = JointState(name=[robot.joint_names[6]], position=[0.3])
-    answer = client.call(server, SampleIKPath, f"{NODE}/sample_ik_path", wanted, 60.0)
-    assert all(answer.valid), answer.message
+    wanted = request_of(FollowIK, poses, position_only=True, avoid_self_collision=True)
+    wanted.constraints.fixed_joints = JointState(name=[robot.joint_names[6]], position=[0.3])
+    answer = follow(client, server, wanted)
+    assert all(answer.valid), answer.error_code.message
     positions = np.frombuffer(answer.positions).reshape(5, robot.dof)
     assert (positions[:, 6] == 0.3).all()
-    wanted.fixed_joints = JointState(name=["nose"], position=[0.3])
-    answer = client.call(server, SampleIKPath, f"{NODE}/sample_ik_path", wanted)
-    assert answer.error_code == SampleIK.Response.INVALID_GOAL_CONSTRAINTS
-    assert "nose" in answer.message
+    wanted.constraints.fixed_joints = JointState(name=["nose"], position=[0.3])
+    answer = follow(client, server, wanted)
+    assert answer.error_code.val == ErrorCode.INVALID_GOAL_CONSTRAINTS
+    assert "nose" in answer.error_code.message
 
 
 def test_batch_has_the_solutions_of_each_pose_one_after_the_other(
@@ -131,13 +118,13 @@ def test_batch_has_the_solutions_of_each_pose_one_after_the_other(
 ) -> None:
     poses = robot.fk(line(robot, 4))
     poses[2, 0, 3] = 9.0
-    answer = client.call(server, SampleIKBatch, f"{NODE}/sample_ik_batch", batch_request(poses), 60.0)
-    assert answer.error_code == SampleIK.Response.NO_IK_SOLUTION
-    assert answer.message.startswith("1 of 4 poses, the first of them pose 2: no valid configuration found")
-    assert list(answer.error_codes) == [SUCCESS, SUCCESS, SampleIK.Response.NO_IK_SOLUTION, SUCCESS]
+    answer = client.sample(server, request_of(SampleIK, poses, n_samples=12))
+    assert answer.error_code.val == ErrorCode.NO_IK_SOLUTION
+    assert answer.error_code.message.startswith("3 of 4 poses have a solution; pose 2: no solution found")
+    assert list(answer.error_codes) == [SUCCESS, SUCCESS, ErrorCode.NO_IK_SOLUTION, SUCCESS]
     assert list(answer.n_per_pose) == [12, 12, 0, 12]
-    assert answer.n == 36 == len(answer.valid) == len(answer.log_prob) == len(answer.expert)
-    assert all(answer.valid)
+    assert answer.n == 36 == len(answer.log_prob) == len(answer.expert)
+    assert not answer.valid  # all rows are
     assert len(answer.best_attempt) == robot.dof  # of the one pose without a solution
     assert robot.within_limits(np.array(answer.best_attempt)).all()
     assert answer.elapsed > 0.0
@@ -152,12 +139,10 @@ def test_batch_has_the_solutions_of_each_pose_one_after_the_other(
 
 def test_pose_of_a_batch_is_answered_as_it_is_alone(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
     poses = robot.fk(line(robot, 2))
-    fields = {"posture": JointState(name=[robot.joint_names[2]], position=[0.5]), "explore": 0.25, "distinct": True}
-    batch = client.call(server, SampleIKBatch, f"{NODE}/sample_ik_batch", batch_request(poses, **fields), 60.0)
-    assert batch.error_code == SUCCESS, batch.message
-    alone = request(position_only=False, n_samples=12, random_seed=1, **fields)
-    alone.pose.pose = message_of(poses[1])
-    answer = client.sample(server, alone)
+    fields = {"posture": JointState(name=[robot.joint_names[2]], position=[0.5]), "diversity": 0.25, "n_samples": 12}
+    batch = client.sample(server, request_of(SampleIK, poses, **fields))
+    assert batch.error_code.val == SUCCESS, batch.error_code.message
+    answer = client.sample(server, request_of(SampleIK, poses[1:], seed=1, **fields))
     first = batch.n_per_pose[0]
     np.testing.assert_array_equal(joint_positions(batch)[first:], joint_positions(answer))
 
@@ -176,25 +161,23 @@ def test_pose_of_a_batch_is_answered_as_it_is_alone(client: ClientNode, server: 
 def test_bad_batches_are_refused(
     client: ClientNode, server: ServerProcess, robot: Robot, fields: dict, reason: str
 ) -> None:
-    wanted = batch_request(robot.fk(line(robot, 3)))
-    for name, value in fields.items():
-        setattr(wanted, name, value)
-    answer = client.call(server, SampleIKBatch, f"{NODE}/sample_ik_batch", wanted)
-    assert answer.error_code == SampleIK.Response.INVALID_GOAL_CONSTRAINTS
-    assert reason in answer.message
+    wanted = request_of(SampleIK, robot.fk(line(robot, 3)), **fields)
+    answer = client.sample(server, wanted)
+    assert answer.error_code.val == ErrorCode.INVALID_GOAL_CONSTRAINTS
+    assert reason in answer.error_code.message
     assert answer.n == 0
 
 
 @pytest.mark.parametrize(
     ("change", "code", "reason"),
     [
-        (lambda r: setattr(r.header, "frame_id", "map"), SampleIK.Response.FRAME_TRANSFORM_FAILURE, "base link"),
-        (lambda r: setattr(r, "poses", []), SampleIK.Response.INVALID_GOAL_CONSTRAINTS, "there are 0 poses"),
-        (lambda r: setattr(r, "tip_link", "nose"), SampleIK.Response.INVALID_LINK_NAME, "nose"),
-        (lambda r: setattr(r, "largest_step", -1.0), SampleIK.Response.INVALID_GOAL_CONSTRAINTS, "largest_step"),
+        (lambda r: setattr(r.header, "frame_id", "map"), ErrorCode.FRAME_TRANSFORM_FAILURE, "base link"),
+        (lambda r: setattr(r, "poses", []), ErrorCode.INVALID_GOAL_CONSTRAINTS, "there are 0 poses"),
+        (lambda r: setattr(r.constraints, "tip_link", "nose"), ErrorCode.INVALID_LINK_NAME, "nose"),
+        (lambda r: setattr(r, "max_step", [-1.0]), ErrorCode.INVALID_GOAL_CONSTRAINTS, "max_step"),
         (
             lambda r: setattr(r.poses[1].orientation, "w", 7.0),
-            SampleIK.Response.INVALID_GOAL_CONSTRAINTS,
+            ErrorCode.INVALID_GOAL_CONSTRAINTS,
             "pose 1: ",
         ),
     ],
@@ -202,21 +185,20 @@ def test_bad_batches_are_refused(
 def test_bad_paths_are_refused(
     client: ClientNode, server: ServerProcess, robot: Robot, change: Callable, code: int, reason: str
 ) -> None:
-    wanted = path_request(robot.fk(line(robot, 3)))
+    wanted = request_of(FollowIK, robot.fk(line(robot, 3)))
     change(wanted)
-    answer = client.call(server, SampleIKPath, f"{NODE}/sample_ik_path", wanted)
-    assert answer.error_code == code
-    assert reason in answer.message
+    answer = follow(client, server, wanted)
+    assert answer.error_code.val == code
+    assert reason in answer.error_code.message
 
 
 def test_preferred_posture_is_obeyed(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
     q = line(robot, 2)[0]
     names = [robot.joint_names[2], robot.joint_names[0]]
     wanted = request(position_only=False, n_samples=40, posture_weights=[1.0, 0.5])
-    wanted.pose.pose, wanted.posture = message_of(robot.fk(q)), JointState(name=names, position=[1.0, -0.5])
+    wanted.poses, wanted.posture = [message_of(robot.fk(q))], JointState(name=names, position=[1.0, -0.5])
     answer = client.sample(server, wanted)
-    assert answer.error_code == SUCCESS, answer.message
-    assert all(answer.valid)
+    assert answer.error_code.val == SUCCESS, answer.error_code.message
     positions = joint_positions(answer)
     costs = (positions[:, 2] - 1.0) ** 2 + 0.5 * (positions[:, 0] + 0.5) ** 2
     assert (np.diff(costs) >= 0.0).all()
@@ -245,13 +227,13 @@ def test_solutions_come_in_the_order_asked_for(client: ClientNode, server: Serve
         ({"posture": JointState(name=["joint_a1"], position=[np.nan])}, "finite"),
         ({"posture": JointState(name=["joint_a1"], position=[1.0]), "posture_weights": [0.0]}, "no joint has a weight"),
         ({"posture_weights": [1.0]}, "0 names and 0 positions, and there are 1 posture_weights"),
-        ({"explore": 1.5}, "explore is 1.5, expected 0 to 1"),
-        ({"explore": np.nan}, "explore is nan"),
+        ({"diversity": 1.5}, "diversity is 1.5, expected 0 to 1"),
+        ({"diversity": np.nan}, "diversity is nan"),
         ({"order": ["limits"], "order_weights": [1.0, 2.0]}, "order has 1 names and order_weights 2 numbers"),
         ({"order": ["limits", "density"], "order_weights": [1.0, -2.0]}, "must be finite and not negative"),
     ],
 )
 def test_bad_preferences_are_refused(client: ClientNode, server: ServerProcess, fields: dict, reason: str) -> None:
     answer = client.sample(server, request(**fields))
-    assert answer.error_code == SampleIK.Response.INVALID_GOAL_CONSTRAINTS
-    assert reason in answer.message
+    assert answer.error_code.val == ErrorCode.INVALID_GOAL_CONSTRAINTS
+    assert reason in answer.error_code.message

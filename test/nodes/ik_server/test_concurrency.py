@@ -6,6 +6,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from nodes.client_node import ClientNode, request
@@ -13,13 +14,14 @@ from nodes.diagnosis import status
 from nodes.server_process import ServerProcess
 
 from eim_ros.core.parallel import usable_cores
-from eim_ros.srv import SampleIK
+from eim_ros.ik import ErrorCode
+from eim_ros.msg import IKGuarantee, IKSolutions
+from eim_ros.srv import SampleIK, SolveAllIK
 
 N = 200
-Response = SampleIK.Response
 
 
-def send_all(client: ClientNode, server: ServerProcess, messages: list[SampleIK.Request]) -> list[SampleIK.Response]:
+def send_all(client: ClientNode, server: ServerProcess, messages: list[SampleIK.Request]) -> list[IKSolutions]:
     service = client.client(server, SampleIK, "/ik_server/sample_ik")
     futures = [service.call_async(message) for message in messages]
 
@@ -28,7 +30,7 @@ def send_all(client: ClientNode, server: ServerProcess, messages: list[SampleIK.
         client.executor.spin_until_future_complete(future, max(0.0, end - time.monotonic()))
     n_lost = sum(not future.done() for future in futures)
     assert n_lost == 0, f"{n_lost} of {len(futures)} requests were lost; log of the server:\n{server.log}"
-    return [future.result() for future in futures]
+    return [future.result().solutions for future in futures]
 
 
 @pytest.mark.parametrize(("threads", "queue_size"), [(1, 20), (3, 250)])
@@ -36,20 +38,20 @@ def test_none_of_200_concurrent_requests_is_lost(
     start_server: Callable[..., ServerProcess], client: ClientNode, threads: int, queue_size: int
 ) -> None:
     server = start_server(threads=threads, queue_size=queue_size)
-    messages = [request(n_samples=1000 if index < 5 else 100, random_seed=7, timeout=30.0) for index in range(N)]
+    messages = [request(n_samples=1000 if index < 5 else 100, seed=7, timeout=30.0) for index in range(N)]
     answers = send_all(client, server, messages)
-    codes = Counter(answer.error_code for answer in answers)
-    assert set(codes) <= {Response.SUCCESS, Response.BUSY}, (codes, server.log)
-    assert codes[Response.SUCCESS] >= queue_size or codes[Response.SUCCESS] == N
-    served = [answer for answer in answers[5:] if answer.error_code == Response.SUCCESS]
+    codes = Counter(answer.error_code.val for answer in answers)
+    assert set(codes) <= {ErrorCode.SUCCESS, ErrorCode.BUSY}, (codes, server.log)
+    assert codes[ErrorCode.SUCCESS] >= queue_size or codes[ErrorCode.SUCCESS] == N
+    served = [answer for answer in answers[5:] if answer.error_code.val == ErrorCode.SUCCESS]
     assert all(answer.positions == served[0].positions for answer in served)  # threads do not disturb each other
     for answer in answers:
-        if answer.error_code == Response.BUSY:
-            assert "queue_size" in answer.message
+        if answer.error_code.val == ErrorCode.BUSY:
+            assert "queue_size" in answer.error_code.message
             assert answer.n == 0
     if queue_size >= N:
-        assert codes[Response.SUCCESS] == N
-    assert client.sample(server, request()).error_code == Response.SUCCESS
+        assert codes[ErrorCode.SUCCESS] == N
+    assert client.sample(server, request()).error_code.val == ErrorCode.SUCCESS
     assert server.stop() == 0, server.log
 
 
@@ -66,9 +68,9 @@ def test_requests_that_wait_when_the_node_ends_are_answered(
     for future in futures:
         client.executor.spin_until_future_complete(future, 30.0)
     assert all(future.done() for future in futures), server.log
-    answers = [future.result() for future in futures]
-    assert {answer.error_code for answer in answers} == {Response.FAILURE}
-    assert {answer.message for answer in answers} == {"ik_server was ended before this was solved"}
+    answers = [future.result().solutions for future in futures]
+    assert {answer.error_code.val for answer in answers} == {ErrorCode.FAILURE}
+    assert {answer.error_code.message for answer in answers} == {"ik_server was ended before this was solved"}
     assert server.wait() == 0, server.log
 
 
@@ -86,22 +88,25 @@ def test_more_long_requests_than_cores_do_not_delay_short_ones(
     start_server: Callable[..., ServerProcess], client: ClientNode
 ) -> None:
     server = start_server(model="panda_pose")
-    service = client.client(server, SampleIK, "/ik_server/sample_ik")
-    unlikely = {"position_only": False, "confidence": 0.99, "missed_share": 1e-7, "timeout": 30.0}
-    long = [service.call_async(reachable_by_panda(**unlikely)) for _ in range(usable_cores() + 1)]
+    unlikely = {"guarantee": IKGuarantee(kind=IKGuarantee.BOUND, missed_share=1e-7), "timeout": 30.0}
+    service = client.client(server, SolveAllIK, "/ik_server/solve_all_ik")
+    long = [
+        service.call_async(reachable_by_panda(SolveAllIK, position_only=False, **unlikely))
+        for _ in range(usable_cores() + 1)
+    ]
     for _ in range(10):
-        assert client.sample(server, reachable_by_panda(timeout=5.0)).error_code == Response.SUCCESS
+        assert client.sample(server, reachable_by_panda(timeout=5.0)).error_code.val == ErrorCode.SUCCESS
     assert not any(future.done() for future in long), server.log
     assert server.stop() == 0, server.log
     for future in long:
         client.executor.spin_until_future_complete(future, 10.0)
-        assert future.result().error_code == Response.FAILURE, server.log
+        assert future.result().solutions.error_code.val == ErrorCode.FAILURE, server.log
 
 
-def reachable_by_panda(**fields: object) -> SampleIK.Request:
-    asked = request((0.4, 0.1, 0.5), **fields)
-    asked.pose.header.frame_id = "panda_link0"
-    asked.pose.pose.orientation.x, asked.pose.pose.orientation.w = 1.0, 0.0
+def reachable_by_panda(service_type: Any = SampleIK, **fields: object) -> Any:
+    asked = request((0.4, 0.1, 0.5), service_type, **fields)
+    asked.header.frame_id = "panda_link0"
+    asked.poses[0].orientation.x, asked.poses[0].orientation.w = 1.0, 0.0
     return asked
 
 
@@ -113,10 +118,10 @@ def test_a_client_that_reads_nothing_does_not_hold_back_the_answers_to_others(
     deaf = ClientNode("deaf_client")
     for _ in range(200):  # as many as have to wait
         deaf.client(server, SampleIK, "/ik_server/sample_ik").call_async(request(n_samples=1, timeout=30.0))
-    answers = [client.sample(server, request(n_samples=1)).error_code for _ in range(50)]
+    answers = [client.sample(server, request(n_samples=1)).error_code.val for _ in range(50)]
     deaf.destroy()
-    assert set(answers) <= {Response.SUCCESS, Response.TIMED_OUT}, server.log
-    assert Response.SUCCESS in answers
+    assert set(answers) <= {ErrorCode.SUCCESS, ErrorCode.TIMED_OUT}, server.log
+    assert ErrorCode.SUCCESS in answers
     assert server.stop() == 0, server.log
 
 
@@ -124,7 +129,7 @@ def test_a_second_server_of_one_name_is_refused_until_the_first_is_dead(
     start_server: Callable[..., ServerProcess], client: ClientNode
 ) -> None:
     first = start_server()
-    assert client.sample(first, request()).error_code == Response.SUCCESS
+    assert client.sample(first, request()).error_code.val == ErrorCode.SUCCESS
     second = start_server()
     assert second.wait() == 1
     assert "another live node is named /ik_server" in second.log

@@ -20,13 +20,13 @@ from rclpy.parameter import Parameter
 from std_msgs.msg import String
 
 from eim_ros.core.errors import ServiceError
+from eim_ros.ik import ErrorCode
 from eim_ros.kinematics import Robot
-from eim_ros.nodes import SampleIKClient, wait_until_active
+from eim_ros.nodes import IKClient, wait_until_active
 from eim_ros.nodes.common.interfaces import GetPositionIK
 from eim_ros.nodes.common.qos import LATCHED_QOS
 from eim_ros.srv import LoadModel, SampleIK
 
-Response = SampleIK.Response
 Start = Callable[..., ServerProcess]
 LONG = 600.0  # [s]; longer than any test waits
 COMMAND = (sys.executable, "-m", "eim_ros.cli.main", "request", "--pose", "0.4", "0.1", "0.6", "--json")
@@ -58,15 +58,15 @@ def until_it_configures(caller: ClientNode, server: ServerProcess) -> None:
 
 def refusal(caller: ClientNode, server: ServerProcess) -> str:
     answer = caller.sample(server, request())
-    assert (answer.error_code, answer.n) == (Response.FAILURE, 0)
-    return answer.message
+    assert (answer.error_code.val, answer.n) == (ErrorCode.FAILURE, 0)
+    return answer.error_code.message
 
 
 def test_requests_are_refused_at_once_while_the_node_configures(caller: ClientNode, waiting: ServerProcess) -> None:
     until_it_configures(caller, waiting)
     assert refusal(caller, waiting) == "ik_server is configuring, not active yet"
     nearest = caller.call(waiting, GetPositionIK, f"{NODE}/get_position_ik", GetPositionIK.Request())
-    assert nearest.error_code.val == Response.FAILURE
+    assert nearest.error_code.val == ErrorCode.FAILURE
     loaded = caller.call(waiting, LoadModel, f"{NODE}/load_model", LoadModel.Request(path="model"))
     assert (loaded.success, "is configuring" in loaded.message) == (False, True)
 
@@ -103,8 +103,8 @@ def test_clients_wait_until_the_node_is_active(
             describe()
 
     with subprocess.Popen([*COMMAND, "--wait", str(PATIENCE)], stdout=subprocess.PIPE, text=True) as process:
-        with SampleIKClient(f"{NODE}/sample_ik", wait=PATIENCE, watch=watch) as patient:
-            assert patient.sample(request()).error_code == Response.SUCCESS, waiting.log
+        with IKClient(SampleIK, f"{NODE}/sample_ik", wait=PATIENCE, watch=watch) as patient:
+            assert patient.call(request()).solutions.error_code.val == ErrorCode.SUCCESS, waiting.log
         out, _ = process.communicate(timeout=PATIENCE)
     assert "configuring" in seen
     assert process.returncode == 0
@@ -127,7 +127,7 @@ def test_managed_node_answers_during_the_transition(
     assert transition.result().success, server.log
     assert caller.state(server) == "inactive"
     assert caller.change_state(server, "activate")
-    assert caller.sample(server, request()).error_code == Response.SUCCESS
+    assert caller.sample(server, request()).error_code.val == ErrorCode.SUCCESS
     assert server.stop() == 0, server.log
 
 

@@ -11,9 +11,10 @@ from shape_msgs.msg import SolidPrimitive
 from eim_ros.core.errors import EimError
 from eim_ros.ik import Constraints, ErrorCode
 from eim_ros.kinematics import Box, Capsule, Cylinder, Robot, Sphere, pose_from
-from eim_ros.nodes.common.data_directory import DataDirectory
+from eim_ros.msg import IKConstraints, SceneObstacles
 from eim_ros.nodes.ik_server.constraints import constraints_of, fill_constraints
-from eim_ros.nodes.ik_server.requests import RequestError, Surroundings, parse
+from eim_ros.nodes.ik_server.handlers import parse_sample
+from eim_ros.nodes.ik_server.requests import RequestContext, RequestError, constraints_for
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 from eim_ros.srv import SampleIK
 
@@ -21,13 +22,11 @@ TURNED = pose_from((0.1, -0.2, 0.3), (0.0, 0.6, 0.0, 0.8))
 
 
 def request_of(**fields: object) -> SampleIK.Request:
-    request = SampleIK.Request(n_samples=5, **fields)
-    request.pose.header.frame_id = "base_link"
-    return request
+    return SampleIK.Request(n_samples=5, poses=[Pose()], constraints=IKConstraints(**fields))
 
 
 def test_fields_left_empty_ask_for_nothing() -> None:
-    constraints = constraints_of(SampleIK.Request(), Robot("iiwa14"), DataDirectory())
+    constraints = constraints_of(IKConstraints(), Robot("iiwa14"), IkServerSettings())
     assert constraints.limits == constraints.fixed == {}
     assert constraints.tolerances is None
     assert constraints.scene(Robot("iiwa14")) is None
@@ -41,9 +40,9 @@ def test_constraints_go_through_a_message_unchanged() -> None:
         obstacles=(Box(TURNED, (1.0, 2.0, 3.0)), Sphere((1.0, 2.0, 3.0), 0.5), Cylinder(TURNED, 0.25, 2.0)),
         tolerances=(0.0, 0.1, np.inf, 0.0, 0.0, 1.0),
     )
-    request = SampleIK.Request()
-    fill_constraints(request, wanted)
-    read = constraints_of(request, Robot("iiwa14"), DataDirectory())
+    message = IKConstraints()
+    fill_constraints(message, wanted)
+    read = constraints_of(message, Robot("iiwa14"), IkServerSettings())
     assert (read.limits, read.fixed, read.self_collision) == (wanted.limits, wanted.fixed, True)
     np.testing.assert_array_equal(read.tolerances, wanted.tolerances)
     box, sphere, cylinder = read.obstacles
@@ -59,7 +58,7 @@ def test_constraints_go_through_a_message_unchanged() -> None:
 
 def test_capsule_has_no_message() -> None:
     with pytest.raises(EimError, match="capsule"):
-        fill_constraints(SampleIK.Request(), Constraints(obstacles=(Capsule(np.eye(4), 0.1, 1.0),)))
+        fill_constraints(IKConstraints(), Constraints(obstacles=(Capsule(np.eye(4), 0.1, 1.0),)))
 
 
 BALL = SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.1])
@@ -77,22 +76,22 @@ BALL = SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.1])
         ({"fixed_joints": JointState(name=["joint_a1"], position=[9.0])}, "outside of its limits"),
         ({"tolerances": [0.1]}, "six numbers"),
         ({"tolerances": [np.nan] * 6}, "six numbers"),
-        ({"obstacles": [BALL]}, "1 obstacles and 0 obstacle_poses"),
-        ({"obstacles": [SolidPrimitive()], "obstacle_poses": [Pose()]}, "type 0"),
-        ({"obstacles": [SolidPrimitive(type=SolidPrimitive.BOX, dimensions=[1.0])], "obstacle_poses": [Pose()]},
-         "1 dimensions"),
-        ({"obstacles": [SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[-1.0])], "obstacle_poses": [Pose()]},
-         "must be positive"),
+        ({"scene": SceneObstacles(primitives=[BALL])}, "1 primitives and 0 primitive_poses"),
+        ({"scene": SceneObstacles(primitives=[SolidPrimitive()], primitive_poses=[Pose()])}, "type 0"),
+        ({"scene": SceneObstacles(primitives=[SolidPrimitive(type=SolidPrimitive.BOX, dimensions=[1.0])],
+                                   primitive_poses=[Pose()])}, "1 dimensions"),
+        ({"scene": SceneObstacles(primitives=[SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[-1.0])],
+                                   primitive_poses=[Pose()])}, "must be positive"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_met_is_refused_with_its_cause(fields: dict, reason: str) -> None:
     with pytest.raises(RequestError, match=reason) as caught:
-        parse(request_of(**fields), Surroundings(Robot("iiwa14")), IkServerSettings())
+        parse_sample(request_of(**fields), SampleIK.Response(), RequestContext(Robot("iiwa14")), IkServerSettings())
     assert caught.value.code == ErrorCode.INVALID_GOAL_CONSTRAINTS
 
 
-def test_constraints_reach_the_query() -> None:
+def test_constraints_reach_the_sampler() -> None:
     fields = {"fixed_joints": JointState(name=["joint_a3"], position=[0.5]), "avoid_self_collision": True}
-    query = parse(request_of(**fields), Surroundings(Robot("iiwa14")), IkServerSettings())
-    assert query.constraints.fixed == {"joint_a3": 0.5}
-    assert query.constraints.self_collision
+    constraints = constraints_for(request_of(**fields).constraints, Robot("iiwa14"), IkServerSettings())
+    assert constraints.fixed == {"joint_a3": 0.5}
+    assert constraints.self_collision

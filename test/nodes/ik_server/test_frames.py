@@ -15,7 +15,7 @@ from geometry_msgs.msg import TransformStamped
 from ik.arms import arm_of
 from kinematics.described import prefixed, with_limits
 from kinematics.oracle import Oracle
-from nodes.client_node import NODE, ClientNode
+from nodes.client_node import NODE, ClientNode, joint_positions
 from nodes.ik_server.workcell import pose_message_of, request_for
 from nodes.server_process import ServerProcess
 from rcl_interfaces.srv import SetParameters
@@ -24,13 +24,12 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Header, String
 
+from eim_ros.ik import ErrorCode
 from eim_ros.kinematics import Robot, pose_from, quaternion_from_matrix
 from eim_ros.kinematics.frames import SECOND
-from eim_ros.nodes import joint_positions
 from eim_ros.nodes.common.interfaces import TFMessage
-from eim_ros.srv import GetPositionIK, SampleIK, SampleIKBatch, SampleIKPath
+from eim_ros.srv import FollowIK, GetPositionIK, SampleIK
 
-Response = SampleIK.Response
 URDF = with_limits(prefixed(arm_of("panda").urdf, "left_"), 0.8)
 ROBOT = Robot(URDF)
 TOOL = pose_from([0.0, 0.0, 0.1])
@@ -105,9 +104,9 @@ def goal(seed: int, seconds: float) -> np.ndarray:
 
 
 def request(pose: np.ndarray, frame: str, stamp: int = 0) -> SampleIK.Request:
-    result = SampleIK.Request(n_samples=20, random_seed=0, timeout=20.0, order=["none"])
-    result.position_tolerance = result.orientation_tolerance = EXACT
-    result.pose.header, result.pose.pose = header(frame, stamp), pose_message_of(pose)
+    result = SampleIK.Request(n_samples=20, seed=0, timeout=20.0, order=["none"])
+    result.constraints.position_tolerance = result.constraints.orientation_tolerance = EXACT
+    result.header, result.poses = header(frame, stamp), [pose_message_of(pose)]
     return result
 
 
@@ -117,7 +116,7 @@ def test_pose_in_a_moving_frame_is_reached_where_the_frame_is_at_its_stamp(
 ) -> None:
     pose, stamp = goal(1, seconds), BEGIN + round(seconds * SECOND)
     answer = client.sample(room[0], request(pose, "table", stamp))
-    assert answer.error_code == Response.SUCCESS, answer.message
+    assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message
     assert list(answer.joint_names) == [f"left_panda_joint{i}" for i in range(1, 8)]
     q = joint_positions(answer)
     assert ROBOT.within_limits(q).all()
@@ -129,27 +128,27 @@ def test_pose_in_a_moving_frame_is_reached_where_the_frame_is_at_its_stamp(
 def test_frame_without_a_stamp_is_the_latest_and_may_hang_on_another(client: ClientNode, room: tuple) -> None:
     pose = goal(2, (N - 1) / 50)
     answer = client.sample(room[0], request(np.linalg.inv(TOOL) @ pose, "part"))
-    assert answer.error_code == Response.SUCCESS, answer.message
+    assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message
     assert np.abs(tip(joint_positions(answer))[:, :3, 3] - (table((N - 1) / 50) @ pose)[:3, 3]).max() <= 1e-6
 
 
 def test_each_service_takes_poses_in_moving_frames(client: ClientNode, room: tuple) -> None:
     seconds = 0.77
     poses, at = [goal(seed, seconds) for seed in (3, 4)], header("table", BEGIN + 770_000_000)
-    batch = SampleIKBatch.Request(n_samples=2, random_seed=0, timeout=20.0, header=at)
-    batch.poses = [pose_message_of(pose) for pose in poses]
-    answer = client.call(room[0], SampleIKBatch, f"{NODE}/sample_ik_batch", batch)
-    assert list(answer.error_codes) == [Response.SUCCESS] * 2
+    several = SampleIK.Request(n_samples=2, seed=0, timeout=20.0, header=at)
+    several.poses = [pose_message_of(pose) for pose in poses]
+    answer = client.sample(room[0], several)
+    assert list(answer.error_codes) == [ErrorCode.SUCCESS] * 2
     for pose, q in zip(poses, joint_positions(answer).reshape(2, -1, 7), strict=True):
         assert np.abs(tip(q)[:, :3, 3] - (table(seconds) @ pose)[:3, 3]).max() <= 2e-6  # asked for with 1e-6
-    path = SampleIKPath.Request(random_seed=0, timeout=20.0, header=at, poses=batch.poses[:1], largest_step=9.0)
-    answer = client.call(room[0], SampleIKPath, f"{NODE}/sample_ik_path", path)
-    assert answer.error_code == Response.SUCCESS, answer.message
-    assert np.abs(tip(joint_positions(answer))[:, :3, 3] - (table(seconds) @ poses[0])[:3, 3]).max() <= 2e-6
+    path = FollowIK.Request(seed=0, timeout=20.0, header=at, poses=several.poses[:1], max_step=[9.0])
+    answer = client.call(room[0], FollowIK, f"{NODE}/follow_ik", path)
+    assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message
+    assert np.abs(tip(np.array(answer.positions))[:, :3, 3] - (table(seconds) @ poses[0])[:3, 3]).max() <= 2e-6
     single = request_for(poses[0])
     single.ik_request.pose_stamped.header = at
     answer = client.call(room[0], GetPositionIK, f"{NODE}/get_position_ik", single)
-    assert answer.error_code.val == Response.SUCCESS, answer.error_code.message
+    assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message
     q = np.array(answer.solution.joint_state.position)
     assert np.abs(tip(q)[:, :3, 3] - (table(seconds) @ poses[0])[:3, 3]).max() <= 2e-6
 
@@ -165,7 +164,7 @@ def test_constraints_are_taken_in_their_frames(client: ClientNode, room: tuple) 
 
     ball = BoundingVolume(primitives=[SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.05])])
     ball.primitive_poses = [pose_message_of(np.linalg.inv(table(seconds)) @ elbow)]
-    for stamp, code in ((BEGIN + SECOND // 2, Response.SUCCESS), (BEGIN + 2 * PERIOD * 49, Response.NO_IK_SOLUTION)):
+    for stamp, code in ((BEGIN + SECOND // 2, ErrorCode.SUCCESS), (BEGIN + 2 * PERIOD * 49, ErrorCode.NO_IK_SOLUTION)):
         constraint = PositionConstraint(header=header("table", stamp), link_name="left_panda_link4")
         constraint.constraint_region = ball
         single.ik_request.constraints.position_constraints = [constraint]
@@ -179,12 +178,14 @@ def test_request_ahead_of_its_transform_waits_for_it_and_holds_up_nobody(client:
     pose, stamp = goal(5, 0.19), BEGIN + 19 * SECOND // 100
     ahead = client.client(server, SampleIK, f"{NODE}/sample_ik").call_async(request(pose, "late", stamp))
     for _ in range(5):
-        assert client.sample(server, request(goal(6, 0.5), "table", BEGIN + SECOND // 2)).error_code == Response.SUCCESS
+        other = client.sample(server, request(goal(6, 0.5), "table", BEGIN + SECOND // 2))
+        assert other.error_code.val == ErrorCode.SUCCESS
     assert not ahead.done()
     publish_table(moving, 10, 1, "late")
     client.executor.spin_until_future_complete(ahead, PATIENCE)
-    assert ahead.result().error_code == Response.SUCCESS, ahead.result().message
-    assert np.abs(tip(joint_positions(ahead.result()))[:, :3, 3] - (table(0.19) @ pose)[:3, 3]).max() <= 1e-6
+    answer = ahead.result().solutions
+    assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message
+    assert np.abs(tip(joint_positions(answer))[:, :3, 3] - (table(0.19) @ pose)[:3, 3]).max() <= 1e-6
 
 
 def test_what_does_not_come_is_refused_with_what_is_known(client: ClientNode, room: tuple) -> None:
@@ -198,8 +199,8 @@ def test_what_does_not_come_is_refused_with_what_is_known(client: ClientNode, ro
         ("table", BEGIN - 1, "1e-09 s before the earliest known, 1790000000.000000007 s"),
     ):
         answer = client.sample(server, request(np.eye(4), frame, stamp))
-        assert (answer.error_code, answer.n) == (Response.FRAME_TRANSFORM_FAILURE, 0)
-        assert told in answer.message
+        assert (answer.error_code.val, answer.n) == (ErrorCode.FRAME_TRANSFORM_FAILURE, 0)
+        assert told in answer.error_code.message
 
 
 def test_states_of_several_publishers_are_the_seed_of_requests_without_one(client: ClientNode, room: tuple) -> None:
@@ -211,7 +212,7 @@ def test_states_of_several_publishers_are_the_seed_of_requests_without_one(clien
         joints.publish(JointState(name=list(ROBOT.joint_names[:4]), position=q[:4].tolist()))
         other.publish(JointState(name=[*ROBOT.joint_names[4:], "gripper"], position=[*q[4:].tolist(), 0.02]))
         answer = client.call(server, GetPositionIK, f"{NODE}/get_position_ik", request_for(ROBOT.fk(q) @ TOOL))
-        assert answer.error_code.val == Response.SUCCESS, answer.error_code.message
+        assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message
         if np.abs(np.array(answer.solution.joint_state.position) - q).max() <= 1e-5:
             break
         assert time.monotonic() < end
@@ -220,11 +221,11 @@ def test_states_of_several_publishers_are_the_seed_of_requests_without_one(clien
 def test_tool_of_a_request_is_on_that_of_the_server(client: ClientNode, room: tuple) -> None:
     q = ROBOT.random(1, np.random.default_rng(8))[0]
     longer = request(ROBOT.fk(q) @ TOOL @ TOOL, "")
-    longer.tool = pose_message_of(TOOL)
+    longer.constraints.tool = pose_message_of(TOOL)
     without = request(ROBOT.fk(q), "left_panda_link0")
-    without.tip_link = ROBOT.tip_link
+    without.constraints.tip_link = ROBOT.tip_link
     for wanted in (longer, without):
         answer = client.sample(room[0], wanted)
-        assert answer.error_code == Response.SUCCESS, answer.message
+        assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message
         reached = ROBOT.fk(joint_positions(answer))[:, :3, 3]
         assert np.abs(reached - ROBOT.fk(q)[:3, 3]).max() <= 1e-6

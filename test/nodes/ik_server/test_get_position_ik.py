@@ -13,15 +13,15 @@ from nodes.client_node import NODE, ClientNode
 from nodes.ik_server.workcell import pose_message_of, request_for
 from nodes.server_process import ServerProcess
 
+from eim_ros.ik import ErrorCode
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.collision import collision_model
 from eim_ros.nodes.common.interfaces import MoveItGetPositionIK
-from eim_ros.nodes.ik_server.handlers import prepare_nearest
-from eim_ros.nodes.ik_server.requests import Surroundings
+from eim_ros.nodes.ik_server.handlers import parse_get_position
+from eim_ros.nodes.ik_server.requests import RequestContext
 from eim_ros.nodes.ik_server.settings import IkServerSettings
-from eim_ros.srv import GetPositionIK, SampleIK
+from eim_ros.srv import GetPositionIK
 
-Response = SampleIK.Response
 SRDF = "<robot name='iiwa14'><group name='wrist'><chain base_link='base_link' tip_link='link_7'/></group></robot>"
 Q = np.array([0.2, 0.6, -0.3, -1.2, 0.4, 0.8, 0.1])
 
@@ -55,7 +55,7 @@ def test_solution_is_the_one_near_the_given_state_with_all_its_joints(
     request.ik_request.pose_stamped.header.frame_id = robot.base_link
     request.ik_request.group_name = "arm"
     answer = ask(client, server, request)
-    assert answer.error_code.val == Response.SUCCESS, answer.error_code.message
+    assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message
     assert list(answer.solution.joint_state.name) == [*robot.joint_names, "gripper"]
     assert answer.solution.joint_state.position[7] == 0.5
     solution = np.array(answer.solution.joint_state.position[:7])
@@ -70,7 +70,7 @@ def test_group_of_the_srdf_reaches_poses_with_its_own_tip(
     request = near(wrist, Q)
     request.ik_request.group_name = "wrist"
     answer = ask(client, server, request)
-    assert answer.error_code.val == Response.SUCCESS, answer.error_code.message
+    assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message
     np.testing.assert_allclose(np.array(answer.solution.joint_state.position), Q, atol=1e-5)
 
 
@@ -82,9 +82,9 @@ def test_what_is_out_of_reach_of_another_frame_or_group_is_refused_and_leaves_no
     elsewhere.ik_request.pose_stamped.header.frame_id = "map"
     group.ik_request.group_name = "leg"
     for request, code, reason in (
-        (far, Response.NO_IK_SOLUTION, "no valid configuration"),
-        (elsewhere, Response.FRAME_TRANSFORM_FAILURE, "frame 'map'"),
-        (group, Response.INVALID_GROUP_NAME, "groups of this server: wrist, arm, tool"),
+        (far, ErrorCode.NO_IK_SOLUTION, "no solution found"),
+        (elsewhere, ErrorCode.FRAME_TRANSFORM_FAILURE, "frame 'map'"),
+        (group, ErrorCode.INVALID_GROUP_NAME, "groups of this server: wrist, arm, tool"),
     ):
         answer = ask(client, server, request)
         assert answer.error_code.val == code
@@ -98,10 +98,10 @@ def test_collisions_are_avoided_where_asked(client: ClientNode, server: ServerPr
     q = robot.random(5000, np.random.default_rng(0))
     request = near(robot, q[np.flatnonzero(scene.colliding(q))[0]])
     answer = ask(client, server, request)
-    assert answer.error_code.val == Response.SUCCESS, answer.error_code.message
+    assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message
     request.ik_request.avoid_collisions = True
     answer = ask(client, server, request)
-    assert answer.error_code.val == Response.GOAL_IN_COLLISION
+    assert answer.error_code.val == ErrorCode.GOAL_IN_COLLISION
     assert "collide" in answer.error_code.message
 
 
@@ -143,7 +143,9 @@ def nearest_to(name: str, q: np.ndarray) -> np.ndarray:
     arm, response = arm_of(name), GetPositionIK.Response()
     wanted = near(arm, q)
     wanted.ik_request.avoid_collisions = True
-    prepare_nearest(wanted, response, Surroundings(arm), IkServerSettings()).solve(sampler_of(name, "pose"), 20.0)
+    parse_get_position(wanted, response, RequestContext(arm), IkServerSettings()).solve(
+        sampler_of(name, "pose"), (), 20.0
+    )
     return np.array(response.solution.joint_state.position)
 
 

@@ -13,9 +13,7 @@ from rcl_interfaces.msg import ParameterType
 from rcl_interfaces.srv import DescribeParameters, GetParameters, SetParameters
 from rclpy.parameter import Parameter
 
-from eim_ros.srv import SampleIK
-
-Response = SampleIK.Response
+from eim_ros.ik import ErrorCode
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +25,9 @@ def server(start_server: Callable[..., ServerProcess]) -> Iterator[ServerProcess
 
 def refusal(client: ClientNode, server: ServerProcess) -> str:
     answer = client.sample(server, request())
-    assert answer.error_code == Response.FAILURE
+    assert answer.error_code.val == ErrorCode.FAILURE
     assert answer.n == 0
-    return answer.message
+    return answer.error_code.message
 
 
 def test_node_serves_only_while_active(client: ClientNode, server: ServerProcess) -> None:
@@ -42,7 +40,7 @@ def test_node_serves_only_while_active(client: ClientNode, server: ServerProcess
     assert "inactive" in refusal(client, server)
 
     assert client.change_state(server, "activate")
-    assert client.sample(server, request()).error_code == Response.SUCCESS, server.log
+    assert client.sample(server, request()).error_code.val == ErrorCode.SUCCESS, server.log
     active = status(client, server, "active")
     assert active.level == DiagnosticStatus.OK
     assert {item.key: item.value for item in active.values}["answers SUCCESS"] == "1"
@@ -50,14 +48,14 @@ def test_node_serves_only_while_active(client: ClientNode, server: ServerProcess
     assert client.change_state(server, "deactivate")
     assert "inactive" in refusal(client, server)
     assert client.change_state(server, "activate")
-    assert client.sample(server, request()).error_code == Response.SUCCESS
+    assert client.sample(server, request()).error_code.val == ErrorCode.SUCCESS
 
     assert client.change_state(server, "deactivate")
     assert client.change_state(server, "cleanup")
     assert client.state(server) == "unconfigured"
     assert client.change_state(server, "configure")
     assert client.change_state(server, "activate")
-    assert client.sample(server, request()).error_code == Response.SUCCESS
+    assert client.sample(server, request()).error_code.val == ErrorCode.SUCCESS
 
 
 def set_parameter(client: ClientNode, server: ServerProcess, name: str, value: object) -> tuple[bool, str]:
@@ -93,8 +91,8 @@ def test_changed_parameter_takes_effect(client: ClientNode, server: ServerProces
         assert client.change_state(server, "configure")
     if client.state(server) == "inactive":
         assert client.change_state(server, "activate")
-    assert client.sample(server, request(n_samples=6)).error_code == Response.INVALID_GOAL_CONSTRAINTS
-    assert client.sample(server, request(n_samples=5)).error_code == Response.SUCCESS
+    assert client.sample(server, request(n_samples=6)).error_code.val == ErrorCode.INVALID_GOAL_CONSTRAINTS
+    assert client.sample(server, request(n_samples=5)).error_code.val == ErrorCode.SUCCESS
     assert set_parameter(client, server, "max_samples", 10000) == (True, "")
 
 

@@ -1,4 +1,4 @@
-"""Requests become one `SampleRequest`, answers a message and back: log densities where they are wanted and in time."""
+"""Requests become arguments of operations, answers a message and back: log densities if wanted and in time."""
 
 from __future__ import annotations
 
@@ -12,162 +12,213 @@ from nodes.client_node import request
 from sensor_msgs.msg import JointState
 
 from eim_ros.core.errors import ServiceError
-from eim_ros.ik import Completeness, ErrorCode, Posture, Sampler, Samples
-from eim_ros.ik.request import SampleRequest
-from eim_ros.nodes import samples_of
-from eim_ros.nodes.common.messages import pose_message
-from eim_ros.nodes.ik_server.handlers import prepare_samples
-from eim_ros.nodes.ik_server.requests import RequestError, Surroundings, parse
-from eim_ros.nodes.ik_server.responses import fill, fill_batch
+from eim_ros.ik import Completeness, ErrorCode, Posture, Sampler, Solutions
+from eim_ros.ik.order import distance_to
+from eim_ros.kinematics import pose_from
+from eim_ros.msg import IKGuarantee, IKSolutions
+from eim_ros.nodes import solutions_of
+from eim_ros.nodes.common.messages import pose_message, transform_of
+from eim_ros.nodes.ik_server.handlers import SERVICES, parse_draw, parse_sample, parse_solve_all
+from eim_ros.nodes.ik_server.requests import RequestContext, RequestError, guarantee_of, order_of, posture_of
+from eim_ros.nodes.ik_server.responses import fill
 from eim_ros.nodes.ik_server.settings import IkServerSettings
-from eim_ros.srv import SampleIK, SampleIKBatch
+from eim_ros.srv import DrawIK, SampleIK, SolveAllIK
 
 ROBOT, ENOUGH = arm_of("iiwa14"), 60.0  # [s]
-UNTIL_DOOMSDAY = math.inf
+CONTEXT = RequestContext(ROBOT)
+NEVER = math.inf
+POSE = ROBOT.fk(ROBOT.random(1, np.random.default_rng(3)))[0]
 
 
-def answered(**options: object) -> tuple[SampleRequest, Samples]:
-    """A request and its answer."""
-    wanted = SampleRequest(reachable_pose(ROBOT), **{"n": 20, "random_seed": 0, "timeout": ENOUGH, **options})
-    return wanted, sampler_of("iiwa14", "position").answer(wanted)
+def answered(**options: object) -> Solutions:
+    """The answer to a pose."""
+    given = {"n": 20, "seed": 0, "timeout": ENOUGH, **options}
+    return sampler_of("iiwa14", "position").sample(reachable_pose(ROBOT), **given)
 
 
-def sent(wanted: SampleRequest, samples: Samples, deadline: float) -> SampleIK.Response:
-    response = SampleIK.Response()
-    fill(response, wanted, samples, deadline)
-    return response
+def sent(solutions: Solutions, deadline: float, wants_log_prob: bool = True) -> IKSolutions:
+    message = IKSolutions()
+    fill(message, solutions, deadline, wants_log_prob)
+    return message
 
 
-def test_fields_are_those_of_the_message() -> None:
+def served(name: str, message: object, sampler: Sampler | None = None, settings: IkServerSettings | None = None):
+    """The solutions of a service's response."""
+    service_type, parse = SERVICES[name]
+    response = service_type.Response()
+    used = sampler or sampler_of("iiwa14", "position")
+    parse(message, response, CONTEXT, settings or IkServerSettings()).solve(used, (), ENOUGH)
+    return response.solutions
+
+
+def test_fields_of_a_request_are_those_of_the_operation() -> None:
+    """The service answers as the operation with the same arguments does."""
     near = JointState(name=list(ROBOT.joint_names), position=[0.1] * 7)
     posture = JointState(name=["joint_a1"], position=[0.5])
-    message = request(n_samples=7, random_seed=-1, near=near, posture=posture, order=["limits"], explore=0.25)
-    message.distinct, message.refine, message.timeout = True, False, 0.5
-    wanted = parse(message, Surroundings(ROBOT), IkServerSettings())
-    assert (wanted.n, wanted.random_seed, wanted.order, wanted.explore) == (7, None, "limits", 0.25)
-    assert (wanted.distinct, wanted.refine, wanted.position_only, wanted.timeout) == (True, False, True, 0.5)
-    np.testing.assert_array_equal(wanted.near, np.full(7, 0.1))
-    assert isinstance(wanted.posture, Posture)
-    assert wanted.posture.positions == {"joint_a1": 0.5}
-    assert wanted.position_tolerance == IkServerSettings().default_position_tolerance
+    fields = {"n_samples": 7, "seed": 4, "order": ["limits"], "diversity": 0.25, "timeout": 5.0}
+    given = {"n": 7, "seed": 4, "order": "limits", "diversity": 0.25, "timeout": ENOUGH}
+    arm = sampler_of("iiwa14", "position").with_constraints(position_only=True)
+    for more, arguments in (
+        ({"near": near}, {"near": np.full(7, 0.1)}),
+        ({"posture": posture}, {"posture": Posture({"joint_a1": 0.5})}),
+    ):
+        answer = served("~/sample_ik", request(**fields, **more))
+        expected = arm.sample(pose_from((0.4, 0.1, 0.6)), **given, **arguments)
+        np.testing.assert_array_equal(Solutions.from_message(answer).q, expected.q)
+
+
+def test_timeout_and_seed_of_a_request_are_its_own() -> None:
+    assert parse_sample(request(timeout=0.5), SampleIK.Response(), CONTEXT, IkServerSettings()).timeout == 0.5
+    default = IkServerSettings().default_timeout
+    assert parse_sample(request(), SampleIK.Response(), CONTEXT, IkServerSettings()).timeout == default
+    first, second = (served("~/sample_ik", request(seed=-1)).positions for _ in range(2))
+    assert first != second
 
 
 def test_what_is_left_open_is_left_to_the_sampler() -> None:
-    wanted = parse(request(), Surroundings(ROBOT), IkServerSettings())
-    assert (wanted.order, wanted.explore, wanted.near, wanted.posture) == (None, None, None, None)
+    message = request()
+    assert (order_of(message), posture_of(message, ROBOT), CONTEXT.near(message.near)) == (None, None, None)
+    assert message.diversity == -1.0
+    expected = sampler_of("iiwa14", "position").with_constraints(position_only=True)
+    answer = Solutions.from_message(served("~/sample_ik", message))
+    np.testing.assert_array_equal(answer.q, expected.sample(pose_from((0.4, 0.1, 0.6)), 10, seed=0, timeout=ENOUGH).q)
 
 
-def test_a_confidence_asks_for_a_whole_answer() -> None:
-    wanted = parse(request(confidence=0.95, missed_share=0.01), Surroundings(ROBOT), IkServerSettings())
-    assert wanted.until == Completeness(0.95, 0.01)
-    assert parse(request(), Surroundings(ROBOT), IkServerSettings()).until is None
+def test_near_puts_the_nearest_first() -> None:
+    near = JointState(name=list(ROBOT.joint_names), position=[0.1] * 7)
+    q = Solutions.from_message(served("~/sample_ik", request(near=near))).q
+    assert (np.diff(distance_to(ROBOT, q, np.full(7, 0.1))) >= -1e-9).all()
 
 
-@pytest.mark.parametrize("fields", [{"confidence": 1.0, "missed_share": 0.01}, {"confidence": 0.9}])
-def test_a_confidence_that_cannot_be_had_is_refused(fields: dict) -> None:
-    with pytest.raises(RequestError, match="between 0 and 1") as refused:
-        parse(request(**fields), Surroundings(ROBOT), IkServerSettings())
+def test_a_guarantee_has_the_confidence_that_was_asked_for() -> None:
+    bound = IKGuarantee.BOUND
+    assert guarantee_of(IKGuarantee(kind=bound, confidence=0.95, missed_share=0.01)) == Completeness(0.95, 0.01)
+    assert guarantee_of(IKGuarantee(kind=bound)) == Completeness()
+    assert guarantee_of(IKGuarantee(kind=IKGuarantee.CERTIFIED)) == "certified"
+    assert guarantee_of(IKGuarantee()) is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"kind": 1, "confidence": 1.0, "missed_share": 0.01}, "between 0 and 1"),
+        ({"kind": 1, "confidence": 0.9, "missed_share": -0.1}, "between 0 and 1"),
+        ({"kind": 7}, "guarantee.kind is 7"),
+    ],
+)
+def test_a_guarantee_that_cannot_be_given_is_refused(fields: dict, reason: str) -> None:
+    message = request(service_type=SolveAllIK, guarantee=IKGuarantee(**fields))
+    with pytest.raises(RequestError, match=reason) as refused:
+        parse_solve_all(message, SolveAllIK.Response(), CONTEXT, IkServerSettings())
     assert refused.value.code == ErrorCode.INVALID_GOAL_CONSTRAINTS
 
 
-def test_response_tells_the_families_and_how_whole_they_are() -> None:
-    pose = ROBOT.fk(ROBOT.random(1, np.random.default_rng(3)))[0]
-    wanted = SampleRequest(pose, 50, random_seed=0, until=Completeness(0.9, 0.05))
-    samples = Sampler(ROBOT).answer(wanted)
-    told = samples_of(sent(wanted, samples, UNTIL_DOOMSDAY))
-    assert str(told.completeness) == str(samples.completeness)
-    assert told.completeness.is_whole
-    assert told.to_dict()["family_lengths"] == samples.to_dict()["family_lengths"]
-    assert len(told.completeness.lengths) > 5
-    response = SampleIKBatch.Response()
-    _, plain = answered(order="none")
-    fill_batch(response, wanted, [samples, plain], UNTIL_DOOMSDAY)
-    n = samples.completeness.n_families
-    assert (list(response.n_families), list(response.whole)) == ([n, 0], [True, False])
-    assert list(response.missed_share) == [samples.completeness.missed_share, 1.0]
+def test_message_reports_the_components_and_their_completeness() -> None:
+    solutions = Sampler(ROBOT).solve_all(POSE, guarantee=Completeness(0.9, 0.05), seed=0, timeout=ENOUGH)
+    report = Solutions.from_message(sent(solutions, NEVER)).completeness
+    assert str(report) == str(solutions.completeness)
+    assert report.is_complete
+    assert report.lengths.tolist() == solutions.completeness.lengths.tolist()
+    assert len(report.lengths) > 5
+    plain = Sampler(ROBOT).sample(POSE, 20, order="none", seed=0, timeout=ENOUGH)
+    n = solutions.completeness.n_components
+    both = sent(Solutions.concatenate([solutions, plain]), NEVER)
+    assert (both.n_components[0], both.complete[0]) == (n, True)
+    assert both.missed_share[0] == solutions.completeness.missed_share
+    assert Solutions.from_message(both).pose(0).completeness.lengths.tolist() == report.lengths.tolist()
 
 
-def test_draws_are_asked_for_by_the_name_of_their_distribution() -> None:
-    around, settings = Surroundings(ROBOT), IkServerSettings()
-    message = request(distribution="posture", temperature=0.2, posture=JointState(name=["joint_a1"], position=[0.5]))
-    wanted = parse(message, around, settings)
-    assert (wanted.distribution, wanted.temperature, wanted.distinct) == ("posture", 0.2, False)
-    plain = parse(request(), around, settings)
-    assert (plain.distribution, plain.temperature, plain.separation) == (None, 1.0, None)
-    assert parse(request(separation=0.3), around, settings).separation == 0.3
-    for fields in ({"distribution": "gauss"}, {"temperature": 0.5}, {"separation": -1.0}):
+def test_draws_are_asked_for_by_the_name_of_their_density() -> None:
+    posture = JointState(name=["joint_a1"], position=[0.5])
+    message = request(service_type=DrawIK, density="posture", temperature=0.2, posture=posture)
+    message.poses, message.constraints.position_only = [pose_message(POSE)], False
+    pose = transform_of(message.poses[0])  # rounded as the message is
+    expected = Sampler(ROBOT).draw(pose, 10, Posture({"joint_a1": 0.5}), temperature=0.2, seed=0, timeout=ENOUGH)
+    answer = Solutions.from_message(served("~/draw_ik", message, Sampler(ROBOT)))
+    np.testing.assert_array_equal(answer.q, expected.q)
+    np.testing.assert_array_equal(answer.log_prob, expected.log_prob)
+    for fields in ({"density": "gauss"}, {"temperature": -0.5}, {"density": "posture"}, {"posture": posture}):
         with pytest.raises(RequestError) as refused:
-            parse(request(**fields), around, settings)
+            parse_draw(request(service_type=DrawIK, **fields), DrawIK.Response(), CONTEXT, IkServerSettings())
         assert refused.value.code == ErrorCode.INVALID_GOAL_CONSTRAINTS
+    with pytest.raises(RequestError, match="temperature") as refused:  # it belongs to the density posture
+        served("~/draw_ik", request(service_type=DrawIK, temperature=0.5))
+    assert refused.value.code == ErrorCode.INVALID_GOAL_CONSTRAINTS
 
 
-def test_response_tells_what_draws_are_worth() -> None:
-    pose = ROBOT.fk(ROBOT.random(1, np.random.default_rng(3)))[0]
-    wanted = SampleRequest(pose[:3, 3], 20, random_seed=0, distribution="uniform", timeout=ENOUGH)
-    samples = Sampler(ROBOT).answer(wanted)
-    told = samples_of(sent(wanted, samples, UNTIL_DOOMSDAY))
-    assert told.effective_size == samples.effective_size >= 16.0
-    np.testing.assert_array_equal(told.log_prob, samples.log_prob)
+def test_message_has_the_effective_sample_size_of_draws() -> None:
+    solutions = Sampler(ROBOT).draw(POSE[:3, 3], 20, seed=0, timeout=ENOUGH)
+    back = Solutions.from_message(sent(solutions, NEVER))
+    assert back.effective_sample_size == solutions.effective_sample_size >= 16.0
+    np.testing.assert_array_equal(back.log_prob, solutions.log_prob)
 
 
-def test_a_separation_that_takes_too_many_is_refused() -> None:
-    pose = ROBOT.fk(ROBOT.random(1, np.random.default_rng(3)))[0]
-    message = request(separation=0.05, n_samples=1, random_seed=0, position_only=False)
-    message.pose.pose = pose_message(pose)
-    prepared = prepare_samples(message, SampleIK.Response(), Surroundings(ROBOT), IkServerSettings(max_samples=50))
-    with pytest.raises(RequestError, match="takes .* configurations, expected at most 50"):
-        prepared.solve(Sampler(ROBOT), 5.0)
+def test_a_spacing_that_takes_too_many_configurations_is_refused() -> None:
+    message = request(service_type=SolveAllIK, max_spacing=0.05, position_only=False, poses=[pose_message(POSE)])
+    with pytest.raises(RequestError, match=r"takes .* configurations, more than max_solutions \(50\)"):
+        served("~/solve_all_ik", message, Sampler(ROBOT), IkServerSettings(max_samples=50))
+    message.max_spacing = -1.0
+    with pytest.raises(RequestError, match="max_spacing is -1.0"):
+        served("~/solve_all_ik", message)
 
 
 def test_more_than_allowed_is_refused_with_its_code() -> None:
     with pytest.raises(RequestError, match="expected 1 to 5") as caught:
-        parse(request(n_samples=6), Surroundings(ROBOT), IkServerSettings(max_samples=5))
+        parse_sample(request(n_samples=6), SampleIK.Response(), CONTEXT, IkServerSettings(max_samples=5))
     assert caught.value.code == ErrorCode.INVALID_GOAL_CONSTRAINTS
 
 
 def test_answer_comes_back_from_its_message_as_it_was() -> None:
-    wanted, samples = answered()
-    back = samples_of(sent(wanted, samples, UNTIL_DOOMSDAY))
-    assert {**back.to_dict(), "elapsed": samples.elapsed} == samples.to_dict()
+    solutions = answered()
+    back = Solutions.from_message(sent(solutions, NEVER))
+    assert back.to_dict() == solutions.to_dict()
+    assert (back.message, back.elapsed) == (solutions.message, solutions.elapsed)
     assert back.error_code is ErrorCode.SUCCESS
 
 
-def test_densities_that_are_not_told_are_null_in_json() -> None:
-    wanted, samples = answered(order="limits")
-    response = sent(wanted, samples, time.perf_counter())
-    assert len(response.log_prob) == 0 < len(response.positions)
-    assert samples_of(response).to_dict()["log_prob"] == [None] * 20
+def test_log_densities_that_are_left_out_are_nan() -> None:
+    message = sent(answered(order="limits"), time.perf_counter())
+    assert len(message.log_prob) == 0 < len(message.positions)
+    assert np.isnan(Solutions.from_message(message).log_prob).all()
 
 
 @pytest.mark.parametrize(
-    ("options", "deadline", "is_told"),
+    ("options", "deadline", "wants", "is_given"),
     [
-        ({}, UNTIL_DOOMSDAY, True),
-        ({"order": "none"}, UNTIL_DOOMSDAY, True),
-        ({"order": "none"}, 0.0, False),
-        ({"order": "density"}, 0.0, True),  # known: the order needed it
-        ({"n": 1}, UNTIL_DOOMSDAY, False),
-        ({"n": 1, "order": "none"}, UNTIL_DOOMSDAY, True),
+        ({}, NEVER, True, True),
+        ({"order": "none"}, NEVER, True, True),
+        ({"order": "none"}, 0.0, True, False),
+        ({"order": "density"}, 0.0, True, True),  # known: the order needed it
+        ({"n": 1, "order": "none"}, NEVER, False, False),
+        ({"n": 1, "order": "none"}, NEVER, True, True),
     ],
 )
-def test_densities_are_told_where_they_are_wanted_and_in_time(options: dict, deadline: float, is_told: bool) -> None:
-    wanted, samples = answered(**options)
-    log_prob = sent(wanted, samples, deadline).log_prob
-    assert len(log_prob) == (len(samples) if is_told else 0)
-    if is_told:
-        np.testing.assert_array_equal(log_prob, samples.log_prob)
+def test_log_densities_are_given_if_wanted_and_in_time(
+    options: dict, deadline: float, wants: bool, is_given: bool
+) -> None:
+    solutions = answered(**options)
+    log_prob = sent(solutions, deadline, wants).log_prob
+    assert len(log_prob) == (len(solutions) if is_given else 0)
+    if is_given:
+        np.testing.assert_array_equal(log_prob, solutions.log_prob)
 
 
-def test_batch_tells_all_densities_or_none() -> None:
-    wanted, hurried = answered(order="none")
-    _, ordered = answered(order="density")
-    for deadline, n_told in ((0.0, 0), (UNTIL_DOOMSDAY, 40)):
-        response = SampleIKBatch.Response()
-        fill_batch(response, wanted, [ordered, hurried], deadline)
-        assert (response.n, len(response.log_prob)) == (40, n_told)
-        assert list(response.n_per_pose) == [20, 20]
+def test_a_single_configuration_has_a_log_density_only_in_a_given_order() -> None:
+    assert len(served("~/sample_ik", request(n_samples=1)).log_prob) == 0
+    assert len(served("~/sample_ik", request(n_samples=1, order=["none"])).log_prob) == 1
 
 
-def test_unknown_error_code_is_told() -> None:
-    with pytest.raises(ServiceError, match="error code 7, which is unknown"):
-        samples_of(SampleIK.Response(error_code=7))
+def test_answers_to_several_poses_have_all_log_densities_or_none() -> None:
+    for deadline, n_given in ((0.0, 0), (NEVER, 40)):
+        both = Solutions.concatenate([answered(order="none"), answered(order="none", seed=1)])
+        message = sent(both, deadline)
+        assert (message.n, len(message.log_prob)) == (40, n_given)
+        assert list(message.n_per_pose) == [20, 20]
+
+
+def test_refusal_is_raised_with_its_code() -> None:
+    response = SampleIK.Response()
+    response.solutions.error_code.val, response.solutions.error_code.message = int(ErrorCode.BUSY), "try again later"
+    with pytest.raises(ServiceError, match="error code -7: try again later"):
+        solutions_of(response)
+    assert len(Solutions.from_message(response.solutions)) == 0

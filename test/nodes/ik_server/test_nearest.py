@@ -14,15 +14,14 @@ from nodes.ik_server.workcell import GROUPS, pose_message_of, request_for, sampl
 from scipy.spatial.transform import Rotation
 from shape_msgs.msg import SolidPrimitive
 
-from eim_ros.ik import Constraints, ErrorCode, Sampler, Samples
+from eim_ros.ik import Constraints, ErrorCode, Sampler
 from eim_ros.ik.order import distance_to
-from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.links import fixed_links, link_poses
 from eim_ros.msg import JointConstraint, OrientationConstraint, PositionConstraint
-from eim_ros.nodes.ik_server.handlers import LATE, _nearest, prepare_nearest
+from eim_ros.nodes.ik_server.handlers import _nearest, parse_get_position
 from eim_ros.nodes.ik_server.moveit import parse_nearest
-from eim_ros.nodes.ik_server.requests import RequestError, Surroundings
+from eim_ros.nodes.ik_server.requests import RequestContext, RequestError
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 from eim_ros.srv import GetPositionIK
 
@@ -37,7 +36,7 @@ TOLERANCE = 2e-6  # [m] and [rad]: the default of the settings, and the rounding
 def solve(request: GetPositionIK.Request, by: Sampler | None = None) -> GetPositionIK.Response:
     response = GetPositionIK.Response()
     used = by or sampler()
-    prepare_nearest(request, response, Surroundings(used.robot), SETTINGS).solve(used, 20.0)
+    parse_get_position(request, response, RequestContext(used.robot), SETTINGS).solve(used, (), 20.0)
     return response
 
 
@@ -151,15 +150,15 @@ def test_pose_out_of_reach_has_no_solution() -> None:
 def test_timeout_of_zero_is_the_default_and_fractions_count(sec: int, nanosec: int, expected: float) -> None:
     request = request_for(POSE)
     request.ik_request.timeout.sec, request.ik_request.timeout.nanosec = sec, nanosec
-    assert parse_nearest(request.ik_request, Surroundings(ROBOT), SETTINGS).timeout == expected
+    assert parse_nearest(request.ik_request, RequestContext(ROBOT), SETTINGS).timeout == expected
 
 
 def test_time_that_is_up_is_told() -> None:
     far = POSE.copy()
     far[:3, 3] = 0.0  # within reach by its distance, so that it is searched for
-    prepared = prepare_nearest(request_for(far), GetPositionIK.Response(), Surroundings(ROBOT), SETTINGS)
+    parsed = parse_get_position(request_for(far), GetPositionIK.Response(), RequestContext(ROBOT), SETTINGS)
     with pytest.raises(RequestError) as caught:
-        prepared.solve(sampler(), 0.0)
+        parsed.solve(sampler(), (), 0.0)
     assert caught.value.code == ErrorCode.TIMED_OUT
 
 
@@ -186,7 +185,7 @@ def test_no_known_solution_is_nearer_to_the_state() -> None:
         state = np.clip(q + rng.normal(0.0, 0.2, ROBOT.dof), ROBOT.lower, ROBOT.upper)
         pose = ROBOT.fk(q)
         request = request_for(pose, **dict(zip(ROBOT.joint_names, state.tolist(), strict=True)))
-        known = np.concatenate([q[None], sampler().sample(pose, 300, timeout=20.0, seed=0).positions])
+        known = np.concatenate([q[None], sampler().sample(pose, 300, timeout=20.0, seed=0).q])
         nearest = distance_to(ROBOT, known, state).min()
         assert distance_to(ROBOT, solution(request)[None], state)[0] <= nearest + 1e-6
 
@@ -198,7 +197,7 @@ def test_nearest_solution_without_collisions_is_found_in_a_narrow_gap(seed: int)
     state = np.clip(q + rng.normal(0.0, 0.3, panda.dof), panda.lower, panda.upper)
     pose = panda.fk(q)
     free = Constraints(self_collision=True)
-    known = Sampler(panda).with_constraints(free).sample(pose, 2000, timeout=20.0, seed=0).positions
+    known = Sampler(panda).with_constraints(free).sample(pose, 2000, timeout=20.0, seed=0).q
     request = request_for(pose, **dict(zip(panda.joint_names, state.tolist(), strict=True)))
     request.ik_request.avoid_collisions = True
     found = np.array(solve(request, Sampler(panda)).solution.joint_state.position)
@@ -211,7 +210,7 @@ def test_of_an_arm_with_a_closed_form_no_solution_is_nearer_to_the_joints_that_a
     arm = Robot("ur5e")
     q, state = arm.random(2, np.random.default_rng(seed))
     pose, named = arm.fk(q), dict(zip(arm.joint_names[3:5], state[3:5].tolist(), strict=True))
-    every = Sampler(arm).sample(pose, 100, timeout=20.0, seed=0).positions
+    every = Sampler(arm).sample(pose, 100, timeout=20.0, seed=0).q
     found = np.array(solve(request_for(pose, **named), Sampler(arm)).solution.joint_state.position)
     order = [[*named, *(name for name in arm.joint_names if name not in named)].index(name) for name in arm.joint_names]
     away = np.linalg.norm(every[:, 3:5] - state[3:5], axis=1)
@@ -220,10 +219,11 @@ def test_of_an_arm_with_a_closed_form_no_solution_is_nearer_to_the_joints_that_a
 
 def test_time_that_did_not_suffice_to_look_at_all_solutions_is_told() -> None:
     state = dict(zip(ROBOT.joint_names, (Q + 0.05).tolist(), strict=True))
-    for given, told in ((state, LATE), ({"j3": 0.2}, LATE), ({}, "")):  # without a state none is the nearest
+    late = "timed out: there may be a nearer solution"
+    for given, told in ((state, late), ({"j3": 0.2}, late), ({}, "")):  # without a state none is the nearest
         response = GetPositionIK.Response()
-        prepared = prepare_nearest(request_for(POSE, **given), response, Surroundings(ROBOT), SETTINGS)
-        prepared.solve(sampler(), 0.0)
+        parsed = parse_get_position(request_for(POSE, **given), response, RequestContext(ROBOT), SETTINGS)
+        parsed.solve(sampler(), (), 0.0)
         assert response.error_code.val == ErrorCode.SUCCESS
         assert response.error_code.message == told
         assert solve(request_for(POSE, **given)).error_code.message == ""
@@ -294,17 +294,17 @@ def as_moveit(request: GetPositionIK.Request, **more: Any) -> SimpleNamespace:
 
 def test_attached_objects_are_refused_only_where_they_would_have_to_be_checked() -> None:
     request = request_for(POSE)
-    parse_nearest(as_moveit(request, attached_collision_objects=["box"]), Surroundings(ROBOT), SETTINGS)
+    parse_nearest(as_moveit(request, attached_collision_objects=["box"]), RequestContext(ROBOT), SETTINGS)
     request.ik_request.avoid_collisions = True
     with pytest.raises(RequestError, match="attached_collision_objects cannot be checked") as caught:
-        parse_nearest(as_moveit(request, attached_collision_objects=["box"]), Surroundings(ROBOT), SETTINGS)
+        parse_nearest(as_moveit(request, attached_collision_objects=["box"]), RequestContext(ROBOT), SETTINGS)
     assert caught.value.code == ErrorCode.INVALID_ROBOT_STATE
 
 
 def test_visibility_constraints_and_meshes_are_refused() -> None:
     request = request_for(POSE)
     with pytest.raises(RequestError, match="visibility_constraints are not supported"):
-        parse_nearest(as_moveit(request, visibility_constraints=["cone"]), Surroundings(ROBOT), SETTINGS)
+        parse_nearest(as_moveit(request, visibility_constraints=["cone"]), RequestContext(ROBOT), SETTINGS)
     region = SimpleNamespace(primitives=[], primitive_poses=[], meshes=["mesh"], mesh_poses=["pose"])
     constraint = SimpleNamespace(
         link_name="l4",
@@ -315,7 +315,7 @@ def test_visibility_constraints_and_meshes_are_refused() -> None:
     message = as_moveit(request)
     message.constraints.position_constraints = [constraint]
     with pytest.raises(RequestError, match="of link 'l4' has a mesh"):
-        parse_nearest(message, Surroundings(ROBOT), SETTINGS)
+        parse_nearest(message, RequestContext(ROBOT), SETTINGS)
 
 
 # Constraints
@@ -379,7 +379,7 @@ def test_joint_constraints_that_cannot_be_obeyed_are_refused(constraints: list, 
 
 @pytest.mark.parametrize("frame", ["", "world"])
 def test_point_of_a_link_is_kept_in_its_region(frame: str) -> None:
-    others = [q for q in sampler().sample(POSE, 50, timeout=20.0, seed=0).positions if abs(q[2] - Q[2]) > 1.0]
+    others = [q for q in sampler().sample(POSE, 50, timeout=20.0, seed=0).q if abs(q[2] - Q[2]) > 1.0]
     elbow = (link_poses(ROBOT, "l5")(others[0][None])[0] @ [0.0, 0.1, -0.2, 1.0])[:3]
     to_frame = np.linalg.inv(fixed_links(ROBOT, "base")[frame or "base"])
     request = request_for(POSE, **WHOLE)
@@ -393,7 +393,7 @@ def test_point_of_a_link_is_kept_in_its_region(frame: str) -> None:
 
 @pytest.mark.parametrize("kind", ["XYZ_EULER_ANGLES", "ROTATION_VECTOR"])
 def test_link_is_turned_no_farther_than_allowed(kind: str) -> None:
-    others = [q for q in sampler().sample(POSE, 50, timeout=20.0, seed=0).positions if abs(q[2] - Q[2]) > 1.0]
+    others = [q for q in sampler().sample(POSE, 50, timeout=20.0, seed=0).q if abs(q[2] - Q[2]) > 1.0]
     wanted = link_poses(ROBOT, "l4")(others[0][None])[0][:3, :3]
     in_base = fixed_links(ROBOT, "base")["world"][:3, :3]
     request = request_for(POSE, **WHOLE)
@@ -424,7 +424,7 @@ def no_quaternion() -> OrientationConstraint:
         (None, turned("l4", np.eye(3), (1.0, -1.0, 1.0)), "INVALID_GOAL_CONSTRAINTS", "must be from 0 to inf"),
         (None, turned("l4", np.eye(3), (1.0, 1.0, 1.0), "map"), "FRAME_TRANSFORM_FAILURE", "orientation_constraints: "),
         (None, no_quaternion(), "INVALID_GOAL_CONSTRAINTS", "quaternion is zero"),
-        (within("flange", np.zeros(3), 0.01), None, "NO_IK_SOLUTION", "have a link where it must not be"),
+        (within("flange", np.zeros(3), 0.01), None, "NO_IK_SOLUTION", "have a link outside of its region"),
     ],
 )  # fmt: skip
 def test_constraints_of_links_that_cannot_be_obeyed_are_refused(
@@ -449,16 +449,16 @@ def test_many_constraints_are_refused_before_they_are_read() -> None:
 
 def test_alternatives_are_looked_at_while_there_is_time() -> None:
     """The first in any case."""
-    asked: list[SampleRequest] = []
+    asked: list[Constraints] = []
 
     class Counting:
         robot = ROBOT
 
-        def answer(self, request: SampleRequest) -> Samples:
-            asked.append(request)
-            return sampler().answer(request)
+        def with_constraints(self, constraints: Constraints) -> Sampler:
+            asked.append(constraints)
+            return sampler().with_constraints(constraints)
 
-    wanted = parse_nearest(request_for(POSE).ik_request, Surroundings(ROBOT), SETTINGS)
+    wanted = parse_nearest(request_for(POSE).ik_request, RequestContext(ROBOT), SETTINGS)
     several = replace(wanted, alternatives=wanted.alternatives * 5)
-    _, in_time = _nearest(Counting(), several, 0.0)  # type: ignore[arg-type]  # as far as it is asked, a sampler
+    _, in_time = _nearest(Counting(), several, (), 0.0)  # type: ignore[arg-type]  # as far as it is asked, a sampler
     assert len(asked) == 1 and not in_time

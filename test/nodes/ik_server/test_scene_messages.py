@@ -19,13 +19,14 @@ from std_msgs.msg import Header
 from eim_ros.core.errors import ConstraintError, DataError, EimError, MeshError
 from eim_ros.ik import Constraints, ErrorCode, Sampler
 from eim_ros.kinematics import Box, Cylinder, Mesh, PointCloud, Robot, Sphere, pose_from
+from eim_ros.msg import IKConstraints, SceneObstacles
 from eim_ros.nodes.common.data_directory import DataDirectory
 from eim_ros.nodes.common.messages import point_cloud_message, points_of, pose_message
 from eim_ros.nodes.ik_server import constraints
 from eim_ros.nodes.ik_server.constraints import constraints_of, fill_constraints, fill_scene, scene_obstacles
-from eim_ros.nodes.ik_server.handlers import CALLS
+from eim_ros.nodes.ik_server.handlers import SERVICES
 from eim_ros.nodes.ik_server.planning_scene import PlanningSceneObjects
-from eim_ros.nodes.ik_server.requests import RequestError, Surroundings, constraints_for, poses_of
+from eim_ros.nodes.ik_server.requests import RequestContext, RequestError, constraints_for, poses_of
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 from eim_ros.srv import SampleIK
 
@@ -44,9 +45,9 @@ def test_meshes_and_clouds_go_through_a_message_unchanged() -> None:
         ),
         clearance=0.02,
     )
-    request = SampleIK.Request()
-    fill_constraints(request, wanted)
-    read = constraints_of(request, ROBOT, DataDirectory())
+    message = IKConstraints()
+    fill_constraints(message, wanted)
+    read = constraints_of(message, ROBOT, IkServerSettings())
     sphere, mesh, cloud = read.obstacles
     assert read.clearance == 0.02
     assert isinstance(sphere, Sphere)
@@ -58,12 +59,12 @@ def test_meshes_and_clouds_go_through_a_message_unchanged() -> None:
     np.testing.assert_allclose(cloud.points, POINTS @ TURNED[:3, :3].T + TURNED[:3, 3], atol=1e-15)
     assert (mesh.convex, cloud.radius, cloud.resolution) == (True, 0.01, 0.05)
     with pytest.raises(EimError, match="one radius"):
-        fill_scene(request.scene, [PointCloud(POINTS, 0.01), PointCloud(POINTS, 0.02)])
+        fill_scene(message.scene, [PointCloud(POINTS, 0.01), PointCloud(POINTS, 0.02)])
 
 
 def test_files_are_read_by_the_server(tmp_path: Path) -> None:
     path = write_stl(tmp_path / "cube.stl", *box_mesh((1.0, 1.0, 1.0)))
-    scene = SampleIK.Request().scene
+    scene = SceneObstacles()
     scene.mesh_files, scene.mesh_file_poses = [f"file://{path}"], [pose_message(TURNED)]
     scene.mesh_file_scales = [Vector3(x=1.0, y=2.0, z=4.0)]
     (mesh,) = scene_obstacles(scene, ROBOT, DataDirectory(tmp_path))
@@ -113,7 +114,7 @@ def test_cloud_that_is_none_is_refused(fields: dict, reason: str) -> None:
 
 
 def test_cloud_without_points_is_no_obstacle_and_one_in_another_frame_is_refused() -> None:
-    scene = SampleIK.Request().scene
+    scene = SceneObstacles()
     scene.point_clouds = [point_cloud_message(np.full((2, 3), np.nan))]
     assert scene_obstacles(scene, ROBOT, DataDirectory()) == ()
     scene.point_clouds[0].header.frame_id = "camera"
@@ -178,12 +179,12 @@ def test_objects_are_added_moved_and_removed(scene: PlanningSceneObjects) -> Non
 
 def test_each_kind_of_shape_is_taken(scene: PlanningSceneObjects) -> None:
     vertices, faces = box_mesh((1.0, 1.0, 1.0))
-    request = SampleIK.Request()
-    fill_scene(request.scene, [Mesh(np.eye(4), vertices, faces)])
+    message = SceneObstacles()
+    fill_scene(message, [Mesh(np.eye(4), vertices, faces)])
     box = SolidPrimitive(type=SolidPrimitive.BOX, dimensions=[1.0, 2.0, 3.0])
     cylinder = SolidPrimitive(type=SolidPrimitive.CYLINDER, dimensions=[2.0, 0.25])
     scene.update(scene_of(collision_object("a", primitives=[box, cylinder], primitive_poses=[at(0.0)] * 2,
-                                           meshes=list(request.scene.meshes), mesh_poses=[at(0.0)])))  # fmt: skip
+                                           meshes=list(message.meshes), mesh_poses=[at(0.0)])))  # fmt: skip
     assert [type(each) for each in scene.obstacles] == [Box, Cylinder, Mesh]
 
 
@@ -217,28 +218,28 @@ LIMITED = Robot(
 )  # fmt: skip
 
 
-def with_boxes(n: int) -> SampleIK.Request:
-    request = SampleIK.Request()
-    request.obstacles = [SolidPrimitive(type=SolidPrimitive.BOX, dimensions=[0.1] * 3) for _ in range(n)]
-    request.obstacle_poses = [pose_message(pose_from((2.0, 0.0, 0.0))) for _ in range(n)]
-    return request
+def with_boxes(n: int) -> IKConstraints:
+    message = IKConstraints()
+    message.scene.primitives = [SolidPrimitive(type=SolidPrimitive.BOX, dimensions=[0.1] * 3) for _ in range(n)]
+    message.scene.primitive_poses = [pose_message(pose_from((2.0, 0.0, 0.0))) for _ in range(n)]
+    return message
 
 
-def with_points(n: int, resolution: float = 0.0) -> SampleIK.Request:
-    request = SampleIK.Request()
-    request.scene.point_clouds = [point_cloud_message(np.zeros((n, 3)))]
-    request.scene.point_radius, request.scene.point_resolution = 0.1, resolution
-    return request
+def with_points(n: int, resolution: float = 0.0) -> IKConstraints:
+    message = IKConstraints()
+    message.scene.point_clouds = [point_cloud_message(np.zeros((n, 3)))]
+    message.scene.point_radius, message.scene.point_resolution = 0.1, resolution
+    return message
 
 
-def with_triangles(n: int) -> SampleIK.Request:
-    request = SampleIK.Request()
+def with_triangles(n: int) -> IKConstraints:
+    message = IKConstraints()
     vertices, faces = box_mesh((1.0, 2.0, 3.0), 1)
-    fill_scene(request.scene, [Mesh(np.eye(4), vertices, np.tile(faces, (n, 1))[:n])])
-    return request
+    fill_scene(message.scene, [Mesh(np.eye(4), vertices, np.tile(faces, (n, 1))[:n])])
+    return message
 
 
-TOO_MUCH: dict[str, tuple[Callable[[], SampleIK.Request], str]] = {
+TOO_MUCH: dict[str, tuple[Callable[[], IKConstraints], str]] = {
     "boxes": (lambda: with_boxes(11), "11 obstacles, at most 10 .*parameter max_obstacles"),
     "points": (lambda: with_points(11), "11 points in clouds, at most 10 .*parameter max_points"),
     "points to be thinned": (lambda: with_points(101, 0.1), "101 points .*at most 100 .*parameter max_points"),
@@ -249,29 +250,28 @@ TOO_MUCH: dict[str, tuple[Callable[[], SampleIK.Request], str]] = {
 @pytest.mark.parametrize("what", TOO_MUCH)
 def test_scene_beyond_a_limit_is_refused_before_it_is_read(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     make, message = TOO_MUCH[what]
-    request = make()
-    for module in (constraints, constraints):
-        monkeypatch.setattr(module, "transform_of", lambda *_: pytest.fail("something was read"))
+    message_of_scene = make()
+    monkeypatch.setattr(constraints, "transform_of", lambda *_: pytest.fail("something was read"))
     with pytest.raises(ConstraintError, match=message):
-        constraints_of(request, LIMITED, DataDirectory())
+        constraints_of(message_of_scene, LIMITED, IkServerSettings())
 
 
 def test_mesh_file_beyond_a_limit_is_refused(tmp_path: Path) -> None:
     vertices, faces = box_mesh((1.0, 2.0, 3.0), 2)
     write_stl(tmp_path / "box.stl", vertices, faces)
-    request = SampleIK.Request()
-    request.scene.mesh_files, request.scene.mesh_file_poses = [str(tmp_path / "box.stl")], [pose_message(np.eye(4))]
+    message = IKConstraints()
+    message.scene.mesh_files, message.scene.mesh_file_poses = [str(tmp_path / "box.stl")], [pose_message(np.eye(4))]
     with pytest.raises(MeshError, match="at most 0.0 MB are read .*parameter max_mesh_bytes"):
-        constraints_of(request, LIMITED, DataDirectory(tmp_path))
+        constraints_of(message, LIMITED, IkServerSettings(data_directory=str(tmp_path)))
 
 
 @pytest.mark.parametrize("request_of", [lambda: with_boxes(1000), lambda: with_points(5000), lambda: with_triangles(5)])
 def test_scene_that_cannot_be_read_in_time_is_timed_out(
-    request_of: Callable[[], SampleIK.Request], monkeypatch: pytest.MonkeyPatch
+    request_of: Callable[[], IKConstraints], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("eim_ros.nodes.ik_server.requests.with_grace", lambda deadline: deadline)
     with pytest.raises(RequestError, match="timed out: no time was left to") as error:
-        constraints_for(request_of(), ROBOT, DataDirectory(), time.perf_counter() - 1.0)
+        constraints_for(request_of(), ROBOT, IkServerSettings(), time.perf_counter() - 1.0)
     assert error.value.code == ErrorCode.TIMED_OUT
 
 
@@ -279,7 +279,7 @@ def test_poses_that_cannot_be_read_in_time_are_timed_out(monkeypatch: pytest.Mon
     monkeypatch.setattr("eim_ros.nodes.ik_server.requests.with_grace", lambda deadline: deadline)
     poses = [pose_message(TURNED)] * 100
     assert np.allclose(poses_of(poses, IkServerSettings()), TURNED, atol=1e-15)
-    with pytest.raises(RequestError, match="no time was left to read 100 of 100 poses") as error:
+    with pytest.raises(RequestError, match="there was no time to read 100 of 100 poses") as error:
         poses_of(poses, IkServerSettings(), time.perf_counter() - 1.0)
     assert error.value.code == ErrorCode.TIMED_OUT
 
@@ -287,12 +287,13 @@ def test_poses_that_cannot_be_read_in_time_are_timed_out(monkeypatch: pytest.Mon
 def test_timeout_of_a_request_counts_from_its_arrival(monkeypatch: pytest.MonkeyPatch) -> None:
     """It waited longer than it grants: its scene is not prepared any more."""
     monkeypatch.setattr("eim_ros.nodes.ik_server.requests.with_grace", lambda deadline: deadline)
-    request, response = with_boxes(10), SampleIK.Response()
-    request.pose.pose, request.n_samples, request.refine = pose_message(ROBOT.fk(np.full(7, 0.5))), 5, True
-    request.timeout, prepare = 5.0, CALLS["~/sample_ik"][1]
-    late = Surroundings(ROBOT, arrival=time.monotonic() - 6.0)
+    response, parse = SampleIK.Response(), SERVICES["~/sample_ik"][1]
+    request = SampleIK.Request(n_samples=5, timeout=5.0, constraints=with_boxes(10))
+    request.poses = [pose_message(ROBOT.fk(np.full(7, 0.5)))]
+    late = RequestContext(ROBOT, arrival=time.monotonic() - 6.0)
     with pytest.raises(RequestError, match="timed out") as error:
-        prepare(request, response, late, IkServerSettings())
+        parse(request, response, late, IkServerSettings())
     assert error.value.code == ErrorCode.TIMED_OUT
-    prepare(request, response, Surroundings(ROBOT), IkServerSettings()).solve(Sampler(ROBOT), 60.0)
-    assert (response.error_code, response.n) == (ErrorCode.SUCCESS, 5)
+    parse(request, response, RequestContext(ROBOT), IkServerSettings()).solve(Sampler(ROBOT), (), 60.0)
+    solutions = response.solutions
+    assert (solutions.error_code.val, solutions.n) == (ErrorCode.SUCCESS, 5)

@@ -13,11 +13,12 @@ from eim_ros.ik import ErrorCode
 from eim_ros.kinematics import pose_from
 from eim_ros.kinematics.frames import FrameBuffer, StampedTransform
 from eim_ros.kinematics.links import fixed_links
-from eim_ros.nodes.ik_server.handlers import prepare_nearest
+from eim_ros.msg import IKConstraints
+from eim_ros.nodes.ik_server.handlers import parse_get_position
 from eim_ros.nodes.ik_server.moveit import parse_nearest
-from eim_ros.nodes.ik_server.requests import FrameNotKnownYet, RequestError, Surroundings, reaching
+from eim_ros.nodes.ik_server.requests import FrameNotKnownYet, RequestContext, RequestError, with_tip_and_tool
 from eim_ros.nodes.ik_server.settings import IkServerSettings
-from eim_ros.srv import GetPositionIK, SampleIK
+from eim_ros.srv import GetPositionIK
 
 ROBOT = sampler().robot
 JOINTS = {name: 0.1 * i for i, name in enumerate(ROBOT.joint_names)}
@@ -34,7 +35,7 @@ class Told:
 
 
 def test_frames_that_are_fixed_to_the_base_link_need_no_tf() -> None:
-    around = Surroundings(ROBOT, frame_prefix="left/")
+    around = RequestContext(ROBOT, frame_prefix="left/")
     for frame, link in (("", "base"), ("base", "base"), ("world", "world"), ("left/world", "world")):
         expected = fixed_links(ROBOT, "base")[link]
         np.testing.assert_array_equal(around.in_base(Header(frame_id=frame), "a pose"), expected)
@@ -44,7 +45,7 @@ def test_frames_that_are_fixed_to_the_base_link_need_no_tf() -> None:
 
 def test_other_frames_are_looked_up_below_the_prefix_at_their_stamp() -> None:
     told = Told()
-    around = Surroundings(ROBOT, told, "left/")
+    around = RequestContext(ROBOT, told, "left/")
     for x in (0, 1):
         told.buffer.put("camera", StampedTransform("left/base", 100 + 10 * x, (x, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)))
     for stamp, x in ((105, 0.5), (0, 1.0)):
@@ -62,48 +63,48 @@ def test_other_frames_are_looked_up_below_the_prefix_at_their_stamp() -> None:
 
 
 def test_state_of_a_request_counts_before_that_of_the_topic() -> None:
-    around = Surroundings(ROBOT, joints=JOINTS)
+    around = RequestContext(ROBOT, joints=JOINTS)
     given = JointState(name=list(ROBOT.joint_names), position=[0.5] * 7)
     np.testing.assert_array_equal(around.near(given), np.full(7, 0.5))
     np.testing.assert_allclose(around.near(JointState()), list(JOINTS.values()))
-    assert Surroundings(ROBOT).near(JointState()) is None
+    assert RequestContext(ROBOT).near(JointState()) is None
 
 
 def test_joints_of_which_nothing_was_told_are_named() -> None:
-    around = Surroundings(ROBOT, joints={name: value for name, value in JOINTS.items() if name not in ("j2", "j5")})
-    with pytest.raises(RequestError, match="near is empty, and .* has told nothing of j2, j5") as caught:
+    around = RequestContext(ROBOT, joints={name: value for name, value in JOINTS.items() if name not in ("j2", "j5")})
+    with pytest.raises(RequestError, match="near is empty, and .* has not published j2, j5") as caught:
         around.near(JointState())
     assert caught.value.code == ErrorCode.INVALID_ROBOT_STATE
     wanted = parse_nearest(request_for(ROBOT.fk(np.zeros(7))).ik_request, around, IkServerSettings())
-    assert wanted.remark.endswith("has told nothing of j2, j5")  # the nearest in the others is good enough
-    assert set(wanted.alternatives[0].preference.positions) == {"j1", "j3", "j4", "j6", "j7"}
+    assert wanted.remark.endswith("has not published j2, j5")  # the nearest in the others is good enough
+    assert set(wanted.near) == {"j1", "j3", "j4", "j6", "j7"}
 
 
 @pytest.mark.parametrize(("is_diff", "named"), [(True, {*JOINTS}), (False, {"j1"})])
 def test_partial_state_is_completed_where_it_is_told_as_a_difference(is_diff: bool, named: set[str]) -> None:
     request = request_for(ROBOT.fk(np.zeros(7)), j1=0.7).ik_request
     request.robot_state.is_diff = is_diff
-    wanted = parse_nearest(request, Surroundings(ROBOT, joints=JOINTS), IkServerSettings())
-    assert wanted.state is not None
-    assert (set(wanted.state.positions), wanted.state.positions["j1"]) == (named, 0.7)
+    wanted = parse_nearest(request, RequestContext(ROBOT, joints=JOINTS), IkServerSettings())
+    assert (set(wanted.near), wanted.near["j1"]) == (named, 0.7)
 
 
 def test_nearest_solution_is_near_to_where_the_robot_is() -> None:
     q = np.array([*JOINTS.values()])
     request, response = request_for(ROBOT.fk(q)), GetPositionIK.Response()
-    prepare_nearest(request, response, Surroundings(ROBOT, joints=JOINTS), IkServerSettings()).solve(sampler(), 20.0)
+    parsed = parse_get_position(request, response, RequestContext(ROBOT, joints=JOINTS), IkServerSettings())
+    parsed.solve(sampler(), (), 20.0)
     np.testing.assert_allclose(response.solution.joint_state.position, q, atol=1e-5)
 
 
 def test_links_fixed_to_the_tip_and_tools_on_them_reach_poses() -> None:
     offset, pose = pose_from([0.1, 0.2, 0.3], [1.0, 0.0, 0.0, 0.0]), ROBOT.fk(np.full(7, 0.4))
-    request = SampleIK.Request(tip_link="tool", tool=pose_message_of(offset))
-    reached = reaching(sampler(), request).robot.fk(np.full(7, 0.4))
+    constraints = IKConstraints(tip_link="tool", tool=pose_message_of(offset))
+    reached = with_tip_and_tool(sampler(), constraints).robot.fk(np.full(7, 0.4))
     np.testing.assert_allclose(reached, pose @ fixed_links(ROBOT, "flange")["tool"] @ offset, atol=1e-9)
-    assert reaching(sampler(), SampleIK.Request(tip_link="flange")) is sampler()
-    assert reaching(sampler(), GetPositionIK.Request()) is sampler()
+    assert with_tip_and_tool(sampler(), IKConstraints(tip_link="flange")) is sampler()
+    assert with_tip_and_tool(sampler(), IKConstraints()) is sampler()
     with pytest.raises(RequestError, match="tip_link is 'l4', expected 'flange', a link that is fixed to it .*tool"):
-        reaching(sampler(), SampleIK.Request(tip_link="l4"))
-    request.tool.orientation.w = 3.0
+        with_tip_and_tool(sampler(), IKConstraints(tip_link="l4"))
+    constraints.tool.orientation.w = 3.0
     with pytest.raises(RequestError, match="tool: quaternion has length"):
-        reaching(sampler(), request)
+        with_tip_and_tool(sampler(), constraints)

@@ -81,8 +81,8 @@ def via(phase: float = 0.5, names: tuple[str, ...] = ("wrist",), positions: tupl
 
 
 def test_motions_are_told_as_trajectories_and_as_a_matrix(call: Callable[..., Any], prior: MotionPrior) -> None:
-    answer = call("sample_motion", n_samples=20, random_seed=3)
-    assert (answer.error_code, answer.message) == (SUCCESS, "")
+    answer = call("sample_motion", n_samples=20, seed=3)
+    assert (answer.error_code.val, answer.error_code.message) == (SUCCESS, "")
     assert tuple(answer.joint_names) == JOINTS
     assert (answer.n, answer.n_points) == (20, N_POINTS)
     motions = matrix(answer)
@@ -97,10 +97,10 @@ def test_motions_are_told_as_trajectories_and_as_a_matrix(call: Callable[..., An
     assert answer.log_evidence == 0.0
 
 
-def test_same_random_seed_gives_same_motions_and_a_negative_one_others(call: Callable[..., Any]) -> None:
-    first, again = (call("sample_motion", n_samples=2, random_seed=3, flat=True) for _ in range(2))
+def test_same_seed_gives_same_motions_and_a_negative_one_others(call: Callable[..., Any]) -> None:
+    first, again = (call("sample_motion", n_samples=2, seed=3, flat=True) for _ in range(2))
     assert first.positions == again.positions
-    fresh = [call("sample_motion", n_samples=2, random_seed=-1, flat=True).positions for _ in range(2)]
+    fresh = [call("sample_motion", n_samples=2, seed=-1, flat=True).positions for _ in range(2)]
     assert fresh[0] != fresh[1]
 
 
@@ -122,7 +122,7 @@ def test_via_points_are_met(call: Callable[..., Any], prior: MotionPrior) -> Non
 
 def test_conditioned_prior_is_told_by_component(call: Callable[..., Any]) -> None:
     answer = call("condition", via_points=[via()], n_points=11)
-    assert answer.error_code == SUCCESS
+    assert answer.error_code.val == SUCCESS
     shape = (answer.n_components, answer.n_points, 3)
     assert shape == (2, 11, 3)
     means, deviations = (np.frombuffer(x).reshape(shape) for x in (answer.means, answer.standard_deviations))
@@ -138,7 +138,7 @@ def test_demonstrations_score_well_and_their_averages_are_outliers(call: Callabl
     rows = np.argsort(np.abs(fresh.context[:, 0] - 1.0))[:8]
     good = motions[rows]
     answer = call("score_motion", trajectories=[trajectory(motion) for motion in good], context=[1.0])
-    assert answer.error_code == SUCCESS, answer.message
+    assert answer.error_code.val == SUCCESS, answer.error_code.message
     straight = np.zeros_like(good[0]) + np.linspace(0.0, 1.0, N_POINTS)[:, None] * np.array([1.0, -0.5, 0.0])
     answer = call("score_motion", trajectories=[trajectory(good[0]), trajectory(straight)])
     assert answer.quantile[1] == 0.0
@@ -151,7 +151,7 @@ def test_joints_are_matched_by_name_and_times_by_phase(call: Callable[..., Any])
     motion = positions_of(two_ways(1, 9))[0]
     same = trajectory(motion[:, ::-1], JOINTS[::-1], duration=11.0)
     answer = call("score_motion", trajectories=[trajectory(motion), same])
-    assert answer.error_code == SUCCESS, answer.message
+    assert answer.error_code.val == SUCCESS, answer.error_code.message
     assert answer.log_prob[0] == pytest.approx(answer.log_prob[1], abs=1e-3)  # times are whole nanoseconds
 
 
@@ -221,12 +221,12 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
 def test_bad_request_is_refused_with_its_cause_and_the_next_is_served(call: Callable[..., Any], name: str) -> None:
     service, fields, cause = BAD[name]
     answer = call(service, **fields)
-    assert (answer.error_code, cause in answer.message) == (INVALID, True), answer.message
-    assert call("sample_motion", n_samples=1).error_code == SUCCESS
+    assert (answer.error_code.val, cause in answer.error_code.message) == (INVALID, True), answer.error_code.message
+    assert call("sample_motion", n_samples=1).error_code.val == SUCCESS
 
 
 def test_prior_is_exchanged_and_a_bad_one_refused(call: Callable[..., Any], prior_file: Path, tmp_path: Path) -> None:
-    fixed = {"n_samples": 1, "random_seed": 0, "flat": True}
+    fixed = {"n_samples": 1, "seed": 0, "flat": True}
     old = call("sample_motion", **fixed).positions
     assert call("load_model", path=str(trained(tmp_path / "other", 5))).success
     new = call("sample_motion", **fixed).positions
@@ -246,11 +246,11 @@ def test_server_without_a_model_waits_for_one(
     server = start_server("-r", "__ns:=/waiting", node="motion_prior_server")
     node = f"/waiting{NODE}"
     refused = client.call(server, SampleMotion, f"{node}/sample_motion", SampleMotion.Request(n_samples=1))
-    assert (refused.error_code, "no model is loaded" in refused.message) == (FAILURE, True)
+    assert (refused.error_code.val, "no model is loaded" in refused.error_code.message) == (FAILURE, True)
     path = trained(tmp_path / "plain", 1, context=False)
     assert client.call(server, LoadModel, f"{node}/load_model", LoadModel.Request(path=str(path))).success
     answer = client.call(server, SampleMotion, f"{node}/sample_motion", SampleMotion.Request(n_samples=1))
-    assert answer.error_code == SUCCESS
+    assert answer.error_code.val == SUCCESS
     assert server.stop() == 0, server.log
 
 
@@ -265,7 +265,7 @@ def test_parameter_tells_which_prior_serves_and_diagnostics_that_there_is_none(
     assert client.call(server, LoadModel, f"{node}/load_model", load).success
     told = client.call(server, GetParameters, f"{node}/get_parameters", wanted)
     assert told.values[0].string_value == str(prior_file)
-    assert client.call(server, SampleMotion, f"{node}/sample_motion", SampleMotion.Request(n_samples=1)).error_code
+    assert client.call(server, SampleMotion, f"{node}/sample_motion", SampleMotion.Request(n_samples=1)).error_code.val
     active = status(client, server, "active")
     assert active.level == DiagnosticStatus.OK
     assert {item.key: item.value for item in active.values}["model"] == str(prior_file)
@@ -282,15 +282,15 @@ def test_server_that_is_not_active_refuses_and_says_so(
         message = SampleMotion.Request(n_samples=1, context=[1.0])
         return client.call(server, SampleMotion, f"{node}/sample_motion", message)
 
-    assert (sample().error_code, "is unconfigured, not active" in sample().message) == (FAILURE, True)
+    assert (sample().error_code.val, "is unconfigured, not active" in sample().error_code.message) == (FAILURE, True)
     assert "must be configured first" in client.call(server, LoadModel, f"{node}/load_model", load).message
     for label in ("configure", "activate"):
         assert client.change_state(server, label, node), server.log
-    assert sample().error_code == SUCCESS
+    assert sample().error_code.val == SUCCESS
     assert client.change_state(server, "deactivate", node)
-    assert "is inactive, not active" in sample().message
+    assert "is inactive, not active" in sample().error_code.message
     assert client.change_state(server, "shutdown", node)
-    assert "is finalized, not active" in sample().message
+    assert "is finalized, not active" in sample().error_code.message
     assert server.stop() == 0, server.log
 
 

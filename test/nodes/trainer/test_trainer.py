@@ -120,7 +120,7 @@ def trainer(ros_environment: None, server: ServerProcess) -> Iterator[TrainClien
 
 def test_goal_gives_a_model_its_status_and_figures(trainer: TrainClient, motions: str, folder: Path) -> None:
     output = folder / "prior.safetensors"
-    status, result = trainer.train(data=motions, settings=[*EM], output=str(output), random_seed=3)
+    status, result = trainer.train(data=motions, settings=[*EM], output=str(output), seed=3)
     assert status == GoalStatus.STATUS_SUCCEEDED
     assert (result.success, result.message, result.model, result.status) == (True, "", str(output), "converged")
     figures = dict(zip(result.metric_names, result.metrics, strict=True))
