@@ -211,7 +211,7 @@ def test_what_comes_with_the_nearest_and_what_is_evenly_apart_differs(max_spacin
         if max_spacing is None:
             rows, alike = sampler.sample(pose, 100, near=near, seed=0).q, 0.01
         else:
-            rows = sampler.solve_all(pose, max_spacing, near=near, seed=0).q
+            rows = sampler.solve_all(pose, max_spacing, near=near, max_solutions=100_000, seed=0).q
             alike = min(0.01, max_spacing / (4.0 * math.sqrt(robot.dof)))
         assert not cKDTree(rows).query_pairs(alike, p=np.inf)
 
@@ -284,7 +284,7 @@ def test_what_is_singular_is_counted_once_and_not_called_whole(case: str, until:
     if until is None:
         answer = sampler.sample(sampler.robot.fk(q), 100, timeout=60.0, seed=0)
     else:
-        answer = sampler.solve_all(sampler.robot.fk(q), guarantee=until, max_solutions=100, timeout=60.0, seed=0)
+        answer = sampler.solve_all(sampler.robot.fk(q), guarantee=until, timeout=60.0, seed=0)
     assert answer.error_code == ErrorCode.SUCCESS
     found = answer.completeness
     assert not found.is_complete
@@ -293,9 +293,9 @@ def test_what_is_singular_is_counted_once_and_not_called_whole(case: str, until:
     assert found.is_singular == (case != "elbow stretched")  # where curves meet, but there is no surface
     expected = "there are more solutions than were returned" if found.is_singular else "near a singularity"
     assert expected in answer.message
-    assert len(answer) == 100  # there are as many different ones within the tolerances
+    assert len(answer) == 100 if until is None else len(answer) > 2  # as many differ within the tolerances
     assert answer and answer.valid.all()
-    apart = np.abs(answer.q[:, None] - answer.q).max(axis=-1) + np.eye(100)
+    apart = np.abs(answer.q[:, None] - answer.q).max(axis=-1) + np.eye(len(answer))
     assert apart.min() > DISTINCT_TOLERANCE
 
 

@@ -12,7 +12,7 @@ from kinematics.described import mounted, prefixed, with_limits
 from eim_ros.core.errors import ModelFileError
 from eim_ros.ik import Constraints, ErrorCode, IKModel, Sampler
 from eim_ros.kinematics import Robot, pose_from
-from eim_ros.kinematics.matching import agreement
+from eim_ros.kinematics.matching import kinematics_check
 
 TOOL = pose_from([0.0, 0.0, 0.1])
 ENOUGH = 60.0  # [s]: no test depends on the speed of the machine
@@ -45,7 +45,7 @@ def test_proposals_are_those_for_the_tip_that_the_model_knows(kind: str) -> None
     pose = reachable_pose(arm)
     asked = Constraints(position_only=False)
     expected = Sampler(model=model, constraints=asked).propose(pose, 20, seed=4)
-    placed = Sampler(model=IKModel(model.content, room, kind, {}, agreement(room, arm))).with_tool(TOOL)
+    placed = Sampler(model=IKModel(model.content, room, kind, {}, kinematics_check(room, arm))).with_tool(TOOL)
     samples = placed.with_constraints(asked).propose(base @ pose @ TOOL, 20, seed=4)
     np.testing.assert_allclose(samples.q, expected.q, atol=1e-9)  # the same up to rounding
     np.testing.assert_allclose(samples.log_prob, expected.log_prob, atol=1e-6)
@@ -81,7 +81,9 @@ def test_wider_limits_are_the_robots_and_hold() -> None:
     """Of a pose all of whose solutions have a joint beyond the limits that the model knows."""
     robot = Robot(with_limits(ARMS["six_joints"], 1.2))
     narrow = Robot(ARMS["six_joints"])
-    sampler = Sampler(model=IKModel(broad_model(narrow, "pose").content, robot, "pose", {}, agreement(robot, narrow)))
+    sampler = Sampler(
+        model=IKModel(broad_model(narrow, "pose").content, robot, "pose", {}, kinematics_check(robot, narrow))
+    )
     rng = np.random.default_rng(0)
     q = next(
         q for q in robot.random(200, rng) if not Sampler(narrow).sample(robot.fk(q), 1, timeout=0.0, seed=0).valid.any()
