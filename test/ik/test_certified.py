@@ -175,8 +175,12 @@ def test_the_nearest_and_draws_are_those_of_certified_families() -> None:
     robot, pose = sampler.robot, poses_of(sampler.robot, 1, 45)[0]
     dense = sampler.solve_all(pose, 0.01, guarantee="certified", seed=0)
     near = robot.random(1, np.random.default_rng(45))[0]
+    ordered = sampler.solve_all(pose, guarantee="certified", near=near, seed=0)
+    distances = np.linalg.norm(ordered.q - near, axis=1)
+    assert ordered.certified and (np.diff(distances) >= 0.0).all()
     nearest = sampler.solve(pose, near, timeout=60.0, seed=0)
-    assert np.linalg.norm(nearest[0] - near) <= np.linalg.norm(dense.q - near, axis=1).min() + 1e-9
+    least = min(distances[0], np.linalg.norm(dense.q - near, axis=1).min())
+    assert np.linalg.norm(nearest[0] - near) <= least + 1e-9
     drawn = sampler.draw(pose, 50, guarantee="certified", seed=0)
     assert drawn.certified
     assert cKDTree(dense.q).query(drawn.q)[0].max() < 0.02
