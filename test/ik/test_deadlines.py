@@ -18,8 +18,8 @@ from eim_ros.core.errors import ConfigurationError, ConstraintError
 from eim_ros.ik import Completeness, Constraints, ErrorCode, LinkPosition, Sampler, Solutions, sampler
 from eim_ros.ik.constraints import AT_ONCE, LinkCheck
 from eim_ros.ik.order import distinct_in_time, distinct_rows, farthest_rows
-from eim_ros.ik.problem import Covering, Problem, Setup, Spread
-from eim_ros.ik.strategies import densities, find
+from eim_ros.ik.problem import Covering, GivenModel, Problem, Proposals, Setup, Spread
+from eim_ros.ik.strategies import densities, find, restarts
 from eim_ros.ik.strategies.manifold import COARSELY, Curves
 from eim_ros.kinematics import Robot, Sphere, collision, pose_from
 from eim_ros.solver import SelfMotions
@@ -199,6 +199,18 @@ def test_draws_in_parts_are_worth_what_they_are_worth_at_once() -> None:
     assert densities._size_of_more(part, 100, n) == pytest.approx(at_once, rel=1e-12)
     assert densities._size_of_more(100.0, 100, n) == pytest.approx(1000.0, rel=1e-12)
     assert densities._size_of_more(0.0, 100, n) == 0.0
+
+
+def test_proposals_are_as_many_as_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restarts, "PROPOSED_AT_ONCE", 64)
+    loaded = Sampler.load("iiwa14_pose")
+    setup, prior = Setup(loaded.robot, Constraints()), loaded.prior
+    contexts = prior.contexts(POSE, False, loaded.robot, loaded.constraints, 0)
+    model = GivenModel(prior.density(contexts).conditional)
+    for deadline, n in ((0.0, 64), (np.inf, 1000)):
+        found = find(Problem(setup, POSE, False, Proposals(1000), model=model, seed=0, deadline=deadline))
+        assert len(found.candidates) == n
+        assert found.timed_out == (n < 1000)
 
 
 def test_comparison_of_rows_ends_at_the_deadline() -> None:
