@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -119,11 +117,3 @@ def test_orders_constraints_batches_and_paths_need_none() -> None:
     assert (np.diff(np.linalg.norm(nearest.q, axis=1)) >= -1e-9).all()
     assert sampler.sample_batch(poses, 10, timeout=ENOUGH, seed=0).n_per_pose.tolist() == [10, 10]
     assert sampler.follow(poses[:1], timeout=ENOUGH, seed=0, n_candidates=10).valid.all()
-
-
-def test_first_example_of_the_readme_gives_what_it_says() -> None:
-    readme = Path(__file__).resolve().parents[2] / "README.md"
-    code = readme.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
-    assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout.startswith("100 of 100 distinct solutions; 3 families [[")
