@@ -1,4 +1,4 @@
-"""Families certified by closed form with one joint held: nothing is sampled, none is missing, doubts are told."""
+"""Components certified by closed form with one joint held: nothing is sampled, none is missing, doubts are named."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def farthest_missed(sampler: Sampler, answer: Solutions, pose: np.ndarray, n: in
 
 
 @pytest.mark.parametrize("name", ARMS)
-def test_certified_families_are_those_that_tracing_finds(name: str) -> None:
+def test_certified_components_are_those_that_tracing_finds(name: str) -> None:
     sampler = sampler_of(name)
     n_compared = 0
     for index, pose in enumerate(poses_of(sampler.robot, 25, 41)):
@@ -75,7 +75,7 @@ NARROWER = {  # [rad], by the number of the joint
 
 @pytest.mark.parametrize("name", ARMS)
 @pytest.mark.parametrize("how", ["as it is", "narrower limits", "with a tool"])
-def test_no_refined_seed_is_off_the_certified_families(name: str, how: str) -> None:
+def test_no_refined_seed_is_off_the_certified_components(name: str, how: str) -> None:
     sampler, constraints = sampler_of(name), Constraints()
     if how == "with a tool":
         sampler = sampler.with_tool(pose_from([0.05, -0.1, 0.15], rpy=[0.4, -0.3, 1.0]))
@@ -94,7 +94,7 @@ def test_no_refined_seed_is_off_the_certified_families(name: str, how: str) -> N
 
 
 def random_arm(seed: int, ball_first: bool, continuous: tuple[int, ...] = ()) -> Robot:
-    """Seven joints about random axes, of which three at one end meet in a point, and two next to the other end."""
+    """Seven joints about random axes: three at one end meet in a point, as do two next to the other end."""
     rng = np.random.default_rng(seed)
     meets = (1, 2, 5) if ball_first else (2, 5, 6)  # its origin is that of the joint before
     joints = []
@@ -170,13 +170,17 @@ def test_a_bound_that_tracing_cannot_give_is_given_by_closed_form() -> None:
     pytest.fail("no pose is close to singular")
 
 
-def test_the_nearest_and_draws_are_those_of_certified_families() -> None:
+def test_the_nearest_and_draws_are_those_of_certified_components() -> None:
     sampler = sampler_of("panda")
     robot, pose = sampler.robot, poses_of(sampler.robot, 1, 45)[0]
     dense = sampler.solve_all(pose, 0.01, guarantee="certified", seed=0)
     near = robot.random(1, np.random.default_rng(45))[0]
+    ordered = sampler.solve_all(pose, guarantee="certified", near=near, seed=0)
+    distances = np.linalg.norm(ordered.q - near, axis=1)
+    assert ordered.certified and (np.diff(distances) >= 0.0).all()
     nearest = sampler.solve(pose, near, timeout=60.0, seed=0)
-    assert np.linalg.norm(nearest[0] - near) <= np.linalg.norm(dense.q - near, axis=1).min() + 1e-9
+    least = min(distances[0], np.linalg.norm(dense.q - near, axis=1).min())
+    assert np.linalg.norm(nearest[0] - near) <= least + 1e-9
     drawn = sampler.draw(pose, 50, guarantee="certified", seed=0)
     assert drawn.certified
     assert cKDTree(dense.q).query(drawn.q)[0].max() < 0.02

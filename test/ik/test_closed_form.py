@@ -1,4 +1,4 @@
-"""Arms with a closed form: no solution is missing, whole turns are enumerated, singular poses are said to be such."""
+"""Arms with a closed form: no solution is missing, revolutions are enumerated, singular poses are said to be such."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def sorted_rows(rows: np.ndarray) -> np.ndarray:
 
 
 def by_brute_force(robot: Robot, roots: np.ndarray) -> np.ndarray:
-    """Roots turned by whole turns of each joint, those within the limits."""
+    """Roots turned by revolutions of each joint, those within the limits."""
     turns = TURN * np.array(list(itertools.product((-2, -1, 0, 1, 2), repeat=6)))
     rows = (roots[:, None] + turns).reshape(-1, 6)
     return rows[robot.within_limits(rows)]
@@ -70,7 +70,7 @@ def test_refined_seeds_find_nothing_that_is_missing(name: str) -> None:
         assert samples.message == f"{len(samples)} of 100 distinct solutions, all that exist"
 
 
-def test_whole_turns_are_those_of_brute_force() -> None:
+def test_revolutions_are_those_of_brute_force() -> None:
     once, twice = Robot(URDFS["UR5"]), Robot(IN_TWO_TURNS)
     for q in once.random(5, np.random.default_rng(0)):
         pose = once.fk(q)

@@ -1,4 +1,4 @@
-"""Requests that exclude collisions: what is valid is free, and what only collides is told."""
+"""Requests that exclude collisions: what is valid is free, and what only collides is counted."""
 
 from __future__ import annotations
 

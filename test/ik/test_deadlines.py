@@ -18,8 +18,8 @@ from eim_ros.core.errors import ConfigurationError, ConstraintError
 from eim_ros.ik import Completeness, Constraints, ErrorCode, LinkPosition, Sampler, Solutions, sampler
 from eim_ros.ik.constraints import AT_ONCE, LinkCheck
 from eim_ros.ik.order import distinct_in_time, distinct_rows, farthest_rows
-from eim_ros.ik.problem import Covering, Problem, Setup, Spread
-from eim_ros.ik.strategies import densities, find
+from eim_ros.ik.problem import Covering, GivenModel, Problem, Proposals, Setup, Spread
+from eim_ros.ik.strategies import densities, find, restarts
 from eim_ros.ik.strategies.manifold import COARSELY, Curves
 from eim_ros.kinematics import Robot, Sphere, collision, pose_from
 from eim_ros.solver import SelfMotions
@@ -28,7 +28,7 @@ POSE = pose_from((0.4, 0.1, 0.5), (1.0, 0.0, 0.0, 0.0))
 MEMORY = 2 << 30  # [byte]
 
 
-def with_turns(name: str, turns: int) -> Robot:
+def with_revolutions(name: str, turns: int) -> Robot:
     """An arm with limits of as many turns to both sides of each joint."""
     robot, limit = Robot(name), 2.0 * np.pi * turns - 1e-5
     words = [
@@ -117,7 +117,7 @@ def test_constraints_of_links_are_limited() -> None:
 
 
 def test_separation_is_not_said_to_be_met_when_time_is_up() -> None:
-    robot = with_turns("panda", 1)
+    robot = with_revolutions("panda", 1)
     samples = Sampler(robot).solve_all(POSE, 0.01, max_solutions=1_000_000, timeout=0.001, seed=0)
     assert samples.error_code == ErrorCode.TIMED_OUT and samples.message.startswith("timed out: ")
     assert len(samples) > 0 and samples.completeness is not None and not samples.completeness.is_complete
@@ -133,17 +133,17 @@ def curves_of(robot: Robot, pose: np.ndarray, n: int, **asked: Any) -> Curves:
     return Curves.of(Problem(Setup(robot, Constraints()), pose, False, Spread(n), seed=0, **asked))
 
 
-def test_division_of_curves_ends_at_the_deadline_with_solutions_of_all_families() -> None:
+def test_division_of_curves_ends_at_the_deadline_with_solutions_of_all_components() -> None:
     robot = Robot("iiwa14")
     found = curves_of(robot, robot.fk(np.full(7, 0.5)), 1_000_000)
     pool, in_time = found.even(0.0)
     assert not in_time and 0 < len(pool) <= COARSELY
     owners = np.array([found.motions.nearest(robot.chain, q, 1)[0] for q in pool.q])
-    assert np.abs(owners - pool.q).max() < 1e-3  # each is on a family, and each family has some
+    assert np.abs(owners - pool.q).max() < 1e-3  # each is on a component, and each component has some
     assert len(pool) >= found.report.n_components
     assert robot.chain.verify(found.problem.task, pool.q)[1].all()
-    whole, in_time = found.even(np.inf)
-    assert in_time and len(whole) > len(pool)
+    everything, in_time = found.even(np.inf)
+    assert in_time and len(everything) > len(pool)
 
 
 def test_places_on_curves_are_as_many_as_can_differ_however_many_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,16 +164,16 @@ def test_places_on_curves_are_as_many_as_can_differ_however_many_are_asked_for(m
     assert max(asked) <= found.report.n_components + 8.0 * found.report.lengths.sum() / 0.01
 
 
-def test_families_that_were_not_found_to_the_end_do_not_count_as_whole() -> None:
-    robot = with_turns("panda", 1)
+def test_components_that_were_not_found_to_the_end_do_not_count_as_complete() -> None:
+    robot = with_revolutions("panda", 1)
     aim = Covering(0.3, guarantee=Completeness())
     found = Curves.of(Problem(Setup(robot, Constraints()), POSE, False, aim, seed=0, deadline=0.0))
     assert not found.in_time and not found.report.is_complete
     assert found.report.missed_share > 0.002 or not found.report.traced.all()
 
 
-def test_whole_turns_are_enumerated_until_the_deadline() -> None:
-    robot = with_turns("ur10e", 5)
+def test_revolutions_are_enumerated_until_the_deadline() -> None:
+    robot = with_revolutions("ur10e", 5)
     pose = robot.fk(np.full(6, 0.7))
     samples = Sampler(robot).sample(pose, 1_000_000, timeout=0.0, seed=0)
     assert samples.error_code == ErrorCode.TIMED_OUT
@@ -192,13 +192,25 @@ def test_draws_are_as_many_as_there_is_time_for(monkeypatch: pytest.MonkeyPatch)
     assert_verified(robot, samples, robot.fk(np.full(6, 0.7)))
 
 
-def test_draws_in_parts_are_worth_what_they_are_worth_at_once() -> None:
+def test_draws_in_parts_have_the_effective_sample_size_of_all_at_once() -> None:
     n, size = 1000, 300.0
     at_once = n * size / (n + size)
     part = 100 * size / (100 + size)
     assert densities._size_of_more(part, 100, n) == pytest.approx(at_once, rel=1e-12)
     assert densities._size_of_more(100.0, 100, n) == pytest.approx(1000.0, rel=1e-12)
     assert densities._size_of_more(0.0, 100, n) == 0.0
+
+
+def test_proposals_are_as_many_as_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restarts, "PROPOSED_AT_ONCE", 64)
+    loaded = Sampler.load("iiwa14_pose")
+    setup, prior = Setup(loaded.robot, Constraints()), loaded.prior
+    contexts = prior.contexts(POSE, False, loaded.robot, loaded.constraints, 0)
+    model = GivenModel(prior.density(contexts).conditional)
+    for deadline, n in ((0.0, 64), (np.inf, 1000)):
+        found = find(Problem(setup, POSE, False, Proposals(1000), model=model, seed=0, deadline=deadline))
+        assert len(found.candidates) == n
+        assert found.timed_out == (n < 1000)
 
 
 def test_comparison_of_rows_ends_at_the_deadline() -> None:
@@ -270,8 +282,8 @@ def test_large_scenes_fit_into_two_gigabytes(scene: str) -> None:
     assert done.stdout.split("\n")[:2] == ["TIMED_OUT 0", "SUCCESS 10"]
 
 
-def test_nearest_of_families_that_were_not_all_found_is_no_success() -> None:
-    robot = with_turns("panda", 1)
+def test_nearest_of_components_that_were_not_all_found_is_no_success() -> None:
+    robot = with_revolutions("panda", 1)
     samples = Sampler(robot).sample(POSE, 10, timeout=0.0, near=np.full(7, 3.0), seed=0)
     assert samples.error_code == ErrorCode.TIMED_OUT and len(samples) > 0
     assert_verified(robot, samples)

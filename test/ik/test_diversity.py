@@ -28,20 +28,20 @@ def test_covers_more_with_as_many_solutions(name: str) -> None:
     coverage = {0.0: 0.0, 0.5: 0.0}
     for pose in poses_of(sampler, 6, 1):
         truth = exact_solutions(sampler.robot, pose, 5000, rng)
-        for explore in coverage:
-            answer = sampler.sample(pose, 100, order="none", seed=2, diversity=explore)
+        for diversity in coverage:
+            answer = sampler.sample(pose, 100, order="none", seed=2, diversity=diversity)
             assert answer and answer.valid.all() and len(answer) == 100
-            coverage[explore] += truth.coverage(answer.q) / 6
+            coverage[diversity] += truth.coverage(answer.q) / 6
     assert coverage[0.5] > coverage[0.0] + 0.05
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("explore", [0.3, 1.0])
-def test_every_solution_reaches_the_pose(name: str, explore: float) -> None:
+@pytest.mark.parametrize("diversity", [0.3, 1.0])
+def test_every_solution_reaches_the_pose(name: str, diversity: float) -> None:
     sampler = Sampler.load(name)
     robot, oracle = robot_and_oracle(name.removesuffix("_pose"))
     for pose in poses_of(sampler, 5, 3):
-        answer = sampler.sample(pose, 60, seed=0, diversity=explore)
+        answer = sampler.sample(pose, 60, seed=0, diversity=diversity)
         assert answer and answer.valid.all()
         assert robot.within_limits(answer.q).all()
         for configuration in answer.q:
@@ -76,10 +76,10 @@ def test_samples_are_diverse_by_default_where_the_model_prefers_nothing() -> Non
     assert not np.array_equal(answers["plain"].q, answers["diverse"].q)
 
 
-def test_a_few_samples_do_not_explore_by_default() -> None:
+def test_a_few_samples_are_not_diverse_by_default() -> None:
     sampler = Sampler.load("panda_pose")
     pose = poses_of(sampler, 1, 7)[0]
-    default, plain = (sampler.sample(pose, 15, seed=0, diversity=explore) for explore in (None, 0.0))
+    default, plain = (sampler.sample(pose, 15, seed=0, diversity=diversity) for diversity in (None, 0.0))
     np.testing.assert_array_equal(default.q, plain.q)
 
 
@@ -119,7 +119,7 @@ def test_what_continuation_from_the_first_seeds_missed_is_followed_when_a_seed_l
     assert after > 0.97
 
 
-def test_samples_for_a_position_alone_do_not_explore_by_default() -> None:
+def test_samples_for_a_position_alone_are_not_diverse_by_default() -> None:
     sampler = Sampler.load("iiwa14_position")
     pose = poses_of(sampler, 1, 9)[0]
     default = sampler.sample(pose, 40, seed=0)
@@ -127,11 +127,11 @@ def test_samples_for_a_position_alone_do_not_explore_by_default() -> None:
     np.testing.assert_array_equal(default.q, plain.q)
 
 
-@pytest.mark.parametrize("explore", [-0.1, 1.1, np.nan])
-def test_shares_only(explore: float) -> None:
+@pytest.mark.parametrize("diversity", [-0.1, 1.1, np.nan])
+def test_shares_only(diversity: float) -> None:
     sampler = Sampler.load("panda_pose")
     with pytest.raises(ConfigurationError, match="diversity"):
-        sampler.sample(poses_of(sampler, 1, 8)[0], 3, diversity=explore)
+        sampler.sample(poses_of(sampler, 1, 8)[0], 3, diversity=diversity)
 
 
 @pytest.mark.parametrize("n", [5000, 10**6])

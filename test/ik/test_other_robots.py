@@ -93,17 +93,17 @@ def test_wider_limits_are_the_robots_and_hold() -> None:
 
 
 @pytest.mark.parametrize(
-    ("urdf", "told"),
+    ("urdf", "difference"),
     [
         (ARMS["continuous"], "joint 1 'j0' turns, joint 1 'slide_100' of the model slides"),
         (ARMS["six_joints"], "it has 4 joints and 0 followers instead of 3 joints and 0 followers"),
         (ARMS["gantry"].replace('xyz="0 1 0"', 'xyz="0 1 0.1"'), "joint 2 'slide_010' is turned by 0.09967 rad"),
     ],
 )
-def test_robot_of_other_kinematics_is_refused_with_what_differs(tmp_path, urdf: str, told: str) -> None:
+def test_robot_of_other_kinematics_is_refused_with_what_differs(tmp_path, urdf: str, difference: str) -> None:
     broad_model(arm_of("gantry"), "position").save(tmp_path / "m.safetensors")
     with pytest.raises(
-        ModelFileError, match=f"trained for robot 'gantry' .*not for .*{re.escape(told)}.*; train a model"
+        ModelFileError, match=f"trained for robot 'gantry' .*not for .*{re.escape(difference)}.*; train a model"
     ):
         Sampler.load(tmp_path / "m.safetensors", urdf)
 

@@ -33,7 +33,7 @@ def test_free_turn_about_the_tool_points_it_exactly(name: str) -> None:
 
 
 def test_free_turn_reaches_what_the_full_pose_cannot() -> None:
-    """The last joint of the wrist may not turn that far: the whole pose is out of its limits."""
+    """The last joint of the wrist may not turn that far: the full pose is out of its limits."""
     robot = arm_of("six_joints")
     pose = robot.fk(np.array([0.3, 0.5, 0.8, 0.2, 0.6, 2.5]))
     spin = np.eye(4)
