@@ -51,7 +51,8 @@ CHECK(each_configuration_is_on_a_branch_of_its_pose) {
 
 CHECK(bounds_of_a_cell_hold_all_over_it) {
     int n_compared = 0;
-    for_random_poses([&](const ParameterisedForm&, const ParameterisedForm::AtPose& pose, const double* q, Random& random) {
+    for_random_poses([&](const ParameterisedForm&, const ParameterisedForm::AtPose& pose, const double* q,
+                         Random& random) {
         for (double half : {0.1, 1e-2, 1e-3, 1e-6}) {
             // so that the branch exists in a part of the cell
             const double middle = q[0] + random.uniform(-0.9, 0.9) * half;

@@ -28,8 +28,8 @@ static double apart(const Task& task, const double* a, const double* b, int n_jo
 
 // Solutions spread over the self-motion, starting from one.
 template <int N>
-static std::vector<double> spread_from(const Chain& chain, const Task& task, const double* q, const ContinuationOptions& spread,
-                                       int capacity) {
+static std::vector<double> spread_from(const Chain& chain, const Task& task, const double* q,
+                                       const ContinuationOptions& spread, int capacity) {
     Configurations points{chain.n_joints};
     points.add(q);
     spread_over<N>(chain, task, spread, 0.3, capacity, points);
@@ -207,9 +207,9 @@ CHECK(rounds_keep_solutions_only) {
         for (const double tolerance : {-1.0, 0.01}) {
             Found found(d);
             SearchRound round{40,      40,        1.0,
-                        true,    tolerance, false,
-                        1,       100,       {0.45, std::max(tolerance, 0.001), std::max(d - 6, 0)},
-                        kEffort, 0.5};
+                              true,    tolerance, false,
+                              1,       100,       {0.45, std::max(tolerance, 0.001), std::max(d - 6, 0)},
+                              kEffort, 0.5};
             for (int i = 0; i < 3; ++i, round.seed += 0.1, round.has_continued = true) {
                 const int before = found.size();
                 Configurations given{d};
