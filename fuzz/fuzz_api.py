@@ -41,7 +41,6 @@ from eim_ros.ik import (
 )
 from eim_ros.ik.capability import survey
 from eim_ros.ik.components import components
-from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import (
     Box,
     Capsule,
@@ -67,7 +66,7 @@ KEYWORDS = ("q0", "seed", "limits", "rpy", "joint_limits", "start", "num_samples
 WRITERS = ("CapabilityMap.save", "survey")
 BRIEF: dict[str, Any] = {"seed": 0, "timeout": 0.01}
 SHORT: dict[str, Any] = {"n": 2, **BRIEF}
-MANY_OPTIONS = ("Sampler.sample", "Sampler.sample of seven joints", "SampleRequest")  # only a few options combine
+MANY_OPTIONS = ("Sampler.sample", "Sampler.sample of seven joints")  # only a few options combine
 REFUSED_BY_PYTHON = ("unexpected keyword argument", "required positional argument", "multiple values for argument")
 
 Call = tuple[Callable[..., Any], dict[str, Any]]
@@ -112,26 +111,6 @@ def calls() -> dict[str, Call]:
     triangles = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     faces = [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]
     options = {"near": q, "order": {"distance": 1.0, "limits": 0.5}, "posture": {joint: 0.1}, "diversity": 0.5}
-    request = {
-        "n": 2,
-        "random_seed": 0,
-        "timeout": 0.01,
-        "near": q,
-        "order": {"distance": 1.0, "limits": 0.5},
-        "position_only": True,
-        "refine": True,
-        "distinct": True,
-        "position_tolerance": 1e-6,
-        "orientation_tolerance": 1e-6,
-        "explore": 0.5,
-        "posture": {joint: 0.1},
-        "until": Completeness(0.9, 0.1),
-        "separation": 0.5,
-        "distribution": "uniform",
-        "temperature": 1.0,
-        "certified": False,
-        "constraints": Constraints({joint: (-1.0, 1.0)}, {planar.joint_names[1]: 0.4}),
-    }
     asked = {"position_only": True, "tolerances": [0.01] * 6, "position_tolerance": 1e-6, "orientation_tolerance": 1e-6}
     limits = {"lower": planar.lower * 0.9, "upper": planar.upper * 0.9}
     constraints = {
@@ -204,11 +183,6 @@ def calls() -> dict[str, Call]:
             {**constraints, "position_only": True, "position_tolerance": 1e-6, "orientation_tolerance": 1e-6},
         ),
         "Sampler.with_constraints of an object": (plain.with_constraints, {"constraints": bounded()}),
-        "Sampler.answer": (
-            plain.answer,
-            {"request": SampleRequest(pose, 2, random_seed=0, timeout=0.01, position_only=True)},
-        ),
-        "SampleRequest": (lambda **given: plain.answer(SampleRequest(**given)), {"pose": pose, **request}),
         "Sampler.solve": (plain.solve, {"pose": pose, "near": q, **BRIEF}),
         "Sampler.solve near some joints": (seven.solve, {"pose": pose7, "near": {panda.joint_names[0]: 0.1}, **BRIEF}),
         "Sampler.solve near a posture": (
@@ -365,7 +339,7 @@ def drawn(seed: int, number: int) -> tuple[str, Callable[..., Any], dict[str, An
     arguments = {key: value for key, value in right.items() if rng.integers(20) or len(right) < 3}
     if name in MANY_OPTIONS:
         kept = [str(key) for key in rng.permutation(list(right))[: rng.integers(1, 6)]]
-        arguments = {key: value for key, value in right.items() if key in ("pose", "random_seed", *SHORT, *kept)}
+        arguments = {key: value for key, value in right.items() if key in ("pose", *SHORT, *kept)}
     arguments = {key: value if rng.integers(4) else varied(value, rng) for key, value in arguments.items()}
     for _ in range(int(rng.integers(3)) if len(arguments) > 1 else 1):
         if arguments:

@@ -11,7 +11,7 @@ from kinematics.six_joint_arms import URDFS
 from scipy.spatial import cKDTree
 
 from eim_ros.core.errors import ConfigurationError, JointStateError, PoseError
-from eim_ros.ik import Constraints, ErrorCode, JointPath, Sampler
+from eim_ros.ik import Constraints, ErrorCode, JointPath, Sampler, Solutions
 from eim_ros.ik.candidates import Candidates
 from eim_ros.ik.paths import PathSearch
 from eim_ros.ik.problem import Problem, Setup
@@ -272,8 +272,8 @@ def test_path_is_followed_by_one_solution_once_time_is_up(monkeypatch: pytest.Mo
         n_followed.append(len(q))
         return followed(problem, q, *others)
 
-    def answer_and_stop(sampler: Sampler, request: SampleRequest) -> Samples:
-        samples = answered(sampler, request)
+    def answer_and_stop(sampler: Sampler, *arguments: Any) -> Solutions:
+        samples = answered(sampler, *arguments)
         monkeypatch.setattr(PathSearch, "out_of_time", True)
         monkeypatch.setattr(Problem, "solved", noted)
         return samples

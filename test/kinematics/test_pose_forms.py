@@ -12,7 +12,6 @@ from scipy.spatial.transform import Rotation
 
 from eim_ros.core.errors import PoseError
 from eim_ros.ik import Sampler
-from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot, pose_from
 from eim_ros.kinematics.poses import check_pose, check_poses
 
@@ -49,13 +48,13 @@ FORMS = {
 def test_each_form_is_the_same_pose(form: str) -> None:
     np.testing.assert_allclose(check_pose(FORMS[form]), POSE, rtol=0, atol=1e-15)  # one rounding
     np.testing.assert_allclose(check_poses([FORMS[form]] * 2), np.stack([POSE, POSE]), rtol=0, atol=1e-15)
-    assert np.allclose(SampleRequest(FORMS[form]).pose, POSE, rtol=0, atol=1e-15)
+    assert Sampler(ROBOT).solve(FORMS[form], seed=0)
 
 
 def test_rows_of_seven_are_poses() -> None:
     rows = np.array([[*POSITION, *QUATERNION]] * 3)
     np.testing.assert_allclose(check_poses(rows), np.stack([POSE] * 3), rtol=0, atol=1e-15)
-    assert [len(samples) for samples in Sampler(ROBOT).sample_batch(rows, 2, seed=0)] == [2, 2, 2]
+    assert Sampler(ROBOT).sample_batch(rows, 2, seed=0).n_per_pose.tolist() == [2, 2, 2]
 
 
 def test_rpy_turns_about_the_fixed_axes_in_this_order() -> None:
@@ -70,13 +69,13 @@ def test_rpy_turns_about_the_fixed_axes_in_this_order() -> None:
 def test_a_position_alone_leaves_the_orientation_open(position: Any) -> None:
     samples = Sampler(ROBOT).sample(position, 20, seed=0)
     assert len(samples) == 20
-    tips = ROBOT.fk(samples.positions)
+    tips = ROBOT.fk(samples.q)
     assert np.abs(tips[:, :3, 3] - POSITION).max() < 2e-6  # the tolerance is 1e-6 along the distance
     assert np.ptp(tips[:, :3, 0], axis=0).max() > 0.5  # turned every way
     solved = ROBOT.solve(position, np.random.default_rng(0))
     assert solved.converged.all()
     assert np.abs(ROBOT.fk(solved.positions)[0, :3, 3] - POSITION).max() < 2e-6
-    assert ROBOT.verify(samples.positions, position)[1].all()
+    assert ROBOT.verify(samples.q, position)[1].all()
 
 
 @pytest.mark.parametrize(
@@ -98,4 +97,4 @@ def test_what_is_no_pose_is_refused_with_what_would_be_one(pose: Any, words: str
 
 def test_a_position_with_a_whole_pose_asked_is_refused() -> None:
     with pytest.raises(PoseError, match="position_only=False asks for"):
-        SampleRequest(POSITION, position_only=False)
+        Sampler(ROBOT).with_constraints(position_only=False).solve(POSITION)

@@ -37,7 +37,7 @@ def gantry_model(gating_weight: float = 0.0, sigma: float = SIGMA) -> IKModel:
 
 def test_errors_are_those_of_the_known_noise() -> None:
     """|noise| is Maxwell distributed: rms sqrt(3) sigma, median 1.5382 sigma; tolerances are five standard errors."""
-    figures = evaluate(gantry_model(), collect(arm_of("gantry"), N, "position", 0), random_seed=0)
+    figures = evaluate(gantry_model(), collect(arm_of("gantry"), N, "position", 0), seed=0)
     assert figures["rmse_position"] == pytest.approx(math.sqrt(3.0) * SIGMA, rel=5.0 / math.sqrt(6.0 * N))
     assert figures["median_position"] == pytest.approx(1.53817 * SIGMA, rel=0.05)
     for name, maxwell in {"05": 0.59320, "25": 1.10106, "75": 2.02690, "95": 2.79548}.items():
@@ -47,7 +47,7 @@ def test_errors_are_those_of_the_known_noise() -> None:
 def test_share_in_limits_counts_what_the_noise_pushes_out() -> None:
     """Uniform configurations in a range of 2 m leave it on one of six sides with probability sigma/sqrt(2 pi)/2."""
     sigma = 0.05
-    figures = evaluate(gantry_model(sigma=sigma), collect(arm_of("gantry"), N, "position", 0), random_seed=0)
+    figures = evaluate(gantry_model(sigma=sigma), collect(arm_of("gantry"), N, "position", 0), seed=0)
     inside = (1.0 - sigma / math.sqrt(2.0 * math.pi)) ** 3
     assert figures["share_in_limits"] == pytest.approx(inside, abs=5.0 * math.sqrt(inside * (1.0 - inside) / N))
 

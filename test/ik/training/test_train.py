@@ -145,7 +145,7 @@ def test_prior_is_refused_where_it_cannot_serve() -> None:
 
 @every_algorithm
 def test_settings_decide_the_algorithm(algorithm: str) -> None:
-    run = Training(CONFIGS[algorithm], random_seed=4).run(data_of(seed=7))
+    run = Training(CONFIGS[algorithm], seed=4).run(data_of(seed=7))
     assert Training(CONFIGS[algorithm]).algorithm == algorithm
     record = run.model.training
     assert (record["algorithm"], record["seed"], record["data_seed"], record["n_samples"]) == (algorithm, 4, 7, 200)

@@ -10,7 +10,7 @@ import torch
 from learning.models.random_models import random_mixture_of_experts, random_neural_mixture_of_experts
 from scipy import stats
 
-from eim_ros.ik.prior import Proposal
+from eim_ros.ik.prior import MixtureEvaluator
 from eim_ros.learning.models import LinearParameters, MixtureOfExperts
 from eim_ros.solver import Experts
 
@@ -27,14 +27,14 @@ def test_density_is_the_mean_over_the_contexts(n_components: int, n_contexts: in
     samples = torch.randn(50, 3, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     each = torch.stack([model.log_prob(context.expand(50, -1), samples) for context in contexts])
     expected = torch.logsumexp(each, 0) - math.log(n_contexts)
-    ours = Proposal(model).condition(contexts.numpy()).log_prob(samples.numpy())
+    ours = MixtureEvaluator(model).condition(contexts.numpy()).log_prob(samples.numpy())
     assert np.allclose(ours, expected.numpy(), rtol=1e-10, atol=1e-10)
 
 
 def test_arrays_of_a_model_give_the_same_mixture() -> None:
     model, contexts = model_and_contexts()
     by_model, by_arrays = (
-        Proposal(source).condition(contexts.numpy()) for source in (model, LinearParameters.of(model))
+        MixtureEvaluator(source).condition(contexts.numpy()) for source in (model, LinearParameters.of(model))
     )
     np.testing.assert_array_equal(by_model.log_weights, by_arrays.log_weights)
     samples, _ = by_model.sample(20, np.random.default_rng(0))
@@ -59,7 +59,7 @@ def test_density_of_an_expert_is_scipys_whatever_is_above_the_diagonal(n_dims: i
 def test_neural_experts_are_served_too() -> None:
     _, contexts = model_and_contexts(n_contexts=3)
     model = random_neural_mixture_of_experts(0, 4, 3, 2)
-    conditional = Proposal(model).condition(contexts.numpy())
+    conditional = MixtureEvaluator(model).condition(contexts.numpy())
     drawn, experts = conditional.sample(200, np.random.default_rng(0))
     each = torch.stack([model.log_prob(context.expand(200, -1), torch.from_numpy(drawn)) for context in contexts])
     expected = torch.logsumexp(each, 0) - math.log(3)
@@ -84,13 +84,13 @@ def test_normal_numbers_are_normal_and_unrelated() -> None:
 
 def test_far_away_samples_have_a_finite_density() -> None:
     model, contexts = model_and_contexts()
-    ours = Proposal(model).condition(contexts.numpy()).log_prob(np.full((1, 3), 1e6))
+    ours = MixtureEvaluator(model).condition(contexts.numpy()).log_prob(np.full((1, 3), 1e6))
     assert np.isfinite(ours).all()
 
 
 def test_samples_have_the_moments_of_the_mixture() -> None:
     model, contexts = model_and_contexts()
-    conditional = Proposal(model).condition(contexts.numpy())
+    conditional = MixtureEvaluator(model).condition(contexts.numpy())
     n = 40000
     samples, experts = conditional.sample(n, np.random.default_rng(0))
     repeated = contexts.repeat(10000, 1)
@@ -105,7 +105,7 @@ def test_samples_have_the_moments_of_the_mixture() -> None:
 
 def test_samples_of_an_expert_are_around_its_mean() -> None:
     model, contexts = model_and_contexts(n_contexts=1)
-    samples, experts = Proposal(model).condition(contexts.numpy()).sample(20000, np.random.default_rng(0))
+    samples, experts = MixtureEvaluator(model).condition(contexts.numpy()).sample(20000, np.random.default_rng(0))
     for expert in range(5):
         own = samples[experts == expert]
         mean = model.experts.means(contexts)[0, expert].numpy()
@@ -116,7 +116,7 @@ def test_samples_of_an_expert_are_around_its_mean() -> None:
 
 def test_no_samples_can_be_drawn_and_measured() -> None:
     model, contexts = model_and_contexts()
-    conditional = Proposal(model).condition(contexts.numpy())
+    conditional = MixtureEvaluator(model).condition(contexts.numpy())
     samples, experts = conditional.sample(0, np.random.default_rng(0))
     assert samples.shape == (0, 3)
     assert experts.shape == (0,)
@@ -125,9 +125,12 @@ def test_no_samples_can_be_drawn_and_measured() -> None:
 
 def test_single_precision_model_is_served_in_double() -> None:
     model, contexts = model_and_contexts()
-    conditional = Proposal(model.to(dtype=torch.float32)).condition(contexts.numpy())
+    conditional = MixtureEvaluator(model.to(dtype=torch.float32)).condition(contexts.numpy())
     samples, _ = conditional.sample(3, np.random.default_rng(0))
     assert samples.dtype == np.float64
     expected = model.to(dtype=torch.float32).to(dtype=torch.float64)
-    ours, exact = conditional.log_prob(samples), Proposal(expected).condition(contexts.numpy()).log_prob(samples)
+    ours, exact = (
+        conditional.log_prob(samples),
+        MixtureEvaluator(expected).condition(contexts.numpy()).log_prob(samples),
+    )
     assert np.allclose(ours, exact, rtol=0, atol=1e-12)
