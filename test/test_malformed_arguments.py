@@ -15,7 +15,6 @@ from eim_ros.core.data_set import DataSet, load_data_set, save_data_set
 from eim_ros.core.errors import EimError
 from eim_ros.core.parallel import use_torch_threads
 from eim_ros.ik import Constraints, IKModel, Posture, Sampler, Training, collect, evaluate
-from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import (
     Box,
     Capsule,
@@ -72,15 +71,14 @@ MIXTURE = GaussianMixture.from_covariances(
     torch.ones(2, dtype=torch.float64), torch.zeros(2, 2, dtype=torch.float64), torch.eye(2, dtype=torch.float64)
 )
 GAUSSIAN = Gaussian(torch.zeros(2, dtype=torch.float64), torch.eye(2, dtype=torch.float64))
-SHORT = {"n": 2, "random_seed": 0, "timeout": 0.05}
 QUICK = {"seed": 0, "timeout": 0.05}
 PLAIN = Sampler(ROBOT)
 FEW = EMConfig(n_components=2, n_iterations=2)
 JOINT = ROBOT.joint_names[0]
 
 
-def sampled(**options: Any) -> Any:
-    return SAMPLER.answer(SampleRequest(POSE, **{**SHORT, **options}))
+def sampled(constraints: Any = None, **options: Any) -> Any:
+    return SAMPLER.with_constraints(constraints).sample(POSE, 2, **QUICK, **options)
 
 
 CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
@@ -268,10 +266,10 @@ def test_true_is_no_count_of_threads_links_or_causes() -> None:
     [
         (lambda: ROBOT.solve(POSE, -1), "or a numpy Generator, got -1"),
         (lambda: EM(FEW).fit(POINTS, POINTS), "contexts and samples are given as one pair"),
-        (lambda: sampled(constraints={"tolerances": [0] * 6}), "constraints must be a Constraints object"),
+        (lambda: sampled(constraints={"tolerances": [0] * 6}), "constraints must be a Constraints"),
         (lambda: Posture({JOINT: 0.1}, "heavy"), "the weights of a posture must map names to values, got 'heavy'"),
         (lambda: sampled(order={"density": "much"}), "the weight of order 'density' must be"),
-        (lambda: sampled(refine="no"), "refine must be True or False, got 'no'"),
+        (lambda: sampled(diversity="no"), "diversity must be a number from 0 to 1, got 'no'"),
         (lambda: Sampler("panda_pose"), "no shipped robot 'panda_pose'"),
     ],
 )

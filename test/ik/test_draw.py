@@ -20,8 +20,8 @@ def poses_of(robot: Robot, n: int, seed: int) -> np.ndarray:
 
 
 def test_uniform_draws_are_so_by_length() -> None:
-    """Places along all components, one after the other, by chords of .01 rad between solutions from continuation; joints
-    are divided by their ranges.
+    """Places along all components, one after the other, by chords of .01 rad between solutions from continuation;
+    joints are divided by their ranges.
     """
     robot, oracle = robot_and_oracle("panda")
     p_values = []
