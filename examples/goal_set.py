@@ -44,7 +44,7 @@ def goals_of_a_scene(rng: np.random.Generator, sampler: Sampler, posts: list[Box
         pose = pose_from(rng.uniform([0.2, -0.6, 0.1], [0.7, 0.6, 0.6]), [1.0, 0.0, 0.0, 0.0])
         samples = sampler.sample(pose, 200, seed=int(rng.integers(2**31)))
         if samples:
-            return rng.permutation(samples.positions)
+            return rng.permutation(samples.q)
     raise RuntimeError("no pose of this scene can be reached")
 
 

@@ -35,7 +35,7 @@ reached = [samples for samples in found if samples]
 print(f"{len(reached)} of {len(found)} grasps can be reached, by {sum(map(len, reached))} configurations")
 
 # The best configuration is the one farthest from its joint limits.
-every = np.concatenate([samples.positions for samples in reached])
+every = np.concatenate([samples.q for samples in reached])
 room = np.minimum(every - robot.lower, robot.upper - every).min(axis=1)
 best = every[np.argmax(room)]
 assert collisions(robot, best, obstacles) == []

@@ -37,7 +37,7 @@ def demonstration(rng: np.random.Generator, sampler: Sampler) -> tuple[float, np
     begin = sampler.solve(poses[0], near=START, seed=0)[0]
     path = sampler.follow(np.array(poses), near=begin, seed=0, n_candidates=8, max_step=0.5)
     assert path, path.message
-    return goal, path.positions
+    return goal, path.q
 
 
 def record(folder: Path, robot: Robot, motions: list[tuple[float, np.ndarray]]) -> None:

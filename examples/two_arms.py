@@ -36,7 +36,7 @@ samplers = {name: Sampler(name, constraints=Constraints(self_collision=True)) fo
 found = {}
 for name, sampler in samplers.items():
     grip = np.linalg.solve(BASES[name], pose_from(GRIPS[name], DOWNWARD))  # in the arm's base frame
-    found[name] = sampler.sample(grip, n=100, seed=0).positions
+    found[name] = sampler.sample(grip, n=100, seed=0).q
 
 panda, iiwa = samplers["panda"].robot, samplers["iiwa14"].robot
 to_iiwa = np.linalg.solve(BASES["iiwa14"], BASES["panda"])

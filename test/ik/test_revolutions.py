@@ -18,6 +18,7 @@ TURN = 2.0 * math.pi
 LOWER, UPPER = np.array([-TURN, -2.0, -4.0]), np.array([TURN, 2.0, 5.0])
 LIMITED = Revolutions(LOWER, UPPER, np.zeros(3, dtype=bool), np.array([True, False, True]))
 STEP = 0.5
+STEPS = np.full(3, STEP)
 
 
 def equivalents(row: np.ndarray) -> np.ndarray:
@@ -45,7 +46,7 @@ def brute_force(layers: list[np.ndarray], origin: np.ndarray | None) -> tuple[in
     n_before = 0 if origin is None else 1
     everything = everything if origin is None else [origin[None], *everything]
     counts = np.array([len(layer) for layer in everything], dtype=np.int64)
-    graph = np.concatenate(everything), counts, np.zeros(3, dtype=bool)
+    graph = np.concatenate(everything), counts, np.zeros(3, dtype=bool), np.ones(3)
     _, n_reached, nearest = path_reach(*graph, STEP)
     rows = [layer[i] for layer, i in zip(everything, shortest_path(*graph, STEP, 1e4), strict=True)]
     cost = float((np.diff(np.array(rows), axis=0) ** 2).sum())
@@ -58,7 +59,7 @@ def test_search_among_equivalents_is_as_good_as_the_graph_of_all_of_them(seed: i
     ways = [random_way(rng, 25) for _ in range(3)]
     layers = [on_circles(np.array(rows)) for rows in zip(*ways, strict=True)]
     origin = None if seed % 3 else ways[0][0] + TURN * np.array([rng.integers(-1, 2), 0, 0])
-    found = LIMITED.search(layers, STEP, origin, lambda: False)
+    found = LIMITED.search(layers, STEPS, origin, lambda: False)
     assert found is not None
     n_reached, nearest, cost = brute_force(layers, origin)
     assert found.n_reached == n_reached
@@ -76,7 +77,7 @@ def test_search_among_equivalents_is_as_good_as_the_graph_of_all_of_them(seed: i
 def test_unrolled_path_jumps_as_rarely_as_any_choice_of_equivalents(seed: int) -> None:
     rng = np.random.default_rng(1000 + seed)
     way = on_circles(rng.uniform(LOWER, UPPER, (7, 3)) if seed % 2 else random_way(rng, 7))
-    rows = LIMITED.unrolled(way, STEP, None)
+    rows = LIMITED.unrolled(way, STEPS, None)
     assert ((rows >= LOWER) & (rows <= UPPER)).all()
     np.testing.assert_allclose(on_circles(rows), way, atol=1e-12)
     for joint in range(3):
@@ -92,8 +93,10 @@ def test_unlimited_joints_are_unrolled_from_where_the_path_begins() -> None:
     free = Revolutions(np.full(1, -math.pi), np.full(1, math.pi), np.ones(1, dtype=bool), np.zeros(1, dtype=bool))
     way = np.linspace(3.0, 23.0, 100)[:, None]
     wrapped = (way + math.pi) % TURN - math.pi
-    np.testing.assert_allclose(free.unrolled(wrapped, STEP, None), way, atol=1e-12)
-    np.testing.assert_allclose(free.unrolled(wrapped, STEP, np.array([3.0 + 2.0 * TURN])), way + 2.0 * TURN, atol=1e-12)
+    np.testing.assert_allclose(free.unrolled(wrapped, STEPS[:1], None), way, atol=1e-12)
+    np.testing.assert_allclose(
+        free.unrolled(wrapped, STEPS[:1], np.array([3.0 + 2.0 * TURN])), way + 2.0 * TURN, atol=1e-12
+    )
 
 
 def test_joints_with_equivalent_values_are_those_that_turn_by_more_than_a_turn() -> None:
@@ -110,5 +113,5 @@ def test_joints_with_equivalent_values_are_those_that_turn_by_more_than_a_turn()
 
 def test_too_many_equivalents_and_too_little_time_are_no_outcome() -> None:
     layer = on_circles(np.random.default_rng(0).uniform(LOWER, UPPER, (100_000, 3)))
-    assert LIMITED.search([layer], STEP, None, lambda: False) is None
-    assert LIMITED.search([layer[:2], layer[:2]], STEP, None, lambda: True) is None
+    assert LIMITED.search([layer], STEPS, None, lambda: False) is None
+    assert LIMITED.search([layer[:2], layer[:2]], STEPS, None, lambda: True) is None

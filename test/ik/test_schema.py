@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import pickle
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from ik.arms import arm_of, sampler_of
+from rclpy.serialization import deserialize_message, serialize_message
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Sampler, Solutions
 from eim_ros.ik.solutions import POSE_COLUMNS, ROW_COLUMNS, SCHEMA
-from eim_ros.messages import filled
+from eim_ros.nodes.common.interfaces import IKSolutions
+from eim_ros.nodes.ik_server.responses import fill
 
 ENOUGH = 60.0  # [s]
 LOST = ("messages", "times", "best_attempt_errors")  # a message has one text and one time, and no errors of attempts
@@ -137,3 +139,45 @@ def test_a_table_has_the_joints_and_every_column_of_rows(found: Callable[[], Sol
         np.testing.assert_array_equal(table[name], getattr(solutions, name), err_msg=name)
     if poses:
         np.testing.assert_array_equal(np.bincount(table["pose"], minlength=solutions.n_poses), solutions.n_per_pose)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the packages that read message definitions
+@pytest.mark.parametrize("found", ANSWERS)
+def test_a_message_that_was_sent_is_the_same_answer(found: Callable[[], Solutions]) -> None:
+    message = IKSolutions()
+    fill(message, found(), math.inf, True)
+    arrived = Solutions.from_message(deserialize_message(serialize_message(message), IKSolutions))
+    assert_same(arrived, found(), LOST)
+    assert arrived.message == found().message or found().n_poses > 1
+    assert arrived.elapsed == pytest.approx(found().elapsed)
+
+
+def test_a_message_without_densities_has_none() -> None:
+    sampler = sampler_of("panda", "pose")
+    message = IKSolutions()
+    fill(message, sampler.sample(sampler.robot.fk(np.full(7, 0.4)), 5, order="none", seed=0), math.inf, False)
+    assert np.isnan(Solutions.from_message(message).log_prob).all()
+    assert not len(message.log_prob)
+
+
+@pytest.mark.parametrize("found", ANSWERS)
+def test_fields_of_a_message_have_the_types_of_the_columns(found: Callable[[], Solutions]) -> None:
+    fields = found().to_message()
+    every = set(IKSolutions.get_fields_and_field_types())
+    only_with_reports = {"component_lengths", "component_closed", "component_traced", "confidence"}
+    assert set(fields) == (every if any(found().reports) else every - only_with_reports)
+    for entry in SCHEMA:
+        if entry.ros_name:
+            assert fields[entry.ros_name].dtype == np.dtype(entry.dtype), entry.name
+            assert fields[entry.ros_name].ndim == 1
+
+
+@pytest.mark.parametrize("found", ANSWERS)
+def test_json_has_the_fields_of_a_message_with_rows_as_lists(found: Callable[[], Solutions]) -> None:
+    text = json.loads(found().to_json(), parse_constant=pytest.fail)  # NaN is no JSON
+    assert set(text) == set(found().to_message())
+    np.testing.assert_array_equal(np.reshape(text["positions"], found().q.shape), found().q)
+    assert text["joint_names"] == list(found().joint_names)
+    assert text["n_per_pose"] == found().n_per_pose.tolist()
+    known = [None if np.isnan(value) else value for value in found().log_prob.tolist()]
+    assert text["log_prob"] == known
