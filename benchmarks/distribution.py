@@ -57,13 +57,13 @@ def uniform(name: str, n_poses: int, seed: int) -> str:
         if answer.completeness is None or not answer.completeness.traced.all():
             n_open += 1
             continue
-        charts = components(robot, answer.positions, pose, spacing=0.02)
+        charts = components(robot, answer.q, pose, spacing=0.02)
         chords = [np.linalg.norm(np.diff(chart.positions, axis=0) / ranges, axis=1) for chart in charts]
         ends = np.cumsum([each.sum() for each in chords])
         rows = np.concatenate([chart.positions for chart in charts])
         starts = zip([0.0, *ends[:-1]], chords, strict=True)
         along = np.concatenate([start + np.r_[0.0, np.cumsum(each)] for start, each in starts])
-        nearest = [int(np.argmin(((rows - q) ** 2).sum(axis=1))) for q in answer.positions]
+        nearest = [int(np.argmin(((rows - q) ** 2).sum(axis=1))) for q in answer.q]
         p_values.append(float(kstest(along[nearest] / ends[-1], "uniform").pvalue))
     return f"{name:<12}{described(p_values)}; {n_open} poses left out"
 
@@ -76,21 +76,23 @@ def by_model(name: str, n_poses: int, seed: int) -> str:
         answer = sampler.draw(pose, N_OF_MODEL, "model", timeout=60.0, seed=index + 1)
         if not answer.valid.all() or not reference.valid.all():
             continue
-        density = reference.density.log_prob(reference.positions)
+        contexts = sampler.prior.contexts(pose, False, robot, sampler.constraints, 0)
+        conditional = sampler.prior.density(contexts).conditional
+        density = conditional.log_prob(reference.q)
         weights = np.exp(density - logsumexp(density))
         variance = 1.0 / N_OF_MODEL + (weights**2).sum()
         mean = weights @ density
         deviation = np.sqrt(weights @ (density - mean) ** 2)
-        drawn = answer.density.log_prob(answer.positions)
+        drawn = conditional.log_prob(answer.q)
         errors.append(float((drawn.mean() - mean) / (deviation * np.sqrt(variance))))
-        charts = components(robot, reference.positions[:500], pose)
-        shares = np.bincount(component_labels(robot, charts, reference.positions), weights, len(charts))
-        counts = np.bincount(component_labels(robot, charts, answer.positions), minlength=len(charts)) / N_OF_MODEL
+        charts = components(robot, reference.q[:500], pose)
+        shares = np.bincount(component_labels(robot, charts, reference.q), weights, len(charts))
+        counts = np.bincount(component_labels(robot, charts, answer.q), minlength=len(charts)) / N_OF_MODEL
         kept = (shares > 0.01) & (shares < 0.99)
         shares, counts = shares[kept], counts[kept]
         shares_off += ((counts - shares) / np.sqrt(shares * (1 - shares) * variance)).tolist()
     told = [f"{np.mean(np.abs(each) < 3.0):.1%} of {len(each)} below 3" for each in (errors, shares_off)]
-    return f"{name:<12}mean log density: {told[0]}; shares of families: {told[1]}"
+    return f"{name:<12}mean log density: {told[0]}; shares of components: {told[1]}"
 
 
 def arm_on_slides(n_turning: int) -> Robot:
@@ -128,12 +130,12 @@ def more_dimensions(n_turning: int, n_poses: int, seed: int) -> str:
     worth, began = list[float](), time.process_time()
     for index in range(n_poses):
         answer = sampler.draw(rng.uniform(-0.2, 0.2, 3), 400, "uniform", timeout=600.0, seed=index)
-        worth.append(float(answer.effective_size or 0.0))
+        worth.append(float(answer.effective_sample_size))
         off.append(abs(float(np.exp(-answer.log_prob[0])) / weights.mean() - 1.0))
         for j in range(3, robot.dof):
             order = np.argsort(reference[:, j])
             cumulated = np.cumsum(weights[order]) / weights.sum()
-            values = np.interp(answer.positions[:, j], reference[order, j], cumulated)
+            values = np.interp(answer.q[:, j], reference[order, j], cumulated)
             p_values.append(float(kstest(values, "uniform").pvalue))
     each = (time.process_time() - began) / n_poses
     return (

@@ -50,7 +50,7 @@ from benchmarks._peers import (
 from benchmarks._peers_picture import draw
 from benchmarks._peers_report import Many, Singles, many_table, readme_tables, singles_table, write_readme
 from eim_ros.core.files import write_atomically
-from eim_ros.ik import Completeness, IKModel, KnownKinematicsConfig, Sampler, Samples, Training, collect
+from eim_ros.ik import Completeness, IKModel, KnownKinematicsConfig, Sampler, Solutions, Training, collect
 from eim_ros.ik.evaluation import exact_solutions
 from eim_ros.kinematics import SHIPPED_ROBOTS, Robot, share_path
 from eim_ros.learning.em import TruncatedEMConfig
@@ -157,7 +157,7 @@ def repeated(solver: Solver, n_calls: int) -> Way:
 
 
 def ours(
-    case: Case, sampler: Sampler, rng: np.random.Generator, call: Callable[..., Samples], **options: object
+    case: Case, sampler: Sampler, rng: np.random.Generator, call: Callable[..., Solutions], **options: object
 ) -> Way:
     """Return a way that calls an operation of a sampler with the case's tolerances and the given options."""
     sampler = sampler.with_constraints(position_tolerance=case.tolerances[0], orientation_tolerance=case.tolerances[1])
@@ -168,7 +168,7 @@ def ours(
         began = time.process_time_ns()
         answer = call(sampler, pose, seed=seed, **options)
         seconds = 1e-9 * (time.process_time_ns() - began)
-        return answer.positions[answer.valid], seconds, bool(answer.completeness and answer.completeness.is_whole)
+        return answer.q[answer.valid], seconds, bool(answer.completeness and answer.completeness.is_complete)
 
     return way
 

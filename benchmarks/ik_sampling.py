@@ -75,17 +75,17 @@ def calls_of(sampler: Sampler, rng: np.random.Generator) -> dict[str, Solve]:
     def call(order: str) -> Solve:
         def solve(pose: np.ndarray, n: int) -> np.ndarray:
             answer = sampler.sample(pose, n, order=order, seed=int(rng.integers(1 << 30)))
-            return answer.positions[answer.valid]
+            return answer.q[answer.valid]
 
         return solve
 
     def with_duplicates(pose: np.ndarray, n: int) -> np.ndarray:
         answer = sampler.answer(SampleRequest(pose, n, int(rng.integers(1 << 30)), order="none", distinct=False))
-        return answer.positions[answer.valid]
+        return answer.q[answer.valid]
 
     def default(pose: np.ndarray, n: int) -> np.ndarray:
         answer = sampler.sample(pose, n)
-        return answer.positions[answer.valid]
+        return answer.q[answer.valid]
 
     return {
         "default": default,
@@ -131,7 +131,7 @@ def density_error(model: IKModel, sampler: Sampler, poses: np.ndarray) -> str:
     for index, pose in enumerate(poses):
         answer = sampler.sample(pose, N, seed=index)
         context = torch.from_numpy(context_from_pose(pose[None], "pose")).expand(len(answer), -1)
-        exact = mixture.log_prob(context, torch.from_numpy(answer.positions)).numpy()
+        exact = mixture.log_prob(context, torch.from_numpy(answer.q)).numpy()
         largest = max(largest, float(np.abs(answer.log_prob - exact).max()))
         lowest, highest = min(lowest, exact.min()), max(highest, exact.max())
     values = f"log densities of {lowest:.0f} to {highest:.0f} nat"
@@ -168,7 +168,7 @@ def reliability(robot: Robot, sampler: Sampler, n_poses: int, rng: np.random.Gen
     solved = wrong = 0
     for index, pose in enumerate(robot.fk(robot.random(n_poses, rng))):
         answer = sampler.solve(pose, seed=index)
-        valid = answer.positions[answer.valid]
+        valid = answer.q[answer.valid]
         solved += len(valid) > 0
         distance, angle = robot.pose_errors(valid, pose)
         good = (distance <= TOLERANCE) & (angle <= TOLERANCE) & robot.within_limits(valid)
@@ -182,7 +182,7 @@ def reliability(robot: Robot, sampler: Sampler, n_poses: int, rng: np.random.Gen
             began = time.process_time()
             answer = sampler.sample(pose, 10, seed=index)
             seconds = time.process_time() - began
-            distance, angle = robot.pose_errors(answer.positions[answer.valid], pose)
+            distance, angle = robot.pose_errors(answer.q[answer.valid], pose)
             wrong += int((distance > TOLERANCE).sum() + (angle > TOLERANCE).sum())
             if answer.error_code == ErrorCode.NO_IK_SOLUTION:
                 times.append(seconds)

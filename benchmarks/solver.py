@@ -160,7 +160,7 @@ def write_inputs(name: str, shared: Path, folder: Path, rng: np.random.Generator
     if model.exists():
         sampler = Sampler.load(model)
         for index, pose in enumerate(sampled_poses):
-            drawn = sampler.sample(pose, N, order="none", seed=index).positions
+            drawn = sampler.sample(pose, N, order="none", seed=index).q
             samples.append(np.resize(drawn, (N, robot.dof)))
     np.savez(
         folder / f"{name}.npz",

@@ -64,7 +64,7 @@ def measured(robot: Robot, position_only: bool, n: int, n_poses: int, seed: int)
 
     def sampled(pose: np.ndarray, diversity: float | None) -> np.ndarray:
         answer = sampler.sample(pose, n, diversity=diversity, seed=int(rng.integers(2**31)))
-        return answer.positions[answer.valid]
+        return answer.q[answer.valid]
 
     for pose in robot.fk(robot.random(n_poses, rng)):
         truth = refined(N_TRUE, pose)

@@ -43,7 +43,7 @@ def demonstrations(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.nda
     poses, angles = lines(n, rng), np.where(rng.random(n) < UP_SHARE, 0.0, OUT) + 0.15 * rng.standard_normal(n)
     poses, angles = poses.reshape(-1, 4, 4), np.repeat(angles, 10)
     chosen, answers = [], Sampler(ROBOT).sample_batch(poses, n=100, timeout=60.0, seed=0)
-    for samples, angle in zip(answers, angles, strict=True):
+    for samples, angle in zip(answers.by_pose(), angles, strict=True):
         costs = (swivel(samples.q) - angle) ** 2 + 0.02 * ((samples.q - HOME) ** 2).sum(axis=1)
         chosen.append(samples.q[np.argmin(costs)])
     return poses, np.array(chosen)

@@ -192,7 +192,7 @@ class Ordering:
     moves: bool = True
 
     def __post_init__(self) -> None:
-        if self.order == UNORDERED:
+        if isinstance(self.order, str) and self.order == UNORDERED:  # an array has no truth value
             return
         check_order(self.order)
         if "distance" in self.weights and self.reference is None:

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.checks import numbers_of
+from eim_ros.core.checks import is_number, numbers_of
 from eim_ros.core.deadlines import OutOfTime, with_grace
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik.batch import Solver
@@ -500,7 +500,7 @@ def follow_path(
 
 def _steps_of(max_step: float | npt.ArrayLike, dof: int) -> FloatArray:
     """Return the largest step of each joint (dof,)."""
-    steps = numbers_of(max_step, (dof,) if np.ndim(max_step) else (), "max_step")
+    steps = numbers_of(max_step, () if is_number(max_step) else (dof,), "max_step")
     if not (steps > 0.0).all():
         raise ConfigurationError(f"max_step must be positive, got {max_step!r}", max_step)
     return np.asarray(np.full(dof, steps), dtype=np.float64)
