@@ -7,8 +7,8 @@ CPU times on one thread, the shortest of several interleaved calls. The suffixes
 6 is its default, and 3 is the sampler's value, which is faster if another seed is available.
 
 1. Cost per valid solution for 200 solutions of 60 poses. "default" is `sample(pose, 200)` without options: distinct
-   solutions, ordered by density if the model has a preference. The options are order "none", order "density", and
-   samples of the model (a request with distinct=False). Next come the parts of these calls: 200 seeds of the mixture
+   solutions, ordered by density if the model has a preference. The options are order "none" and order
+   "density". Next come the parts of these calls: 200 seeds of the mixture
    and 200 uniform seeds. They are refined to 1e-6 m and 1e-6 rad within limits, and verified. Log-densities are
    compared with the sum over all experts in double precision.
 2. Coverage of all solutions of 20 poses over time. The truth consists of 20000 refined uniform seeds. Their self-motion
@@ -33,7 +33,6 @@ from benchmarks._machine import load_average, processor
 from eim_ros.ik import ErrorCode, IKModel, Sampler
 from eim_ros.ik.evaluation import exact_solutions
 from eim_ros.ik.prior import MixtureEvaluator
-from eim_ros.ik.request import SampleRequest
 from eim_ros.kinematics import Robot, context_from_pose
 
 N = 200
@@ -79,10 +78,6 @@ def calls_of(sampler: Sampler, rng: np.random.Generator) -> dict[str, Solve]:
 
         return solve
 
-    def with_duplicates(pose: np.ndarray, n: int) -> np.ndarray:
-        answer = sampler.answer(SampleRequest(pose, n, int(rng.integers(1 << 30)), order="none", distinct=False))
-        return answer.q[answer.valid]
-
     def default(pose: np.ndarray, n: int) -> np.ndarray:
         answer = sampler.sample(pose, n)
         return answer.q[answer.valid]
@@ -91,7 +86,6 @@ def calls_of(sampler: Sampler, rng: np.random.Generator) -> dict[str, Solve]:
         "default": default,
         "none": call("none"),
         "density": call("density"),
-        "samples": with_duplicates,
     }
 
 
@@ -212,7 +206,7 @@ def main() -> None:
         lines += ["", f"{Path(path).name}, {model.mixture.n_components} experts", *cost({**calls, **seeds}, poses)]
         lines.append(density_error(model, sampler, poses))
         uniform = {name: solve for name, solve in seeds.items() if name.startswith("uniform")}
-        lines += coverage(robot, {**uniform, "default": calls["default"], "samples": calls["samples"]}, poses[:20], rng)
+        lines += coverage(robot, {**uniform, "default": calls["default"]}, poses[:20], rng)
         lines += reliability(robot, sampler, args.poses, rng)
         print("\n".join(lines), flush=True)
     lines += ["", f"load {load_average()} at the end"]
