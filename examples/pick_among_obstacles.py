@@ -31,8 +31,8 @@ def grasps(n_angles: int) -> np.ndarray:
 robot = Robot("panda")
 sampler = Sampler(robot).with_constraints(obstacles=obstacles, self_collision=True, clearance=0.01)
 found = sampler.sample_batch(grasps(16), n=20, timeout=20.0, seed=0)
-reached = [samples for samples in found if samples]
-print(f"{len(reached)} of {len(found)} grasps can be reached, by {sum(map(len, reached))} configurations")
+reached = [samples for samples in found.by_pose() if samples]
+print(f"{len(reached)} of {found.n_poses} grasps can be reached, by {sum(map(len, reached))} configurations")
 
 # The best configuration is the one farthest from its joint limits.
 every = np.concatenate([samples.q for samples in reached])

@@ -339,7 +339,7 @@ def drawn(seed: int, number: int) -> tuple[str, Callable[..., Any], dict[str, An
     arguments = {key: value for key, value in right.items() if rng.integers(20) or len(right) < 3}
     if name in MANY_OPTIONS:
         kept = [str(key) for key in rng.permutation(list(right))[: rng.integers(1, 6)]]
-        arguments = {key: value for key, value in right.items() if key in ("pose", "random_seed", *SHORT, *kept)}
+        arguments = {key: value for key, value in right.items() if key in ("pose", *SHORT, *kept)}
     arguments = {key: value if rng.integers(4) else varied(value, rng) for key, value in arguments.items()}
     for _ in range(int(rng.integers(3)) if len(arguments) > 1 else 1):
         if arguments:

@@ -142,7 +142,13 @@ def test_pickled_solutions_keep_densities_that_were_read() -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "right"),
-    [("random_seed", "seed"), ("q_init", "near"), ("n_samples", "n"), ("explore", "diversity"), ("timeoutt", "timeout")],
+    [
+        ("random_seed", "seed"),
+        ("q_init", "near"),
+        ("n_samples", "n"),
+        ("explore", "diversity"),
+        ("timeoutt", "timeout"),
+    ],
 )
 def test_unknown_keyword_names_the_known_one(sampler: Sampler, wrong: str, right: str) -> None:
     with pytest.raises(KeywordError, match=f"did you mean '?{right}'?"):

@@ -18,7 +18,7 @@ from eim_ros.ik.capability import survey
 from eim_ros.kinematics import Robot
 
 BOX = CapabilityGrid((0.2, -0.3, 0.1), (0.8, 0.3, 0.7), 0.3, n_approaches=6, n_rolls=2, n_seeds=64)
-FIGURES = ("n_solutions", "n_families", "length", "manipulability")
+FIGURES = ("n_solutions", "n_components", "length", "manipulability")
 
 
 def assert_same(first: CapabilityMap, second: CapabilityMap) -> None:
@@ -57,8 +57,8 @@ def test_figures_of_a_pose_are_those_of_its_solutions(panda_map: CapabilityMap) 
     """Against points drawn densely along the self-motions from 600 seeds, joined where they are near."""
     robot, rng = arm_of("panda"), np.random.default_rng(0)
     flat = {name: getattr(panda_map, name).reshape(-1) for name in FIGURES}
-    lengths, families = [], []
-    for index in np.flatnonzero(flat["n_families"])[:12]:
+    lengths, missed = [], []
+    for index in np.flatnonzero(flat["n_components"])[:12]:
         pose = BOX.poses(index, index + 1)[0]
         refined = robot.refine(robot.random(600, rng), pose)
         points = refined.positions[refined.converged]
@@ -66,15 +66,15 @@ def test_figures_of_a_pose_are_those_of_its_solutions(panda_map: CapabilityMap) 
         best = robot.manipulability(points).max()
         assert flat["manipulability"][index] <= best * 1.02 + 1e-4  # steps of .45 rad miss the peak
         assert flat["manipulability"][index] >= 0.85 * best
-        expected, number = length_and_families(points)
+        expected, number = length_and_components(points)
         lengths.append(flat["length"][index] / expected)
-        families.append(int(flat["n_families"][index]) - number)
+        missed.append(int(flat["n_components"][index]) - number)
     assert np.median(lengths) == pytest.approx(1.0, abs=0.1)  # of steps of .45 rad, pieces shorter than one left out
-    assert np.mean(np.abs(families)) <= 1.0
-    assert np.median(np.abs(families)) <= 1.0
+    assert np.mean(np.abs(missed)) <= 1.0
+    assert np.median(np.abs(missed)) <= 1.0
 
 
-def length_and_families(points: np.ndarray) -> tuple[float, int]:
+def length_and_components(points: np.ndarray) -> tuple[float, int]:
     """Length of a minimal spanning tree over points at most .3 rad from each other, and its number of trees."""
     from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
     from scipy.spatial import cKDTree

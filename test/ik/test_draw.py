@@ -11,7 +11,7 @@ from scipy.stats import kstest
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Constraints, ErrorCode, Sampler
-from eim_ros.ik.components import component_labels, families
+from eim_ros.ik.components import component_labels, components
 from eim_ros.kinematics import Robot, Sphere
 
 
@@ -20,8 +20,8 @@ def poses_of(robot: Robot, n: int, seed: int) -> np.ndarray:
 
 
 def test_uniform_draws_are_so_by_length() -> None:
-    """Places along all families, one after the other, by chords of .01 rad between solutions from continuation; joints
-    are divided by their ranges.
+    """Places along all components, one after the other, by chords of .01 rad between solutions from continuation;
+    joints are divided by their ranges.
     """
     robot, oracle = robot_and_oracle("panda")
     p_values = []
@@ -29,9 +29,9 @@ def test_uniform_draws_are_so_by_length() -> None:
         answer = Sampler(robot).draw(pose, 200, "uniform", seed=seed)
         assert answer and answer.valid.all() and len(answer) == 200
         np.testing.assert_allclose(oracle.forward(answer.q[0]), pose, atol=2e-6)
-        found = families(robot, answer.q, pose, spacing=0.01)
-        rows = np.concatenate([family.positions for family in found])
-        chords = [np.diff(family.positions, axis=0) / (robot.upper - robot.lower) for family in found]
+        found = components(robot, answer.q, pose, spacing=0.01)
+        rows = np.concatenate([component.positions for component in found])
+        chords = [np.diff(component.positions, axis=0) / (robot.upper - robot.lower) for component in found]
         lengths = [np.r_[0.0, np.cumsum(np.linalg.norm(each, axis=1))] for each in chords]
         before = np.cumsum([0.0, *(each[-1] for each in lengths)])
         along = np.concatenate([start + each for start, each in zip(before, lengths, strict=False)])
@@ -42,7 +42,7 @@ def test_uniform_draws_are_so_by_length() -> None:
     assert kstest(p_values, "uniform").pvalue > 0.01
 
 
-def test_draws_of_the_model_have_its_mean_log_density_and_shares_of_families() -> None:
+def test_draws_of_the_model_have_its_mean_log_density_and_shares_of_components() -> None:
     """Against weights of uniform draws, another way to the same integrals; three standard errors."""
     sampler = Sampler.load("panda_pose")
     robot = sampler.robot
@@ -57,7 +57,7 @@ def test_draws_of_the_model_have_its_mean_log_density_and_shares_of_families() -
     mean, deviation = weights @ log_density, np.sqrt(weights @ (log_density - weights @ log_density) ** 2)
     effective = 1.0 / np.sum(weights**2)
     assert abs(drawn.mean() - mean) < 3.0 * deviation * np.sqrt(1 / 2000 + 1 / effective)
-    found = families(robot, even[:400], pose)
+    found = components(robot, even[:400], pose)
     shares = np.bincount(component_labels(robot, found, even), weights, len(found))
     counts = np.bincount(component_labels(robot, found, answer.q), minlength=len(found)) / 2000
     error = np.sqrt(shares * (1 - shares) * (1 / 2000 + 1 / effective)) + 1e-3

@@ -92,9 +92,9 @@ def test_walks_go_on_outside_the_limits_and_find_what_lies_behind() -> None:
         robot, rng = Robot(name), np.random.default_rng(seed)
         pose = robot.fk(robot.random(1, rng)[0])
         truth = exact_solutions(robot, pose, 4000, rng)
-        root = truth.positions[truth.family == truth.n_families - 1][:1]
+        root = truth.positions[truth.component == truth.n_components - 1][:1]
         found = robot.spread(root, pose, 500, rng)
-        n_reached += truth.share_of_components(np.concatenate([root, found])) * truth.n_families > 1.5
+        n_reached += truth.share_of_components(np.concatenate([root, found])) * truth.n_components > 1.5
     assert n_reached == 4
 
 

@@ -263,7 +263,7 @@ def test_limits_and_counts_out_of_range_are_refused() -> None:
     robot = Robot("iiwa14")
     seeds, pose, rng = np.zeros((1, 7)), np.eye(4), np.random.default_rng(0)
     for lower, upper, message in (
-        (robot.lower - 0.1, None, "only narrow"),
+        (robot.lower - 0.1, None, "must lie within the robot's limits"),
         (None, np.full(7, np.nan), "must not exceed"),
         (np.ones(7), np.zeros(7), "must not exceed"),
         (np.zeros(6), None, "shape"),

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from ik.arms import arm_of
 
-from eim_ros.ik.evaluation import SolutionSet, coverage_curve, exact_solutions, families, maximum_mean_discrepancy
+from eim_ros.ik.evaluation import (
+    SolutionSet,
+    coverage_curve,
+    exact_solutions,
+    linked_components,
+    maximum_mean_discrepancy,
+)
 
 
 def cloud(center: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -16,7 +22,7 @@ def cloud(center: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
 def test_clouds_apart_are_families_the_largest_first_and_few_points_are_none() -> None:
     robot, rng = arm_of("planar3"), np.random.default_rng(0)
     positions = np.concatenate([cloud(np.full(3, at), n, rng) for at, n in ((0.0, 15), (1.0, 40), (-1.0, 5))])
-    label = families(robot, positions)
+    label = linked_components(robot, positions)
     assert (label[:15] == 1).all()
     assert (label[15:55] == 0).all()
     assert (label[55:] == -1).all()
@@ -26,8 +32,8 @@ def test_chain_of_near_points_is_one_family() -> None:
     robot = arm_of("planar3")
     line = np.zeros((30, 3))
     line[:, 0] = np.linspace(-3.0, 3.0, 30)  # steps of .21 rad
-    assert (families(robot, line) == 0).all()
-    assert (families(robot, line, linkage=0.2) == -1).all()
+    assert (linked_components(robot, line) == 0).all()
+    assert (linked_components(robot, line, linkage=0.2) == -1).all()
 
 
 def test_continuous_joints_are_near_across_pi() -> None:
@@ -35,14 +41,14 @@ def test_continuous_joints_are_near_across_pi() -> None:
     q = np.repeat(0.5 * (robot.lower + robot.upper)[None], 20, axis=0)
     turning = int(np.flatnonzero(robot.continuous)[0])
     q[:10, turning], q[10:, turning] = 3.1, -3.1
-    assert (families(robot, q) == 0).all()
+    assert (linked_components(robot, q) == 0).all()
 
 
 def test_coverage_weighs_families_equally() -> None:
     robot, rng = arm_of("planar3"), np.random.default_rng(1)
     positions = np.concatenate([cloud(np.full(3, at), n, rng) for at, n in ((0.0, 100), (1.0, 20))])
-    truth = SolutionSet(robot, positions, families(robot, positions))
-    assert truth.n_families == 2
+    truth = SolutionSet(robot, positions, linked_components(robot, positions))
+    assert truth.n_components == 2
     assert truth.coverage(np.zeros((1, 3))) == truth.share_of_components(np.zeros((1, 3))) == 0.5
     assert truth.coverage(positions) == truth.share_of_components(positions) == 1.0
     assert truth.coverage(np.empty((0, 3))) == truth.share_of_components(np.empty((0, 3))) == 0.0
@@ -55,7 +61,7 @@ def test_solutions_of_a_planar_arm_with_two_joints_to_spare_have_the_families_of
     robot, rng = arm_of("planar3"), np.random.default_rng(2)
     pose = robot.fk(np.array([0.3, 0.8, -0.4]))
     truth = exact_solutions(robot, pose, 300, rng)  # three joints, a full planar pose: elbow up and elbow down
-    assert truth.n_families == 2
+    assert truth.n_components == 2
     curve = coverage_curve(truth, lambda n: (truth.positions[:n], float(n)), [0, 1, len(truth.positions)])
     assert curve == [(0.0, 0.0, 0.0), (1.0, 0.5, 0.5), (float(len(truth.positions)), 1.0, 1.0)]
 
