@@ -47,7 +47,7 @@ def test_poses_of_a_grid_are_rigid_and_in_their_cells() -> None:
 def test_pose_is_reached_where_uniform_seeds_reach_it(panda_map: CapabilityMap) -> None:
     robot = arm_of("panda")
     solved = robot.solve_many(BOX.poses(0, BOX.n_poses), np.random.default_rng(0), max_restarts=300).converged
-    reached = panda_map.n_families.reshape(-1) > 0
+    reached = panda_map.n_components.reshape(-1) > 0
     assert not (reached & ~solved).any()
     assert (reached != solved).mean() <= 0.03  # 64 seeds miss poses that hardly any seed leads to
     assert 0.2 < reached.mean() < 1.0
@@ -88,8 +88,8 @@ def length_and_components(points: np.ndarray) -> tuple[float, int]:
 def test_arm_without_redundancy_has_points(tmp_path: Path) -> None:
     grid = dataclasses.replace(BOX, n_seeds=256)
     found = survey(arm_of("ur5"), grid, tmp_path / "ur5.npz")
-    np.testing.assert_array_equal(found.n_solutions, found.n_families)
-    assert found.n_families.max() == 8
+    np.testing.assert_array_equal(found.n_solutions, found.n_components)
+    assert found.n_components.max() == 8
     assert (found.length == 0.0).all()
 
 
@@ -131,10 +131,10 @@ def test_cell_is_found_by_position_and_approach(panda_map: CapabilityMap) -> Non
     whole = panda_map.at([0.6, 0.2, 0.5])
     np.testing.assert_allclose(whole.position, [0.65, 0.15, 0.55])
     assert whole.reached == panda_map.reachability[1, 1, 1]
-    assert whole.n_families == panda_map.n_families[1, 1, 1].max()
+    assert whole.n_components == panda_map.n_components[1, 1, 1].max()
     assert whole.manipulability == panda_map.manipulability[1, 1, 1].max()
     some = panda_map.at([0.6, 0.2, 0.5], approach=3.0 * BOX.approaches[4])
-    assert some.n_families == panda_map.n_families[1, 1, 1, 8:10].max()
+    assert some.n_components == panda_map.n_components[1, 1, 1, 8:10].max()
     for name in ("position", "approach"):
         for bad in ([1.0, 2.0], [np.nan, 0.0, 0.0], "here", [0.0, 0.0, 0.0]):
             with pytest.raises(PoseError):
@@ -145,7 +145,7 @@ def test_unreached_cell_says_so() -> None:
     grid = dataclasses.replace(BOX, lower=(5.0, 5.0, 5.0), upper=(5.3, 5.3, 5.3))
     found = CapabilityMap.of("panda", grid, np.zeros((grid.n_poses, 4), dtype=np.float32))
     cell = found.at([5.1, 5.1, 5.1])
-    assert (cell.reached, cell.n_families, cell.rotation) == (0.0, 0, None)
+    assert (cell.reached, cell.n_components, cell.rotation) == (0.0, 0, None)
 
 
 def test_grid_around_an_arm_holds_all_it_reaches() -> None:
@@ -169,7 +169,7 @@ def test_bad_grids_are_refused(changed: dict[str, Any], reason: str) -> None:
 
 def test_arm_with_more_redundancy_is_refused(tmp_path: Path) -> None:
     robot = Robot("planar10")
-    with pytest.raises(RobotError, match="at most one more"):
+    with pytest.raises(RobotError, match="at most one joint more"):
         survey(robot, BOX, tmp_path / "map.npz")
 
 

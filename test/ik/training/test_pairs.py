@@ -27,7 +27,7 @@ def collector(robot: Robot = ROBOT, n_wanted: int = 100, min_distance: float = 0
         (ROBOT.joint_names[:2], [0.0, 0.0], "without joint_3"),
         (("a", "b", "c"), [0.0, 0.0, 0.0], "other joints"),
         (ROBOT.joint_names, [0.0, 3.5, 0.0], "joint_2 is out of its limits by 0.358"),
-        (ROBOT.joint_names, [0.01, 0.05, 0.0], "closer to the one before than min_distance"),
+        (ROBOT.joint_names, [0.01, 0.05, 0.0], "closer than min_distance to the previous joint state"),
     ],
 )
 def test_unusable_joint_state_is_left_out_with_its_reason(names, positions, reason: str) -> None:
@@ -59,5 +59,5 @@ def test_sampling_ends_at_the_wanted_number() -> None:
 
 
 def test_nothing_makes_no_data_set() -> None:
-    with pytest.raises(DataError, match="nothing was collected"):
+    with pytest.raises(DataError, match="there are no pairs to write"):
         collector().data_set({})
