@@ -12,6 +12,7 @@ import io
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -175,18 +176,16 @@ FOV = 1.2  # [rad] vertical field of view
 TARGET_SIZE = 0.22  # in units of the arm's reach
 
 
-class Page:
-    """Web page that is served until it is closed.
+@dataclass(frozen=True, kw_only=True)
+class PageOptions:
+    """What a page shows, and where it is served.
 
-    Parameters
+    Attributes
     ----------
-    sampler : Sampler
     source : str or Path, optional
         Description of the robot with its visuals, see `arm_surfaces`.
     package_paths : sequence of str or Path
         See `find_mesh`.
-    pose : (4, 4) array_like, optional
-        First target; default: see `first_pose`.
     n : int
         Number of ghosts, 1 to 200.
     position_only : bool, optional
@@ -198,6 +197,29 @@ class Page:
         Seed of the solutions. It is the same for every target, so the solutions move as little as possible.
     extra_tab : str, optional
         Name of an extra tab that the caller fills, see `MotionTab`.
+    """
+
+    source: str | Path | None = None
+    package_paths: Sequence[str | Path] = ()
+    n: int = 50
+    position_only: bool | None = None
+    host: str = "127.0.0.1"
+    port: int = 8080
+    seed: int = 0
+    extra_tab: str | None = None
+
+
+class Page:
+    """Web page that is served until it is closed.
+
+    Parameters
+    ----------
+    sampler : Sampler
+    pose : (4, 4) array_like, optional
+        First target; default: see `first_pose`.
+    options : PageOptions, optional
+    **changes
+        Fields of `PageOptions` to be replaced, such as `port=0`.
 
     Raises
     ------
@@ -208,26 +230,20 @@ class Page:
     def __init__(
         self,
         sampler: Sampler,
-        *,
-        source: str | Path | None = None,
-        package_paths: Sequence[str | Path] = (),
         pose: npt.ArrayLike | None = None,
-        n: int = 50,
-        position_only: bool | None = None,
-        host: str = "127.0.0.1",
-        port: int = 8080,
-        seed: int = 0,
-        extra_tab: str | None = None,
+        options: PageOptions | None = None,
+        **changes: Any,
     ) -> None:
-        self.robot = sampler.robot
+        chosen = replace(options or PageOptions(), **changes)
+        self.robot, n, position_only = sampler.robot, chosen.n, chosen.position_only
         if not 1 <= n <= MOST_GHOSTS:
             raise ConfigurationError(f"the number of solutions to show must be 1 to {MOST_GHOSTS}, got {n}", n)
         if position_only is None:
             position_only = sampler.context_kind == "position" or self.robot.dof < 6
-        self.surfaces, self.told = arm_surfaces(self.robot, source, package_paths)
+        self.surfaces, self.told = arm_surfaces(self.robot, chosen.source, chosen.package_paths)
         self.first = first_pose(self.robot) if pose is None else check_pose(pose)
-        self.live = LiveSolutions(sampler, n, position_only, seed)
-        self._server = _started(host, port, f"{self.robot.name} · eim view")
+        self.live = LiveSolutions(sampler, n, position_only, chosen.seed)
+        self._server = _started(chosen.host, chosen.port, f"{self.robot.name} · eim view")
         self._changed, self._drawing = threading.Condition(), threading.RLock()
         self._is_wanted, self._is_closed, self._n_drawn = True, False, 0
         self.solutions: Solutions | None = None
@@ -235,7 +251,7 @@ class Page:
         self._after_solutions: list[Callable[[], None]] = []
         self._at_close: list[Callable[[], None]] = []
         self._add_scene(n_ghosts)
-        self._add_controls(n_ghosts, extra_tab)
+        self._add_controls(n_ghosts, chosen.extra_tab)
         self._thread = threading.Thread(target=self._follow, name="solutions", daemon=True)
         self._thread.start()
 
