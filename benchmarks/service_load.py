@@ -46,39 +46,45 @@ RATE, PATIENCE = 120.0, 0.005  # requests per second of an impatient client, and
 LONG, SHORT = 10.0, 0.1  # time budgets [s]
 SERVER = [sys.executable, "-m", "eim_ros.nodes", "ik_server", "--ros-args", "-p", "model:=panda_pose"]
 SERVICES = {"ours": "/ik_server/sample_ik", "plain": "/plain_server/sample_ik"}
+SOLVE_ALL = "/ik_server/solve_all_ik"
 
 
 # Clients
 
 
-def request(generator: np.random.Generator, **fields: Any) -> Any:
+def request(service_type: Any, generator: np.random.Generator, **fields: Any) -> Any:
     """Return a request for a random reachable pose of the Panda, with the given fields."""
     from geometry_msgs.msg import Pose
 
-    from eim_ros.srv import SampleIK
-
-    asked = SampleIK.Request(n_samples=1, seed=0, timeout=5.0)
-    asked.poses = [pose := Pose()]
+    pose = Pose()
+    asked = service_type.Request(poses=[pose], seed=0, timeout=5.0)
     pose.position.x, pose.position.y, pose.position.z = generator.uniform([0.3, -0.3, 0.3], [0.5, 0.3, 0.6]).tolist()
     pose.orientation.x, pose.orientation.w = 1.0, 0.0
     for name, value in fields.items():
-        setattr(asked if hasattr(asked, name) else asked.constraints, name, value)
+        setattr(asked, name, value)
     return asked
 
 
-def obstacles(generator: np.random.Generator) -> dict[str, Any]:
-    """Return request fields with twenty spheres around the arm."""
+def long_request() -> dict[str, Any]:
+    """Return fields of a `SolveAllIK` request that searches until its time is up."""
+    from eim_ros.msg import IKGuarantee
+
+    return {"timeout": LONG, "guarantee": IKGuarantee(kind=IKGuarantee.BOUND, confidence=0.99, missed_share=1e-7)}
+
+
+def obstacles(generator: np.random.Generator) -> Any:
+    """Return constraints with twenty spheres around the arm."""
     from geometry_msgs.msg import Pose
     from shape_msgs.msg import SolidPrimitive
 
-    from eim_ros.msg import SceneObstacles
+    from eim_ros.msg import IKConstraints, SceneObstacles
 
     poses = []
     for x, y, z in generator.uniform([-0.8, -0.8, 0.8], [0.8, 0.8, 1.2], (20, 3)).tolist():
         poses.append(Pose())
         poses[-1].position.x, poses[-1].position.y, poses[-1].position.z = x, y, z
     sphere = SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.05])
-    return {"scene": SceneObstacles(primitives=[sphere] * len(poses), primitive_poses=poses)}
+    return IKConstraints(scene=SceneObstacles(primitives=[sphere] * len(poses), primitive_poses=poses))
 
 
 class Asker:
@@ -88,19 +94,21 @@ class Asker:
         import rclpy
 
         from eim_ros.nodes import SERVICE_QOS
-        from eim_ros.srv import SampleIK
+        from eim_ros.srv import SampleIK, SolveAllIK
 
+        self.service_type = SolveAllIK if service == SOLVE_ALL else SampleIK
         rclpy.init()
         self.node = rclpy.create_node(f"client_{os.getpid()}")
         self.executor = rclpy.executors.SingleThreadedExecutor()
         self.executor.add_node(self.node)
         profile = {} if is_default else {"qos_profile": SERVICE_QOS}
-        self.client = self.node.create_client(SampleIK, service, **profile)
+        self.client = self.node.create_client(self.service_type, service, **profile)
         if not self.client.wait_for_service(READY_WITHIN):
             raise SystemExit(f"{service} did not appear")
 
-    def ask(self, message: Any, patience: float = LOST) -> tuple[int | None, float]:
-        """Return the error code of the answer, None if it is lost, and the time it took [s]."""
+    def ask(self, generator: np.random.Generator, patience: float = LOST, **fields: Any) -> tuple[int | None, float]:
+        """Send a request; return the error code of the answer, None if it is lost, and the time it took [s]."""
+        message = request(self.service_type, generator, **fields)
         began = time.perf_counter()
         future = self.client.call_async(message)
         self.executor.spin_until_future_complete(future, patience)
@@ -114,21 +122,21 @@ class Asker:
 def run_client(kind: str, seconds: float, seed: int, service: str) -> None:
     """Run a client and print its error codes and times as JSON."""
     generator = np.random.default_rng(seed)
-    asker = Asker(service, kind.startswith("default"))
+    asker = Asker(SOLVE_ALL if kind == "long" else service, kind.startswith("default"))
     fields: dict[str, Any] = {
         "n10000": {"n_samples": 10000},
         "n1000": {"n_samples": 1000},
         "n100": {"n_samples": 100},
-        "malformed": {"timeout": -1.0},
-        "obstacles": {"n_samples": 20, "timeout": 0.2, **obstacles(generator)},
-        "long": {"n_samples": 10, "timeout": LONG, "confidence": 0.99, "missed_share": 1e-7},
-        "short": {"timeout": SHORT},
-    }.get(kind, {})
+        "malformed": {"n_samples": 1, "timeout": -1.0},
+        "obstacles": {"n_samples": 20, "timeout": 0.2, "constraints": obstacles(generator)},
+        "long": long_request(),
+        "short": {"n_samples": 1, "timeout": SHORT},
+    }.get(kind, {"n_samples": 1})
     codes, times = [], []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         began = time.perf_counter()
-        code, took = asker.ask(request(generator, **fields), PATIENCE if kind == "impatient" else LOST)
+        code, took = asker.ask(generator, PATIENCE if kind == "impatient" else LOST, **fields)
         codes.append(code)
         times.append(took)
         if kind == "impatient":
@@ -145,7 +153,7 @@ def ask_once(seed: int, service: str) -> None:
     except SystemExit:
         print(json.dumps("undiscovered"))
         return
-    code, _ = asker.ask(request(np.random.default_rng(seed)))
+    code, _ = asker.ask(np.random.default_rng(seed), n_samples=1)
     print(json.dumps("lost" if code is None else "answered"))
 
 

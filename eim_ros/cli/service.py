@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from eim_ros.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from eim_ros.cli.sample import Operation
     from eim_ros.ik import Constraints, Posture
 
 PATIENCE = 5.0  # [s] beyond the timeout of a request, for requests that came before it
@@ -17,7 +16,7 @@ SERVER_TIMEOUT = 30.0  # [s], at least the default of the server, which is not k
 BOUND, CERTIFIED = 1, 2  # constants of IKGuarantee
 
 
-def ask(verb: Operation, target: Any, arguments: Mapping[str, Any], constraints: Constraints) -> Any:
+def ask(verb: Any, target: Any, arguments: Mapping[str, Any], constraints: Constraints) -> Any:
     """Return the answer of the node. The target is a pose (4, 4), or a list of them for a path."""
     flags, timeout = verb.server, arguments.get("timeout", SERVER_TIMEOUT)
     if verb.source.model or verb.source.robot or verb.source.base:
@@ -41,7 +40,7 @@ def ask(verb: Operation, target: Any, arguments: Mapping[str, Any], constraints:
     return path_of(response) if verb.operation == "follow" else solutions_of(response)
 
 
-def fill_common(request: Any, verb: Operation, target: Any, arguments: Mapping[str, Any]) -> None:
+def fill_common(request: Any, verb: Any, target: Any, arguments: Mapping[str, Any]) -> None:
     """Fill the frame, the poses, the seed and the timeout."""
     from eim_ros.nodes.common.messages import pose_message
 
@@ -51,7 +50,7 @@ def fill_common(request: Any, verb: Operation, target: Any, arguments: Mapping[s
     request.timeout = arguments.get("timeout", 0.0)
 
 
-def fill_constraints(message: Any, verb: Operation, constraints: Constraints) -> None:
+def fill_constraints(message: Any, verb: Any, constraints: Constraints) -> None:
     """Fill an `IKConstraints`."""
     from eim_ros.nodes.common.messages import pose_message
     from eim_ros.nodes.ik_server import constraints as messages

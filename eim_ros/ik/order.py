@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros import solver
+import eim_ros.solver as solver
 from eim_ros.core.checks import LARGEST, as_number, expect_mapping, is_number, names_wrong_keywords
 from eim_ros.core.errors import ConfigurationError, did_you_mean
 from eim_ros.ik.candidates import Candidates
