@@ -1,7 +1,7 @@
 """Inverse kinematics compared with peers: one solution and many solutions of a pose, in one run on one thread.
 
     python -m benchmarks.ik_peers [--poses 300] [--models panda=FILE iiwa14=FILE]
-        [--output benchmarks/results/ik_peers.txt] [--picture docs/ik_peers.png] [--readme docs/peers.md]
+        [--output benchmarks/results/ik_peers.txt] [--picture docs/pictures/ik_peers.png]
 
 Poses come from forward kinematics of uniform random configurations that no solver knows. Planar arms solve for
 positions, the others for full poses. Pinocchio checks every answer. It must be within the limits, and within 1 mm and
@@ -48,11 +48,12 @@ from benchmarks._peers import (
     ssik_artifact,  # fmt: skip
 )
 from benchmarks._peers_picture import draw
-from benchmarks._peers_report import Many, Singles, many_table, readme_tables, singles_table, write_readme
+from benchmarks._peers_report import Many, Singles, many_table, markdown_tables, singles_table
 from eim_ros.core.files import write_atomically
-from eim_ros.ik import Completeness, IKModel, KnownKinematicsConfig, Sampler, Solutions, Training, collect
+from eim_ros.ik import Completeness, IKModel, Sampler, Solutions, Training, collect
 from eim_ros.ik.evaluation import exact_solutions
 from eim_ros.kinematics import SHIPPED_ROBOTS, Robot, share_path
+from eim_ros.learning import EIMConfig
 from eim_ros.learning.em import TruncatedEMConfig
 from eim_ros.planar.arm import planar_urdf
 
@@ -221,7 +222,7 @@ def many(case: Case, poses: np.ndarray) -> tuple[dict[str, Many], list[int]]:
     n_families = []
     for pose in poses:
         truth = exact_solutions(case.robot, pose, 20_000, rng)
-        n_families.append(truth.n_families)
+        n_families.append(truth.n_components)
         for name, way in ways.items():
             solutions, seconds, says = way(pose)
             right = np.array([judge.right(q, pose) for q in solutions], dtype=bool)
@@ -245,7 +246,7 @@ def case_of(name: str, folder: Path, path: str) -> Case:
         model = IKModel.load(path, robot)
     elif planar:
         data_set = collect(robot, 10_000, "position", 0)
-        model = Training(KnownKinematicsConfig(n_components=100, n_iterations=40)).run(data_set).model
+        model = Training(EIMConfig.known_kinematics(n_components=100, n_iterations=40), known=True).run(data_set).model
     else:
         data_set = collect(robot, 60_000, "pose", 0, solutions_per_pose=6)
         model = Training(TruncatedEMConfig(n_components=300, n_iterations=20)).run(data_set).model
@@ -267,7 +268,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the poses")
     parser.add_argument("--output", type=Path, help="file for the tables, as well")
     parser.add_argument("--picture", type=Path, help="PNG of both tables")
-    parser.add_argument("--readme", type=Path, help="file whose tables between marks are replaced")
     args = parser.parse_args()
     torch.set_num_threads(1)
     models = dict(entry.split("=", 1) for entry in args.models)
@@ -287,11 +287,9 @@ def main() -> None:
                 part += many_table(all_[name], n_families)
             print("\n".join(part), flush=True)
             lines += part
-    tables = readme_tables(one, all_) if all_ else []
+    tables = markdown_tables(one, all_) if all_ else []
     if args.output:
         write_atomically(args.output, ("\n".join([*lines, "", *tables]) + "\n").encode())
-    if args.readme:
-        write_readme(args.readme, tables)
     if args.picture:
         draw(one, all_, args.picture)
 
