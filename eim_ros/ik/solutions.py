@@ -9,7 +9,7 @@ import html
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -127,6 +127,8 @@ class Solutions:
     >>> solutions[0].shape, solutions[:2].q.shape
     ((6,), (2, 6))
     """
+
+    SCHEMA: ClassVar[tuple[Column, ...]] = SCHEMA
 
     joint_names: tuple[str, ...]
     q: FloatArray
