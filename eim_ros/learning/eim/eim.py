@@ -148,7 +148,7 @@ def start_of(
     """Return a candidate for the reference density and the start.
 
     A neural model is soon better than any reference density with linear experts, which would then limit it. Therefore,
-    a candidate with neural experts is fitted even if the user passes a start.
+    a candidate with neural experts is fitted even if the user passes a start, unless the ratio needs no reference.
 
     Parameters
     ----------
@@ -280,8 +280,8 @@ class EIM(Learner[EIMConfig, EIMState]):
 
     To fit a known density, pass contexts and samples to `fit` as follows: samples (n, dx), or context (n, dy) and
     sample (n, dx). The samples serve to build a start and as the first places where components are added. By default,
-    the start is the likeliest of several fits by EM. If you pass a start, the sample may be None, and without contexts
-    no data are needed. The fit ends with CONVERGED when the model or the objective no longer changes. It ends with
+    the start is the likeliest of several fits by EM. If you pass a start, the sample may be None, and a model without
+    contexts needs no data. The fit ends with CONVERGED when the model or the objective no longer changes. It ends with
     NON_FINITE if the target is not finite at samples of the model. The history records
 
     - `elbo`, the objective E[log p] + T H(q) [nat], and its `elbo_standard_error`;
