@@ -114,7 +114,7 @@ def best_fit(
     generator: torch.Generator,
     watch: Callable[[float], None] = lambda share: None,
 ) -> MixtureOfExperts:
-    """Fit a mixture by EM from several k-means starts, of which only the best is continued after a few iterations.
+    """Fit a mixture by EM from several k-means starts, and continue only the best one after a few iterations.
 
     The starts are compared in two stages, because a small held-out set can only detect overfitting and poor local
     optima. First, all starts with a held-out likelihood within one standard error of the highest are selected. Among
@@ -306,7 +306,7 @@ class RatioDemand:
     model : MixtureOfExperts
         The model q_old.
     n_samples : int
-        Number of samples of each class from which the ratio was estimated.
+        Number of samples of each class that the ratio was estimated from.
     """
 
     ratio: LogRatio

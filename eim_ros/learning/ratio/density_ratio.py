@@ -78,7 +78,7 @@ class DensityRatio(Protocol):
         ...
 
     def log_ratio(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
-        """Return phi [nat], (n_samples,); `component` (n_samples,) optionally names the expert that drew each sample."""
+        """Return phi [nat], (n_samples,); see `LogRatio.log_ratio`."""
         ...
 
     def gradient(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
