@@ -121,7 +121,7 @@ class FeatureInputs:
         Standard deviation of the noise on the contexts in the first iteration, in the units of the contexts. None
         disables smoothing.
     decay : float
-        Factor by which the noise changes per iteration.
+        Multiplier of the noise per iteration.
     floor : float
         Smallest noise, as a share of the noise in the first iteration.
     """
@@ -156,7 +156,7 @@ class FeatureInputs:
         smoothing : float
             Noise on the contexts in the first iteration, in standard deviations of the contexts; 0 disables it.
         decay : float
-            Factor by which the noise changes per iteration, from 0 to 1.
+            Multiplier of the noise per iteration, from 0 to 1.
         floor : float
             Smallest noise, as a share of the noise in the first iteration, from 0 to 1.
 
@@ -213,7 +213,7 @@ class WhitenedInputs(CentredInputs):
     Attributes
     ----------
     whitening : Tensor (n_dims + n_context, n_dims + n_context)
-        Matrix by which the centred rows are multiplied from the right.
+        The inputs are the centred rows times this matrix.
     """
 
     whitening: Tensor

@@ -212,8 +212,8 @@ class ExactRatio:
         Returns
         -------
         dict
-            `elbo` and the other entries of `restricted_elbo`, `entropy`, `change` and, if the auxiliary distribution is
-            truncated, `auxiliary_error`, all in nat; number of `evaluations` of the target, and the share `non_finite`.
+            The entries of `restricted_elbo`; `entropy` and `change` [nat]; `auxiliary_error` [nat] if the auxiliary
+            distribution is truncated; the number of `evaluations` of the target, and the share `non_finite`.
         """
         prepared, temperature = self._current(), self.config.temperature
         old, n_samples = prepared.model, self.config.n_objective_samples
