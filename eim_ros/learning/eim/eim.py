@@ -243,7 +243,7 @@ def _subset(model: MixtureOfExperts, index: Tensor) -> MixtureOfExperts:
 
 
 class EIM(Learner[EIMConfig, EIMState]):
-    """Fit a mixture of experts by expected information maximisation, from samples or for a known density.
+    """Expected information maximisation for mixtures of experts, from samples or for a known density.
 
     Parameters
     ----------
@@ -264,13 +264,13 @@ class EIM(Learner[EIMConfig, EIMState]):
     Raises
     ------
     ConfigurationError
-        If a setting has no effect on this kind of fit. By `fit`, if the number of components shall adapt, but the model
-        has networks or the M-step uses gradients.
+        Raised by the constructor if a setting has no effect on this kind of fit. Raised by `fit` if the number of
+        components adapts, but the model has networks or `update` is "unstructured".
     DataError
-        By `fit`, if there are neither samples nor a start.
+        Raised by `fit` if there are neither samples nor a start.
     DistributionError
-        By `fit`, if the target does not return the shape (n,), cannot be differentiated although gradients are needed,
-        or is not finite at any sample of the start.
+        Raised by `fit` if the target does not return the shape (n,), cannot be differentiated although gradients are
+        needed, or is not finite at any sample of the start.
 
     Notes
     -----
@@ -278,11 +278,11 @@ class EIM(Learner[EIMConfig, EIMState]):
     the best fit is used; models with networks use `neural_start`. If the number of components adapts, the history
     records `n_components` after each iteration and the numbers `added` and `deleted` in it.
 
-    To fit a known density, pass contexts and samples to `fit` as follows: samples (n, dx), or context (n, dy) and
-    sample (n, dx). The samples serve to build a start and as the first places where components are added. By default,
-    the start is the likeliest of several fits by EM. If you pass a start, the sample may be None, and a model without
-    contexts needs no data. The fit ends with CONVERGED when the model or the objective no longer changes. It ends with
-    NON_FINITE if the target is not finite at samples of the model. The history records
+    To fit a known density, pass samples (n, dx), or a pair of contexts (n, dy) and samples (n, dx), to `fit`. By
+    default, the start is the likeliest of several fits of EM to the samples. The samples are also candidates for the
+    centres of new components. If you pass a start, the samples may be None, and a model without contexts needs no data.
+    The fit ends with CONVERGED when the model or the objective no longer changes. It ends with NON_FINITE if the target
+    is not finite at samples of the model. The history records
 
     - `elbo`, the objective E[log p] + T H(q) [nat], and its `elbo_standard_error`;
     - if the `elbo` is minus infinity, also `outside`, the probability that the target is not finite, and `elbo_inside`,

@@ -195,7 +195,7 @@ class EIMIteration:
         return (quiet and not grows) or on_plateau(history, window)
 
     def _is_at_rest(self, history: History) -> bool:
-        """Return whether the model has converged after all iterations of the settings.
+        """Return whether the model has converged after all requested iterations.
 
         An update with a KL close to its bound indicates that the model can still improve.
         """

@@ -28,7 +28,7 @@ from eim_ros.learning.projections.gaussian import fit_to_gradients, fit_to_value
 from eim_ros.learning.projections.neural import fit_neural_experts, shorten_step, weigh_samples
 from eim_ros.learning.ratio.density_ratio import LogRatio
 
-NETWORKS = NetworkConfig()  # the defaults
+NETWORKS = NetworkConfig()  # default settings
 
 
 def update_nonlinear_experts(
@@ -122,7 +122,7 @@ def update_gating(
     generator: torch.Generator,
     kl_weight: float = 1.0,
 ) -> tuple[MixtureOfExperts, dict[str, float], Tensor]:
-    """Update the gating q(z|y) in a trust region, within its family, by the rewards of the experts (4.1.1, 4.2.1).
+    """Update the gating by the rewards of the experts in a trust region, within its family (thesis 4.1.1, 4.2.1).
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def update_gating(
     reward = _rewards(config, model, ratio, chosen, generator)
     mean_reward = (torch.softmax(model.gating(chosen), 0) * reward).sum(0)
     bounds = (config.gating.kl_bound, config.gating.entropy_loss_bound)
-    if model.n_context == 0:  # all contexts are equal: closed form
+    if model.n_context == 0:  # all contexts are equal, so the update has a closed form
         shared = project_categorical(
             model.gating(chosen[:1]), reward.mean(0, keepdim=True), *bounds, kl_weight=kl_weight
         )

@@ -187,7 +187,9 @@ def expect(
     forms = QuadraticForms.from_model(model)
     n_kept = 0 if n_states is None or n_states >= model.n_components else n_states
     sums = torch.zeros_like(forms.coefficients)
-    transposed = torch.zeros_like(forms.coefficients.T, memory_format=torch.contiguous_format)  # the faster product
+    transposed = torch.zeros_like(
+        forms.coefficients.T, memory_format=torch.contiguous_format
+    )  # makes the products faster
     states = torch.empty(len(joint), n_kept, dtype=torch.int64, device=joint.device)
     step = max(1, CHUNK_ELEMENTS // model.n_components)
     buffer = joint.new_empty(min(step, len(joint)), model.n_components)
@@ -427,7 +429,7 @@ def converged(config: EMConfig, values: list[float]) -> bool:
 
 
 class EM(Learner[EMConfig, EMState]):
-    """Fit a mixture or a mixture of experts by maximum likelihood.
+    """Expectation maximisation for mixtures and mixtures of experts, a maximum likelihood fit.
 
     The initial model may belong to any family and have any number of components. If there are several starts, only the
     first one uses it. All other starts are built from k-means clusters of the data.
@@ -446,8 +448,7 @@ class EM(Learner[EMConfig, EMState]):
     Raises
     ------
     DistributionError
-        By `fit`, if the density of some data is zero or not finite under the model, for example because the initial
-        model is too far away.
+        Raised by `fit` if the initial model is so far from some data that their density is not positive and finite.
 
     Examples
     --------

@@ -8,10 +8,10 @@ restricted to a set K(n) of C' components and is zero elsewhere. The free energy
 is a lower bound of the log-likelihood. Neither half step lowers it. The E-step moves components with larger joint
 densities into K(n) (Prop. 6, 7), and the M-step is the same as in EM (Prop. 5).
 
-Full search evaluates all joint densities and keeps the C' largest ones. Partial search evaluates only the neighbours of
-K(n), a few per cent of all joint densities. Its first E-step is dense, because a run from random sets K(n) ends several
-nats lower. The normaliser of a softmax gating affects neither the choice of K(n) nor the posterior. However, it
-contributes to the value of F and to the M-step of the gating, so it is always computed over all components.
+Full search evaluates all joint densities and keeps the C' largest ones of each point. Partial search evaluates only the
+neighbours of K(n), a few per cent of all joint densities. Its first E-step is dense, because a run from random sets
+K(n) ends several nats lower. The normaliser of a softmax gating affects neither the choice of K(n) nor the posterior.
+However, it contributes to the value of F and to the M-step of the gating, so it is always computed over all components.
 
 In partial search, each component c has a list g_c of near components that begins with c. The candidates of a point are
 K(n), the lists of the components in K(n), and a few random components. The C' candidates with the largest joint
@@ -101,8 +101,8 @@ class TruncatedEMConfig(Settings):
     gating_iterations: int = option(2, "L-BFGS iterations of the gating per M-step", minimum=1)
     search: str = option(
         "auto",
-        "search for the components of a point: full, among all components; partial, among neighbours; auto, partial, "
-        "but exact EM without truncation below dense_below components",
+        "search for the components of a point: full, among all components; partial, among neighbours; auto, partial "
+        "search, or exact EM below dense_below components",
         choices=("auto", "full", "partial"),
     )
     dense_below: int = option(200, "smallest number of components that auto truncates", minimum=0)
@@ -147,7 +147,7 @@ class TruncatedEMState:
 
 
 class TruncatedEM(Learner[TruncatedEMConfig, TruncatedEMState]):
-    """Fit a mixture or a mixture of linear experts with many components by truncated variational EM.
+    """Truncated variational EM for mixtures and mixtures of linear experts with many components.
 
     The fit runs on the CPU. The initial model must be linear and may have any number of components. By default, it is
     built from k-means clusters of the standardised data.
@@ -170,7 +170,7 @@ class TruncatedEM(Learner[TruncatedEMConfig, TruncatedEMState]):
     Raises
     ------
     DistributionError
-        By `fit`, if the initial model is not linear, or if some data have no finite density under it.
+        Raised by `fit` if the initial model is not linear, or if some data have no positive, finite density under it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Choice of the density ratio estimator, the reference density behind it, and the places for new components.
+"""Choice of the density ratio estimator, its reference density, and the demand for new components.
 
 Estimator. `density_ratio` builds the estimator that the settings name.
 
@@ -72,7 +72,7 @@ def fit_reference(
     first : MixtureOfExperts, optional
         An existing fit to the training data. It is compared with the others, and its size is not fitted again.
     most_components : int
-        Largest number of components of a model that adapts it. Sizes up to this number are added by doubling.
+        Largest number of components if the model adapts it, else 0. Larger sizes are then tried by doubling.
 
     Returns
     -------
@@ -232,7 +232,7 @@ def data_density(
     first : MixtureOfExperts, optional
         A candidate, fitted to the training part of the data.
     most_components : int
-        Largest number of components of a model that adapts it.
+        Largest number of components if the model adapts it, else 0.
 
     Returns
     -------
@@ -292,7 +292,7 @@ def smoothed(inputs: RatioInputs, data: Pairs, iteration: int, generator: torch.
     return Pairs(context + deviation.to(context) * noise, data.sample, data.conditional)
 
 
-DELTA = 50.0  # largest difference to the maximum of the model's log density that is taken into account [nat]
+DELTA = 50.0  # the log density of the model counts as no more than this below its maximum [nat]
 
 
 @dataclass(frozen=True)
