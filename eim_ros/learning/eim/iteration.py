@@ -210,7 +210,7 @@ class EIMIteration:
         """Return the new model, or the kept one if it is closer to p under the current ratio.
 
         The KL of each model is estimated from fresh samples. Both use the same estimate log p = phi + log q_old, which
-        is available everywhere. An estimator that has not learnt anything yet (phi = 0) takes q_old for p.
+        is available everywhere. If the estimator has not learnt anything yet (phi = 0), q_old counts as p.
 
         Parameters
         ----------

@@ -143,7 +143,7 @@ def update_gating(
     record : dict
         `gating_kl`, the mean KL of the update [nat]. It is empty if there is a single expert.
     reward : Tensor (n_components,)
-        Mean reward of each expert, weighted by its probability at each context [nat].
+        Mean reward of each expert over its contexts p(y|z) [nat].
     """
     if model.n_components == 1:
         return model, {}, context.new_zeros(1)

@@ -4,7 +4,7 @@ The E-step computes the responsibilities q(z|x, y). Hard EM assigns each point t
 The M-step fits the experts by weighted least squares. The weights of a mixture become the mean responsibilities. A
 gating is fitted by softmax regression with only a few L-BFGS steps, so the algorithm is a generalised EM.
 
-No step lowers the log-likelihood. In hard EM, no step lowers the free energy, which is a lower bound of the
+No step of EM lowers the log-likelihood. No step of hard EM lowers the free energy, which is a lower bound of the
 log-likelihood (Luecke 2016, Prop. 8). An expert or a gating stays unchanged if the M-step would not improve it.
 
 For linear models, the E-step also computes the sums that the M-step needs. It processes the data in chunks. One matrix
@@ -187,9 +187,7 @@ def expect(
     forms = QuadraticForms.from_model(model)
     n_kept = 0 if n_states is None or n_states >= model.n_components else n_states
     sums = torch.zeros_like(forms.coefficients)
-    transposed = torch.zeros_like(
-        forms.coefficients.T, memory_format=torch.contiguous_format
-    )  # makes the products faster
+    transposed = torch.zeros_like(forms.coefficients.T, memory_format=torch.contiguous_format)  # faster to multiply
     states = torch.empty(len(joint), n_kept, dtype=torch.int64, device=joint.device)
     step = max(1, CHUNK_ELEMENTS // model.n_components)
     buffer = joint.new_empty(min(step, len(joint)), model.n_components)
@@ -429,7 +427,7 @@ def converged(config: EMConfig, values: list[float]) -> bool:
 
 
 class EM(Learner[EMConfig, EMState]):
-    """Expectation maximisation for mixtures and mixtures of experts, a maximum likelihood fit.
+    """Maximum likelihood fit of a mixture or a mixture of experts by expectation maximisation.
 
     The initial model may belong to any family and have any number of components. If there are several starts, only the
     first one uses it. All other starts are built from k-means clusters of the data.

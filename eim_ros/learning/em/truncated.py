@@ -8,8 +8,8 @@ restricted to a set K(n) of C' components and is zero elsewhere. The free energy
 is a lower bound of the log-likelihood. Neither half step lowers it. The E-step moves components with larger joint
 densities into K(n) (Prop. 6, 7), and the M-step is the same as in EM (Prop. 5).
 
-Full search evaluates all joint densities and keeps the C' largest ones of each point. Partial search evaluates only the
-neighbours of K(n), a few per cent of all joint densities. Its first E-step is dense, because a run from random sets
+Full search evaluates all joint densities and keeps the C' largest values of each point. Partial search evaluates only
+the neighbours of K(n), a few per cent of all joint densities. Its first E-step is dense, because a run from random sets
 K(n) ends several nats lower. The normaliser of a softmax gating affects neither the choice of K(n) nor the posterior.
 However, it contributes to the value of F and to the M-step of the gating, so it is always computed over all components.
 

@@ -16,7 +16,7 @@ Such estimates have limits:
   model is far away. Therefore, phi is bounded by log n, and all candidates at the bound are equal. The first one in
   random order is chosen, which is a sample from the part of p that the model does not cover. The largest phi would
   select the farthest outlier.
-- If p is known up to a constant, so is phi. The constant follows from E_p[q_old/p] = 1.
+- If p is known only up to a constant, so is phi. The constant follows from E_p[q_old/p] = 1.
 - If the model has almost no density at a candidate, log q_old is far below any bounded phi. It is therefore limited to
   at most `DELTA` below its largest value.
 """
@@ -130,7 +130,7 @@ def best_fit(
         Number of EM iterations, including those before the comparison.
     generator : torch.Generator
     watch : callable
-        Is called with the completed share of the work, from 0 to 1.
+        Called with the completed share of the work, from 0 to 1.
     """
     n_starts = max(1, n_starts * FULL_STARTS // max(FULL_STARTS, n_components))
     trial = min(n_iterations, TRIAL_ITERATIONS) if n_starts > 1 else n_iterations

@@ -140,8 +140,8 @@ class PlugInRatio:
 class ExactRatio:
     """Exact log ratio of a target and a model, phi = log p(x|y)/T - log q_old(x|y).
 
-    The target may be not finite at a sample, for example outside hard bounds. Its value is then set by `with_floor`,
-    and it has no gradient. `update_experts` uses only values for experts with such samples.
+    The target may not be finite at a sample, for example outside hard bounds. Then `with_floor` sets its value, and it
+    has no gradient. `update_experts` uses only values for experts with such samples.
 
     Parameters
     ----------
