@@ -1,6 +1,6 @@
-"""Settings of `EM` and `EIM`, composed of one group for each part of a learner.
+"""Settings of `EM` and `EIM`, with one group for each part of the learner.
 
-Groups are addressed by dotted names: `EIM(**{"ratio.patience": 5})`, or `--set ratio.patience=5` of `eim train`.
+Use dotted names to set a field of a group: `EIM(**{"ratio.patience": 5})`, or `eim train --set ratio.patience=5`.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ from eim_ros.learning.models.evaluator import PreparedMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.ratio.objectives import OBJECTIVES
 
-RATIO_ESTIMATORS = ("residual", "network", "plug-in")  # estimators from samples, the default first
+RATIO_ESTIMATORS = ("residual", "network", "plug-in")  # estimators from samples; the first one is the default
 
 
 @dataclass(frozen=True)
 class AuxiliaryConfig(Settings):
     """Settings of the auxiliary distribution.
 
-    The bound of EIM needs q~(z|x, y) at samples of the model (thesis 3.2). The best q~ is the posterior, which leaves
-    only log q_old(x|y), a sum over all components. For many components this sum is restricted to K, the components
-    nearest to the one that drew the sample: q~ = q(x, z|y)/q_K(x|y). The bound is then off by
-    delta = E[-log mass of K] (Luecke 2016, eq. 19 to 21), which the history records.
+    The bound of EIM needs an auxiliary distribution q~(z|x, y) at samples of the model (thesis 3.2). The best q~ is the
+    posterior. The bound then depends only on log q_old(x|y), a sum over all components. If there are many components,
+    the sum is restricted to the set K of components nearest to the one that drew the sample, and
+    q~ = q(x, z|y)/q_K(x|y). This changes the bound by delta = E[-log mass of K] (Luecke 2016, eq. 19 to 21), which the
+    history records.
     """
 
     n_states: int = option(16, "components of a truncated auxiliary distribution; 0: never truncate", minimum=0)
-    exact_below: int = option(200, "truncate if the model has at least so many components", minimum=0)
+    exact_below: int = option(200, "number of components below which nothing is truncated", minimum=0)
 
     def prepared(self, model: MixtureOfExperts, context: Tensor, sample: Tensor) -> PreparedMixture:
         """Return the model, prepared for many evaluations of its density.
@@ -90,17 +91,20 @@ class RatioConfig(Settings):
         0.1, "share of the pairs that is held out; 0: no early stopping", minimum=0.0, maximum=0.5
     )
     evidence: float = option(
-        2.0, "use the network only if it lowers the held-out loss by so many standard errors", minimum=0.0
+        2.0, "smallest gain in held-out loss, in standard errors, for which the network is used", minimum=0.0
     )
     reference: ReferenceConfig = ReferenceConfig()
     auxiliary: AuxiliaryConfig = AuxiliaryConfig()
 
     def n_training(self, n_samples: int) -> int:
-        """Return how many of `n_samples` pairs, the first ones, are used for training; the rest is held out."""
+        """Return the number of pairs used for training, the first ones of `n_samples`; the others are held out."""
         return n_samples - int(self.validation_share * n_samples)
 
     def held_out(self, n_samples: int) -> slice:
-        """Return the pairs that estimators are judged by: the held-out ones, or all if none is held out."""
+        """Return the slice of the `n_samples` pairs that estimators are evaluated on.
+
+        It contains the held-out pairs, or all pairs if none are held out.
+        """
         first = self.n_training(n_samples)
         return slice(first if first < n_samples else 0, n_samples)
 
@@ -113,8 +117,8 @@ class GatingStepConfig(Settings):
     entropy_loss_bound: float = option(0.05, "largest loss of mean entropy per iteration", unit="nat", minimum=0.0)
     gradient: str = option(
         "auto",
-        "gradient that a linear gating of contexts follows: plain; natural, which lets components of little weight "
-        "recover; auto: natural if components are added, because they start with little weight, else plain",
+        "gradient for a linear gating with contexts: plain; natural, which lets components of small weight recover; "
+        "auto, natural if components are added, else plain",
         choices=("auto", "plain", "natural"),
     )
     n_contexts: int = option(
@@ -132,7 +136,9 @@ class MStepConfig(Settings):
         0.05, "largest loss of an expert's entropy per iteration", unit="nat", minimum=0.0
     )
     n_samples: int = option(150, "samples per linear expert for its surrogate", minimum=2)
-    surrogate: str = option("gradient", "fit the quadratic surrogate to this", choices=("gradient", "value"))
+    surrogate: str = option(
+        "gradient", "fit the quadratic surrogate to gradients or values of the ratio", choices=("gradient", "value")
+    )
     n_contexts: int = option(1000, "contexts per neural expert for its update", minimum=1)
     n_context_samples: int = option(10, "samples per context and neural expert", minimum=2)
     gating: GatingStepConfig = GatingStepConfig()
@@ -174,7 +180,7 @@ class EIMConfig(FamilyConfig):
     """Settings of `EIM`."""
 
     unused: ClassVar[frozenset[str]] = frozenset({"exact"})
-    """Groups that have no effect if the ratio is estimated from samples."""
+    """Groups of settings that have no effect if the ratio is estimated from samples."""
     unused_with_target: ClassVar[frozenset[str]] = frozenset(
         {"n_selection_samples", "adaptation.least_demand", "ratio.reference"}
         | {f"ratio.{name}" for name in field_types(RatioConfig) if "." not in name}
@@ -188,7 +194,7 @@ class EIMConfig(FamilyConfig):
         "M-step: closed form in trust regions, or reparameterised gradients (EIM-US, thesis 6.1)",
         choices=("structured", "unstructured"),
     )
-    kl_term: bool = option(True, "KL(model || last model) in the objective; without it EIM-KL (thesis 6.1)")
+    kl_term: bool = option(True, "include KL(model || last model) in the objective; EIM-KL omits it (thesis 6.1)")
     n_selection_samples: int = option(
         1000,
         "samples that decide whether the new model is better than the best one; 0: return the last model",
@@ -196,8 +202,8 @@ class EIMConfig(FamilyConfig):
     )
     plateau_window: int = option(
         0,
-        "stop if the held-out estimate of KL(model || data), or the objective for a known density, improves by no more "
-        "than its noise within so many iterations; 0: never",
+        "iterations after which the run stops if the held-out KL(model || data), or the objective for a known density, "
+        "has not improved by more than its noise; 0: never stop",
         minimum=0,
     )
     ratio: RatioConfig = RatioConfig()
@@ -209,15 +215,15 @@ class EIMConfig(FamilyConfig):
 
     @classmethod
     def known_density(cls, **settings: Any) -> EIMConfig:
-        """Return the defaults for a target whose density is known, with other values of some settings."""
+        """Return the defaults for a target with a known density; `settings` replace some of them."""
         preset = {"n_iterations": 1000, "start.n_starts": 10, "m_step.gating.gradient": "natural", "plateau_window": 20}
         return cls.from_mapping(preset).replace(**settings)
 
     @classmethod
     def kinematic(cls, **settings: Any) -> EIMConfig:
-        """Return the defaults for a ratio that is shown the forward kinematics, with other values of some settings.
+        """Return the defaults for a ratio with forward kinematics as inputs; `settings` replace some of them.
 
-        Only p(q) is unknown then, so larger steps and less training suffice.
+        Only the density p(q) of the configurations is unknown, so larger steps and less training are sufficient.
         """
         preset = {
             "n_iterations": 80,
@@ -235,7 +241,7 @@ class EIMConfig(FamilyConfig):
 
     @classmethod
     def known_kinematics(cls, **settings: Any) -> EIMConfig:
-        """Return the defaults for inference with known kinematics, with other values of some settings."""
+        """Return the defaults for inference with known kinematics; `settings` replace some of them."""
         preset = {
             "n_components": 1000,
             "n_iterations": 100,
@@ -253,7 +259,7 @@ class EIMConfig(FamilyConfig):
 
     @property
     def resolved_m_step(self) -> MStepConfig:
-        """Settings of the M-step in which the gating's gradient is plain or natural."""
+        """Settings of the M-step, with the choice "auto" of the gating's gradient resolved to "plain" or "natural"."""
         if self.m_step.gating.gradient != "auto":
             return self.m_step
         return self.m_step.replace("gating.gradient", "natural" if self.adaptation.add_every > 0 else "plain")

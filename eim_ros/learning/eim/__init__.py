@@ -1,4 +1,4 @@
-"""Expected Information Maximisation: from samples, by a density ratio, or where the target's density is known."""
+"""Expected Information Maximisation (EIM), from samples of the target or from its known density."""
 
 from typing import TYPE_CHECKING
 

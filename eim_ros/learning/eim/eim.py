@@ -1,41 +1,49 @@
-"""Expected Information Maximisation for mixtures and mixtures of experts (thesis chapters 3 and 4, algorithm 2).
+"""Expected Information Maximisation (EIM) for mixtures and mixtures of experts (thesis chapters 3 and 4, algorithm 2).
 
-From samples of p alone EIM minimises E_p(y) KL(q(x|y) || p(x|y)). Each iteration
+EIM needs only samples of p to minimise E_p(y) KL(q(x|y) || p(x|y)). Each iteration has these steps:
 
-1. draws x ~ q_old(x|y) and retrains phi(x, y) = log p/q_old (E-step; the auxiliary distribution is q_old(z|x, y), eq.
-   3.2);
-2. updates the gating: maximise E[phi(y, z)] - KL(q(z|y) || q_old(z|y)) in a trust region, within its family (4.2.1);
-3. updates the experts: fit a quadratic surrogate of phi around each, then a trust-region I-projection in closed form
-   (4.2.2);
-4. keeps the new model if, under the same phi, it is closer to p than the best one so far;
-5. adapts the number of components, if asked for: delete those of no use, and add where held-out data exceed the model
-   (7.1.4).
+1. E-step: draw x ~ q_old(x|y) and retrain phi(x, y) = log p/q_old. The auxiliary distribution is q_old(z|x, y)
+   (eq. 3.2).
+2. Update the gating: maximise E[phi(y, z)] - KL(q(z|y) || q_old(z|y)) in a trust region, within the family of the
+   gating (4.2.1).
+3. Update the experts: fit a quadratic surrogate of phi around each expert, then compute a trust-region I-projection in
+   closed form (4.2.2).
+4. Keep the new model if it is closer to p under the same phi than the best model so far.
+5. If requested, adapt the number of components: delete useless ones, and add new ones where held-out data exceed the
+   model (7.1.4).
 
-If the density of p is known up to a constant (thesis 5.5; VIPS), only the log ratio differs, which then is exact:
+If the density of p is known up to a constant, the log ratio is exact and the other steps stay the same (thesis 5.5;
+VIPS):
 
     phi(x, y) = log p(x|y) / T - log q_old(x|y)                     maximises E_q[log p] + T H(q)
 
-With temperature T the M-step maximises E_q[phi] - KL(q || q_old) as before. That is the objective divided by T: the
-same steps as with phi = log p - T log q_old and the KL weighted by T.
+T is the temperature. The M-step still maximises E_q[phi] - KL(q || q_old), which is the objective divided by T. The
+steps are the same as with phi = log p - T log q_old and a KL term of weight T.
 
-This variant is for starts from samples, networks, and hundreds of experts, whose log q is truncated. For linear models
-`eim_ros.learning.gmmvi.GMMVI` has the complete family of algorithms, with contexts or without. The closest one is
-LEMBFBX with `own_samples`, which takes the gating's rewards from other samples. In the names of the seven modules:
+Use EIM with a known density to start from samples, to train networks, or to train hundreds of experts with a truncated
+log q. For linear models, `eim_ros.learning.gmmvi.GMMVI` implements the complete family of algorithms, with or without
+contexts. Its closest member is LEMBFBX with `own_samples`. In terms of the seven modules of that family, EIM works as
+follows:
 
-- Samples: of each component, new ones for each of `update_gating` and `update_experts`; in GMMVI the same for both.
-- Natural gradient: by regression on gradients or values (`fit_to_gradients`, `fit_to_values`), chosen by `surrogate`.
-- Component update: trust region, with a bound on the loss of entropy too (`project_experts`); step size: fixed.
-- Weight update: the same for the weights (`project_categorical`, `project_gating`); step size: fixed.
-- Adding and deleting components: `Adaptation`, before each step; LEMBFBX has none.
+- Samples: fresh samples of each component, drawn separately in `update_gating` and `update_experts`. GMMVI uses the
+  same samples for both.
+- Natural gradient: regression on gradients or values (`fit_to_gradients`, `fit_to_values`), chosen by `surrogate`.
+- Component update: trust region with an additional bound on the loss of entropy (`project_experts`).
+- Step size of the component update: fixed.
+- Weight update: the same kind of trust region (`project_categorical`, `project_gating`).
+- Step size of the weight update: fixed.
+- Adding and deleting components: `Adaptation`, before each step. LEMBFBX has a fixed number of components.
 
-Starts. Linear experts start from EM, whose fit is a candidate for the density of the data at the same time. EM averages
-over what its components cannot represent. If the reference density has more components than the model, a few of them
-may be the better start, because each lies on a mode already; KL(model || reference) decides.
+Linear experts start from a fit by EM, which is also a candidate for the density of the data. EM averages over modes
+that its components cannot represent separately. If the reference density has more components than the model, a subset
+of them may be a better start, because each of them already lies on a mode. The start with the smallest
+KL(model || reference) is chosen.
 
-Several neural experts start from EM of the same family. A single one needs more: EM averages over the branches of
-multi-modal data, and a wide expert over all of them is nearly a stationary point of the reverse KL too, which EIM would
-not leave. Mixtures of one, two, ... neural experts are fitted while held-out data gain more than a standard error, and
-the expert that can best stand for the complete mixture alone is the start.
+Several neural experts start from a fit by EM with the same family. A single neural expert needs another start. EM would
+average over the branches of multi-modal data. A wide expert that covers all branches is also almost a stationary point
+of the reverse KL, so EIM would not leave it. Therefore, mixtures of one, two and more neural experts are fitted as long
+as the held-out likelihood increases by more than a standard error. The start is the expert that is closest to the last
+of these mixtures.
 """
 
 from __future__ import annotations
@@ -65,11 +73,11 @@ from eim_ros.learning.run import Status
 from eim_ros.learning.starts import closest_component
 from eim_ros.learning.target import Target, TargetDensity, target_density
 
-MOST_BRANCHES = 4
-MOST_POINTS = 2000  # of which the mixtures are fitted
+MOST_BRANCHES = 4  # largest mixture that is tried for the start of a single neural expert
+MOST_POINTS = 2000  # size of the subset of the training data that these mixtures are fitted to
 MORE_ITERATIONS = 3  # EM iterations with all training data
-MIN_NETWORK_ITERATIONS = 60  # of L-BFGS per EM iteration: networks start far from the data
-TOLERANCE = 3e-3  # [nat] of EM, of which only a start is wanted
+MIN_NETWORK_ITERATIONS = 60  # L-BFGS iterations per EM iteration; networks start far from the data
+TOLERANCE = 3e-3  # tolerance of EM [nat]; a start need not be accurate
 
 
 def neural_start(
@@ -80,18 +88,26 @@ def neural_start(
     held_out: Pairs,
     generator: torch.Generator,
 ) -> tuple[MixtureOfExperts, MixtureOfExperts]:
-    """Mixture that describes the data, and the start, which is the same for several experts.
+    """Return a neural mixture fitted to the data and the start of EIM.
+
+    Both are the same model, unless a single expert is requested and the data have several branches.
 
     Parameters
     ----------
     config : FamilyConfig
     n_components : int
-        Of the start.
+        Number of components of the start.
     n_iterations : int
-        Most iterations of EM.
+        Maximum number of EM iterations.
     training, held_out : Pairs
-        Shuffled.
+        Shuffled data for the fits and for the choice of the number of branches.
     generator : torch.Generator
+
+    Returns
+    -------
+    mixture : MixtureOfExperts
+        Estimate of the density of the data.
+    start : MixtureOfExperts
     """
     networks = config.networks.replace("iterations", max(config.networks.iterations, MIN_NETWORK_ITERATIONS))
     family: dict[str, Any] = {
@@ -129,19 +145,25 @@ def _log_prob(model: MixtureOfExperts, data: Pairs) -> Tensor:
 def start_of(
     config: EIMConfig, given: MixtureOfExperts | None, data: Pairs, generator: torch.Generator
 ) -> tuple[MixtureOfExperts | None, MixtureOfExperts]:
-    """Candidate for the reference density, if any, and start.
+    """Return a candidate for the reference density and the start.
 
-    A neural expert is soon better than any reference of linear ones, which then would hold it back: one of its own
-    family is a candidate even where the start is given.
+    A neural model is soon better than any reference density with linear experts, which would then limit it. Therefore,
+    a candidate with neural experts is fitted even if the user passes a start, unless the ratio needs no reference.
 
     Parameters
     ----------
     config : EIMConfig
     given : MixtureOfExperts, optional
-        The start, where there is one; the best of several k-means starts and a few iterations of EM otherwise.
+        The user's start. By default, EM is run from several k-means starts, and the best fit is used.
     data : Pairs
-        Shuffled.
+        Shuffled data.
     generator : torch.Generator
+
+    Returns
+    -------
+    candidate : MixtureOfExperts or None
+        A fit to the training part of the data, or None if there is no candidate.
+    start : MixtureOfExperts
     """
     if given is None:
         return _fitted(config, data, generator)
@@ -152,7 +174,11 @@ def start_of(
 def _fitted(
     config: EIMConfig, data: Pairs, generator: torch.Generator
 ) -> tuple[MixtureOfExperts | None, MixtureOfExperts]:
-    """Fit to the training part, if there was a choice of starts, and the start, which takes in all data."""
+    """Fit a candidate for the reference density and a start of EIM to the data.
+
+    With several starts, a linear candidate is fitted to the training part, and the start continues it on all data. With
+    a single start there is no linear candidate.
+    """
     settings: dict[str, Any] = {"n_components": config.n_components, "n_iterations": config.start.em_iterations}
     training, held_out = data[: config.ratio.n_training(len(data))], data[config.ratio.held_out(len(data))]
     if not config.is_linear:
@@ -170,22 +196,24 @@ def _fitted(
     return first, refined(first, data, config.start.em_iterations)
 
 
-N_SUBSETS = 30
-N_SAMPLES = 500
-LEAST_SHARE = 1e-12  # by which every component may be drawn
+N_SUBSETS = 30  # random subsets that are compared
+N_SAMPLES = 500  # samples per estimate of the KL
+LEAST_SHARE = 1e-12  # added to all weights, so that every component can be drawn
 
 
 def closest_start(
     fitted: MixtureOfExperts, reference: MixtureOfExperts, context: Tensor, generator: torch.Generator
 ) -> MixtureOfExperts:
-    """EM's fit, or the closest to the reference among random subsets of its components if one of them is closer.
+    """Return the start with the smallest KL to the reference density.
+
+    The candidates are the fit by EM and subsets of the components of the reference density.
 
     Parameters
     ----------
     fitted : MixtureOfExperts
-        Fit by EM; it decides the number of components.
+        Fit by EM. The subsets have the same number of components.
     reference : MixtureOfExperts
-        Density of the data; only one with more components of the linear kind leaves a choice.
+        Density of the data. If it is not linear or has no more components than the fit, the fit is returned.
     context : Tensor (n_samples, n_context)
         Contexts of the data.
     generator : torch.Generator
@@ -215,45 +243,54 @@ def _subset(model: MixtureOfExperts, index: Tensor) -> MixtureOfExperts:
 
 
 class EIM(Learner[EIMConfig, EIMState]):
-    """Mixture of experts by expected information maximisation, from samples or for a known density.
+    """Expected information maximisation for mixtures of experts, from samples or for a known density.
 
     Parameters
     ----------
     config : EIMConfig, optional
-        The defaults if missing; with a target those of `EIMConfig.known_density`.
+        By default, `EIMConfig()`, or `EIMConfig.known_density()` if there is a target.
     inputs : RatioInputs, optional
-        Inputs of the density ratio estimator; standardised samples and contexts if missing, whitened ones if these
-        nearly repeat each other.
+        Inputs of the density ratio estimator. By default, samples and contexts are standardised, or whitened if they
+        are strongly correlated.
     target : GaussianMixture, MixtureOfExperts, object with `log_prob`, or callable; optional
-        Log density, which need not be normalised: of samples (n, dx), or of contexts (n, dy) and samples. Without a
-        method `score` it is differentiated automatically, unless `surrogate` is "value". An annealed target has a
-        method `at(iteration)`, see `target_density`. If missing, the ratio is estimated from the data.
+        Log density, up to a constant, as a function of samples (n, dx), or of contexts (n, dy) and samples. If it has
+        no method `score`, it is differentiated automatically, unless `surrogate` is "value". An annealed target has a
+        method `at(iteration)`, see `target_density`. By default, the ratio is estimated from the data.
     seed : int
-        Seed of fits that are given no generator.
+        Seed of a fit without a generator.
     **settings
-        Fields of `EIMConfig`, which replace those of `config`: `EIM(n_components=10, seed=3)`.
+        Fields that replace those of `config`, for example `EIM(n_components=10, seed=3)`.
 
-    From samples, a given start may be of any family; otherwise it is the best of several k-means starts and a few
-    iterations of EM, and `neural_start` for models with neural parts. If the number of components adapts, the history
-    holds `n_components` after each iteration, and how many were `added` and `deleted` in it.
+    Raises
+    ------
+    ConfigurationError
+        Raised by the constructor if a setting has no effect on this kind of fit. Raised by `fit` if the number of
+        components adapts, but the model has networks or `update` is "unstructured".
+    DataError
+        Raised by `fit` if there are neither samples nor a start.
+    DistributionError
+        Raised by `fit` if the target does not return the shape (n,), cannot be differentiated although gradients are
+        needed, or is not finite at any sample of the start.
 
-    With a target, data of `fit` are contexts, what a start is made of, and where additions of components look first:
-    samples (n, dx), or context (n, dy) and sample (n, dx), of which the sample may be None if a start is given. Without
-    contexts a start alone is enough; otherwise it is the likeliest of several fits of EM to the data.
-    The fit ends with CONVERGED once the model or the objective no longer changes, and with NON_FINITE if the target is
-    not finite at samples of the model. The history holds
+    Notes
+    -----
+    To learn from samples, `fit` accepts a start of any family. By default, EM is run from several k-means starts, and
+    the best fit is used; models with networks use `neural_start`. If the number of components adapts, the history
+    records `n_components` after each iteration and the numbers `added` and `deleted` in it.
 
-    - `elbo`, the objective E[log p] + T H(q) [nat] with its `elbo_standard_error`; if it is minus infinity, also
-      `elbo_inside`, that of the model restricted to where the target is finite, and the probability `outside` of the
-      rest;
-    - `entropy` H(q) [nat], and `change`, the KL of the new model to the old [nat];
-    - `gating_kl` and `expert_kl` of the two updates [nat], `evaluations` of the target by them, and `non_finite`, the
-      share of these at which it was not finite;
-    - if the number of components adapts, `n_components`, and how many were `added` and `deleted` before the iteration.
+    To fit a known density, pass samples (n, dx), or a pair of contexts (n, dy) and samples (n, dx), to `fit`. By
+    default, the start is the likeliest of several fits of EM to the samples. The samples are also candidates for the
+    centres of new components. If you pass a start, the samples may be None, and a model without contexts needs no data.
+    The fit ends with CONVERGED when the model or the objective no longer changes. It ends with NON_FINITE if the target
+    is not finite at samples of the model. The history records
 
-    `fit` raises `ConfigurationError` for a model with networks, or an M-step by gradients, whose number of components
-    is to adapt; `DataError` if there are neither samples nor a start; `DistributionError` for a target that has another
-    shape than (n,), cannot be differentiated though gradients are asked for, or is finite at no sample of the start.
+    - `elbo`, the objective E[log p] + T H(q) [nat], and its `elbo_standard_error`;
+    - if the `elbo` is minus infinity, also `outside`, the probability that the target is not finite, and `elbo_inside`,
+      the objective of the model restricted to the remaining samples [nat];
+    - `entropy`, H(q) [nat], and `change`, the KL of the new model to the old one [nat];
+    - `gating_kl` and `expert_kl`, the mean KL of the two updates [nat];
+    - `evaluations`, the number of evaluations of the target, and `non_finite`, the share of them that is not finite;
+    - if the number of components adapts, `n_components` and the numbers `added` and `deleted` before the iteration.
 
     Examples
     --------
@@ -300,7 +337,7 @@ class EIM(Learner[EIMConfig, EIMState]):
         return "eim" if self.target is None else "known-density"
 
     def _described(self) -> dict[str, Any]:
-        """Return the settings of inputs and target that have some."""
+        """Return the settings of the inputs and of the target, if they have any."""
         parts = {"inputs": self.inputs, "target": self.target}
         settings = {name: getattr(part, "config", None) for name, part in parts.items()}
         return {name: config.to_mapping() for name, config in settings.items() if isinstance(config, Settings)}
@@ -360,9 +397,10 @@ class EIM(Learner[EIMConfig, EIMState]):
         )
 
     def _likeliest(self, data: Pairs, generator: torch.Generator) -> MixtureOfExperts:
-        """Return the likeliest of several fits of EM: the I-projection never leaves a mode for one it does not see.
+        """Return the likeliest of several fits by EM.
 
-        Networks start as the linear experts and the gating that EM has found.
+        Several starts are needed because an I-projection cannot find modes far from all components. Networks start as
+        copies of the fitted linear experts and gating.
         """
         settings = EMConfig(
             n_components=self.config.n_components,
@@ -375,7 +413,7 @@ class EIM(Learner[EIMConfig, EIMState]):
         return with_networks(result.mixture_of_experts, self.config, data.context, generator)
 
     def _check_adaptation(self, start: MixtureOfExperts) -> None:
-        """Refuse, with `ConfigurationError`, what cannot have a number of components that adapts."""
+        """Raise `ConfigurationError` if the number of components shall adapt but the model or the M-step cannot."""
         Adaptation(self.config.adaptation).check(start)
         if self.config.adaptation.adapts and self.config.update == "unstructured":
             raise ConfigurationError(
@@ -386,8 +424,8 @@ class EIM(Learner[EIMConfig, EIMState]):
 
 
 def _check(target: TargetDensity, start: MixtureOfExperts, context: Tensor, *, differentiable: bool) -> None:
-    """Refuse a target that says nothing about the start, or has no gradient where one is needed."""
-    fixed = torch.Generator(device=start.device).manual_seed(0)  # whatever is drawn here leaves the fit's own alone
+    """Raise `DistributionError` if the target is not finite at any sample of the start or lacks a needed gradient."""
+    fixed = torch.Generator(device=start.device).manual_seed(0)  # a separate generator, so the fit is not affected
     context, sample = draw_pairs(start, context, 200, fixed)
     if not bool(torch.isfinite(target.log_prob(context, sample)).any()):
         raise DistributionError("the target's log density is finite at none of 200 samples of the initial model")

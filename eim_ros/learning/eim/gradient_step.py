@@ -1,12 +1,12 @@
-"""M-step without the model's structure: reparameterised gradients, the ablation EIM-US of thesis 6.1.
+"""M-step by reparameterised gradients, which ignores the structure of the model (ablation EIM-US, thesis 6.1).
 
-All parameters of gating and experts are moved together by Adam on
+Adam updates all parameters of the gating and the experts together to maximise
 
-    E_p(y) sum_z q(z|y) E_{x ~ q(x|z,y)}[phi(x, y)] - kl_weight KL(q(x|y) || q_old(x|y)),
+    E_p(y) sum_z q(z|y) E_{x ~ q(x|z,y)}[phi(x, y)] - kl_weight KL(q(x|y) || q_old(x|y)).
 
-x = mu(y) + C e with e ~ N(0, I), so gradients flow through the samples. The sum over z is taken exactly; a relaxed
-sample of z (Gumbel-softmax), as adversarial methods need it, would only add noise. There is no trust region: the number
-of steps and their size bound the update.
+The samples are x = mu(y) + C e with e ~ N(0, I), so gradients flow through them. The sum over z is exact. A relaxed
+sample of z (Gumbel-softmax), which adversarial methods need, would only add noise. There is no trust region. Only the
+number and the size of the steps bound the update.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.ratio.density_ratio import LogRatio
 
 FACTORS = "experts.scale_trils"
-CONSTANTS = ("center", "scale")  # last parts of the names of what a network does not learn
+CONSTANTS = ("center", "scale")  # last parts of the names of tensors that are not trained
 
 
 def update_by_gradients(
@@ -31,26 +31,27 @@ def update_by_gradients(
     generator: torch.Generator,
     kl_weight: float = 1.0,
 ) -> tuple[MixtureOfExperts, dict[str, float]]:
-    """Move all parameters of a model by stochastic gradients.
+    """Update all parameters of a model by stochastic gradients.
 
     Parameters
     ----------
     config : GradientStepsConfig
     model : MixtureOfExperts
-        The old model, of any gating and experts.
+        The old model, with any kind of gating and experts.
     ratio : LogRatio
+        Its values and its gradients are used.
     context : Tensor (n_samples, n_context)
         Contexts of the data.
     generator : torch.Generator
     kl_weight : float
-        Weight of KL(q || q_old); 0 for EIM-US-KL.
+        Weight of KL(q || q_old) in the objective; 0 for the ablation EIM-US-KL.
 
     Returns
     -------
     model : MixtureOfExperts
-        The old one if a parameter of the new one is not finite.
+        The model after the last step with a finite objective. It is the old model if there is no such step.
     record : dict
-        `updated`, 1 or 0; `gain`, the objective's estimate at the last step [nat].
+        `updated`, 1 or 0; `gain`, the estimate of the objective at the last step [nat].
     """
     raw = {name: _unconstrained(name, value) for name, value in model.tensors().items()}
     leaves = {name: value.clone() for name, value in raw.items() if name.rpartition(".")[2] not in CONSTANTS}
@@ -64,7 +65,7 @@ def update_by_gradients(
         try:
             with torch.enable_grad():
                 objective = _objective(_built({**raw, **leaves}), model, ratio, context[rows], generator, kl_weight)
-        except DistributionError:  # the last step led out of what describes a model: it is taken back
+        except DistributionError:  # the last step made the parameters invalid, so it is undone
             break
         if not bool(torch.isfinite(objective.detach())):
             break
@@ -102,7 +103,7 @@ def _objective(
     with torch.no_grad():
         value = ratio.log_ratio(repeated, sample)
         slope = ratio.gradient(repeated, sample)
-    reward = value + (slope * (sample - sample.detach())).sum(-1)  # phi, with the gradient that the ratio gives
+    reward = value + (slope * (sample - sample.detach())).sum(-1)  # value of phi with the gradient of the ratio
     if kl_weight > 0.0:
         reward = reward - kl_weight * (model.log_prob(repeated, sample) - old.log_prob(repeated, sample))
     probabilities = model.gating(context).exp()
@@ -110,7 +111,7 @@ def _objective(
 
 
 def _unconstrained(name: str, value: Tensor) -> Tensor:
-    """Factors by the logarithms of their diagonals, everything else as it is."""
+    """Return a Cholesky factor with the logarithm of its diagonal, and any other tensor unchanged."""
     if name != FACTORS:
         return value.detach()
     diagonal = torch.diagonal(value, dim1=-2, dim2=-1)

@@ -1,8 +1,8 @@
-"""One iteration of EIM: E-step, M-step, which model is kept, and the number of components (thesis, algorithm 2).
+"""One iteration of EIM: E-step, M-step, choice of the model to keep, and number of components (thesis, algorithm 2).
 
-If the target's density is known, the ratio is exact. Then two things differ. Components are added and deleted before
-the step, because the target itself says where they are missing; and the last model is kept, because nothing is
-estimated that could favour an earlier one.
+If the density of the target is known, the ratio is exact, and two things differ. Components are added and deleted
+before the step, because the target shows where they are missing. The last model is always kept, because no estimate of
+the ratio could favour an earlier one.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from eim_ros.learning.ratio.inputs import RatioInputs
 from eim_ros.learning.ratio.plug_in import ExactRatio
 from eim_ros.learning.run import History, on_plateau, rests
 
-QUIET_EXACT_ITERATIONS = 3  # so many in a row, with changes below the tolerance, end a run with a known density
-QUIET_ITERATIONS, REST = 10, 0.1  # mean KL of the updates of so many iterations, as a share of their bounds, at rest
-KEPT = "kept."  # prefix of the best model's tensors in a checkpoint
+QUIET_EXACT_ITERATIONS = 3  # successive changes below the tolerance that end a run with a known density
+# The model has converged if the KL of the updates, averaged over the last iterations, is below this share of its bound.
+QUIET_ITERATIONS, REST = 10, 0.1
+KEPT = "kept."  # prefix of the tensors of the best model in a checkpoint
 
 
 @dataclass(frozen=True)
@@ -39,15 +40,16 @@ class EIMState:
     Attributes
     ----------
     model : MixtureOfExperts
+        The current model.
     kept : MixtureOfExperts
         The best model so far.
     ratio : DensityRatio or ExactRatio
-        Adapted in place by each step.
+        Log ratio of the target and the model. Each step adapts it in place.
     generator : torch.Generator
-        Advanced in place by each step.
+        Source of randomness. Each step advances it in place.
     iteration : int
     components : AdaptationState
-        What decides on components to delete and to add.
+        History of the components, which decides which ones are deleted and where new ones are added.
     """
 
     model: MixtureOfExperts
@@ -76,11 +78,11 @@ class EIMIteration:
     ----------
     config : EIMConfig
     inputs : RatioInputs or None
-        Inputs of an estimated ratio; None with a known density.
+        Inputs of the density ratio estimator; None if the density is known.
     data : Pairs
-        Data, of which only the contexts are needed with a known density.
+        Contexts and samples. If the density is known, only the contexts are used.
     adaptation : Adaptation
-        Adapts the number of components.
+        Rule that adapts the number of components.
     """
 
     config: EIMConfig
@@ -90,7 +92,7 @@ class EIMIteration:
 
     @classmethod
     def from_samples(cls, config: EIMConfig, inputs: RatioInputs, data: Pairs) -> EIMIteration:
-        """Return the iteration with an estimated ratio; components are added at held-out data alone."""
+        """Return the iteration for an estimated ratio, in which new components are centred at held-out data only."""
         return cls(
             config, inputs, data, Adaptation(config.adaptation, None, False, (DELTA,), config.adaptation.least_demand)
         )
@@ -136,7 +138,7 @@ class EIMIteration:
         return EIMState(following, following, ratio, generator, state.iteration + 1, components), record
 
     def _some_contexts(self, generator: torch.Generator) -> Pairs:
-        """Return the data whose contexts an iteration looks at."""
+        """Return the data whose contexts are used in an iteration, drawn at random if there are more than needed."""
         n_all, n_some = len(self.data), self.config.exact.n_contexts
         if n_some == 0 or n_some >= n_all:
             return self.data
@@ -145,7 +147,10 @@ class EIMIteration:
     def _updated(
         self, model: MixtureOfExperts, ratio: LogRatio, context: Tensor, generator: torch.Generator
     ) -> tuple[MixtureOfExperts, dict[str, float], Tensor]:
-        """Return the model after the M-step, its figures, and the old components' mean rewards, NaN if unknown."""
+        """Return the model after the M-step, the record of the step, and the mean rewards of the old components.
+
+        The rewards (n_components,) are in nat, and NaN if the M-step does not compute them.
+        """
         config, kl_weight = self.config, 1.0 if self.config.kl_term else 0.0
         if config.update == "unstructured":
             unknown = context.new_full((model.n_components,), math.nan)
@@ -158,7 +163,10 @@ class EIMIteration:
     def _adapted(
         self, state: EIMState, following: MixtureOfExperts, reward: Tensor, data: Pairs
     ) -> tuple[MixtureOfExperts, AdaptationState, dict[str, float]]:
-        """Return the new model with components deleted and added, by the present ratio; the best one stays as it is."""
+        """Return the new model with components deleted and added according to the current ratio.
+
+        The best model so far is not changed.
+        """
         adaptation = dataclasses.replace(self.adaptation, data=data[self.config.ratio.held_out(len(data))])
         components = adaptation.followed(state.components, state.model, data.context, reward)
         demand = RatioDemand(state.ratio, state.model, self.config.ratio.n_training(len(data)))
@@ -177,7 +185,7 @@ class EIMIteration:
         config, sizes = self.config, history.column("n_components")
         add_every, window = config.adaptation.add_every, config.plateau_window
         grows = add_every > 0 and bool(sizes) and sizes[-1] < config.adaptation.max_components
-        if window > 0 and grows:  # a plateau means nothing before every Delta has been tried once more
+        if window > 0 and grows:  # do not stop before additions with each Delta have been tried
             window = max(window, len(self.adaptation.deltas) * add_every)
         if self.inputs is not None:
             objective = [-kl for kl in history.column("ratio_kl")]
@@ -187,9 +195,9 @@ class EIMIteration:
         return (quiet and not grows) or on_plateau(history, window)
 
     def _is_at_rest(self, history: History) -> bool:
-        """Whether the model has come to rest by the last iteration; none before it is left out.
+        """Return whether the model has converged after all requested iterations.
 
-        An update that the bounds cut short says that there is more to come.
+        An update with a KL close to its bound indicates that the model can still improve.
         """
         if len(history.records) < max(self.config.n_iterations, QUIET_ITERATIONS):
             return False
@@ -199,10 +207,18 @@ class EIMIteration:
         return experts < REST * self.config.m_step.kl_bound and gating <= REST * self.config.m_step.gating.kl_bound
 
     def better(self, following: MixtureOfExperts, state: EIMState, context: Tensor) -> MixtureOfExperts:
-        """The new model, or the kept one if that is closer to p under the present ratio, judged by fresh samples.
+        """Return the new model, or the kept one if it is closer to p under the current ratio.
 
-        log p = phi + log q_old holds anywhere, so both are measured by one estimate of p. An estimator that has learnt
-        nothing yet (phi = 0) cannot tell p from q_old and then changes nothing either.
+        The KL of each model is estimated from fresh samples. Both use the same estimate log p = phi + log q_old, which
+        is available everywhere. If the estimator has not learnt anything yet (phi = 0), q_old counts as p.
+
+        Parameters
+        ----------
+        following : MixtureOfExperts
+            The new model.
+        state : EIMState
+        context : Tensor (n_samples, n_context)
+            Contexts of the data.
         """
         n_samples = self.config.n_selection_samples
         if n_samples == 0:

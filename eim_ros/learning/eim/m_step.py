@@ -1,14 +1,14 @@
-"""The M-step of EIM: the gating first, then the experts (thesis 4.1, 4.2).
+"""The M-step of EIM, which updates first the gating and then the experts (thesis 4.1, 4.2).
 
-Both maximise E_q[phi] - KL(q || q_old) in trust regions. phi = log p/q_old comes from any object that satisfies
-`LogRatio`, whether it is estimated from samples or known.
+Both updates maximise E_q[phi] - KL(q || q_old) in trust regions. Any object that satisfies `LogRatio` can provide
+phi = log p/q_old, whether it is exact or estimated from samples.
 
-Nonlinear experts are updated by weighted samples and a weighted maximum likelihood fit (thesis 4.2.3, A.4.3):
+Nonlinear experts are fitted to weighted samples by maximum likelihood (thesis 4.2.3, A.4.3):
 
-1. Draw samples of the old expert at contexts resampled for each expert, and evaluate phi there.
-2. Weight the samples so that the bounds on KL and entropy hold (`weigh_samples`).
+1. Resample contexts for each expert, draw samples of the old expert there, and evaluate phi at the samples.
+2. Weight the samples so that the bounds on the KL and on the loss of entropy are met (`weigh_samples`).
 3. Fit the networks to the weighted samples.
-4. Check the bounds for the new parameters, and shorten the step where they are exceeded (`shorten_step`).
+4. Check the bounds for the new parameters, and shorten the step if it exceeds them (`shorten_step`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from eim_ros.learning.projections.gaussian import fit_to_gradients, fit_to_value
 from eim_ros.learning.projections.neural import fit_neural_experts, shorten_step, weigh_samples
 from eim_ros.learning.ratio.density_ratio import LogRatio
 
-NETWORKS = NetworkConfig()  # the defaults
+NETWORKS = NetworkConfig()  # default settings
 
 
 def update_nonlinear_experts(
@@ -45,7 +45,7 @@ def update_nonlinear_experts(
     Parameters
     ----------
     config, model, context, generator, kl_weight
-        As in `update_gating`. The model has neural experts.
+        As in `update_gating`. The experts of the model must be neural.
     ratio : LogRatio
         Only its values are used.
     networks : NetworkConfig
@@ -54,15 +54,20 @@ def update_nonlinear_experts(
     Returns
     -------
     model : MixtureOfExperts
-        Model with new experts and the old gating; an expert without a feasible update is unchanged.
+        Model with new experts and the old gating. An expert without a feasible update is unchanged.
     record : dict
-        `expert_kl`, mean KL of the new parameters to the old ones [nat]; `updated`, share of updated experts;
-        `step_fraction`, mean fraction of the fit's step that the bounds allowed.
+        `expert_kl`, mean KL of the new experts to the old ones [nat]; `updated`, share of updated experts;
+        `step_fraction`, mean fraction of the fitted step that the bounds allowed.
+
+    Raises
+    ------
+    DistributionError
+        If the experts are not neural.
     """
     experts = model.experts
     if not isinstance(experts, NeuralExperts):
         raise DistributionError(f"no update of {type(experts).__name__} is known", type(experts).__name__)
-    # without contexts all are equal, so all samples of an expert are weighted together
+    # without contexts, all samples of an expert are weighted together
     n_contexts = config.n_contexts if model.n_context > 0 else 1
     n_samples = config.n_contexts * config.n_context_samples // n_contexts
     local = draw_contexts(model, context, n_contexts, generator)
@@ -89,13 +94,16 @@ def update_nonlinear_experts(
 def balanced_noise(context: Tensor, n_samples: int, n_dims: int, generator: torch.Generator) -> Tensor:
     """Draw noise (n_components, n_contexts, n_samples, n_dims) with mean 0 and covariance I at every context.
 
-    Pairs of opposite sign are whitened by their own covariance. Equally weighted samples then have exactly the moments
-    of their expert, so a constant ratio changes nothing. At least n_dims + 1 pairs are drawn.
+    The noise consists of pairs of opposite sign, whitened by their empirical covariance. Equally weighted samples then
+    have exactly the moments of their expert, so a constant ratio does not change it.
 
     Parameters
     ----------
     context : Tensor (n_components, n_contexts, n_context)
-    n_samples, n_dims : int
+        Sets the shape, dtype and device of the noise.
+    n_samples : int
+        Number of samples per context. It is rounded up to an even number of at least 2 (n_dims + 1).
+    n_dims : int
     generator : torch.Generator
     """
     n_pairs = max(-(-n_samples // 2), n_dims + 1)
@@ -114,7 +122,7 @@ def update_gating(
     generator: torch.Generator,
     kl_weight: float = 1.0,
 ) -> tuple[MixtureOfExperts, dict[str, float], Tensor]:
-    """Update q(z|y) in a trust region by the experts' rewards, within the gating's family (thesis 4.1.1, 4.2.1).
+    """Update the gating by the rewards of the experts in a trust region, within its family (thesis 4.1.1, 4.2.1).
 
     Parameters
     ----------
@@ -126,16 +134,16 @@ def update_gating(
         Contexts of the data.
     generator : torch.Generator
     kl_weight : float
-        Weight of KL(q || q_old) in the objective; 0 for the ablation EIM-KL of thesis 6.1.
+        Weight of KL(q || q_old) in the objective; 0 for the ablation EIM-KL (thesis 6.1).
 
     Returns
     -------
     model : MixtureOfExperts
         Model with a new gating and the old experts.
     record : dict
-        `gating_kl`, the mean KL of the update [nat].
+        `gating_kl`, the mean KL of the update [nat]. It is empty if there is a single expert.
     reward : Tensor (n_components,)
-        Mean reward of each expert over p(y|z) [nat].
+        Mean reward of each expert over its contexts p(y|z) [nat].
     """
     if model.n_components == 1:
         return model, {}, context.new_zeros(1)
@@ -143,7 +151,7 @@ def update_gating(
     reward = _rewards(config, model, ratio, chosen, generator)
     mean_reward = (torch.softmax(model.gating(chosen), 0) * reward).sum(0)
     bounds = (config.gating.kl_bound, config.gating.entropy_loss_bound)
-    if model.n_context == 0:  # all contexts are equal: closed form
+    if model.n_context == 0:  # all contexts are equal, so the update has a closed form
         shared = project_categorical(
             model.gating(chosen[:1]), reward.mean(0, keepdim=True), *bounds, kl_weight=kl_weight
         )
@@ -165,20 +173,21 @@ def update_experts(
 ) -> tuple[MixtureOfExperts, dict[str, float]]:
     """Update every expert by a trust-region I-projection onto a quadratic surrogate of phi (thesis 4.1.2, 4.2.2).
 
-    An expert follows the values of phi if phi has no gradient at some of its samples. Nonlinear experts are updated
-    by `update_nonlinear_experts`.
+    The surrogate is fitted to the gradients of phi. It is fitted to the values of phi if the settings ask for it, or if
+    phi has no finite gradient at some samples of the expert. Nonlinear experts are updated by
+    `update_nonlinear_experts`.
 
     Parameters
     ----------
     config, model, ratio, context, generator, kl_weight
         As in `update_gating`.
     networks : NetworkConfig
-        Settings of the fits of nonlinear experts.
+        Settings of the fits if the experts are nonlinear.
 
     Returns
     -------
     model : MixtureOfExperts
-        Model with new experts and the old gating; an expert without a feasible update is unchanged.
+        Model with new experts and the old gating. An expert without a feasible update is unchanged.
     record : dict
         `expert_kl`, mean KL of the updates [nat]; `updated`, share of updated experts.
     """

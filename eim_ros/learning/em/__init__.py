@@ -1,4 +1,4 @@
-"""Expectation maximisation: of mixtures and mixtures of experts, also truncated, also with networks."""
+"""Expectation maximisation for mixtures and mixtures of experts, with a truncated variant for many components."""
 
 from typing import TYPE_CHECKING
 

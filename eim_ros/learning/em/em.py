@@ -1,19 +1,21 @@
-"""Expectation maximisation for mixtures and for mixtures of experts (thesis 2.1.3, 5.2).
+"""Expectation maximisation (EM) for mixtures and mixtures of experts (thesis 2.1.3, 5.2).
 
-E-step: responsibilities q(z|x,y), or in hard EM the most probable component alone. M-step: weighted least squares for
-the experts, the mean responsibilities for the weights, or softmax regression for a gating (a few L-BFGS steps, which
-makes it generalised EM). No step lowers the likelihood; hard EM raises the free energy, its lower bound (Luecke 2016,
-Prop. 8). An expert or a gating that the M-step would not improve is kept.
+The E-step computes the responsibilities q(z|x, y). Hard EM assigns each point to its most probable component instead.
+The M-step fits the experts by weighted least squares. The weights of a mixture become the mean responsibilities. A
+gating is fitted by softmax regression with only a few L-BFGS steps, so the algorithm is a generalised EM.
 
-With linear parts the E-step is fused with the sums that the M-step needs. Rows of the data are taken in chunks: the log
-joints of a chunk are one matrix product, another one adds its responsibilities up to the expected moments
-sum_n q_n(z) e_n e_n', and they are dropped. Memory does not grow with the number of points times components. Truncated
-and hard responsibilities (truncation to one component) differ only in a step between the two products.
+No step of EM lowers the log-likelihood. No step of hard EM lowers the free energy, which is a lower bound of the
+log-likelihood (Luecke 2016, Prop. 8). An expert or a gating stays unchanged if the M-step would not improve it.
 
-With networks the M-step is a few steps of weighted maximum likelihood. The likelihood, less the penalty on the
-networks' weights, never falls.
+For linear models, the E-step also computes the sums that the M-step needs. It processes the data in chunks. One matrix
+product gives the log joint densities of a chunk. A second one adds the chunk to the expected moments
+sum_n q_n(z) e_n e_n' with e = [x, y, 1]. The responsibilities are then discarded, so the memory does not grow with the
+number of points times the number of components. Truncated and hard EM select components between the two products.
 
-Several starts run one after the other, and the result of the best one is kept.
+For networks, the M-step takes a few steps of weighted maximum likelihood. The log-likelihood minus the penalty on the
+weights of the networks never falls.
+
+If several starts are requested, they run one after the other, and the best result is returned.
 """
 
 from __future__ import annotations
@@ -45,15 +47,17 @@ from eim_ros.learning.starts import branching_start, initial_mixture_of_experts
 
 @dataclass(frozen=True)
 class NeuralIteration:
-    """Outcome of an iteration.
+    """Result of one EM iteration with networks.
 
     Attributes
     ----------
     model : MixtureOfExperts
+        The updated model.
     log_likelihood : float
-        Mean over the data under the old model [nat].
+        Mean log-likelihood of the data under the old model [nat].
     free_energy : float
-        The same with each point's most probable component alone, for hard EM; the log-likelihood otherwise.
+        In hard EM, the mean log joint density of each point and its most probable component under the old model [nat].
+        Otherwise, it equals the log-likelihood.
     """
 
     model: MixtureOfExperts
@@ -70,21 +74,26 @@ def iterate(
     gating_iterations: int,
     hard: bool = False,
 ) -> NeuralIteration:
-    """E-step and M-step.
+    """Run one E-step and one M-step for a model with networks.
 
     Parameters
     ----------
     model : MixtureOfExperts
-        With a neural gating, neural experts or both.
+        Model with a neural gating, neural experts or both.
     data : Pairs
     settings : FitSettings
-        Of the networks.
+        How the networks are fitted.
     covariance_floor : float
-        Least variance of an expert, relative to the data's variances.
+        Smallest variance of an expert, relative to the variances of the data.
     gating_iterations : int
-        L-BFGS iterations of a linear gating.
+        Number of L-BFGS iterations if the gating is linear.
     hard : bool
-        Give each point to its most probable expert alone.
+        Assign each point to its most probable expert only.
+
+    Raises
+    ------
+    DistributionError
+        If the type of the gating or of the experts is not supported.
     """
     log_joint = model.log_joint(data.context, data.sample)
     log_prob, best = torch.logsumexp(log_joint, -1), log_joint.amax(-1)
@@ -124,26 +133,26 @@ def _fit_experts(
     return fit_neural_experts(old, context, sample, weights, settings, variance_floor=floor)
 
 
-CHUNK_ELEMENTS = 262_144  # responsibilities at a time: they stay in cache
-LEAST_LOG_RESPONSIBILITY = -300.0  # far below rounding; where exp underflows it is several times slower
+CHUNK_ELEMENTS = 262_144  # responsibilities per chunk, small enough to stay in cache
+LEAST_LOG_RESPONSIBILITY = -300.0  # far below rounding; exp is several times slower where it underflows
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """What an E-step hands to the M-step.
+    """Result of an E-step.
 
     Attributes
     ----------
     products : Tensor (n_components, n_products)
         Expected sums of the products of the coordinates [x, y, 1].
     log_likelihood : float
-        Mean over the points of log sum_z q(x, z|y) + A(y), A being the log normaliser of the gating [nat]; NaN where
-        it was not computed.
+        Mean over the points of log sum_z q(x, z|y) + A(y) [nat]. A(y) is the log normaliser of the gating. The value is
+        NaN if it was not computed.
     free_energy : float
-        The same with the sum over the states K(n) only: Luecke 2016, eq. 18; equal to the log-likelihood without
-        truncation.
+        The same mean, but with the sum over the states K(n) only [nat] (Luecke 2016, eq. 18). Without truncation, it
+        equals the log-likelihood.
     states : Tensor (n_samples, n_states) of int64
-        K(n), the most probable component first; without columns if nothing was truncated.
+        The states K(n) of each point, the most probable component first. It has no columns if nothing was truncated.
     """
 
     products: Tensor
@@ -153,7 +162,7 @@ class Expectation:
 
     @property
     def moments(self) -> Tensor:
-        """Expected sums of e e' for e = [x, y, 1], (n_components, n_dims + n_context + 1, ...)."""
+        """Expected sums of e e' for e = [x, y, 1], (n_components, width, width), width = n_dims + n_context + 1."""
         width = int((2 * self.products.shape[-1]) ** 0.5)
         return symmetric_from_products(self.products, width)
 
@@ -161,24 +170,24 @@ class Expectation:
 def expect(
     model: MixtureOfExperts, joint: Tensor, n_states: int | None = None, *, log_likelihood: bool = True
 ) -> Expectation:
-    """E-step with all components, or with the most probable ones of each point.
+    """Run the E-step of a linear model, over all components or only the most probable components of each point.
 
     Parameters
     ----------
     model : MixtureOfExperts
-        Linear, in standardised coordinates.
+        Linear model in standardised coordinates.
     joint : Tensor (n_samples, n_dims + n_context)
-        [x, y] in the same coordinates.
+        Points [x, y] in the same coordinates.
     n_states : int, optional
-        C', size of K(n): the responsibilities of all other components are zero (truncated EM by full search; 1 is hard
-        EM). All components count if missing, or if there are no more.
+        Size C' of K(n). The responsibilities of all other components are set to zero. A size of 1 gives hard EM, a
+        larger one truncated EM with full search. By default, and if the model has no more components, all are used.
     log_likelihood : bool
-        Whether to compute the log-likelihood of a truncated E-step, too, which costs another pass.
+        Whether a truncated E-step also computes the log-likelihood. This takes a second pass over the joint densities.
     """
     forms = QuadraticForms.from_model(model)
     n_kept = 0 if n_states is None or n_states >= model.n_components else n_states
     sums = torch.zeros_like(forms.coefficients)
-    transposed = torch.zeros_like(forms.coefficients.T, memory_format=torch.contiguous_format)  # the faster product
+    transposed = torch.zeros_like(forms.coefficients.T, memory_format=torch.contiguous_format)  # faster to multiply
     states = torch.empty(len(joint), n_kept, dtype=torch.int64, device=joint.device)
     step = max(1, CHUNK_ELEMENTS // model.n_components)
     buffer = joint.new_empty(min(step, len(joint)), model.n_components)
@@ -205,21 +214,22 @@ def expect(
 
 
 def _add_selected(sums: Tensor, products: Tensor, states: Tensor, shares: Tensor) -> None:
-    """Add products (n, n_products) times shares (n, n_states) to the rows of sums that states names."""
+    """Add `products` (n, n_products) times `shares` (n, n_states) to the rows of `sums` given by `states`."""
     for column in range(states.shape[1]):
         sums.index_add_(0, states[:, column], products * shares[:, column].unsqueeze(-1))
 
 
 @dataclass(frozen=True)
 class Maximisation:
-    """Outcome of an M-step.
+    """Result of an M-step.
 
     Attributes
     ----------
     model : MixtureOfExperts
+        The updated model.
     log_normaliser : float
-        Mean log normaliser A(y) of the old gating's logits over the data [nat]; with it the E-step's sums become
-        likelihoods.
+        Mean log normaliser A(y) of the old gating over the data [nat]. Subtract it from the values of the E-step to get
+        a log-likelihood.
     """
 
     model: MixtureOfExperts
@@ -229,20 +239,20 @@ class Maximisation:
 def maximise(
     model: MixtureOfExperts, moments: Tensor, context: Tensor, *, covariance_floor: float, gating_iterations: int
 ) -> Maximisation:
-    """Improve a model.
+    """Run the M-step of a linear model.
 
     Parameters
     ----------
     model : MixtureOfExperts
-        The old one, linear, in standardised coordinates.
+        The old model, linear and in standardised coordinates.
     moments : Tensor (n_components, n_dims + n_context + 1, n_dims + n_context + 1)
         Expected sums of e e' for e = [x, y, 1].
     context : Tensor (n_samples, n_context)
-        Standardised.
+        Standardised contexts of the data.
     covariance_floor : float
-        Least variance in any direction.
+        Smallest variance of an expert in any direction, in standardised coordinates.
     gating_iterations : int
-        L-BFGS iterations of the gating.
+        Number of L-BFGS iterations of the gating.
     """
     gating, experts = linear_parts(model)
     improved = improve_experts(experts, moments, covariance_floor)
@@ -252,7 +262,7 @@ def maximise(
     return Maximisation(MixtureOfExperts(fit.gating, improved), fit.log_normaliser)
 
 
-BEST = "best."  # prefix of the best earlier start's tensors in a checkpoint
+BEST = "best."  # prefix of the tensors of the best earlier result in a checkpoint
 
 
 @dataclass(frozen=True)
@@ -262,19 +272,19 @@ class EMState:
     Attributes
     ----------
     model : MixtureOfExperts
-        Of the present start.
+        Current model of the current start.
     iteration : int
-        Of all starts together.
+        Number of iterations so far, summed over all starts.
     start : int
-        Which start this is.
+        Index of the current start.
     begun : int
-        Iteration at which it began.
+        Value of `iteration` at which the current start began.
     value : float
-        Its objective one step ago [nat].
+        Objective of the model before the last step [nat].
     best : MixtureOfExperts, optional
-        The best result of the earlier starts.
+        Best result of the earlier starts.
     best_value : float
-        Its objective one step before its last [nat].
+        Objective of that result before its last step [nat].
     """
 
     model: MixtureOfExperts
@@ -297,7 +307,7 @@ class EMState:
 
 @dataclass(frozen=True)
 class EMIteration:
-    """EM on one data set, as an `Algorithm`; it works in standardised coordinates."""
+    """EM on one data set, as an `Algorithm`. Linear models are fitted in standardised coordinates."""
 
     config: EMConfig
     data: Pairs
@@ -322,7 +332,10 @@ class EMIteration:
         return cls(config, data, units, units.joint(data.context, data.sample), start, seed)
 
     def start(self, index: int) -> MixtureOfExperts:
-        """The start of a run; each has its own seed, so that it does not depend on the runs before."""
+        """Return the initial model of a start.
+
+        Each start has its own seed, so it does not depend on the starts before it.
+        """
         if index == 0 and self.initial is not None:
             return self.initial
         generator = torch.Generator().manual_seed(self.seed + index)
@@ -349,7 +362,7 @@ class EMIteration:
         return following_state, record
 
     def _linear(self, old: MixtureOfExperts) -> tuple[MixtureOfExperts, dict[str, float]]:
-        """A better model, and how good the old one was."""
+        """Return the updated linear model and the record of the old one."""
         model = self.units.standard(old)
         expectation = expect(model, self.joint, 1 if self.config.hard else None)
         if not math.isfinite(expectation.log_likelihood):
@@ -397,29 +410,43 @@ class EMIteration:
 
 
 def objective(config: EMConfig) -> str:
-    """Name of the figure that never falls."""
+    """Return the name of the objective that no step lowers."""
     return "free_energy" if config.hard else "log_likelihood"
 
 
 def converged(config: EMConfig, values: list[float]) -> bool:
-    """Whether the objective of one start, over its iterations, has come to rest."""
+    """Return whether the last iteration of a start improved the objective by less than the tolerance.
+
+    Parameters
+    ----------
+    config : EMConfig
+    values : list of float
+        Objective at each iteration of the start [nat].
+    """
     return len(values) > 1 and values[-1] - values[-2] < config.tolerance
 
 
 class EM(Learner[EMConfig, EMState]):
-    """Maximum likelihood mixture, or mixture of experts.
+    """Maximum likelihood fit of a mixture or a mixture of experts by expectation maximisation.
 
-    The history of a fit holds the mean `log_likelihood` of the data before each step, and for hard EM also the
-    `free_energy` [nat]; with several starts it is that of the best one. A given start may be of any family and have any
-    number of components. Other starts, and all after the first, are k-means on the standardised joint.
+    The initial model may belong to any family and have any number of components. If there are several starts, only the
+    first one uses it. All other starts are built from k-means clusters of the data.
+
+    The history of a fit records the mean `log_likelihood` of the data before each step [nat]. For hard EM it also
+    records the `free_energy` [nat]. If there are several starts, it is the history of the best one.
 
     Parameters
     ----------
     config : EMConfig, optional
     seed : int
-        Seed of fits that are given no generator.
+        Seed of a fit without a generator.
     **settings
-        Fields of `EMConfig`, which replace those of `config`: `EM(n_components=10, seed=3)`.
+        Fields that replace those of `config`, for example `EM(n_components=10, seed=3)`.
+
+    Raises
+    ------
+    DistributionError
+        Raised by `fit` if the initial model is so far from some data that their density is not positive and finite.
 
     Examples
     --------
@@ -446,7 +473,7 @@ class EM(Learner[EMConfig, EMState]):
         return result if self.config.n_starts == 1 else self._of_the_best_start(result)
 
     def _of_the_best_start(self, result: FitResult[EMState]) -> FitResult[EMState]:
-        """The result as if the run had begun with its best start."""
+        """Return the result with the history and the status of the best start only."""
         of_start: dict[float, list[dict[str, float]]] = {}
         for record in result.history.records:
             of_start.setdefault(record["start"], []).append(record)

@@ -1,21 +1,24 @@
-"""Truncated variational EM for mixtures and for mixtures of linear experts (Luecke, Truncated Variational Expectation
-Maximization, 2016).
+"""Truncated variational EM for mixtures and mixtures of linear experts.
 
-The posterior of a point is restricted to a set K(n) of C' components, zero elsewhere. The free energy
-F(K, Theta) = sum_n log sum_{z in K(n)} q(x_n, z|y_n) is a lower bound of the log-likelihood that neither half step
-lowers: the E-step replaces states by others with greater joints (Prop. 6, 7), the M-step is that of EM (Prop. 5).
+The method follows Luecke, "Truncated Variational Expectation Maximization" (2016). The posterior of each point n is
+restricted to a set K(n) of C' components and is zero elsewhere. The free energy
 
-Full search evaluates all joints and keeps the C' greatest. Partial search looks among neighbours of K(n) only, and
-needs a few per cent of the joints. It begins with a dense E-step: from random K(n) the run would end nats below.
-The normaliser of a softmax gating cancels in the choice of K(n) and in the posterior, but belongs to the value of F and
-to the M-step of the gating: it stays exact, over all components.
+    F(K, Theta) = sum_n log sum_{z in K(n)} q(x_n, z|y_n)
 
-Partial search. Each component c keeps a list g_c of near components, itself the first. Candidates of a point are its
-K(n), the lists of its members, and a few random components; the C' with the greatest joints under the present
-parameters become the new K(n). The old members compete too, so the free energy never falls. Points are visited by their
-most probable component, so that what they share stays in cache. Each list is refreshed from the joints that its points
-have needed anyway: the components near to c are those whose log joint, averaged over the points of c that have
-evaluated them, is the least below that of c.
+is a lower bound of the log-likelihood. Neither half step lowers it. The E-step moves components with larger joint
+densities into K(n) (Prop. 6, 7), and the M-step is the same as in EM (Prop. 5).
+
+Full search evaluates all joint densities and keeps the C' largest values of each point. Partial search evaluates only
+the neighbours of K(n), a few per cent of all joint densities. Its first E-step is dense, because a run from random sets
+K(n) ends several nats lower. The normaliser of a softmax gating affects neither the choice of K(n) nor the posterior.
+However, it contributes to the value of F and to the M-step of the gating, so it is always computed over all components.
+
+In partial search, each component c has a list g_c of near components that begins with c. The candidates of a point are
+K(n), the lists of the components in K(n), and a few random components. The C' candidates with the largest joint
+densities become the new K(n). They compete with the old ones, so the free energy never falls. Points with the same most
+probable component are visited together, so that the components that they share stay in cache. The list of c is updated
+from the joint densities that its points evaluated. A component is near c if its mean log joint density over these
+points is only slightly below the mean for c.
 """
 
 from __future__ import annotations
@@ -42,16 +45,16 @@ from eim_ros.learning.starts import initial_mixture_of_experts
 
 @dataclass(frozen=True)
 class Search:
-    """Outcome of a partial E-step.
+    """Result of a partial E-step.
 
     Attributes
     ----------
     expectation : Expectation
-        With the new K(n).
+        Expected sums and the new K(n).
     neighbours : Tensor (n_components, n_neighbours) of int64
         The new lists g_c.
     n_evaluations : int
-        Joints evaluated.
+        Number of joint densities evaluated.
     """
 
     expectation: Expectation
@@ -62,20 +65,22 @@ class Search:
 def search_neighbourhoods(
     forms: QuadraticForms, joint: Tensor, states: Tensor, neighbours: Tensor, random: Tensor
 ) -> Search:
-    """Improve K(n) among neighbours.
+    """Run a partial E-step, which searches for better K(n) among the neighbours.
+
+    All tensors must be on the CPU.
 
     Parameters
     ----------
     forms : QuadraticForms
-        Log joints of the present model; on the CPU, as all else.
+        Log joint densities of the current model.
     joint : Tensor (n_samples, n_dims + n_context)
-        [x, y] in standardised coordinates.
+        Points [x, y] in standardised coordinates.
     states : Tensor (n_samples, n_states) of int64
-        K(n), without duplicates.
+        The current K(n), without duplicates.
     neighbours : Tensor (n_components, n_neighbours) of int64
-        Lists g_c, each beginning with c.
+        The lists g_c, each beginning with c.
     random : Tensor (n_samples, n_random) of int64
-        Further candidates.
+        Additional random candidates of each point.
     """
     arrays = (joint.detach().numpy(), states.numpy(), neighbours.numpy(), random.numpy())
     following, refreshed, products, free, n_evaluations = forms.selected().improve_states(*arrays)
@@ -91,18 +96,18 @@ class TruncatedEMConfig(Settings):
     n_iterations: int = option(100, "upper bound on iterations", minimum=0)
     tolerance: float = option(1e-4, "stop when the mean free energy rises by less than this", unit="nat", minimum=0.0)
     covariance_floor: float = option(
-        1e-6, "least variance of an expert in any direction, relative to the data's variances", minimum=0.0
+        1e-6, "smallest variance of an expert in any direction, relative to the data's variances", minimum=0.0
     )
     gating_iterations: int = option(2, "L-BFGS iterations of the gating per M-step", minimum=1)
     search: str = option(
         "auto",
-        "where the states of a point are looked for: full, among all components; partial, among neighbours; auto, "
-        "partial, and exact EM without truncation below dense_below components",
+        "search for the components of a point: full, among all components; partial, among neighbours; auto, partial "
+        "search, or exact EM below dense_below components",
         choices=("auto", "full", "partial"),
     )
-    dense_below: int = option(200, "number of components from which on auto truncates", minimum=0)
-    n_states: int = option(5, "components C' that share a point", minimum=1)
-    n_neighbours: int = option(16, "length G of a component's list of near components, itself included", minimum=1)
+    dense_below: int = option(200, "smallest number of components that auto truncates", minimum=0)
+    n_states: int = option(5, "number C' of components that share a point", minimum=1)
+    n_neighbours: int = option(16, "length G of the list of components near a component, including itself", minimum=1)
     n_random: int = option(1, "random candidates per point", minimum=0)
 
 
@@ -115,11 +120,11 @@ class TruncatedEMState:
     model : MixtureOfExperts
     iteration : int
     states : Tensor (n_samples, n_states) of int64
-        K(n) of the last E-step; without rows where the next one is dense.
+        K(n) of the last E-step. It has no rows before the first step.
     neighbours : Tensor (n_components, n_neighbours) of int64
-        Lists g_c; without rows likewise.
+        The lists g_c. It has no rows before the first step, or if the search is not partial.
     generator : torch.Generator
-        Advanced in place by each step.
+        Source of randomness. Each step advances it in place.
     """
 
     model: MixtureOfExperts
@@ -142,19 +147,30 @@ class TruncatedEMState:
 
 
 class TruncatedEM(Learner[TruncatedEMConfig, TruncatedEMState]):
-    """Mixture, or mixture of linear experts, by truncated variational EM; for many components. It runs on the CPU.
+    """Truncated variational EM for mixtures and mixtures of linear experts with many components.
 
-    The history of a fit holds, for each E-step, the mean `free_energy` [nat]; the mean `log_likelihood` [nat] if the
-    E-step was dense; and `joint_evaluations`, the share of all joints (points times components) that it needed. A given
-    start must be linear and may have any number of components; otherwise it is k-means on the standardised joint.
+    The fit runs on the CPU. The initial model must be linear and may have any number of components. By default, it is
+    built from k-means clusters of the standardised data.
+
+    The history of a fit records for each E-step
+
+    - the mean `free_energy` [nat];
+    - the mean `log_likelihood` [nat] if it was computed: in the first E-step of a partial search, and in all E-steps
+      without truncation;
+    - `joint_evaluations`, the evaluated share of all joint densities (number of points times number of components).
 
     Parameters
     ----------
     config : TruncatedEMConfig, optional
     seed : int
-        Seed of fits that are given no generator.
+        Seed of a fit without a generator.
     **settings
-        Fields of `TruncatedEMConfig`, which replace those of `config`: `TruncatedEM(n_components=10, seed=3)`.
+        Fields that replace those of `config`, for example `TruncatedEM(n_components=10, seed=3)`.
+
+    Raises
+    ------
+    DistributionError
+        Raised by `fit` if the initial model is not linear, or if some data have no positive, finite density under it.
 
     Examples
     --------
@@ -189,7 +205,7 @@ class TruncatedEM(Learner[TruncatedEMConfig, TruncatedEMState]):
         )
 
     def _randomness(self, generator: torch.Generator | None) -> torch.Generator:
-        """Return a generator on the CPU, seeded by the given one."""
+        """Return a CPU generator, seeded from `generator` if there is one and from the learner's seed otherwise."""
         own = generator_from(None, self.seed)
         if generator is not None:
             given = generator_from(generator, self.seed)
@@ -199,9 +215,9 @@ class TruncatedEM(Learner[TruncatedEMConfig, TruncatedEMState]):
 
 @dataclass(frozen=True)
 class _Fitting:
-    """Truncated EM on one data set, as an `Algorithm`; it works in standardised coordinates.
+    """Truncated EM on one data set, as an `Algorithm` that works in standardised coordinates.
 
-    `n_states` is None where nothing is truncated.
+    `n_states` is None if nothing is truncated.
     """
 
     config: TruncatedEMConfig

@@ -1,4 +1,4 @@
-"""Estimates of the log ratio of two densities, of which one is known by its samples alone."""
+"""Estimators of the log ratio between a density known only from samples and the density of a model."""
 
 from typing import TYPE_CHECKING
 

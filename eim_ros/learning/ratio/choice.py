@@ -1,27 +1,24 @@
-"""The density ratio estimator that the settings ask for.
+"""Choice of the density ratio estimator, its reference density, and the demand for new components.
 
-Where a component is missing if the target is known by samples alone: log p from a density ratio, at the data.
+Estimator. `density_ratio` builds the estimator that the settings name.
 
-phi = log p/q_old gives log p = phi + log q_old anywhere, and the data, where p is, are the candidates. Three things
-limit what a ratio can be trusted with:
+Reference density. `fit_reference` fits a mixture to the data by EM. The density of the model is known, so the ratio
+log p - log q_old only needs an estimate of p (thesis 7.1.1). It is fitted once, and EIM cannot become better than this
+estimate. Two points matter most. EM converges to local optima, so the best of several starts is continued. In addition,
+a mixture that covers data on a curved manifold needs many more components than a model that selects a part of the data.
+The number of components therefore increases until the held-out likelihood decreases.
 
-- It may have learnt the data that it was trained with: the candidates are those held out.
-- n samples of each class tell ratios up to about n: beyond, a classifier says how far away a place is, or no more than
-  that the model is not there. phi is bounded by log n, and all places beyond are equal. The first of them in random
-  order is taken, that is, one drawn from the part of p that the model does not cover; the greatest phi would be the
-  farthest outlier's.
-- Where a factor of p is known up to a constant, so is phi. E_p[q_old/p] = 1 tells the constant.
+New components. `RatioDemand` estimates log p = phi + log q_old at the data, to find where the model lacks a component.
+Such estimates have limits:
 
-Where the model has (nearly) no density log q_old cannot be made up for by a bounded phi: it counts as no smaller than
-`DELTA` below its greatest value.
-
-Reference density of the data, a mixture fitted by EM, of as many components as held-out data can bear.
-
-The model's density is known, so EIM's ratio log p - log q_old needs an estimate of p alone (thesis 7.1.1), fitted
-once; EIM then gets as good as this estimate and no better. Two things matter most. EM ends in local optima, so of
-several starts the one with the highest held-out likelihood is continued. And a mixture that fits data on a curved
-manifold needs many more components than a model that shall pick a part of them: their number grows until the held-out
-likelihood falls.
+- A network may have memorised its training data, so only held-out data are candidates.
+- With n samples of each class, a classifier can estimate ratios up to about n. Beyond that, phi only shows that the
+  model is far away. Therefore, phi is bounded by log n, and all candidates at the bound are equal. The first one in
+  random order is chosen, which is a sample from the part of p that the model does not cover. The largest phi would
+  select the farthest outlier.
+- If p is known only up to a constant, so is phi. The constant follows from E_p[q_old/p] = 1.
+- If the model has almost no density at a candidate, log q_old is far below any bounded phi. It is therefore limited to
+  at most `DELTA` below its largest value.
 """
 
 from __future__ import annotations
@@ -47,10 +44,10 @@ from eim_ros.learning.ratio.network import NetworkRatio
 from eim_ros.learning.ratio.plug_in import InputsFactor, KnownFactor, PlugInRatio, ReferenceFactor
 from eim_ros.learning.run import Status
 
-PATIENCE = 2  # sizes in a row without a gain after which no larger ones are tried: one may be a local optimum of EM
-TRIAL_ITERATIONS = 20  # of EM, after which starts are compared
-FULL_STARTS = 100  # components up to which all starts are made; beyond, each costs more, and they differ less
-MANY_COMPONENTS = 200  # from which on truncated EM is the faster one
+PATIENCE = 2  # successive sizes without a gain that end the search; a single one may be a local optimum of EM
+TRIAL_ITERATIONS = 20  # EM iterations before starts are compared
+FULL_STARTS = 100  # with more components, fewer starts are made, because each costs more and they differ less
+MANY_COMPONENTS = 200  # smallest number of components for which truncated EM is faster
 
 
 def fit_reference(
@@ -62,20 +59,20 @@ def fit_reference(
     first: MixtureOfExperts | None = None,
     most_components: int = 0,
 ) -> MixtureOfExperts:
-    """Mixture with the highest likelihood of the held-out data.
+    """Fit mixtures of several sizes and return the one with the highest likelihood of the held-out data.
 
     Parameters
     ----------
     config : ReferenceConfig
     n_components : int
-        Of the model whose ratio shall be estimated.
+        Number of components of the model whose density ratio is estimated.
     training, held_out : Pairs
-        EM is fitted to the one and judged by the other.
+        EM is fitted to the training data, and the fits are compared on the held-out data.
     generator : torch.Generator
     first : MixtureOfExperts, optional
-        A fit to the training data that takes part in the comparison, for its number of components.
+        An existing fit to the training data. It is compared with the others, and its size is not fitted again.
     most_components : int
-        To which the model may grow, if it does: up to so many are tried as well, each time twice as many.
+        Largest number of components if the model adapts it, else 0. Larger sizes are then tried by doubling.
 
     Returns
     -------
@@ -117,22 +114,23 @@ def best_fit(
     generator: torch.Generator,
     watch: Callable[[float], None] = lambda share: None,
 ) -> MixtureOfExperts:
-    """Fit by EM from the best of several k-means starts, judged after a few iterations.
+    """Fit a mixture by EM from several k-means starts, and continue only the best one after a few iterations.
 
-    The best has the highest likelihood of the training data among those whose likelihood of the held-out data is the
-    highest, up to a standard error: few held-out data tell a local optimum from overfitting, and not much more.
+    The starts are compared in two stages, because a small held-out set can only detect overfitting and poor local
+    optima. First, all starts with a held-out likelihood within one standard error of the highest are selected. Among
+    them, the one with the highest likelihood of the training data is the best.
 
     Parameters
     ----------
     training, held_out : Pairs
     n_components : int
     n_starts : int
-        Up to a hundred components; fewer for more, in proportion.
+        Number of starts for up to `FULL_STARTS` components. For more components, it decreases in proportion.
     n_iterations : int
-        Of EM, those before the comparison included.
+        Number of EM iterations, including those before the comparison.
     generator : torch.Generator
     watch : callable
-        Takes the share of the work that is done.
+        Called with the completed share of the work, from 0 to 1.
     """
     n_starts = max(1, n_starts * FULL_STARTS // max(FULL_STARTS, n_components))
     trial = min(n_iterations, TRIAL_ITERATIONS) if n_starts > 1 else n_iterations
@@ -147,19 +145,19 @@ def best_fit(
 
 
 def _tell(before: float, size: float, total: float, share: float) -> None:
-    """The cost of EM grows with the number of its components."""
+    """Report the progress of the fits, in units of components, because the cost of EM grows with their number."""
     tell("density of the data", before + size * share, total)
 
 
 def refined(model: MixtureOfExperts, data: Pairs, n_iterations: int) -> MixtureOfExperts:
-    """Some more iterations of EM."""
+    """Return the model after `n_iterations` more iterations of EM."""
     if n_iterations == 0:
         return model
     return _complete(_learner(model.n_components, n_iterations), data, model, None)
 
 
 def likelihood(model: MixtureOfExperts, data: Pairs) -> float:
-    """Mean log-likelihood [nat] of data; minus infinity if it is not a number."""
+    """Return the mean log-likelihood of the data [nat], or minus infinity instead of NaN."""
     value = float(model.log_prob(data.context, data.sample).mean())
     return value if value == value else -torch.inf
 
@@ -173,9 +171,10 @@ def _best(fits: list[MixtureOfExperts], training: Pairs, held_out: Pairs) -> Mix
 
 
 def _sizes(config: ReferenceConfig, n_components: int, n_samples: int, most_components: int = 0) -> list[int]:
-    """Numbers of components to try, ascending: two samples for each component at least.
+    """Return the numbers of components to try, ascending, with at least two samples per component.
 
-    A model of more components than the limit may have more than data can tell: smaller references are tried as well.
+    A model with more components than the limit may have more than the data can determine, so smaller numbers are tried
+    as well.
     """
     most = max(1, min(n_samples // 2, max(config.limit, n_components)))
     sizes = {min(most, max(1, round(factor * n_components))) for factor in config.factors}
@@ -189,7 +188,7 @@ def _sizes(config: ReferenceConfig, n_components: int, n_samples: int, most_comp
 
 
 def _learner(n_components: int, n_iterations: int) -> EM | TruncatedEM:
-    """EM, truncated for many components."""
+    """Return EM, or truncated EM for many components."""
     if n_components < MANY_COMPONENTS:
         return EM(EMConfig(n_components=n_components, n_iterations=n_iterations))
     return TruncatedEM(TruncatedEMConfig(n_components=n_components, n_iterations=n_iterations, search="partial"))
@@ -198,14 +197,14 @@ def _learner(n_components: int, n_iterations: int) -> EM | TruncatedEM:
 def _complete(
     learner: EM | TruncatedEM, data: Pairs, initial: MixtureOfExperts | None, generator: torch.Generator | None
 ) -> MixtureOfExperts:
-    """The model of a fit; Ctrl-C, which ended the fit, goes on to the caller."""
+    """Return the fitted model, or raise `KeyboardInterrupt` if Ctrl-C ended the fit."""
     result = learner.fit((data.context, data.sample), initial, generator=generator)
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return result.mixture_of_experts
 
 
-REFINEMENT = 50  # most iterations of EM by which a plug-in density takes in the data that chose it
+REFINEMENT = 50  # maximum number of EM iterations that fit a plug-in density to all data, including the held-out ones
 
 
 def data_density(
@@ -217,22 +216,28 @@ def data_density(
     first: MixtureOfExperts | None = None,
     most_components: int = 0,
 ) -> MixtureOfExperts | None:
-    """Density fitted to the data for the estimator that the settings ask for; None if it needs none.
+    """Fit the density of the data that the chosen estimator needs.
 
     Parameters
     ----------
     config : RatioConfig
     n_components : int
-        Of the model whose ratio shall be estimated.
+        Number of components of the model whose density ratio is estimated.
     inputs : RatioInputs
-        Where they know a density, none is fitted; where they blur the contexts, it is fitted to those of iteration 0.
+        If they provide a known density, none is fitted. If they smooth the contexts, the density is fitted to the
+        contexts with the noise of iteration 0.
     data : Pairs
-        In the order in which they will be given to the estimator: it holds out the last ones.
+        Data in the same order as for the estimator, which holds out the last ones.
     generator : torch.Generator
     first : MixtureOfExperts, optional
-        A candidate, fitted to the part of the data that is trained on.
+        A candidate, fitted to the training part of the data.
     most_components : int
-        To which the model may grow, if it does.
+        Largest number of components if the model adapts it, else 0.
+
+    Returns
+    -------
+    MixtureOfExperts or None
+        None if the estimator needs no density.
     """
     if config.estimator == "network" or inputs.known_log_density(data.context[:1], data.sample[:1], 0) is not None:
         return None
@@ -240,7 +245,7 @@ def data_density(
     training, held_out = blurred[: config.n_training(len(data))], blurred[config.held_out(len(data))]
     candidate = first if blurred is data else None
     reference = fit_reference(config.reference, n_components, training, held_out, generator, candidate, most_components)
-    if config.estimator == "plug-in":  # no network has to be judged by data that the density has not seen
+    if config.estimator == "plug-in":  # without a network, no data have to be held out from the density
         reference = refined(reference, blurred, REFINEMENT)
     return reference
 
@@ -252,18 +257,19 @@ def density_ratio(
     data: Pairs,
     generator: torch.Generator,
 ) -> DensityRatio:
-    """Estimator of the ratio between the data and a model.
+    """Return the estimator of the density ratio between the data and a model.
 
     Parameters
     ----------
     config : RatioConfig
     inputs : RatioInputs
     reference : MixtureOfExperts or None
-        Density of the data; not needed where the inputs know one, or where a network learns all.
+        Density of the data. It is not needed if the inputs provide a known density or if the estimator is a network
+        alone.
     data : Pairs
-        Where the density will be evaluated, about.
+        Typical points at which the density will be evaluated.
     generator : torch.Generator
-        Its device is where the estimator lives.
+        Source of the initial weights of a network. The estimator is placed on its device.
     """
     if config.estimator == "network":
         return NetworkRatio(config, inputs, generator, generator.device)
@@ -277,7 +283,7 @@ def density_ratio(
 
 
 def smoothed(inputs: RatioInputs, data: Pairs, iteration: int, generator: torch.Generator) -> Pairs:
-    """Data with the noise on their contexts that the inputs ask for."""
+    """Return the data with the noise that the inputs require on the contexts."""
     deviation = inputs.smoothing(iteration)
     if deviation is None:
         return data
@@ -286,21 +292,21 @@ def smoothed(inputs: RatioInputs, data: Pairs, iteration: int, generator: torch.
     return Pairs(context + deviation.to(context) * noise, data.sample, data.conditional)
 
 
-DELTA = 50.0  # [nat]
+DELTA = 50.0  # the log density of the model counts as no more than this below its maximum [nat]
 
 
 @dataclass(frozen=True)
 class RatioDemand:
-    """log p(x|y) at the data, as far as a density ratio tells.
+    """Estimate of log p(x|y) at the data from a density ratio; see the top of this file.
 
     Attributes
     ----------
     ratio : LogRatio
-        Of the data to `model`.
+        Ratio of the density of the data to the density of `model`.
     model : MixtureOfExperts
-        q_old.
+        The model q_old.
     n_samples : int
-        Samples of each class that the ratio was learnt from.
+        Number of samples of each class that the ratio was estimated from.
     """
 
     ratio: LogRatio
@@ -308,7 +314,7 @@ class RatioDemand:
     n_samples: int
 
     def __call__(self, places: Pairs) -> Tensor:
-        """log p(x|y) [nat] at places that are samples of p, (n,)."""
+        """Return the estimate of log p(x|y) [nat], (n,), at n samples of p."""
         phi = self.ratio.log_ratio(places.context, places.sample)
         phi = phi + torch.logsumexp(-phi, 0) - math.log(len(phi))
         log_model = self.model.log_prob(places.context, places.sample)

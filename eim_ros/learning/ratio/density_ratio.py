@@ -1,10 +1,11 @@
 """Estimation of the log density ratio phi(x, y) = log p(x, y)/q(x, y) from samples (thesis 2.3, 3.2, 4.3.1).
 
-The data are samples of p, the positive class. Estimators satisfy the one Protocol, and a setting chooses:
+The data are samples of p and form the positive class. All estimators satisfy the Protocol `DensityRatio`. The setting
+`estimator` selects one of them:
 
-    plug-in   log p_hat - log q_old, with p_hat fitted once or known, and no network at all (thesis 7.1.1)
-    residual  the same plus a network, which starts at zero and learns what p_hat misses
-    network   a network alone, trained to tell the classes apart (thesis 2.3.1)
+    plug-in   log p_hat - log q_old without a network; p_hat is known or fitted once (thesis 7.1.1)
+    residual  the plug-in ratio plus a network that starts at zero and learns the error of p_hat
+    network   a network that is trained as a classifier (thesis 2.3.1)
 """
 
 from __future__ import annotations
@@ -22,27 +23,29 @@ from eim_ros.learning.ratio.objectives import Objective, logistic
 
 @dataclass(frozen=True)
 class RatioReport:
-    """How well an estimator did on held-out pairs.
+    """Quality of an estimator on held-out pairs.
 
     Attributes
     ----------
     loss : float
-        The objective, mean of both classes; of the logistic one log 2 where the classes cannot be told apart [nat].
+        Mean of the training objective over both classes [nat]. For the logistic objective, it is log 2 if the classes
+        cannot be distinguished.
     accuracy : float
-        Share classified right by the sign of phi.
+        Share of the pairs that the sign of phi classifies correctly, mean of both classes.
     ratio_kl : float
-        -E_q[phi] [nat], the estimate of E_p(y) KL(q || p).
+        Estimate -E_q[phi] of E_p(y) KL(q || p) [nat].
     ratio_kl_error : float
-        Its standard error, for want of more held-out pairs [nat].
+        Standard error of `ratio_kl`, due to the finite number of held-out pairs [nat].
     collapsed : bool
-        The output is constant or not finite: no update may be based on it.
+        Whether phi is constant or not finite, so that the model must not be updated with it.
     rejected : bool
-        Training met a loss or a gradient that was not finite; weights and optimiser are those of before.
+        Whether training stopped at a loss or a gradient that was not finite. The best weights so far and the state of
+        the optimiser were then restored.
     network_used : bool
         Whether a network contributes to phi.
     auxiliary_error : float
-        delta = E_q[-log mass of K] [nat], by how much phi is too high at the model's samples because the auxiliary
-        distribution is truncated; 0 where it is exact.
+        Bias of phi at samples of the model due to a truncated auxiliary distribution, delta = E_q[-log mass of K]
+        [nat]. It is 0 if the auxiliary distribution is exact.
     """
 
     loss: float
@@ -55,7 +58,7 @@ class RatioReport:
     auxiliary_error: float = 0.0
 
     def record(self) -> dict[str, float]:
-        """Figures for a history; exceptions only where they occur."""
+        """Return the values for a history; those of exceptional events are included only if the events occurred."""
         figures = {
             "loss": self.loss,
             "accuracy": self.accuracy,
@@ -68,26 +71,26 @@ class RatioReport:
 
 
 class DensityRatio(Protocol):
-    """Estimator of phi = log p/q from data, samples of p, adapted again and again to a changing model q."""
+    """Estimator of phi = log p/q from samples of p, which is adapted repeatedly as the model q changes."""
 
     def fit(self, data: Pairs, model: MixtureOfExperts, iteration: int, generator: torch.Generator) -> RatioReport:
-        """Adapt to a new model, q_old, of which it draws the samples that it needs; the data may change too."""
+        """Adapt to a new model q_old, and draw the required samples from it; the data may also change."""
         ...
 
     def log_ratio(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
-        """phi [nat], (n_samples,); the components (n_samples,) of the model that drew the samples may be told."""
+        """Return phi [nat], (n_samples,); see `LogRatio.log_ratio`."""
         ...
 
     def gradient(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
-        """Gradient of phi with respect to the sample, (n_samples, n_dims)."""
+        """Return the gradient of phi with respect to the sample, (n_samples, n_dims)."""
         ...
 
     def tensors(self) -> dict[str, Tensor]:
-        """State for a checkpoint."""
+        """Return the state for a checkpoint."""
         ...
 
     def restore(self, tensors: dict[str, Tensor], model: MixtureOfExperts, iteration: int) -> None:
-        """Inverse of `tensors`."""
+        """Restore the state that `tensors` returned, together with the model of that iteration."""
         ...
 
 
@@ -100,7 +103,7 @@ def report_of(
     network_used: bool = False,
     auxiliary_error: float = 0.0,
 ) -> RatioReport:
-    """Report from estimates of phi at held-out data (n,) and at held-out samples of the model (m,)."""
+    """Compute a report from phi at held-out data (n,) and at held-out samples of the model (m,), both in nat."""
     loss_p, loss_q = objective(phi_p, phi_q)
     both = torch.cat([phi_p, phi_q])
     collapsed = not bool(torch.isfinite(both).all()) or (len(both) > 1 and float(both.std()) == 0.0)
@@ -120,13 +123,13 @@ class LogRatio(Protocol):
     """phi = log p/q_old as a function of context and sample."""
 
     def log_ratio(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
-        """phi [nat], (n_samples,), for contexts (n_samples, n_context) and samples (n_samples, n_dims).
+        """Return phi [nat], (n_samples,), for contexts (n_samples, n_context) and samples (n_samples, n_dims).
 
-        Which components (n_samples,) of q_old drew the samples may be told: it makes a truncated auxiliary distribution
-        possible.
+        `component` (n_samples,) contains the index of the expert of q_old that drew each sample. It allows the
+        estimator to use a truncated auxiliary distribution.
         """
         ...
 
     def gradient(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
-        """Gradient of phi with respect to the sample, (n_samples, n_dims)."""
+        """Return the gradient of phi with respect to the sample, (n_samples, n_dims)."""
         ...

@@ -1,14 +1,13 @@
-"""What the classifier of the density ratio sees: inputs theta(x, y), smoothing of the contexts, known log density.
+"""Inputs of the density ratio estimator: features theta(x, y), smoothing of the contexts, known log density.
 
-The ratio p(x, y)/q(x, y) does not change when both classes are extended by the same features (thesis 4.3.1) nor when
-the contexts of both are blurred by the same noise.
+The ratio p(x, y)/q(x, y) does not change if both classes are extended by the same features (thesis 4.3.1). Adding the
+same noise to the contexts of both classes is also valid.
 
-Inputs of a density ratio's network in the axes of the data's covariance: what moves little is seen as well.
-
-Columns that nearly repeat each other, such as positions of one trajectory, differ by little, and it is in this little
-that the classes differ: a vehicle that turns, brakes or leaves its lane moves a coordinate of standard deviation 1 by a
-hundredth. A network of standardised columns does not see that for a long time. Whitened inputs are those of the same
-data in any linear coordinates, up to a rotation.
+`WhitenedInputs` help if columns are strongly correlated, such as successive positions of a trajectory. In such data the
+classes differ only by small deviations. For example, a vehicle that turns, brakes or leaves its lane changes a
+coordinate of standard deviation 1 by about 0.01. A network needs a long time to learn this from standardised columns.
+Whitening scales all directions to the same variance. Up to a rotation, the result does not depend on the linear
+coordinates of the data.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Features = Callable[[Tensor, Tensor], Tensor]
 
 
 class RatioInputs(Protocol):
-    """Inputs of a density ratio estimator; `iteration` lets them anneal."""
+    """Inputs of a density ratio estimator, which may depend on the iteration of EIM."""
 
     @property
     def n_inputs(self) -> int:
@@ -35,28 +34,37 @@ class RatioInputs(Protocol):
         ...
 
     def smoothing(self, iteration: int) -> Tensor | None:
-        """Standard deviation (n_context,) of the noise on the contexts of both classes, None for none."""
+        """Return the standard deviation (n_context,) of the noise on the contexts of both classes, or None."""
         ...
 
     def known_log_density(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor | None:
-        """Known factor of log p(sample, context) [nat], (n_samples,), up to a constant; None if nothing is known.
+        """Return the known part of log p(sample, context) [nat], (n_samples,), up to a constant, or None.
 
-        Where it is given, the estimator needs no density fitted to the data (thesis 7.1.1).
+        With a known density, the estimator does not fit one to the data (thesis 7.1.1).
         """
         ...
 
     def __call__(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
-        """Inputs (n_samples, n_inputs), differentiable in `sample`."""
+        """Return the inputs (n_samples, n_inputs), differentiable with respect to `sample`.
+
+        Parameters
+        ----------
+        context : Tensor (n_samples, n_context)
+        sample : Tensor (n_samples, n_dims)
+        iteration : int
+            Iteration of EIM, from 0.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class CentredInputs:
-    """Columns of samples and contexts, shifted by a centre; nothing is smoothed, and no density is known.
+    """Base of inputs that subtract a centre, without smoothing and without a known density.
 
     Attributes
     ----------
     center : Tensor (n_dims + n_context,)
+        Value that is subtracted from each column of samples and contexts.
     """
 
     center: Tensor
@@ -74,11 +82,12 @@ class CentredInputs:
 
 @dataclass(frozen=True)
 class StandardisedInputs(CentredInputs):
-    """Samples and contexts, each column shifted and scaled to mean 0 and standard deviation 1.
+    """Samples and contexts, with each column standardised to mean 0 and standard deviation 1.
 
     Attributes
     ----------
     scale : Tensor (n_dims + n_context,)
+        Standard deviation of each column.
     """
 
     scale: Tensor
@@ -95,23 +104,26 @@ class StandardisedInputs(CentredInputs):
 class FeatureInputs:
     """Standardised samples, contexts and features theta(context, sample) that make the ratio easier to learn.
 
-    Features are a function of what the classifier sees anyway and add nothing in principle, but much in practice: the
-    position of an arm's tip tells at once what a network must find out from its joint angles. Where a feature is
-    constant under the data, as an error of a constraint that they obey exactly, the classes separate perfectly and the
-    ratio means nothing; smoothing of the contexts, on which the error depends, cures that.
+    Features are a function of the other inputs. In principle they add no information, but in practice they save a lot
+    of training. For example, the position of an arm's tip need not be learnt from the joint angles.
+
+    A feature may be constant for all data, such as the error of a constraint that the data satisfy exactly. The classes
+    are then perfectly separable, and the ratio is meaningless. Smoothing the contexts that the error depends on
+    prevents this.
 
     Attributes
     ----------
     features : callable
-        theta(context (n, n_context), sample (n, n_dims)) -> (n, n_features), differentiable in the sample.
+        theta(context (n, n_context), sample (n, n_dims)) -> (n, n_features), differentiable with respect to the sample.
     center, scale : Tensor (n_dims + n_context + n_features,)
-        Standardisation of samples, contexts and features.
+        Mean and standard deviation of samples, contexts and features.
     deviation : Tensor (n_context,) or None
-        Standard deviation of the noise on the contexts in the first iteration, in the contexts' units; None for none.
+        Standard deviation of the noise on the contexts in the first iteration, in the units of the contexts. None
+        disables smoothing.
     decay : float
-        Factor on the noise per iteration.
+        Multiplier of the noise per iteration.
     floor : float
-        Least noise, as a share of that in the first iteration.
+        Smallest noise, as a share of the noise in the first iteration.
     """
 
     features: Features
@@ -132,18 +144,26 @@ class FeatureInputs:
         decay: float = 1.0,
         floor: float = 1.0,
     ) -> FeatureInputs:
-        """Inputs standardised by the data.
+        """Compute the standardisation from data.
 
         Parameters
         ----------
         context : Tensor (n_samples, n_context)
-            Without columns for a mixture that has no contexts.
+            It has no columns if the model has no contexts.
         sample : Tensor (n_samples, n_dims)
         features : callable
+            As in the attributes.
         smoothing : float
-            Noise on the contexts in the first iteration, in standard deviations of the contexts; 0 for none.
-        decay, floor : float
-            Factor per iteration, and least noise as a share of that in the first iteration; both from 0 to 1.
+            Noise on the contexts in the first iteration, in standard deviations of the contexts; 0 disables it.
+        decay : float
+            Multiplier of the noise per iteration, from 0 to 1.
+        floor : float
+            Smallest noise, as a share of the noise in the first iteration, from 0 to 1.
+
+        Raises
+        ------
+        ConfigurationError
+            If a number is out of bounds, or the features do not have the shape (n_samples, n_features).
         """
         for name, value, upper in (("smoothing", smoothing, torch.inf), ("decay", decay, 1.0), ("floor", floor, 1.0)):
             if not 0.0 <= value <= upper:
@@ -175,38 +195,41 @@ class FeatureInputs:
 
 
 def _standardisation(columns: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of each column; 1 in place of a standard deviation of 0."""
+    """Return the mean and the standard deviation of each column; a standard deviation of 0 is replaced by 1."""
     scale = columns.std(0, correction=0)
     return columns.mean(0), torch.where(scale > 0.0, scale, torch.ones_like(scale))
 
 
-# Eigenvalues of the correlation matrix are raised to this: along what the data all but obey exactly, no classifier
-# shall be the judge of a model's least deviation.
+# Smaller eigenvalues of the correlation matrix are raised to this value. If the data satisfy a constraint almost
+# exactly, the classifier would otherwise detect the slightest deviation of the model.
 LEAST_EIGENVALUE = 1e-4
-CORRELATED = 1e3  # condition number of the correlation matrix from which on standardised columns hide too much
+CORRELATED = 1e3  # above this condition number of the correlation matrix, the columns are whitened
 
 
 @dataclass(frozen=True)
 class WhitenedInputs(CentredInputs):
-    """Samples and contexts, shifted, scaled and rotated so that they are uncorrelated and of variance 1.
+    """Samples and contexts, transformed linearly so that the columns are uncorrelated and have variance 1.
 
     Attributes
     ----------
     whitening : Tensor (n_dims + n_context, n_dims + n_context)
-        Times a centred row: its inputs.
+        The inputs are the centred rows times this matrix.
     """
 
     whitening: Tensor
 
     @classmethod
     def from_data(cls, context: Tensor, sample: Tensor) -> WhitenedInputs:
-        """Inputs whitened by samples (n_samples, n_dims) and their contexts (n_samples, n_context)."""
+        """Compute the whitening from contexts (n_samples, n_context) and samples (n_samples, n_dims)."""
         standardised = StandardisedInputs.from_data(context, sample)
         return cls.along(standardised, *_spectrum(standardised, context, sample))
 
     @classmethod
     def along(cls, standardised: StandardisedInputs, eigenvalues: Tensor, axes: Tensor) -> WhitenedInputs:
-        """Inputs along the axes (columns) of the standardised ones' covariance, whose eigenvalues are these (n,)."""
+        """Return the inputs for the eigenvalues (n,), ascending, and eigenvectors (columns) of a correlation matrix.
+
+        The matrix is the covariance of the standardised inputs.
+        """
         scaled = axes / eigenvalues.clamp_min(LEAST_EIGENVALUE).sqrt()
         return cls(standardised.center, scaled / standardised.scale.unsqueeze(-1))
 
@@ -215,7 +238,7 @@ class WhitenedInputs(CentredInputs):
 
 
 def default_inputs(context: Tensor, sample: Tensor) -> RatioInputs:
-    """Standardised columns; whitened ones where they are correlated so strongly that they nearly repeat each other.
+    """Return standardised inputs, or whitened ones if some columns are almost linear combinations of others.
 
     Parameters
     ----------
@@ -229,9 +252,9 @@ def default_inputs(context: Tensor, sample: Tensor) -> RatioInputs:
 
 
 def _spectrum(inputs: StandardisedInputs, context: Tensor, sample: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues, ascending, and eigenvectors (columns) of the correlation matrix; a constant column has variance 1.
+    """Return the eigenvalues, ascending, and the eigenvectors (columns) of the correlation matrix.
 
-    There a model's samples count as much as they would if they were standardised.
+    Constant columns get variance 1, so that samples of a model keep their standardised values there.
     """
     columns = inputs(context, sample, 0)
     correlation = columns.mT @ columns / len(columns)

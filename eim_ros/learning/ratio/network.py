@@ -1,29 +1,24 @@
-"""Density ratio by a neural network, alone or on top of a plug-in ratio (thesis 2.3, 3.2, 7.1.1).
+"""Density ratio by a neural network, alone or added to a plug-in ratio (thesis 2.3, 3.2, 7.1.1).
 
-phi = network, or phi = plug-in + network: the network's last layer starts at zero. It is trained by an objective of the
-Bregman family, the binary cross entropy by default, see `RatioTraining`.
+The ratio is phi = network or phi = plug-in + network. The network minimises an objective of the Bregman family, by
+default the binary cross entropy. With a plug-in ratio it learns log p - log p_hat. This function is the same in all
+iterations of EIM, because the plug-in density p_hat does not change.
 
-The plug-in density does not change from iteration to iteration and neither does what it misses, log p - log p_hat: on
-top of it the network learns a fixed function.
+A network that does not lower the held-out loss by several standard errors (setting `evidence`) has only learnt noise
+and is not used. The ratio is then the plug-in ratio alone or, without one, phi = 0. With phi = 0 the model does not
+change, because the data cannot distinguish it from p. If no data are held out, a network alone is always used, and a
+network added to a plug-in ratio is checked on the training data.
 
-Where the network does not lower the held-out loss by more than its standard error, it has learnt noise. Then the
-plug-in ratio is used without it; a network alone says nothing, phi = 0, and the model stays where it is: it is as close
-to the data as they can tell. With nothing held out there is no telling, and the network is used as it is.
+`RatioTraining` trains the network with early stopping across the iterations of EIM. Two copies of the network exist.
+The learner continues in each iteration with its weights and the moments of Adam. The network that phi is computed from
+has the weights of the learner with the lowest held-out loss. If the learner does not improve for several epochs, it
+returns to these weights. If no data are held out, there is no early stopping, and the network always equals the
+learner.
 
-Training of a density ratio's network, with early stopping that runs across the iterations of EIM.
-
-A learner goes on from where it was, weights and Adam's moments alike; the network that phi is taken from is the learner
-at its lowest held-out loss; where the learner finds nothing better for some epochs, it goes back to that one. With
-nothing held out there is no early stopping: the network is what the learner has become.
-
-Multi-layer perceptron of a density ratio.
-
-It starts at zero, by its last layer, and able to learn fast: after a start by EM the classes have equal moments and
-differ in detail only, which Glorot's distribution with biases of zero takes a hundred epochs to see. So the weights of
-the first layer are three times Glorot's and the biases are spread over the range of standardised inputs.
-
-Its dropout draws from a given generator and gives sixteen consecutive rows the same mask: drawing a mask for each costs
-more than the layers themselves, and batches are shuffled.
+`ratio_network` builds a multi-layer perceptron. Its last layer starts at zero, so phi starts at zero or at the plug-in
+ratio. After a start by EM, the classes have equal moments and differ only in details. A network with Glorot's
+initialisation and zero biases needs about a hundred epochs to detect them. Therefore, the weights of the first layer
+are three times larger, and the biases are spread over the range of standardised inputs.
 """
 
 from __future__ import annotations
@@ -44,23 +39,26 @@ from eim_ros.learning.ratio.inputs import RatioInputs
 from eim_ros.learning.ratio.objectives import OBJECTIVES
 from eim_ros.learning.ratio.plug_in import PlugInRatio
 
-ROWS_PER_MASK = 16
-FIRST_SCALE = 3.0
-BIAS_RANGE = 1.0
+ROWS_PER_MASK = 16  # successive rows that share a dropout mask
+FIRST_SCALE = 3.0  # weights of the first layer, relative to Glorot's initialisation
+BIAS_RANGE = 1.0  # largest absolute value of an initial bias
 
 
 class Dropout(nn.Module):
-    """Sets inputs to zero with some probability in training, and scales the others up.
+    """Dropout layer with its own source of randomness, which sets inputs to zero and scales the others up in training.
+
+    Successive rows share a mask. Drawing a mask for each row would take longer than the layers themselves, and the
+    batches are shuffled.
 
     Parameters
     ----------
     probability : float
-        From 0 to less than 1.
+        Probability of setting an input to zero, at least 0 and less than 1.
 
     Attributes
     ----------
     generator : torch.Generator or None
-        To be set before training, on the inputs' device.
+        Source of randomness on the device of the inputs. It must be set before training.
     """
 
     def __init__(self, probability: float) -> None:
@@ -69,7 +67,7 @@ class Dropout(nn.Module):
         self.generator: torch.Generator | None = None
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Inputs (n, width), in training less what is dropped."""
+        """Return the inputs (n, width), with dropout in training and unchanged in evaluation."""
         if not self.training:
             return inputs
         assert self.generator is not None, "training needs randomness"
@@ -82,17 +80,17 @@ class Dropout(nn.Module):
 def ratio_network(
     n_inputs: int, hidden_layers: tuple[int, ...], dropout: float, generator: torch.Generator
 ) -> nn.Sequential:
-    """Network from (n, n_inputs) to (n, 1), in float32 on the CPU; its output is zero.
+    """Return a network from (n, n_inputs) to (n, 1) in float32 on the CPU, with an initial output of zero.
 
     Parameters
     ----------
     n_inputs : int
     hidden_layers : tuple of int
-        Widths.
+        Widths of the hidden layers.
     dropout : float
-        Probability, after each hidden layer.
+        Dropout probability after each hidden layer.
     generator : torch.Generator
-        Of any device: all start from the same weights.
+        Source of the initial weights. Its device may differ from the CPU.
     """
     layers: list[nn.Module] = []
     width = n_inputs
@@ -114,29 +112,29 @@ def ratio_network(
 
 
 def _blank_linear(n_inputs: int, n_outputs: int) -> nn.Linear:
-    """A layer without a start of its own, which would be drawn from the global generator."""
+    """Return a layer with uninitialised weights; PyTorch would draw them from the global generator."""
     layer: nn.Linear = nn.utils.skip_init(nn.Linear, n_inputs, n_outputs, dtype=torch.float32)
     return layer
 
 
 def _uniform(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    """Between -1 and 1, in float32 whatever torch's default is."""
+    """Draw uniformly between -1 and 1, in float32 for any default dtype of torch."""
     return 2.0 * torch.rand(shape, generator=generator, dtype=torch.float32) - 1.0
 
 
 def _cpu(generator: torch.Generator) -> torch.Generator:
-    """A CPU generator seeded from the given one, so that all devices start from the same weights."""
+    """Return a CPU generator with the seed of the given one, so that the weights do not depend on the device."""
     if generator.device.type == "cpu":
         return generator
     return torch.Generator().manual_seed(generator.initial_seed())
 
 
-CHUNK_ROWS = 2048  # samples that pass through the network at a time: its layers stay in cache, three times as fast
+CHUNK_ROWS = 2048  # samples per pass through the network; it is three times faster if its layers stay in cache
 
 
 @dataclass(frozen=True)
 class PreparedPairs:
-    """Inputs (n, n_inputs) in float32 and the plug-in ratio (n,) of some pairs."""
+    """Inputs (n, n_inputs) of the network in float32 and plug-in ratio (n,) [nat] of n pairs."""
 
     inputs: Tensor
     base: Tensor
@@ -146,25 +144,26 @@ class PreparedPairs:
 
 
 class RatioTraining:
-    """A network, and the learner that goes on from it, which are adapted by each `train`.
+    """Training of a network with early stopping that continues over several calls of `train`.
 
     Parameters
     ----------
     config : RatioConfig
     n_inputs : int
     generator : torch.Generator
-        Randomness of the initial weights.
+        Source of the initial weights.
     device : torch.device
 
     Attributes
     ----------
     network : torch.nn.Sequential
-        The learner at its best.
+        Copy of the learner with the lowest held-out loss.
     learner : torch.nn.Sequential
+        The network that is trained.
     optimiser : torch.optim.Adam
-        Of the learner.
+        Optimiser of the learner.
     stale : int
-        Epochs since the learner was last the best.
+        Number of epochs since the learner last had the lowest held-out loss.
     """
 
     def __init__(self, config: RatioConfig, n_inputs: int, generator: torch.Generator, device: torch.device) -> None:
@@ -173,17 +172,17 @@ class RatioTraining:
         self.learner = copy.deepcopy(self.network)
         self.optimiser = torch.optim.Adam(self.learner.parameters(), lr=config.learning_rate, fused=True)
         self.stale = 0
-        self._moments = copy.deepcopy(self.optimiser.state_dict())  # those that belong to the network
+        self._moments = copy.deepcopy(self.optimiser.state_dict())  # state of the optimiser when `network` was copied
         self._objective = OBJECTIVES[config.objective]
         self._trained = False
 
     def output(self, inputs: Tensor) -> Tensor:
-        """The network's part of phi [nat], (n,), at inputs (n, n_inputs); differentiable."""
+        """Return the network's contribution to phi [nat], (n,), at inputs (n, n_inputs); it is differentiable."""
         self.network.eval()
         return self.network(inputs).squeeze(-1)  # type: ignore[no-any-return]
 
     def phi(self, part: PreparedPairs, network: nn.Module | None = None) -> Tensor:
-        """Of pairs, (n,), by the network or by the one that is given."""
+        """Return phi [nat], (n,), of prepared pairs, computed with `network` or, by default, the best network."""
         network = network or self.network
         network.eval()
         with torch.no_grad():
@@ -196,9 +195,24 @@ class RatioTraining:
         held_out: tuple[PreparedPairs, PreparedPairs] | None,
         generator: torch.Generator,
     ) -> bool:
-        """Some epochs of the learner; whether a batch was rejected.
+        """Train the learner for several epochs, and update the network.
 
-        It becomes the network where it is better on held-out pairs, and at the end where there are none.
+        The network becomes a copy of the learner whenever the held-out loss falls below its previous minimum. Without
+        held-out pairs, this happens at the end.
+
+        Parameters
+        ----------
+        positive, negative : PreparedPairs
+            Training pairs from the data and from the model.
+        held_out : tuple of PreparedPairs, optional
+            Held-out pairs from the data and from the model.
+        generator : torch.Generator
+            Source of the order of the pairs and of the dropout masks.
+
+        Returns
+        -------
+        bool
+            Whether training stopped because a loss or a gradient was not finite.
         """
         best = self._loss(self.network, *held_out) if held_out else math.inf
         for _ in range(self.config.n_epochs if self._trained else self.config.initial_epochs):
@@ -221,14 +235,14 @@ class RatioTraining:
         return False
 
     def _keep(self) -> None:
-        """Make the network what the learner is."""
+        """Copy the weights of the learner to the network."""
         self.network.load_state_dict(self.learner.state_dict())
         self._moments = copy.deepcopy(self.optimiser.state_dict())
 
     def go_back(self) -> None:
-        """Make the learner what it was when it was best, weights and moments alike."""
+        """Restore the weights of the learner and the moments of Adam at the lowest held-out loss."""
         self.learner.load_state_dict(self.network.state_dict())
-        self.optimiser.load_state_dict(copy.deepcopy(self._moments))  # which it does not copy
+        self.optimiser.load_state_dict(copy.deepcopy(self._moments))  # the optimiser does not copy its state
         self.stale = 0
 
     def _loss(self, network: nn.Module, positive: PreparedPairs, negative: PreparedPairs) -> float:
@@ -236,7 +250,19 @@ class RatioTraining:
         return 0.5 * float(loss_p.mean() + loss_q.mean())
 
     def epoch(self, positive: PreparedPairs, negative: PreparedPairs, generator: torch.Generator) -> bool:
-        """One pass over the data; False at the first loss or gradient that is not finite, which no weight has seen."""
+        """Train the learner for one pass over the data.
+
+        Parameters
+        ----------
+        positive, negative : PreparedPairs
+            Training pairs from the data and from the model.
+        generator : torch.Generator
+
+        Returns
+        -------
+        bool
+            False if a loss or a gradient was not finite. The pass ends there, before the weights are updated with it.
+        """
         n = min(len(positive.base), len(negative.base))
         order_p = torch.randperm(len(positive.base), generator=generator, device=generator.device)
         order_n = torch.randperm(len(negative.base), generator=generator, device=generator.device)
@@ -261,7 +287,7 @@ class RatioTraining:
         return True
 
     def tensors(self) -> dict[str, Tensor]:
-        """State for a checkpoint."""
+        """Return the state for a checkpoint."""
         tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
         tensors |= {f"learner.{name}": value for name, value in self.learner.state_dict().items()}
         for prefix, moments in (("adam", self.optimiser.state_dict()), ("moments", self._moments)):
@@ -270,7 +296,7 @@ class RatioTraining:
         return {**tensors, "training": torch.tensor([self._trained, self.stale])}
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Inverse of `tensors`."""
+        """Restore the state that `tensors` returned."""
         self.network.load_state_dict(_named("network", tensors))
         self.learner.load_state_dict(_named("learner", tensors))
         self._moments = {**self.optimiser.state_dict(), "state": _indexed("moments", tensors)}
@@ -280,12 +306,12 @@ class RatioTraining:
 
 
 def _named(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors whose names begin with the prefix, under the rest of their names."""
+    """Return the tensors with names that begin with the prefix, without the prefix in their names."""
     return {name.removeprefix(f"{prefix}."): v for name, v in tensors.items() if name.startswith(f"{prefix}.")}
 
 
 def _indexed(prefix: str, tensors: dict[str, Tensor]) -> dict[int, dict[str, Tensor]]:
-    """State of an optimiser by parameter and name."""
+    """Return the state of an optimiser, by the index of the parameter and the name of the tensor."""
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in _named(prefix, tensors).items():
         index, key = name.split(".")
@@ -293,22 +319,22 @@ def _indexed(prefix: str, tensors: dict[str, Tensor]) -> dict[int, dict[str, Ten
     return state
 
 
-TRIALS, REST = 5, 5  # a network that was of no use so many times in a row is trained only every so many iterations
+TRIALS, REST = 5, 5  # after TRIALS successive fits without a gain, the network is trained every REST iterations only
 
 
 class NetworkRatio:
-    """Neural estimator; holds networks and an optimiser, which are adapted by each `fit`. A `DensityRatio`.
+    """Neural estimator of the density ratio, a `DensityRatio`. Each `fit` continues the training of its network.
 
     Parameters
     ----------
     config : RatioConfig
     inputs : RatioInputs
     generator : torch.Generator
-        Randomness of the initial weights.
+        Source of the initial weights.
     device : torch.device
-        Of the network; tensors given later must live there.
+        Device of the network. All contexts and samples must be on the same device.
     base : PlugInRatio, optional
-        What the network is added to; nothing if missing.
+        Ratio that the network is added to. By default, the network is used alone.
     """
 
     def __init__(
@@ -325,7 +351,7 @@ class NetworkRatio:
         self.training = RatioTraining(config, inputs.n_inputs, generator, device)
         self._objective = OBJECTIVES[config.objective]
         self._iteration = 0
-        self._idle = 0  # fits in a row in which the network was of no use
+        self._idle = 0  # successive fits in which the network did not lower the held-out loss enough
 
     def fit(self, data: Pairs, model: MixtureOfExperts, iteration: int, generator: torch.Generator) -> RatioReport:
         self._adapt(model, iteration, data)
@@ -397,7 +423,7 @@ class NetworkRatio:
         return self.base.log_ratio(pairs.context, pairs.sample, component)
 
     def _helps(self, positive: PreparedPairs, negative: PreparedPairs) -> bool:
-        """Whether the network lowers the held-out loss of the base by more than chance would."""
+        """Return whether the network lowers the held-out loss by more than `evidence` standard errors."""
         with_network = self._objective(self.training.phi(positive), self.training.phi(negative))
         without = self._objective(positive.base, negative.base)
         gains = [alone - together for alone, together in zip(without, with_network, strict=True)]
@@ -407,5 +433,5 @@ class NetworkRatio:
 
 
 def _chunks(context: Tensor, sample: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Rows of both, some at a time; empty ones for no samples."""
+    """Return chunks of rows of both tensors; a single empty chunk if there are no samples."""
     return zip(context.split(CHUNK_ROWS), sample.split(CHUNK_ROWS), strict=True)

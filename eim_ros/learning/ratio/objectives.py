@@ -1,6 +1,6 @@
-"""Objectives of density ratio estimation: the Bregman family (thesis 2.3.2, eq. 2.2), written for phi = log r.
+"""Objectives of density ratio estimation from the Bregman family, as functions of phi = log r (thesis 2.3.2, eq. 2.2).
 
-A Bregman divergence of f between the true ratio p/q and an estimate r is, up to a constant,
+The Bregman divergence of f between the true ratio p/q and an estimate r is, up to a constant,
 
     E_q[f'(r) r - f(r)] - E_p[f'(r)].                                                                          (2.2)
 
@@ -8,9 +8,9 @@ A Bregman divergence of f between the true ratio p/q and an estimate r is, up to
     lsif      f(t) = (t - 1)^2/2:                   E_q[r^2]/2 - E_p[r] + 1/2, least squares importance fitting
     kliep     f(t) = t log t - t:                   E_q[r] - E_p[phi], Kullback-Leibler importance estimation
 
-All have the same minimiser, r = p/q. What differs is how they weigh the errors: the derivative by phi of the logistic
-loss is at most one, that of the others grows as r and r^2. Where r is large they explode, as the thesis warns of LSIF
-(4.3.1); an estimator must expect losses and gradients that are not finite.
+All objectives have the same minimiser r = p/q, but they weight errors differently. The derivative of the logistic loss
+with respect to phi is at most 1. For KLIEP it grows like r, and for LSIF like r^2. Both become unstable if r is large
+(thesis 4.3.1 for LSIF), so estimators must handle losses and gradients that are not finite.
 """
 
 from __future__ import annotations
@@ -24,25 +24,30 @@ Objective = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def logistic(phi_p: Tensor, phi_q: Tensor) -> tuple[Tensor, Tensor]:
-    """Losses of each sample of p and of q; the sum of their means is (2.2).
+    """Return the logistic losses of each sample of p and of each sample of q; the sum of both means is (2.2).
 
     Parameters
     ----------
     phi_p, phi_q : Tensor (...)
         Estimates of log p/q [nat] at samples of p and at samples of q.
+
+    Returns
+    -------
+    loss_p, loss_q : Tensor (...)
+        Losses with the shapes of `phi_p` and `phi_q`.
     """
     return softplus(-phi_p), softplus(phi_q)
 
 
 def lsif(phi_p: Tensor, phi_q: Tensor) -> tuple[Tensor, Tensor]:
-    """Losses of least squares importance fitting; arguments as of `logistic`."""
+    """Return the losses of least squares importance fitting, with the arguments of `logistic`."""
     return -phi_p.exp(), 0.5 * (2.0 * phi_q).exp()
 
 
 def kliep(phi_p: Tensor, phi_q: Tensor) -> tuple[Tensor, Tensor]:
-    """Losses of Kullback-Leibler importance estimation with its constraint E_q[r] = 1 relaxed to a penalty.
+    """Return the losses of Kullback-Leibler importance estimation, with the arguments of `logistic`.
 
-    Arguments as of `logistic`. At the minimum over constants added to phi, E_q[r] = 1 holds.
+    The constraint E_q[r] = 1 is relaxed to a penalty. At the minimum over a constant added to phi, it is satisfied.
     """
     return -phi_p, phi_q.exp()
 

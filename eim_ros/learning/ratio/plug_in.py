@@ -1,10 +1,10 @@
-"""Density ratios without a network: a known or fitted density, divided by the model's (thesis 5.5, 7.1.1).
+"""Density ratios without a network: a known or fitted density divided by the density of the model (thesis 5.5, 7.1.1).
 
-The model's density is known, so no classifier has to find it.
+No classifier is needed, because the density of the model is known.
 
-- `PlugInRatio`: phi(x, y) = log p_hat(x, y) - log q_old(x|y). What is known of p comes from a `KnownFactor`: a density
-  fitted to the data, or that of the ratio's inputs. A constant added to it changes nothing.
-- `ExactRatio`: phi(x, y) = log p(x|y)/T - log q_old(x|y) for a target whose density is known up to a constant.
+- `PlugInRatio`: phi(x, y) = log p_hat(x, y) - log q_old(x|y). A `KnownFactor` provides log p_hat, which is fitted to
+  the data or known from the inputs of the ratio. A constant added to it does not affect EIM.
+- `ExactRatio`: phi(x, y) = log p(x|y)/T - log q_old(x|y), if the density of the target is known up to a constant.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from eim_ros.learning.target import TargetDensity, restricted_elbo, with_floor
 
 
 class KnownFactor(Protocol):
-    """What is known of log p(x, y) [nat], up to a constant; `iteration` lets it anneal."""
+    """Known or fitted log p(x, y), up to a constant, which may depend on the iteration of EIM."""
 
     def log_density(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
-        """(n_samples,)."""
+        """Return log p [nat], (n_samples,), for contexts (n_samples, n_context) and samples (n_samples, n_dims)."""
         ...
 
     def score(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
-        """Gradient with respect to the sample, (n_samples, n_dims)."""
+        """Return the gradient of log p with respect to the sample, (n_samples, n_dims)."""
         ...
 
 
 @dataclass(frozen=True)
 class ReferenceFactor:
-    """A density fitted to the data; where it was prepared, it is evaluated faster."""
+    """A density fitted to the data, with an optional prepared form that is faster to evaluate."""
 
     model: MixtureOfExperts
     prepared: PreparedMixture | None = None
@@ -74,13 +74,14 @@ class InputsFactor:
 
 
 class PlugInRatio:
-    """Density ratio without a network; satisfies `DensityRatio`.
+    """Density ratio without a network, a `DensityRatio`.
 
     Parameters
     ----------
     known : KnownFactor
+        The log density of the data.
     config : RatioConfig
-        Decides which pairs a fit is reported by.
+        Settings of the auxiliary distribution, and the share of held-out pairs, which the report of a fit is based on.
     """
 
     def __init__(self, known: KnownFactor, config: RatioConfig) -> None:
@@ -90,7 +91,7 @@ class PlugInRatio:
         self._iteration = 0
 
     def adapt(self, model: MixtureOfExperts, iteration: int, data: Pairs | None = None) -> None:
-        """Take a new model as q_old; given data, it is prepared for many evaluations."""
+        """Set the model q_old; with data, prepare it for many evaluations near them."""
         self._iteration = iteration
         if data is None:
             self._model = PreparedMixture.unprepared(model)
@@ -114,7 +115,15 @@ class PlugInRatio:
         return known - self._current().score(context, sample, component)
 
     def auxiliary_error(self, drawn: Pairs, component: Tensor) -> float:
-        """delta [nat], by how much phi is too high on average for truncating the auxiliary distribution; 0 if exact."""
+        """Return the mean bias of phi due to a truncated auxiliary distribution [nat]; 0 if it is exact.
+
+        Parameters
+        ----------
+        drawn : Pairs
+            Samples of the model at their contexts.
+        component : Tensor (n_samples,) of int64
+            Expert that drew each sample.
+        """
         return self._current().truncation_error(drawn.context, drawn.sample, component)
 
     def tensors(self) -> dict[str, Tensor]:
@@ -129,10 +138,10 @@ class PlugInRatio:
 
 
 class ExactRatio:
-    """Exact log ratio of a target and a model, phi = log p(x|y)/T - log q_old(x|y); it counts its evaluations.
+    """Exact log ratio of a target and a model, phi = log p(x|y)/T - log q_old(x|y).
 
-    If the target is not finite at a sample, for example outside of hard bounds, its value is that of `with_floor`, and
-    it has no gradient: an expert with such samples follows values (`update_experts`).
+    The target may not be finite at a sample, for example outside hard bounds. Then `with_floor` sets its value, and it
+    has no gradient. `update_experts` uses only values for experts with such samples.
 
     Parameters
     ----------
@@ -143,9 +152,11 @@ class ExactRatio:
     Attributes
     ----------
     present : TargetDensity
-        The target at the present iteration, if it is annealed.
-    evaluations, non_finite : int
-        Samples at which the target was evaluated since the last `fit`, and those of them at which it was not finite.
+        The target at the current iteration, which differs from `target` if the target is annealed.
+    evaluations : int
+        Number of evaluations of the target since the last `fit`.
+    non_finite : int
+        Number of these evaluations that were not finite.
     """
 
     def __init__(self, target: TargetDensity, config: ExactConfig, auxiliary: AuxiliaryConfig) -> None:
@@ -158,11 +169,11 @@ class ExactRatio:
         self._model: PreparedMixture | None = None
 
     def anneal(self, iteration: int) -> None:
-        """Take the target of an iteration."""
+        """Set the target to its form at an iteration."""
         self.present = self.target.at(iteration)
 
     def fit(self, data: Pairs, model: MixtureOfExperts) -> None:
-        """Take a new model as q_old, prepared for many evaluations at these contexts."""
+        """Set the model q_old, and prepare it for many evaluations at the contexts of the data."""
         typical = model.experts(data.context[:1]).mean[0]
         self._model = self.auxiliary.prepared(model, data.context, typical)
         self.evaluations = self.non_finite = 0
@@ -184,18 +195,25 @@ class ExactRatio:
         return self.present.log_prob(places.context, places.sample)
 
     def record(self, new: MixtureOfExperts, context: Tensor, generator: torch.Generator) -> dict[str, float]:
-        """Return the figures of an iteration that led from q_old to a new model.
+        """Return the record of an iteration that updated q_old to a new model.
 
-        The objective E[log p] + T H(q) is estimated from fresh samples, see `restricted_elbo`. KL(new || old), by how
-        much the model has moved, is half the variance of log new/old up to third order, without the cancellation that
-        hides small values in the mean.
+        The objective E[log p] + T H(q) is estimated from fresh samples, see `restricted_elbo`. The change of the model,
+        KL(new || old), equals half the variance of log new/old up to terms of third order. The variance is used because
+        cancellation makes the mean of log new/old inaccurate for small changes.
 
         Parameters
         ----------
         new : MixtureOfExperts
+            The model after the iteration.
         context : Tensor (n_contexts, n_context)
-            All contexts, of which some are picked.
+            All contexts. A random subset of them is used.
         generator : torch.Generator
+
+        Returns
+        -------
+        dict
+            The entries of `restricted_elbo`; `entropy` and `change` [nat]; `auxiliary_error` [nat] if the auxiliary
+            distribution is truncated; the number of `evaluations` of the target, and the share `non_finite`.
         """
         prepared, temperature = self._current(), self.config.temperature
         old, n_samples = prepared.model, self.config.n_objective_samples
@@ -216,11 +234,11 @@ class ExactRatio:
         return record
 
     def tensors(self) -> dict[str, Tensor]:
-        """State for a checkpoint: none, because each iteration begins with `fit`."""
+        """Return the state for a checkpoint, which is empty because each iteration begins with `fit`."""
         return {}
 
     def restore(self, tensors: dict[str, Tensor], model: MixtureOfExperts, iteration: int) -> None:
-        """Inverse of `tensors`."""
+        """Do nothing, because there is no state to restore."""
 
     def _current(self) -> PreparedMixture:
         assert self._model is not None, "fit comes first"
@@ -234,7 +252,20 @@ class ExactRatio:
 def draw_pairs(
     model: MixtureOfExperts, context: Tensor, n_samples: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Return contexts, picked at random, with one sample of the model each."""
+    """Draw contexts at random, with replacement, and one sample of the model at each of them.
+
+    Parameters
+    ----------
+    model : MixtureOfExperts
+    context : Tensor (n_contexts, n_context)
+    n_samples : int
+    generator : torch.Generator
+
+    Returns
+    -------
+    context : Tensor (n_samples, n_context)
+    sample : Tensor (n_samples, n_dims)
+    """
     chosen = _picked(context, n_samples, generator)
     return chosen, model.sample(chosen, generator)
 
