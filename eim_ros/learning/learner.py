@@ -173,7 +173,7 @@ class Learner(ABC, Generic[ConfigT, StateT]):
     def prepare(
         self, data: Any, start: MixtureOfExperts | GaussianMixture | None, generator: torch.Generator
     ) -> Prepared[StateT]:
-        """Validate the data and the initial model, and return the run that `fit` will do.
+        """Validate the data and the initial model, and return everything that `fit` needs to start the run.
 
         Parameters
         ----------

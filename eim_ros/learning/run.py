@@ -152,7 +152,7 @@ class FittedModel:
         return FittedModel(model)
 
     def _mixture(self, asked: str) -> GaussianMixture:
-        """Return the model as a Gaussian mixture; raise `DistributionError` with the name `asked` if it has contexts."""
+        """Return the model as a Gaussian mixture; raise `DistributionError` if it has contexts."""
         if self.conditional:
             raise DistributionError(
                 f"{asked} of a model with contexts depend on them: ask model(context), a batch of Gaussian mixtures",
@@ -273,7 +273,7 @@ class LoopResult(Generic[StateT]):
         objective is minus infinity if the target density is zero at samples of the model.
     history : History
     state : State
-        Final state, from which a run can be continued; `state.kept` is the model.
+        Final state, which allows the run to be continued. `state.kept` is the model.
     """
 
     status: Status
@@ -421,7 +421,7 @@ def run_loop(
     -------
     LoopResult
         The status is NON_FINITE if the objective `elbo` of the last iteration is not finite. After Ctrl-C it is
-        INTERRUPTED, and the model and the checkpoint are those of the last complete iteration.
+        INTERRUPTED, and the result and the checkpoint belong to the last complete iteration.
 
     Raises
     ------
@@ -484,9 +484,9 @@ def on_plateau(history: History, window: int) -> bool:
 def rests(objective: Sequence[float], standard_errors: Sequence[float], window: int) -> bool:
     """Return whether an objective has stopped rising.
 
-    This is the case if its mean over the last window exceeds its mean over the window before by no more than the noise.
-    It is not the case while the standard errors fall: if the model can represent the target exactly, the noise vanishes
-    as the model approaches the target, and the run should continue.
+    This is the case if its mean over the last window exceeds its mean over the window before by no more than the noise,
+    unless the standard errors still fall. If the model can represent the target exactly, the noise vanishes as the
+    model approaches the target. Falling standard errors are then a sign of progress.
 
     Parameters
     ----------

@@ -41,11 +41,11 @@ class ExponentialEMConfig(Settings):
     tolerance: float = option(1e-6, "stop when the mean objective rises by less than this", unit="nat", minimum=0.0)
     prior_count: float = option(
         0.1,
-        "average points that each component is taken to have seen; 0: maximum likelihood",
+        "weight of the prior, as a number of average points per component; 0: maximum likelihood",
         minimum=0.0,
     )
     n_states: int | None = option(
-        None, "components C' that share a point, 1 for hard EM; all, which is exact EM, if missing", minimum=1
+        None, "number C' of components with positive responsibility per point; 1: hard EM; none: exact EM", minimum=1
     )
 
 
@@ -83,7 +83,7 @@ class ExponentialEM:
     ) -> None:
         if isinstance(family, type) or not isinstance(family, ExponentialFamily):
             raise DistributionError(
-                "the family must be PoissonFamily(), CategoricalFamily((2, 3)) or one of your own with the methods of "
+                "the family must be PoissonFamily(), CategoricalFamily((2, 3)) or a custom family with the methods of "
                 f"ExponentialFamily, got {family!r}",
                 family,
             )
