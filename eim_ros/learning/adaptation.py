@@ -1,4 +1,4 @@
-"""Adaptation of the number of components (VIPS; option A in section 3.6 of the GMMVI paper).
+"""Adaptation of the number of components (VIPS; option A in section 3.6 of Arenz et al. 2023).
 
 Addition: among candidates, pairs of a context and a sample, a new component is placed where the demand
 
@@ -15,8 +15,8 @@ phi = log p - log q alone is no criterion, because it rises as the weight falls.
 
 `Adaptation` is the rule of EIM, for mixtures of linear experts. If there are data, they are candidates. If the target
 is known, current samples of all components and samples from all earlier iterations are candidates too. Earlier samples
-are needed because a model that has contracted to one mode draws none elsewhere. log p is exact if the density is known;
-otherwise it comes from a density ratio at the data (`RatioDemand`).
+are needed because a model that has contracted to one mode draws none elsewhere. If the density is known, log p is
+exact. Otherwise it comes from a density ratio at the data (`RatioDemand`).
 
 `AdaptiveComponents` is the rule of GMMVI (Arenz et al. 2020). It adds one component at a time. `SplitComponents` grows
 the mixture faster by splitting the heaviest components. A component N(mu, Sigma) with weight w and Sigma = L L' becomes
@@ -318,7 +318,7 @@ class Adaptation:
         n_new = min(config.n_added, config.max_components - n_kept)
         if config.add_every > 0 and iteration % config.add_every == 0 and n_new > 0:
             drawn = _drawn(model, context, config.n_candidates, generator) if self.explores else None
-            if iteration > 0:  # first lets the initial components move to the target
+            if iteration > 0:  # the initial components first move towards the target
                 candidates = self._candidates(drawn, state, generator)
                 n_candidates = len(candidates)
                 deltas = [self.deltas[(state.n_added + index) % len(self.deltas)] for index in range(n_new)]
@@ -387,8 +387,8 @@ def with_additions(
     """Add components where the demand is greatest, one after the other.
 
     A new component is centred at the candidate with the greatest demand. It copies the slope and covariance of the
-    component that is most probable for this candidate. Its weight is `first_weight` times the weight of another
-    component at every context. This is the component with the greatest weight at the context of the candidate.
+    component that is most probable for this candidate. In every context, its weight is `first_weight` times the weight
+    of the component that is most probable in the candidate's context.
 
     Parameters
     ----------

@@ -126,7 +126,7 @@ class Prepared(Generic[StateT]):
     start : MixtureOfExperts, optional
         Initial model. It is part of the identity of the run if there are no samples.
     exhausted : callable, optional
-        Maps a state to whether no further iteration is possible; see `run_loop`.
+        Function that returns True if no further iteration is possible from a state; see `run_loop`.
     """
 
     algorithm: Algorithm[StateT]

@@ -155,7 +155,7 @@ class FittedModel:
         """Return the model as a Gaussian mixture; raise `DistributionError` if it has contexts."""
         if self.conditional:
             raise DistributionError(
-                f"{asked} of a model with contexts depend on them: ask model(context), a batch of Gaussian mixtures",
+                f"{asked} of a model with contexts depend on them; use model(context), a batch of Gaussian mixtures",
                 asked,
             )
         return self.mixture_of_experts.as_mixture()
@@ -268,9 +268,9 @@ class LoopResult(Generic[StateT]):
     Attributes
     ----------
     status : Status
-        CONVERGED, MAX_ITERATIONS, INTERRUPTED or NON_FINITE. NON_FINITE means that the last step gave parameters that
-        are not finite, in which case the model before it is kept. It also means that the objective is not finite. The
-        objective is minus infinity if the target density is zero at samples of the model.
+        CONVERGED, MAX_ITERATIONS, INTERRUPTED or NON_FINITE. NON_FINITE means that either the parameters or the
+        objective became infinite or NaN. If the parameters did, the model before the last step is kept. The objective
+        is minus infinity if the target density is zero at samples of the model.
     history : History
     state : State
         Final state, which allows the run to be continued. `state.kept` is the model.
@@ -399,7 +399,7 @@ def run_loop(
     identity: str = "",
     exhausted: Callable[[StateT], bool] | None = None,
 ) -> LoopResult[StateT]:
-    """Run an algorithm until it converges or a bound is reached.
+    """Run an algorithm until it converges or reaches its maximum number of iterations.
 
     Torch uses one thread unless more are requested; see `torch_threads`.
 
@@ -414,8 +414,8 @@ def run_loop(
     identity : str
         Digest of the settings and the data; see `Checkpoint`.
     exhausted : callable, optional
-        Maps a state to whether no further iteration is possible, for example because the budget of evaluations of the
-        target is used up.
+        Function that returns True if no further iteration is possible from a state, for example because the maximum
+        number of evaluations of the target is reached.
 
     Returns
     -------

@@ -94,8 +94,8 @@ class TargetDensity:
             value = self._checked(self.log_density(context, leaf), leaf)
             if not value.requires_grad:
                 raise DistributionError(
-                    "the target cannot be differentiated: write it with torch operations, or choose what needs values "
-                    "alone: surrogate='value', or natural_gradient='more'"
+                    "the target cannot be differentiated: write it with torch operations, or choose a method that "
+                    "needs only values, surrogate='value' or natural_gradient='more'"
                 )
             gradient: Tensor = torch.autograd.grad(value.sum(), leaf)[0]
         value = value.detach()

@@ -1,13 +1,13 @@
-"""EM for mixtures of any exponential family: exact, hard or truncated (slides; Luecke 2016, algorithm 2).
+"""EM for mixtures of any exponential family: exact, hard or truncated (Luecke 2016, algorithm 2).
 
 The E-step computes the responsibilities gamma_k(x_n). If truncated, only the C' most probable components of a point
 have positive responsibilities (Prop. 7). The M-step is
 
-    A'(eta_k) = sum_n gamma_k(x_n) T(x_n) / sum_n gamma_k(x_n),    pi_k = mean of gamma_k
+    A'(eta_k) = sum_n gamma_k(x_n) T(x_n) / sum_n gamma_k(x_n),    pi_k = mean of gamma_k.
 
-(the slides divide by N by mistake). A conjugate prior keeps components inside the domain of the family. It acts like
-`prior_count` additional points per component, whose statistics equal the mean of the data. The objective is the free
-energy plus the log prior; it never decreases.
+A conjugate prior keeps components inside the domain of the family. It acts like `prior_count` additional points per
+component, whose statistics equal the mean of the data. The objective is the free energy plus the log prior; it never
+decreases.
 """
 
 from __future__ import annotations

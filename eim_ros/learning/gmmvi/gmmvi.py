@@ -71,8 +71,9 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
     The history contains these values for each iteration, computed before its update:
 
     - `elbo` and `elbo_standard_error`: the objective E[log p] + T H(q) [nat].
-    - `elbo_inside` and `outside`, only if the target is not finite at some samples: the objective of the model
-      restricted to the support of the target [nat], and the probability of all other samples.
+    - `elbo_inside`: the objective of the model restricted to the support of the target [nat]. It replaces `elbo` if the
+      target is not finite at some samples.
+    - `outside`: the probability of these samples, if there are any.
     - `evaluations`: number of evaluations of the target.
     - `n_components`, `added` and `deleted`: numbers of components.
     - `updated`: fraction of the components whose update was accepted.

@@ -1,4 +1,4 @@
-"""Settings of GMMVI, and the seven-letter names of the 432 algorithms in the paper (Arenz et al. 2023, table 1)."""
+"""Settings of GMMVI, and the seven-letter names of the 432 algorithms of Arenz et al. (2023, table 1)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.settings import Settings, flattened, option
 from eim_ros.learning.target import OUTSIDE_PENALTY
 
-# One letter per module, in the paper's order (table 1), with the corresponding setting.
+# One letter per module, in the order of table 1 of Arenz et al. 2023, with the corresponding setting.
 LETTERS: tuple[tuple[str, dict[str, str]], ...] = (
     ("natural_gradient", {"S": "stein", "Z": "more"}),
     ("adaptation.rule", {"E": "fixed", "A": "adaptive"}),
@@ -21,7 +21,7 @@ LETTERS: tuple[tuple[str, dict[str, str]], ...] = (
     ("weight_step.size", {"X": "fixed", "G": "decaying", "N": "adaptive"}),
 )
 
-# Additional letters for options that are not in the paper.
+# Additional letters for options that are not in Arenz et al. 2023.
 OWN_LETTERS = {
     "natural_gradient": {"L": "regression"},
     "component_step.update": {"B": "entropy-bounded"},
@@ -31,7 +31,7 @@ OWN_LETTERS = {
 ALGORITHMS = {
     "LAMTRON": "SAMTRON with gradients by least squares: fewer samples, finer results",
     "LEMBFBX": "the updates of known-density EIM: fixed step sizes, and bounds on the loss of entropy",
-    "SAMTRON": "the best algorithm of the paper",
+    "SAMTRON": "the best algorithm of Arenz et al. 2023",
     "SAMTROX": "SAMTRON with a fixed step size of the weights",
     "SAMTRUX": "SAMTRON with direct updates of the weights",
     "SAMYRON": "SAMTRON with the improved Bayesian learning rule",

@@ -1,4 +1,4 @@
-"""Updates of components and weights along their natural gradients, and their step sizes (paper, sections 3.3 to 3.5).
+"""Natural-gradient updates of components and weights, and step sizes (Arenz et al. 2023, sections 3.3 to 3.5).
 
 In a component's own coordinates, in the eigenbasis of its curvature (`components.py`), with step size beta:
 
@@ -247,7 +247,7 @@ class EntropyBoundedWeights:
 
 
 class StepSize(Protocol):
-    """Rule for step sizes, either factors beta or bounds of trust regions [nat] (paper, section 3.5).
+    """Rule for step sizes, either factors beta or bounds of trust regions [nat] (Arenz et al. 2023, section 3.5).
 
     The same classes serve components and weights, with tensors of any size.
     """

@@ -285,7 +285,7 @@ class MixtureOfExperts:
         """
         if mixture.means.dim() != 2:
             raise DistributionError(
-                f"one mixture can be made a mixture of experts, not a batch {tuple(mixture.means.shape[:-2])}",
+                f"only a single mixture can be converted, not a batch {tuple(mixture.means.shape[:-2])}",
                 mixture.means.shape,
             )
         means, factors = mixture.means, mixture.scale_trils.expand(*mixture.means.shape, mixture.n_dims)
@@ -296,7 +296,8 @@ class MixtureOfExperts:
         """Convert a model without contexts to a Gaussian mixture; raise `DistributionError` if it has contexts."""
         if self.n_context != 0:
             raise DistributionError(
-                f"a mixture of experts with {self.n_context} contexts is a Gaussian mixture only where they are given",
+                f"a mixture of experts with {self.n_context} contexts is a Gaussian mixture only for given contexts; "
+                "use model(context)",
                 self.n_context,
             )
         batch = self(torch.zeros(1, 0, dtype=self.dtype, device=self.device))
