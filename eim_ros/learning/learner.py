@@ -45,7 +45,7 @@ def configuration(kind: type[ConfigT], config: ConfigT | None, settings: Mapping
     kind : type
         Class of the settings.
     config : Settings, optional
-        By default, the default settings.
+        If omitted, all settings have their default values.
     settings : mapping
         Values by name, which override the values of `config`.
 
@@ -143,7 +143,7 @@ class Learner(ABC, Generic[ConfigT, StateT]):
     Parameters
     ----------
     config : Settings, optional
-        By default, the default settings.
+        If omitted, all settings have their default values.
     seed : int
         Seed of fits that are not given a generator.
     **settings

@@ -3,8 +3,8 @@
 Clusters are found by k-means++ seeding (Arthur and Vassilvitskii 2007) and Lloyd's iterations. One matrix product finds
 the nearest centres of many points, since |x - c|^2 = |x|^2 - 2 x'c + |c|^2.
 
-Linear experts describe the data near one point. They are initialised from clusters of the standardised pairs (context,
-sample), each with the linear regression of its points.
+A linear expert describes the data near one point. Pairs of contexts and samples are standardised and clustered, and
+each expert starts as the linear regression of one cluster.
 
 A neural expert can instead follow one branch of the data over all contexts, for example one branch of the inverse of a
 function. To separate the branches, a single expert is first fitted to all data. Its residuals, whitened with the
@@ -204,7 +204,7 @@ def branching_start(
 def closest_component(model: MixtureOfExperts, context: Tensor, generator: torch.Generator) -> MixtureOfExperts:
     """Return the expert with the smallest mean KL to the complete model, as a model with one component.
 
-    This expert represents a mode of the model best.
+    This expert covers one of the main modes of the model on its own.
 
     Parameters
     ----------

@@ -276,8 +276,8 @@ def _checked_start(model: ModelT) -> ModelT:
     """Return the model in double precision; raise `DistributionError` if it is not a model of causes."""
     if isinstance(model, type) or not isinstance(model, MultipleCauseModel):
         raise DistributionError(
-            "the start must be a model of causes, for example from BinarySparseCoding.start or NoisyOr.start, or a "
-            f"list of such models, got {model!r}",
+            "the start must be a model of causes, as BinarySparseCoding.start and NoisyOr.start make, or a list of "
+            f"such, got {model!r}",
             model,
         )
     tensors = model.tensors().items()

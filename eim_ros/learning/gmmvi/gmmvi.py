@@ -44,7 +44,7 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
         gradients are needed. A target with a method `minibatch(generator)` is replaced in each iteration by the result
         of that method. A target with a method `at(iteration)` is annealed; see `target_density`.
     config : GMMVIConfig, optional
-        By default, the default settings.
+        If omitted, all settings have their default values.
     modules : Modules, optional
         Custom modules; by default those chosen in the settings.
     seed : int

@@ -197,7 +197,7 @@ class EntropyBoundedUpdate:
 
     This is the update of EIM (thesis 4.1, 4.2); VIPS has no such bound. It keeps the model wide for longer, so that
     fewer modes are lost. If the entropy bound is inactive, the update equals `TrustRegionUpdate`, except that it meets
-    the KL bound more precisely than to a tenth.
+    the KL bound more precisely.
 
     The step size is the bound on KL(new, old) [nat]. With multipliers eta and omega and s = 1 + eta + omega, the
     precision is multiplied by a = (1 + eta + lambda)/s.

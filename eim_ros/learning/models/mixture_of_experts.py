@@ -107,8 +107,8 @@ LEAST_LOG_WEIGHT = -700.0  # stands for a weight of zero; its exp is still above
 class MixtureOfExperts:
     """Conditional mixture; calling it with contexts gives a batch of Gaussian mixtures.
 
-    Use `model(context)` to get samples, means, covariances or marginals of the mixtures. It stores all components for
-    all contexts. `sample`, `log_prob` and `score` of this class give the same results with less memory.
+    Use `model(context)` to get samples, means, covariances or marginals of the mixtures. The result stores all
+    components for all contexts. `sample`, `log_prob` and `score` of this class need less memory.
 
     Attributes
     ----------
