@@ -1,8 +1,8 @@
 """Training loop shared by all learners, with stopping rules, history and checkpoints, and the fitted model it returns.
 
 A learner is a sequence of steps. Each step maps an immutable state to the next state and a record of named numbers. A
-state can export everything that a later run needs to continue with bitwise equal results, as named tensors: parameters,
-optimiser state and random generator.
+state can be exported as named tensors, for example parameters, optimiser state and random generator. A later run can
+continue from them with bitwise equal results.
 """
 
 from __future__ import annotations
@@ -471,8 +471,8 @@ def _finite(model: Model) -> bool:
     return all(bool(torch.isfinite(value).all()) for value in model.tensors().values())
 
 
-# If the standard errors fall below this factor from one window to the next, the run still makes progress, even though
-# the noise of the objective hides it.
+# If the sum of the standard errors falls below this fraction of its value in the window before, the run still makes
+# progress, even if the noise of the objective hides it.
 STEADY = 0.97
 
 
@@ -484,9 +484,9 @@ def on_plateau(history: History, window: int) -> bool:
 def rests(objective: Sequence[float], standard_errors: Sequence[float], window: int) -> bool:
     """Return whether an objective has stopped rising.
 
-    This is the case if its mean over the last window exceeds its mean over the window before by no more than the noise,
-    unless the standard errors still fall. If the model can represent the target exactly, the noise vanishes as the
-    model approaches the target. Falling standard errors are then a sign of progress.
+    This is the case if its mean over the last window exceeds its mean over the window before by no more than the noise.
+    In addition, the standard errors must not fall any more. If the model can represent the target exactly, the noise
+    vanishes as the model approaches the target, so falling standard errors are a sign of progress.
 
     Parameters
     ----------

@@ -129,7 +129,9 @@ class GMMVIConfig(Settings):
 
     n_iterations: int = option(1000, "upper bound on iterations", minimum=0)
     max_evaluations: int = option(
-        0, "upper bound on evaluations of the target; with reuse the last iteration may exceed it; 0: none", minimum=0
+        0,
+        "maximum number of evaluations of the target; may be exceeded once if samples are reused; 0: no maximum",
+        minimum=0,
     )
     plateau_window: int = option(
         0, "stop when the ELBO rises by no more than its noise over this many iterations; 0: never stop", minimum=0

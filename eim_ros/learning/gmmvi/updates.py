@@ -205,7 +205,7 @@ class EntropyBoundedUpdate:
     Attributes
     ----------
     entropy_loss_bound : float
-        Maximum loss of entropy [nat], >= 0; infinite for none.
+        Maximum loss of entropy [nat], >= 0; infinite for no bound.
     """
 
     entropy_loss_bound: float
@@ -232,7 +232,7 @@ class EntropyBoundedWeights:
     Attributes
     ----------
     entropy_loss_bound : float
-        Maximum loss of the mean entropy over the contexts [nat], >= 0; infinite for none.
+        Maximum loss of the mean entropy over the contexts [nat], >= 0; infinite for no bound.
     """
 
     entropy_loss_bound: float
