@@ -471,8 +471,8 @@ def _finite(model: Model) -> bool:
     return all(bool(torch.isfinite(value).all()) for value in model.tensors().values())
 
 
-# If the sum of the standard errors falls below this fraction of its value in the window before, the run still makes
-# progress, even if the noise of the objective hides it.
+# If the standard errors sum to less than this fraction of their sum over the window before, the run still makes
+# progress. The noise of the objective may hide it.
 STEADY = 0.97
 
 
