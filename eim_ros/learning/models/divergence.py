@@ -76,7 +76,7 @@ def _draw(model: Model, n_samples: int, generator: torch.Generator, context: Ten
     if isinstance(model, MixtureOfExperts):
         if context is None:
             if model.n_context > 0:
-                raise DistributionError("a conditional model needs contexts: give `context`", model.n_context)
+                raise DistributionError("a conditional model is compared at contexts: give them", model.n_context)
             context = torch.zeros(1, 0, dtype=model.dtype, device=model.device)
         chosen = context[torch.randint(len(context), (n_samples,), generator=generator, device=context.device)]
         return chosen, model.sample(chosen, generator)
