@@ -1,4 +1,4 @@
-"""Learners of mixtures: EM, EIM and GMMVI. Each is `init -> step -> step ...`, run by the one loop in `run`."""
+"""Learners of mixture models: EM, EIM, GMMVI, and EM for discrete models. All use the training loop in `run`."""
 
 from typing import TYPE_CHECKING
 

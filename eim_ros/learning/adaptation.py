@@ -1,30 +1,32 @@
-"""The number of components: added where the target exceeds the model, deleted when useless (VIPS; GMMVI 3.6, option A).
+"""Adaptation of the number of components (VIPS; option A in section 3.6 of Arenz et al. 2023).
 
-Demand. Among candidates, pairs of a context and a sample, a component is missing where the target exceeds the model,
+Addition: among candidates, pairs of a context and a sample, a new component is placed where the demand
 
-    log p(x|y) - max(log q(x|y), max over candidates of log q - Delta),
+    log p(x|y) - max(log q(x|y), max over candidates of log q - Delta)
 
-and the new one is centred there (`demand`). Delta decides what counts more: a large one leads far away from the model,
-a small one makes all that is far away equal, so that the target decides. It cycles from component to component.
+is greatest, that is, where the target exceeds the model most (`demand`). A large Delta favours candidates far from the
+model. With a small Delta all distant candidates count as equally far, so the target decides. Delta takes several values
+in turn, one for each new component.
 
-Use. A component is useless if over a window of iterations its weight has been negligible, and the weight that it
-deserves has hardly caught up with the greatest one (`ComponentHistory.stagnates`). What it deserves, unnormalised, is
-its weight times exp of its reward: what an update without bounds would give it. The reward alone rises as a weight
-falls, since phi = log p - log q.
+Deletion: a component is deleted if, over a window of iterations, its weight was negligible and its deserved weight
+hardly approached the greatest deserved weight (`ComponentHistory.stagnates`). An update without bounds would give it
+the deserved weight, which is its weight times the exponential of its reward, up to normalisation. The reward alone,
+phi = log p - log q, is no criterion, because it rises as the weight falls.
 
-`Adaptation` is the rule of EIM, for mixtures of linear experts. Its candidates are the data, if there are any, and, if
-the target is known, samples that all components draw now, and samples that they drew at all times before: a model that
-has contracted to one mode draws nothing elsewhere. log p is exact if the density is known, else from a density ratio at
-the data (`RatioDemand`).
+`Adaptation` is the rule of EIM, for mixtures of linear experts. If there are data, they are candidates. If the target
+is known, current samples of all components and samples from all earlier iterations are candidates too. Earlier samples
+are needed because a model that has contracted to one mode draws none elsewhere. If the density is known, log p is
+exact. Otherwise it comes from a density ratio at the data (`RatioDemand`).
 
-`AdaptiveComponents` is the rule of GMMVI (Arenz et al. 2020). `SplitComponents` goes beyond it, because it adds one
-component at a time: the heaviest components are split in two. A component N(mu, Sigma) of weight w becomes two of
-weight w/2,
+`AdaptiveComponents` is the rule of GMMVI (Arenz et al. 2020). It adds one component at a time. `SplitComponents` grows
+the mixture faster by splitting the heaviest components. A component N(mu, Sigma) with weight w and Sigma = L L' becomes
+two components with weight w/2:
 
-    N(mu +- sqrt(a) v, Sigma - a v v'),    v = L u,  |u| = 1,
+    N(mu +- sqrt(a) v, Sigma - a v v'),    v = L u,  |u| = 1.
 
-of the same mean and covariance together. v is the longest axis of Sigma. The model hardly changes, so a split costs
-nothing at first, and log q drives the halves apart. Modes that no component is near are only found by additions.
+Together they have the mean and covariance of the original component. v is the longest semi-axis of Sigma. The model
+hardly changes, so the split does no harm at first, and the term log q drives the halves apart. Modes far from all
+components are found only by additions.
 """
 
 from __future__ import annotations
@@ -48,19 +50,20 @@ from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts, draw_contexts
 from eim_ros.learning.models.standardisation import linear_parts
 
-LEAST_GAIN = 0.4  # of what it lacks to the best log deserved weight, a component makes up for this share in a window
+LEAST_GAIN = 0.4  # minimum share of its gap to the greatest log deserved weight that a useful component closes
 
 
 @dataclass(frozen=True)
 class ComponentHistory:
-    """What the components deserved and had in the last iterations; the newest one is the last row.
+    """Rewards and weights of the components in the last iterations; the last row is the newest.
 
     Attributes
     ----------
     rewards : Tensor (n_iterations, n_components)
-        log w + E[R], the log of the weight that a component deserves, unnormalised [nat]; NaN before it was there.
+        log w + E[R] [nat], the log of the deserved weight, up to a constant. NaN before a component was added.
     log_weights : Tensor (n_iterations, n_components)
-        Log weights, with contexts the log of their mean over these [nat]; NaN likewise.
+        Log weights [nat]; for conditional models, the log of the mean weight over the contexts. NaN before a component
+        was added.
     """
 
     rewards: Tensor
@@ -68,63 +71,64 @@ class ComponentHistory:
 
     @classmethod
     def blank(cls, like: Tensor, window: int) -> ComponentHistory:
-        """Return the history before the first iteration, for as many components as a tensor has rows."""
+        """Return the history before the first iteration, for a number of components equal to the length of `like`."""
         blank = like.new_full((window, len(like)), torch.nan)
         return cls(blank, blank)
 
     @property
     def window(self) -> int:
-        """Iterations that are remembered."""
+        """Number of iterations that are stored."""
         return len(self.rewards)
 
     def followed(self, reward: Tensor, log_weights: Tensor) -> ComponentHistory:
-        """Return the history with one more iteration, and without the oldest one."""
+        """Append an iteration and drop the oldest one."""
         return ComponentHistory(
             torch.cat([self.rewards[1:], reward.unsqueeze(0)]),
             torch.cat([self.log_weights[1:], log_weights.unsqueeze(0)]),
         )
 
     def take(self, index: Tensor) -> ComponentHistory:
-        """Return the history of some of the components."""
+        """Return the history of a subset of the components."""
         return ComponentHistory(self.rewards[:, index], self.log_weights[:, index])
 
     def added(self, n_new: int) -> ComponentHistory:
-        """Return the history with new components."""
+        """Append new components, whose history is NaN."""
         blank = self.rewards.new_full((self.window, n_new), torch.nan)
         return ComponentHistory(torch.cat([self.rewards, blank], -1), torch.cat([self.log_weights, blank], -1))
 
     def stagnates(self, kernel: Tensor, lag: int) -> Tensor:
-        """Return which components hardly gain on the best one, (n_components,) of bool; none that is too young.
+        """Return which components hardly gain on the best one, (n_components,) of bool.
 
-        Smoothed by a kernel, the reward has made up for no more than `LEAST_GAIN` of what it lacked to the best one.
+        A component stagnates if its smoothed log deserved weight has closed at most the share `LEAST_GAIN` of its gap
+        to the greatest one. A component that is younger than the window does not stagnate.
 
         Parameters
         ----------
         kernel : Tensor (width,)
-            Weights of the iterations that are averaged over; they sum to one.
+            Weights of the iterations in the smoothed values; they sum to one.
         lag : int
-            Iterations between the two averages that are compared.
+            Number of iterations between the two smoothed values that are compared.
         """
         width, weights = len(kernel), kernel.to(self.rewards).unsqueeze(-1)
         now = (self.rewards[-width:] * weights).sum(0)
         before = (self.rewards[: self.window - lag][-width:] * weights).sum(0)
         lack = (now.nan_to_num(-torch.inf).max() - before).clamp_min(1e-12)
-        return (now - before) / lack <= LEAST_GAIN  # NaN is not
+        return (now - before) / lack <= LEAST_GAIN  # False for NaN
 
 
 @dataclass(frozen=True)
 class AdaptationState:
-    """What EIM remembers of its components and of what they drew.
+    """Memory of EIM: the history of its components and earlier samples.
 
     Attributes
     ----------
     history : ComponentHistory
     drawn : Pairs
-        Samples of all times, equally likely to be here.
+        Uniformly random subset of all samples so far.
     n_batches : int
-        How many batches they are from.
+        Number of batches of samples so far.
     n_added : int
-        Components added in the whole run.
+        Number of components added since the start of the run.
     """
 
     history: ComponentHistory
@@ -140,7 +144,7 @@ class AdaptationState:
         return cls(history, Pairs(nothing.reshape(0, model.n_context), nothing.reshape(0, model.n_dims)))
 
     def tensors(self) -> dict[str, Tensor]:
-        """Everything, as `from_tensors` takes it."""
+        """Return the state as named tensors, as expected by `from_tensors`."""
         return {
             "history.log_weights": self.history.log_weights,
             "history.rewards": self.history.rewards,
@@ -151,14 +155,17 @@ class AdaptationState:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], device: torch.device) -> AdaptationState:
-        """Inverse of `tensors`."""
+        """Build the state from named tensors; the inverse of `tensors`."""
         names = ("rewards", "log_weights", "context", "sample")
         rewards, log_weights, context, sample = (tensors[f"history.{name}"].to(device) for name in names)
         counts = tensors["history.counts"].tolist()
         return cls(ComponentHistory(rewards, log_weights), Pairs(context, sample), *counts)
 
     def remembered(self, new: Pairs, generator: torch.Generator) -> AdaptationState:
-        """Return the state with one more batch of samples, always of the same number; each batch keeps equally many."""
+        """Add a batch of samples; each replaces a stored one with probability 1/n_batches.
+
+        All batches must have the same size. On average, the memory then holds equally many samples from each batch.
+        """
         n_batches, drawn = self.n_batches + 1, new
         if self.n_batches > 0:
             level = torch.rand(len(new), generator=generator, dtype=new.sample.dtype, device=new.sample.device)
@@ -170,25 +177,37 @@ class AdaptationState:
         return dataclasses.replace(self, drawn=drawn, n_batches=n_batches)
 
     def take(self, index: Tensor) -> AdaptationState:
-        """Return the state with some of the components."""
+        """Return the state with a subset of the components."""
         return dataclasses.replace(self, history=self.history.take(index))
 
     def added(self, n_new: int) -> AdaptationState:
-        """Return the state with new components."""
+        """Return the state after new components were appended."""
         return dataclasses.replace(self, history=self.history.added(n_new), n_added=self.n_added + n_new)
 
 
 DELTAS = (5000.0, 1000.0, 500.0, 200.0, 100.0, 50.0)  # [nat], as in VIPS
-CHUNK_ELEMENTS = 262_144  # probabilities of the gating at a time: they stay in cache
+CHUNK_ELEMENTS = 262_144  # probabilities of the gating per block, small enough to stay in cache
 
 
 def demand(log_target: Tensor, log_model: Tensor, delta: float) -> Tensor:
-    """Return by how much the target exceeds the model at candidates, (n,) [nat]; see the top of this file."""
+    """Return the demand [nat] at candidates, (n,), which is the excess of the target over the model.
+
+    See the top of this file for its definition.
+
+    Parameters
+    ----------
+    log_target : Tensor (n,)
+        log p(x|y) [nat], up to a constant.
+    log_model : Tensor (n,)
+        log q(x|y) [nat].
+    delta : float
+        Delta [nat].
+    """
     return log_target - torch.maximum(log_model, log_model.max() - delta)
 
 
 LogTarget = Callable[[Pairs], Tensor]
-"""log p(x|y) [nat], up to a constant, (n,), of n candidates."""
+"""Function that maps n candidates to log p(x|y) [nat], (n,), up to a constant."""
 
 
 @dataclass(frozen=True)
@@ -196,22 +215,27 @@ class AdaptationConfig(Settings):
     """Settings of the number of components."""
 
     add_every: int = option(
-        0, "iterations between additions of components where the target exceeds the model; 0: none is added", minimum=0
+        0, "iterations between additions of components where the target exceeds the model; 0: never add", minimum=0
     )
-    n_added: int = option(1, "components of one addition", minimum=1)
-    max_components: int = option(1000, "number of components from which on none is added", minimum=1)
+    n_added: int = option(1, "number of components per addition", minimum=1)
+    max_components: int = option(1000, "largest number of components", minimum=1)
     n_candidates: int = option(
-        5000, "places of the data, samples of now and samples of before that an addition looks at, each", minimum=1
+        5000, "candidates per addition from each source: the data, current samples and earlier samples", minimum=1
     )
     first_weight: float = option(
-        1e-3, "weight of an added component, relative to the greatest one at its place", minimum=1e-30, maximum=1.0
+        1e-3,
+        "weight of a new component, relative to the greatest weight at its context",
+        minimum=1e-30,
+        maximum=1.0,
     )
     delete_after: int = option(
-        0, "iterations of negligible weight and little gain after which a component is deleted; 0: none is", minimum=0
+        0,
+        "iterations with negligible weight and little gain after which a component is deleted; 0: never delete",
+        minimum=0,
     )
     least_weight: float = option(1e-6, "weight below which a component is negligible", minimum=0.0, maximum=1.0)
     least_demand: float = option(
-        2.0, "smallest log p/q at which a component is added to an estimated ratio", unit="nat", minimum=0.0
+        2.0, "smallest log p/q at which a component is added if the ratio is estimated", unit="nat", minimum=0.0
     )
 
     @property
@@ -222,19 +246,19 @@ class AdaptationConfig(Settings):
 
 @dataclass(frozen=True)
 class Adaptation:
-    """Adapts the number of components between two iterations.
+    """Rule of EIM for the number of components, applied between two iterations.
 
     Attributes
     ----------
     config : AdaptationConfig
     data : Pairs, optional
-        Candidates that are given.
+        Candidates from the data.
     explores : bool
-        Whether samples of the model, of now and of before, are candidates as well.
+        Whether current and earlier samples of the model are candidates too.
     deltas : tuple of float
-        What Delta is by turns [nat].
+        Values that Delta takes in turn [nat].
     least_demand : float
-        Below it none is added [nat]; it takes a log p whose constant is known.
+        Minimum demand for an addition [nat]. A finite value is meaningful only if log p is normalised.
     """
 
     config: AdaptationConfig
@@ -244,7 +268,7 @@ class Adaptation:
     least_demand: float = -math.inf
 
     def check(self, start: MixtureOfExperts) -> None:
-        """Refuse, with `ConfigurationError`, a start whose number of components cannot change."""
+        """Raise `ConfigurationError` if components are to be added or deleted and the initial model is not linear."""
         linear = isinstance(start.gating, SoftmaxGating) and isinstance(start.experts, LinearExperts)
         if self.config.adapts and not linear:
             raise ConfigurationError(
@@ -262,19 +286,19 @@ class Adaptation:
         iteration: int,
         generator: torch.Generator,
     ) -> tuple[MixtureOfExperts, AdaptationState, dict[str, float]]:
-        """Delete and add what is due before an iteration.
+        """Delete useless components, and add new ones if an addition is due.
 
         Parameters
         ----------
         model : MixtureOfExperts
-            Linear.
+            Linear model.
         state : AdaptationState
         log_target : callable
-            log p(x|y) of candidates.
+            Maps candidates to log p(x|y) [nat]; see `LogTarget`.
         context : Tensor (n_contexts, n_context)
             Contexts of the iteration.
         iteration : int
-            The one to come.
+            Index of the next iteration.
         generator : torch.Generator
 
         Returns
@@ -282,7 +306,8 @@ class Adaptation:
         model : MixtureOfExperts
         state : AdaptationState
         record : dict
-            Numbers of components `added` and `deleted`, `n_components` after it, and of `candidates` looked at.
+            Number of components `added` and `deleted`, their number `n_components` afterwards, and the number of
+            `candidates`.
         """
         config, n_candidates = self.config, 0
         useless = self.useless(state.history)
@@ -293,7 +318,7 @@ class Adaptation:
         n_new = min(config.n_added, config.max_components - n_kept)
         if config.add_every > 0 and iteration % config.add_every == 0 and n_new > 0:
             drawn = _drawn(model, context, config.n_candidates, generator) if self.explores else None
-            if iteration > 0:  # the start has had no chance yet
+            if iteration > 0:  # the initial components first move towards the target
                 candidates = self._candidates(drawn, state, generator)
                 n_candidates = len(candidates)
                 deltas = [self.deltas[(state.n_added + index) % len(self.deltas)] for index in range(n_new)]
@@ -313,19 +338,32 @@ class Adaptation:
     def followed(
         self, state: AdaptationState, model: MixtureOfExperts, context: Tensor, reward: Tensor
     ) -> AdaptationState:
-        """Return the state after an iteration with a model, its contexts and its rewards."""
+        """Return the state after an iteration.
+
+        Parameters
+        ----------
+        state : AdaptationState
+        model : MixtureOfExperts
+            Model of the iteration.
+        context : Tensor (n_contexts, n_context)
+        reward : Tensor (n_components,)
+            E[R] of every component [nat].
+        """
         if self.config.delete_after == 0:
             return state
         log_weights = _log_weights(model, context)
         return dataclasses.replace(state, history=state.history.followed(log_weights + reward, log_weights))
 
     def useless(self, history: ComponentHistory) -> Tensor:
-        """Return which components are useless, (n_components,) of bool; none younger than the window, never all."""
+        """Return which components are useless, (n_components,) of bool.
+
+        This is never true of all components, nor of a component that is younger than the window.
+        """
         window = history.window
         if window == 0:
             return torch.zeros(history.rewards.shape[1], dtype=torch.bool, device=history.rewards.device)
-        part = max(1, window // 3)  # what begins and ends a window is averaged over so many iterations
-        is_negligible = history.log_weights.exp().amax(0) < self.config.least_weight  # NaN is not
+        part = max(1, window // 3)  # iterations in the averages at the start and at the end of the window
+        is_negligible = history.log_weights.exp().amax(0) < self.config.least_weight  # False for NaN
         is_negligible[history.log_weights[-1].nan_to_num(-math.inf).argmax()] = False
         box = history.rewards.new_full((part,), 1.0 / part)
         return is_negligible & history.stagnates(box, window - part)
@@ -346,28 +384,30 @@ def with_additions(
     first_weight: float,
     least_demand: float = -math.inf,
 ) -> MixtureOfExperts:
-    """A model with components added where the demand is greatest, one after the other.
+    """Add components where the demand is greatest, one after the other.
 
-    A new component has slope and covariance of the one that is likeliest at its place, and the gate of the one that is
-    most probable for its context, times `first_weight`.
+    A new component is centred at the candidate with the greatest demand. It copies the slope and covariance of the
+    component that is most probable for this candidate. In every context, its weight is `first_weight` times the weight
+    of the component that is most probable in the candidate's context.
 
     Parameters
     ----------
     model : MixtureOfExperts
-        Linear.
+        Linear model.
     candidates : Pairs
     log_target : Tensor (n_candidates,)
         log p(x|y) [nat], up to a constant.
     deltas : sequence of float
         Delta of each new component [nat].
     first_weight : float
+        Initial weight relative to the greatest weight, in (0, 1].
     least_demand : float
-        Below it none is added [nat].
+        Minimum demand for an addition [nat].
 
     Returns
     -------
     MixtureOfExperts
-        The new components are the last ones. There are none if the target is finite at no candidate.
+        The new components come last. None is added if the target is not finite at any candidate.
     """
     prepared = PreparedMixture(model, candidates.context, candidates.sample)
     log_model = prepared.log_prob(candidates.context, candidates.sample)
@@ -382,13 +422,13 @@ def with_additions(
         new = _component_at(model, candidates[place], first_weight)
         model = _joined(model, new)
         density = new.experts.log_prob(candidates.context, candidates.sample)[:, 0]
-        # as if it had its share already: the next one goes elsewhere
+        # as if the new component had an equal share already, so that the next one is placed elsewhere
         log_model = torch.logaddexp(log_model, density - math.log(model.n_components))
     return model
 
 
 def _component_at(model: MixtureOfExperts, place: Pairs, first_weight: float) -> MixtureOfExperts:
-    """The component that is new at one place."""
+    """Return a new component centred at one candidate; see `with_additions`."""
     gating, experts = linear_parts(model)
     log_gate = gating(place.context)
     near = experts.take((log_gate + experts.log_prob(place.context, place.sample)).argmax(-1))
@@ -399,7 +439,7 @@ def _component_at(model: MixtureOfExperts, place: Pairs, first_weight: float) ->
 
 
 def _joined(model: MixtureOfExperts, new: MixtureOfExperts) -> MixtureOfExperts:
-    """The components of both, whose gates' logits are comparable."""
+    """Return a model with the components of both; the logits of their gatings must have the same offset."""
     theirs = new.tensors()
     return MixtureOfExperts.from_tensors(
         {name: torch.cat([value, theirs[name]]) for name, value in model.tensors().items()}
@@ -407,12 +447,12 @@ def _joined(model: MixtureOfExperts, new: MixtureOfExperts) -> MixtureOfExperts:
 
 
 def _taken(model: MixtureOfExperts, index: Tensor) -> MixtureOfExperts:
-    """Some of the components."""
+    """Return a model with a subset of the components."""
     return MixtureOfExperts.from_tensors({name: value[index] for name, value in model.tensors().items()})
 
 
 def _drawn(model: MixtureOfExperts, context: Tensor, n_samples: int, generator: torch.Generator) -> Pairs:
-    """Samples of all components by turns, at contexts of their own."""
+    """Draw samples from all components in turn, each at contexts drawn for that component."""
     n_rounds = -(-n_samples // model.n_components)
     chosen = draw_contexts(model, context, n_rounds, generator).transpose(0, 1).flatten(0, 1)[:n_samples]
     component = torch.arange(len(chosen), device=context.device) % model.n_components
@@ -420,7 +460,7 @@ def _drawn(model: MixtureOfExperts, context: Tensor, n_samples: int, generator: 
 
 
 def _log_weights(model: MixtureOfExperts, context: Tensor) -> Tensor:
-    """Log of the mean of q(z|y) over contexts, (n_components,)."""
+    """Return the log of the mean of q(z|y) over contexts, (n_components,)."""
     step = max(1, CHUNK_ELEMENTS // model.n_components)
     parts = torch.stack([torch.logsumexp(model.gating(rows), 0) for rows in context.split(step)])
     return torch.logsumexp(parts, 0) - math.log(len(context))
@@ -428,14 +468,14 @@ def _log_weights(model: MixtureOfExperts, context: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class ComponentRecords:
-    """What GMMVI remembers of each component.
+    """Memory of GMMVI for each component.
 
     Attributes
     ----------
     step : Tensor (n_components,)
         Step size of the last update.
     n_updates : Tensor (n_components,)
-        Updates so far.
+        Number of updates so far.
     ridge : Tensor (n_components,)
         Ridge of the next regression.
     history : ComponentHistory
@@ -448,30 +488,33 @@ class ComponentRecords:
 
     @classmethod
     def first(cls, like: Tensor, window: int, step: float, ridge: float) -> ComponentRecords:
-        """Return the records before the first iteration, for as many components as a tensor has rows."""
+        """Return the records before the first iteration, for a number of components equal to the length of `like`."""
         one = like.new_ones(len(like))
         return cls(step * one, torch.zeros_like(one), ridge * one, ComponentHistory.blank(like, window))
 
     @property
     def gain(self) -> Tensor:
-        """By how much each reward has risen [nat], (n_components,); NaN if one of the two is not known."""
+        """Increase of each reward in the last iteration [nat], (n_components,); NaN if it is not known."""
         return self.history.rewards[-1] - self.history.rewards[-2]
 
     def followed(self, reward: Tensor, log_weights: Tensor) -> ComponentRecords:
-        """Return the records with one more iteration."""
+        """Return the records with the rewards and log weights of one more iteration."""
         return replace(self, history=self.history.followed(reward, log_weights))
 
     def updated(self, step: Tensor, moved: Tensor, least_ridge: float, largest_ridge: float) -> ComponentRecords:
-        """Return the records after an update: the ridge is halved if it was made, else it grows tenfold."""
+        """Return the records after an update, given the step sizes and a mask of the components that moved.
+
+        The ridge of a component is halved if it moved, otherwise it grows tenfold, within the bounds.
+        """
         ridge = torch.where(moved, 0.5 * self.ridge, 10.0 * self.ridge).clamp(least_ridge, largest_ridge)
         return ComponentRecords(step, self.n_updates + 1.0, ridge, self.history)
 
     def take(self, index: Tensor) -> ComponentRecords:
-        """Return the records of some components."""
+        """Return the records of a subset of the components."""
         return ComponentRecords(self.step[index], self.n_updates[index], self.ridge[index], self.history.take(index))
 
     def added(self, step: float, ridge: float) -> ComponentRecords:
-        """Return the records with one new component."""
+        """Append a new component with an initial step size and ridge."""
         new = ComponentRecords.first(self.step[:1], self.history.window, step, ridge)
         return ComponentRecords(
             torch.cat([self.step, new.step]),
@@ -481,24 +524,24 @@ class ComponentRecords:
         )
 
     def tensors(self) -> dict[str, Tensor]:
-        """Everything by name."""
+        """Return the records as named tensors."""
         own = {"step": self.step, "n_updates": self.n_updates, "ridge": self.ridge}
         return {**own, "rewards": self.history.rewards, "log_weights": self.history.log_weights}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> ComponentRecords:
-        """Inverse of `tensors`."""
+        """Build the records from named tensors; the inverse of `tensors`."""
         step, n_updates, ridge = (tensors[name] for name in ("step", "n_updates", "ridge"))
         return cls(step, n_updates, ridge, ComponentHistory(tensors["rewards"], tensors["log_weights"]))
 
 
-FIRST_WEIGHT = 1e-29
-LEAST_WEIGHT = 1e-6
+FIRST_WEIGHT = 1e-29  # weight of a new component; it grows if the component is useful
+LEAST_WEIGHT = 1e-6  # smaller weights are negligible
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """A mixture with what is remembered of its components.
+    """Mixture with the records of its components.
 
     Attributes
     ----------
@@ -506,7 +549,7 @@ class Mixture:
     components : Components
     records : ComponentRecords
     n_additions : int
-        Components added so far, those of splits included: where the cycle of Delta stands.
+        Number of components added so far, including splits. It determines the next value of Delta.
     """
 
     log_weights: Tensor
@@ -516,36 +559,42 @@ class Mixture:
 
     @property
     def model(self) -> MixtureOfExperts:
-        """As a distribution; a mixture without contexts as one with contexts of no columns."""
+        """Mixture as a distribution; without contexts it is a mixture of experts with `n_context` 0."""
         return self.components.model(self.log_weights)
 
     def log_prob(self, sample: Tensor) -> Tensor:
-        """Log density [nat], (n_samples,), of rows (n_samples, width), given their contexts."""
+        """Return the log density [nat], (n_samples,), of rows (n_samples, width), given their contexts.
+
+        Rows are defined in `gmmvi/components.py`.
+        """
         return mixture_log_prob(self.components, self.log_weights, sample)
 
     def take(self, index: Tensor) -> Mixture:
-        """Of some of the components, by their numbers (n,)."""
+        """Return the mixture of a subset of the components, by their indices (n,)."""
         log_weights, components = self.components.without(self.log_weights, index)
         return Mixture(log_weights, components, self.records.take(index), self.n_additions)
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Where components may be added.
+    """Candidates for the means of new components.
 
     Attributes
     ----------
     reservoir : Reservoir
-        Samples of all iterations.
+        Samples from all iterations.
     prior : Evaluated or None
-        New samples of the start.
+        New samples of the initial mixture.
     """
 
     reservoir: Reservoir
     prior: Evaluated | None = None
 
     def drawn(self, n_samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Samples and log targets: at most so many of earlier ones, and all of the start's."""
+        """Return samples (n, width) and their log targets (n,) [nat].
+
+        At most `n_samples` of them are from earlier iterations. The samples of the initial mixture are all included.
+        """
         sample, log_target = self.reservoir.drawn(n_samples, generator)
         if self.prior is None:
             return sample, log_target
@@ -553,20 +602,20 @@ class Candidates:
 
 
 class ComponentAdaptation(Protocol):
-    """A rule for the number of components."""
+    """Rule for the number of components."""
 
     @property
     def window(self) -> int:
-        """Iterations of rewards and weights that it looks back to."""
+        """Number of iterations of rewards and weights that the rule needs."""
         ...
 
     @property
     def n_candidates(self) -> int:
-        """Samples of earlier iterations that it wants to choose from; 0 for none."""
+        """Number of earlier samples that the rule chooses from."""
         ...
 
     def n_prior(self, n_components: int, iteration: int) -> int:
-        """Samples of the start that it wants evaluated at the end of an iteration, to choose from, too."""
+        """Return the number of new samples of the initial mixture that the rule needs at the end of an iteration."""
         ...
 
     def __call__(
@@ -577,16 +626,16 @@ class ComponentAdaptation(Protocol):
         first_entropy: float,
         generator: torch.Generator,
     ) -> Mixture:
-        """The mixture with components added and deleted.
+        """Return the mixture after components were added and deleted.
 
         Parameters
         ----------
         mixture : Mixture
         candidates : Candidates
         iteration : int
-            Iterations so far, this one included.
+            Number of iterations so far, including the current one.
         first_entropy : float
-            Mean entropy of the components of the start [nat].
+            Mean entropy of the initial components [nat].
         generator : torch.Generator
         """
         ...
@@ -594,7 +643,7 @@ class ComponentAdaptation(Protocol):
 
 @dataclass(frozen=True)
 class FixedComponents:
-    """As many components as the start has (E)."""
+    """Rule that never changes the number of components (E)."""
 
     window = 2
     n_candidates = 0
@@ -615,35 +664,40 @@ class FixedComponents:
 
 @dataclass(frozen=True)
 class AdaptiveComponents:
-    """Components are added where the target exceeds the model, and deleted where they are of no use (A).
+    """Rule that adds components where the target exceeds the model, and deletes useless ones (A).
 
-    Every `add_every` iterations one is added at the candidate x with the greatest
+    Every `add_every` iterations, one component is added at the candidate x with the greatest
 
         log p~(x)/T - max{log q(x), max_candidates log q - Delta}
 
-    where Delta takes the values of `DELTAS` in turn. Its covariance is isotropic, of an entropy drawn between the
-    components' mean, by their weights, and that of the start. Candidates are samples of earlier iterations and, if
-    `n_prior_candidates` are wanted, new ones of the start: where no component has ever been there are no others.
+    where Delta takes the values of `DELTAS` in turn. The covariance of the new component is isotropic. Its entropy is
+    drawn uniformly between the weighted mean entropy of the components and the mean entropy of the initial components.
 
-    A component is deleted when over the last `delete_after` iterations, and those over which its reward is smoothed
-    before, neither its weight nor the weight that its reward deserves was above 1e-6, and its reward, smoothed by a
-    Gaussian, has made up for no more than 0.4 of what it lacked to the best one.
+    Candidates are samples from earlier iterations. If `n_prior_candidates` is positive, new samples of the initial
+    mixture are candidates too. They are the only candidates in regions that no component has reached.
+
+    Deletion looks at the last `delete_after` iterations, and at the iterations before them that the smoothing with a
+    Gaussian kernel needs. A component is deleted if two conditions hold in this window:
+
+    - Neither its weight nor its deserved weight was above 1e-6.
+    - Its smoothed log deserved weight has closed at most 0.4 of its gap to the greatest one.
 
     Attributes
     ----------
     add_every : int
-        0 for none.
+        Number of iterations between two additions; 0 to never add.
     delete_after : int
-        0 for never.
+        Number of iterations after which a useless component is deleted; 0 to never delete.
     max_components : int
-        From so many on none is added.
+        Maximum number of components.
     n_candidates : int
-        Samples of earlier iterations to choose from.
+        Maximum number of candidates from earlier iterations.
     temperature : float
+        T, the weight of the entropy relative to the log density of the target.
     first_step, first_ridge : float
-        Of a new component.
+        Initial step size and ridge of a new component.
     n_prior_candidates : int
-        Samples of the start to choose from, evaluated for each addition.
+        Number of samples of the initial mixture that are evaluated for each addition.
     """
 
     add_every: int
@@ -683,7 +737,7 @@ class AdaptiveComponents:
         return mixture
 
     def useless(self, history: ComponentHistory) -> Tensor:
-        """Return which components are useless, (n_components,) of bool; never all."""
+        """Return which components are useless, (n_components,) of bool; at least one is not."""
         known = torch.isfinite(history.rewards).all(0)
         deserved = torch.log_softmax(history.rewards.nan_to_num(-torch.inf), -1)
         greatest = torch.maximum(history.log_weights.nan_to_num(-torch.inf), deserved).amax(0)
@@ -714,34 +768,38 @@ class AdaptiveComponents:
 
 
 def smoothing_kernel(delete_after: int) -> Tensor:
-    """Weights of the iterations over which a reward is smoothed: a Gaussian of standard deviation delete_after/8."""
+    """Return the weights of a Gaussian kernel that smooths rewards over iterations, (width,); they sum to one.
+
+    Its standard deviation is delete_after/8, and its width is about two thirds of `delete_after`.
+    """
     half = max(1, delete_after // 3)
     place = torch.arange(-half, half, dtype=torch.float64)
     kernel = (-0.5 * (8.0 * place / max(1, delete_after)).square()).exp()
     return kernel / kernel.sum()
 
 
-SHARE = 0.5  # of the components that are split at most
-MOVED = 0.5  # a, the share of the variance along v that becomes the distance of the halves
-LIGHT = 0.1  # of the mean weight
+SHARE = 0.5  # maximum share of the components that are split at once
+MOVED = 0.5  # a, the share of the variance along v that is converted to the distance between the halves
+LIGHT = 0.1  # a component with less than this share of the mean weight is light
 
 
 @dataclass(frozen=True)
 class SplitComponents:
-    """Splits beside another rule.
+    """Rule that applies another rule, and also splits the heaviest components.
 
-    Every `split_every` iterations the heaviest components are split, up to half of all, as long as there are fewer than
-    `max_components`. Before, those lighter than a tenth of the mean weight are deleted, if they have been updated
-    `delete_after` times.
+    Every `split_every` iterations, the heaviest half of the components is split, up to `max_components`. Light
+    components are deleted first. These have less than a tenth of the mean weight and at least `delete_after` updates.
 
     Attributes
     ----------
     rule : ComponentAdaptation
-        Comes first.
+        Rule that is applied first, in every iteration.
     split_every : int
+        Number of iterations between two splits.
     delete_after : int
-        0 for never.
+        Minimum number of updates before a light component is deleted; 0 to never delete.
     max_components : int
+        Maximum number of components.
     """
 
     rule: ComponentAdaptation
@@ -785,7 +843,7 @@ class SplitComponents:
 
 
 def _split(mixture: Mixture, heavy: Tensor) -> Mixture:
-    """With the components of these numbers (n,) in two; the rewards of the halves are not known yet."""
+    """Split the components with the indices `heavy` (n,); the halves have unknown (NaN) rewards."""
     is_whole = torch.ones(mixture.components.n_components, dtype=torch.bool, device=heavy.device)
     is_whole[heavy] = False
     whole = is_whole.nonzero().flatten()

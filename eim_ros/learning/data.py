@@ -1,6 +1,7 @@
-"""Data and starts of learners, checked once: samples (n, d), or a pair of contexts and samples.
+"""Validation of the data and the initial models of learners.
 
-Samples without contexts are pairs whose contexts have no columns, so that every learner fits a mixture of experts.
+Data are samples (n, d), or a pair of contexts and samples. Samples without contexts become pairs whose contexts have no
+columns, so that every learner can fit a mixture of experts.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 
 @dataclass(frozen=True)
 class Pairs:
-    """Samples with their contexts, as learners take them; files hold a `DataSet`.
+    """Samples with their contexts, in the form that learners use. Files contain a `DataSet` instead.
 
     Attributes
     ----------
     context : Tensor (n_samples, n_context)
-        Without columns where only samples were given.
+        Has no columns if only samples were given.
     sample : Tensor (n_samples, n_dims)
     conditional : bool
-        Whether contexts were given, be it without columns: the result then is a mixture of experts, and a Gaussian
-        mixture otherwise.
+        Whether contexts were given, even without columns. If so, the result is a mixture of experts, otherwise a
+        Gaussian mixture.
     """
 
     context: Tensor
@@ -42,7 +43,7 @@ class Pairs:
         return replace(self, context=self.context[index], sample=self.sample[index])
 
     def __add__(self, other: Pairs) -> Pairs:
-        """Those of both."""
+        """Append the pairs of `other`."""
         context, sample = torch.cat([self.context, other.context]), torch.cat([self.sample, other.sample])
         return replace(self, context=context, sample=sample)
 
@@ -51,13 +52,18 @@ class Pairs:
 
 
 def checked_data(data: Any) -> Pairs:
-    """Data as float64 tensors; `DataError` says what is wrong with them.
+    """Validate data and convert them to float64 tensors.
 
     Parameters
     ----------
     data : array or pair of arrays
         Samples (n, d), or a pair (context (n, dy), sample (n, dx)). A pair is a tuple or list of length two whose parts
         are matrices.
+
+    Raises
+    ------
+    DataError
+        If the data are empty, are not numbers, are not finite, or have the wrong shape.
     """
     conditional = isinstance(data, (tuple, list)) and len(data) == 2 and all(_n_axes(part) == 2 for part in data)
     if conditional:
@@ -95,7 +101,15 @@ def checked_data(data: Any) -> Pairs:
 
 
 def checked_contexts(context: Any) -> Tensor:
-    """Contexts (n, n_context) in float64; one of no columns where there are none. `DataError` says what is wrong."""
+    """Validate contexts and return them as a float64 tensor (n, n_context).
+
+    If `context` is None, return one row without columns.
+
+    Raises
+    ------
+    DataError
+        If the contexts are empty, are not numbers, are not finite, or are not a matrix.
+    """
     if context is None:
         return torch.zeros(1, 0, dtype=torch.float64)
     if _n_axes(context) != 2:
@@ -105,13 +119,16 @@ def checked_contexts(context: Any) -> Tensor:
 
 
 def has_samples(data: Any) -> bool:
-    """Whether data are more than contexts, that is, neither None nor a pair (context, None)."""
+    """Return whether data contain samples, that is, they are neither None nor a pair (context, None)."""
     contexts_only = isinstance(data, (tuple, list)) and len(data) == 2 and data[1] is None
     return data is not None and not contexts_only
 
 
 def data_or_contexts(data: Any, initial: MixtureOfExperts | GaussianMixture | None) -> Pairs:
-    """As `checked_data`; where a start makes samples superfluous and there are none, they are zeros."""
+    """Validate data like `checked_data`, but accept contexts alone, or None, if there is an initial model.
+
+    The missing samples are replaced by zeros.
+    """
     if has_samples(data):
         return checked_data(data)
     if initial is None:
@@ -122,7 +139,13 @@ def data_or_contexts(data: Any, initial: MixtureOfExperts | GaussianMixture | No
 
 
 def checked_start(initial: MixtureOfExperts | GaussianMixture, data: Pairs) -> MixtureOfExperts:
-    """A start in the precision of the data; `DistributionError` if it is none, or of other dimensions than they are."""
+    """Return the initial model as a mixture of experts with the dtype of the data.
+
+    Raises
+    ------
+    DistributionError
+        If the initial model is not a mixture, or has other dimensions than the data.
+    """
     if not isinstance(initial, (GaussianMixture, MixtureOfExperts)):
         raise DistributionError(
             f"the start must be a Gaussian mixture or a mixture of experts, got a {type(initial).__name__}; contexts "
@@ -142,7 +165,7 @@ def checked_start(initial: MixtureOfExperts | GaussianMixture, data: Pairs) -> M
 def _n_axes(part: Any) -> int:
     try:
         return part.dim() if isinstance(part, Tensor) else len(np.shape(part))
-    except ValueError:  # ragged rows: _as_tensor says so
+    except ValueError:  # rows of unequal length, which _as_tensor reports
         return 2
 
 

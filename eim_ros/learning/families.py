@@ -1,4 +1,4 @@
-"""Kinds of gating and experts that a learner fits, unless it is given a start."""
+"""Kinds of gating and experts, which the settings select for fits without an initial model."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class NetworkConfig(Settings):
 
 @dataclass(frozen=True)
 class FamilyConfig(Settings):
-    """Settings that choose the family of models."""
+    """Settings that select the kinds of experts and gating."""
 
     expert_kind: str = option(
         "linear", "experts: linear in the context, or networks of it (thesis 4.2.3)", choices=("linear", "neural")
     )
     gating_kind: str = option(
-        "linear", "gating: softmax of linear functions, or of a network", choices=("linear", "neural")
+        "linear", "gating: softmax of linear functions, or of the outputs of a network", choices=("linear", "neural")
     )
     networks: NetworkConfig = NetworkConfig()
 
@@ -54,7 +54,7 @@ def is_linear(model: MixtureOfExperts) -> bool:
 def with_networks(
     model: MixtureOfExperts, config: FamilyConfig, context: Tensor, generator: torch.Generator
 ) -> MixtureOfExperts:
-    """Convert a linear model to the family of the settings.
+    """Convert a linear model to the kinds of experts and gating in the settings.
 
     Neural experts equal the linear ones exactly; a neural gating approximates the linear one.
 

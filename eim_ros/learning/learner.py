@@ -1,7 +1,7 @@
-"""The template of all learners: settings, data and a start in; a run of the loop; the fitted model out.
+"""Base class of the learners, which turns settings, data and an initial model into a fitted model.
 
-A learner writes `prepare`, which turns data into an algorithm and its first state. Settings come by keyword or as one
-object, randomness from a seed or a generator.
+A subclass implements `prepare`, which converts the data to an algorithm and its initial state; `run_loop` does the
+rest. Settings are given by keyword or as one object, and randomness as a seed or a generator.
 """
 
 from __future__ import annotations
@@ -38,21 +38,22 @@ SCIKIT_LEARN_NAMES = {
 
 
 def configuration(kind: type[ConfigT], config: ConfigT | None, settings: Mapping[str, Any]) -> ConfigT:
-    """Settings of a learner.
+    """Return the settings of a learner.
 
     Parameters
     ----------
     kind : type
-        Of the settings.
+        Class of the settings.
     config : Settings, optional
-        The defaults if missing.
+        If omitted, all settings have their default values.
     settings : mapping
-        Values by name, which replace those of `config`.
+        Values by name, which override the values of `config`.
 
     Raises
     ------
     ConfigurationError
-        Names that are no settings, with the likely ones; a `config` of another kind; values out of bounds.
+        If a name is not a setting, a value is out of bounds, or `config` has another class. The message suggests
+        similar names.
     """
     if config is not None and not isinstance(config, kind):
         raise ConfigurationError(
@@ -68,14 +69,17 @@ def configuration(kind: type[ConfigT], config: ConfigT | None, settings: Mapping
 
 
 def checked_seed(seed: Any) -> int:
-    """The seed, if it is a whole number from 0 on; `ConfigurationError` otherwise."""
+    """Return the seed if it is a non-negative integer; otherwise raise `ConfigurationError`."""
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise ConfigurationError(f"seed must be a whole number from 0 on, got {seed!r}", seed)
     return seed
 
 
 def generator_from(generator: torch.Generator | None, seed: int) -> torch.Generator:
-    """The generator, or one of the seed; `ConfigurationError` if it is neither a generator nor None."""
+    """Return the generator, or a new one with the given seed if it is None.
+
+    Any other value raises `ConfigurationError`.
+    """
     if generator is None:
         return torch.Generator().manual_seed(seed)
     if not isinstance(generator, torch.Generator):
@@ -87,7 +91,10 @@ def generator_from(generator: torch.Generator | None, seed: int) -> torch.Genera
 
 
 def checked_device(name: str) -> str:
-    """The name of a device that this PyTorch has, "cpu" or "cuda" with or without a number."""
+    """Return the name of a device if it is available to PyTorch; otherwise raise `ConfigurationError`.
+
+    Valid names are "cpu" and "cuda", the latter with or without a number, as in "cuda:1".
+    """
     try:
         device = torch.device(name) if isinstance(name, str) else None
     except RuntimeError:
@@ -105,21 +112,21 @@ def checked_device(name: str) -> str:
 
 @dataclass(frozen=True)
 class Prepared(Generic[StateT]):
-    """A run that can begin.
+    """Arguments of `run_loop`, and the data that identify the run.
 
     Attributes
     ----------
     algorithm : Algorithm
     state : ExpertsState
-        The first one.
+        Initial state.
     n_iterations : int
-        Most iterations.
+        Maximum number of iterations.
     data : Pairs
-        What is fitted to, as it was given.
+        Training data, in their original units.
     start : MixtureOfExperts, optional
-        The start, if it tells runs apart because there are no data.
+        Initial model. It is part of the identity of the run if there are no samples.
     exhausted : callable, optional
-        Whether a state allows no further iteration, see `run_loop`.
+        Function that returns True if no further iteration is possible from a state; see `run_loop`.
     """
 
     algorithm: Algorithm[StateT]
@@ -131,23 +138,23 @@ class Prepared(Generic[StateT]):
 
 
 class Learner(ABC, Generic[ConfigT, StateT]):
-    """Base of the learners of mixtures.
+    """Base class of the learners of mixtures.
 
     Parameters
     ----------
     config : Settings, optional
-        The defaults if missing.
+        If omitted, all settings have their default values.
     seed : int
-        Seed of fits that are given no generator.
+        Seed of fits that are not given a generator.
     **settings
-        Fields of the settings, which replace those of `config`: `EM(n_components=10, seed=3)`.
+        Settings by keyword, which override those of `config`: `EM(n_components=10, seed=3)`.
 
     Attributes
     ----------
     Config : type
-        The settings' class.
+        Class of the settings.
     bounds : tuple of str
-        Settings that a resumed run may change, because they only bound its length.
+        Settings that a resumed run may change because they only limit its length.
     """
 
     Config: ClassVar[type[Settings]]
@@ -166,14 +173,14 @@ class Learner(ABC, Generic[ConfigT, StateT]):
     def prepare(
         self, data: Any, start: MixtureOfExperts | GaussianMixture | None, generator: torch.Generator
     ) -> Prepared[StateT]:
-        """Check data and start, and return the run that `fit` makes.
+        """Validate the data and the initial model, and return everything that `fit` needs to start the run.
 
         Parameters
         ----------
         data, start
             As in `fit`.
         generator : torch.Generator
-            All randomness of the fit.
+            Source of all randomness of the fit.
         """
 
     @torch_threads()
@@ -190,28 +197,28 @@ class Learner(ABC, Generic[ConfigT, StateT]):
         Parameters
         ----------
         data : array or Tensor, or pair of them
-            Samples (n_samples, n_dims), or context (n_samples, n_context) and sample (n_samples, n_dims). A learner
-            says if it takes less.
+            Samples (n_samples, n_dims), or a pair of contexts (n_samples, n_context) and samples (n_samples, n_dims).
+            Some learners also accept contexts alone, or None; see their documentation.
         start : MixtureOfExperts or GaussianMixture, optional
-            Model that the first iteration improves; the learner makes one if it is missing.
+            Initial model. By default, the learner creates one.
         generator : torch.Generator, optional
-            All randomness; the learner's seed if missing. Its device is where the fit runs.
+            Source of all randomness; by default, a generator with the learner's seed. The fit runs on its device.
         run : RunOptions
             Callbacks and checkpoints.
 
         Returns
         -------
         FitResult
-            The fitted model, how the run ended, and its history. The class says what the history holds.
+            The fitted model, the status of the run, and its history. The class of the learner documents the history.
 
         Raises
         ------
         ConfigurationError
-            Settings that do not fit the model.
+            If the settings are not possible for this model.
         DataError
-            Fewer points than experts; empty, mismatched or non-finite data.
+            If there are fewer samples than components, or if the data are empty, not finite, or of unequal length.
         DistributionError
-            A start of other dimensions than the data, or one that gives the data no density.
+            If the initial model has other dimensions than the data, or gives them zero density.
         """
         expect(run, RunOptions, "run")
         started = time.process_time()
@@ -240,7 +247,7 @@ class Learner(ABC, Generic[ConfigT, StateT]):
         )
 
     def _described(self) -> dict[str, Any]:
-        """Return what else identifies a run, and is recorded with its settings."""
+        """Return further entries of `FitResult.origin` that identify a run."""
         return {}
 
     def _randomness(self, generator: torch.Generator | None) -> torch.Generator:
@@ -248,7 +255,7 @@ class Learner(ABC, Generic[ConfigT, StateT]):
         return generator_from(generator, self.seed)
 
     def _identity(self, prepared: Prepared[StateT], origin: Mapping[str, Any]) -> str:
-        """Return a digest of everything but the length of the run, so that a resumed run may be a longer one."""
+        """Return a digest of everything except the length of the run, so that a resumed run may be longer."""
         settings = {name: value for name, value in origin["config"].items() if name not in self.bounds}
         about = {**origin, "config": settings, "settings": type(self.config).__name__}
         digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
@@ -260,5 +267,5 @@ class Learner(ABC, Generic[ConfigT, StateT]):
         return digest.hexdigest()
 
     def _finished(self, result: FitResult[StateT]) -> FitResult[StateT]:
-        """Return the result as the caller sees it."""
+        """Return the result that `fit` gives to the caller; subclasses may replace it."""
         return result

@@ -1,7 +1,8 @@
-"""The one loop of all learners, with stopping, history and checkpoints, and the model that it returns.
+"""Training loop shared by all learners, with stopping rules, history and checkpoints, and the fitted model it returns.
 
-An algorithm is `init -> step -> step ...`. A step maps an immutable state to the next one and a record of figures. A
-state gives all that a later run needs to continue bitwise (parameters, optimiser, random generator) as named tensors.
+A learner is a sequence of steps. Each step maps an immutable state to the next state and a record of named numbers. A
+state can be exported as named tensors, for example parameters, optimiser state and random generator. A later run can
+continue from them with bitwise equal results.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from eim_ros.learning.models.serialization import load_model, save_model
 
 
 class Status(str, Enum):
-    """How an iteration ended. A status is returned, never raised."""
+    """Reason why a run ended. It is returned, never raised as an exception."""
 
     CONVERGED = "converged"
     MAX_ITERATIONS = "max_iterations"
@@ -37,19 +38,19 @@ class Status(str, Enum):
     INTERRUPTED = "interrupted"
 
 
-CHUNK_ELEMENTS = 4_194_304  # probabilities at a time
+CHUNK_ELEMENTS = 4_194_304  # probabilities per block, which bounds the memory
 
 
 @dataclass(frozen=True)
 class FittedModel:
-    """A Gaussian mixture, or a mixture of experts, with the questions that are asked of a fitted model.
+    """Fitted Gaussian mixture or mixture of experts, with methods for prediction, scoring and sampling.
 
     Attributes
     ----------
     mixture_of_experts : MixtureOfExperts
-        The model; without contexts it has n_context 0.
+        The model. A Gaussian mixture is stored as a mixture of experts with `n_context` 0.
     conditional : bool
-        Whether it has contexts.
+        Whether the model was fitted to data with contexts.
     """
 
     mixture_of_experts: MixtureOfExperts
@@ -57,7 +58,7 @@ class FittedModel:
 
     @property
     def model(self) -> MixtureOfExperts | GaussianMixture:
-        """What was asked for: a mixture of experts for data with contexts, a Gaussian mixture for samples alone."""
+        """Mixture of experts if the data have contexts, otherwise a Gaussian mixture."""
         return self.mixture_of_experts if self.conditional else self.mixture_of_experts.as_mixture()
 
     @property
@@ -70,7 +71,7 @@ class FittedModel:
 
     @property
     def weights(self) -> Tensor:
-        """Weights of the components, (n_components,), which sum to one."""
+        """Weights of the components, (n_components,); they sum to one."""
         return self._mixture("weights").weights
 
     @property
@@ -85,56 +86,82 @@ class FittedModel:
 
     @torch_threads()
     def predict(self, data: Any) -> Any:
-        """The most probable component of each sample, (n_samples,) of int64."""
+        """Return the most probable component of each sample, (n_samples,) of int64.
+
+        Parameters
+        ----------
+        data : array or Tensor, or pair of them
+            Samples (n_samples, n_dims). If the model is conditional, a pair of contexts (n_samples, n_context) and
+            samples.
+
+        Returns
+        -------
+        ndarray or Tensor
+            A tensor if the data contain a tensor, otherwise an array.
+
+        Raises
+        ------
+        DataError
+            If the data do not have the dimensions of the model, or are not finite.
+        """
         model = self.mixture_of_experts
         return self._of_rows(data, lambda context, sample: model.log_joint(context, sample).argmax(-1))
 
     @torch_threads()
     def predict_proba(self, data: Any) -> Any:
-        """Probability of each component given the sample, and its context, (n_samples, n_components)."""
+        """Return the probability of each component given the sample and its context, (n_samples, n_components).
+
+        The argument and the errors are those of `predict`.
+        """
         model = self.mixture_of_experts
         return self._of_rows(data, lambda context, sample: model.log_responsibilities(context, sample).exp())
 
     @torch_threads()
     def score_samples(self, data: Any) -> Any:
-        """Log density of each sample, given its context if there are any, (n_samples,) [nat]."""
+        """Return the log density of each sample [nat], (n_samples,), given its context if the model is conditional.
+
+        The argument and the errors are those of `predict`.
+        """
         return self._of_rows(data, self.mixture_of_experts.log_prob)
 
     def score(self, data: Any) -> float:
-        """Mean log density of the samples [nat]; the greater, the better."""
+        """Return the mean log density of the samples [nat]; higher is better."""
         return float(self.score_samples(data).mean())
 
     def sample(self, n: int | Sequence[int] = 1, generator: torch.Generator | None = None) -> Tensor:
-        """Draw samples (n, n_dims) of a model without contexts; `model(context).sample(n)` draws of one with them."""
+        """Draw samples (n, n_dims) from a model without contexts.
+
+        A conditional model raises `DistributionError`; use `model(context).sample(n)` for it.
+        """
         return self._mixture("sample").sample(n, generator)
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a file, as `save_model` does."""
+        """Write the model to a file with `save_model`."""
         save_model(path, self.model)
 
     @staticmethod
     def load(path: str | Path) -> FittedModel:
-        """Read what `save` or `save_model` wrote; `ModelFileError` says why a file is refused."""
+        """Read a file written by `save` or `save_model`; `ModelFileError` explains why a file was rejected."""
         return FittedModel.of(load_model(path)[0])
 
     @staticmethod
     def of(model: GaussianMixture | MixtureOfExperts) -> FittedModel:
-        """A model from elsewhere, as if it had been fitted."""
+        """Wrap a model that was not fitted by a learner."""
         if isinstance(model, GaussianMixture):
             return FittedModel(MixtureOfExperts.from_mixture(model), conditional=False)
         return FittedModel(model)
 
     def _mixture(self, asked: str) -> GaussianMixture:
-        """The Gaussian mixture that the model is."""
+        """Return the model as a Gaussian mixture; raise `DistributionError` if it has contexts."""
         if self.conditional:
             raise DistributionError(
-                f"{asked} of a model with contexts depend on them: ask model(context), a batch of Gaussian mixtures",
+                f"{asked} of a model with contexts depend on them; use model(context), a batch of Gaussian mixtures",
                 asked,
             )
         return self.mixture_of_experts.as_mixture()
 
     def _of_rows(self, data: Any, function: Callable[[Tensor, Tensor], Tensor]) -> Any:
-        """A function of contexts and samples, a bounded number at a time, in the form of the data."""
+        """Evaluate a function of contexts and samples in blocks, and return a tensor or an array like the data."""
         model, checked = self.mixture_of_experts, checked_data(data)
         sizes, expected = (checked.sample.shape[1], checked.context.shape[1]), (model.n_dims, model.n_context)
         if sizes != expected or checked.conditional != self.conditional:
@@ -152,7 +179,7 @@ class FittedModel:
 
 
 def _as_given(data: Any, answer: Tensor) -> Any:
-    """The answer as a tensor if any part of the data is one, else as an array."""
+    """Return the answer as a tensor if any part of the data is one, otherwise as an array."""
     parts = data if isinstance(data, (tuple, list)) else (data,)
     return answer if any(isinstance(part, Tensor) for part in parts) else answer.cpu().numpy()
 
@@ -162,36 +189,36 @@ CHECKPOINT_SCHEMA = 1
 
 
 class Model(Protocol):
-    """What is learnt, of whatever kind: the loop only looks at its parameters."""
+    """Any kind of learnt model. The loop uses only its parameters."""
 
     def tensors(self) -> dict[str, Tensor]:
-        """Parameters by name."""
+        """Return the parameters by name."""
         ...
 
 
 class State(Protocol):
-    """What one iteration hands to the next."""
+    """Result of one iteration and input of the next."""
 
     @property
     def model(self) -> Model:
-        """The model that the next iteration starts from."""
+        """Model that the next iteration starts from."""
         ...
 
     @property
     def kept(self) -> Model:
-        """The model that the run returns should it end here: the best so far, or the last."""
+        """Model that the run returns if it ends here, either the best model so far or the last one."""
         ...
 
     @property
     def iteration(self) -> int: ...
 
     def tensors(self) -> dict[str, Tensor]:
-        """Everything a later `Algorithm.restore` needs to continue bitwise."""
+        """Return everything that `Algorithm.restore` needs to continue with bitwise equal results."""
         ...
 
 
 class ExpertsState(State, Protocol):
-    """A state whose model is a mixture of experts."""
+    """State whose model is a mixture of experts."""
 
     @property
     def model(self) -> MixtureOfExperts: ...
@@ -205,18 +232,18 @@ ExpertsStateT = TypeVar("ExpertsStateT", bound=ExpertsState)
 
 
 class Algorithm(Protocol[StateT]):
-    """A learner as a pure step function with an end."""
+    """Learner in the form that the loop runs: a step function and a stopping rule."""
 
     def step(self, state: StateT) -> tuple[StateT, dict[str, float]]:
-        """One iteration; the record holds its figures by name."""
+        """Do one iteration; return the next state and a record of named numbers."""
         ...
 
     def restore(self, state: StateT, tensors: dict[str, Tensor], iteration: int) -> StateT:
-        """The state that `State.tensors` was taken from; `state` gives the structure."""
+        """Rebuild the state that was exported with `State.tensors`; `state` is an initial state of the same run."""
         ...
 
     def finished(self, history: History) -> bool:
-        """Whether the run has converged."""
+        """Return whether the run has converged."""
         ...
 
 
@@ -230,22 +257,23 @@ class History:
         return History((*self.records, record))
 
     def column(self, name: str) -> list[float]:
-        """One figure over the iterations that recorded it."""
+        """Return the values of one number, in the order of the iterations that recorded it."""
         return [record[name] for record in self.records if name in record]
 
 
 @dataclass(frozen=True)
 class LoopResult(Generic[StateT]):
-    """Outcome of a run of any learner.
+    """Result of a run of any learner.
 
     Attributes
     ----------
     status : Status
-        CONVERGED, MAX_ITERATIONS, NON_FINITE (the model, of which the last finite one is kept, or its objective, which
-        is minus infinity if the target is zero at samples of the model) or INTERRUPTED.
+        CONVERGED, MAX_ITERATIONS, INTERRUPTED or NON_FINITE. NON_FINITE means that either the parameters or the
+        objective became infinite or NaN. If the parameters did, the model before the last step is kept. The objective
+        is minus infinity if the target density is zero at samples of the model.
     history : History
     state : State
-        Final state, from which a run can go on; `state.kept` is the model.
+        Final state, which allows the run to be continued. `state.kept` is the model.
     """
 
     status: Status
@@ -255,16 +283,16 @@ class LoopResult(Generic[StateT]):
 
 @dataclass(frozen=True)
 class FitResult(LoopResult[ExpertsStateT], FittedModel):
-    """Outcome of a run that learns a mixture of experts: the fitted model, and how it was found.
+    """Result of a run that learns a mixture of experts: the fitted model and how it was found.
 
     Attributes
     ----------
     origin : mapping
         Name (`algorithm`), settings (`config`) and `seed` of the learner, JSON-compatible.
     cpu_seconds : float
-        CPU time of the fit, its preparation included [s].
+        CPU time of the fit [s], including its preparation.
     n_samples : int
-        Number of samples, or of contexts, that were fitted to.
+        Number of training samples, or of training contexts if the learner needs no samples.
     """
 
     origin: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
@@ -272,7 +300,7 @@ class FitResult(LoopResult[ExpertsStateT], FittedModel):
     n_samples: int = field(default=0, kw_only=True)
 
     def record(self) -> dict[str, Any]:
-        """Return what a model file says about the fit, JSON-compatible."""
+        """Return the description of the fit that is stored in a model file, JSON-compatible."""
         return {
             **self.origin,
             "status": self.status.value,
@@ -289,25 +317,25 @@ Callback: TypeAlias = Callable[[Any, dict[str, float]], None]
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What accompanies a run and does not change its result.
+    """Options of a run that do not change its result: callbacks and checkpoints.
 
     Attributes
     ----------
     callbacks : sequence of callable
         Called with the new state and its record after each iteration.
     checkpoint : Path, optional
-        File in which the run saves itself.
+        File in which the run saves its state.
     checkpoint_every : int
-        Iterations between two saves; the last iteration and an interruption by Ctrl-C are saved too.
+        Number of iterations between two saves. The run also saves its last iteration, even after Ctrl-C.
     resume : bool
-        Continue from the checkpoint; the result is bitwise that of an uninterrupted run.
+        Whether to continue from the checkpoint. The result is bitwise equal to the result of an uninterrupted run.
 
     Raises
     ------
     ConfigurationError
-        Callbacks that are no functions, an interval below 1.
+        If a callback is not callable, or if `checkpoint_every` is below 1.
     ModelFileError
-        A checkpoint that is no path.
+        If the checkpoint is not a path.
     """
 
     callbacks: Sequence[Callback] = ()
@@ -326,29 +354,35 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """File of a run that can be continued.
+    """File with the state of a run that can be continued.
 
     Attributes
     ----------
     path : Path
     identity : str
-        Describes settings and data; a checkpoint of another identity is refused on resume.
+        Digest of the settings and the data. A checkpoint with another identity is rejected when a run is resumed.
     """
 
     path: Path
     identity: str = ""
 
     def save(self, tensors: dict[str, Tensor], history: History, iteration: int) -> None:
-        """Write what `load` reads: the tensors of a state after so many iterations, and their records."""
+        """Write the tensors of a state, the number of iterations so far, and the records of these iterations."""
         document = {"iteration": iteration, "identity": self.identity, "history": list(history.records)}
         write_tensor_file(self.path, tensors, document, kind=CHECKPOINT_KIND, schema=CHECKPOINT_SCHEMA)
 
     def load(self) -> tuple[dict[str, Tensor], History, int]:
-        """Tensors, history and iteration of the saved run; `ModelFileError` if it is of another run."""
+        """Read the tensors, the history and the number of iterations of the saved run.
+
+        Raises
+        ------
+        ModelFileError
+            If the file cannot be read, or if it belongs to a run with other data or settings.
+        """
         tensors, document = read_tensor_file(self.path, kind=CHECKPOINT_KIND, schema=CHECKPOINT_SCHEMA)
         if document.get("identity") != self.identity:
             raise ModelFileError(
-                f"checkpoint {self.path} belongs to a run with other data or settings; give the same, or start anew "
+                f"checkpoint {self.path} belongs to a run with other data or settings; give the same, or start again "
                 "without resuming",
                 document.get("identity"),
             )
@@ -365,7 +399,9 @@ def run_loop(
     identity: str = "",
     exhausted: Callable[[StateT], bool] | None = None,
 ) -> LoopResult[StateT]:
-    """Iterate to the end, with one thread of torch unless more are asked for, see `torch_threads`.
+    """Run an algorithm until it converges or reaches its maximum number of iterations.
+
+    Torch uses one thread unless more are requested; see `torch_threads`.
 
     Parameters
     ----------
@@ -373,18 +409,24 @@ def run_loop(
     state : State
         Initial state.
     n_iterations : int
-        Iterations in all, those of a resumed run included.
+        Maximum number of iterations, including the iterations before a run was resumed.
     run : RunOptions
     identity : str
-        Describes settings and data, see `Checkpoint`.
+        Digest of the settings and the data; see `Checkpoint`.
     exhausted : callable, optional
-        Whether a state allows no further iteration, for example because the evaluations of a target are used up.
+        Function that returns True if no further iteration is possible from a state, for example because the maximum
+        number of evaluations of the target is reached.
 
     Returns
     -------
     LoopResult
-        With status NON_FINITE if the objective `elbo` of the last iteration is not finite. With status INTERRUPTED
-        after Ctrl-C: the model and the checkpoint of the last complete iteration are kept.
+        The status is NON_FINITE if the objective `elbo` of the last iteration is not finite. After Ctrl-C it is
+        INTERRUPTED, and the result and the checkpoint belong to the last complete iteration.
+
+    Raises
+    ------
+    ModelFileError
+        If the run is to be resumed and the checkpoint cannot be read or belongs to another run.
     """
     expect(run, RunOptions, "run")
     checkpoint = None if run.checkpoint is None else Checkpoint(run.checkpoint, identity)
@@ -421,7 +463,7 @@ def run_loop(
 
 
 def _copied(state: State, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
-    """A state's tensors for the checkpoint, safe from a later step that adapts them in place and is interrupted."""
+    """Copy the tensors of a state for the checkpoint, because an interrupted step may have modified them in place."""
     return {} if checkpoint is None else {name: value.clone() for name, value in state.tensors().items()}
 
 
@@ -429,28 +471,31 @@ def _finite(model: Model) -> bool:
     return all(bool(torch.isfinite(value).all()) for value in model.tensors().values())
 
 
-# A spread of the log ratio that falls by more in a window shows progress that the noise of the objective hides.
+# If the standard errors sum to less than this fraction of their sum over the window before, the run still makes
+# progress. The noise of the objective may hide it.
 STEADY = 0.97
 
 
 def on_plateau(history: History, window: int) -> bool:
-    """`rests` for the objective of a history, the figures `elbo` and `elbo_standard_error` [nat]."""
+    """Apply `rests` to the objective of a history, recorded as `elbo` and `elbo_standard_error` [nat]."""
     return rests(history.column("elbo"), history.column("elbo_standard_error"), window)
 
 
 def rests(objective: Sequence[float], standard_errors: Sequence[float], window: int) -> bool:
-    """Whether the mean of an objective over a window exceeds that of the window before by no more than its noise.
+    """Return whether an objective has stopped rising.
 
-    Where the target can be represented, the noise vanishes with the distance to it: the run then goes on.
+    This is the case if its mean over the last window exceeds its mean over the window before by no more than the noise.
+    In addition, the standard errors must not fall any more. If the model can represent the target exactly, the noise
+    vanishes as the model approaches the target, so falling standard errors are a sign of progress.
 
     Parameters
     ----------
     objective : sequence of float
-        One estimate per iteration [nat], which is to rise.
+        One estimate per iteration [nat], to be maximised.
     standard_errors : sequence of float
-        Of the estimates [nat].
+        Standard errors of the estimates [nat].
     window : int
-        Iterations; 0 for never.
+        Number of iterations in a window; 0 returns False.
     """
     values, errors = objective[-2 * window :], standard_errors[-2 * window :]
     if window == 0 or len(values) < 2 * window or len(errors) < 2 * window:
@@ -464,13 +509,13 @@ ResultT = TypeVar("ResultT")
 
 
 def timed(work: Callable[[], ResultT]) -> tuple[ResultT, float]:
-    """A result and the CPU time [s] of this process that it took."""
+    """Call a function; return its result and the CPU time that this process spent on it [s]."""
     started = time.process_time()
     return work(), time.process_time() - started
 
 
 def completed(result: FitResult[Any]) -> MixtureOfExperts | GaussianMixture:
-    """The model of a fit; Ctrl-C, which ended the fit early, goes on to the caller: half a fit is no result."""
+    """Return the model of a fit; raise `KeyboardInterrupt` if Ctrl-C ended the fit, because it is not complete."""
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return result.model

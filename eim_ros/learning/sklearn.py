@@ -1,8 +1,8 @@
-"""Mixtures as estimators of scikit-learn, which must be installed: `pip install .[sklearn]`.
+"""Learners of mixtures as scikit-learn estimators, for pipelines, parameter searches and cross-validation.
 
-For pipelines, searches over parameters and cross-validation; they have the parameters, attributes and methods of
-`sklearn.mixture.GaussianMixture`, by its names. What scikit-learn has no name for is given as `settings`. Without
-scikit-learn, and for conditional models, see `EM`, `TruncatedEM` and `EIM`, which these call.
+This module needs scikit-learn: `pip install .[sklearn]`. The parameters, attributes and methods have the names of
+`sklearn.mixture.GaussianMixture`; settings without a counterpart there are given as `settings`. The estimators call the
+learners `EM`, `TruncatedEM` and `EIM`. Use these directly for conditional models, or if scikit-learn is not installed.
 """
 
 from __future__ import annotations
@@ -28,15 +28,18 @@ FloatArray = npt.NDArray[np.float64]
 
 
 class _Mixture(DensityMixin, BaseEstimator, ABC):
-    """What the estimators share: all but `_learner`, which a subclass has.
+    """Base class of the estimators; subclasses implement `_learner`.
 
     Attributes
     ----------
-    weights_, means_, covariances_ : ndarray (n_components,), (n_components, n_features), (..., n_features, n_features)
+    weights_ : ndarray (n_components,)
+    means_ : ndarray (n_components, n_features)
+    covariances_ : ndarray (n_components, n_features, n_features)
     fitted_ : FittedModel
-        The same as our own libraries take it.
+        The same mixture as a model of this package, for example to save it.
     converged_ : bool
     n_iter_ : int
+        Number of iterations.
     n_features_in_ : int
     """
 
@@ -45,7 +48,10 @@ class _Mixture(DensityMixin, BaseEstimator, ABC):
     random_state: Any
 
     def fit(self, X: Any, y: Any = None) -> _Mixture:
-        """Fit to samples X (n_samples, n_features); y is ignored."""
+        """Fit the mixture to samples X (n_samples, n_features); y is ignored.
+
+        Invalid data or settings raise `ValueError`, as in scikit-learn.
+        """
         samples = validate_data(self, X, dtype=np.float64)
         try:
             result: FitResult[Any] = self._learner(self._seed()).fit(samples)
@@ -59,44 +65,44 @@ class _Mixture(DensityMixin, BaseEstimator, ABC):
         return self
 
     def fit_predict(self, X: Any, y: Any = None) -> npt.NDArray[np.int64]:
-        """Fit, and the component of each sample, (n_samples,)."""
+        """Fit the mixture, and return the most probable component of each sample, (n_samples,)."""
         return self.fit(X).predict(X)
 
     def predict(self, X: Any) -> npt.NDArray[np.int64]:
-        """The most probable component of each sample, (n_samples,)."""
+        """Return the most probable component of each sample, (n_samples,)."""
         return np.asarray(self._fitted().predict(self._checked(X)))
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Probability of each component given the sample, (n_samples, n_components)."""
+        """Return the probability of each component given the sample, (n_samples, n_components)."""
         return np.asarray(self._fitted().predict_proba(self._checked(X)))
 
     def score_samples(self, X: Any) -> FloatArray:
-        """Log density of each sample, (n_samples,) [nat]."""
+        """Return the log density of each sample [nat], (n_samples,)."""
         return np.asarray(self._fitted().score_samples(self._checked(X)))
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log density [nat]."""
+        """Return the mean log density of the samples [nat]."""
         return float(self.score_samples(X).mean())
 
     def sample(self, n_samples: int = 1) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-        """Draw samples (n_samples, n_features), and which component each is of, (n_samples,)."""
+        """Draw samples (n_samples, n_features); return them with the component of each sample, (n_samples,)."""
         mixture = self._fitted().mixture_of_experts.as_mixture()
         generator = torch.Generator().manual_seed(self._seed())
         sample, component = mixture.sample_with_components(n_samples, generator)
         return sample.numpy(), component.numpy()
 
     def bic(self, X: Any) -> float:
-        """Bayesian information criterion of the samples; the lower, the better."""
+        """Return the Bayesian information criterion of the samples; lower is better."""
         n_samples = len(self._checked(X))
         return -2.0 * n_samples * self.score(X) + self._n_parameters() * float(np.log(n_samples))
 
     def aic(self, X: Any) -> float:
-        """Akaike information criterion of the samples; the lower, the better."""
+        """Return the Akaike information criterion of the samples; lower is better."""
         return -2.0 * len(self._checked(X)) * self.score(X) + 2.0 * self._n_parameters()
 
     @abstractmethod
     def _learner(self, seed: int) -> EM | TruncatedEM | EIM:
-        """The learner by this estimator's parameters."""
+        """Return the learner with the parameters of this estimator."""
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -116,22 +122,22 @@ class _Mixture(DensityMixin, BaseEstimator, ABC):
 
 
 class EMMixture(_Mixture):
-    """Gaussian mixture by expectation maximisation.
+    """Gaussian mixture fitted by expectation maximisation.
 
     Parameters
     ----------
     n_components : int
     tol : float
-        The fit ends when the mean log-likelihood rises by less [nat].
+        The fit ends if the mean log-likelihood rises by less than this [nat].
     reg_covar : float
-        Least variance in any direction, relative to the data's variances.
+        Minimum variance in any direction, relative to the variances of the data.
     max_iter : int
-        Upper bound on iterations.
+        Maximum number of iterations.
     n_init : int
-        Starts by k-means, of which the likeliest result is kept.
+        Number of k-means initialisations; the result with the highest likelihood is kept.
     random_state : int, RandomState or None
     settings : mapping, optional
-        Further fields of `EMConfig`.
+        Further settings of `EMConfig`.
     """
 
     def __init__(
@@ -166,20 +172,20 @@ class EMMixture(_Mixture):
 
 
 class TruncatedEMMixture(_Mixture):
-    """Gaussian mixture of very many components by truncated EM.
+    """Gaussian mixture with many components, fitted by truncated EM.
 
     Parameters
     ----------
     n_components : int
     tol : float
-        The fit ends when the mean free energy rises by less [nat].
+        The fit ends if the mean free energy rises by less than this [nat].
     reg_covar : float
-        Least variance in any direction, relative to the data's variances.
+        Minimum variance in any direction, relative to the variances of the data.
     max_iter : int
-        Upper bound on iterations.
+        Maximum number of iterations.
     random_state : int, RandomState or None
     settings : mapping, optional
-        Further fields of `TruncatedEMConfig`.
+        Further settings of `TruncatedEMConfig`.
     """
 
     def __init__(
@@ -211,18 +217,19 @@ class TruncatedEMMixture(_Mixture):
 
 
 class EIMMixture(_Mixture):
-    """Gaussian mixture that minimises KL(model || data), by expected information maximisation.
+    """Gaussian mixture that minimises KL(model || data) by expected information maximisation.
 
-    With fewer components than the data have modes it keeps to some of them and does not average.
+    If the data have more modes than there are components, the mixture covers some of the modes and ignores the others.
+    EM would average over modes instead.
 
     Parameters
     ----------
     n_components : int
     max_iter : int
-        Iterations.
+        Maximum number of iterations.
     random_state : int, RandomState or None
     settings : mapping, optional
-        Further fields of `EIMConfig`.
+        Further settings of `EIMConfig`.
     """
 
     def __init__(

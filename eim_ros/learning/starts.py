@@ -1,16 +1,14 @@
-"""k-means clusters of points: the start of EM.
+"""Initial mixtures of experts from k-means clusters.
 
-Seeds by k-means++ (Arthur and Vassilvitskii 2007), then Lloyd's iterations, in which the nearest centre of every point
-is found by one matrix product, |x - c|^2 = |x|^2 - 2 x'c + |c|^2.
+Clusters are found by k-means++ seeding (Arthur and Vassilvitskii 2007) and Lloyd's iterations. One matrix product finds
+the nearest centres of many points, since |x - c|^2 = |x|^2 - 2 x'c + |c|^2.
 
-Start of EM: k-means clusters of the standardised joint (context, sample), each with the regression of its points.
+A linear expert describes the data near one point. Pairs of contexts and samples are standardised and clustered, and
+each expert starts as the linear regression of one cluster.
 
-Start of nonlinear experts: branches of the data, each of which is followed over all contexts.
-
-A linear expert is local, and clusters of the joint (context, sample) are a start for it. A nonlinear one can follow a
-branch of the data through all contexts, as an inverse of a function has several. Branches are told apart by where the
-samples lie relative to what one expert, fitted to all of them, takes for their mean and covariance at their context:
-k-means clusters of the whitened residuals.
+A neural expert can instead follow one branch of the data over all contexts, for example one branch of the inverse of a
+function. To separate the branches, a single expert is first fitted to all data. Its residuals, whitened with the
+predicted covariance, are then clustered by k-means, and each cluster is the start of one branch.
 """
 
 from __future__ import annotations
@@ -28,26 +26,26 @@ from eim_ros.learning.models.standardisation import Standardisation
 from eim_ros.learning.projections.likelihood import experts_from_moments, fit_gating_to_moments
 from eim_ros.learning.projections.neural import FitSettings, fit_neural_experts
 
-CHUNK_ELEMENTS = 262_144  # distances at a time
+CHUNK_ELEMENTS = 262_144  # distances per block, small enough to stay in cache
 
 
 def k_means(points: Tensor, n_clusters: int, generator: torch.Generator, n_iterations: int = 20) -> Tensor:
-    """Labels (n_points,) of int64.
+    """Cluster points by k-means.
 
     Parameters
     ----------
     points : Tensor (n_points, n_dims)
-        In units in which the columns are comparable; at least as many as clusters.
+        At least `n_clusters` points, with columns scaled to comparable units.
     n_clusters : int
     generator : torch.Generator
-        Of any device.
+        May be on another device than the points.
     n_iterations : int
-        Upper bound.
+        Maximum number of Lloyd's iterations.
 
     Returns
     -------
-    Tensor
-        Clusters without points are possible where points are duplicated.
+    Tensor (n_points,) of int64
+        Cluster of each point. Clusters may be empty if points are duplicated.
     """
     centers = _seeds(points, n_clusters, generator)
     labels = _nearest(points, centers)
@@ -61,12 +59,12 @@ def k_means(points: Tensor, n_clusters: int, generator: torch.Generator, n_itera
 
 
 def _seeds(points: Tensor, n_clusters: int, generator: torch.Generator) -> Tensor:
-    """Points drawn one after the other with a probability proportional to the squared distance to the nearest seed."""
+    """Draw points one after the other, with probabilities proportional to the squared distance to the nearest seed."""
     uniform = torch.rand(n_clusters, generator=generator, dtype=torch.float64, device=generator.device).to(points)
     transposed = points.T.contiguous()
     seeds = torch.empty(n_clusters, dtype=torch.int64, device=points.device)
     squared = torch.ones_like(points[:, 0])
-    for k in range(n_clusters):  # each draw depends on the one before
+    for k in range(n_clusters):  # a loop, because each draw depends on the previous one
         cumulative = squared.cumsum(0)
         drawn = torch.searchsorted(cumulative, uniform[k] * cumulative[-1], right=True)
         seeds[k] = drawn.clamp_max(len(points) - 1)
@@ -79,7 +77,7 @@ def _nearest(points: Tensor, centers: Tensor) -> Tensor:
     extended = torch.cat([points, torch.ones_like(points[:, :1])], -1)
     factors = torch.cat([-centers, 0.5 * centers.square().sum(-1, keepdim=True)], -1).T.contiguous()
     step = max(1, CHUNK_ELEMENTS // len(centers))
-    buffer = points.new_empty(min(step, len(points)), len(centers))  # fresh memory each time would cost more
+    buffer = points.new_empty(min(step, len(points)), len(centers))  # avoids repeated allocation
     labels = torch.empty(len(points), dtype=torch.int64, device=points.device)
     for start in range(0, len(points), step):
         rows = extended[start : start + step]
@@ -88,21 +86,21 @@ def _nearest(points: Tensor, centers: Tensor) -> Tensor:
 
 
 def _means(points: Tensor, labels: Tensor, centers: Tensor) -> Tensor:
-    """Means of the clusters; an empty one keeps its centre."""
+    """Return the means of the clusters; an empty cluster keeps its centre."""
     count = torch.bincount(labels, minlength=len(centers)).unsqueeze(-1)
     total = torch.zeros_like(centers).index_add_(0, labels, points)
     return torch.where(count > 0, total / count.clamp_min(1), centers)
 
 
-LEAST_FLOOR = 1e-6  # of variances relative to the data's: a cluster may consist of one point
-SOFTENING = 0.01  # share of every label that is spread over all components, for the gating
+LEAST_FLOOR = 1e-6  # minimum variance relative to the data, because a cluster may consist of one point
+SOFTENING = 0.01  # share of every label that is spread over all components when the gating is fitted
 GATING_ITERATIONS, GATING_L2 = 30, 1e-4
 
 
 def initial_mixture_of_experts(
     context: Tensor, sample: Tensor, n_components: int, generator: torch.Generator, covariance_floor: float = 0.0
 ) -> MixtureOfExperts:
-    """Experts and gating of clusters.
+    """Return linear experts and a softmax gating that are fitted to k-means clusters.
 
     Parameters
     ----------
@@ -111,12 +109,12 @@ def initial_mixture_of_experts(
     n_components : int
     generator : torch.Generator
     covariance_floor : float
-        Least variance, relative to the data's; at least 1e-6 is taken here.
+        Minimum variance in any direction, relative to the variances of the data. Values below 1e-6 are raised to 1e-6.
 
     Raises
     ------
     DataError
-        Fewer points than components.
+        If there are fewer samples than components.
     """
     if n_components > len(sample):
         raise DataError(f"{n_components} experts need at least as many points, got {len(sample)}", len(sample))
@@ -127,14 +125,14 @@ def initial_mixture_of_experts(
 def mixture_of_clusters(
     context: Tensor, sample: Tensor, labels: Tensor, n_components: int, covariance_floor: float = 0.0
 ) -> MixtureOfExperts:
-    """Experts and gating of given clusters.
+    """Return linear experts and a softmax gating that are fitted to the given clusters.
 
     Parameters
     ----------
     context, sample, n_components, covariance_floor
         As in `initial_mixture_of_experts`.
     labels : Tensor (n_samples,) of int64
-        Cluster of each point; one without points gets the overall distribution.
+        Cluster of each point. An empty cluster gets the overall distribution.
     """
     units = Standardisation.from_data(context, sample)
     joint = units.joint(context, sample)
@@ -142,7 +140,7 @@ def mixture_of_clusters(
     sums = products.new_zeros(n_components, products.shape[1]).index_add_(0, labels, products)
     overall = products.sum(0) / n_components
     soft = (1.0 - SOFTENING) * sums + SOFTENING * overall
-    empty = sums[:, -1:] == 0.0  # a cluster without points, as duplicates give: the overall distribution
+    empty = sums[:, -1:] == 0.0  # clusters can be empty if points are duplicated
     width = joint.shape[1] + 1
     experts, _ = experts_from_moments(
         symmetric_from_products(torch.where(empty, overall, sums), width),
@@ -157,7 +155,7 @@ def mixture_of_clusters(
     return units.original(MixtureOfExperts(gating, experts))
 
 
-MOST_POINTS = 2000  # of which the single expert is fitted
+MOST_POINTS = 2000  # maximum number of points to which the single expert is fitted
 FIT = FitSettings(60, 1e-4)
 
 
@@ -169,22 +167,24 @@ def branching_start(
     generator: torch.Generator,
     covariance_floor: float = 0.0,
 ) -> MixtureOfExperts:
-    """Neural experts that start as the linear regressions of the branches.
+    """Return neural experts that start as linear regressions, each for one branch of the data.
 
     Parameters
     ----------
     config : FamilyConfig
+        Kinds of experts and gating.
     context : Tensor (n_samples, n_context)
     sample : Tensor (n_samples, n_dims)
     n_components : int
+        Number of experts and of branches.
     generator : torch.Generator
     covariance_floor : float
-        Least variance, relative to the data's.
+        Minimum variance in any direction, relative to the variances of the data.
 
     Raises
     ------
     DataError
-        Fewer points than components.
+        If there are fewer samples than components.
     """
     if n_components > len(sample):
         raise DataError(f"{n_components} experts need at least as many points, got {len(sample)}", len(sample))
@@ -202,13 +202,15 @@ def branching_start(
 
 
 def closest_component(model: MixtureOfExperts, context: Tensor, generator: torch.Generator) -> MixtureOfExperts:
-    """The one expert whose mean KL to the whole model is the least: a mode that it can stand for alone.
+    """Return the expert with the smallest mean KL to the complete model, as a model with one component.
+
+    This expert covers one of the main modes of the model on its own.
 
     Parameters
     ----------
     model : MixtureOfExperts
     context : Tensor (n_samples, n_context)
-        Contexts over which the KL is averaged.
+        Contexts over which the KL is averaged; one sample is drawn per context and expert.
     generator : torch.Generator
     """
     experts = model.experts(context)

@@ -1,9 +1,11 @@
-"""A known log density, up to a constant, and its gradient: what inference with a known density asks of its target.
+"""Targets of variational inference: log densities that are known up to a constant, and their gradients.
 
-A target is one of our densities, any object with `log_prob` (and `score`, if it has one), or a plain function. Without
-contexts it is called with samples alone, with contexts as target(context, sample). An object with a method
-`at(iteration)`, which returns any of these, is an annealed target: one that changes from iteration to iteration. One
-with a method `minibatch(generator)`, which does so too, is estimated from a part of its data where that is enough.
+A target is a density of this package, any object with `log_prob` and optionally `score`, or a function. Without
+contexts it is called as target(sample), otherwise as target(context, sample). Two methods of a target are optional, and
+both return a target again:
+
+- `at(iteration)` makes the target annealed, that is, it changes from iteration to iteration.
+- `minibatch(generator)` estimates the target from a random part of its data.
 """
 
 from __future__ import annotations
@@ -22,28 +24,30 @@ from eim_ros.learning.models.gaussian import Gaussian
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 
-OUTSIDE_PENALTY = 20.0  # [nat]
+OUTSIDE_PENALTY = 20.0  # [nat]; see `with_floor`
 
 Target: TypeAlias = GaussianMixture | MixtureOfExperts | Callable[..., Tensor] | Any
-"""A density, an object with `log_prob`, or a function; of samples, or of contexts and samples."""
+"""A density, an object with `log_prob`, or a function of samples or of contexts and samples."""
 
 
 @dataclass(frozen=True)
 class TargetDensity:
-    """A target as functions of context and sample.
+    """Target in the form of functions of context and sample.
 
     Attributes
     ----------
     log_density : callable
         Maps contexts (n, dy) and samples (n, dx) to log densities (n,) [nat], unnormalised.
     score : callable, optional
-        Its gradient in the sample, (n, dx); automatic differentiation if missing.
+        Maps the same arguments to the gradients of the log density with respect to the samples, (n, dx). By default,
+        they are computed by automatic differentiation.
     schedule : callable, optional
-        Maps an iteration to the target there; the same one always if missing.
+        Maps an iteration to the target of that iteration. By default, the target does not change.
     joint : callable, optional
-        Both the log density and its gradient, where they have work in common.
+        Maps the same arguments to the log densities and the gradients. It saves time if they share intermediate
+        results.
     minibatch : callable, optional
-        Maps a generator to the target of a part of its data; all of them always if missing.
+        Maps a generator to the target for a random part of the data. By default, all data are used.
     """
 
     log_density: Callable[[Tensor, Tensor], Tensor]
@@ -53,29 +57,33 @@ class TargetDensity:
     minibatch: Callable[[torch.Generator], TargetDensity] | None = None
 
     def drawn(self, generator: torch.Generator) -> TargetDensity:
-        """The target of a part of its data, if it has any."""
+        """Return the target for a random part of its data, or the target itself if it has no minibatches."""
         return self if self.minibatch is None else self.minibatch(generator)
 
     def at(self, iteration: int) -> TargetDensity:
-        """The target at an iteration."""
+        """Return the target for an iteration."""
         return self if self.schedule is None else self.schedule(iteration)
 
     def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
-        """Log density [nat], (n_samples,); it may be infinite or not a number."""
+        """Return the log density [nat], (n_samples,), which may be infinite or NaN.
+
+        A target that returns another shape raises `DistributionError`.
+        """
         with torch.no_grad():
             return self._checked(self.log_density(context, sample), sample)
 
     def gradient(self, context: Tensor, sample: Tensor) -> Tensor:
-        """Gradient of the log density with respect to the sample, (n_samples, n_dims).
+        """Return the gradient of the log density with respect to the sample, (n_samples, n_dims).
 
-        Where it is differentiated automatically, a log density that is not finite has the gradient NaN.
+        With automatic differentiation, the gradient of a log density that is not finite is NaN. A target that is not
+        differentiable raises `DistributionError`.
         """
         if self.score is not None:
             return _of_shape(self.score(context, sample), sample)
         return self.log_prob_and_gradient(context, sample)[1]
 
     def log_prob_and_gradient(self, context: Tensor, sample: Tensor) -> tuple[Tensor, Tensor]:
-        """Both `log_prob` and `gradient`, from one evaluation."""
+        """Return the results of `log_prob` and `gradient`, with a single evaluation of the target if possible."""
         if self.joint is not None:
             value, score = self.joint(context, sample)
             return self._checked(value, sample).detach(), _of_shape(score, sample)
@@ -86,8 +94,8 @@ class TargetDensity:
             value = self._checked(self.log_density(context, leaf), leaf)
             if not value.requires_grad:
                 raise DistributionError(
-                    "the target cannot be differentiated: write it with torch operations, or choose what needs values "
-                    "alone: surrogate='value', or natural_gradient='more'"
+                    "the target cannot be differentiated: write it with torch operations, or choose a method that "
+                    "needs only values, surrogate='value' or natural_gradient='more'"
                 )
             gradient: Tensor = torch.autograd.grad(value.sum(), leaf)[0]
         value = value.detach()
@@ -104,10 +112,10 @@ class TargetDensity:
 
 
 def with_floor(log_target: Tensor, penalty: float = OUTSIDE_PENALTY) -> Tensor:
-    """Log densities (n,) with finite values in place of all others: the least finite one less a penalty [nat].
+    """Replace log densities (n,) that are not finite by the smallest finite one minus a penalty [nat].
 
-    It is what a quadratic surrogate of a target with hard bounds is fitted to: being outside then costs, and the more,
-    the greater the penalty is.
+    A quadratic surrogate can then be fitted to a target with hard bounds. The penalty makes samples outside the bounds
+    unfavourable.
     """
     finite = torch.isfinite(log_target)
     if bool(finite.all()):
@@ -117,11 +125,14 @@ def with_floor(log_target: Tensor, penalty: float = OUTSIDE_PENALTY) -> Tensor:
 
 
 def restricted_elbo(value: Tensor, share: Tensor, temperature: float) -> dict[str, float]:
-    """Figures of E[log p~] + T H(q) from weighted samples, where the target may be zero at some.
+    """Estimate the objective E[log p~] + T H(q) from weighted samples, for targets that may be zero at some of them.
 
-    The objective of a model that has any samples where the target is zero is minus infinity. Restricted to the rest
-    its density grows by 1/q(inside), and its objective is T (E_q[R | inside] + log q(inside)) with R = log p~/T -
-    log q: that is finite, and never above T log of the integral of p~^(1/T).
+    If a model has samples where the target is zero, its objective is minus infinity. The objective of the model
+    restricted to the support of the target is still finite. The restricted density is q/q(inside), so its objective is
+
+        T (E_q[R | inside] + log q(inside)),    R = log p~/T - log q.
+
+    It is never greater than T times the log of the integral of p~^(1/T).
 
     Parameters
     ----------
@@ -130,13 +141,14 @@ def restricted_elbo(value: Tensor, share: Tensor, temperature: float) -> dict[st
     share : Tensor (n_samples,)
         Weights of the samples under the model; they sum to about one.
     temperature : float
-        T.
+        T, the weight of the entropy.
 
     Returns
     -------
     dict
-        `elbo` [nat] and its `elbo_standard_error`; if the target is not finite at some samples, also `outside`, the
-        probability of these, and `elbo_inside`, the objective of the restricted model.
+        The objective `elbo` and its `elbo_standard_error` [nat]. If the target is not finite at some samples, also the
+        probability `outside` of these samples, and the objective `elbo_inside` of the restricted model [nat]. If it is
+        finite at none, only `elbo` and `outside`.
     """
     finite = torch.isfinite(value)
     inside = torch.where(finite, share, 0.0)
@@ -168,16 +180,22 @@ def _of_shape(score: Tensor, sample: Tensor) -> Tensor:
 
 
 def target_density(target: Target, *, conditional: bool, device: torch.device | None = None) -> TargetDensity:
-    """A target in the form that the learner takes.
+    """Convert a target to functions of context and sample.
 
     Parameters
     ----------
     target : GaussianMixture, MixtureOfExperts, object with `log_prob`, or callable
-        See the top of this file. A density with a method `score` is not differentiated automatically.
+        See the top of this file. An object with a method `score` is not differentiated automatically.
     conditional : bool
-        Whether it is a function of contexts too.
+        Whether the target is a function of contexts and samples, not of samples alone.
     device : torch.device, optional
-        Where one of our densities is evaluated, in float64; its own if missing. A function has to see to it itself.
+        Device on which a density of this package is evaluated, in float64; by default, the device of its parameters.
+        Other targets must use the device of their arguments.
+
+    Raises
+    ------
+    DistributionError
+        If the target is neither a density nor callable.
     """
     at = getattr(target, "at", None)
     if callable(at):
@@ -191,7 +209,7 @@ def target_density(target: Target, *, conditional: bool, device: torch.device | 
         target = target.to(dtype=torch.float64, **({} if device is None else {"device": device}))
     if isinstance(target, MixtureOfExperts):
         return TargetDensity(target.log_prob, target.score)
-    if isinstance(target, GaussianMixture):  # in the other form all components are one matrix product
+    if isinstance(target, GaussianMixture):  # a mixture of experts evaluates all components by one matrix product
         mixture = MixtureOfExperts.from_mixture(target)
         return TargetDensity(
             lambda context, sample: mixture.log_prob(context[:, :0], sample),
@@ -207,7 +225,7 @@ def target_density(target: Target, *, conditional: bool, device: torch.device | 
 
 
 def _given(target: Any, *, conditional: bool) -> TargetDensity:
-    """An object with `log_prob`, or a function, as it is."""
+    """Wrap an object with `log_prob`, or a function, as a `TargetDensity`."""
     log_prob = getattr(target, "log_prob", target)
     if isinstance(target, type) or not callable(log_prob):
         raise DistributionError(

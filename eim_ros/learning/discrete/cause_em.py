@@ -161,11 +161,16 @@ class MultipleCauseEMConfig(Settings):
     """Settings of `MultipleCauseEM`."""
 
     n_iterations: int = option(200, "upper bound on iterations", minimum=0)
-    tolerance: float = option(1e-4, "stop when the mean free energy rises by less than this", unit="nat", minimum=0.0)
-    patience: int = option(10, "in all of so many iterations: the search for states is random", minimum=1)
-    n_states: int = option(30, "states C' that share a point; all where there are no more", minimum=1)
-    n_variations: int = option(20, "suggested per point: states of K(n) with one or two causes changed", minimum=0)
-    n_draws: int = option(10, "suggested per point: draws by the probabilities of the causes in K(n)", minimum=0)
+    tolerance: float = option(
+        1e-4,
+        "stop when the mean free energy rises by less than this within patience iterations",
+        unit="nat",
+        minimum=0.0,
+    )
+    patience: int = option(10, "iterations over which the rise of the free energy is measured", minimum=1)
+    n_states: int = option(30, "largest number C' of states with positive probability per point", minimum=1)
+    n_variations: int = option(20, "new states per point with one or two causes of a state in K(n) changed", minimum=0)
+    n_draws: int = option(10, "new states per point drawn with the mean probabilities of the causes in K(n)", minimum=0)
     initial_rounds: int = option(10, "rounds of suggestions in the first E-step", minimum=1)
     trial_iterations: int = option(50, "iterations after which the best of several starts is chosen", minimum=1)
 

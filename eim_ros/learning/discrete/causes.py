@@ -69,9 +69,12 @@ class MultipleCauseModel(Protocol):
 
 
 def data_of_causes(sample: Any, n_causes: int) -> Tensor:
-    """Return samples (n_samples, n_dims) for initialising a model with that many causes.
+    """Validate samples (n_samples, n_dims) and a number of causes, and return the samples as a float64 tensor.
 
-    Raise `DataError` if the samples or the number of causes are invalid.
+    Raises
+    ------
+    DataError
+        If the samples are not a matrix of finite numbers, or the number of causes is below 1 or above that of samples.
     """
     try:
         data, n = torch.as_tensor(sample, dtype=torch.float64), operator.index(n_causes)

@@ -1,13 +1,13 @@
-"""EM for mixtures of any exponential family: exact, hard or truncated (slides; Luecke 2016, algorithm 2).
+"""EM for mixtures of any exponential family: exact, hard or truncated (Luecke 2016, algorithm 2).
 
 The E-step computes the responsibilities gamma_k(x_n). If truncated, only the C' most probable components of a point
 have positive responsibilities (Prop. 7). The M-step is
 
-    A'(eta_k) = sum_n gamma_k(x_n) T(x_n) / sum_n gamma_k(x_n),    pi_k = mean of gamma_k
+    A'(eta_k) = sum_n gamma_k(x_n) T(x_n) / sum_n gamma_k(x_n),    pi_k = mean of gamma_k.
 
-(the slides divide by N by mistake). A conjugate prior keeps components inside the domain of the family. It acts like
-`prior_count` additional points per component, whose statistics equal the mean of the data. The objective is the free
-energy plus the log prior; it never decreases.
+A conjugate prior keeps components inside the domain of the family. It acts like `prior_count` additional points per
+component, whose statistics equal the mean of the data. The objective is the free energy plus the log prior; it never
+decreases.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class ExponentialEMConfig(Settings):
     tolerance: float = option(1e-6, "stop when the mean objective rises by less than this", unit="nat", minimum=0.0)
     prior_count: float = option(
         0.1,
-        "average points that each component is taken to have seen; 0: maximum likelihood",
+        "weight of the prior, as a number of average points per component; 0: maximum likelihood",
         minimum=0.0,
     )
     n_states: int | None = option(
-        None, "components C' that share a point, 1 for hard EM; all, which is exact EM, if missing", minimum=1
+        None, "number C' of components with positive responsibility per point; 1: hard EM; none: exact EM", minimum=1
     )
 
 
@@ -83,7 +83,7 @@ class ExponentialEM:
     ) -> None:
         if isinstance(family, type) or not isinstance(family, ExponentialFamily):
             raise DistributionError(
-                "the family must be PoissonFamily(), CategoricalFamily((2, 3)) or one of your own with the methods of "
+                "the family must be PoissonFamily(), CategoricalFamily((2, 3)) or a custom family with the methods of "
                 f"ExponentialFamily, got {family!r}",
                 family,
             )

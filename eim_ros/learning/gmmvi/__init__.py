@@ -1,4 +1,4 @@
-"""Variational inference with Gaussian mixtures by natural gradients, with seven modules that combine freely."""
+"""Variational inference with Gaussian mixtures by natural gradients, composed of seven interchangeable modules."""
 
 from typing import TYPE_CHECKING
 

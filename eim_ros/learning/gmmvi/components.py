@@ -216,7 +216,7 @@ class Components(Protocol):
         ...
 
     def stein_gradient(self, offset: Tensor, moment: Tensor, slope: Tensor) -> NaturalGradient:
-        """Compute the natural gradient from moments of samples and gradients, by Stein's lemma (paper, equation 7).
+        """Compute the natural gradient from moments by Stein's lemma (Arenz et al. 2023, eq. 7).
 
         Parameters
         ----------

@@ -74,12 +74,12 @@ class ContextGate:
 
     @cached_property
     def center(self) -> Tensor:
-        """m, (n_components, n_context)."""
+        """Means m_o of the contexts under p(y|o), (n_components, n_context)."""
         return self.shares.T @ self.context
 
     @cached_property
     def scale_tril(self) -> Tensor:
-        """T, (n_components, n_context, n_context), lower."""
+        """Lower Cholesky factors T_o of the covariances of the contexts, (n_components, n_context, n_context)."""
         middle = self.context.mean(0)
         local, mean = self.context - middle, self.center - middle
         products = (local.unsqueeze(-1) * local.unsqueeze(-2)).flatten(1)

@@ -44,30 +44,48 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
         gradients are needed. A target with a method `minibatch(generator)` is replaced in each iteration by the result
         of that method. A target with a method `at(iteration)` is annealed; see `target_density`.
     config : GMMVIConfig, optional
+        If omitted, all settings have their default values.
     modules : Modules, optional
         Custom modules; by default those chosen in the settings.
     seed : int
         Seed of fits that are not given a generator.
     **settings
-        Fields of `GMMVIConfig`, which replace those of `config`: `GMMVI(target, n_components=10, seed=3)`.
+        Settings by keyword, which override those of `config`: `GMMVI(target, n_components=10, seed=3)`.
 
-    Data of `fit` are contexts (n, n_context), each equally likely, for a mixture of experts, and None for a mixture. If
-    no start is given, it is what the target suggests, `target.start.mixture(generator, n_components)`, or
-    `random_start` by the settings for a target that has `n_dims`. A start may have full covariances where diagonal ones
-    are asked for, and experts that do not depend on the contexts.
+    Notes
+    -----
+    The data of `fit` are None for a mixture, or contexts (n, n_context) for a mixture of experts. All contexts are
+    equally likely.
 
-    A fit ends with MAX_ITERATIONS at the bound on iterations or evaluations, CONVERGED on a plateau of the ELBO, and
-    NON_FINITE if the target is not finite at samples of the model: its ELBO is minus infinity then. The history holds,
-    for each iteration before its update, `elbo`, the objective E[log p] + T H(q) [nat] with its `elbo_standard_error`,
-    or instead `elbo_inside`, that of the model restricted to where the target is finite, and the probability `outside`;
-    `evaluations` of the target, `n_components`, how many were `added` and `deleted`, and the share of them that was
-    `updated`.
+    An initial model of a conditional fit may be a Gaussian mixture; its components then start independent of the
+    contexts. Diagonal covariances are taken from the variances of the initial model. Without an initial model, `fit`
+    calls `target.start.mixture(generator, n_components)` if the target has an attribute `start`. Otherwise it calls
+    `random_start`, and the target must have an attribute `n_dims`.
 
-    `fit` raises `ConfigurationError` for a bound on evaluations that allows no iteration and for diagonal covariances
-    of experts; `DataError` for contexts that are no matrix of finite numbers or have other columns than the start;
-    `DistributionError` for a start that is no mixture, has other dimensions than the target or experts that are not
-    linear, and for a target that has another shape than (n,), is NaN or plus infinity at samples of the start, is
-    finite at none of them, or cannot be differentiated though gradients are needed.
+    The status of the result is
+
+    - CONVERGED on a plateau of the ELBO,
+    - MAX_ITERATIONS at the maximum number of iterations or evaluations,
+    - NON_FINITE if the target is not finite at samples of the final model, so that its ELBO is minus infinity.
+
+    The history contains these values for each iteration, computed before its update:
+
+    - `elbo` and `elbo_standard_error`: the objective E[log p] + T H(q) [nat].
+    - `elbo_inside`: the objective of the model restricted to the support of the target [nat]. It replaces `elbo` if the
+      target is not finite at some samples.
+    - `outside`: the probability of these samples, if there are any.
+    - `evaluations`: number of evaluations of the target.
+    - `n_components`, `added` and `deleted`: numbers of components.
+    - `updated`: fraction of the components whose update was accepted.
+
+    `fit` raises these errors:
+
+    - `ConfigurationError` if the maximum number of evaluations is too small for one iteration, or if diagonal
+      covariances are requested for experts.
+    - `DataError` if the contexts are not a matrix of finite numbers, or do not have the columns of the initial model.
+    - `DistributionError` if the initial model is not a mixture, is not linear, or has other dimensions than the target.
+    - `DistributionError` if the target returns a shape other than (n,), is NaN or plus infinity at samples of the
+      initial model, or is finite at none of them. Also if it cannot be differentiated but gradients are needed.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Rewards, importance weights, and estimates of the natural gradients of E[R] (paper, section 3.2).
+"""Rewards, importance weights, and estimates of the natural gradients of E[R] (Arenz et al. 2023, section 3.2).
 
 The reward is R(x) = log p~(x)/T - log q(x). Samples come from the background z(x) = sum_c (n_c/N) N(x; c), where
 component c, of this or an earlier iteration, drew n_c of the N samples. For component o, a sample has the importance
@@ -214,7 +214,7 @@ class Stein:
 
 @dataclass(frozen=True)
 class Regression:
-    """First-order estimate by a linear least-squares fit to grad R at the samples (L, not in the paper).
+    """First-order estimate by a linear least-squares fit to grad R at the samples (L, not in Arenz et al. 2023).
 
     The noise of Stein's estimate depends on the number of samples only. The noise of this fit comes from its residuals,
     so it is exact if R is quadratic. Components with too few samples use Stein's lemma.

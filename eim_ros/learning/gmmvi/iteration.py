@@ -1,4 +1,4 @@
-"""One iteration of natural-gradient variational inference (paper, section 3, algorithm 1), its modules and its state.
+"""One iteration of GMMVI (Arenz et al. 2023, section 3, algorithm 1), its modules and its state.
 
     R(x) = log p~(x)/T - log q(x),    E_q[log p~] + T H(q) = T E_q[R]
 

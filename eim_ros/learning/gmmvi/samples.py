@@ -1,7 +1,7 @@
 """Samples of an iteration, drawn or reused, and the bounded memory of earlier samples.
 
 An iteration first takes the newest samples of earlier iterations, with importance weights. It then draws new ones to
-reach the desired effective sample size, from the mixture or from each component (paper, section 3.1).
+reach the desired effective sample size, from the mixture or from each component (Arenz et al. 2023, section 3.1).
 
 `SampleDatabase` stores two sets of samples. The newest ones may be reused, so the components that drew them are stored
 too. A uniformly random subset of all samples so far provides candidates for the means of new components.

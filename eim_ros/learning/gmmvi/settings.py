@@ -1,4 +1,4 @@
-"""Settings of variational inference, and the seven-letter names of the 432 combinations in the paper."""
+"""Settings of GMMVI, and the seven-letter names of the 432 algorithms of Arenz et al. (2023, table 1)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.settings import Settings, flattened, option
 from eim_ros.learning.target import OUTSIDE_PENALTY
 
-# One letter per module, in the paper's order (table 1), with the corresponding setting.
+# One letter per module, in the order of table 1 of Arenz et al. 2023, with the corresponding setting.
 LETTERS: tuple[tuple[str, dict[str, str]], ...] = (
     ("natural_gradient", {"S": "stein", "Z": "more"}),
     ("adaptation.rule", {"E": "fixed", "A": "adaptive"}),
@@ -21,7 +21,7 @@ LETTERS: tuple[tuple[str, dict[str, str]], ...] = (
     ("weight_step.size", {"X": "fixed", "G": "decaying", "N": "adaptive"}),
 )
 
-# Additional letters for options that are not in the paper.
+# Additional letters for options that are not in Arenz et al. 2023.
 OWN_LETTERS = {
     "natural_gradient": {"L": "regression"},
     "component_step.update": {"B": "entropy-bounded"},
@@ -30,8 +30,8 @@ OWN_LETTERS = {
 
 ALGORITHMS = {
     "LAMTRON": "SAMTRON with gradients by least squares: fewer samples, finer results",
-    "LEMBFBX": "the updates of known-density EIM: bounds on the loss of entropy, too, fixed steps",
-    "SAMTRON": "the paper's best",
+    "LEMBFBX": "the updates of known-density EIM: fixed step sizes, and bounds on the loss of entropy",
+    "SAMTRON": "the best algorithm of Arenz et al. 2023",
     "SAMTROX": "SAMTRON with a fixed step size of the weights",
     "SAMTRUX": "SAMTRON with direct updates of the weights",
     "SAMYRON": "SAMTRON with the improved Bayesian learning rule",
@@ -52,7 +52,7 @@ class ComponentStepConfig(Settings):
     size: str = option("adaptive", "step sizes", choices=("fixed", "decaying", "adaptive"))
     first: float | None = option(
         None,
-        "step size of a component's first update: KL of a trust region [nat], else a factor; none: 0.1 or 0.01",
+        "step size of a component's first update: a KL bound [nat] or a factor; none: 0.1 or 0.01, respectively",
         minimum=0.0,
     )
     smallest: float = option(1e-3, "smallest adaptive step size", minimum=0.0)
@@ -70,7 +70,7 @@ class WeightStepConfig(Settings):
     update: str = option("trust-region", "kind of update", choices=("direct", "trust-region", "entropy-bounded"))
     size: str = option("adaptive", "step size", choices=("fixed", "decaying", "adaptive"))
     first: float | None = option(
-        None, "step size of the first update: KL of a trust region [nat], else a factor; none: 0.1 or 1", minimum=0.0
+        None, "step size of the first update: a KL bound [nat] or a factor; none: 0.1 or 1, respectively", minimum=0.0
     )
     smallest: float = option(1e-5, "smallest adaptive step size", minimum=0.0)
     largest: float = option(4.0, "largest adaptive step size", minimum=0.0)
@@ -82,7 +82,7 @@ class WeightStepConfig(Settings):
 
 @dataclass(frozen=True)
 class RandomStartConfig(Settings):
-    """Settings of a start that is neither given nor suggested by the target."""
+    """Settings of a random initial mixture, used if none is given and the target suggests none."""
 
     spread: float = option(1.0, "standard deviation of the means", minimum=0.0)
     scale: float = option(1.0, "standard deviation of each component", minimum=1e-12)
@@ -124,15 +124,17 @@ class GMMVIConfig(Settings):
     )
     temperature: float = option(1.0, "weight of the entropy relative to the target's log density", minimum=1e-6)
     n_components: int = option(
-        0, "components of the start if none is given; 0: as many as the target suggests, or 10", minimum=0
+        0, "number of components if no initial model is given; 0: as the target suggests, or 10", minimum=0
     )
 
     n_iterations: int = option(1000, "upper bound on iterations", minimum=0)
     max_evaluations: int = option(
-        0, "upper bound on evaluations of the target; with reuse the last iteration may exceed it; 0: none", minimum=0
+        0,
+        "maximum number of evaluations of the target; may be exceeded once if samples are reused; 0: no maximum",
+        minimum=0,
     )
     plateau_window: int = option(
-        0, "stop when the ELBO rises by no more than its noise within so many iterations; 0: never", minimum=0
+        0, "stop when the ELBO rises by no more than its noise over this many iterations; 0: never stop", minimum=0
     )
 
     n_contexts: int = option(0, "contexts that each iteration uses, drawn at random; 0: all", minimum=0)
@@ -156,14 +158,19 @@ class GMMVIConfig(Settings):
 
     @classmethod
     def named(cls, word: str, **settings: Any) -> GMMVIConfig:
-        """Return the settings of a combination that is named in the paper, together with other settings.
+        """Return the settings of an algorithm with a seven-letter name.
 
         Parameters
         ----------
         word : str
             Seven letters in upper or lower case, such as "SAMTRON"; see `LETTERS` and `OWN_LETTERS`.
         **settings
-            Other settings by name.
+            Other settings by keyword.
+
+        Raises
+        ------
+        ConfigurationError
+            If the word does not have seven letters, a letter is unknown, or another setting is invalid.
         """
         letters = expect(word, str, "the word of an algorithm").upper()
         if len(letters) != len(LETTERS):
@@ -181,7 +188,7 @@ class GMMVIConfig(Settings):
 
     @property
     def word(self) -> str:
-        """Seven-letter word of these settings."""
+        """Seven-letter name of the algorithm with these settings."""
         word, values = "", flattened(type(self), self.to_mapping())
         for name, papers in LETTERS:
             options = papers | OWN_LETTERS.get(name, {})

@@ -1,4 +1,4 @@
-"""Updates of components and weights along their natural gradients, and their step sizes (paper, sections 3.3 to 3.5).
+"""Natural-gradient updates of components and weights, and step sizes (Arenz et al. 2023, sections 3.3 to 3.5).
 
 In a component's own coordinates, in the eigenbasis of its curvature (`components.py`), with step size beta:
 
@@ -197,7 +197,7 @@ class EntropyBoundedUpdate:
 
     This is the update of EIM (thesis 4.1, 4.2); VIPS has no such bound. It keeps the model wide for longer, so that
     fewer modes are lost. If the entropy bound is inactive, the update equals `TrustRegionUpdate`, except that it meets
-    the KL bound more precisely than to a tenth.
+    the KL bound more precisely.
 
     The step size is the bound on KL(new, old) [nat]. With multipliers eta and omega and s = 1 + eta + omega, the
     precision is multiplied by a = (1 + eta + lambda)/s.
@@ -205,7 +205,7 @@ class EntropyBoundedUpdate:
     Attributes
     ----------
     entropy_loss_bound : float
-        Maximum loss of entropy [nat], >= 0; infinite for none.
+        Maximum loss of entropy [nat], >= 0; infinite for no bound.
     """
 
     entropy_loss_bound: float
@@ -232,7 +232,7 @@ class EntropyBoundedWeights:
     Attributes
     ----------
     entropy_loss_bound : float
-        Maximum loss of the mean entropy over the contexts [nat], >= 0; infinite for none.
+        Maximum loss of the mean entropy over the contexts [nat], >= 0; infinite for no bound.
     """
 
     entropy_loss_bound: float
@@ -247,7 +247,7 @@ class EntropyBoundedWeights:
 
 
 class StepSize(Protocol):
-    """Rule for step sizes, either factors beta or bounds of trust regions [nat] (paper, section 3.5).
+    """Rule for step sizes, either factors beta or bounds of trust regions [nat] (Arenz et al. 2023, section 3.5).
 
     The same classes serve components and weights, with tensors of any size.
     """

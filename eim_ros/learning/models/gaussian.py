@@ -167,12 +167,12 @@ class Gaussian:
         return 0.5 * (trace + other.whiten(self.mean).square().sum(-1) - self.n_dims) + log_det
 
     def marginal(self, dims: Sequence[int]) -> Gaussian:
-        """Return the distribution of some coordinates, in the given order."""
+        """Return the marginal distribution of the coordinates `dims`, in the given order."""
         kept, _ = split_dims(dims, self.n_dims)
         return Gaussian(self.mean[..., kept], triangular_factor(self.scale_tril[..., kept, :]))
 
     def condition(self, dims: Sequence[int], values: Tensor) -> Gaussian:
-        """Return the distribution of the remaining coordinates, given the values of some.
+        """Return the distribution of the other coordinates, given the values of the coordinates `dims`.
 
         Parameters
         ----------
@@ -184,7 +184,7 @@ class Gaussian:
         return self.split(dims, values)[1]
 
     def split(self, dims: Sequence[int], values: Tensor) -> tuple[Tensor, Gaussian]:
-        """Return the log density [nat], (...), of some coordinates, and the distribution of the others given them.
+        """Return the log density [nat], (...), of the values of `dims`, and the distribution of the others given them.
 
         Let [[A, 0], [B, D]] be the factor after the given coordinates are moved to the front. The conditional mean is
         mean_rest + B A^-1 (values - mean_given), and the conditional factor is D.
@@ -202,8 +202,8 @@ class Gaussian:
     def product(self, other: Gaussian) -> tuple[Gaussian, Tensor]:
         """Return the normalised product of two densities, and the log of the product's integral [nat], (...).
 
-        N(x; a, A) N(x; b, B) = N(b; a, A + B) N(x; c, C). Here c and C are the mean and covariance of x after x plus
-        noise of covariance B has been observed as b.
+        N(x; a, A) N(x; b, B) = N(b; a, A + B) N(x; c, C). N(c, C) is the posterior of x ~ N(a, A) after a measurement b
+        of x with noise covariance B.
         """
         batch = torch.broadcast_shapes(self.scale_tril.shape, other.scale_tril.shape)
         own, noise = self.scale_tril.expand(batch), other.scale_tril.expand(batch)

@@ -136,12 +136,12 @@ class GaussianMixture:
         return (weights * self.components.score(sample.unsqueeze(-2))).sum(-2)
 
     def marginal(self, dims: Sequence[int]) -> GaussianMixture:
-        """Return the mixture of some coordinates, in the given order."""
+        """Return the marginal mixture of the coordinates `dims`, in the given order."""
         components = self.components.marginal(dims)
         return GaussianMixture(self.log_weights, components.mean, components.scale_tril)
 
     def condition(self, dims: Sequence[int], values: Tensor) -> GaussianMixture:
-        """Return the mixture of the remaining coordinates, given the values of some.
+        """Return the mixture of the other coordinates, given the values of the coordinates `dims`.
 
         The weight of each component is multiplied by its density at the given values.
 

@@ -107,8 +107,8 @@ LEAST_LOG_WEIGHT = -700.0  # stands for a weight of zero; its exp is still above
 class MixtureOfExperts:
     """Conditional mixture; calling it with contexts gives a batch of Gaussian mixtures.
 
-    Use `model(context)` to get samples, means, covariances or marginals of the mixtures. It stores all components for
-    all contexts. `sample`, `log_prob` and `score` of this class give the same results with less memory.
+    Use `model(context)` to get samples, means, covariances or marginals of the mixtures. The result stores all
+    components for all contexts. `sample`, `log_prob` and `score` of this class need less memory.
 
     Attributes
     ----------
@@ -285,7 +285,7 @@ class MixtureOfExperts:
         """
         if mixture.means.dim() != 2:
             raise DistributionError(
-                f"one mixture can be made a mixture of experts, not a batch {tuple(mixture.means.shape[:-2])}",
+                f"only a single mixture can be converted, not a batch {tuple(mixture.means.shape[:-2])}",
                 mixture.means.shape,
             )
         means, factors = mixture.means, mixture.scale_trils.expand(*mixture.means.shape, mixture.n_dims)
@@ -296,7 +296,8 @@ class MixtureOfExperts:
         """Convert a model without contexts to a Gaussian mixture; raise `DistributionError` if it has contexts."""
         if self.n_context != 0:
             raise DistributionError(
-                f"a mixture of experts with {self.n_context} contexts is a Gaussian mixture only where they are given",
+                f"a mixture of experts with {self.n_context} contexts is a Gaussian mixture only for given contexts; "
+                "use model(context)",
                 self.n_context,
             )
         batch = self(torch.zeros(1, 0, dtype=self.dtype, device=self.device))

@@ -150,9 +150,8 @@ class BatchedNetwork:
 
         for index, n_out in enumerate(hidden_layers):
             bound = FIRST_LAYER_SLOPE / max(n_in, 1) ** 0.5 if index == 0 else (6.0 / (n_in + n_out)) ** 0.5
-            spread = (
-                FIRST_LAYER_SLOPE if index == 0 else 0.0
-            )  # spreads the bends of the units over the range of the data
+            # spreads the bends of the units over the range of the data
+            spread = FIRST_LAYER_SLOPE if index == 0 else 0.0
             weights.append(bound * uniform(n_networks, n_out, n_in))
             biases.append(spread * uniform(n_networks, n_out))
             n_in = n_out
@@ -181,8 +180,8 @@ class NeuralExperts:
     base : LinearExperts
         W, w, C.
     network : BatchedNetwork
-        One network per expert. Its outputs are m, n_dims numbers, and t, n_dims (n_dims + 1)/2 numbers. In t the
-        diagonal comes first, followed by the elements below it, row by row.
+        One network per expert. The first n_dims outputs are m, and the other n_dims (n_dims + 1)/2 outputs are t. In t,
+        the diagonal comes first, followed by the elements below it, row by row.
     """
 
     base: LinearExperts

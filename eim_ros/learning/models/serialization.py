@@ -1,6 +1,7 @@
-"""Saving and loading of models: safetensors for the parameters, JSON for their description and the kind of model.
+"""Saving and loading of models.
 
-Importing this module does not import torch, and `load_parameters` reads a linear model without it.
+A model file contains the parameters in safetensors format, and the description and kind of the model as JSON. Importing
+this module does not import torch, and `load_parameters` can read a linear model without it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from eim_ros.learning.models.gaussian_mixture import GaussianMixture
     from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 
-MODEL_KIND = "mixture_of_experts"  # linear and neural parts alike: the names of their tensors tell them apart
+MODEL_KIND = "mixture_of_experts"  # linear or neural; the names of the tensors distinguish them
 MIXTURE_KIND = "gaussian_mixture"
 MODEL_SCHEMA = 1
 
@@ -24,8 +25,8 @@ MODEL_SCHEMA = 1
 def save_model(
     path: str | Path, model: GaussianMixture | MixtureOfExperts, document: dict[str, Any] | None = None
 ) -> None:
-    """Write a model of any kind and its JSON-compatible description, atomically."""
-    from eim_ros.learning.models.gaussian_mixture import GaussianMixture  # here: it needs torch
+    """Write a model of any kind and its JSON-compatible description to a file, atomically."""
+    from eim_ros.learning.models.gaussian_mixture import GaussianMixture  # imported here because it needs torch
 
     kind = MIXTURE_KIND if isinstance(model, GaussianMixture) else MODEL_KIND
     write_tensor_file(path, model.tensors(), document or {}, kind=kind, schema=MODEL_SCHEMA)
@@ -33,7 +34,7 @@ def save_model(
 
 def load_model(path: str | Path) -> tuple[GaussianMixture | MixtureOfExperts, dict[str, Any]]:
     """Read a model of any kind and its description; `ModelFileError` explains why a file was rejected."""
-    from eim_ros.learning.models.gaussian_mixture import GaussianMixture  # here: they need torch
+    from eim_ros.learning.models.gaussian_mixture import GaussianMixture  # imported here because they need torch
     from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 
     tensors, document = read_tensor_file(path, kind=(MODEL_KIND, MIXTURE_KIND), schema=MODEL_SCHEMA)
@@ -53,7 +54,7 @@ def save_mixture_of_experts(path: str | Path, model: MixtureOfExperts, document:
 
 def load_mixture_of_experts(path: str | Path) -> tuple[MixtureOfExperts, dict[str, Any]]:
     """Read a mixture of experts like `load_model`; raise `ModelFileError` for another kind of model."""
-    from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts  # here: it needs torch
+    from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts  # imported here because it needs torch
 
     model, document = load_model(path)
     if not isinstance(model, MixtureOfExperts):
@@ -62,7 +63,13 @@ def load_mixture_of_experts(path: str | Path) -> tuple[MixtureOfExperts, dict[st
 
 
 def load_parameters(path: str | Path) -> tuple[LinearParameters | MixtureOfExperts, dict[str, Any]]:
-    """As `load_mixture_of_experts`, but of a model with linear parts the arrays alone."""
+    """Read a mixture of experts; a linear model is returned as NumPy arrays, without importing torch.
+
+    Raises
+    ------
+    ModelFileError
+        If the file cannot be read, or contains another kind of model.
+    """
     arrays, document = read_array_file(path, kind=(MODEL_KIND, MIXTURE_KIND), schema=MODEL_SCHEMA)
     if document["kind"] != MODEL_KIND or not LinearParameters.fits(arrays):
         return load_mixture_of_experts(path)

@@ -165,7 +165,7 @@ class CategoricalDual:
     old_log_probs, reward : Tensor (n_contexts, n_components)
         Minus infinity in either of them excludes a component.
     kl_bound, entropy_loss_bound : float
-        Bounds [nat]; infinite for none.
+        Bounds [nat]; infinite for no bound.
     kl_weight : float
         tau >= 0; smaller values than `LEAST_WEIGHT` are raised to it.
     """
@@ -366,7 +366,7 @@ def project_categorical(
     reward : Tensor (n_contexts, n_components)
         phi(y, z) [nat]; minus infinity excludes a component.
     kl_bound, entropy_loss_bound : float
-        Maximum mean KL and maximum mean loss of entropy [nat]; infinite for none.
+        Maximum mean KL and maximum mean loss of entropy [nat]; infinite for no bound.
     kl_weight : float
         tau >= 0, the weight of the KL in the objective, as in `project_experts`.
     """

@@ -215,9 +215,9 @@ def project_experts(
         The old experts, whose whitened residuals are the coordinates of the surrogate.
     surrogate : QuadraticSurrogate
     kl_bound : float
-        Maximum expected KL(new || old) [nat], > 0; infinite for none.
+        Maximum expected KL(new || old) [nat], > 0; infinite for no bound.
     entropy_loss_bound : float
-        Maximum loss of entropy [nat], >= 0; infinite for none.
+        Maximum loss of entropy [nat], >= 0; infinite for no bound.
     kl_weight : float
         tau >= 0, the weight of the KL in the objective. Use 1 for phi = log p/q_old. Use the temperature T for phi =
         log p - T log q_old, which maximises E[log p] + T H. Use 0 for the ablation without this term (thesis 6.1).

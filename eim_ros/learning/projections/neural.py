@@ -229,9 +229,9 @@ def shorten_step(
         Must have the same linear base, standardisation and layers.
     context : Tensor (n_components, n_contexts, n_context)
     kl_bound : float
-        Maximum mean KL(result || old) [nat]; infinite for none.
+        Maximum mean KL(result || old) [nat]; infinite for no bound.
     entropy_loss_bound : float
-        Maximum mean loss of entropy [nat]; infinite for none.
+        Maximum mean loss of entropy [nat]; infinite for no bound.
     max_cuts : int
         Maximum number of attempts; an expert that still exceeds a bound is left unchanged.
     """
@@ -330,9 +330,9 @@ def weigh_samples(
     old_log_prob : Tensor (n_components, n_contexts, n_samples)
         log q_old(x|y, z) of the samples under their own expert [nat].
     kl_bound : float
-        Maximum mean KL(new || old) [nat], > 0; infinite for none.
+        Maximum mean KL(new || old) [nat], > 0; infinite for no bound.
     entropy_loss_bound : float
-        Maximum loss of entropy [nat], >= 0; infinite for none.
+        Maximum loss of entropy [nat], >= 0; infinite for no bound.
     kl_weight : float
         tau >= 0, the weight of the KL in the objective, as in `project_experts`.
     """
