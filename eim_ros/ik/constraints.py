@@ -288,8 +288,8 @@ class Constraints:
         Raises
         ------
         ConstraintError
-            If the robot has no such joint, if the limits of a joint are empty or exceed the limits of the robot, or if
-            a joint is fixed outside its limits.
+            If the robot has no such joint, or if the limits of a joint are empty or exceed the limits of the robot.
+            Also if a joint is fixed outside its limits.
         """
         expect(robot, Robot, "robot", RobotError)
         if not self.limits and not self.fixed:

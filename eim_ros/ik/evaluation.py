@@ -47,9 +47,9 @@ def evaluate(model: IKModel, data_set: DataSet, seed: int = 0) -> dict[str, floa
     -------
     dict
         Position errors [m]: rmse_position, median_position and quantiles such as quantile_05_position. Contexts of
-        poses also give median_orientation [rad]. The other entries are share_in_limits, the share of samples within the
-        limits; entropy_marginal, H(E q(z|y)), and entropy_conditional, E H(q(z|y)), both normalised to [0, 1]; and
-        mean_log_prob, the mean log density of the test configurations [nat].
+        poses also give median_orientation [rad]. The entry share_in_limits is the share of samples within the limits.
+        The entries entropy_marginal, H(E q(z|y)), and entropy_conditional, E H(q(z|y)), are normalised to [0, 1]. The
+        entry mean_log_prob is the mean log density of the test configurations [nat].
 
     Raises
     ------

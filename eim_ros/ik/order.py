@@ -157,7 +157,7 @@ class Posture:
         return preferred, weights
 
     def costs(self, robot: Robot, q: FloatArray) -> FloatArray:
-        """Cost (n,) of configurations (n, dof)."""
+        """Return the cost (n,) of configurations (n, dof)."""
         preferred, weights = self.of(robot)
         difference = q - preferred
         wrapped = (difference + np.pi) % (2.0 * np.pi) - np.pi
@@ -177,11 +177,11 @@ class Ordering:
     Attributes
     ----------
     order : str or mapping of str to float
-        "density" puts the most likely solution under the model first, "distance" the nearest to `reference`, "posture"
-        the one with the lowest cost of `posture`. "manipulability" puts the solution farthest from a singularity first,
-        and "limits" the one farthest from a joint limit. "none" keeps the order of the search, which gives a fair
-        sample. A mapping contains weights of several criteria. Each criterion is scaled to the range from 0 (best) to 1
-        (worst) of the solutions found, and the weighted sum decides.
+        The order "density" puts the most likely solution under the model first, "distance" the nearest to `reference`,
+        and "posture" the one with the lowest cost of `posture`. The order "manipulability" puts the solution farthest
+        from a singularity first, and "limits" the one farthest from a joint limit. The order "none" keeps the order of
+        the search, which gives a fair sample. A mapping contains weights of several criteria. Each criterion is scaled
+        to the range from 0 (best) to 1 (worst) of the solutions found, and the weighted sum decides.
     reference : (dof,), optional
         Configuration for "distance"; also the first seed of a search.
     posture : Posture, optional

@@ -360,8 +360,10 @@ class Problem:
         return self.verified(moved, expert)
 
     def unwound(self, q: FloatArray) -> FloatArray:
-        """Return configurations (n, dof) with continuous joints moved between -pi and pi if limits are narrowed. The
-        solver treats a joint with narrowed limits as a joint with limits. It would clamp a value of another revolution.
+        """Return configurations (n, dof) with continuous joints moved between -pi and pi if limits are narrowed.
+
+        The solver treats a joint with narrowed limits as a joint with limits. It would clamp a value of another
+        revolution.
         """
         if not self.setup.is_narrowed:
             return q

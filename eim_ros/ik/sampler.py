@@ -477,7 +477,7 @@ class Sampler:
         seed: int | None = None,
         timeout: float = 1.0,
     ) -> Solutions:
-        """Return one solution of each pose, or none, as `solve` does; the timeout is for all poses together [s].
+        """Return one solution of each pose, or none, as `solve` does; one timeout [s] is for all poses.
 
         The i-th pose uses `seed + i`. Default of `n_threads`: one for each core.
         """
@@ -498,8 +498,7 @@ class Sampler:
         seed: int | None = None,
         timeout: float = 1.0,
     ) -> Solutions:
-        """Return up to `n` distinct solutions of each pose, as `sample` does; the timeout is for all poses together
-        [s].
+        """Return up to `n` distinct solutions of each pose, as `sample` does; one timeout [s] is for all poses.
 
         The i-th pose uses `seed + i`. Poses that were not started in time have the code TIMED_OUT and no best attempt.
 

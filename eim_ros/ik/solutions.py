@@ -194,7 +194,7 @@ class Solutions:
         return len(self.q)
 
     def __bool__(self) -> bool:
-        """Whether there is at least one solution."""
+        """Return whether there is at least one solution."""
         return bool(self.valid.any())
 
     def __iter__(self) -> Iterator[FloatArray]:
@@ -452,8 +452,9 @@ class Solutions:
         )
 
     def to_json(self) -> str:
-        """Return the answer as JSON with the names of `to_message`. Rows are lists, and values that are not finite are
-        null.
+        """Return the answer as JSON with the names of `to_message`.
+
+        Rows are lists, and values that are not finite are null.
         """
         fields = self.to_message()
         fields["positions"] = self.q

@@ -1,7 +1,7 @@
 """Densities on the exact set of solutions: uniform, of the model, or of a cost and a temperature.
 
-"uniform" is constant by length, area or volume with joints scaled by their ranges; points have equal probabilities.
-"model" is the density p(q | y) of the model, restricted to the set and normalised on it,
+The density "uniform" is constant by length, area or volume with joints scaled by their ranges; points have equal
+probabilities. The density "model" is the density p(q | y) of the model, restricted to the set and normalised on it,
 
     p(q) / int_set p(q) du,    for points p(q) / sum_i p(q_i),
 
@@ -12,8 +12,8 @@ way; a `Posture` is such a cost.
 The set is represented by weighted points. Curves are divided completely, points are all known, and sets of more
 dimensions are sampled by slices (`slices.py`).
 
-In u = q / r, with the ranges r of the robot's joints, the solutions of a pose have the dimension of the null space of
-the Jacobian J_u = J diag(r). With joints H fixed, curves remain, and each piece of them stands for a part of the set
+Let u = q / r be the joints scaled by their ranges r, and J_u = J diag(r). The dimension of the solutions of a pose is
+that of the null space of J_u. With joints H fixed, curves remain, and each piece of them stands for a part of the set
 (the co-area formula, Federer 1969, 3.2.12):
 
     int_set g du = int du_H int_curve g / |du_H on the set| dl,
@@ -230,7 +230,7 @@ class WeightedPoints:
             Draws, their log densities normalised on the set [nat], and their effective sample size.
         """
         log_weights = self.log_mass + log_density
-        log_total = np.logaddexp.reduce(log_weights)  # the import of scipy's logsumexp takes as long as that of this package
+        log_total = np.logaddexp.reduce(log_weights)  # logsumexp of scipy is slower to import than this package
         if not np.isfinite(log_total):
             return None
         weights = np.exp(log_weights - log_total)
