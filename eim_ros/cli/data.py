@@ -84,7 +84,7 @@ class Topics:
 
 @dataclass(frozen=True, kw_only=True)
 class Segments:
-    """How recordings are cut into motions and resampled."""
+    """Options for cutting recordings into motions and resampling them."""
 
     points: Count = 50
     """Points of each motion."""
@@ -106,9 +106,9 @@ class Segments:
 
 @dataclass(frozen=True, kw_only=True)
 class Import:
-    """Turn recorded joint states into a data set, and list what was skipped and why.
+    """Convert recorded joint states to a data set, and list skipped data with the reason.
 
-    A bag is a folder or a file of rosbag2 (MCAP or sqlite3), also if truncated. Tables are CSV or NPZ files.
+    A bag is a folder or a file of rosbag2 (MCAP or sqlite3), which may be truncated. Tables are CSV or NPZ files.
     """
 
     bags: Positional[Bags]

@@ -1,4 +1,4 @@
-"""`eim map`: which poses an arm reaches, and how well. `eim list`: the included robots and models."""
+"""`eim map`: the poses that an arm reaches, and how well. `eim list`: the included robots and models."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from eim_ros.core.files import check_outputs, to_json
 class Map:
     """Survey a grid of positions and orientations.
 
-    For each pose the map holds the number of solutions and of self-motions, the lengths of the latter, and the best
-    manipulability. Parts are written when they are finished, and a run that was interrupted continues.
+    For each pose the map contains the number of solutions, the number and length of self-motions, and the best
+    manipulability. Each finished part is written to a file, so that the same command continues an interrupted run.
     """
 
     arm: Arm
@@ -65,7 +65,7 @@ class Map:
         else:
             grid = CapabilityGrid.around(robot, self.spacing, **options)
         if self.picture:
-            from eim_ros.view.capability import draw_capability  # before the work, so that a missing package shows
+            from eim_ros.view.capability import draw_capability  # early, so that a missing package shows
         began = time.perf_counter()
         with Bar("map", enabled=not self.quiet, unit="poses") as bar:
             found = survey(robot, grid, output, helpers, bar.show)

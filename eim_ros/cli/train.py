@@ -1,6 +1,6 @@
 """`eim train`: learn an inverse kinematics model or a motion prior from a data set, by EIM or EM.
 
-The flags of the verb are read first, without torch; then the settings of the chosen learner.
+The flags of the verb are read first, without torch. The settings of the chosen learner are read afterwards.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Learner:
 class Train:
     """Learn an inverse kinematics model or a motion prior from a data set.
 
-    Settings come from the defaults, then from the YAML file of --config, then from --set, then from flags. The run is
-    saved next to the output. After Ctrl-C or a crash, --resume continues it with the same result.
+    Settings are taken from the defaults, the YAML file of --config, --set and flags, and later sources have priority.
+    The run is saved next to the output. After Ctrl-C or a crash, --resume continues it with the same result.
     """
 
     learner: Learner
@@ -101,7 +101,7 @@ class Train:
 
     @classmethod
     def read(cls, words: Sequence[str]) -> Train:
-        """Read the flags; those of settings are read by `run`, which imports the learner."""
+        """Read the flags of the verb. `run` reads the flags of settings, because it imports the learner."""
 
         def settings() -> FitConfig:
             learner, _ = parse(Learner, "eim train", [word for word in words if word not in HELP], keep_unknown=True)
@@ -227,9 +227,9 @@ IK_ALGORITHMS = ("eim", "em", "truncated-em", "known-density")
 
 
 def default_settings(task: str, algorithm: str, kinematics: bool) -> FitConfig:
-    """Return the settings of a learner by its name, the only place that knows the names.
+    """Return the settings of a learner by its name. Only this function knows the names.
 
-    Settings of the motion, or of the smoothing of kinematics, are a group of them.
+    Settings of the motion, or of the smoothing of kinematics, are a group in these settings.
     """
     from eim_ros.ik import SmoothingConfig
     from eim_ros.ik.training import KNOWN_SMOOTHING
@@ -261,7 +261,7 @@ def default_settings(task: str, algorithm: str, kinematics: bool) -> FitConfig:
 
 
 def learner_of(settings: FitConfig) -> FitConfig:
-    """Return the settings of the learner alone, without the groups that `default_settings` adds."""
+    """Return the settings of the learner without the groups that `default_settings` adds."""
     from eim_ros.learning import EIMConfig, EMConfig, TruncatedEMConfig
 
     kind = next(each for each in type(settings).__mro__ if each in (EIMConfig, EMConfig, TruncatedEMConfig))
@@ -278,7 +278,7 @@ def _yes_or_no(name: str, value: object) -> bool:
 
 
 def _end_with_stdin() -> None:
-    """Wait until the parent process closes its end of the pipe, or ends. The result is not needed then."""
-    while os.read(0, 4096):  # not sys.stdin, whose lock must be free when the interpreter ends
+    """Wait until the parent process closes its end of the pipe or ends. The result is then not needed any more."""
+    while os.read(0, 4096):  # not sys.stdin, because its lock must be free when the interpreter exits
         pass
     os._exit(1)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PageFlags:
-    """Where the page is served."""
+    """Address of the page."""
 
     host: str = "127.0.0.1"
     """Address to serve on; 0.0.0.0 also serves other machines."""
@@ -54,7 +54,7 @@ class PageFlags:
 class View:
     """Show all solutions of an arm, or samples of a model, while the target is dragged in the browser.
 
-    With --prior, a second tab shows motions of a motion prior. Ctrl-C ends it with exit code 0.
+    With --prior, a second tab shows motions of a motion prior. Ctrl-C ends the program with exit code 0.
     """
 
     source: Source
@@ -83,7 +83,7 @@ class View:
         return self.page.serve(self._page())
 
     def _page(self) -> Page:
-        """Return the page with its tabs. Mistakes about the robot are reported before viser is imported."""
+        """Return the page with its tabs. Errors about the robot are reported before viser is imported."""
         from eim_ros.kinematics import pose_from
 
         pose: Any = None if self.pose is None else pose_from(self.pose[:3], self.pose[3:] or None)
