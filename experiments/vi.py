@@ -1,8 +1,8 @@
 """`python -m experiments vi`: fit a Gaussian mixture to a target density by natural-gradient variational inference.
 
 Seven letters select one of the 432 algorithms of Arenz et al. 2023. Each target has its published settings as defaults;
-flags override them. The run saves a checkpoint next to the output. --resume continues
-from it with bitwise identical results, and accepts a larger budget.
+flags override them. The run saves a checkpoint next to the output. --resume continues from it with bitwise identical
+results, and accepts a larger budget.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from experiments.targets.poses import kinematic_start
 from experiments.targets.scores import mixture_scores
 
 ALIASES = {"n_components": "--components"}
-Target: Any = Literal[tuple({**PROBLEMS, **FILE_PROBLEMS})]  # made at run time
+Target: Any = Literal[tuple({**PROBLEMS, **FILE_PROBLEMS})]  # defined at run time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class FitMixture:
     """Fit a Gaussian mixture to a target density by natural-gradient variational inference.
 
     Seven letters select one of the 432 algorithms of Arenz et al. 2023. Each target has its published settings as
-    defaults. The run saves a checkpoint next to the output, from which --resume continues it.
+    defaults. The run saves a checkpoint next to the output, and --resume continues it.
     """
 
     target: Target
@@ -88,7 +88,7 @@ class FitMixture:
 
     @classmethod
     def read(cls, program: str, words: Sequence[str]) -> FitMixture:
-        """Read the flags; those of the settings are read later, because the target decides their defaults."""
+        """Read the flags of the command. Flags of the settings are read later, because their defaults depend on the target."""
         verb: FitMixture = read_with_settings(cls, program, words, GMMVIConfig, ALIASES)
         return verb
 

@@ -1,7 +1,7 @@
 """`eim`: one entry point with a verb for each task.
 
-A user error ends with one line and an exit code for its kind. The module of a verb is imported when the verb is used. Its
-flags are read before torch or ROS is imported.
+A user error ends with one line and an exit code for its kind. The module of a verb is imported when the verb is used.
+Its flags are read before torch or ROS is imported.
 """
 
 from __future__ import annotations

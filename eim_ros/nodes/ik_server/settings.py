@@ -89,7 +89,7 @@ class IkServerSettings(RobotSettings, DataDirectorySettings):
     )
     max_obstacles: int = option(
         CollisionOptions.most_obstacles,
-        "Maximum number of obstacles of a request, including those of the planning scene.",
+        "Maximum number of obstacles of a request and the planning scene together.",
         minimum=1,
         maximum=1_000_000,
     )
