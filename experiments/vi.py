@@ -88,7 +88,7 @@ class FitMixture:
 
     @classmethod
     def read(cls, program: str, words: Sequence[str]) -> FitMixture:
-        """Read the flags of the command. Flags of the settings are read later, because their defaults depend on the target."""
+        """Read the flags of the command. Flags of settings are read later, because the target decides their defaults."""
         verb: FitMixture = read_with_settings(cls, program, words, GMMVIConfig, ALIASES)
         return verb
 

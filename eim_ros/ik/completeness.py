@@ -19,7 +19,7 @@ from eim_ros.core.errors import ConfigurationError
 @names_wrong_keywords
 @dataclass(frozen=True)
 class Completeness:
-    """Bound on the solutions that an answer may miss. A search may stop as soon as the bound is reached.
+    """Bound on missing solutions. A search may stop as soon as it is reached.
 
     Attributes
     ----------

@@ -76,7 +76,7 @@ class IKModel:
         Raises
         ------
         ModelFileError
-            If the robot has another base or tip than the robot in the training.
+            If the robot has another base or tip than the robot that the model was trained for.
         """
         if not self.offset.is_none:
             raise ModelFileError(

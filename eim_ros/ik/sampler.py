@@ -366,12 +366,12 @@ class Sampler:
             At least 0.001 [rad, m]. All isolated solutions in closed form are returned.
         guarantee : Completeness or "certified", optional
             With a `Completeness` the search continues until its bound holds, or time is up. "certified" uses only
-            closed forms.
+            closed forms, without a search.
         near, order
             See `sample`.
         max_solutions : int
             Largest number of solutions. If curves need more, an error is raised. On sets of more dimensions the search
-            stops.
+            stops at this number.
         seed, timeout
             See `solve`.
 
@@ -560,7 +560,7 @@ class Sampler:
         task = BatchTask(aim, order, _seed(seed), began + _timeout(timeout), n_threads)
         return answer_blocks(self, targets, task, block)
 
-    # The arguments of the operations, checked. Defaults are only in the operations.
+    # Checks of the arguments of the operations. Only the operations have defaults.
 
     def _one(self, near: Near | None) -> tuple[Spread, Ordering]:
         if near is None or not self._is_partial(near):

@@ -6,15 +6,15 @@ probabilities. The density "model" is the density p(q | y) of the model, restric
     p(q) / int_set p(q) du,    for points p(q) / sum_i p(q_i),
 
 so exact solutions keep the learned proportions, such as elbow up to elbow down. Samples of the model that are moved
-onto the pose do not keep them. A cost c and a temperature T have the density exp(-c(q) / T), normalised in the same
+onto the pose do not. A cost c and a temperature T have the density exp(-c(q) / T), normalised in the same
 way; a `Posture` is such a cost.
 
 The set is represented by weighted points. Curves are divided completely, points are all known, and sets of more
 dimensions are sampled by slices (`slices.py`).
 
-Let u = q / r be the joints scaled by their ranges r, and J_u = J diag(r). The dimension of the solutions of a pose is
-that of the null space of J_u. With joints H fixed, curves remain, and each piece of them stands for a part of the set
-(the co-area formula, Federer 1969, 3.2.12):
+Let u = q / r be the joints scaled by their ranges r, and J_u = J diag(r). The dimension of the set is the dimension of
+the null space of J_u. If joints H are fixed, curves remain. Each piece of a curve represents a part of the set (co-area
+formula, Federer 1969, 3.2.12):
 
     int_set g du = int du_H int_curve g / |du_H on the set| dl,
     |du_H on the set|^2 = det(J_R J_R^T) / det(J_u J_u^T),

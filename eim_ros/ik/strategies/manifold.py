@@ -36,7 +36,7 @@ FloatArray = npt.NDArray[np.float64]
 
 MORE = 4  # factor on the number of solutions if too few of them are free of collisions
 MOST_TRIES, LEAST_SHARE = 3, 0.9  # number of tries to replace near-duplicates if at least this share is distinct
-MANY_PLACES, COARSELY = 4096, 512  # above the first number of places, the second is computed first
+MANY_PLACES, COARSELY = 4096, 512  # above the first number of places, a coarse set of the second size is computed first
 OVERSAMPLING = 8.0  # number of places for each distinct solution along a curve
 MOST_CHECKED = 20_000  # configurations checked for collisions to replace those that collide
 NO_BOUND = 1.0
@@ -184,7 +184,7 @@ class Curves:
         found, n_tries = self._allowed(found), 1
         while 0 < len(found) < n_wanted and n < most and in_time and time.perf_counter() < deadline:
             if not problem.is_checked and (n_tries == MOST_TRIES or len(found) < LEAST_SHARE * n_wanted):
-                break  # the curves are too short for so many distinct solutions
+                break  # the curves are too short for this number of distinct solutions
             n_tries += 1
             n = min(MORE * n if problem.is_checked else n + 2 * (n_wanted - len(found)), most)
             more, in_time = self._divided(n, deadline)

@@ -34,7 +34,7 @@ MAX_SEEDS_WITHOUT_GAIN = 3000  # seeds without any new solution after which the 
 CONTINUED_SEEDS = 1000  # the same after continuation, without a new solution far from all others
 OUT_OF_REACH_SEEDS = 256  # the same if the pose is farther away than the arm is long
 NEAR_SEEDS = 512  # the same in the search for the nearest solution
-FIRST_YIELD, LEAST_YIELD = 0.8, 0.1  # solutions per seed: first and smallest estimate for the size of a round
+FIRST_YIELD, LEAST_YIELD = 0.8, 0.1  # first and smallest estimate of solutions per seed, for the size of a round
 LOW_YIELD = 0.2  # number of new solutions per seed below which half of the seeds are uniform
 SPARE_SEEDS = 4
 DIVERSE_UNIFORM = 0.25  # share of uniform seeds for diversity 1
@@ -44,7 +44,7 @@ MOST_CONTINUED = 1000  # configurations from continuation in a round; its cost g
 NEXT_SEED = 0.5 * (math.sqrt(5.0) - 1.0)  # added modulo 1 in each round
 FINAL_PATIENCE = 100  # number of iterations without progress before the solver gives up on the best attempt
 MOST_SEEDS_PER_ROUND = 256  # a round is not interrupted, so this bounds how late a timeout is noticed
-DEFAULT_DIVERSITY, FEWEST_TO_DIVERSIFY = 0.85, 16  # default without a preference, from this n on
+DEFAULT_DIVERSITY, FEWEST_TO_DIVERSIFY = 0.85, 16  # default without a preference, and smallest n to use it
 OVERSAMPLING = {2: 4.0, 3: 8.0}  # solutions for each requested one at diversity 1, by dimension of the set
 MOST_OVERSAMPLING = 24.0  # the same for more than three dimensions
 MOST_SPREAD = 2000  # largest request with oversampling; the time for the choice grows as its square
@@ -183,8 +183,8 @@ class Search:
     """Find configurations that solve a problem, in rounds.
 
     A round takes seeds from the model, moves them onto the pose, and keeps the valid results. If few solutions of a
-    round are new, half of the next seeds are uniform. So the search solves every pose that uniform restarts would
-    solve.
+    round are new, half of the next seeds are uniform. Therefore the search solves every pose that uniform restarts
+    would solve.
 
     With `diversity` > 0 seeds are stratified over the experts, and weights are tempered to weight^(1 - diversity / 2).
     Some seeds are always uniform, so that no component is missed. If solutions are curves, `diversity` is also about

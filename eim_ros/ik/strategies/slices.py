@@ -46,7 +46,7 @@ from eim_ros.solver import NO_EXPERT, SelfMotions, Task
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-FEW_KNOWN, MANY_KNOWN = 300, 2000  # numbers of known solutions for first proposals and for better ones
+FEW_KNOWN, MANY_KNOWN = 300, 2000  # number of known solutions to derive proposals from, for uniform and other densities
 MOST_FREE = 6  # number of dimensions; with more, too few choices of fixed joints lead to a solution
 MOST_DETERMINANTS = 100_000  # number of determinants for the probabilities of all choices of joints
 EVEN_CHOICES = 0.1  # share of proposals in which all choices of joints are equally likely
