@@ -88,7 +88,7 @@ class FitMixture:
 
     @classmethod
     def read(cls, program: str, words: Sequence[str]) -> FitMixture:
-        """Read the flags of the command. Flags of settings are read later, because the target decides their defaults."""
+        """Read the flags of the command. The target decides the defaults of settings, so their flags are read later."""
         verb: FitMixture = read_with_settings(cls, program, words, GMMVIConfig, ALIASES)
         return verb
 

@@ -366,7 +366,7 @@ class Sampler:
             At least 0.001 [rad, m]. All isolated solutions in closed form are returned.
         guarantee : Completeness or "certified", optional
             With a `Completeness` the search continues until its bound holds, or time is up. "certified" uses only
-            closed forms, without a search.
+            closed forms.
         near, order
             See `sample`.
         max_solutions : int
