@@ -60,11 +60,11 @@ class FitMixture:
     urdf: File = None
     """Robot description of the humanoid, for --target talos."""
     algorithm: Annotated[str, arg(metavar="WORD")] = "samtron"
-    """Seven letters."""
+    """Algorithm, by its seven letters."""
     budget: Count = 500_000
-    """Evaluations of the target."""
+    """Number of evaluations of the target."""
     start: Literal["published", "kinematic"] = "published"
-    """First model."""
+    """Method for the initial model."""
     output: Annotated[str, arg(metavar="FILE")]
     """Model to write (.safetensors)."""
     seed: Seed = 0
@@ -72,11 +72,11 @@ class FitMixture:
     picture: File = None
     """Picture (.png) of postures in samples of the model, for robots."""
     elbo_samples: Count = 20_000
-    """Samples for the last ELBO."""
+    """Number of samples for the final ELBO."""
     checkpoint: File = None
     """Checkpoint (default: OUTPUT.checkpoint)."""
     checkpoint_every: Count = 50
-    """Iterations between two checkpoints."""
+    """Number of iterations between two checkpoints."""
     no_checkpoint: Switch = False
     """Save no checkpoints."""
     resume: Switch = False

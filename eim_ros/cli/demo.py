@@ -55,11 +55,11 @@ class Demo:
     robot: Annotated[str, arg(metavar="NAME")] = "iiwa14"
     """Included robot."""
     samples: Count = 10_000
-    """Training pairs."""
+    """Number of training pairs."""
     experts: int = 50
-    """Experts of each model."""
+    """Number of experts of each model."""
     n: Annotated[Count, arg(aliases=("-n",))] = 100
-    """Configurations to request."""
+    """Number of configurations to request."""
     seed: Seed = 0
     """Random seed."""
     output: Annotated[str, arg(metavar="FOLDER")] = "demo"

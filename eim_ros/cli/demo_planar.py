@@ -43,13 +43,13 @@ class DemoPlanar:
     """
 
     motions: Count = 30
-    """Motions to demonstrate."""
+    """Number of motions to demonstrate."""
     samples: Count = 4000
-    """Draws of the expert."""
+    """Number of draws from the expert."""
     components: Count = 5
-    """Components of each mixture."""
+    """Number of components of each mixture."""
     executed: Count = 20
-    """Samples of each mixture to execute."""
+    """Number of samples of each mixture to execute."""
     seed: Seed = 0
     """Random seed."""
     output: Annotated[str, arg(metavar="FOLDER")] = "demo-planar"

@@ -360,7 +360,7 @@ class Completion:
     """Print a script that completes verbs, flags and choices in a shell. Load it in the start file of the shell."""
 
     shell: Positional[Annotated[Literal["bash", "zsh", "fish"], arg(metavar="SHELL")]]
-    """bash, zsh or fish."""
+    """Shell: bash, zsh or fish."""
 
     def run(self) -> int:
         """Print the script and return the exit code."""

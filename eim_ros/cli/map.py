@@ -23,21 +23,21 @@ class Map:
 
     arm: Arm
     spacing: Annotated[float, arg(metavar="METRES")] = 0.1
-    """Edge of a cell [m]."""
+    """Edge length of a cell [m]."""
     box: Annotated[Six, arg(metavar="XMIN YMIN ZMIN XMAX YMAX ZMAX")] = None
-    """Positions in the base frame [m] (default: all that the arm reaches)."""
+    """Corners of the box of positions in the base frame [m] (default: all positions that the arm reaches)."""
     approaches: Count = 20
-    """Directions of the tool."""
+    """Number of directions of the tool."""
     rolls: Count = 4
-    """Rotations about each direction."""
+    """Number of rotations about each direction."""
     seeds: Count = 32
-    """Starts of the search at each pose; more starts find more solutions."""
+    """Number of seeds of the search at each pose. More seeds find more solutions."""
     seed: Seed = 0
     """Random seed."""
     jobs: OptionalCount = None
-    """Processes of this machine (default: one process with a thread for each core)."""
+    """Number of processes on this machine (default: one process with a thread for each core)."""
     scheduler: Annotated[Text, arg(metavar="ADDRESS")] = None
-    """Dask scheduler whose workers do the work instead."""
+    """Dask scheduler with workers that compute the map instead."""
     output: Annotated[str, arg(metavar="FILE")] = "map.npz"
     """Map to write."""
     picture: File = None
@@ -87,7 +87,7 @@ class List:
     """List the included robots and models."""
 
     kind: Positional[Annotated[Literal["robots", "models", "all"], NO_DEFAULT]] = "all"
-    """robots, models, or all (default)."""
+    """List to print: robots, models, or all (default)."""
     json: Json = False
 
     def run(self) -> int:

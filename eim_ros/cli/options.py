@@ -309,9 +309,9 @@ class Source(Arm):
     """The robot, or a model of its solutions."""
 
     model: Annotated[Text, arg(metavar="FILE|NAME")] = None
-    """Model of eim train, or the name of an included one. Without: all solutions of --robot count equally."""
+    """Model from eim train, or the name of an included model. Without a model, all solutions have equal weight."""
     tool: Numbers = None
-    """Tip of a tool that reaches the pose, in the frame of the tip link: X Y Z [m], optionally QX QY QZ QW."""
+    """Tip of a tool in the frame of the tip link: X Y Z [m], optionally QX QY QZ QW. It then reaches the pose."""
 
     def sampler(self) -> Sampler:
         """Return the sampler of the model or the robot. A robot given with a model must fit it."""
@@ -339,13 +339,13 @@ class ConstraintFlags:
     """Conditions on every configuration."""
 
     limit: Annotated[Repeated, arg(metavar="JOINT=LOWER:UPPER")] = ()
-    """Narrower limits of a joint [rad or m]. An end may be left out."""
+    """Narrower limits of a joint [rad or m]. One of the limits may be omitted."""
     fix: Annotated[Repeated, arg(metavar="JOINT=VALUE")] = ()
     """Joint that must not move [rad or m]."""
     tolerance: Annotated[Six, arg(metavar="X Y Z RX RY RZ")] = None
     """Permitted deviation along [m] and about [rad] the axes of the target frame; inf leaves an axis free."""
     self_collision: Switch = False
-    """Drop configurations in which the robot collides with itself."""
+    """Reject configurations in which the robot collides with itself."""
     box: UseAppendAction[tuple[tuple[float, ...], ...]] = ()
     """Obstacle: centre X Y Z, edges SX SY SZ [m], optionally QX QY QZ QW."""
     sphere: UseAppendAction[tuple[tuple[float, float, float, float], ...]] = ()
@@ -357,9 +357,9 @@ class ConstraintFlags:
     position_only: Choice = None
     """Accept every orientation (default: if and only if --pose has no quaternion)."""
     position_tolerance: Number = None
-    """Largest position error [m] (default: 1e-6; that of the server with --service)."""
+    """Largest position error [m] (default: 1e-6, or the default of the server with --service)."""
     orientation_tolerance: Number = None
-    """Largest orientation error [rad] (default: 1e-6; that of the server with --service)."""
+    """Largest orientation error [rad] (default: 1e-6, or the default of the server with --service)."""
 
     def build(self, has_orientation: bool) -> Constraints:
         """Return the constraints; `ConstraintError` or `PoseError` if a flag is malformed."""

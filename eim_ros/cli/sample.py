@@ -61,7 +61,7 @@ class ServiceFlags:
     service: Annotated[Text, arg(metavar="NODE")] = None
     """Name of the node, such as /ik_server."""
     frame: Annotated[str, NO_DEFAULT] = ""
-    """Frame of the pose, any of tf, at the present time (default: the base link)."""
+    """Frame of the pose at the current time, any frame of tf (default: the base link)."""
     wait: float = 5.0
     """Longest time to wait until the node is active [s]."""
 
@@ -187,8 +187,8 @@ class SolveAll(OfPose):
     max_spacing: float = 0.3
     """Largest distance between neighbours along a self-motion [rad or m]."""
     guarantee: GuaranteeWords = None
-    """Search until it is so certain that at most this share of restarts would find new solutions, as in 0.99 0.002;
-    or use closed forms only, which are certified."""
+    """Search until the share of restarts that would find new solutions is below SHARE with this confidence, as in 0.99
+    0.002. The word certified selects closed forms only, which prove completeness."""
     near: Near = None
     order: OrderWords = None
     """Criteria for the order, see eim sample."""
@@ -205,13 +205,13 @@ class Draw(OfPose):
 
     samples: Amount = 100
     density: Literal["uniform", "model", "posture"] = "uniform"
-    """Density of the draws: equal everywhere, that of the model, or by the cost of --posture."""
+    """Density of the draws: uniform, the density of the model, or decreasing with the cost of --posture."""
     posture: PostureWords = None
     """Preferred values of joints [rad or m]."""
     temperature: float = 1.0
     """Temperature of --density posture, in units of the cost."""
     guarantee: GuaranteeWords = None
-    """Completeness of the set of solutions, see eim solve-all."""
+    """Guarantee that the set of solutions is complete, see eim solve-all."""
     timeout: Timeout = None
 
     def arguments(self) -> dict[str, Any]:
@@ -240,12 +240,12 @@ class Follow(Operation):
     pose: Annotated[UseAppendAction[tuple[tuple[float, ...], ...]], arg(metavar="X Y Z QX QY QZ QW")] = ()
     """Position [m] and quaternion of the tip in the frame of the base link."""
     poses: File = None
-    """Text file with a pose in each line, as --pose; numbers are separated by spaces or commas."""
+    """Text file with one pose per line, in the form of --pose, with spaces or commas between numbers."""
     near: Near = None
     max_step: float = 0.3
     """Largest change of a joint between two poses [rad or m]."""
     candidates: Count = 48
-    """Solutions of each pose, if they are neither points nor curves."""
+    """Number of solutions of each pose, if they are neither points nor curves."""
     timeout: Timeout = None
 
     def rows(self) -> Sequence[Sequence[float]]:

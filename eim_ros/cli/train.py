@@ -51,11 +51,11 @@ class Learner:
     """Task and algorithm."""
 
     task: Literal["ik", "motion"] = "ik"
-    """Configurations for poses, or motions."""
+    """What to learn: configurations for poses (ik), or motions."""
     algorithm: Literal["eim", "em", "truncated-em", "known-density"] = "eim"
     """Learner. Its settings are flags as well: see `eim train --algorithm ALGORITHM --help`."""
     kinematics: bool = True
-    """Give the density ratio of EIM the robot's forward kinematics as inputs."""
+    """Add the robot's forward kinematics to the inputs of EIM's density ratio."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ class Train:
     learner: Learner
     arm: Arm
     data: Annotated[str, arg(metavar="FILE")]
-    """Data set of eim collect or eim import."""
+    """Data set from eim collect or eim import."""
     output: Annotated[str, arg(metavar="FILE")]
     """Model to write (.safetensors)."""
     config: File = None
@@ -77,7 +77,7 @@ class Train:
     set: Annotated[Repeated, arg(metavar="NAME=VALUE")] = ()
     """A setting, by the name of its flag."""
     initial: File = None
-    """Model of eim train to start from (task ik)."""
+    """Initial model, from eim train (task ik)."""
     prior: File = None
     """Model of demonstrations that multiplies the target of known-density (task ik)."""
     seed: Seed = 0
@@ -87,14 +87,14 @@ class Train:
     resume: Switch = False
     """Continue the interrupted run from its checkpoint."""
     checkpoint_every: Count = 10
-    """Iterations between two checkpoints."""
+    """Number of iterations between two checkpoints."""
     no_checkpoint: Switch = False
     """Save no checkpoints."""
     quiet: Quiet = False
     progress: Literal["bar", "json"] = "bar"
     """Show a bar, or print JSON lines on stderr."""
     end_with_stdin: Switch = False
-    """Stop at once when standard input is closed."""
+    """Stop immediately when standard input is closed."""
     json: Json = False
     threads: Threads = None
     settings: Suppress[tuple[str, ...]] = field(default=())

@@ -31,7 +31,7 @@ class PageFlags:
     json: Switch = False
     """Print the address as one JSON object."""
     no_browser: Switch = False
-    """Print the address and open no browser."""
+    """Print the address without opening a browser."""
 
     def serve(self, page: Page) -> int:
         """Print the address of a page, open it in a browser, and wait for Ctrl-C. Return the exit code."""
@@ -60,17 +60,17 @@ class View:
     source: Source
     page: PageFlags
     prior: File = None
-    """Motion prior of eim train --task motion, of --robot; its motions have a tab."""
+    """Motion prior for --robot, from eim train --task motion. A tab shows its motions."""
     data: File = None
     """Demonstrations, to compare with the motions of the prior."""
     pose: Numbers = None
-    """First target: X Y Z [m], optionally QX QY QZ QW (default: in the middle of the workspace)."""
+    """First target: X Y Z [m], optionally QX QY QZ QW (default: a pose in the middle of the workspace)."""
     samples: Annotated[Count, arg(aliases=("-n",))] = 50
     """Number of solutions to show."""
     position_only: Choice = None
     """Accept every orientation."""
     package_path: Annotated[Repeated, arg(metavar="FOLDER")] = ()
-    """Folder with the packages of the meshes."""
+    """Folder with the ROS packages that contain the meshes."""
     seed: Seed = 0
     """Random seed of the solutions."""
 

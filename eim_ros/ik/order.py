@@ -58,9 +58,9 @@ def farthest_rows(robot: Robot, q: FloatArray, n: int, deadline: float = math.in
     """Return the indices of n configurations that are spread evenly over all (n_all, dof), in Euclidean distance.
 
     Each one is the farthest from those chosen before it, so gaps are at most twice as large as with the best choice
-    (Gonzalez 1985). Then each is replaced by the most central of the configurations nearest to it. The result is
-    shorter if all other configurations are duplicates. After the deadline, a time of `perf_counter` [s], the first
-    configurations not chosen yet fill the rest.
+    (Gonzalez 1985). Then each is replaced by the configuration closest to the mean of those that are nearest to it. The
+    result is shorter if all other configurations are duplicates. After the deadline, a time of `perf_counter` [s], the
+    first configurations not chosen yet fill the rest.
     """
     return solver.farthest_rows(robot.bounds, q, n, deadline)
 

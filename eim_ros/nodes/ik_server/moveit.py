@@ -35,7 +35,7 @@ from eim_ros.nodes.ik_server.settings import IkServerSettings
 
 FloatArray = npt.NDArray[np.float64]
 Frame = Callable[[Any, str], FloatArray]
-"""Called with a header and what it is of: the pose (4, 4) of its frame in that of the base."""
+"""Function of a header and the name of its owner. It returns the pose (4, 4) of the frame in the base frame."""
 Range = tuple[float, float]
 Understood = TypeVar("Understood")
 
