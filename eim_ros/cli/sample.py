@@ -187,8 +187,8 @@ class SolveAll(OfPose):
     max_spacing: float = 0.3
     """Largest distance between neighbours along a self-motion [rad or m]."""
     guarantee: GuaranteeWords = None
-    """Search until the share of restarts that would find new solutions is below SHARE with this confidence, as in 0.99
-    0.002. The word certified selects closed forms only, which prove completeness."""
+    """Search until at most SHARE of all restarts would find new solutions, with this CONFIDENCE, as in 0.99 0.002.
+    The word certified selects closed forms only, which prove completeness."""
     near: Near = None
     order: OrderWords = None
     """Criteria for the order, see eim sample."""

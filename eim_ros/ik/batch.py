@@ -98,8 +98,8 @@ class BatchTask:
 def answer_blocks(sampler: Solver, poses: FloatArray, task: BatchTask, block: int | None = None) -> Iterator[Solutions]:
     """Answer poses (n_poses, 4, 4) and yield blocks of answers, so that only one block is in memory.
 
-    Time passes while the caller works on a block. There is no second pass. By default a block has about 65536 rows, and
-    16 to 8192 poses.
+    The time that the caller spends on a block counts towards the deadline. There is no second pass. By default a block
+    has about 65536 rows, and 16 to 8192 poses.
     """
     size = None if block is None else checked_whole(block, 1, "block")
     work = _BatchWork.of(sampler, task)

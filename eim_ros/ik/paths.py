@@ -261,7 +261,7 @@ class PathSearch:
         return steps > self.largest_step * (1.0 + ROUNDING)
 
     def final_reach(self, chosen: FloatArray) -> Reach:
-        """Return how far a path without large steps leads; if time is up, how far the chosen path does."""
+        """Return the extent of the best path without large steps; if time is up, the extent of the chosen path."""
         if not self.out_of_time and self.revolutions.repeating.any():
             everything = self._unrolled()
             if everything is not None:
@@ -277,7 +277,7 @@ class PathSearch:
         return Reach(int(ends[0]), float(steps[ends[0]])) if len(ends) else Reach.all(len(chosen))
 
     def reach(self, slack: float = 0.0) -> tuple[Reach, BoolArray]:
-        """Return how far paths lead if steps may exceed the limit by `slack` [rad] or [m].
+        """Return the extent of paths with steps that may exceed the limit by `slack` [rad] or [m].
 
         The second value marks which solutions (n,) of all layers in sequence are on such a path from the first to the
         last pose.

@@ -65,7 +65,7 @@ class Sampler:
     """Computes configurations that reach a pose.
 
     Every row of an answer was checked by forward kinematics, against the limits and against the constraints. Without a
-    model all solutions count equally; a model adds a density and an order. Samplers are immutable: `with_*` returns
+    model all solutions have equal weight; a model adds a density and an order. Samplers are immutable: `with_*` returns
     changed copies, which share prepared shapes.
 
     Parameters
@@ -74,7 +74,7 @@ class Sampler:
         A robot, or an argument of `Robot`: a name, a file or the text of a description. Default: the robot of the
         model.
     tip, base : str, optional
-        Links between which the arm lies, if the robot is given by its name or file.
+        Tip and base link of the arm, if the robot is given by its name or file.
     model : IKModel, str or Path, optional
         A model, its file, or the name of an included one.
     constraints : Constraints
@@ -275,15 +275,15 @@ class Sampler:
         """Return one solution, or none.
 
         Without `near` this is the fastest call. With a configuration `near` it is the closest solution: the global
-        minimum if solutions are points or curves. With some joints, or a `Posture`, it is the best of 128 solutions
-        after null-space optimisation.
+        minimum if solutions are points or curves. If `near` names only some joints, or is a `Posture`, the result is
+        the best of 128 solutions after null-space optimisation.
 
         Parameters
         ----------
         pose : array_like
             Pose of the tip in the base frame, in any of the forms of `pose_from`. Three numbers are a position.
         near : (dof,) array_like, mapping of str to float, or Posture, optional
-            [rad] or [m]; a mapping by joint names.
+            Preferred configuration [rad] or [m]. A mapping contains values by joint name.
         seed : int, optional
             The same seed gives the same answer, unless the timeout ends the search. Default: a fresh one.
         timeout : float

@@ -81,7 +81,7 @@ class Solutions:
     """Configurations for one or several poses.
 
     `len`, iteration and indices count rows: an integer gives a configuration (dof,), and a slice, mask or array of
-    indices gives `Solutions`. `bool` is true if a row is valid. Poses are reached by `pose` and `by_pose`.
+    indices gives `Solutions`. `bool` is true if a row is valid. The methods `pose` and `by_pose` select poses.
 
     Attributes
     ----------

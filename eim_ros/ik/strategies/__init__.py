@@ -5,7 +5,7 @@ manifold      self-motion curves, traced from end to end, of arms with one redun
 slices        draws from sets of two to six dimensions
 restarts      proposals of the model; and a search from seeds, for every arm and task
 
-A new strategy is a class with the two methods of `Strategy` and a place in `STRATEGIES`.
+A new strategy is a class with the two methods of `Strategy` and an entry in `STRATEGIES`.
 """
 
 from __future__ import annotations
