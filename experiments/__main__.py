@@ -53,17 +53,17 @@ class Run:
     """Run an experiment, print its table and draw its figures. Its settings are flags as well."""
 
     seeds: OptionalCount = None
-    """How many seeds (default: those of experiments/presets)."""
+    """Number of seeds (default: as in experiments/presets)."""
     seed: Annotated[Seed, arg(metavar="FIRST")] = 0
     """First seed."""
     quick: Switch = False
-    """Use smaller settings, for a run of minutes. The run first says what it cannot show."""
+    """Use smaller settings, for a run of a few minutes. The run first prints what it cannot show."""
     jobs: OptionalCount = None
-    """Processes of this machine (default: 1)."""
+    """Number of processes on this machine (default: 1)."""
     scheduler: Annotated[Text, arg(metavar="ADDRESS")] = None
-    """Dask scheduler whose workers do the work instead."""
+    """Dask scheduler with workers that compute the rows instead."""
     output: Annotated[Text, arg(metavar="DIR")] = None
-    """Folder (default: build/experiments, or build/experiments/quick)."""
+    """Folder of the results (default: build/experiments, or build/experiments/quick)."""
     quiet: Quiet = False
     json: Json = False
     threads: Threads = None

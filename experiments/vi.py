@@ -1,8 +1,8 @@
 """`python -m experiments vi`: fit a Gaussian mixture to a target density by natural-gradient variational inference.
 
 Seven letters select one of the 432 algorithms of Arenz et al. 2023. Each target has its published settings as defaults;
-flags override them. The run saves a checkpoint next to the output. --resume continues
-from it with bitwise identical results, and accepts a larger budget.
+flags override them. The run saves a checkpoint next to the output. --resume continues from it with bitwise identical
+results, and accepts a larger budget.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from experiments.targets.poses import kinematic_start
 from experiments.targets.scores import mixture_scores
 
 ALIASES = {"n_components": "--components"}
-Target: Any = Literal[tuple({**PROBLEMS, **FILE_PROBLEMS})]  # made at run time
+Target: Any = Literal[tuple({**PROBLEMS, **FILE_PROBLEMS})]  # defined at run time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class FitMixture:
     """Fit a Gaussian mixture to a target density by natural-gradient variational inference.
 
     Seven letters select one of the 432 algorithms of Arenz et al. 2023. Each target has its published settings as
-    defaults. The run saves a checkpoint next to the output, from which --resume continues it.
+    defaults. The run saves a checkpoint next to the output, and --resume continues it.
     """
 
     target: Target
@@ -60,11 +60,11 @@ class FitMixture:
     urdf: File = None
     """Robot description of the humanoid, for --target talos."""
     algorithm: Annotated[str, arg(metavar="WORD")] = "samtron"
-    """Seven letters."""
+    """Algorithm, by its seven letters."""
     budget: Count = 500_000
-    """Evaluations of the target."""
+    """Number of evaluations of the target."""
     start: Literal["published", "kinematic"] = "published"
-    """First model."""
+    """Method for the initial model."""
     output: Annotated[str, arg(metavar="FILE")]
     """Model to write (.safetensors)."""
     seed: Seed = 0
@@ -72,11 +72,11 @@ class FitMixture:
     picture: File = None
     """Picture (.png) of postures in samples of the model, for robots."""
     elbo_samples: Count = 20_000
-    """Samples for the last ELBO."""
+    """Number of samples for the final ELBO."""
     checkpoint: File = None
     """Checkpoint (default: OUTPUT.checkpoint)."""
     checkpoint_every: Count = 50
-    """Iterations between two checkpoints."""
+    """Number of iterations between two checkpoints."""
     no_checkpoint: Switch = False
     """Save no checkpoints."""
     resume: Switch = False
@@ -88,7 +88,7 @@ class FitMixture:
 
     @classmethod
     def read(cls, program: str, words: Sequence[str]) -> FitMixture:
-        """Read the flags; those of the settings are read later, because the target decides their defaults."""
+        """Read the flags of the command. The target decides the defaults of settings, so their flags are read later."""
         verb: FitMixture = read_with_settings(cls, program, words, GMMVIConfig, ALIASES)
         return verb
 

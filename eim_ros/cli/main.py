@@ -1,6 +1,7 @@
-"""`eim`: one entry point with a verb for each job. Bad input ends with one line and an exit code for its kind of error.
+"""`eim`: one entry point with a verb for each task.
 
-The module of a verb is imported when the verb is used, and its flags are read before torch or ROS is imported.
+A user error ends with one line and an exit code for its kind. The module of a verb is imported when the verb is used.
+Its flags are read before torch or ROS is imported.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def code_of(error: BaseException) -> ExitCode:
 
 
 class Verb(Protocol):
-    """The flags of a verb."""
+    """Flags of a verb, and its work."""
 
     def run(self) -> int:
         """Do the work of the verb and return the exit code."""
@@ -112,7 +113,7 @@ EXTRAS = {
     "sklearn": "experiments",
     "trimesh": "view",
     "viser": "view",
-}  # packages that serving a model does not need
+}  # packages that are not needed to serve a model
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -126,10 +127,10 @@ def run_program(program: str, read: Callable[[list[str]], Verb], arguments: Sequ
     command = " ".join([program, *words[:1]])
     try:
         code = int(read(words).run())
-        sys.stdout.flush()  # here, where a closed pipe can still be reported
+        sys.stdout.flush()  # flushed here, where a closed pipe can still be reported
         return code
     except BrokenPipeError:
-        # Nobody reads the output: discard what is left, so that the interpreter does not complain at its end.
+        # No process reads the output any more. Discard the rest, so that the interpreter reports no error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.CLOSED_PIPE
     except MemoryError as error:

@@ -1,4 +1,4 @@
-"""`eim map`: which poses an arm reaches, and how well. `eim list`: the included robots and models."""
+"""`eim map`: the poses that an arm reaches, and how well. `eim list`: the included robots and models."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from eim_ros.core.files import check_outputs, to_json
 class Map:
     """Survey a grid of positions and orientations.
 
-    For each pose the map holds the number of solutions and of self-motions, the lengths of the latter, and the best
-    manipulability. Parts are written when they are finished, and a run that was interrupted continues.
+    For each pose the map contains the number of solutions, the number and length of self-motions, and the best
+    manipulability. Each finished part is written to a file, so that the same command continues an interrupted run.
     """
 
     arm: Arm
     spacing: Annotated[float, arg(metavar="METRES")] = 0.1
-    """Edge of a cell [m]."""
+    """Edge length of a cell [m]."""
     box: Annotated[Six, arg(metavar="XMIN YMIN ZMIN XMAX YMAX ZMAX")] = None
-    """Positions in the base frame [m] (default: all that the arm reaches)."""
+    """Corners of the box of positions in the base frame [m] (default: all positions that the arm reaches)."""
     approaches: Count = 20
-    """Directions of the tool."""
+    """Number of directions of the tool."""
     rolls: Count = 4
-    """Rotations about each direction."""
+    """Number of rotations about each direction."""
     seeds: Count = 32
-    """Starts of the search at each pose; more starts find more solutions."""
+    """Number of seeds of the search at each pose. More seeds find more solutions."""
     seed: Seed = 0
     """Random seed."""
     jobs: OptionalCount = None
-    """Processes of this machine (default: one process with a thread for each core)."""
+    """Number of processes on this machine (default: one process with a thread for each core)."""
     scheduler: Annotated[Text, arg(metavar="ADDRESS")] = None
-    """Dask scheduler whose workers do the work instead."""
+    """Dask scheduler with workers that compute the map instead."""
     output: Annotated[str, arg(metavar="FILE")] = "map.npz"
     """Map to write."""
     picture: File = None
@@ -65,7 +65,7 @@ class Map:
         else:
             grid = CapabilityGrid.around(robot, self.spacing, **options)
         if self.picture:
-            from eim_ros.view.capability import draw_capability  # before the work, so that a missing package shows
+            from eim_ros.view.capability import draw_capability  # early, so that a missing package shows
         began = time.perf_counter()
         with Bar("map", enabled=not self.quiet, unit="poses") as bar:
             found = survey(robot, grid, output, helpers, bar.show)
@@ -87,7 +87,7 @@ class List:
     """List the included robots and models."""
 
     kind: Positional[Annotated[Literal["robots", "models", "all"], NO_DEFAULT]] = "all"
-    """robots, models, or all (default)."""
+    """List to print: robots, models, or all (default)."""
     json: Json = False
 
     def run(self) -> int:

@@ -24,7 +24,7 @@ class MotionSample:
     """Draw motions for a context, through via points."""
 
     model: Annotated[str, arg(metavar="FILE")]
-    """Motion prior of eim train --task motion."""
+    """Motion prior from eim train --task motion."""
     context: Numbers = None
     """Values of the context, in the order of the data set's columns."""
     via: Annotated[UseAppendAction[tuple[tuple[str, ...], ...]], arg(metavar="PHASE JOINT=VALUE[:DEVIATION] ...")] = ()
@@ -32,9 +32,9 @@ class MotionSample:
     samples: Annotated[Count, arg(aliases=("-n",))] = 10
     """Number of motions."""
     points: OptionalCount = None
-    """Points of each motion (default: as demonstrated)."""
+    """Number of points of each motion (default: as in the demonstrations)."""
     duration: Number = None
-    """Duration of each motion [s] (default: mean of the demonstrations)."""
+    """Duration of each motion [s] (default: the mean of the demonstrations)."""
     seed: FreshSeed = None
     """Random seed (default: a fresh one)."""
     output: File = None
@@ -79,7 +79,7 @@ class MotionScore:
     """Compare the motions of a data set with held-out demonstrations."""
 
     model: Annotated[str, arg(metavar="FILE")]
-    """Motion prior of eim train --task motion."""
+    """Motion prior from eim train --task motion."""
     data: Annotated[str, arg(metavar="FILE")]
     """Data set of motions with the same context."""
     json: Json = False

@@ -1,7 +1,7 @@
-"""Flags that several verbs have in common: how values are read, and groups such as the robot or the constraints.
+"""Flags that several verbs have in common: parsing of values, and groups such as the robot or the constraints.
 
-A verb is a dataclass whose fields are its flags, and whose method `run` does its work and returns the exit code. tyro
-reads the flags. This module imports neither numpy nor torch, so that the flags are read before anything slow happens.
+A verb is a dataclass. Its fields are the flags, and its method `run` does the work and returns the exit code. tyro
+reads the flags. This module imports neither numpy nor torch, so that errors in flags are reported before slow imports.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 SettingsT = TypeVar("SettingsT", bound=Settings)
 
-LARGEST_COUNT = 2**32 - 1  # limit of the service's messages
+LARGEST_COUNT = 2**32 - 1  # largest value in messages of the service
 LARGEST_SEED = 2**63 - 1
 LARGEST_PORT = 2**16 - 1
 
 
 def read_number(kind: type[T], word: str) -> T:
-    """Convert a word to int, float or str; the ValueError says what was expected."""
+    """Convert a word to int, float or str; the ValueError names the expected type."""
     try:
         return kind(word)  # type: ignore[call-arg]  # int, float and str accept a word
     except ValueError:
@@ -55,7 +55,7 @@ def read_number(kind: type[T], word: str) -> T:
 
 
 def _values(metavar: str, read: Callable[[list[str]], Any], nargs: Any = 1) -> PrimitiveConstructorSpec[Any]:
-    """Return how the words of a flag become its value."""
+    """Return the rule that converts the words of a flag to its value."""
 
     def words_of(value: Any) -> list[str]:
         return [str(word) for word in value] if isinstance(value, tuple) else [str(value)]
@@ -80,7 +80,7 @@ def _positive(words: list[str]) -> float:
     return value
 
 
-NO_DEFAULT = arg(help_behavior_hint="")  # the help text says what happens without the flag
+NO_DEFAULT = arg(help_behavior_hint="")  # the help text explains the default
 
 Switch: TypeAlias = Annotated[bool, FlagCreatePairsOff, NO_DEFAULT]
 Choice: TypeAlias = Annotated[bool | None, NO_DEFAULT]  # --flag and --no-flag
@@ -167,7 +167,7 @@ def parse(
     """Return an instance of `kind`, a verb, a union of verbs, or settings, with the flags among `words`.
 
     `default` has the values of flags that are not given, and `aliases` short flags of settings, such as "--experts".
-    With `keep_unknown`, the words that are no flags are returned as well. A mistake raises a `ConfigurationError`.
+    With `keep_unknown`, the words that are not flags are returned as well. A mistake raises a `ConfigurationError`.
     """
     registry = ConstructorRegistry()
     registry.primitive_rule(read_values)
@@ -196,7 +196,7 @@ def parse_settings(
 def read_with_settings(
     kind: Any, program: str, words: Sequence[str], settings: Callable[[], Settings], aliases: Mapping[str, str]
 ) -> Any:
-    """Read the flags of a verb; the words that are none become its field `settings`, for `parse_settings`.
+    """Read the flags of a verb. All other words become its field `settings`, for `parse_settings`.
 
     The help also shows the flags of `settings()`, which imports the learner.
     """
@@ -211,7 +211,7 @@ def read_with_settings(
 
 
 def _refuse(kind: Any, aliases: Mapping[str, str], event: events.ParseErrorEvent) -> None:
-    """Replace the box that tyro prints for a mistake by an error of one line; leave unknown events to tyro."""
+    """Replace the box that tyro prints for a wrong flag by an error of one line; leave unknown events to tyro."""
     if reason := _reason(lambda: [*flags_of(kind), *aliases.values()], event):
         raise ConfigurationError(f"{' '.join(reason.split())} (see {event.prog} --help)")
 
@@ -239,7 +239,7 @@ def _reason(known: Callable[[], Sequence[str]], event: Any) -> str:
 
 
 def _name(argument: Any) -> str:
-    """Return the flags of an argument, or what stands for it in the usage line if it has none."""
+    """Return the flags of an argument, or its placeholder in the usage line if it has no flags."""
     if argument.is_positional():
         return str(argument.lowered.metavar).partition(" ")[0]
     return "/".join(argument.lowered.name_or_flags)
@@ -309,9 +309,9 @@ class Source(Arm):
     """The robot, or a model of its solutions."""
 
     model: Annotated[Text, arg(metavar="FILE|NAME")] = None
-    """Model of eim train, or the name of an included one. Without: all solutions of --robot count equally."""
+    """Model from eim train, or the name of an included model. Without a model, all solutions have equal weight."""
     tool: Numbers = None
-    """Tip of a tool that reaches the pose, in the frame of the tip link: X Y Z [m], optionally QX QY QZ QW."""
+    """Tip of a tool in the frame of the tip link: X Y Z [m], optionally QX QY QZ QW. It then reaches the pose."""
 
     def sampler(self) -> Sampler:
         """Return the sampler of the model or the robot. A robot given with a model must fit it."""
@@ -336,16 +336,16 @@ class Source(Arm):
 
 @dataclass(frozen=True, kw_only=True)
 class ConstraintFlags:
-    """Conditions of every configuration."""
+    """Conditions on every configuration."""
 
     limit: Annotated[Repeated, arg(metavar="JOINT=LOWER:UPPER")] = ()
-    """Narrower limits of a joint [rad or m]. An end may be left out."""
+    """Narrower limits of a joint [rad or m]. One of the limits may be omitted."""
     fix: Annotated[Repeated, arg(metavar="JOINT=VALUE")] = ()
     """Joint that must not move [rad or m]."""
     tolerance: Annotated[Six, arg(metavar="X Y Z RX RY RZ")] = None
     """Permitted deviation along [m] and about [rad] the axes of the target frame; inf leaves an axis free."""
     self_collision: Switch = False
-    """Drop configurations in which the robot collides with itself."""
+    """Reject configurations in which the robot collides with itself."""
     box: UseAppendAction[tuple[tuple[float, ...], ...]] = ()
     """Obstacle: centre X Y Z, edges SX SY SZ [m], optionally QX QY QZ QW."""
     sphere: UseAppendAction[tuple[tuple[float, float, float, float], ...]] = ()
@@ -357,9 +357,9 @@ class ConstraintFlags:
     position_only: Choice = None
     """Accept every orientation (default: if and only if --pose has no quaternion)."""
     position_tolerance: Number = None
-    """Largest position error [m] (default: 1e-6; that of the server with --service)."""
+    """Largest position error [m] (default: 1e-6, or the default of the server with --service)."""
     orientation_tolerance: Number = None
-    """Largest orientation error [rad] (default: 1e-6; that of the server with --service)."""
+    """Largest orientation error [rad] (default: 1e-6, or the default of the server with --service)."""
 
     def build(self, has_orientation: bool) -> Constraints:
         """Return the constraints; `ConstraintError` or `PoseError` if a flag is malformed."""
@@ -394,7 +394,7 @@ class ConstraintFlags:
 
 
 def given(values: Mapping[str, T | None]) -> dict[str, T]:
-    """Return the entries that are not None: the flags that were given."""
+    """Return the entries that are not None, which are the given flags."""
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -491,14 +491,14 @@ def _mesh(words: Sequence[str]) -> Mesh:
 
 
 def use_threads(n: int | None) -> None:
-    """Use n threads of torch; None: as OMP_NUM_THREADS says, else 1."""
+    """Make torch use n threads. None selects OMP_NUM_THREADS, or 1 if it is not set."""
     from eim_ros.core.parallel import default_threads, use_torch_threads
 
     use_torch_threads(n or default_threads())
 
 
 def workers(jobs: int | None, scheduler: str | None) -> Any:
-    """Return the workers of --jobs or --scheduler; None without either."""
+    """Return the workers of --jobs or --scheduler; None if neither is given."""
     from eim_ros.core.parallel import DaskWorkers, JoblibWorkers
 
     if scheduler is not None and jobs is not None:

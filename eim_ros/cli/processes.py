@@ -1,4 +1,4 @@
-"""Nodes as child processes: start them, wait until they work, and end them.
+"""Nodes as child processes: start them, wait until they are active, and end them.
 
 A command that waits for its nodes reports progress, and fails as soon as one of them has ended.
 """
@@ -19,11 +19,11 @@ from types import FrameType, TracebackType
 from eim_ros.core.child_process import tied
 from eim_ros.core.errors import ServiceError
 
-PATIENCE = 20.0  # [s] for a regular end, before the process is killed
+PATIENCE = 20.0  # time for a regular end, after which the process is killed [s]
 
 
 def use_own_domain() -> int:
-    """Choose a ROS domain for this process and its nodes, where they meet no other nodes. Return its number."""
+    """Choose a ROS domain without other nodes for this process and its nodes. Return its number."""
     domain_id = random.Random(os.getpid()).randint(1, 50)
     os.environ["ROS_DOMAIN_ID"] = str(domain_id)
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
@@ -32,7 +32,7 @@ def use_own_domain() -> int:
 
 @contextlib.contextmanager
 def ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM raise `SystemExit`, so that the nodes of a program are ended as by Ctrl-C.
+    """Make SIGTERM raise `SystemExit`, so that the nodes of a program are ended as by Ctrl-C.
 
     By default the signal ends the program at once, and its nodes are killed.
     """
@@ -48,7 +48,7 @@ def ended_by_sigterm() -> Iterator[None]:
 
 
 class ServerProcess:
-    """Context manager around a node with parameters, which never outlives this process. Its log is in `folder`."""
+    """Context manager for a node with parameters that never outlives this process. Its log is in `folder`."""
 
     def __init__(self, parameters: Mapping[str, str], domain_id: int, folder: Path, node: str = "ik_server") -> None:
         given = [word for name, value in parameters.items() for word in ("-p", f"{name}:={value}")]
@@ -64,7 +64,7 @@ class ServerProcess:
                 env=self._environment,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C on the terminal is for this program, which then ends the node
+                start_new_session=True,  # Ctrl-C on the terminal reaches only this program, which then ends the node
             )
         return self
 
@@ -92,14 +92,15 @@ class ServerProcess:
         )
 
 
-_PERIOD = 5.0  # [s] between two lines, if stderr is no terminal
-_LONGEST_SILENCE = 120.0  # [s] without any sign of a node whose process runs
+_PERIOD = 5.0  # time between two lines if stderr is not a terminal [s]
+_LONGEST_SILENCE = 120.0  # longest time without a sign of a node while its process runs [s]
 
 
 class Waiting:
-    """The `watch` of a client: it reports on stderr for how long `name` has been waited for.
+    """The `watch` of a client: it reports the time spent waiting for `name` on stderr.
 
-    A call raises `ServiceError` if a process has ended, with the end of its log, or if the nodes stay silent too long.
+    A call raises `ServiceError` if a process has ended, with the end of its log, or if the nodes are silent for too
+    long.
     """
 
     def __init__(self, name: str, processes: Sequence[ServerProcess]) -> None:

@@ -17,7 +17,7 @@ SHOWN = {"log_likelihood": "log-lik", "ratio_kl": "KL", "loss": "loss", "accurac
 
 
 class Bar(contextlib.AbstractContextManager["Bar"]):
-    """A bar on stderr with the time that is left; without a terminal, only its last state. A total may be unknown."""
+    """A bar on stderr with the remaining time; without a terminal, only its last state. The total may be unknown."""
 
     def __init__(self, label: str, total: float | None = None, *, enabled: bool = True, unit: str = "") -> None:
         from rich import console, progress
@@ -31,7 +31,7 @@ class Bar(contextlib.AbstractContextManager["Bar"]):
         self._label, self._is_new = label, True
 
     def show(self, done: float, total: float | None = None, *, stage: str = "", figures: str = "") -> None:
-        """Show how much is done, in a stage with a name. What the first call shows does not count for the pace."""
+        """Show the progress of a named stage. The work before the first call does not count for the pace."""
         if self._is_new:
             self._progress.reset(self._task, completed=int(done))
         self._is_new = False
@@ -39,7 +39,7 @@ class Bar(contextlib.AbstractContextManager["Bar"]):
         self._progress.update(self._task, completed=done, total=total, description=label, figures=figures)
 
     def advance(self, done: float = 1.0) -> None:
-        """Show that so much more is done."""
+        """Add an amount of work to the progress."""
         self._progress.advance(self._task, done)
 
     def __enter__(self) -> Bar:
@@ -49,7 +49,7 @@ class Bar(contextlib.AbstractContextManager["Bar"]):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self._progress.stop()
-        else:  # leave only the line of the error, which follows
+        else:  # remove the bar, so that only the line of the error remains
             self._progress.live.transient = True
             self._progress.live.stop()
 
@@ -67,10 +67,10 @@ class ProgressBar(Bar):
         self._exit = contextlib.ExitStack()
 
     def enter(self, phase: str) -> None:
-        """Do nothing: the stages of the training report themselves."""
+        """Do nothing, because the stages of the training report their own progress."""
 
     def __call__(self, state: State, record: dict[str, float]) -> None:
-        self._is_new = self._is_new or not self._done  # stages before the iterations had other totals and paces
+        self._is_new = self._is_new or not self._done  # earlier stages had other totals and paces
         self._done = float(state.iteration) if self._unit == "it" else self._done + record[self._unit]
         figures = " ".join(f"{short}={record[name]:.3f}" for name, short in SHOWN.items() if name in record)
         self.show(self._done, self._total, figures=figures)
@@ -85,12 +85,15 @@ class ProgressBar(Bar):
         super().__exit__(kind, *rest)
 
     def _hear(self, work: str, done: float, total: float) -> None:
-        if not self._done:  # later stages are parts of an iteration
+        if not self._done:  # after the first iteration, stages are parts of an iteration
             self.show(done, total or None, stage=work)
 
 
 class JsonProgress:
-    """Lines on stderr, each a JSON object with the fields of the feedback of the action Train; null is unknown."""
+    """Lines on stderr, each a JSON object with the fields of the feedback of the action Train.
+
+    Unknown values are null.
+    """
 
     def __init__(self, n_iterations: int) -> None:
         self._n_iterations = n_iterations
@@ -114,7 +117,10 @@ class JsonProgress:
 
 
 def _entropy(state: State) -> float:
-    """Return the mean entropy of linear experts [nat]; NaN for others, whose entropy depends on the context."""
+    """Return the mean entropy of linear experts [nat], else NaN.
+
+    The entropy of other experts depends on the context.
+    """
     from eim_ros.learning.models import Gaussian, LinearExperts
 
     experts = getattr(state.model, "experts", None)

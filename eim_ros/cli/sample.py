@@ -1,7 +1,7 @@
-"""Verbs that ask for configurations: `eim solve`, `sample`, `solve-all`, `draw`, `propose`, `follow`, `picture`.
+"""Verbs that compute configurations: `eim solve`, `sample`, `solve-all`, `draw`, `propose`, `follow`, `picture`.
 
-Each calls the method of `Sampler` that has its name, or with --service the node that serves one. Exit code 0 if there
-is a valid configuration, 1 if none was found, otherwise as `eim --help` says.
+Each verb calls the method of `Sampler` with the same name, or with --service a service of a running node. The exit code
+is 0 if there is a valid configuration and 1 if none was found. For other codes see `eim --help`.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "posture": posture_from,
     "order": order_from,
     "guarantee": guarantee_from,
-}  # how the words of a flag become the argument of that name
-KEYWORDS = {"samples": "n", "candidates": "n_candidates"}  # keywords whose flags have another name
+}  # functions that convert the words of a flag to the argument of that name
+KEYWORDS = {"samples": "n", "candidates": "n_candidates"}  # keywords with flags of another name
 
 Amount: TypeAlias = Annotated[Count, arg(aliases=("-n",), help="Number of configurations.")]
 Near: TypeAlias = Annotated[Words, arg(metavar="JOINT ...", help="A value for each joint [rad or m], or NAME=VALUE.")]
 PostureWords: TypeAlias = Annotated[Words, arg(metavar="JOINT=VALUE[:WEIGHT] ...")]
 OrderWords: TypeAlias = Annotated[Words, arg(metavar="NAME[=WEIGHT] ...")]
 GuaranteeWords: TypeAlias = Annotated[Words, arg(metavar="CONFIDENCE SHARE|certified")]
-Timeout: TypeAlias = Annotated[Number, arg(help="Longest time to search [s] (default: that of the method).")]
+Timeout: TypeAlias = Annotated[Number, arg(help="Longest time to search [s] (default: the method's default).")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,14 +61,17 @@ class ServiceFlags:
     service: Annotated[Text, arg(metavar="NODE")] = None
     """Name of the node, such as /ik_server."""
     frame: Annotated[str, NO_DEFAULT] = ""
-    """Frame of the pose, any of tf, at the present time (default: the base link)."""
+    """Frame of the pose at the current time, any frame of tf (default: the base link)."""
     wait: float = 5.0
     """Longest time to wait until the node is active [s]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """Base of the verbs. The fields of a subclass are keywords of the method of `Sampler`; None is its default."""
+    """Base class of the verbs.
+
+    The fields of a subclass are keywords of the method of `Sampler`, and None selects its default.
+    """
 
     operation: ClassVar[str]
 
@@ -80,7 +83,7 @@ class Operation:
     json: Json = False
 
     def run(self) -> int:
-        """Ask for configurations, print them, and return the exit code."""
+        """Compute configurations, print them, and return the exit code."""
         answer = self.answer()
         if not self.json:
             self.show(answer)
@@ -136,7 +139,7 @@ class Operation:
 
 @dataclass(frozen=True, kw_only=True)
 class OfPose(Operation):
-    """Base of the verbs for one pose."""
+    """Base class of the verbs for one pose."""
 
     pose: Annotated[tuple[float, ...], arg(metavar="X Y Z [QX QY QZ QW]")]
     """Position [m] and optionally quaternion of the tip in the frame of the base link."""
@@ -184,8 +187,8 @@ class SolveAll(OfPose):
     max_spacing: float = 0.3
     """Largest distance between neighbours along a self-motion [rad or m]."""
     guarantee: GuaranteeWords = None
-    """Search until it is so certain that at most this share of restarts would find new solutions, as in 0.99 0.002;
-    or use closed forms only, which are certified."""
+    """Search until at most SHARE of all restarts would find new solutions, with this CONFIDENCE, as in 0.99 0.002.
+    The word certified selects closed forms only, which prove completeness."""
     near: Near = None
     order: OrderWords = None
     """Criteria for the order, see eim sample."""
@@ -202,13 +205,13 @@ class Draw(OfPose):
 
     samples: Amount = 100
     density: Literal["uniform", "model", "posture"] = "uniform"
-    """Density of the draws: equal everywhere, that of the model, or by the cost of --posture."""
+    """Density of the draws: uniform, the density of the model, or decreasing with the cost of --posture."""
     posture: PostureWords = None
     """Preferred values of joints [rad or m]."""
     temperature: float = 1.0
     """Temperature of --density posture, in units of the cost."""
     guarantee: GuaranteeWords = None
-    """Completeness of the set of solutions, see eim solve-all."""
+    """Guarantee that the set of solutions is complete, see eim solve-all."""
     timeout: Timeout = None
 
     def arguments(self) -> dict[str, Any]:
@@ -237,12 +240,12 @@ class Follow(Operation):
     pose: Annotated[UseAppendAction[tuple[tuple[float, ...], ...]], arg(metavar="X Y Z QX QY QZ QW")] = ()
     """Position [m] and quaternion of the tip in the frame of the base link."""
     poses: File = None
-    """Text file with a pose in each line, as --pose; numbers are separated by spaces or commas."""
+    """Text file with one pose per line, in the form of --pose, with spaces or commas between numbers."""
     near: Near = None
     max_step: float = 0.3
     """Largest change of a joint between two poses [rad or m]."""
     candidates: Count = 48
-    """Solutions of each pose, if they are neither points nor curves."""
+    """Number of solutions of each pose, if they are neither points nor curves."""
     timeout: Timeout = None
 
     def rows(self) -> Sequence[Sequence[float]]:
@@ -296,7 +299,7 @@ def _read_rows(path: str) -> list[tuple[float, ...]]:
 def print_configurations(answer: Any, n_wanted: int) -> None:
     """Print a summary and the first rows of an answer, and why there are fewer than requested.
 
-    Without a solution, print the best attempt, and say that it is none.
+    If there is no solution, print the best attempt, marked as such.
     """
     n = len(answer)
     print(f"{answer.valid.sum()} valid of {n} configurations in {1e3 * answer.elapsed:.2f} ms")
@@ -320,12 +323,12 @@ def print_configurations(answer: Any, n_wanted: int) -> None:
 
 
 def _row(names: Sequence[str], q: Sequence[float]) -> str:
-    """Return one configuration, to be printed below the names of its joints."""
+    """Return one configuration as a line below the names of its joints."""
     return "  ".join(f"{value:{len(name)}.4f}" for name, value in zip(names, q, strict=True))
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Return names without the words that all of them begin and end with."""
+    """Return names without their common first and last words."""
     if len(names) < 2:
         return list(names)
     begin = os.path.commonprefix(list(names)).rpartition("_")

@@ -11,8 +11,8 @@ from eim_ros.core.errors import ConfigurationError
 if TYPE_CHECKING:
     from eim_ros.ik import Constraints, Posture
 
-PATIENCE = 5.0  # [s] beyond the timeout of a request, for requests that came before it
-SERVER_TIMEOUT = 30.0  # [s], at least the default of the server, which is not known here
+PATIENCE = 5.0  # time after the timeout of a request for requests that arrived earlier [s]
+SERVER_TIMEOUT = 30.0  # at least the default of the server, which is not known here [s]
 BOUND, CERTIFIED = 1, 2  # constants of IKGuarantee
 
 
@@ -113,7 +113,7 @@ REQUESTS: dict[str, tuple[str, str, Callable[[Any, Mapping[str, Any]], None]]] =
 
 
 def by_name(near: list[float] | dict[str, float], client: Any) -> dict[str, float]:
-    """Return a configuration by joint names, which are asked from the server if they are not given."""
+    """Return a configuration by joint names. If no names are given, the server is asked for them."""
     if isinstance(near, dict):
         return near
     names = client.joint_names()

@@ -1,6 +1,6 @@
 """`eim train`: learn an inverse kinematics model or a motion prior from a data set, by EIM or EM.
 
-The flags of the verb are read first, without torch; then the settings of the chosen learner.
+The flags of the verb are read first, without torch. The settings of the chosen learner are read afterwards.
 """
 
 from __future__ import annotations
@@ -51,25 +51,25 @@ class Learner:
     """Task and algorithm."""
 
     task: Literal["ik", "motion"] = "ik"
-    """Configurations for poses, or motions."""
+    """What to learn: configurations for poses (ik), or motions."""
     algorithm: Literal["eim", "em", "truncated-em", "known-density"] = "eim"
     """Learner. Its settings are flags as well: see `eim train --algorithm ALGORITHM --help`."""
     kinematics: bool = True
-    """Give the density ratio of EIM the robot's forward kinematics as inputs."""
+    """Add the robot's forward kinematics to the inputs of EIM's density ratio."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Train:
     """Learn an inverse kinematics model or a motion prior from a data set.
 
-    Settings come from the defaults, then from the YAML file of --config, then from --set, then from flags. The run is
-    saved next to the output. After Ctrl-C or a crash, --resume continues it with the same result.
+    Settings are taken from the defaults, the YAML file of --config, --set and flags, and later sources have priority.
+    The run is saved next to the output. After Ctrl-C or a crash, --resume continues it with the same result.
     """
 
     learner: Learner
     arm: Arm
     data: Annotated[str, arg(metavar="FILE")]
-    """Data set of eim collect or eim import."""
+    """Data set from eim collect or eim import."""
     output: Annotated[str, arg(metavar="FILE")]
     """Model to write (.safetensors)."""
     config: File = None
@@ -77,7 +77,7 @@ class Train:
     set: Annotated[Repeated, arg(metavar="NAME=VALUE")] = ()
     """A setting, by the name of its flag."""
     initial: File = None
-    """Model of eim train to start from (task ik)."""
+    """Initial model, from eim train (task ik)."""
     prior: File = None
     """Model of demonstrations that multiplies the target of known-density (task ik)."""
     seed: Seed = 0
@@ -87,21 +87,21 @@ class Train:
     resume: Switch = False
     """Continue the interrupted run from its checkpoint."""
     checkpoint_every: Count = 10
-    """Iterations between two checkpoints."""
+    """Number of iterations between two checkpoints."""
     no_checkpoint: Switch = False
     """Save no checkpoints."""
     quiet: Quiet = False
     progress: Literal["bar", "json"] = "bar"
     """Show a bar, or print JSON lines on stderr."""
     end_with_stdin: Switch = False
-    """Stop at once when standard input is closed."""
+    """Stop immediately when standard input is closed."""
     json: Json = False
     threads: Threads = None
     settings: Suppress[tuple[str, ...]] = field(default=())
 
     @classmethod
     def read(cls, words: Sequence[str]) -> Train:
-        """Read the flags; those of settings are read by `run`, which imports the learner."""
+        """Read the flags of the verb. `run` reads the flags of settings, because it imports the learner."""
 
         def settings() -> FitConfig:
             learner, _ = parse(Learner, "eim train", [word for word in words if word not in HELP], keep_unknown=True)
@@ -227,9 +227,9 @@ IK_ALGORITHMS = ("eim", "em", "truncated-em", "known-density")
 
 
 def default_settings(task: str, algorithm: str, kinematics: bool) -> FitConfig:
-    """Return the settings of a learner by its name, the only place that knows the names.
+    """Return the settings of a learner by its name. Only this function knows the names.
 
-    Settings of the motion, or of the smoothing of kinematics, are a group of them.
+    Settings of the motion, or of the smoothing of kinematics, are a group in these settings.
     """
     from eim_ros.ik import SmoothingConfig
     from eim_ros.ik.training import KNOWN_SMOOTHING
@@ -261,7 +261,7 @@ def default_settings(task: str, algorithm: str, kinematics: bool) -> FitConfig:
 
 
 def learner_of(settings: FitConfig) -> FitConfig:
-    """Return the settings of the learner alone, without the groups that `default_settings` adds."""
+    """Return the settings of the learner without the groups that `default_settings` adds."""
     from eim_ros.learning import EIMConfig, EMConfig, TruncatedEMConfig
 
     kind = next(each for each in type(settings).__mro__ if each in (EIMConfig, EMConfig, TruncatedEMConfig))
@@ -278,7 +278,7 @@ def _yes_or_no(name: str, value: object) -> bool:
 
 
 def _end_with_stdin() -> None:
-    """Wait until the parent process closes its end of the pipe, or ends. The result is not needed then."""
-    while os.read(0, 4096):  # not sys.stdin, whose lock must be free when the interpreter ends
+    """Wait until the parent process closes its end of the pipe or ends. The result is then not needed any more."""
+    while os.read(0, 4096):  # not sys.stdin, because its lock must be free when the interpreter exits
         pass
     os._exit(1)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PageFlags:
-    """Where the page is served."""
+    """Address of the page."""
 
     host: str = "127.0.0.1"
     """Address to serve on; 0.0.0.0 also serves other machines."""
@@ -31,7 +31,7 @@ class PageFlags:
     json: Switch = False
     """Print the address as one JSON object."""
     no_browser: Switch = False
-    """Print the address and open no browser."""
+    """Print the address without opening a browser."""
 
     def serve(self, page: Page) -> int:
         """Print the address of a page, open it in a browser, and wait for Ctrl-C. Return the exit code."""
@@ -54,23 +54,23 @@ class PageFlags:
 class View:
     """Show all solutions of an arm, or samples of a model, while the target is dragged in the browser.
 
-    With --prior, a second tab shows motions of a motion prior. Ctrl-C ends it with exit code 0.
+    With --prior, a second tab shows motions of a motion prior. Ctrl-C ends the program with exit code 0.
     """
 
     source: Source
     page: PageFlags
     prior: File = None
-    """Motion prior of eim train --task motion, of --robot; its motions have a tab."""
+    """Motion prior for --robot, from eim train --task motion. A tab shows its motions."""
     data: File = None
     """Demonstrations, to compare with the motions of the prior."""
     pose: Numbers = None
-    """First target: X Y Z [m], optionally QX QY QZ QW (default: in the middle of the workspace)."""
+    """First target: X Y Z [m], optionally QX QY QZ QW (default: a pose in the middle of the workspace)."""
     samples: Annotated[Count, arg(aliases=("-n",))] = 50
     """Number of solutions to show."""
     position_only: Choice = None
     """Accept every orientation."""
     package_path: Annotated[Repeated, arg(metavar="FOLDER")] = ()
-    """Folder with the packages of the meshes."""
+    """Folder with the ROS packages that contain the meshes."""
     seed: Seed = 0
     """Random seed of the solutions."""
 
@@ -83,7 +83,7 @@ class View:
         return self.page.serve(self._page())
 
     def _page(self) -> Page:
-        """Return the page with its tabs. Mistakes about the robot are reported before viser is imported."""
+        """Return the page with its tabs. Errors about the robot are reported before viser is imported."""
         from eim_ros.kinematics import pose_from
 
         pose: Any = None if self.pose is None else pose_from(self.pose[:3], self.pose[3:] or None)

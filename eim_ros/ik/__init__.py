@@ -1,6 +1,6 @@
-"""Inverse kinematics as sampling: models of the ways an arm can reach a pose, and the sampler that serves them.
+"""Inverse kinematics as sampling: models of the configurations that reach a pose, and the sampler that uses them.
 
-Names that serve a model are imported at once. Names that train one need torch, and are imported on first use.
+Names for answering requests are imported at once. Names for training need torch and are imported on first use.
 """
 
 from typing import TYPE_CHECKING

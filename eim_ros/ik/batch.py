@@ -96,10 +96,10 @@ class BatchTask:
 
 
 def answer_blocks(sampler: Solver, poses: FloatArray, task: BatchTask, block: int | None = None) -> Iterator[Solutions]:
-    """Answer poses (n_poses, 4, 4) and yield blocks of answers, so that memory is that of one block.
+    """Answer poses (n_poses, 4, 4) and yield blocks of answers, so that only one block is in memory.
 
-    Time passes while the caller works on a block. There is no second pass. By default a block has about 65536 rows, and
-    16 to 8192 poses.
+    The time that the caller spends on a block counts towards the deadline. There is no second pass. By default a block
+    has about 65536 rows, and 16 to 8192 poses.
     """
     size = None if block is None else checked_whole(block, 1, "block")
     work = _BatchWork.of(sampler, task)
@@ -137,7 +137,7 @@ class CompiledBatch:
 
     @property
     def is_equivalent(self) -> bool:
-        """Whether uniform restarts give as many, as evenly spread and as valid solutions as the sampler."""
+        """Return whether uniform restarts give answers of the same size, spread and validity as the sampler."""
         aim, order, problem = self.task.aim, self.task.order, self.problem
         if not isinstance(aim, Spread) or order.criterion != "" or order.reference is not None:
             return False
@@ -276,7 +276,7 @@ class _BatchWork:
         return Solutions.empty(self.sampler.robot.joint_names, n, self.problem or NOT_BEGUN)
 
     def _one_by_one(self, poses: FloatArray, indices: IntArray, n_left: int) -> Solutions:
-        """Answer poses with the sampler. They are the first of `n_left` remaining poses."""
+        """Answer poses with the sampler. They are the first of the `n_left` remaining poses."""
         task = self.task
 
         def answered(number: int) -> Solutions | None:

@@ -1,4 +1,4 @@
-"""Configurations with their errors while an answer is chosen from them, and the error codes of answers.
+"""Candidates for an answer, with their errors, and the error codes of answers.
 
 The error codes have the values of moveit_msgs/MoveItErrorCodes.
 """
@@ -56,7 +56,7 @@ class Candidates:
         )
 
     def best(self) -> Candidates:
-        """Return the row with the least sum of errors [m + rad]; none if there are no rows."""
+        """Return the row with the smallest sum of errors [m + rad]; no row if there are no rows."""
         if not len(self):
             return self
         return self.pick(np.array([np.argmin(self.position_error + self.orientation_error)]))

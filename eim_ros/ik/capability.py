@@ -49,13 +49,13 @@ FloatArray = npt.NDArray[np.float64]
 
 GOLDEN_ANGLE = math.pi * (3.0 - math.sqrt(5.0))
 MOST_POSES = 10**9
-N_EXTENT = 20000  # number of random configurations from which the extent of the workspace is estimated
+N_EXTENT = 20000  # number of random configurations for an estimate of the workspace
 
 
 @names_wrong_keywords
 @dataclass(frozen=True)
 class CapabilityGrid:
-    """Poses of a capability map, and the seeds with which each of them is solved.
+    """Poses of a capability map, and the number of random seeds for each pose.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class CapabilityGrid:
     def around(cls, robot: Robot, spacing: float = 0.1, **asked: Any) -> CapabilityGrid:
         """Return a grid around all positions that random configurations of an arm reach.
 
-        `asked` holds further attributes of the grid.
+        `asked` contains further attributes of the grid.
         """
         expect(robot, Robot, "robot")
         spacing = _checked_spacing(spacing)

@@ -1,4 +1,4 @@
-"""Completeness of an answer: its self-motion components, and a bound on what may be missing.
+"""Completeness of an answer: its self-motion components, and a bound on missing solutions.
 
 A restart is a random configuration moved onto the pose, without limits for joints that turn. Suppose that more than a
 share eps of all restarts led to components that were not found. Then r restarts in a row would miss all of them with a
@@ -19,12 +19,12 @@ from eim_ros.core.errors import ConfigurationError
 @names_wrong_keywords
 @dataclass(frozen=True)
 class Completeness:
-    """Bound on what an answer may miss, at which a search may stop.
+    """Bound on missing solutions. A search may stop as soon as it is reached.
 
     Attributes
     ----------
     confidence : float
-        Probability with which the bound holds, between 0 and 1.
+        Probability that the bound is true, between 0 and 1.
     missed_share : float
         Upper bound of the share of restarts that lead to a component that was not found, between 0 and 1.
     """
@@ -40,7 +40,7 @@ class Completeness:
 
 @dataclass(frozen=True, eq=False)
 class CompletenessReport:
-    """Self-motion components of a pose: connected pieces of its solutions within the limits, collisions aside.
+    """Self-motion components of a pose: connected pieces of its solutions within the limits, ignoring collisions.
 
     Attributes
     ----------
@@ -49,16 +49,16 @@ class CompletenessReport:
     closed : (n_components,) of bool
         Whether it is a closed curve; others end at limits.
     traced : (n_components,) of bool
-        Whether it is known from end to end. It is not if the arm is so close to a singularity that the curve could not
-        be followed, or if the curve touches a limit or runs along it, so that rounding decides what lies within.
+        Whether it is known from end to end. A curve that passes too close to a singularity cannot be followed. If a
+        curve touches a limit or runs along it, rounding decides which part is within the limits.
     missed_share : float
         Upper bound of the share of restarts that lead to a component that was not found; 0 for closed forms, 1 if
         nothing is known.
     confidence : float
         Confidence of that bound.
     is_complete : bool
-        Whether every component was traced, and the components are certified or the bound that was asked for holds
-        (0.002 by default).
+        Whether every component was traced, and the components are certified or the requested bound is reached (0.002 by
+        default).
     certified : bool
         Whether closed forms show that there are no other components; nothing was sampled.
     is_singular : bool
@@ -85,7 +85,7 @@ class CompletenessReport:
         wanted: Completeness,
         certified: bool = False,
     ) -> CompletenessReport:
-        """Return the report for a bound that holds at the confidence wanted."""
+        """Return the report for a bound that is true with the requested confidence."""
         is_complete = bool(traced.all()) and missed_share <= wanted.missed_share
         return cls(lengths, closed, traced, missed_share, wanted.confidence, is_complete, certified)
 
@@ -114,7 +114,7 @@ class CompletenessReport:
                 f"{components} traced; the arm is singular in other solutions, where more joints can move while the "
                 "tip stays, so there are more solutions than were returned"
             )
-        if n_traced < self.n_components:  # curves meet at a singularity, so their pieces are no components
+        if n_traced < self.n_components:  # curves meet at a singularity, so their pieces are not separate components
             return f"{components} traced, others not: the arm is near a singularity, or touches a limit"
         if self.missed_share < 1.0:
             share, confidence = f"{100.0 * self.missed_share:.2g} %", f"{100.0 * self.confidence:.4g} %"

@@ -29,7 +29,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 DEFAULT_SPACING = 0.15  # arc length between successive solutions [rad, m]
-SAME_SOLUTION = 1e-3  # solutions that differ by less in every joint count as one [rad, m]
+SAME_SOLUTION = 1e-3  # solutions with smaller differences in every joint count as one [rad, m]
 MAX_POINTS = 4000  # approximate largest number of solutions on all curves
 
 
@@ -131,7 +131,7 @@ def component_labels(robot: Robot, found: list[Component], solutions: FloatArray
 def _single(robot: Robot, rows: FloatArray) -> list[Component]:
     """Group 2π-equivalent solutions.
 
-    The first of each group is the one closest to the middle of the limits.
+    The first of each group is closest to the middle of the limits.
     """
     moving = robot.links[:-1]
     slides = set(moving[moving[:, PRISMATIC] != 0.0, SOURCE].astype(np.int64).tolist())

@@ -214,13 +214,13 @@ def _checked_rotation(rotation: npt.ArrayLike) -> FloatArray:
 @names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Constraints:
-    """Conditions that every configuration of an answer satisfies. By default only the robot's limits apply.
+    """Conditions on all configurations of an answer. By default only the robot's limits apply.
 
     Attributes
     ----------
     limits : mapping of str to (float, float)
         Lower and upper limits of joints by name [rad] or [m], within the limits of the robot. An infinite limit stands
-        for that of the robot.
+        for the robot's own limit.
     fixed : mapping of str to float
         Values of joints that must not move [rad] or [m], within their limits. The value of a continuous joint may
         include any number of revolutions.
@@ -230,8 +230,8 @@ class Constraints:
         Obstacles in the base frame that the moving links must avoid.
     tolerances : (6,) array_like, optional
         Largest position errors along x, y and z [m] and largest rotations about x, y and z [rad], in the frame of the
-        target pose. An infinite tolerance leaves an axis free, see `Robot.refine`. The errors of a configuration are
-        then the amounts by which it exceeds the tolerances.
+        target pose. An infinite tolerance leaves an axis free, see `Robot.refine`. Only the part of an error that
+        exceeds the tolerances then counts as the error of a configuration.
     links : sequence of LinkPosition or LinkOrientation
         Conditions on links of the chain.
     clearance : float
@@ -288,8 +288,8 @@ class Constraints:
         Raises
         ------
         ConstraintError
-            If the robot has no such joint, or if the limits of a joint are empty, exceed the limits of the robot, or
-            exclude the value at which the joint is fixed.
+            If the robot has no such joint, or if the limits of a joint are empty or exceed the limits of the robot.
+            Also if a joint is fixed outside its limits.
         """
         expect(robot, Robot, "robot", RobotError)
         if not self.limits and not self.fixed:

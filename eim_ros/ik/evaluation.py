@@ -1,9 +1,9 @@
 """Quality of models and of sets of solutions.
 
-`evaluate` reports the errors of samples of a model without numerical refinement, and its limits, entropies and
-likelihood (thesis 6.4). The metrics compare sets of solutions by components, coverage and maximum mean discrepancy. The
-set of all solutions of a redundant arm is approximated by many exact solutions from uniform seeds, see
-`exact_solutions`.
+`evaluate` reports the errors of samples of a model without numerical refinement, the share of samples within the
+limits, and the entropies and likelihood of the model (thesis 6.4). The metrics compare sets of solutions by components,
+coverage and maximum mean discrepancy. The set of all solutions of a redundant arm is approximated by many exact
+solutions from uniform seeds, see `exact_solutions`.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def evaluate(model: IKModel, data_set: DataSet, seed: int = 0) -> dict[str, floa
     Returns
     -------
     dict
-        Position errors [m]: rmse_position, median_position and quantiles such as quantile_05_position. For contexts of
-        poses also median_orientation [rad]. share_in_limits is the share of samples within the limits. entropy_marginal
-        is H(E q(z|y)) and entropy_conditional is E H(q(z|y)), both normalised to [0, 1]. mean_log_prob is the mean log
-        density of the test configurations [nat].
+        Position errors [m]: rmse_position, median_position and quantiles such as quantile_05_position. Contexts of
+        poses also give median_orientation [rad]. The entry share_in_limits is the share of samples within the limits.
+        The entries entropy_marginal, H(E q(z|y)), and entropy_conditional, E H(q(z|y)), are normalised to [0, 1]. The
+        entry mean_log_prob is the mean log density of the test configurations [nat].
 
     Raises
     ------
@@ -93,7 +93,7 @@ def evaluate(model: IKModel, data_set: DataSet, seed: int = 0) -> dict[str, floa
 IntArray = npt.NDArray[np.int64]
 
 LINKAGE = 0.35  # solutions closer than this belong to one component [rad or m]
-LEAST_MEMBERS = 10  # smaller groups are chance, or thin ends of another component
+LEAST_MEMBERS = 10  # smaller groups arise by chance, or are thin ends of another component
 RADIUS = 0.3  # distance within which a solution covers others [rad or m]
 
 

@@ -1,4 +1,4 @@
-"""Order of solutions, and distances between configurations.
+"""Ordering of solutions, and distances between configurations.
 
 Solutions are ordered by density, distance, posture, manipulability, distance from limits, or a weighted mix of these. A
 posture prefers values p_j of joints by the cost
@@ -26,16 +26,19 @@ FloatArray = npt.NDArray[np.float64]
 
 
 def distance_to(robot: Robot, q: FloatArray, reference: FloatArray) -> FloatArray:
-    """Euclidean distance (n,) [rad, m] of configurations (n, dof) to one (dof,), on the circle where continuous."""
+    """Return the Euclidean distance (n,) [rad, m] of configurations (n, dof) from one (dof,).
+
+    Continuous joints are compared on the circle.
+    """
     difference = q - reference
     wrapped = (difference + np.pi) % (2.0 * np.pi) - np.pi
     return np.asarray(np.linalg.norm(np.where(robot.continuous, wrapped, difference), axis=1))
 
 
 def distinct_rows(robot: Robot, q: FloatArray, tolerance: float) -> npt.NDArray[np.int64]:
-    """Indices of the configurations (n, dof) that are no near-duplicate of an earlier one.
+    """Return the indices of the configurations (n, dof) that are not near-duplicates of an earlier one.
 
-    Two are near-duplicates if no joint differs by more than the tolerance [rad or m].
+    Two configurations are near-duplicates if no joint differs by more than the tolerance [rad or m].
     """
     return solver.distinct_rows(robot.bounds, q, tolerance, math.inf)[0]
 
@@ -54,22 +57,22 @@ def distinct_in_time(
 def farthest_rows(robot: Robot, q: FloatArray, n: int, deadline: float = math.inf) -> npt.NDArray[np.int64]:
     """Return the indices of n configurations that are spread evenly over all (n_all, dof), in Euclidean distance.
 
-    Each one is farthest from those chosen before. So gaps are at most twice as large as with the best choice (Gonzalez
-    1985). Then each is moved to the middle of the configurations nearest to it. The result is shorter if the others are
-    duplicates. After the deadline, a time of `perf_counter` [s], the first configurations that are not chosen yet fill
-    the rest.
+    Each one is the farthest from those chosen before it, so gaps are at most twice as large as with the best choice
+    (Gonzalez 1985). Then each is replaced by the configuration closest to the mean of those that are nearest to it. The
+    result is shorter if all other configurations are duplicates. After the deadline, a time of `perf_counter` [s], the
+    first configurations not chosen yet fill the rest.
     """
     return solver.farthest_rows(robot.bounds, q, n, deadline)
 
 
 def on_torus(robot: Robot, q: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Points (n, dof) and periods (dof,) for a periodic `cKDTree`.
+    """Return points (n, dof) and periods (dof,) for a periodic `cKDTree`.
 
-    Continuous joints are in [0, 2 pi), the others are shifted to begin at 0 and have the period 0: none.
+    Continuous joints are in [0, 2 pi). The other joints are shifted to begin at 0, and their period 0 stands for none.
     """
     period = np.where(robot.continuous, 2.0 * np.pi, 0.0)
     points = np.where(robot.continuous, np.mod(q, 2.0 * np.pi), q)
-    points = np.where(robot.continuous & (points >= 2.0 * np.pi), 0.0, points)  # mod rounds up for tiny negatives
+    points = np.where(robot.continuous & (points >= 2.0 * np.pi), 0.0, points)  # mod rounds tiny negatives up to 2 pi
     return points - np.where(robot.continuous, 0.0, points.min(axis=0)), period
 
 
@@ -90,7 +93,7 @@ def nearest(robot: Robot, q: FloatArray, others: FloatArray) -> tuple[FloatArray
     """
     if not len(q) or not len(others):
         return np.full(len(q), np.inf), np.full(len(q), len(others), dtype=np.int64)
-    from scipy.spatial import cKDTree  # here: it takes a third of a second to import, and most answers need none
+    from scipy.spatial import cKDTree  # its import takes a third of a second, and most answers need none
 
     points, period = on_torus(robot, np.concatenate([q, others]))
     tree = cKDTree(points[len(q) :], boxsize=period)
@@ -154,7 +157,7 @@ class Posture:
         return preferred, weights
 
     def costs(self, robot: Robot, q: FloatArray) -> FloatArray:
-        """Cost (n,) of configurations (n, dof)."""
+        """Return the cost (n,) of configurations (n, dof)."""
         preferred, weights = self.of(robot)
         difference = q - preferred
         wrapped = (difference + np.pi) % (2.0 * np.pi) - np.pi
@@ -169,19 +172,20 @@ ORDERS = ("density", "distance", "posture", "manipulability", "limits", UNORDERE
 
 @dataclass(frozen=True, eq=False)
 class Ordering:
-    """Order in which the solutions of an answer come.
+    """Order of the solutions in an answer.
 
     Attributes
     ----------
     order : str or mapping of str to float
-        "density": most likely under the model first; "distance": nearest to `reference` first; "posture": least cost of
-        `posture` first; "manipulability": farthest from a singularity first; "limits": farthest from a joint limit
-        first; "none": as they were found, which is a fair sample. A mapping gives weights of several criteria. Each is
-        scaled to 0 (best) to 1 (worst) among the solutions found, and the weighted sum decides.
+        The order "density" puts the most likely solution under the model first, "distance" the nearest to `reference`,
+        and "posture" the one with the lowest cost of `posture`. The order "manipulability" puts the solution farthest
+        from a singularity first, and "limits" the one farthest from a joint limit. The order "none" keeps the order of
+        the search, which gives a fair sample. A mapping contains weights of several criteria. Each criterion is scaled
+        to the range from 0 (best) to 1 (worst) of the solutions found, and the weighted sum decides.
     reference : (dof,), optional
         Configuration for "distance"; also the first seed of a search.
     posture : Posture, optional
-        For "posture".
+        Preferred posture for "posture".
     moves : bool
         Whether solutions are also moved along the null space to a local minimum of the posture's cost.
     """
@@ -192,7 +196,7 @@ class Ordering:
     moves: bool = True
 
     def __post_init__(self) -> None:
-        if self.order is UNORDERED:  # an array is no order, but compares
+        if self.order is UNORDERED:  # comparing an array with a name would give an array
             return
         check_order(self.order)
         if "distance" in self.weights and self.reference is None:
@@ -207,12 +211,12 @@ class Ordering:
 
     @property
     def is_fair(self) -> bool:
-        """Whether the first solutions found are kept whatever their rank, because others would bias the sample."""
+        """Whether the first solutions found are kept, regardless of their rank, to avoid a bias of the sample."""
         return set(self.weights) <= {"density", UNORDERED}
 
     @property
     def criterion(self) -> str | None:
-        """The only criterion; empty if there is none, None if there are several."""
+        """The only criterion; an empty text if there is none, None if there are several."""
         if self.order == UNORDERED:
             return ""
         criteria = tuple(self._criteria)
@@ -241,7 +245,7 @@ class Ordering:
         log_prob : (len(found),), optional
             Log densities; required if `needs_density`.
         position_only : bool
-            Whether manipulability is that of the position alone.
+            Whether manipulability refers to the position alone.
         """
         kept = min(n, len(found)) if self.is_fair else len(found)
         valid = found.valid[:kept]
@@ -261,7 +265,7 @@ class Ordering:
     def costs(
         self, robot: Robot, q: FloatArray, log_prob: FloatArray | None = None, position_only: bool = False
     ) -> FloatArray:
-        """Return the cost (n,) of configurations (n, dof); the best has the lowest. See `rows` for the parameters."""
+        """Return the cost (n,) of configurations (n, dof), lowest for the best; see `rows` for the parameters."""
         weights = self._criteria
         parts = [weight * self._cost(name, robot, q, log_prob, position_only) for name, weight in weights.items()]
         if len(parts) == 1:
@@ -294,7 +298,7 @@ AS_FOUND = Ordering(UNORDERED)
 
 
 def check_order(order: Order) -> None:
-    """Refuse what is no order: `ConfigurationError`."""
+    """Raise `ConfigurationError` if the value is not a valid order."""
     if isinstance(order, str) and order in ORDERS:
         return
     if not isinstance(order, str | Mapping):
@@ -308,9 +312,10 @@ def check_order(order: Order) -> None:
 
 
 def limit_margin(robot: Robot, q: FloatArray) -> FloatArray:
-    """Distance (n,) to the nearest joint limit, as a share of half the joint's range: 1 amid all ranges, 0 at a limit.
+    """Return the distance (n,) to the nearest joint limit, as a share of half the joint's range.
 
-    Continuous joints, and such as cannot move, have none; without any other joint it is 1.
+    It is 1 if all joints are in the middle of their ranges, and 0 at a limit. Continuous joints and fixed joints do not
+    count. If there are no other joints, the distance is 1.
     """
     half = 0.5 * (robot.upper - robot.lower)
     counts = ~robot.continuous & (half > 0.0)

@@ -1,9 +1,8 @@
-"""One solution for each pose of a Cartesian path, so that joints move little and jump only if they must.
+"""Paths of configurations along Cartesian poses, with small motions and as few jumps as possible.
 
-Every pose has a layer of solutions. Solutions of the previous layer are moved onto the pose, which follows their
-self-motion components along the path. Samples of some poses find components that begin later. If solutions are points
-or curves, continuation fills gaps, so that every solution of a component found is within `cover` of a solution in the
-layer.
+Every pose has a layer of solutions. Moving the solutions of the previous layer onto the pose follows their self-motion
+components along the path. Samples of some poses find components that begin later. If solutions are points or curves,
+continuation fills gaps. Then every solution of a known component is within `cover` of a solution in the layer.
 
 The layers form a graph. Its shortest path minimises
 
@@ -11,10 +10,10 @@ The layers form a graph. Its shortest path minimises
 
 The search has three stages:
 
-1. Every STRIDE-th pose is sampled, and components are followed forward. 2. If the path jumps or has gaps, the other
-poses are sampled too, and components are followed backward. 3. If the path still jumps, steps are allowed to be larger
-by twice `cover`. If no such path exists, every path along the
-   components found jumps. Otherwise solutions are added near the relaxed path, and the test is repeated.
+1. Every STRIDE-th pose is sampled, and components are followed forward.
+2. If the path jumps or has gaps, the other poses are sampled too, and components are followed backward.
+3. If the path still jumps, steps are allowed to be larger by twice `cover`. If there is no such path, every path along
+   the components found jumps. Otherwise solutions are added near the relaxed path, and the test is repeated.
 
 Joints with 2π-equivalent values are circles in the layers. The path is unrolled afterwards, see `Revolutions`.
 """
@@ -47,13 +46,13 @@ PENALTY = 1e4  # cost of a jump [rad^2], larger than any sum of allowed steps
 SPACING = 1.0 / 6.0  # distance of neighbours in a layer, as a share of the largest step
 COARSER = 4.0  # factor on the spacing with collision checks, which take a hundred times as long as a solution
 COVER = 1.25  # largest distance to the nearest solution in the layer, in any joint, in spacings
-FINER = 4.0  # factor on the density of layers where the graph almost has a path
+FINER = 4.0  # factor on the density of layers near places where the graph almost has a path
 STEP = 0.45  # step length of continuation [rad, m]
 MOST = 4000  # largest number of solutions of a layer
 ISOLATED = 0.01  # smallest difference between distinct solutions that are points [rad or m]
 MOVED_AT_ONCE, CHECKED_AT_ONCE = 512, 16  # number of solutions between two checks of the deadline
-SEARCH_SHARE = 0.9  # share of the time for the search; then one solution follows the rest of the path
-ROUNDING = 1e-9  # relative difference of a step that is computed in two ways
+SEARCH_SHARE = 0.9  # share of the time for the search; after it, one solution follows the rest of the path
+ROUNDING = 1e-9  # relative difference between two ways of computing a step
 PAIR = 3e-9  # first estimate of the time for one edge of the graph in the shortest path [s]
 MEASURED_AT = 16  # index of the pose at which this time is measured
 VERIFIED = 2e-5  # time to verify one pose of the final path [s]
@@ -105,7 +104,7 @@ class PathSearch:
     clock : callable
         Function that returns the time [s].
     layers : list of (n_k, dof)
-        Solutions of each pose. Joints with 2π-equivalent values are in [-π, π).
+        Solutions of each pose. Values of joints with 2π-equivalent values are in [-π, π).
     examined : (n_poses,) of bool
         Whether the search for solutions of a pose was finished in time.
     misses : dict
@@ -262,7 +261,7 @@ class PathSearch:
         return steps > self.largest_step * (1.0 + ROUNDING)
 
     def final_reach(self, chosen: FloatArray) -> Reach:
-        """Return how far a path without large steps leads; if time is up, how far the chosen path does."""
+        """Return the extent of the best path without large steps; if time is up, the extent of the chosen path."""
         if not self.out_of_time and self.revolutions.repeating.any():
             everything = self._unrolled()
             if everything is not None:
@@ -278,7 +277,7 @@ class PathSearch:
         return Reach(int(ends[0]), float(steps[ends[0]])) if len(ends) else Reach.all(len(chosen))
 
     def reach(self, slack: float = 0.0) -> tuple[Reach, BoolArray]:
-        """Return how far paths lead if steps may exceed the limit by `slack` [rad] or [m].
+        """Return the extent of paths with steps that may exceed the limit by `slack` [rad] or [m].
 
         The second value marks which solutions (n,) of all layers in sequence are on such a path from the first to the
         last pose.
@@ -357,7 +356,7 @@ class PathSearch:
         return self._spread(index, rows, self.spacing, MOST) if self.redundancy == 1 and is_filled else rows
 
     def _spread(self, index: int, rows: FloatArray, spacing: float, most: int) -> FloatArray:
-        """Return the solutions with further ones, so that curves through them are divided at a spacing."""
+        """Return the solutions and others between them, so that gaps along their curves are at most a spacing."""
         problem = self.problem_of(index)
         if not len(rows):
             return rows
@@ -406,7 +405,7 @@ class JointPath:
     joint_names : tuple of str
     q : (n_poses, dof)
         Configurations [rad] or [m]; NaN for poses without one. Continuous joints are unrolled and may exceed -π and π.
-        For other joints with more than one revolution, the 2π-equivalent values are chosen with which the path jumps
+        For other joints with more than one revolution, those 2π-equivalent values are chosen that make the path jump
         least.
     position_error, orientation_error : (n_poses,)
         Errors by forward kinematics [m], [rad]; infinite for poses without a configuration.
@@ -619,7 +618,7 @@ def _gaps(search: PathSearch, valid: npt.NDArray[np.bool_]) -> str:
 
 
 def _break(search: PathSearch, reach: Reach, is_proven: bool) -> str:
-    """Describe where steps that are small enough end, and the size of the next step."""
+    """Describe where the steps become too large, and the size of the next step."""
     if reach.n_poses == len(search.poses):
         return ""
     asked, pose = f"{search.largest_step:.3g}", reach.n_poses

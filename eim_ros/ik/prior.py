@@ -76,7 +76,7 @@ class IKModel:
         Raises
         ------
         ModelFileError
-            If the base or the tip of the robot differs from that of the robot that the model was trained for.
+            If the robot has another base or tip than the robot that the model was trained for.
         """
         if not self.offset.is_none:
             raise ModelFileError(
@@ -305,7 +305,7 @@ class MixtureEvaluator:
         """The mixture for contexts (n_contexts, n_context), averaged over them with equal weights."""
         if not isinstance(model, LinearParameters):
             if not LinearParameters.fits(model.tensors()):
-                from eim_ros.ik.network_prior import network_evaluator  # here: it needs torch
+                from eim_ros.ik.network_prior import network_evaluator  # imported here because it needs torch
 
                 networks = network_evaluator(model)
                 self.condition = lambda contexts: ConditionalMixture(*networks(contexts))

@@ -1,7 +1,7 @@
-"""One inverse kinematics problem: a pose, the constraints, what is to be found, and the verification of solutions.
+"""One inverse kinematics problem: a pose, constraints, the aim of the search, and the verification of solutions.
 
-A `Setup` is a robot with its constraints, resolved once for each sampler. A `Problem` adds what one call asks.
-Strategies solve it, and `outcome` puts the result into an error code and words.
+A `Setup` is a robot with its constraints, resolved once for each sampler. A `Problem` adds the arguments of one call.
+Strategies solve it, and `outcome` describes the result by an error code and a message.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ Density: TypeAlias = Literal["uniform", "model"] | Posture | Callable[[FloatArra
 
 MAX_SOLUTIONS = 1_000_000
 PATIENCE = 3  # iterations without progress before the solver gives up; another seed costs less than a longer attempt
-HALVINGS = 8  # of the way to an obstacle; the last is shorter than 1/100 of what a joint moves
-MOVED_AT_ONCE = 16  # configurations moved between two looks at the clock; with tolerances one may take 3 ms
+HALVINGS = 8  # number of bisections of the way to an obstacle; the last one is below 1/100 of a joint's motion
+MOVED_AT_ONCE = 16  # configurations moved between two checks of the deadline; with tolerances one may take 3 ms
 NO_TOLERANCES = np.empty(0)
 
 
@@ -51,7 +51,7 @@ class Spread:
     diversity : float, optional
         From 0 (as the model prefers) to 1 (evenly over the set of solutions). Default: depends on the arm and `n`.
     among : int
-        Number of solutions from which the best `n` are chosen, if it is larger than `n`.
+        Number of solutions to choose the best `n` from. It has no effect if it is not larger than `n`.
     """
 
     n: int
@@ -66,7 +66,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Covering:
-    """Find all solutions, neighbours along a self-motion at most `max_spacing` [rad, m] apart."""
+    """Find all solutions. Neighbours along a self-motion are at most `max_spacing` [rad, m] apart."""
 
     max_spacing: float
     max_solutions: int = MAX_SOLUTIONS
@@ -146,7 +146,7 @@ class Setup:
     lower, upper : (dof,)
         Limits of the joints within the constraints [rad] or [m].
     bounds : (3, dof)
-        Both limits, and 1 for joints that wrap; see `JointLimits`.
+        Rows: lower limits, upper limits, and 1 for joints that wrap; see `JointLimits`.
     tolerances : (6,), optional
         Tolerances along and about the axes of the target frame [m, rad].
     slack : float
@@ -157,7 +157,7 @@ class Setup:
     Raises
     ------
     ConstraintError
-        If the robot has no such joint or link, or a limit goes beyond its own.
+        If the robot has no such joint or link, or if a limit exceeds the limits of the robot.
     """
 
     __slots__ = ("bounds", "constraints", "is_narrowed", "lower", "robot", "slack", "tolerances", "upper")
@@ -202,7 +202,7 @@ class Setup:
 
 
 class Problem:
-    """What one call asks of each configuration, and of the answer.
+    """Requirements of one call on each configuration and on the answer.
 
     Parameters
     ----------
@@ -213,18 +213,18 @@ class Problem:
         Whether any orientation is accepted.
     aim : Spread, Covering, Draws or Proposals
     order : Ordering
-        Order in which the answer will be chosen.
+        Order of the answer.
     model : GivenModel
         The model given the pose.
     seed : int, optional
         Seed of random numbers. Default: a fresh one.
     deadline : float
-        A time of `perf_counter` [s]. Configurations that there was no time to check do not count as valid.
+        A time of `perf_counter` [s]. Configurations that were not checked in time do not count as valid.
 
     Raises
     ------
     OutOfTime
-        If collision shapes cannot be prepared until the deadline.
+        If collision shapes cannot be prepared before the deadline.
     """
 
     __slots__ = (
@@ -252,7 +252,7 @@ class Problem:
         constraints = setup.constraints
         self._scene: CollisionScene | None = None
         self._links: LinkCheck | None = None
-        if constraints.self_collision or constraints.obstacles:  # a scene is for one thread, and counts
+        if constraints.self_collision or constraints.obstacles:  # a scene serves only one thread, and counts collisions
             self._scene = constraints.scene(setup.robot, with_grace(deadline))
         if constraints.links:
             self._links = constraints.link_check(setup.robot)
@@ -282,38 +282,38 @@ class Problem:
 
     @property
     def effort(self) -> StepOptions:
-        """Tolerances and patience of the numerical solver."""
+        """Tolerances of the numerical solver, and its number of iterations without progress."""
         return self.effort_of(PATIENCE)
 
     def effort_of(self, patience: int) -> StepOptions:
-        """Return the solver's tolerances with another patience."""
+        """Return the same options with another number of iterations without progress."""
         constraints = self.setup.constraints
         return StepOptions(constraints.position_tolerance, constraints.orientation_tolerance, MAX_ITERATIONS, patience)
 
     @property
     def guarantee(self) -> Guarantee:
-        """Guarantee of completeness that is asked for."""
+        """Requested guarantee of completeness."""
         return self.aim.guarantee if isinstance(self.aim, Covering | Draws) else None
 
     @property
     def until(self) -> Completeness | None:
-        """Bound that the search is to reach."""
+        """Bound that the search must reach; None if no bound was requested."""
         guarantee = self.guarantee
         return guarantee if isinstance(guarantee, Completeness) else None
 
     @property
     def is_certified(self) -> bool:
-        """Whether only closed forms may decide that nothing is missing."""
+        """Whether only closed forms may prove completeness."""
         return self.guarantee == "certified"
 
     @property
     def max_spacing(self) -> float | None:
-        """Largest distance between neighbours [rad, m], if all solutions are wanted."""
+        """Largest distance between neighbours [rad, m] if all solutions are requested, otherwise None."""
         return self.aim.max_spacing if isinstance(self.aim, Covering) else None
 
     @property
     def near(self) -> FloatArray | None:
-        """Configuration (dof,) to which the answer is to be nearest, if nothing else decides."""
+        """Reference (dof,) if distance from it is the only criterion, otherwise None."""
         order = self.order
         return order.reference if order.criterion == "distance" and order.posture is None else None
 
@@ -334,23 +334,23 @@ class Problem:
 
     @property
     def is_within_reach(self) -> bool:
-        """Whether the target is no farther away than the arm is long; it may be out of reach nevertheless."""
+        """Whether the target is within the length of the arm. It may be out of reach nevertheless."""
         away = math.hypot(*self.pose[:3, 3].tolist())
         return away <= self.robot.reach + self.setup.constraints.position_tolerance + self.setup.slack
 
     @property
     def n_colliding(self) -> int:
-        """Number of configurations found that reach the pose and collide."""
+        """Number of configurations that reach the pose, but collide."""
         return 0 if self._scene is None else self._scene.n_colliding
 
     @property
     def n_violating(self) -> int:
-        """Number of configurations found that reach the pose with a link outside of its region."""
+        """Number of configurations that reach the pose, but violate a condition on a link."""
         return 0 if self._links is None else self._links.n_violating
 
     @property
     def n_unchecked(self) -> int:
-        """Number of configurations that there was no time to check."""
+        """Number of configurations that were not checked in time."""
         scene, links = self._scene, self._links
         return (0 if scene is None else scene.n_unchecked) + (0 if links is None else links.n_unchecked)
 
@@ -360,9 +360,10 @@ class Problem:
         return self.verified(moved, expert)
 
     def unwound(self, q: FloatArray) -> FloatArray:
-        """Return configurations (n, dof) with narrowed continuous joints between -pi and pi.
+        """Return configurations (n, dof) with continuous joints moved between -pi and pi if limits are narrowed.
 
-        The solver treats such a joint as one with limits, and would otherwise clamp a value of another revolution.
+        The solver treats a joint with narrowed limits as a joint with limits. It would clamp a value of another
+        revolution.
         """
         if not self.setup.is_narrowed:
             return q
@@ -371,8 +372,8 @@ class Problem:
     def optimized(self, found: Candidates, posture: Posture, deadline: float) -> tuple[Candidates, bool]:
         """Move solutions along the null space towards a posture; also return whether time ended before the last.
 
-        A solution that meets an obstacle goes as far as it can. One whose cost would grow stays where it is. The
-        deadline is a time of `perf_counter` [s].
+        A solution stops at the first obstacle. It is not moved if its cost would increase. The deadline is a time of
+        `perf_counter` [s].
         """
         preferred, weights = posture.of(self.robot)
         q, valid = found.q.copy(), np.flatnonzero(found.valid)
@@ -419,7 +420,7 @@ class Problem:
         return Candidates(q, errors[0], errors[1], valid, expert)
 
     def allowed(self, q: FloatArray) -> npt.NDArray[np.bool_]:
-        """Return which configurations (n, dof) do not collide, and have their links in their regions."""
+        """Return which configurations (n, dof) do not collide and satisfy the conditions on links."""
         found = np.ones(len(q), dtype=np.bool_)
         if self._links is not None:
             found = self._links.satisfied(q, self.deadline)
@@ -436,11 +437,11 @@ class Found:
     ----------
     candidates : Candidates
     is_final : bool
-        Whether no other strategy is to be tried.
+        Whether no other strategy should be tried.
     timed_out : bool
         Whether time ended in the search.
     is_exhausted : bool
-        Whether it is known that there are no other solutions. A search is then only for the best attempt.
+        Whether all solutions are known. A search then only looks for the best attempt.
     is_minor : bool
         Whether solutions of the next strategy come first.
     n_total : float, optional
@@ -448,11 +449,11 @@ class Found:
     is_singular : bool
         Whether the arm is known to be singular in one of the solutions.
     report : CompletenessReport, optional
-        Of traced curves, or of a closed form.
+        Report on traced curves or on a closed form.
     log_prob : (n,), optional
         Log densities of draws [nat].
     effective_sample_size : float, optional
-        Of draws; 0 if solutions could not be drawn from the density.
+        Effective sample size of draws; 0 if solutions could not be drawn from the density.
     """
 
     candidates: Candidates
@@ -475,7 +476,7 @@ def outcome(problem: Problem, found: Found, kept: Candidates, is_cut_short: bool
     problem : Problem
     found : Found
     kept : Candidates
-        The distinct ones among those found.
+        Distinct solutions among those found.
     is_cut_short : bool
         Whether there was no time to optimize or compare all solutions.
     """
@@ -505,7 +506,7 @@ def outcome(problem: Problem, found: Found, kept: Candidates, is_cut_short: bool
 
 
 def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bool, is_cut_short: bool) -> list[str]:
-    """Return what else there is to say of an answer with solutions."""
+    """Return remarks for the message of an answer with solutions."""
     remarks, report, is_known = [], found.report, found.n_total is not None and not problem.n_unchecked
     if is_known:
         remarks.append(", all that exist" if n_valid == found.n_total else f" of {found.n_total:.0f} that exist")

@@ -26,7 +26,7 @@ BoolArray = npt.NDArray[np.bool_]
 TURN = 2.0 * math.pi
 MORE_THAN_A_TURN = TURN + 1e-9  # [rad]
 PENALTY = 1e4  # cost of a jump [rad^2], larger than any sum of allowed steps
-TOWARDS_MIDDLE = 1e-6  # weight of the first row's distance from the middle of the limits, to decide between equals
+TOWARDS_MIDDLE = 1e-6  # weight of the first row's distance from the middle of the limits; decides between equal paths
 MOST_STATES = 200_000  # largest number of states of one pose; they take about 20 MB
 BLOCK = 256  # number of rows that are compared with the next pose at once
 
@@ -108,7 +108,7 @@ class Revolutions:
         return self.unlimited | self.repeating
 
     def bounds(self, bounds: FloatArray) -> FloatArray:
-        """Return bounds (3, dof) with which the solver treats all these joints as continuous."""
+        """Return bounds (3, dof) that make the solver treat all these joints as continuous."""
         circles = np.array([[-math.pi], [math.pi], [1.0]])
         return np.where(self.repeating, circles, bounds)
 
@@ -170,7 +170,7 @@ class Revolutions:
         return Unrolled(self._traced_back([*all_states, states], layers, max_steps, origin), len(layers), 0.0)
 
     def _differences(self, to: FloatArray, of: FloatArray) -> FloatArray:
-        """Return `to` minus `of`, the short way around on circles."""
+        """Return `to` minus `of`, with the shorter way around circles."""
         difference = to - of
         return np.where(self.circles, difference - TURN * np.round(difference / TURN), difference)
 

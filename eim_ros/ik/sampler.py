@@ -56,7 +56,7 @@ Near: TypeAlias = npt.ArrayLike | Mapping[str, float] | Posture
 N_NEAR = 128  # number of solutions that are compared by cost
 LONGEST = 1e6  # [s]; proposals take as long as they need
 UNCONSTRAINED = Constraints()
-MOST_TOOLS = 16  # tools whose samplers are kept; one more costs reading the description again
+MOST_TOOLS = 16  # number of tools with a cached sampler; for any other tool the description is read again
 UNKNOWN = np.full(1, np.nan)
 UNKNOWN_ERRORS = np.full((1, 2), np.nan)
 
@@ -65,15 +65,16 @@ class Sampler:
     """Computes configurations that reach a pose.
 
     Every row of an answer was checked by forward kinematics, against the limits and against the constraints. Without a
-    model all solutions count equally; a model adds a density and an order. Samplers do not change: `with_*` returns
+    model all solutions have equal weight; a model adds a density and an order. Samplers are immutable: `with_*` returns
     changed copies, which share prepared shapes.
 
     Parameters
     ----------
     robot : Robot, str or Path, optional
-        A robot, or the name, file or text from which `Robot` makes one. Default: the robot of the model.
+        A robot, or an argument of `Robot`: a name, a file or the text of a description. Default: the robot of the
+        model.
     tip, base : str, optional
-        Links between which the arm lies, if the robot is given by its name or file.
+        Tip and base link of the arm, if the robot is given by its name or file.
     model : IKModel, str or Path, optional
         A model, its file, or the name of an included one.
     constraints : Constraints
@@ -137,7 +138,7 @@ class Sampler:
         self._with_tools = OrderedDict[bytes, Sampler]()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what is derived from the robot and the constraints."""
+        """Return the state without the parts that are derived from the robot and the constraints."""
         return {name: value for name, value in self.__dict__.items() if name not in ("_setup", "_with_tools")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -155,7 +156,7 @@ class Sampler:
     ) -> Sampler:
         """Read a model file; `ModelFileError` if it is damaged, of another schema, or for other kinematics.
 
-        Requests are served on the CPU, where one takes a fraction of a transfer to a GPU.
+        Requests are served on the CPU, because a request takes less time than a transfer to a GPU.
 
         Parameters
         ----------
@@ -173,7 +174,7 @@ class Sampler:
         self.model.save(path)
 
     def with_tool(self, tool: npt.ArrayLike) -> Sampler:
-        """Return a sampler for a robot with a tool on its tip link; the tool's tip reaches the poses.
+        """Return a sampler for a robot with a tool on its tip link, so that the tip of the tool reaches the poses.
 
         Parameters
         ----------
@@ -226,7 +227,7 @@ class Sampler:
         return self.with_constraints(obstacles=obstacles)
 
     def with_collision_options(self, options: CollisionOptions) -> Sampler:
-        """Return a sampler of a robot whose collision shapes are read in another way."""
+        """Return a sampler that reads the collision shapes of the robot with other options."""
         sampler = self._changed()
         sampler._serve(self.robot.with_collision_options(options), self.prior)
         return sampler
@@ -247,9 +248,9 @@ class Sampler:
         return self.prior.kind
 
     def prepare(self) -> None:
-        """Read collision shapes and prepare obstacles now, so that the first call does not wait for it.
+        """Read collision shapes and prepare obstacles now, so that the first call does not have to.
 
-        The calling thread uses what is prepared; other threads prepare the tree of the obstacles again.
+        The result serves the calling thread. Other threads prepare the tree of the obstacles again.
         """
         with contextlib.suppress(RobotError):  # a shape that cannot be read is an error only for collision checks
             collision_model(self.robot).prepare()
@@ -258,7 +259,7 @@ class Sampler:
 
     @property
     def has_preference(self) -> bool:
-        """Whether there is a model, trained on data that prefer some configurations to others."""
+        """Whether there is a model that was trained on data with preferences for some configurations."""
         indifferent = self.training.get("data_source") in (UNIFORM_CONFIGURATIONS, EVEN_SOLUTIONS)
         return self.n_experts > 0 and not indifferent
 
@@ -274,19 +275,19 @@ class Sampler:
         """Return one solution, or none.
 
         Without `near` this is the fastest call. With a configuration `near` it is the closest solution: the global
-        minimum if solutions are points or curves. With some joints, or a `Posture`, it is the best of 128 solutions
-        after null-space optimisation.
+        minimum if solutions are points or curves. If `near` names only some joints, or is a `Posture`, the result is
+        the best of 128 solutions after null-space optimisation.
 
         Parameters
         ----------
         pose : array_like
             Pose of the tip in the base frame, in any of the forms of `pose_from`. Three numbers are a position.
         near : (dof,) array_like, mapping of str to float, or Posture, optional
-            [rad] or [m]; a mapping by joint names.
+            Preferred configuration [rad] or [m]. A mapping contains values by joint name.
         seed : int, optional
             The same seed gives the same answer, unless the timeout ends the search. Default: a fresh one.
         timeout : float
-            Of the complete call [s].
+            Time for the complete call [s].
 
         Raises
         ------
@@ -364,19 +365,20 @@ class Sampler:
         max_spacing : float
             At least 0.001 [rad, m]. All isolated solutions in closed form are returned.
         guarantee : Completeness or "certified", optional
-            With a `Completeness` the search continues until its bound holds, or time is up. "certified" uses closed
-            forms alone.
+            With a `Completeness` the search continues until its bound holds, or time is up. "certified" uses only
+            closed forms.
         near, order
             See `sample`.
         max_solutions : int
-            More are refused for curves, and not searched for on larger sets.
+            Largest number of solutions. If curves need more, an error is raised. On sets of more dimensions the search
+            stops at this number.
         seed, timeout
             See `solve`.
 
         Raises
         ------
         ConfigurationError
-            Also if no such guarantee can be given for the arm.
+            Also if the guarantee is not available for the arm.
         """
         return self._answer(pose, *self._all(max_spacing, guarantee, near, order, max_solutions), seed, timeout)
 
@@ -404,11 +406,11 @@ class Sampler:
         n : int
             Number of draws.
         density : "uniform", "model", Posture or callable
-            Uniform by length, area or volume, with joints scaled by their ranges; the density of the model on the set;
-            or exp(-cost / temperature) for the cost of a posture, or of a function of configurations (n, dof) to (n,).
-            An infinite cost excludes a configuration.
+            "uniform" is uniform by length, area or volume, with joints scaled by their ranges. "model" is the density
+            of the model on the set. A posture or a function is a cost, with the density exp(-cost / temperature). The
+            function maps configurations (n, dof) to costs (n,). An infinite cost excludes a configuration.
         temperature : float
-            In units of the cost.
+            Temperature in units of the cost.
         guarantee
             See `solve_all`.
         seed, timeout
@@ -442,7 +444,7 @@ class Sampler:
         seed: int | None = None,
         timeout: float = 5.0,
     ) -> JointPath:
-        """Return one configuration per pose, so that no joint jumps where a path without jumps exists.
+        """Return one configuration for each pose, without jumps of joints if a path without jumps is found.
 
         Joint values are continuous along the path. The message names the first jump, and whether it was proven to be
         unavoidable.
@@ -452,7 +454,7 @@ class Sampler:
         poses : (n_poses, 4, 4) array_like
             Poses of the tip in the base frame.
         near : (dof,) array_like or mapping of str to float, optional
-            Present configuration; the step to the first pose counts, too.
+            Current configuration. The step from it to the first pose counts, too.
         max_step : float or (dof,) array_like
             Largest change of a joint between two poses [rad] or [m], for all joints or for each.
         n_candidates : int
@@ -475,7 +477,7 @@ class Sampler:
         seed: int | None = None,
         timeout: float = 1.0,
     ) -> Solutions:
-        """Return one solution, or none, of each pose, as `solve`; the timeout is for all poses together [s].
+        """Return one solution of each pose, or none, as `solve` does; one timeout [s] is for all poses.
 
         The i-th pose uses `seed + i`. Default of `n_threads`: one for each core.
         """
@@ -496,9 +498,9 @@ class Sampler:
         seed: int | None = None,
         timeout: float = 1.0,
     ) -> Solutions:
-        """Return up to `n` distinct solutions of each pose, as `sample`; the timeout is for all poses together [s].
+        """Return up to `n` distinct solutions of each pose, as `sample` does; one timeout [s] is for all poses.
 
-        The i-th pose uses `seed + i`. Poses that were not begun in time have the code TIMED_OUT and no best attempt.
+        The i-th pose uses `seed + i`. Poses that were not started in time have the code TIMED_OUT and no best attempt.
 
         Raises
         ------
@@ -520,7 +522,7 @@ class Sampler:
         timeout: float = 1.0,
         **arguments: Any,
     ) -> Iterator[Solutions]:
-        """Apply an operation to many poses, and yield blocks as they are found: memory is that of one block.
+        """Apply an operation to many poses and yield blocks of answers, so that only one block is in memory.
 
         Parameters
         ----------
@@ -558,7 +560,7 @@ class Sampler:
         task = BatchTask(aim, order, _seed(seed), began + _timeout(timeout), n_threads)
         return answer_blocks(self, targets, task, block)
 
-    # Aim and order of the operations, checked. Defaults stand in the operations alone.
+    # Checks of the arguments of the operations. Only the operations have defaults.
 
     def _one(self, near: Near | None) -> tuple[Spread, Ordering]:
         if near is None or not self._is_partial(near):
@@ -617,7 +619,7 @@ class Sampler:
     def _ordering(
         self, order: Order | None, near: Near | None, posture: Posture | Mapping[str, float] | npt.ArrayLike | None
     ) -> Ordering:
-        """Return the order that is asked for, or the natural one."""
+        """Return the requested order, or the default."""
         if near is None and posture is None and order is None:
             return Ordering("density") if self.has_preference else AS_FOUND
         if posture is not None and not isinstance(posture, Posture):
@@ -635,7 +637,7 @@ class Sampler:
         return ordering
 
     def _is_partial(self, near: Near) -> bool:
-        """Return whether `near` is a cost, or names only a part of the joints."""
+        """Return whether `near` is a posture, or names only some of the joints."""
         if isinstance(near, Mapping):
             return set(near) != set(self.robot.joint_names)
         return isinstance(near, Posture)
@@ -701,7 +703,7 @@ class Sampler:
             kept, is_cut_short = kept.pick(rows), is_cut_short or not is_compared
         code, message = outcome(problem, found, kept, is_cut_short)
         best, log_prob = kept.pick(slice(0)) if kept.valid.any() else kept.best(), found.log_prob
-        if not isinstance(aim, Proposals) and not kept.valid.all():  # a caller may execute whatever is returned
+        if not isinstance(aim, Proposals) and not kept.valid.all():  # a caller may execute any returned row
             log_prob = None if log_prob is None else log_prob[kept.valid]
             kept = kept.chosen()
         if order.is_fair and len(kept) > aim.n:
@@ -766,6 +768,6 @@ def _seed(value: Any) -> int | None:
 def _timeout(value: Any) -> float:
     if not is_number(value):
         raise ConfigurationError(f"timeout must be a number [s], got {value!r}", value)
-    if not value >= 0.0:  # also for NaN
+    if not value >= 0.0:  # also refuses NaN
         raise ConfigurationError(f"timeout must not be negative, got {value}", value)
     return float(value)

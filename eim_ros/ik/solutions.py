@@ -1,6 +1,6 @@
-"""Answers of inverse kinematics: configurations for one or several poses, with their errors and what is known of them.
+"""Answers of inverse kinematics: configurations for one or several poses, their errors and other properties.
 
-An answer without a solution is empty and false, so a loop over it moves nothing.
+An answer without a solution is empty and false, so a loop over it does nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Column:
         Type in messages.
     unit : str
     ros_name : str
-        Field of `eim_ros/msg/IKSolutions`; empty if it has several, or none.
+        Field of `eim_ros/msg/IKSolutions`; empty if several fields or no field correspond to it.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Solutions:
     """Configurations for one or several poses.
 
     `len`, iteration and indices count rows: an integer gives a configuration (dof,), and a slice, mask or array of
-    indices gives `Solutions`. `bool` is true if a row is valid. Poses are reached by `pose` and `by_pose`.
+    indices gives `Solutions`. `bool` is true if a row is valid. The methods `pose` and `by_pose` select poses.
 
     Attributes
     ----------
@@ -107,14 +107,14 @@ class Solutions:
     times : (n_poses,)
         Time spent on each pose [s].
     n_totals : (n_poses,)
-        Number of solutions that exist, revolutions of joints included, if a closed form knows it; else NaN.
+        Number of solutions that exist, including revolutions of joints, if it is known from a closed form; else NaN.
     reports : tuple of CompletenessReport or None
         Self-motion components of each pose, if they are known from curves or a closed form. Collisions do not count.
     effective_sample_sizes : (n_poses,)
         Number of independent draws with the same variance (Kong 1992) in answers of `Sampler.draw`; else NaN.
     best_attempts : (n_poses, dof)
-        Configuration that came closest to a pose without a solution [rad] or [m]; else NaN. It is no solution: it
-        misses the pose, collides, or has a link outside of its region.
+        Configuration that came closest to a pose without a solution [rad] or [m]; else NaN. It is not a solution: it
+        misses the pose, collides, or violates a condition on a link.
     best_attempt_errors : (n_poses, 2)
         Errors of the best attempts [m], [rad]; NaN if there is none.
 
@@ -196,7 +196,7 @@ class Solutions:
         return len(self.q)
 
     def __bool__(self) -> bool:
-        """Whether there is at least one solution."""
+        """Return whether there is at least one solution."""
         return bool(self.valid.any())
 
     def __iter__(self) -> Iterator[FloatArray]:
@@ -223,7 +223,7 @@ class Solutions:
         return replace(self, **columns, n_per_pose=counts, known_log_prob=known)
 
     def spread(self, n: int) -> Solutions:
-        """Return n rows that are far from each other: each is the farthest from those before it (Gonzalez 1985)."""
+        """Return n rows that are far from each other. Each row is the farthest from those before it (Gonzalez 1985)."""
         if n >= len(self):
             return self
         bounds = np.stack([self.q.min(axis=0), self.q.max(axis=0), np.zeros(len(self.joint_names))])
@@ -253,7 +253,7 @@ class Solutions:
 
     @property
     def seconds_of_log_prob(self) -> float:
-        """About how long `log_prob` takes at most [s]; 0 if it is known or there is no model."""
+        """Upper estimate of the time for `log_prob` [s]; 0 if it is known or there is no model."""
         if self.densities is None or self.known_log_prob is not None:
             return 0.0
         counts = zip(self.densities, self.n_per_pose.tolist(), strict=True)
@@ -299,7 +299,7 @@ class Solutions:
 
     @property
     def error_code(self) -> ErrorCode:
-        """SUCCESS if each pose has it, else the code of the first pose that has not."""
+        """SUCCESS if all poses have solutions, else the code of the first pose without one."""
         for code in self.error_codes.tolist():
             if code != _SUCCESS:
                 return ErrorCode(code)
@@ -322,7 +322,7 @@ class Solutions:
 
     @property
     def n_total(self) -> float:
-        """Number of solutions that exist, if it is known, else NaN; for a single pose."""
+        """Number of solutions that exist, or NaN if it is unknown; for a single pose."""
         return float(self.n_totals[self._only])
 
     @property
@@ -334,7 +334,7 @@ class Solutions:
     def certified(self) -> bool:
         """Whether a closed form shows that nothing is missing; for a single pose.
 
-        Single solutions are then all that exist. For curves, all components are known, collisions aside.
+        Single solutions are then all solutions that exist. For curves, all components are known, ignoring collisions.
         """
         report = self.completeness
         if not np.isnan(self.n_total):
@@ -417,7 +417,7 @@ class Solutions:
 
     @classmethod
     def from_message(cls, message: Any) -> Solutions:
-        """Return the answer that an `eim_ros/msg/IKSolutions` contains; log densities that it lacks are NaN."""
+        """Return the answer that an `eim_ros/msg/IKSolutions` contains; missing log densities become NaN."""
         names, n, n_poses = tuple(message.joint_names), int(message.n), len(message.n_per_pose)
         columns: dict[str, Any] = {
             column.name: np.array(getattr(message, column.ros_name), column.dtype)
@@ -454,7 +454,10 @@ class Solutions:
         )
 
     def to_json(self) -> str:
-        """Return the answer as JSON with the names of `to_message`, rows as lists; null for what is not finite."""
+        """Return the answer as JSON with the names of `to_message`.
+
+        Rows are lists, and values that are not finite are null.
+        """
         fields = self.to_message()
         fields["positions"] = self.q
         return json.dumps(finite(fields))
@@ -483,7 +486,7 @@ class Solutions:
         return f"<table>{''.join(lines)}</table><p>{html.escape(self.message + rest)}</p>"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the model; log densities that were not read become NaN."""
+        """Return the state without the model; log densities that were not read become NaN."""
         return {**self.__dict__, "densities": None}
 
 

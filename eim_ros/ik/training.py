@@ -3,9 +3,10 @@
 `Training` runs EM, truncated EM, EIM, EIM with kinematic inputs, or inference with known kinematics.
 
 **EIM with kinematic inputs** (thesis 4.3.1, extra features theta(x)). The samples of an arm satisfy FK(q) = y exactly.
-A classifier that sees FK(q) - y would separate the classes perfectly, and its ratio would be meaningless. Therefore the
-contexts of both classes are smoothed, y~ = y + sigma n with n ~ N(0, I), and sigma is annealed. The density of the
-smoothing is known, p(q, y~) = p(q) N(y~; FK(q), sigma^2 I). So the network only needs to learn p(q) from the samples.
+A classifier with the input FK(q) - y would separate the classes perfectly, and its density ratio would be meaningless.
+Therefore the contexts of both classes are smoothed, y~ = y + sigma n with n ~ N(0, I), and sigma is annealed. The
+density of the smoothing is known, p(q, y~) = p(q) N(y~; FK(q), sigma^2 I). So the network only needs to learn p(q) from
+the samples.
 
 **Inference with known kinematics** (thesis 5.5) fits a model to the target
 
@@ -107,7 +108,7 @@ class SmoothingConfig(Settings):
     )
 
 
-KNOWN_SMOOTHING = SmoothingConfig(sigma_decay=0.95)  # default with known kinematics: nothing has to be learnt
+KNOWN_SMOOTHING = SmoothingConfig(sigma_decay=0.95)  # default with known kinematics
 
 
 @dataclass(frozen=True)
@@ -122,8 +123,8 @@ class KinematicInputs:
     center, scale : Tensor (n_context,)
         Standardisation of the contexts.
     spread : float
-        Root mean square standard deviation of the positions [m]: the length by which errors are measured, whatever the
-        size of the robot. A difference of rotation columns by one counts as one spread.
+        Root mean square standard deviation of the positions [m]. Errors are divided by it, so that they do not depend
+        on the size of the robot. A difference of rotation columns by one counts as one spread.
     config : SmoothingConfig
     """
 
@@ -138,7 +139,7 @@ class KinematicInputs:
     def from_data(cls, robot: Robot, kind: str, context: Tensor, config: SmoothingConfig) -> KinematicInputs:
         spread = float(context[:, :3].var(0, correction=0).mean().sqrt()) or 1.0
         scale = context.std(0, correction=0)
-        constant = torch.ones_like(scale)  # a column that never changes, such as the height of a planar robot
+        constant = torch.ones_like(scale)  # a column may be constant, such as the height of a planar robot
         constant[:3] = spread
         return cls(robot, kind, context.mean(0), torch.where(scale > 0.0, scale, constant), spread, config)
 
@@ -178,7 +179,7 @@ class KinematicInputs:
         return metric
 
     def _error(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
-        """Return (FK(q) - y)/sigma, (n_samples, n_context)."""
+        """Return the errors (FK(q) - y) / sigma (n_samples, n_context)."""
         return (forward_context(self.robot, sample, self.kind) - context) * (self._metric() / self.sigma(iteration))
 
     def _relative(self, sample: Tensor) -> Tensor:
@@ -199,15 +200,15 @@ class KinematicInputs:
 
 @dataclass(frozen=True)
 class KinematicTarget:
-    """log p(q | y) as an annealed target of `EIM`.
+    """Annealed target log p(q | y) of `EIM`.
 
     Attributes
     ----------
     inputs : KinematicInputs
         Measures errors and limits.
     log_prior : callable, optional
-        Maps contexts (n, n_context) and configurations (n, dof) to log densities (n,) [nat], written with torch
-        operations: a model of demonstrations, a user's cost with negative sign. Uniform within the limits if missing.
+        Function of contexts (n, n_context) and configurations (n, dof) that returns log densities (n,) [nat] by torch
+        operations, such as a model of demonstrations or a negative cost. Default: uniform within the limits.
     """
 
     inputs: KinematicInputs
@@ -215,7 +216,7 @@ class KinematicTarget:
 
     @property
     def config(self) -> SmoothingConfig:
-        """Settings of the smoothing, which EIM records."""
+        """Settings of the smoothing, for the record of the training."""
         return self.inputs.config
 
     def at(self, iteration: int) -> Callable[[Tensor, Tensor], Tensor]:

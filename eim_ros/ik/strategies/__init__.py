@@ -5,7 +5,7 @@ manifold      self-motion curves, traced from end to end, of arms with one redun
 slices        draws from sets of two to six dimensions
 restarts      proposals of the model; and a search from seeds, for every arm and task
 
-A new strategy is a class with the two methods of `Strategy` and a place in `STRATEGIES`.
+A new strategy is a class with the two methods of `Strategy` and an entry in `STRATEGIES`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Strategy(Protocol):
         ...
 
     def solve(self, problem: Problem, known: Found | None) -> Found:
-        """Solve a problem, given what strategies before found."""
+        """Solve a problem, given the result of earlier strategies."""
         ...
 
 
@@ -43,7 +43,7 @@ def find(problem: Problem) -> Found:
     Raises
     ------
     ConfigurationError
-        If no strategy can give the guarantee that is asked for, or draw from the set.
+        If no strategy can give the requested guarantee, or draw from the set.
     """
     if problem.guarantee is not None:
         check_guarantee(problem)
@@ -62,7 +62,7 @@ def find(problem: Problem) -> Found:
 
 
 def check_guarantee(problem: Problem) -> None:
-    """Raise `ConfigurationError` if the arm and the task do not allow the guarantee that is asked for."""
+    """Raise `ConfigurationError` if the arm and the task do not allow the requested guarantee."""
     has_points = has_closed_form(problem)
     if isinstance(problem.aim, Draws):
         has_points = ScaledMeasure.of(problem).n_free == 0 and problem.tolerances is None

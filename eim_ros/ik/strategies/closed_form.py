@@ -1,7 +1,7 @@
-"""Solutions of an arm with a closed form: none is searched for, and their number is known.
+"""Solutions of an arm with a closed form, without a search; their number is known.
 
-Solutions that differ by revolutions of joints count separately if the limits allow more than one revolution. There can
-be very many of them, so they are enumerated from the preferred ones on, as many as are wanted.
+Solutions that differ by revolutions of joints count separately if the limits allow more than one revolution. Because
+they can be numerous, only the requested number is enumerated, starting with the preferred ones.
 """
 
 from __future__ import annotations
@@ -24,27 +24,28 @@ from eim_ros.solver import ClosedForm as Form
 FloatArray = npt.NDArray[np.float64]
 
 SEVEN_JOINTS = 7
-MOST_RANKED = 10_000  # revolutions among which the best are looked for, if they are not enumerated in the order wanted
+MOST_RANKED = 10_000  # number of revolutions to rank if they are not enumerated in the requested order
 
 
 @dataclass(frozen=True, eq=False)
 class Roots:
-    """What a closed form says about a pose.
+    """Solutions of a pose by a closed form.
 
     Attributes
     ----------
     candidates : Candidates
-        Verified solutions: as many as were wanted, or some more to choose from.
+        Verified solutions: the requested number, or more to choose from.
     n_total : float
         Number of solutions, including those that differ by revolutions.
     is_singular : bool
         Whether the arm is singular in some solution, so that joints can turn while the tip stays. The candidates then
         contain one solution of each such self-motion.
     is_complete : bool
-        Whether there are no others. That is unknown if the axes of the arm only nearly have a closed form, as in
-        rounded descriptions and calibrated arms, and two roots are about to meet.
+        Whether it is known that there are no other solutions. It is unknown if two roots nearly coincide and the axes
+        of the arm satisfy the conditions of the closed form only approximately, as in rounded descriptions and
+        calibrated arms.
     in_time : bool
-        Whether there was time to enumerate as many as were wanted.
+        Whether there was time to enumerate the requested number.
     """
 
     candidates: Candidates
@@ -92,10 +93,10 @@ def has_closed_form(problem: Problem) -> bool:
 
 
 def all_roots(problem: Problem) -> Roots | None:
-    """Return the solutions wanted; None if there is no closed form.
+    """Return the requested number of solutions; None if there is no closed form.
 
-    They come by the cost of their revolutions: the distance to `near`, or the cost of the posture. Without either, each
-    root comes first in the revolution nearest to the middle of the limits, and then in further ones.
+    They are ordered by the cost of their revolutions: the distance to `near`, or the cost of the posture. Without
+    either, each root first appears in the revolution nearest to the middle of the limits, then in further ones.
     """
     form = _closed_form(problem)
     if form is None:
@@ -106,11 +107,11 @@ def all_roots(problem: Problem) -> Roots | None:
     deadline = problem.deadline
     rows, errors, sources, n_total = roots.revolutions(chain, task, reference, weights, most, deadline)
     if problem.is_checked or (n < n_total and problem.order.is_fair):
-        # each root once, before further revolutions
+        # take each root once before further revolutions
         rows, _, sources, _ = roots.revolutions(chain, task, None, weights, len(roots), NEVER)
         first = np.sort(np.unique(sources, return_index=True)[1])
         kept = roots.positions[sources[first]]
-        if problem.is_checked:  # a revolution changes no collision
+        if problem.is_checked:  # revolutions do not change collisions
             kept = kept[problem.allowed(rows[first])]
         if n < len(kept) and problem.order.is_fair:
             kept = kept[np.random.default_rng(problem.seed).permutation(len(kept))]
@@ -129,7 +130,7 @@ def report_of_points(problem: Problem, n_total: float) -> CompletenessReport | N
 
 
 def _all_points(problem: Problem) -> FloatArray:
-    """Return all solutions (n, dof); `ConfigurationError` if they are not all known."""
+    """Return all solutions (n, dof); raise `ConfigurationError` if some may be unknown."""
     roots = all_roots(problem.with_aim(Spread(max(problem.n, MOST_RANKED))))
     if roots is None or roots.is_singular or not roots.is_complete or len(roots.candidates) < roots.n_total:
         raise ConfigurationError(
@@ -152,7 +153,7 @@ def _closed_form(problem: Problem) -> Form | None:
 
 
 def _revolution_cost(problem: Problem) -> tuple[FloatArray | None, FloatArray | None, int]:
-    """Return the configuration (dof,) from which revolutions are enumerated, the weight of each joint, and how many."""
+    """Return the reference (dof,) for the order of revolutions, the weight of each joint, and the largest number."""
     order, n = problem.order, problem.n
     if order.criterion == "posture" and order.posture is not None:
         return *order.posture.of(problem.robot), n

@@ -1,20 +1,20 @@
 """Densities on the exact set of solutions: uniform, of the model, or of a cost and a temperature.
 
-"uniform" is constant by length, area or volume with joints scaled by their ranges; points have equal probabilities.
-"model" is the density p(q | y) of the model, restricted to the set and normalised there,
+The density "uniform" is constant by length, area or volume with joints scaled by their ranges; points have equal
+probabilities. The density "model" is the density p(q | y) of the model, restricted to the set and normalised on it,
 
     p(q) / int_set p(q) du,    for points p(q) / sum_i p(q_i),
 
-so exact solutions keep the proportions that were learned, such as elbow up against elbow down. Samples of the model
-that are moved onto the pose do not keep them. A cost c and a temperature T have the density exp(-c(q) / T), normalised
-in the same way; a `Posture` is such a cost.
+so exact solutions keep the learned proportions, such as elbow up to elbow down. Samples of the model that are moved
+onto the pose do not. A cost c and a temperature T have the density exp(-c(q) / T), normalised in the same
+way; a `Posture` is such a cost.
 
 The set is represented by weighted points. Curves are divided completely, points are all known, and sets of more
 dimensions are sampled by slices (`slices.py`).
 
-In u = q / r, with the ranges r of the robot's joints, the solutions of a pose have the dimension of the null space of
-the Jacobian J_u = J diag(r). With joints H fixed, curves remain, and each piece of them stands for a part of the set
-(the co-area formula, Federer 1969, 3.2.12):
+Let u = q / r be the joints scaled by their ranges r, and J_u = J diag(r). The dimension of the set is the dimension of
+the null space of J_u. If joints H are fixed, curves remain. Each piece of a curve represents a part of the set (co-area
+formula, Federer 1969, 3.2.12):
 
     int_set g du = int du_H int_curve g / |du_H on the set| dl,
     |du_H on the set|^2 = det(J_R J_R^T) / det(J_u J_u^T),
@@ -46,9 +46,9 @@ BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]
 LogDensity: TypeAlias = Callable[[FloatArray], FloatArray]
 
-DRAWN_AT_ONCE = 65_536  # draws between two looks at the clock
+DRAWN_AT_ONCE = 65_536  # draws between two checks of the deadline
 FEWEST_PIECES, MOST_PIECES = 4000, 200_000
-PIECES_EACH = 20  # for each draw; two draws from one piece are equal
+PIECES_EACH = 20  # pieces for each draw; two draws from one piece are equal
 
 _effort = Effort(1e-7)  # [s] for each piece of a curve
 
@@ -98,10 +98,11 @@ class ScaledMeasure:
         return self._log_length(q, np.zeros(q.shape, np.bool_))
 
     def log_share(self, q: FloatArray, held: BoolArray) -> FloatArray:
-        """Return the log (n,) of the part of the set that curves with fixed joints H stand for, per rad or m of them.
+        """Return the log (n,) of the part of the set that curves with fixed joints H represent, per rad or m of curve.
 
-        It is the scaled length times |du_H on the set|, the weight of these fixed joints among all choices of as many.
-        The squares of the weights of all choices add up to the dimension of the set. `held` (n, dof) marks the joints.
+        It is the scaled length times |du_H on the set|, the weight of these fixed joints among all choices of the same
+        number of joints. The squares of the weights of all choices add up to the dimension of the set. `held` (n, dof)
+        marks the joints.
         """
         rest = np.where(self.moving & ~held, self.ranges, 0.0)
         of_set = self._log_det(q, np.where(self.moving, self.ranges, 0.0))
@@ -114,7 +115,7 @@ class ScaledMeasure:
         ----------
         q : (n, dof)
         rates : (n, 6, 6)
-            Map from velocities of the tip to those of the offsets.
+            Map from velocities of the tip to rates of the offsets.
         is_open : (6,) of bool
             Offsets with a tolerance; the others are zero.
         """
@@ -136,7 +137,7 @@ class ScaledMeasure:
 
 
 def _difference(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Return a - b (n,) of log determinants; minus infinity at singularities, which are no part of a surface."""
+    """Return the difference (n,) of log determinants; minus infinity at singularities, which are not on a surface."""
     return np.where(np.isfinite(b), a, -np.inf) - np.where(np.isfinite(b), b, 0.0)
 
 
@@ -172,7 +173,7 @@ def log_density_of(problem: Problem) -> LogDensity:
 
 
 def _costs(cost: Callable[[FloatArray], npt.ArrayLike], q: FloatArray) -> FloatArray:
-    """Return the costs (n,) that a callable gives, checked."""
+    """Return the costs (n,) of a callable after a check of shape and values."""
     if not len(q):
         return np.empty(0)
     try:
@@ -196,15 +197,15 @@ class WeightedPoints:
     ----------
     q : (n, dof)
     log_mass : (n,)
-        Log of the length, area, volume or number of solutions that each stands for.
+        Log of the length, area, volume or number of solutions that each point represents.
     slices : (n,) of int, optional
         Slice of each point, if the points are a sample of the set; None if the set was divided completely.
     report : CompletenessReport, optional
-        If the set is curves.
+        Report on the curves, if the set consists of curves.
     is_late : bool
-        Whether time ended before the sample was as large as wanted.
+        Whether time ended before the sample had the requested size.
     is_fair : bool
-        Whether the points represent the set; they do not if time ended while it was divided.
+        Whether the points represent the set. They do not if time ended before it was divided completely.
     """
 
     q: FloatArray
@@ -219,8 +220,9 @@ class WeightedPoints:
     ) -> tuple[FloatArray, FloatArray, float] | None:
         """Draw n points by log densities (n_points,) on the set, which need not be normalised; None if there are none.
 
-        From a set that was divided the draws are independent, and some may be equal. From a sample they are spread over
-        it by systematic resampling (Kitagawa 1996), so that no point comes much more often than its share.
+        Draws from a set that was divided completely are independent, and some may be equal. Draws from a sample are
+        spread over it by systematic resampling (Kitagawa 1996), so that no point is drawn much more often than its
+        weight demands.
 
         Returns
         -------
@@ -228,7 +230,7 @@ class WeightedPoints:
             Draws, their log densities normalised on the set [nat], and their effective sample size.
         """
         log_weights = self.log_mass + log_density
-        log_total = np.logaddexp.reduce(log_weights)  # scipy's logsumexp takes as long to import as all of this package
+        log_total = np.logaddexp.reduce(log_weights)  # logsumexp of scipy is slower to import than this package
         if not np.isfinite(log_total):
             return None
         weights = np.exp(log_weights - log_total)
@@ -277,7 +279,7 @@ def draw(problem: Problem, points: WeightedPoints, log_density: FloatArray) -> F
 
 
 def _size_of_more(size: float, n: int, n_more: int) -> float:
-    """Return the effective sample size of `n_more` draws from points, n draws from which have the size `size`."""
+    """Return the effective sample size of `n_more` draws from points, given the size `size` of n draws."""
     of_points = 1.0 / size - 1.0 / n if size > 0.0 else np.inf
     return float(1.0 / (1.0 / n_more + max(of_points, 0.0)))
 

@@ -1,7 +1,7 @@
 """Solutions of an arm with one redundant direction: self-motion curves, traced from end to end.
 
 A few restarts find the curves, continuation follows each to its ends, and limits cut them into components. The answer
-divides these evenly, or has the point of each that is nearest to a configuration.
+divides the components evenly, or contains the point of each component that is nearest to a configuration.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from eim_ros.solver import NO_EXPERT, ParameterisedForm, SelfMotions, nearest_on
 
 FloatArray = npt.NDArray[np.float64]
 
-MORE = 4  # times as many solutions are tried if too few are free of collisions
-MOST_TRIES, LEAST_SHARE = 3, 0.9  # tries to replace near-duplicates, if at least this share is distinct
-MANY_PLACES, COARSELY = 4096, 512  # with more places than this, so many on all components are computed first
-OVERSAMPLING = 8.0  # places for each distinct solution along a curve
+MORE = 4  # factor on the number of solutions if too few of them are free of collisions
+MOST_TRIES, LEAST_SHARE = 3, 0.9  # number of tries to replace near-duplicates if at least this share is distinct
+MANY_PLACES, COARSELY = 4096, 512  # above the first number of places, a coarse set of the second size is computed first
+OVERSAMPLING = 8.0  # number of places for each distinct solution along a curve
 MOST_CHECKED = 20_000  # configurations checked for collisions to replace those that collide
 NO_BOUND = 1.0
 NEARLY_A_REVOLUTION = 2.0 * math.pi - 0.01  # [rad]
-MOST_NEAREST = 8  # components whose nearest solution is returned, if more than one is wanted
-FINELY, CHECKED_AT_ONCE = 1000, 16  # solutions among which the nearest without collisions is looked for
+MOST_NEAREST = 8  # number of components whose nearest solution is returned, if more than one solution is requested
+FINELY, CHECKED_AT_ONCE = 1000, 16  # solutions checked for the nearest, in all and between deadline checks
 
 
 class Manifold:
@@ -96,14 +96,14 @@ class Manifold:
 
 
 def certified_form(problem: Problem) -> ParameterisedForm | None:
-    """Return the closed form with one joint as parameter, by which all components are known; None if there is none."""
+    """Return the closed form with one joint as parameter, which yields all components; None if there is none."""
     if problem.position_only or not problem.is_curve or joints_of_a_revolution(problem):
         return None
     return problem.robot.parameterised_form
 
 
 def joints_of_a_revolution(problem: Problem) -> list[str]:
-    """Return the names of joints whose limits allow a revolution, after which they count as another solution."""
+    """Return the names of joints whose limits allow a full revolution, so that they have 2π-equivalent values."""
     bounds = problem.bounds
     is_wide = (bounds[1] - bounds[0] >= NEARLY_A_REVOLUTION) & (bounds[2] == 0.0)
     return [problem.robot.joint_names[joint] for joint in np.flatnonzero(is_wide)]
@@ -129,11 +129,11 @@ class Curves:
 
     @classmethod
     def of(cls, problem: Problem) -> Curves:
-        """Search until the bound holds that the problem asks for, or without one until components are unlikely missing.
+        """Search until the requested bound is reached, or without one until missing components are unlikely.
 
-        If a certificate is asked for, components come from a closed form, and there is no search unless the form leaves
-        something open. The form also decides if a bound is asked for and the arm is too close to a singularity for the
-        search to trace every curve.
+        If a certificate is requested, components come from a closed form. There is a search only if the closed form
+        cannot decide about some components. The closed form also decides if a bound is requested and the arm is too
+        close to a singularity to trace every curve.
         """
         until, deadline, chain = problem.until, problem.deadline, problem.robot.chain
         wanted = until or Completeness()
@@ -156,7 +156,7 @@ class Curves:
 
     @property
     def is_traced(self) -> bool:
-        """Whether there are components, and all are known from end to end."""
+        """Whether there are components, and all of them are known from end to end."""
         return bool(len(self.report.traced) and self.report.traced.all())
 
     def even(self, deadline: float) -> tuple[Candidates, bool]:
@@ -165,7 +165,7 @@ class Curves:
         Raises
         ------
         ConfigurationError
-            If the spacing that is asked for takes more than `max_solutions`.
+            If the requested spacing needs more than `max_solutions`.
         """
         problem, n_wanted = self.problem, self.problem.n
         spacing = problem.max_spacing
@@ -184,7 +184,7 @@ class Curves:
         found, n_tries = self._allowed(found), 1
         while 0 < len(found) < n_wanted and n < most and in_time and time.perf_counter() < deadline:
             if not problem.is_checked and (n_tries == MOST_TRIES or len(found) < LEAST_SHARE * n_wanted):
-                break  # the curves are too short for so many distinct solutions
+                break  # the curves are too short for this number of distinct solutions
             n_tries += 1
             n = min(MORE * n if problem.is_checked else n + 2 * (n_wanted - len(found)), most)
             more, in_time = self._divided(n, deadline)
@@ -193,9 +193,9 @@ class Curves:
         return found.pick(slice(n_wanted)), len(found) >= n_wanted or (in_time and not problem.n_unchecked)
 
     def scattered(self, n: int, deadline: float) -> tuple[FloatArray, float, bool]:
-        """Return about n random places (n, dof) on all components, and the length [rad, m] that each stands for.
+        """Return about n random places (n, dof) on all components, and the length [rad, m] that each represents.
 
-        Also return whether there was time for all of them; if not, they do not represent the set.
+        Also return whether there was time for all of them. Otherwise they do not represent the set.
         """
         length = float(self.report.lengths.sum())
         if length <= 0.0:
@@ -205,10 +205,11 @@ class Curves:
         return found.q, length / n, in_time and not self.problem.n_unchecked
 
     def nearest(self, near: FloatArray, n: int, deadline: float) -> tuple[Candidates, bool]:
-        """Return the nearest solution of each of the nearest components, then others that divide all evenly.
+        """Return the nearest solution of each of the nearest components, then others that divide all components evenly.
 
-        If solutions are checked for collisions, those that divide the components finely are checked, the nearest first,
-        until there are n; a single one is then moved until an obstacle stops it. Also return whether there was time.
+        If collisions are checked, solutions that divide the components finely are checked, the nearest first, until n
+        of them are valid. If n is 1, that solution is then moved nearer until an obstacle stops it. Also return whether
+        there was time for the search.
         """
         problem, robot, checked = self.problem, self.problem.robot, self.problem.is_checked
         most = 1 if n == 1 else MOST_NEAREST
@@ -216,7 +217,7 @@ class Curves:
         found, away = _towards(problem, np.concatenate(places), near)
         if n == 1 and not checked:
             return found.pick(np.argsort(away)[:1]), True
-        if len(places) > 1:  # several equivalents may have led to the same place
+        if len(places) > 1:  # several equivalent values may have led to the same place
             found = found.pick(distinct_rows(robot, found.q, DISTINCT_TOLERANCE))
         more, in_time = self._divided(max(n, FINELY) if checked else n + len(found), deadline)
         found = found.joined(more)
@@ -246,11 +247,11 @@ class Curves:
     def _divided(self, n: int, deadline: float, spacing: float | None = None) -> tuple[Candidates, bool]:
         """Return solutions that divide all components, and whether there was time for all."""
         robot, tolerance = self.problem.robot, DISTINCT_TOLERANCE
-        if spacing is not None:  # neighbours may be half a spacing apart and are no near-duplicates
+        if spacing is not None:  # neighbours half a spacing apart must not count as near-duplicates
             tolerance = min(tolerance, spacing / (3.0 * math.sqrt(robot.dof)))
         n = n if spacing is not None else min(n, self._most_distinct)
         coarse = None
-        if spacing is not None or n > MANY_PLACES:  # if time ends early, these are from all components
+        if spacing is not None or n > MANY_PLACES:  # these cover all components if time ends early
             coarse = _valid(*self.motions.even(robot.chain, COARSELY, 0.0, tolerance, deadline)[:2])
         rows, errors, in_time = self.motions.even(robot.chain, n, spacing or 0.0, tolerance, deadline)
         if coarse is not None and not in_time and len(coarse) > len(rows):
@@ -262,7 +263,7 @@ class Curves:
 
 
 def nearby(problem: Problem, near: FloatArray) -> Candidates | None:
-    """Return the solution next to a configuration, if it is so near that no other is looked for."""
+    """Return the solution next to a configuration if it is near enough to end the search."""
     found, distances = _towards(problem, near[None], near)
     if not len(found) or distances[0] > ACCEPT_DISTANCE:
         return None
@@ -270,9 +271,9 @@ def nearby(problem: Problem, near: FloatArray) -> Candidates | None:
 
 
 def _equivalents(problem: Problem, near: FloatArray) -> list[FloatArray]:
-    """Return a configuration with its continuous joints turned into their narrower limits, if they have such limits.
+    """Return 2π-equivalents of a configuration, with continuous joints turned into their narrowed limits.
 
-    Each such joint is turned to the revolution nearest to its range; there are two if both ends are equally near.
+    Each such joint is turned to the revolution nearest to its range. There are two if both ends are equally near.
     """
     found = [near]
     for joint in np.flatnonzero(problem.robot.continuous & (problem.bounds[2] == 0.0)):

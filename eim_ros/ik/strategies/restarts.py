@@ -1,10 +1,10 @@
-"""Restarts: rounds of seeds from the model or uniform ones, solved numerically, continued along curves, and verified.
+"""Restarts: rounds of model or uniform seeds, solved numerically, continued along curves, and verified.
 
-The nearest solution is found by restarts, too, if solutions are surfaces, or points without a closed form: many are
-found, and the nearest of these move along the null space to the least distance. Where that leads depends on the start.
-For 40 random poses of each of five arms, 128 solutions and the 16 nearest of them led to the least distance that 4000
-led to, in 0.6 ms; 64 and 8 did so for 37 of 40 poses of the worst arm. With tolerances per axis each optimisation takes
-2 ms; half as many lead to within 0.1 rad of the least distance.
+Restarts also find the nearest solution if solutions form surfaces, or are points without a closed form. The nearest of
+many solutions are moved along the null space to a local minimum of the distance. The result depends on the start. In a
+test with 40 random poses of each of five arms, 128 solutions and the 16 nearest of them gave the same distance as 4000
+solutions, in 0.6 ms. With 64 and 8 this was true for only 37 of 40 poses of the worst arm. With tolerances per axis
+each optimisation takes 2 ms. Half as many then suffice for a result within 0.1 rad of the smallest distance.
 """
 
 from __future__ import annotations
@@ -29,42 +29,42 @@ FloatArray = npt.NDArray[np.float64]
 
 DISTINCT_TOLERANCE = 0.01  # [rad or m]; configurations closer than this in every joint are near-duplicates
 FINEST = 0.001  # the same for continuation, if near-duplicates are not dropped
-STEP = 0.45  # [rad, m] of continuation
+STEP = 0.45  # step length of continuation [rad, m]
 MAX_SEEDS_WITHOUT_GAIN = 3000  # seeds without any new solution after which the search ends
 CONTINUED_SEEDS = 1000  # the same after continuation, without a new solution far from all others
 OUT_OF_REACH_SEEDS = 256  # the same if the pose is farther away than the arm is long
 NEAR_SEEDS = 512  # the same in the search for the nearest solution
-FIRST_YIELD, LEAST_YIELD = 0.8, 0.1  # solutions per seed, from which the size of a round follows
-LOW_YIELD = 0.2  # yield below which half of the seeds are uniform
+FIRST_YIELD, LEAST_YIELD = 0.8, 0.1  # first and smallest estimate of solutions per seed, for the size of a round
+LOW_YIELD = 0.2  # number of new solutions per seed below which half of the seeds are uniform
 SPARE_SEEDS = 4
 DIVERSE_UNIFORM = 0.25  # share of uniform seeds for diversity 1
-FEWEST_ROOTS = 40  # solutions from seeds before continuation begins, or half of those wanted
+FEWEST_ROOTS = 40  # number of solutions from seeds before continuation begins, or half of the requested number
 CONTINUATION_CUTOFF = 200  # solutions beyond which half come from continuation; more seeds find more components
 MOST_CONTINUED = 1000  # configurations from continuation in a round; its cost grows as their square
 NEXT_SEED = 0.5 * (math.sqrt(5.0) - 1.0)  # added modulo 1 in each round
-FINAL_PATIENCE = 100  # of the solver with the best attempt
+FINAL_PATIENCE = 100  # number of iterations without progress before the solver gives up on the best attempt
 MOST_SEEDS_PER_ROUND = 256  # a round is not interrupted, so this bounds how late a timeout is noticed
-DEFAULT_DIVERSITY, FEWEST_TO_DIVERSIFY = 0.85, 16  # diversity without a preference, from so many solutions on
-OVERSAMPLING = {2: 4.0, 3: 8.0}  # solutions for each one wanted at diversity 1, by dimension of the set
+DEFAULT_DIVERSITY, FEWEST_TO_DIVERSIFY = 0.85, 16  # default without a preference, and smallest n to use it
+OVERSAMPLING = {2: 4.0, 3: 8.0}  # solutions for each requested one at diversity 1, by dimension of the set
 MOST_OVERSAMPLING = 24.0  # the same for more than three dimensions
-MOST_SPREAD = 2000  # solutions wanted at most for oversampling; the choice takes time of their square
+MOST_SPREAD = 2000  # largest request with oversampling; the time for the choice grows as its square
 POSE_DIMENSIONS = 6
-SINGULAR, SINGULAR_SHARE = 1e-5, 0.05  # least singular value that counts as 0, and share of solutions that have one
-MOST_MEASURED = 1000  # solutions whose singular values are computed
+SINGULAR, SINGULAR_SHARE = 1e-5, 0.05  # singular values below this count as 0; smallest share of singular solutions
+MOST_MEASURED = 1000  # number of solutions whose singular values are computed
 ACCEPT_DISTANCE = 0.2  # [rad, m]; a solution so near is accepted as the nearest without a further search
 N_FOUND, N_MOVED, N_MOVED_WITHIN_TOLERANCES = 128, 16, 8
-PROPOSED_AT_ONCE = 8192  # proposals between two looks at the clock
+PROPOSED_AT_ONCE = 8192  # proposals between two checks of the deadline
 
 
 class RawProposals:
-    """Draw from the model without solving."""
+    """Draw configurations from the model without solving them."""
 
     def applies(self, problem: Problem) -> bool:
-        """Return whether proposals are wanted."""
+        """Return whether proposals are requested."""
         return isinstance(problem.aim, Proposals)
 
     def solve(self, problem: Problem, known: Found | None) -> Found:
-        """Return as many draws as there is time for, at least some, and verify them."""
+        """Draw and verify configurations in blocks, at least one block, until there are enough or time is up."""
         rng, parts, n = np.random.default_rng(problem.seed), list[Candidates](), problem.n
         for first in range(0, n, PROPOSED_AT_ONCE):
             if first and is_past(problem.deadline):
@@ -75,14 +75,14 @@ class RawProposals:
 
 
 class Restarts:
-    """Search for solutions from seeds; add them to those that other strategies found."""
+    """Search for solutions from seeds, and add them to the results of other strategies."""
 
     def applies(self, problem: Problem) -> bool:
         """Return True: restarts work for every arm and task."""
         return True
 
     def solve(self, problem: Problem, known: Found | None) -> Found:
-        """Return what the search finds, joined with what is known; the result is final."""
+        """Return the known solutions together with the results of the search. The result is final."""
         if known is None:
             found, timed_out = self._searched(problem)
             return Found(found, timed_out=timed_out)
@@ -98,9 +98,9 @@ class Restarts:
         return Found(found, timed_out=timed_out, is_singular=known.is_singular)
 
     def _joined_to_curves(self, problem: Problem, known: Found) -> Found:
-        """Return solutions of restarts, then those of curves that could not all be traced.
+        """Return solutions of restarts, then solutions of curves that could not all be traced.
 
-        There is no continuation: it leads nowhere at singularities.
+        There is no continuation, because it fails at singularities.
         """
         found, was_late = self._searched(problem, known.is_exhausted, diversity=0.0)
         timed_out = known.timed_out or was_late
@@ -116,7 +116,10 @@ class Restarts:
     def _searched(
         self, problem: Problem, is_hopeless: bool = False, diversity: float | None = None
     ) -> tuple[Candidates, bool]:
-        """Return what a search finds, and whether time ended; if it is hopeless, the best attempt."""
+        """Return the result of a search, and whether time ended.
+
+        If there can be no solution, the result is the best attempt.
+        """
         n, near, order = problem.n, problem.near, problem.order
         diversity = _diversity(problem) if diversity is None else diversity
         search = Search(problem, seed_fraction(problem.seed), near=order.reference, diversity=diversity)
@@ -130,7 +133,7 @@ class Restarts:
         has_wish = order.reference is not None or order.posture is not None
         if not (diversity and is_surface and n <= MOST_SPREAD) or has_wish:
             return search.run(n)
-        search.distinct = False  # near-duplicates are not far from each other
+        search.distinct = False  # oversampling needs no removal of near-duplicates
         more = OVERSAMPLING.get(problem.redundancy, MOST_OVERSAMPLING) * diversity
         found, is_late = search.run(int(n * (1.0 + more)))
         found = found.pick(farthest_rows(problem.robot, found.q, n, with_grace(problem.deadline)))
@@ -139,7 +142,7 @@ class Restarts:
 
 
 def _diversity(problem: Problem) -> float:
-    """Return the diversity that is asked for, or the default, which is higher if nothing is preferred."""
+    """Return the requested diversity, or the default, which is higher if there is no preference."""
     aim, has_model = problem.aim, len(problem.conditional.log_weights) > 0
     if isinstance(aim, Spread) and aim.diversity is not None:
         return aim.diversity
@@ -155,16 +158,17 @@ def _distinct(problem: Problem, found: Candidates) -> tuple[Candidates, bool]:
 
 
 def _apart(problem: Problem, found: Candidates, known: Candidates) -> Candidates:
-    """Return candidates farther than the spacing that is asked for from all known ones."""
+    """Return candidates that are farther than the requested spacing from all known ones."""
     if problem.max_spacing is None:
         return found
     return found.pick(np.flatnonzero(~is_within(problem.robot, found.q, known.q, problem.max_spacing)))
 
 
 def _is_singular(problem: Problem, found: Candidates) -> bool:
-    """Return whether more directions are free in solutions of a pose than the arm has joints to spare.
+    """Return whether solutions of a pose have more free directions than the arm has redundant joints.
 
-    That has to be so in a share of the solutions, because a curve may lead through single singular places.
+    The answer is True only if this applies to a share of the solutions, because a curve may pass through single
+    singular configurations.
     """
     q = found.q[:MOST_MEASURED]
     if problem.position_only or not len(q):
@@ -178,13 +182,14 @@ def _is_singular(problem: Problem, found: Candidates) -> bool:
 class Search:
     """Find configurations that solve a problem, in rounds.
 
-    A round takes seeds from the model, moves them onto the pose, and keeps what is valid. If few solutions of a round
-    are new, half of the next seeds are uniform, so that no pose is missed that uniform restarts would solve.
+    A round takes seeds from the model, moves them onto the pose, and keeps the valid results. If few solutions of a
+    round are new, half of the next seeds are uniform. Therefore the search solves every pose that uniform restarts
+    would solve.
 
     With `diversity` > 0 seeds are stratified over the experts, and weights are tempered to weight^(1 - diversity / 2).
-    Some seeds are always uniform, so that no component is missed. If solutions are curves, about that share of them
-    comes from continuation (half of it beyond the first `CONTINUATION_CUTOFF`), which begins at the solutions found
-    first. On surfaces a restart costs less than continuation.
+    Some seeds are always uniform, so that no component is missed. If solutions are curves, `diversity` is also about
+    the share of solutions from continuation, which begins at the solutions found first. Beyond the first
+    `CONTINUATION_CUTOFF` solutions the share is half of that. On surfaces a restart costs less than continuation.
 
     Attributes
     ----------
@@ -244,7 +249,7 @@ class Search:
                 kept = np.concatenate([np.ones(n_before, dtype=np.bool_), problem.allowed(found.rows[0][n_before:])])
                 found.keep(kept)
                 gained = int(np.count_nonzero(kept[:n_seeded])) - n_before
-            elif plan.has_continued and self.distinct:  # solutions between known ones say nothing about others
+            elif plan.has_continued and self.distinct:  # the rest are between known solutions
                 gained = found.n_remote
             if can_continue and n_seeded >= plan.fewest_roots:
                 plan.has_continued, patience = True, min(patience, CONTINUED_SEEDS)
@@ -260,7 +265,7 @@ class Search:
         return conditional.experts, conditional.log_weights, conditional.contexts
 
     def _plan(self, deadline: float) -> SearchRound:
-        """Return the options that all rounds share."""
+        """Return the options common to all rounds."""
         plan, problem = SearchRound(), self.problem
         plan.tempering, plan.stratified = 1.0 - 0.5 * self.diversity, self.diversity > 0.0
         plan.distinct_tolerance = self.apart if self.distinct else -1.0
@@ -271,7 +276,7 @@ class Search:
         return plan
 
     def _result(self, found: FoundRows) -> Candidates:
-        """Return the solutions, or else the best attempt, solved once more with patience."""
+        """Return the solutions. If there are none, return the best attempt after further iterations."""
         if not len(found):
             return self.problem.solved(found.best, np.full(1, NO_EXPERT, np.uint32), FINAL_PATIENCE)
         q, errors, experts = found.rows
@@ -279,7 +284,7 @@ class Search:
 
 
 def nearest_found(problem: Problem, search: Search, near: FloatArray) -> tuple[Candidates, bool]:
-    """Return solutions, the nearest first, or the best attempt, and whether time ended.
+    """Return solutions with the nearest first, or the best attempt, and whether time ended.
 
     Parameters
     ----------

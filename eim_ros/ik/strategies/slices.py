@@ -1,17 +1,18 @@
-"""Draws from a set of solutions with more than one dimension, by slices: curves and points that are found completely.
+"""Draws from a set of solutions with more than one dimension, by slices: curves and points that are all known.
 
-A slice fixes joints at random values, and for a task with tolerances also the pose within them. Curves remain, which
-are traced from end to end, or points in closed form. Each point on them stands for a known part of the set, its *mass*:
-the length around it, times the part of the set that this length stands for, by the probability of the slice (see
-`densities.py`). Sums over the points of all slices are integrals over the set on average, however large the basins of
-attraction of restarts are. Neither solutions that restarts lead to nor samples of a model moved onto the pose have this
-property. The idea is that of random linear spaces (Breiding and Marigliano 2020, "Random points on an algebraic
-manifold"), here along the axes of joints.
+A slice fixes some joints at random values. For a task with tolerances, it also fixes the pose within them. The
+remaining solutions are curves, which are traced from end to end, or points in closed form. Each point represents a
+known part of the set, its *mass*. The mass is the length around the point, times the part of the set for each unit of
+length, divided by the probability density of the slice (see `densities.py`). Therefore sums over the points of all
+slices are unbiased estimates of integrals over the set. Solutions of restarts lack this property, because the basins of
+attraction differ in size, and so do samples of a model that are moved onto the pose. The method intersects the set with
+random linear spaces (Breiding and Marigliano 2020, "Random points on an algebraic manifold"), here along the axes of
+joints.
 
-As many joints are fixed as there are dimensions beyond one. A choice H of joints is drawn in proportion to the mean of
-|du_H on the set|^2 over known solutions, so joints that solutions leave little room are seldom fixed. Their values are
-uniform, or mostly near known solutions if a density is wanted that prefers some. The density of every proposal is known
-and divided by, so proposals affect only the time that is needed.
+The number of fixed joints is the dimension of the set minus one. A choice H of joints is drawn in proportion to the
+mean of |du_H on the set|^2 over known solutions, so joints with little freedom are seldom fixed. The values of these
+joints are uniform, or mostly near known solutions if the requested density prefers some solutions. The mass is divided
+by the density of the proposal, so proposals affect only the time of the search.
 """
 
 from __future__ import annotations
@@ -45,18 +46,18 @@ from eim_ros.solver import NO_EXPERT, SelfMotions, Task
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-FEW_KNOWN, MANY_KNOWN = 300, 2000  # known solutions from which proposals are made
-MOST_FREE = 6  # dimensions; with more, too few choices of fixed joints lead to any solution
-MOST_DETERMINANTS = 100_000  # of known solutions, for all choices of joints
+FEW_KNOWN, MANY_KNOWN = 300, 2000  # number of known solutions to derive proposals from, for uniform and other densities
+MOST_FREE = 6  # number of dimensions; with more, too few choices of fixed joints lead to a solution
+MOST_DETERMINANTS = 100_000  # number of determinants for the probabilities of all choices of joints
 EVEN_CHOICES = 0.1  # share of proposals in which all choices of joints are equally likely
 NEAR_SHARE = 0.7  # share of proposals near known solutions, if some are preferred
-BANDWIDTH = 0.2  # of the kernels, as a share of the rule for a single normal density, because there are several modes
-LEAST_WIDTH = 0.02  # of a kernel, as a share of a joint's range
+BANDWIDTH = 0.2  # width of kernels relative to the rule for a single normal density; smaller because of several modes
+LEAST_WIDTH = 0.02  # smallest width of a kernel, as a share of a joint's range
 
 
 @dataclass(frozen=True, eq=False)
 class SliceProposals:
-    """Proposal density of the joints that a slice fixes, and of their values.
+    """Proposal density of the joints fixed by a slice, and of their values.
 
     Attributes
     ----------
@@ -68,7 +69,7 @@ class SliceProposals:
         Joints that are fixed.
     probabilities : (n_choices,)
     near : (n_near, dof)
-        Solutions near which joints are fixed; without any, values are uniform.
+        Solutions near which joints are fixed. If there are none, values are uniform.
     deviations : (dof,)
         Standard deviations of the kernels around these [rad, m].
     """
@@ -95,7 +96,7 @@ class SliceProposals:
         return anywhere.close_to(near) if len(near) else anywhere
 
     def close_to(self, near: FloatArray) -> SliceProposals:
-        """Return proposals mostly near other solutions (n_near, dof), by Silverman's rule (1986, 4.3.2)."""
+        """Return proposals that are mostly near other solutions (n_near, dof), by Silverman's rule (1986, 4.3.2)."""
         n_held = self.choices.shape[1]
         factor = BANDWIDTH * (4.0 / ((n_held + 2.0) * len(near))) ** (1.0 / (n_held + 4.0))
         deviations = np.maximum(factor * near.std(axis=0), LEAST_WIDTH * self.ranges)
@@ -104,8 +105,8 @@ class SliceProposals:
     def draw(self, rng: np.random.Generator) -> tuple[IntArray, FloatArray, float]:
         """Draw joints (n_held,) and values [rad, m] to fix them at.
 
-        The third value is the log of the probability of the joints times the density of the values, in shares of the
-        joints' ranges.
+        The third value is the log of the probability of the joints times the density of their values, with each value
+        as a share of the joint's range.
         """
         choice = int(rng.choice(len(self.choices), p=self.probabilities))
         joints = self.choices[choice]
@@ -133,23 +134,23 @@ def _mean_squares(measure: ScaledMeasure, known: FloatArray, choices: IntArray) 
     return np.asarray(np.maximum(np.linalg.det(minors), 0.0).mean(axis=0))
 
 
-AT_ONCE = 32  # slices between two looks at the clock
-SPACING, FINE_SPACING = 0.5, 0.15  # [rad, m] between points on a curve on average; the finer one for preferences
+AT_ONCE = 32  # slices between two checks of the deadline
+SPACING, FINE_SPACING = 0.5, 0.15  # mean distance of points on curves [rad, m], without and with preferences
 SIZE_EACH = 4.0  # effective sample size of the slices for each draw, if there is time
-LEAST_SIZE = 64.0  # effective sample size in all, because weights of fewer slices are unreliable
-FEWEST_TO_LEARN, POOR = 128, 0.1  # slices, and the effective share below which proposals are made again
+LEAST_SIZE = 64.0  # smallest total effective sample size, because weights of fewer slices are unreliable
+FEWEST_TO_LEARN, POOR = 128, 0.1  # number of slices, and share of effective slices below which proposals are made again
 N_LIKELY = 2000
 MOST_SLICES = 100_000
-MAX_SLICES_WITHOUT_GAIN = 1000  # at first, without any solution
+MAX_SLICES_WITHOUT_GAIN = 1000  # number of slices without any solution that ends the search
 NO_TOLERANCES, NO_BOUND = np.empty(0), 1.0
-LATEST = 0.02  # [s] after the deadline until which a round may end
+LATEST = 0.02  # longest time after the deadline for the end of a round [s]
 
 
 class Slices:
     """Draw from sets of two to six dimensions, or with tolerances per axis."""
 
     def applies(self, problem: Problem) -> bool:
-        """Return whether draws are wanted; strategies for curves and points come before."""
+        """Return whether draws are requested. Strategies for curves and points are tried before this one."""
         return isinstance(problem.aim, Draws)
 
     def solve(self, problem: Problem, known: Found | None) -> Found:
@@ -164,7 +165,7 @@ class Slices:
         return draw(problem, *self._points(measure, log_density))
 
     def _points(self, measure: ScaledMeasure, log_density: LogDensity) -> tuple[WeightedPoints, FloatArray]:
-        """Return the points of slices, with joints fixed as known solutions suggest, and their log densities (n,)."""
+        """Return the points of slices and their log densities (n,). Proposals are derived from known solutions."""
         problem, aim = measure.problem, measure.problem.aim
         assert isinstance(aim, Draws)
         is_model, is_uniform = aim.density == "model", aim.density == "uniform"
@@ -184,7 +185,7 @@ class Slices:
 
 
 def _check_dimensions(measure: ScaledMeasure) -> None:
-    """Raise `ConfigurationError` if the set has too many dimensions, or slices are no curves."""
+    """Raise `ConfigurationError` if the set has too many dimensions, or if slices are not curves."""
     if measure.n_free > MOST_FREE:
         raise ConfigurationError(
             f"draw allows at most {MOST_FREE} joints more than the task needs, here are {measure.n_free}: fix some of "
@@ -275,7 +276,7 @@ class SliceSampler:
                 else values[:0].reshape(0, problem.robot.dof)
             )
             rates[k] = box.rates(offset) if is_open.any() else 0.0
-        if is_past(deadline + LATEST):  # the last slice may be cut
+        if is_past(deadline + LATEST):  # the last slice may be incomplete
             return None
         q = np.concatenate(found)
         slices = np.repeat(np.arange(AT_ONCE), [len(each) for each in found])
@@ -305,7 +306,7 @@ class SliceSampler:
         return motions.scattered(chain, self._spacing, deadline)[0]
 
     def _points(self, pose: FloatArray) -> FloatArray:
-        """Return the solutions (n, dof) of a pose in closed form; none without one."""
+        """Return the solutions (n, dof) of a pose in closed form; no rows if there is no closed form."""
         problem = self.measure.problem
         aim = Spread(max(problem.n, MOST_RANKED))
         roots = all_roots(Problem(self._exact, pose, False, aim, seed=problem.seed, deadline=problem.deadline))
@@ -322,7 +323,7 @@ def _likely(rounds: list[_Round], rng: np.random.Generator) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class _Round:
-    """Points (n, dof) of some slices, the log mass and density of each (n,), and its slice (n,)."""
+    """Points (n, dof) of some slices, with the log mass (n,), log density (n,) and slice (n,) of each point."""
 
     q: FloatArray
     log_mass: FloatArray

@@ -1,4 +1,4 @@
-"""Client of the services of `ik_server` for programs that are no nodes, such as `eim sample --service`.
+"""Client of the services of `ik_server` for programs that are not nodes, such as `eim sample --service`.
 
     with IKClient(SampleIK, "/ik_server/sample_ik", wait=5.0) as client:
         response = client.call(SampleIK.Request(...), timeout=3.0)
@@ -27,13 +27,13 @@ from eim_ros.ik import Solutions
 from eim_ros.nodes.common.client import Watch, ignore, wait_until_active
 from eim_ros.nodes.common.qos import SERVICE_QOS
 
-_PATIENCE = 0.05  # [s] between two looks for a service
+_PATIENCE = 0.05  # time between two searches for a service [s]
 _ANSWERED_WITHIN = 10.0  # [s]
-_GRACE = 1.0  # [s] within which the services of a node are discovered, one after the other
+_GRACE = 1.0  # longest time to discover all services of a node [s]
 
 
 class IKClient:
-    """A short-lived node in its own context, to be used as a context manager.
+    """Client in a short-lived node with its own context. Use it as a context manager.
 
     Parameters
     ----------
@@ -44,12 +44,12 @@ class IKClient:
     wait : float
         Longest time to wait for the service to appear, and for its node to become active [s]; may be infinite.
     watch : callable
-        Called meanwhile, see `Watch`; what it raises ends the wait.
+        Called while waiting, see `Watch`. An error that it raises ends the wait.
 
     Raises
     ------
     ServiceError
-        When the service does not appear in time, or its node does not become active.
+        If the service does not appear in time, or its node does not become active.
     """
 
     def __init__(
@@ -82,16 +82,16 @@ class IKClient:
         self.close()
 
     def close(self) -> None:
-        """Leave the graph."""
+        """Remove the node from the ROS graph."""
         self._context.try_shutdown()
 
     def call(self, request: Any, timeout: float = _ANSWERED_WITHIN) -> Any:
-        """Return the response to a request; `timeout` [s] is how long to wait for it, in wall time.
+        """Return the response to a request. `timeout` is the longest time to wait for it [s], in wall time.
 
         Raises
         ------
         ServiceError
-            When no answer comes in time.
+            If no response arrives in time.
         """
         return self._call(self._client, request, timeout)
 

@@ -34,11 +34,11 @@ from eim_ros.nodes.common.data_directory import DataDirectory
 from eim_ros.nodes.common.messages import point_cloud_message, points_of, pose_message, transform_of
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 
-SECONDS_EACH = 3e-6  # [s] to read a vertex or a triangle of a message, on the safe side
+SECONDS_EACH = 3e-6  # upper estimate of the time to read a vertex or a triangle of a message [s]
 
 
 def check_size(scene: Any, options: CollisionOptions) -> None:
-    """Raise `ConstraintError` if a `SceneObstacles` is larger than the options allow; nothing is read."""
+    """Raise `ConstraintError` if a `SceneObstacles` is larger than the options allow. No file is read."""
     n_points = sum(int(cloud.width) * int(cloud.height) for cloud in scene.point_clouds)
     n_meshes = len(scene.meshes) + len(scene.mesh_files)
     is_thinned = scene.point_resolution > 0.0
@@ -52,16 +52,16 @@ def check_size(scene: Any, options: CollisionOptions) -> None:
 
 
 def scene_obstacles(scene: Any, robot: Robot, data: DataDirectory, deadline: float = NEVER) -> tuple[Obstacle, ...]:
-    """Obstacles of a `SceneObstacles`, read until the deadline; clouds without a point are left out.
+    """Return the obstacles of a `SceneObstacles`. Clouds without points are ignored.
 
-    Files of meshes are those of packages, or lie in the data directory.
+    Mesh files must be in ROS packages or in the data directory.
 
     Raises
     ------
     ConstraintError, DataError, MeshError, PathError, PoseError
-        If lists differ in length, a mesh or a cloud is none, a file cannot be read, or a cloud is in another frame.
+        If lists differ in length, a mesh or a cloud is invalid, a file cannot be read, or a cloud is in another frame.
     OutOfTime
-        If the deadline, a time of `perf_counter` [s], is over before.
+        If the deadline, a time of `perf_counter` [s], passes before all obstacles are read.
     """
     _same_length("meshes", scene.meshes, "mesh_poses", scene.mesh_poses)
     _same_length("mesh_files", scene.mesh_files, "mesh_file_poses", scene.mesh_file_poses)
@@ -95,18 +95,18 @@ def scene_obstacles(scene: Any, robot: Robot, data: DataDirectory, deadline: flo
 
 
 def _mesh_file(name: str, package_paths: Sequence[str | Path], data: DataDirectory) -> Path:
-    """A file of a package; any other must lie in the data directory."""
+    """Return the path of a mesh file, which must be in a ROS package or in the data directory."""
     try:
         path = find_mesh(name, None, package_paths, packages_only=True)
     except MeshError:
         if name.startswith("package://"):
             raise
         return data.readable(unquote(name.removeprefix("file://")) if name.startswith("file://") else name)
-    return data.check_file(Path(os.path.realpath(path)))  # packages that were built with links have some
+    return data.check_file(Path(os.path.realpath(path)))  # packages installed with symbolic links contain such links
 
 
 def mesh_of(message: MeshMessage, transform: np.ndarray, convex: bool = False, name: str = "") -> Mesh:
-    """A `shape_msgs/Mesh` at a pose (4, 4) in the base frame; `ConstraintError` if it is none."""
+    """Return a `shape_msgs/Mesh` at a pose (4, 4) in the base frame; raise `ConstraintError` if it is invalid."""
     vertices = np.array([(point.x, point.y, point.z) for point in message.vertices]).reshape(-1, 3)
     faces = np.array([triangle.vertex_indices for triangle in message.triangles], dtype=np.int64).reshape(-1, 3)
     return Mesh(transform, vertices, faces, convex, name)
@@ -118,7 +118,8 @@ def fill_scene(scene: Any, obstacles: Sequence[Mesh | PointCloud]) -> None:
     Raises
     ------
     ConstraintError
-        If meshes are convex in part, or clouds have different radii or resolutions: a message has one for all.
+        If only some meshes are convex, or if clouds have different radii or resolutions. A message has one value for
+        all.
     """
     meshes = [obstacle for obstacle in obstacles if isinstance(obstacle, Mesh)]
     clouds = [obstacle for obstacle in obstacles if isinstance(obstacle, PointCloud)]
@@ -223,7 +224,7 @@ def _primitives(messages: Sequence[SolidPrimitive], poses: Sequence[Pose], deadl
 
 
 def fill_constraints(message: Any, constraints: Constraints) -> None:
-    """Copy constraints into an `IKConstraints`; raise `ConstraintError` for a capsule, which no message describes."""
+    """Copy constraints into an `IKConstraints`; raise `ConstraintError` for capsules, which have no message."""
     message.position_only = bool(constraints.position_only)
     message.position_tolerance = constraints.position_tolerance
     message.orientation_tolerance = constraints.orientation_tolerance
@@ -243,7 +244,7 @@ def fill_constraints(message: Any, constraints: Constraints) -> None:
 
 
 def shape_of(primitive: SolidPrimitive, transform: np.ndarray, what: str) -> Shape:
-    """Return a primitive at a pose (4, 4) in the base frame; raise `ConstraintError`, which names `what`."""
+    """Return a primitive at a pose (4, 4) in the base frame. A `ConstraintError` contains `what` as its name."""
     sizes = list(primitive.dimensions)
     expected = {SolidPrimitive.BOX: 3, SolidPrimitive.SPHERE: 1, SolidPrimitive.CYLINDER: 2}
     if len(sizes) != expected.get(primitive.type):

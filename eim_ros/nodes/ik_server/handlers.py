@@ -1,4 +1,4 @@
-"""The services of `ik_server`: how requests are parsed, solved and answered.
+"""The services of `ik_server`: parsing, solving and answering requests.
 
 ~/sample_ik        distinct configurations for each pose
 ~/solve_all_ik     all configurations, with a report on completeness
@@ -7,8 +7,8 @@
 ~/get_position_ik  the configuration nearest to a state; our type with the fields of MoveIt's GetPositionIK
 ~/compute_ik       the same with MoveIt's own type, if moveit_msgs is installed
 
-The executor's thread only receives requests. It answers BUSY if too many wait, so no request is dropped silently. Every
-request is answered exactly once, also those that wait or are being solved when the node ends.
+The executor's thread only receives requests. It answers BUSY if too many are waiting, so that no request is dropped
+silently. Every request is answered exactly once, even if it is waiting or being solved when the node stops.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from eim_ros.nodes.ik_server.requests import (
 from eim_ros.nodes.ik_server.responses import error_code_of, fill, fill_nearest, fill_path, put_code
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 
-N_CANDIDATES = 48  # of a pose on a path
+N_CANDIDATES = 48  # number of solutions for a pose of a path
 MAX_STEP, MAX_SPACING = 0.3, 0.3  # [rad] or [m]
 DENSITIES = ("uniform", "model", "posture", "proposal")
 
@@ -68,14 +68,14 @@ Obstacles: TypeAlias = Sequence[Obstacle]
 
 @dataclass(frozen=True)
 class Parsed:
-    """A request that was understood.
+    """A valid request.
 
     Attributes
     ----------
     timeout : float
         Time that the client grants [s].
     solve : callable
-        Called with the sampler, the obstacles of the planning scene, and the time that is left [s]; fills the response.
+        Function of the sampler, the obstacles of the planning scene, and the remaining time [s]. It fills the response.
     """
 
     timeout: float
@@ -84,7 +84,7 @@ class Parsed:
 
 @dataclass(frozen=True)
 class _Targets:
-    """What all requests for several poses have in common."""
+    """Fields common to all requests for several poses."""
 
     poses: np.ndarray
     constraints: Constraints
@@ -237,7 +237,7 @@ def parse_get_position(request: Any, response: Any, context: RequestContext, set
 def _nearest(sampler: Sampler, wanted: NearestRequest, obstacles: Obstacles, left: float) -> tuple[np.ndarray, bool]:
     """Return the nearest solution (dof,) of all alternatives, and whether there was time for the complete search.
 
-    Raise `RequestError` if there is none.
+    Raise `RequestError` if there is no solution.
     """
     deadline, in_time = time.perf_counter() + left, True
     found, failures = [], []
@@ -270,7 +270,7 @@ def _constrained(sampler: Sampler, constraints: Constraints, obstacles: Obstacle
 
 @contextlib.contextmanager
 def _refusing() -> Iterator[None]:
-    """Turn errors that a request causes into error codes."""
+    """Convert errors caused by a request to error codes."""
     try:
         yield
     except JointStateError as error:
@@ -294,7 +294,7 @@ if MoveItGetPositionIK is not None:
 
 
 def budget_of(request: Any, settings: IkServerSettings) -> float:
-    """Return the time that a request may take [s] before it is parsed; the default if its timeout is not positive."""
+    """Return the timeout [s] of a request before it is parsed; the default if the timeout is not positive."""
     if hasattr(request, "ik_request"):
         timeout = request.ik_request.timeout.sec + 1e-9 * request.ik_request.timeout.nanosec
     else:
@@ -302,9 +302,9 @@ def budget_of(request: Any, settings: IkServerSettings) -> float:
     return min(timeout, settings.max_timeout) if timeout > 0.0 else settings.default_timeout
 
 
-_LINGER = 0.3  # [s] for clients to read the last answers, which are lost when the service is destroyed
-_SHORT = 0.005  # [s] that the executor's thread leaves the interpreter to the only request there is
-_PERIOD = 0.005  # [s] between two looks for a transform
+_LINGER = 0.3  # time for clients to read the last responses, which are lost when the service is destroyed [s]
+_SHORT = 0.005  # time that the executor's thread waits while there is only one request [s]
+_PERIOD = 0.005  # time between two searches for a transform [s]
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,7 +318,7 @@ class _Call:
 
 @dataclass(frozen=True, eq=False)
 class _FrameWait:
-    """A request that waits for a transform until a time of `time.monotonic` [s]."""
+    """A request that waits for a transform, and the end of the wait, a time of `time.monotonic` [s]."""
 
     call: _Call
     context: RequestContext
@@ -333,9 +333,9 @@ class Handlers:
     node : Node
         Node that offers the services.
     settings : callable
-        Returns the present values of the parameters.
+        Returns the current values of the parameters.
     sampler : callable
-        Returns the sampler that serves, or raises `RequestError` while there is none.
+        Returns the active sampler, or raises `RequestError` if there is none.
     context : callable
         Returns the context of a request for a robot.
     obstacles : callable
@@ -355,7 +355,7 @@ class Handlers:
         self._sampler, self._obstacles = sampler, obstacles
         self._context = context
         self._counters = AnswerCounters()
-        self._unanswered: dict[int, _Call] = {}  # being solved, by the identity of the pending response
+        self._unanswered: dict[int, _Call] = {}  # by the identity of the pending response
         self._lock, self._closing = threading.Lock(), threading.Event()
         n_threads, size = settings().threads or usable_cores(), settings().queue_size
         self._pool: RequestPool[_Call] = RequestPool(self._serve, self._refuse_at_end, n_threads, size)
@@ -366,7 +366,7 @@ class Handlers:
             create_async_service(node, service_type, name, partial(self._receive, parse))
 
     def facts(self) -> dict[str, str]:
-        """Counts for `/diagnostics`."""
+        """Return the counts of requests for `/diagnostics`."""
         n_open = self._pool.n_open + self._frame_waits.n_open
         return {"requests open": str(n_open), **self._counters.facts()}
 
@@ -380,16 +380,16 @@ class Handlers:
             unsolved = [*self._unanswered.values()]
             self._unanswered.clear()
         for call in unsolved:
-            call.pending.response = type(call.pending.response)()  # the worker may still write to the other one
+            call.pending.response = type(call.pending.response)()  # the worker may still write to the old one
             self._refuse_at_end(call)
         if has_open:
             time.sleep(_LINGER)
         return idle
 
     def _receive(self, parse: Parse, pending: PendingResponse) -> None:
-        """Queue a request; on the executor's thread.
+        """Queue a request. The executor's thread calls this function.
 
-        While a request is the only one, this thread waits a few milliseconds for its answer: otherwise both threads
+        If this is the only request, the thread waits a few milliseconds for the response. Otherwise both threads would
         compete for the interpreter, which makes most round trips longer.
         """
         future = self._offer(_Call(parse, pending, budget_of(pending.request, self._settings())))
@@ -405,7 +405,7 @@ class Handlers:
         return future
 
     def _serve(self, call: _Call) -> None:
-        """Solve and answer a request, whatever happens; on a worker thread."""
+        """Solve a request and always answer it. A worker thread calls this function."""
         pending = call.pending
         with self._lock:
             self._unanswered[id(pending)] = call
@@ -420,7 +420,7 @@ class Handlers:
         except RequestError as error:
             put_code(response, error.code, str(error))
         except Exception as error:
-            response = type(response)()  # it may be half filled
+            response = type(response)()  # the old response may be incomplete
             put_code(response, ErrorCode.FAILURE, reason_of(error))
         with self._lock:
             if self._unanswered.pop(id(pending), None) is None:  # `stop` has answered it
@@ -429,7 +429,7 @@ class Handlers:
         self._answer(pending)
 
     def _solve(self, call: _Call, response: Any) -> _FrameWait | None:
-        """Fill the response, or return which transform is missing that may become known."""
+        """Fill the response. If a transform is missing that may become known, return it instead."""
         pending, settings = call.pending, self._settings()
         sampler = self._sampler()
         if hasattr(pending.request, "constraints"):
@@ -451,7 +451,7 @@ class Handlers:
         return None
 
     def _wait_for_frame(self, wait: _FrameWait) -> None:
-        """Queue a request again when its transform is known, or its time is up."""
+        """Queue a request again as soon as its transform is known or its time is up."""
         while time.monotonic() < wait.until and not wait.context.are_known and not self._closing.wait(_PERIOD):
             pass
         self._offer(wait.call)
@@ -464,7 +464,7 @@ class Handlers:
         self._answer(call.pending)
 
     def _answer(self, pending: PendingResponse) -> None:
-        """Send the response, count it, log anything but success."""
+        """Send and count the response, and log it if it is not a success."""
         elapsed = time.monotonic() - pending.arrival
         answer = getattr(pending.response, "solutions", pending.response)
         if hasattr(answer, "elapsed"):

@@ -1,8 +1,8 @@
-"""Parse a `PositionIKRequest`, ours or MoveIt's: one solution of one pose, the nearest to a state.
+"""Parse a `PositionIKRequest`, ours or MoveIt's: a request for the solution of a pose that is nearest to a state.
 
-All functions are pure. Each field is obeyed, or refused by name with MoveIt's error code. If the comments of the
-messages leave a meaning open, it is that of MoveIt's own service. Fields that only MoveIt's messages have are read if
-they exist.
+All functions are pure. Each field is either obeyed or refused by name with MoveIt's error code. If the comments of the
+messages are ambiguous, a field has the same meaning as in MoveIt's own service. Fields that exist only in MoveIt's
+messages are read if they exist.
 
 If the range of a continuous joint crosses half a turn, it consists of two ranges of values. Each combination of such
 ranges is one alternative, and a solution satisfies one of them.
@@ -35,12 +35,12 @@ from eim_ros.nodes.ik_server.settings import IkServerSettings
 
 FloatArray = npt.NDArray[np.float64]
 Frame = Callable[[Any, str], FloatArray]
-"""Called with a header and what it is of: the pose (4, 4) of its frame in that of the base."""
+"""Function of a header and the name of its owner. It returns the pose (4, 4) of the frame in the base frame."""
 Range = tuple[float, float]
 Understood = TypeVar("Understood")
 
 MOST_ALTERNATIVES = 1024
-ROUNDING = 1e-9  # [rad] or [m] by which a joint that this chain does not move may be beyond its range
+ROUNDING = 1e-9  # tolerance on the range of a joint outside the chain [rad] or [m]
 
 
 def goal_constraints(
@@ -64,12 +64,12 @@ def goal_constraints(
     frame : callable
         See `Frame`.
     self_collision : bool
-        Of the constraints.
+        Whether to reject self-collisions, see `Constraints`.
 
     Raises
     ------
     RequestError
-        Naming the field: one that is malformed, that the robot cannot obey, or that is not supported.
+        If a field is malformed, is not supported, or cannot be satisfied by the robot. The message names the field.
     """
     if len(getattr(message, "visibility_constraints", ())):
         raise _wrong("visibility_constraints are not supported; leave them away", message.visibility_constraints)
@@ -110,7 +110,10 @@ def goal_constraints(
 
 
 def _source(constraint: Any, followers: Mapping[str, Mimic]) -> tuple[str, Range]:
-    """Joint and range [rad] or [m]; of a joint that follows another, what it asks of that one."""
+    """Return the constrained joint and its range [rad] or [m].
+
+    If the joint mimics another joint, the result is that joint and its corresponding range.
+    """
     name, value = str(constraint.joint_name), float(constraint.position)
     below, above = float(constraint.tolerance_below), float(constraint.tolerance_above)
     if not (math.isfinite(value) and below >= 0.0 and above >= 0.0):
@@ -128,7 +131,7 @@ def _source(constraint: Any, followers: Mapping[str, Mimic]) -> tuple[str, Range
 
 
 def _ranges(name: str, span: Range, robot: Robot) -> list[Range]:
-    """Ranges of a joint of the chain within its limits, at least one."""
+    """Return the ranges of a joint of the chain within its limits, at least one."""
     j = robot.joint_names.index(name)
     lower, upper = float(robot.lower[j]), float(robot.upper[j])
     low, high = span
@@ -149,7 +152,7 @@ def _ranges(name: str, span: Range, robot: Robot) -> list[Range]:
 
 
 def _both(first: list[Range] | None, second: list[Range], name: str) -> list[Range]:
-    """What is in one of the first and one of the second ranges."""
+    """Return the intersections of the first ranges with the second ranges."""
     if first is None:
         return second
     common = [(max(a, c), min(b, d)) for (a, b), (c, d) in itertools.product(first, second) if max(a, c) <= min(b, d)]
@@ -159,7 +162,7 @@ def _both(first: list[Range] | None, second: list[Range], name: str) -> list[Ran
 
 
 def _check_other(name: str, span: Range, state: Mapping[str, float]) -> None:
-    """A joint that the chain does not move stays where the state says, which is in the range or not."""
+    """Check that a joint outside the chain, which keeps the value of the state, is in its range."""
     if name not in state:
         raise _wrong(f"joint_constraints: {name!r} is neither a joint of this chain nor in robot_state", name)
     if not span[0] - ROUNDING <= state[name] <= span[1] + ROUNDING:
@@ -218,7 +221,7 @@ def _orientation(constraint: Any, frame: Frame) -> LinkOrientation:
 
 
 def _understood(read: Callable[[], Understood], what: str) -> Understood:
-    """Return what `read` reads of a constraint; an error names the constraint."""
+    """Return the result of `read` for a constraint. Errors name the constraint."""
     try:
         return read()
     except EimError as error:
@@ -231,7 +234,7 @@ def _wrong(message: str, value: object) -> RequestError:
 
 @dataclass(frozen=True, eq=False)
 class NearestRequest:
-    """What a request asks for.
+    """A parsed request for the nearest solution.
 
     Attributes
     ----------
@@ -240,11 +243,11 @@ class NearestRequest:
     alternatives : tuple of Constraints
         A solution satisfies one of them.
     near : mapping of str to float
-        Joints of the chain that the state names, and their values [rad] or [m].
+        Values of the joints of the chain that the state contains [rad] or [m].
     timeout : float
         Time for all alternatives [s].
     remark : str
-        What could not be done, for the message of the response; normally empty.
+        Part of the request that could not be satisfied, for the message of the response; normally empty.
     """
 
     pose: FloatArray
@@ -254,26 +257,26 @@ class NearestRequest:
     remark: str
 
     def cost(self, robot: Robot, q: FloatArray) -> float:
-        """Return the squared distance of a solution (dof,) from the state, in the joints that it names."""
+        """Return the squared distance of a solution (dof,) from the state, over the joints in `near`."""
         return float(Posture(dict(self.near)).costs(robot, q[None])[0]) if self.near else 0.0
 
 
 def parse_nearest(request: Any, context: RequestContext, settings: IkServerSettings) -> NearestRequest:
-    """What a request asks of the sampler.
+    """Return the pose, constraints and reference of a request.
 
     Parameters
     ----------
     request : PositionIKRequest
-        As received; see the comments of the message for units and defaults.
+        Request; see the comments of the message for units and defaults.
     context : RequestContext
-        Robot of the server, the frames around it, and where it is.
+        Robot of the server, the frames around it, and its current configuration.
     settings : IkServerSettings
         Groups, defaults and limits.
 
     Raises
     ------
     RequestError
-        With the error code to answer.
+        If the request is invalid; with the error code of the response.
     """
     robot = context.robot
     stamped, link = _goal(request)
@@ -319,18 +322,18 @@ def parse_nearest(request: Any, context: RequestContext, settings: IkServerSetti
 
 
 def check_groups(robot: Robot, settings: IkServerSettings) -> tuple[str, ...]:
-    """Names of the planning groups that are served; `RobotError` where one of the settings is wrong."""
+    """Return the names of the planning groups that are served; raise `RobotError` if a setting is wrong."""
     return tuple(_groups(robot, settings.groups, settings.robot_description_semantic))
 
 
 @functools.lru_cache(maxsize=8)
 def _groups(robot: Robot, listed: str, srdf: str) -> Mapping[str, str]:
-    """Tip of each planning group."""
+    """Return the tip link of each planning group."""
     return {**srdf_groups(robot, srdf), **listed_groups(robot, listed)}
 
 
 def _goal(request: Any) -> tuple[Any, str]:
-    """The stamped pose and the name of the link that is to reach it, which may be empty."""
+    """Return the stamped pose and the name of the link that must reach it, which may be empty."""
     poses, links = list(request.pose_stamped_vector), list(request.ik_link_names)
     if len(poses) > 1 or len(links) > 1:
         raise RequestError(
@@ -360,7 +363,10 @@ def _tip_of(group: str, robot: Robot, settings: IkServerSettings) -> str:
 
 
 def _link_on_tip(link: str, tip: str, robot: Robot) -> FloatArray:
-    """Pose (4, 4) of the link that is to reach the pose, the group's tip unless named, in the frame of the chain's."""
+    """Return the pose (4, 4) of the link that must reach the target, in the frame of the tip of the chain.
+
+    Without a name the link is the tip of the group.
+    """
     attached = fixed_links(robot, robot.tip_link)
     if (link or tip) not in attached:
         raise RequestError(
@@ -373,7 +379,7 @@ def _link_on_tip(link: str, tip: str, robot: Robot) -> FloatArray:
 
 
 def _state(message: Any) -> dict[str, float]:
-    """Values of all joints that a state names [rad] or [m]."""
+    """Return the values of all joints in a state [rad] or [m]."""
     names, values = list(message.joint_state.name), list(message.joint_state.position)
     problem = ""
     if len(names) != len(values):
@@ -388,7 +394,7 @@ def _state(message: Any) -> dict[str, float]:
 
 
 def _why_unchecked(robot: Robot) -> str:
-    """Why the robot's description has no shapes that can be checked for collisions; empty where it has."""
+    """Return the reason for which the robot has no shapes for collision checks; empty if it has such shapes."""
     try:
         none = "the robot's description has no collision shape that is a box, cylinder, sphere, capsule or mesh"
         return "" if collision_model(robot).n_shapes else none

@@ -1,10 +1,10 @@
 """`IkServer`: a lifecycle node that answers requests for verified joint configurations.
 
-`configure` loads the model, or only the robot. `activate` starts serving. In every other state, services answer that
-the node is not active. Requests, transitions and the loading of another model each run on threads of their own, so the
-executor's thread is always free. While models are exchanged, each request is answered by one of the two.
+`configure` loads the model, or only the robot. `activate` starts serving. In all other states, services answer that the
+node is not active. Requests, transitions and the loading of another model run on separate threads, so that the
+executor's thread is always free. During an exchange of models, each request is answered by one of the two models.
 
-Model file, robot, base and tip link must match. Without a model, all solutions of the robot count equally.
+Model file, robot, base link and tip link must match. Without a model, all solutions of the robot have equal weight.
 """
 
 from __future__ import annotations
@@ -30,24 +30,25 @@ from eim_ros.nodes.ik_server.planning_scene import PlanningSceneTopic
 from eim_ros.nodes.ik_server.requests import RequestContext, RequestError
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 
-NO_MODEL = "none"  # value of the parameter model
+NO_MODEL = "none"  # value of the parameter `model`
 
 
 def load_sampler(settings: IkServerSettings, description: str = "") -> Sampler:
-    """Load the model and check it against the robot where one is given; without a model the robot alone.
+    """Load the model and check that it matches the given robot; without a model, load only the robot.
 
     Parameters
     ----------
     settings : IkServerSettings
         Model file, robot and links.
     description : str
-        URDF text, from the parameter or the topic; empty: `settings.robot`, else the robot stored in the model.
+        URDF text from the parameter or the topic. If it is empty, `settings.robot` is used, else the robot stored in
+        the model.
 
     Raises
     ------
     EimError
-        With the reason: model file missing, truncated, of another schema or format, or for another robot; robot that
-        cannot be read, or none where there is no model.
+        If the model file is missing, truncated, of another schema or format, or for another robot. Also if the robot
+        cannot be read, or if there is neither a model nor a robot.
     """
     source = settings.robot or description
     base, tip = settings.base_link or None, settings.tip_link or None
@@ -68,17 +69,20 @@ def load_sampler(settings: IkServerSettings, description: str = "") -> Sampler:
 
 
 def name_of_model(settings: IkServerSettings, sampler: Sampler) -> str:
-    """Return the name of the loaded model as the parameter model gives it."""
+    """Return the name of the loaded model, as a value of the parameter `model`."""
     return (settings.model or DEFAULT_MODEL) if sampler.n_experts else NO_MODEL
 
 
 def load_replacement(path: str, present: Sampler, data: DataDirectory) -> tuple[Sampler, str]:
-    """Another model of the same robot, a shipped one or one of the data directory, and what it is called.
+    """Load another model of the same robot, and return its sampler and name.
+
+    It is an included model, or a file in the data directory.
 
     Raises
     ------
     EimError
-        As `load_sampler`; a model of another robot is refused: clients know the joints and frames of this one.
+        See `load_sampler`. A model of another robot is refused, because clients know the joints and frames of this
+        robot.
     """
     if not path:
         raise ModelFileError("the path of the model is empty", path)
@@ -89,13 +93,13 @@ def load_replacement(path: str, present: Sampler, data: DataDirectory) -> tuple[
 
 
 class IkServer(ManagedNode[IkServerSettings]):
-    """See the module. Raises `ConfigurationError` on an unknown or bad parameter."""
+    """Node `ik_server`, see the module. Raises `ConfigurationError` for unknown or invalid parameters."""
 
     def __init__(self) -> None:
         super().__init__("ik_server", IkServerSettings, "sample_ik", takes_long=True)
         self._loaded: Sampler | None = None
         self._serving: Sampler | None = None
-        self._exchange = threading.Lock()  # of the two models, by transitions and by `~/load_model`
+        self._exchange = threading.Lock()  # for exchanges of models by transitions and by `~/load_model`
         self._model = ""
         self._description = DescriptionTopic(self) if self.settings.use_robot_description_topic else None
         self._transforms = Transforms(self) if self.settings.use_tf else None
@@ -111,7 +115,7 @@ class IkServer(ManagedNode[IkServerSettings]):
     # Lifecycle
 
     def configure(self) -> None:
-        """Load the model, or the robot alone."""
+        """Load the model, or only the robot."""
         began = time.monotonic()
         self.get_logger().info(f"configuring with model {self.settings.model or 'by default'}")
         self._loaded = load_sampler(self.settings, urdf_text(self.settings, self._description))
@@ -135,17 +139,17 @@ class IkServer(ManagedNode[IkServerSettings]):
             self._serving = self._loaded
 
     def deactivate(self) -> None:
-        """Stop serving; a request that is being solved is still answered."""
+        """Stop serving. A request that is being solved is still answered."""
         with self._exchange:
             self._serving = None
 
     def cleanup(self) -> None:
-        """Forget the model."""
+        """Release the model."""
         with self._exchange:
             self._loaded = None
 
     def end(self, timeout: float) -> bool:
-        """Answer all that is open; False when a request is still being solved, or a model loaded."""
+        """Answer all open requests. Return False if a request is still being solved or a model is being loaded."""
         self._serving = None
         if self._description is not None:
             self._description.close()
@@ -156,7 +160,7 @@ class IkServer(ManagedNode[IkServerSettings]):
     # Serving
 
     def _listen_to_scene(self, robot: Robot) -> None:
-        """Subscribe to the planning scene again, if there is a planning_scene_topic."""
+        """Subscribe to the planning scene again, if planning_scene_topic is set."""
         if self._scene is not None:
             self._scene.close()
             self._scene = None
@@ -183,7 +187,7 @@ class IkServer(ManagedNode[IkServerSettings]):
         return RequestContext(robot, self._transforms, self.settings.frame_prefix, joints)
 
     def _replace(self, path: str) -> None:
-        """On the loader's thread: load another model and exchange the two."""
+        """Load another model and exchange it for the current one. The loader's thread calls this function."""
         present = self._loaded
         if present is None:
             raise ConfigurationError(f"{self.inactivity}: it must be configured first")
@@ -197,5 +201,5 @@ class IkServer(ManagedNode[IkServerSettings]):
             self._node_settings.put("model", path)
 
     def facts(self) -> dict[str, str]:
-        """Model, requests and answers."""
+        """Return the model and the counts of requests for `/diagnostics`."""
         return {"model": self._model or "not loaded", **self._service.facts()}

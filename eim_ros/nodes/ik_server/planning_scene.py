@@ -1,9 +1,10 @@
-"""MoveIt's planning scene as obstacles: the collision objects of its world, kept up to date by scenes and differences.
+"""MoveIt's planning scene as obstacles.
 
-What cannot be checked, a plane, an octree, an object in a frame that is not fixed to the base, is a problem of the
-scene, and no request that avoids collisions is answered while there is one: a collision with it would not be found.
+The obstacles are the collision objects of the scene's world, updated by full scenes and by differences. Planes, octrees
+and objects in frames that are not fixed to the base cannot be checked for collisions. While the scene contains one of
+them, requests that avoid collisions are refused.
 
-Listens to MoveIt's planning scene, and asks move_group for the whole of it once: only differences may follow.
+The full scene is requested from move_group once, because the topic may carry only differences.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ ADD, REMOVE, APPEND, MOVE = range(4)
 
 @dataclass(frozen=True, eq=False)
 class _Object:
-    """A collision object: where it is in the base frame (4, 4), and its parts, posed in its own frame."""
+    """A collision object: its pose (4, 4) in the base frame, and its parts with poses in its own frame."""
 
     pose: np.ndarray
     parts: tuple[Obstacle, ...] = ()
@@ -42,12 +43,12 @@ class _Object:
 
 
 class PlanningSceneObjects:
-    """Obstacles of a planning scene; read by other threads than the one that updates it.
+    """Obstacles of a planning scene. One thread updates them, and other threads read them.
 
     Parameters
     ----------
     frames : mapping of str to (4, 4) array
-        Poses of the links that are fixed to the base, and of the base itself, in its frame.
+        Poses of the base and of the links that are fixed to it, in the base frame.
     """
 
     def __init__(self, frames: Mapping[str, np.ndarray]) -> None:
@@ -57,7 +58,7 @@ class PlanningSceneObjects:
         self._state: tuple[tuple[Obstacle, ...], str] | None = None
 
     def update(self, scene: Any) -> None:
-        """Take a `moveit_msgs/PlanningScene`, whole or as a difference."""
+        """Update the obstacles by a `moveit_msgs/PlanningScene`, which is a full scene or a difference."""
         if not scene.is_diff:
             self._objects, self._octree = {}, ""
         for message in scene.world.collision_objects:
@@ -71,12 +72,12 @@ class PlanningSceneObjects:
 
     @property
     def obstacles(self) -> tuple[Obstacle, ...]:
-        """In the base frame.
+        """Obstacles in the base frame.
 
         Raises
         ------
         RequestError
-            While no scene has arrived, or something in it cannot be checked.
+            If no scene has arrived yet, or if a part of it cannot be checked.
         """
         if self._state is None:
             raise RequestError(ErrorCode.FAILURE, "no planning scene has arrived yet (parameter planning_scene_topic)")
@@ -97,7 +98,7 @@ class PlanningSceneObjects:
             return
         try:
             self._objects[message.id] = self._changed(message, operation, known)
-        except (EimError, ValueError) as error:  # also of lists of different lengths
+        except (EimError, ValueError) as error:  # ValueError: lists of different lengths
             self._objects[message.id] = _Object(np.eye(4), (), str(error))
 
     def _changed(self, message: Any, operation: int, known: _Object | None) -> _Object:
@@ -134,13 +135,13 @@ def _moved(part: Obstacle, pose: np.ndarray) -> Obstacle:
     return replace(part, pose=placed)
 
 
-_DEPTH = 100  # as many differences may wait as move_group keeps
-_PERIOD = 1.0  # [s] between two looks for move_group
-WORLD_NAMES, WORLD_GEOMETRY, OCTOMAP = 8, 16, 32  # of PlanningSceneComponents
+_DEPTH = 100  # number of waiting differences, the same as in move_group
+_PERIOD = 1.0  # time between two searches for move_group [s]
+WORLD_NAMES, WORLD_GEOMETRY, OCTOMAP = 8, 16, 32  # values of PlanningSceneComponents
 
 
 class PlanningSceneTopic:
-    """The obstacles of a planning scene.
+    """Subscription to a planning scene, and its obstacles.
 
     Parameters
     ----------
@@ -148,12 +149,12 @@ class PlanningSceneTopic:
     topic : str
         Topic of type `moveit_msgs/PlanningScene`; the service `get_planning_scene` next to it returns the full scene.
     robot : Robot
-        In whose base frame obstacles are.
+        Robot. Obstacles are in its base frame.
 
     Raises
     ------
     ConfigurationError
-        Where there is no moveit_msgs.
+        If moveit_msgs is not installed.
     """
 
     def __init__(self, node: Node, topic: str, robot: Robot) -> None:
@@ -171,7 +172,7 @@ class PlanningSceneTopic:
         self._timer = node.create_timer(_PERIOD, self._ask)
 
     def close(self) -> None:
-        """Listen no more."""
+        """End the subscription."""
         self._node.destroy_timer(self._timer)
         self._node.destroy_client(self._client)
         self._node.destroy_subscription(self._subscription)

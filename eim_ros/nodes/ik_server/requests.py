@@ -1,7 +1,7 @@
-"""Parse the fields that requests of `ik_server` share, and refuse what is wrong with them.
+"""Parse and check the fields that requests of `ik_server` have in common.
 
-All functions are pure. A field that is wrong is refused with an error code, and a message with the cause and what was
-expected.
+All functions are pure. An invalid field is refused with an error code, and with a message that names the cause and the
+expected value.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from eim_ros.nodes.ik_server.settings import IkServerSettings
 
 
 class RequestError(EimError):
-    """A request that cannot be served; `code` is the error code of the answer."""
+    """A request that cannot be served; `code` is the error code of the response."""
 
     def __init__(self, code: ErrorCode, message: str, value: object = None) -> None:
         super().__init__(message, value)
@@ -40,7 +40,7 @@ class RequestError(EimError):
 
 
 def invalid(message: str, value: object = None) -> RequestError:
-    """Return the error for a field that is wrong."""
+    """Return the error for an invalid field."""
     return RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, message, value)
 
 
@@ -55,7 +55,8 @@ def pose_of(pose: Pose, name: str) -> np.ndarray:
 def poses_of(poses: Sequence[Pose], settings: IkServerSettings, deadline: float = NEVER) -> np.ndarray:
     """Return the transforms (n, 4, 4) of messages, if there are not too many.
 
-    The deadline is a time of `perf_counter` [s]; if it passes before all are read, the error code is TIMED_OUT.
+    The deadline is a time of `perf_counter` [s]. If it passes before all messages are read, the error code is
+    TIMED_OUT.
     """
     if not 1 <= len(poses) <= settings.max_samples:
         raise invalid(
@@ -78,7 +79,7 @@ def seed_of(value: int) -> int | None:
 def constraints_for(message: Any, robot: Robot, settings: IkServerSettings, deadline: float = NEVER) -> Constraints:
     """Return the constraints of an `IKConstraints`, checked for this robot, with their shapes prepared.
 
-    The deadline is a time of `perf_counter` [s]; if it passes before, the error code is TIMED_OUT.
+    The deadline is a time of `perf_counter` [s]. If it passes before the end, the error code is TIMED_OUT.
     """
     try:
         constraints = constraints_of(message, robot, settings, with_grace(deadline))
@@ -137,7 +138,7 @@ def guarantee_of(message: Any) -> Guarantee:
 
 
 def order_of(request: Any) -> str | dict[str, float] | None:
-    """Return the order of a request; None for the sampler's own."""
+    """Return the order of a request; None for the default of the sampler."""
     names, weights = list(request.order), list(request.order_weights)
     if not names and not weights:
         return None
@@ -198,12 +199,12 @@ def configuration_of(field: str, state: JointState, joint_names: tuple[str, ...]
 
 
 class FrameNotKnownYet(RequestError):
-    """A transform that is not known yet, but may become known."""
+    """A transform is not known yet, but may become known."""
 
 
 @dataclass(frozen=True, eq=False)
 class RequestContext:
-    """What a server knows at the time of a request: the robot, frames and joint positions.
+    """Knowledge of a server at the time of a request: the robot, frames and joint positions.
 
     Attributes
     ----------
@@ -214,9 +215,9 @@ class RequestContext:
     frame_prefix : str
         Prefix of the robot's links in tf.
     joints : mapping of str to float, optional
-        Present positions of joints [rad] or [m]; None without a topic of joint states.
+        Current positions of joints [rad] or [m]; None without a topic of joint states.
     arrival : float, optional
-        When the request came, a time of `time.monotonic` [s], from which its timeout counts. Default: now.
+        Arrival of the request, a time of `time.monotonic` [s]. Its timeout starts then. Default: now.
     """
 
     robot: Robot
@@ -258,7 +259,9 @@ class RequestContext:
         return time.perf_counter() + timeout - waited
 
     def near(self, state: JointState) -> np.ndarray | None:
-        """Return the joint values (dof,) of a request's state, or the robot's present ones if it is empty; else None.
+        """Return the joint values (dof,) of a request's state.
+
+        If the state is empty, the result is the robot's current joint values, or None if they are unknown.
 
         Raises
         ------
@@ -279,7 +282,7 @@ class RequestContext:
 
     @property
     def unknown_joints(self) -> str:
-        """Which joints of the chain have no known position, as a phrase; empty if all have."""
+        """Phrase that lists the joints of the chain without a known position; empty if all are known."""
         if self.joints is None:
             return ""
         missing = [name for name in self.robot.joint_names if name not in self.joints]
@@ -287,7 +290,7 @@ class RequestContext:
 
     @property
     def are_known(self) -> bool:
-        """Whether the frames that were asked for are known now."""
+        """Whether the requested frames are known now."""
         try:
             for frame, stamp in self._needed:
                 self.frames.in_base(frame, stamp)
@@ -322,6 +325,6 @@ def with_tip_and_tool(sampler: Sampler, constraints: Any) -> Sampler:
 
 
 def _is_identity(pose: Pose) -> bool:
-    """Return whether a message is the default, as most are; this is ten times as fast as making a matrix."""
+    """Return whether a message has default values, which is ten times as fast to find out as to make a matrix."""
     p, r = pose.position, pose.orientation
     return p.x == p.y == p.z == r.x == r.y == r.z == 0.0 and r.w == 1.0

@@ -18,8 +18,8 @@ _BOOL = np.dtype(np.bool_)
 def fill(message: Any, solutions: Solutions, deadline: float, wants_log_prob: bool) -> None:
     """Copy an answer into an `IKSolutions`; arrays are copied as bytes, which is faster than lists.
 
-    Log densities are left out if they are not wanted and not known, or if they would take longer than until the
-    deadline, a time of `perf_counter` [s].
+    Log densities are left out if they are neither requested nor known, or if computing them would exceed the deadline,
+    a time of `perf_counter` [s].
     """
     wants_log_prob = wants_log_prob and time.perf_counter() + solutions.seconds_of_log_prob < deadline
     fields = solutions.to_message(wants_log_prob)
@@ -46,7 +46,7 @@ def fill_path(response: Any, path: JointPath) -> None:
 
 
 def fill_nearest(response: Any, state: Any, robot: Robot, q: np.ndarray, remark: str) -> None:
-    """Return a state with the chain's joints at a solution (dof,), and joints that mimic them accordingly.
+    """Return a state with the chain's joints at a solution (dof,), and the joints that mimic them at matching values.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def fill_nearest(response: Any, state: Any, robot: Robot, q: np.ndarray, remark:
     solution.joint_state.header = state.joint_state.header
     solution.joint_state.name, solution.joint_state.position = list(joints), list(joints.values())
     for field in ("multi_dof_joint_state", "attached_collision_objects", "is_diff"):
-        if hasattr(state, field):  # only MoveIt's state has the first two
+        if hasattr(state, field):  # only MoveIt's message has the first two fields
             setattr(solution, field, getattr(state, field))
     put_code(response, ErrorCode.SUCCESS, remark)
 
@@ -84,5 +84,5 @@ def put_code(response: Any, code: ErrorCode, message: str) -> None:
     """Set the error code and message of a response."""
     field = error_code_of(response)
     field.val = int(code)
-    if hasattr(field, "message"):  # MoveIt's has none in older releases
+    if hasattr(field, "message"):  # older releases of MoveIt have no such field
         field.message = message

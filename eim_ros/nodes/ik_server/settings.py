@@ -1,4 +1,4 @@
-"""Parameters of the node `ik_server`: declared, bounded and described once, here."""
+"""Parameters of the node `ik_server`, with their defaults, bounds and descriptions."""
 
 from __future__ import annotations
 
@@ -22,103 +22,99 @@ class IkServerSettings(RobotSettings, DataDirectorySettings):
 
     model: str = option(
         "",
-        "Model file (.safetensors) made by 'eim train', or the name of a shipped one; none: all solutions of the "
-        "robot; empty: none where a robot is given, else iiwa14_pose.",
+        "Model file (.safetensors) made by 'eim train', or the name of an included model. none: all solutions of the "
+        "robot, without preferences. Empty: no model if a robot is set, otherwise iiwa14_pose.",
     )
     tool: str = option(
         "",
-        "Tip of a tool, which reaches poses in place of the tip link, in the frame of that: X Y Z [m], or X Y Z QX QY "
-        "QZ QW; empty: none.",
+        "Tool tip in the frame of the tip link: X Y Z [m], or X Y Z QX QY QZ QW. The tool tip then reaches the poses. "
+        "Empty: no tool.",
     )
-    use_tf: bool = option(True, "Take poses in any frame of tf, else in those that are fixed to the base link.")
-    frame_prefix: str = option(
-        "", "What stands before the names of the robot's links in tf, as robot_state_publisher's."
-    )
+    use_tf: bool = option(True, "Accept poses in any frame of tf; otherwise only in frames fixed to the base link.")
+    frame_prefix: str = option("", "Prefix of the robot's link names in tf, as in robot_state_publisher.")
     transform_timeout: float = option(
         0.2,
-        "Longest time from its arrival that a request waits for a transform that is not known yet.",
+        "Maximum time that a request waits for a missing transform, from its arrival.",
         unit="s",
         minimum=0.0,
         maximum=60.0,
         read_only=False,
     )
     joint_states_topic: str = option(
-        "", "Topic of sensor_msgs/JointState: present joint positions, used if near is empty; empty: none."
+        "", "Topic of sensor_msgs/JointState. It gives the current configuration to requests without one. Empty: none."
     )
     default_position_tolerance: float = option(
-        1e-6, "Position tolerance of a request that gives 0.", unit="m", minimum=1e-12, read_only=False
+        1e-6, "Position tolerance for requests that give 0.", unit="m", minimum=1e-12, read_only=False
     )
     default_orientation_tolerance: float = option(
-        1e-6, "Orientation tolerance of a request that gives 0.", unit="rad", minimum=1e-12, read_only=False
+        1e-6, "Orientation tolerance for requests that give 0.", unit="rad", minimum=1e-12, read_only=False
     )
     default_timeout: float = option(
-        1.0, "Timeout of a request that gives 0; at most max_timeout.", unit="s", minimum=1e-3, read_only=False
+        1.0, "Timeout for requests that give 0; at most max_timeout.", unit="s", minimum=1e-3, read_only=False
     )
     max_timeout: float = option(
-        30.0, "Longest timeout a request may ask for.", unit="s", minimum=1e-3, maximum=3600.0, read_only=False
+        30.0, "Maximum timeout in a request.", unit="s", minimum=1e-3, maximum=3600.0, read_only=False
     )
-    max_samples: int = option(
-        10000, "Largest n_samples a request may ask for.", minimum=1, maximum=1_000_000, read_only=False
-    )
+    max_samples: int = option(10000, "Maximum n_samples in a request.", minimum=1, maximum=1_000_000, read_only=False)
     threads: int = option(
         0,
-        "Requests with similar timeouts that are solved at the same time, each on one thread; 0: one per core.",
+        "Number of requests with similar timeouts that are solved at the same time, one per thread; 0: one per core.",
         minimum=0,
         maximum=256,
     )
     queue_size: int = option(
         256,
-        "Requests with similar timeouts that may wait for a thread; further ones are answered BUSY, unsolved.",
+        "Number of requests with similar timeouts that may wait for a thread. Further requests get the answer BUSY.",
         minimum=1,
         maximum=500,
     )
     groups: str = option(
         "",
-        "MoveIt's planning groups that are this chain, by which get_position_ik and compute_ik may be asked: names, "
-        "separated by commas, each NAME or NAME=LINK, a link that is fixed to the tip.",
+        "MoveIt's planning groups that equal this chain, for get_position_ik and compute_ik. Entries are separated by "
+        "commas: NAME, or NAME=LINK with the link that reaches poses. It must be fixed to the tip link, the default.",
     )
     robot_description_semantic: str = option(
-        "", "SRDF text; its groups that equal this chain are served in addition to the parameter groups."
+        "", "SRDF text. Its groups that equal this chain are served in addition to the parameter groups."
     )
     meshes: str = option(
         "exact",
-        "Collision meshes of the robot's description: as they are, the convex hull of each (faster), or none, by which "
-        "boxes, cylinders and spheres alone are checked.",
+        "Collision meshes of the robot's description: exact, hulls (convex hulls, which are faster) or none (only "
+        "boxes, cylinders and spheres are checked).",
         choices=MESHES,
     )
     package_paths: str = option(
         "",
-        "Folders with ROS packages, or of packages, separated by colons, in which meshes named package:// are looked "
-        "for before those of the environment.",
+        "Folders of packages, or folders that contain packages, separated by colons. They are searched for package:// "
+        "meshes before the environment.",
     )
     max_obstacles: int = option(
         CollisionOptions.most_obstacles,
-        "Largest number of obstacles among which a request may be, those of the planning scene included.",
+        "Maximum number of obstacles of a request and the planning scene together.",
         minimum=1,
         maximum=1_000_000,
     )
     max_points: int = option(
         CollisionOptions.most_points,
-        "Largest number of points of all point clouds of a request; if they have a resolution, of cubes that are left.",
+        "Maximum number of points of all point clouds of a request. Clouds with a resolution count after thinning.",
         minimum=1,
         maximum=10_000_000,
     )
     max_triangles: int = option(
         CollisionOptions.most_triangles,
-        "Largest number of triangles of all meshes of a request, and of the robot.",
+        "Maximum number of triangles of all meshes of a request. The robot's meshes have the same limit in addition.",
         minimum=1,
         maximum=10_000_000,
     )
     max_mesh_bytes: int = option(
         CollisionOptions.most_mesh_bytes,
-        "Size in bytes of the largest mesh file that is read.",
+        "Maximum size of a mesh file [byte].",
         minimum=1,
         maximum=2_000_000_000,
     )
     planning_scene_topic: str = option(
         "",
-        "Topic of moveit_msgs/PlanningScene, such as /monitored_planning_scene, whose collision objects every request "
-        "that avoids collisions avoids; empty: none. Needs moveit_msgs.",
+        "Topic of moveit_msgs/PlanningScene, such as /monitored_planning_scene. Requests with collision checks also "
+        "avoid its objects. Empty: none. Needs moveit_msgs.",
     )
 
     def __post_init__(self) -> None:
@@ -133,7 +129,7 @@ class IkServerSettings(RobotSettings, DataDirectorySettings):
 
     @property
     def collision(self) -> CollisionOptions:
-        """How the collision shapes of the robot are read; anybody may have published that of a topic."""
+        """Options for reading collision shapes. A description from a topic may refer only to files of packages."""
         folders = tuple(filter(None, self.package_paths.split(os.pathsep)))
         return CollisionOptions(
             self.meshes,
