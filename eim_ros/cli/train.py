@@ -253,7 +253,8 @@ def default_settings(task: str, algorithm: str, kinematics: bool) -> FitConfig:
     if not groups:
         return learner
     added = [(name, type(group), field(default=group)) for name, group in groups.items()]
-    kind: Any = make_dataclass(type(learner).__name__, added, bases=(type(learner),), frozen=True)
+    name, doc = type(learner).__name__, {"__doc__": type(learner).__doc__}
+    kind: Any = make_dataclass(name, added, bases=(type(learner),), namespace=doc, frozen=True)
     if algorithm == "known-density":
         kind.unused = EIMConfig.unused_with_target
     found: FitConfig = kind(**{each.name: getattr(learner, each.name) for each in fields(learner)})

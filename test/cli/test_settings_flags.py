@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import pytest
 
 from eim_ros.cli.options import flags_of, parse_settings
-from eim_ros.cli.train import settings_class
+from eim_ros.cli.train import default_settings, learner_of
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.settings import Settings, option
-from eim_ros.ik import KinematicEIMConfig, KnownKinematicsConfig
+from eim_ros.ik import SmoothingConfig
 from eim_ros.learning import EIMConfig, EMConfig, TruncatedEMConfig
+from eim_ros.motion import MotionConfig
 
 
 @dataclass(frozen=True)
@@ -97,8 +98,14 @@ def test_every_field_of_the_learners_has_a_flag() -> None:
 
 
 def test_names_map_to_the_settings_of_the_learners() -> None:
-    assert settings_class("ik", "known-density", kinematics=True) is KnownKinematicsConfig
-    assert settings_class("ik", "em", kinematics=True) is settings_class("ik", "em", kinematics=False) is EMConfig
-    assert settings_class("ik", "truncated-em", kinematics=True) is TruncatedEMConfig
-    assert settings_class("ik", "eim", kinematics=True) is KinematicEIMConfig
-    assert settings_class("ik", "eim", kinematics=False) is EIMConfig
+    known = default_settings("ik", "known-density", kinematics=True)
+    assert learner_of(known) == EIMConfig.known_kinematics()
+    assert known.smoothing.sigma_decay == 0.95
+    for kinematics in (True, False):
+        assert default_settings("ik", "em", kinematics) == EMConfig()
+    assert default_settings("ik", "truncated-em", kinematics=True) == TruncatedEMConfig()
+    kinematic = default_settings("ik", "eim", kinematics=True)
+    assert (learner_of(kinematic), kinematic.smoothing) == (EIMConfig.kinematic(), SmoothingConfig())
+    assert default_settings("ik", "eim", kinematics=False) == EIMConfig()
+    motion = default_settings("motion", "em", kinematics=True)
+    assert (learner_of(motion), motion.motion) == (EMConfig(n_components=10), MotionConfig())
