@@ -2,7 +2,8 @@
 
 DDS does not identify the sender of a request. Therefore the user who starts a node chooses one directory with the
 read-only parameter `data_directory`. Requests can read and write only there, with relative paths or absolute paths
-inside it. Parameters and launch arguments given at start-up are not restricted. docs/reference/paths.md lists every path.
+inside it. Parameters and launch arguments given at start-up are not restricted. All paths are listed in
+docs/reference/paths.md.
 """
 
 from __future__ import annotations
