@@ -87,10 +87,8 @@ class Operation:
         answer = self.answer()
         if not self.json:
             self.show(answer)
-        elif hasattr(answer, "to_json"):
-            print(answer.to_json())
         else:
-            print(to_json(answer.to_dict() if hasattr(answer, "to_dict") else vars(answer)))
+            print(answer.to_json())
         return self.exit_code(answer)
 
     def answer(self) -> Any:

@@ -37,7 +37,21 @@ def ask(verb: Any, target: Any, arguments: Mapping[str, Any], constraints: Const
             fill_state(request.near, by_name(arguments["near"], client))
         fill(request, arguments)
         response = client.call(request, timeout + PATIENCE)
-    return path_of(response) if verb.operation == "follow" else solutions_of(response)
+    if verb.operation == "follow":
+        return path_of(response)
+    return solutions_of(response) if len(response.solutions.n_per_pose) else refusal_of(response)
+
+
+def refusal_of(response: Any) -> Any:
+    """Return an empty answer with the error code of a response that contains no pose."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    from eim_ros.ik import Solutions
+
+    code = response.solutions.error_code
+    return replace(Solutions.empty((), 1, code.message), error_codes=np.array([code.val]))
 
 
 def fill_common(request: Any, verb: Any, target: Any, arguments: Mapping[str, Any]) -> None:

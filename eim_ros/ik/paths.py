@@ -20,10 +20,12 @@ Joints with 2π-equivalent values are circles in the layers. The path is unrolle
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +33,7 @@ import numpy.typing as npt
 from eim_ros.core.checks import is_number, numbers_of
 from eim_ros.core.deadlines import OutOfTime, with_grace
 from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.files import finite
 from eim_ros.ik.batch import Solver
 from eim_ros.ik.candidates import ErrorCode
 from eim_ros.ik.order import AS_FOUND
@@ -442,6 +445,18 @@ class JointPath:
     error_code: ErrorCode
     message: str
     elapsed: float
+
+    def to_json(self) -> str:
+        """Return the path as JSON with the field names of `eim_ros/srv/FollowIK`; null for what is not finite."""
+        fields: dict[str, Any] = {
+            "error_code": {"val": int(self.error_code), "message": self.message},
+            "joint_names": self.joint_names,
+            "n": len(self.q),
+            "positions": self.q,
+        }
+        for name in ("position_error", "orientation_error", "valid", "examined", "max_step", "elapsed"):
+            fields[name] = getattr(self, name)
+        return json.dumps(finite(fields))
 
     def __bool__(self) -> bool:
         """Return whether all poses are reached by steps that are small enough."""

@@ -350,7 +350,7 @@ class Solutions:
     def best_attempt(self) -> FloatArray | None:
         """Configuration (dof,) that came closest, if there is no solution; for a single pose."""
         best = self.best_attempts[self._only]
-        return None if np.isnan(best).any() else best
+        return None if not best.size or np.isnan(best).any() else best
 
     @property
     def best_attempt_error(self) -> tuple[float, float] | None:
@@ -459,7 +459,7 @@ class Solutions:
         Rows are lists, and values that are not finite are null.
         """
         fields = self.to_message()
-        fields["positions"] = self.q
+        fields["positions"], fields["valid"] = self.q, self.valid
         return json.dumps(finite(fields))
 
     def __repr__(self) -> str:

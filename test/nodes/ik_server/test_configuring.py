@@ -29,7 +29,19 @@ from eim_ros.srv import LoadModel, SampleIK
 
 Start = Callable[..., ServerProcess]
 LONG = 600.0  # [s]; longer than any test waits
-COMMAND = (sys.executable, "-m", "eim_ros.cli.main", "request", "--pose", "0.4", "0.1", "0.6", "--json")
+COMMAND = (
+    sys.executable,
+    "-m",
+    "eim_ros.cli.main",
+    "sample",
+    "--service",
+    NODE,
+    "--pose",
+    "0.4",
+    "0.1",
+    "0.6",
+    "--json",
+)
 
 
 @pytest.fixture

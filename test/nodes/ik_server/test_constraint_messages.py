@@ -73,7 +73,7 @@ BALL = SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.1])
         ({"limited_joints": ["joint_a1"], "lower_limits": [-9.0], "upper_limits": [0.0]}, "beyond its own"),
         ({"fixed_joints": JointState(name=["elbow"], position=[0.0])}, "no joint 'elbow'"),
         ({"fixed_joints": JointState(name=["joint_a1"], position=[])}, "1 names and 0 positions"),
-        ({"fixed_joints": JointState(name=["joint_a1"], position=[9.0])}, "outside of its limits"),
+        ({"fixed_joints": JointState(name=["joint_a1"], position=[9.0])}, "outside its limits"),
         ({"tolerances": [0.1]}, "six numbers"),
         ({"tolerances": [np.nan] * 6}, "six numbers"),
         ({"scene": SceneObstacles(primitives=[BALL])}, "1 primitives and 0 primitive_poses"),

@@ -30,7 +30,7 @@ TYPES = {"sample_motion": SampleMotion, "score_motion": ScoreMotion, "condition"
 
 def trained(path: Path, seed: int, **data: Any) -> Path:
     config = EMConfig(n_components=2, n_starts=1)
-    MotionTraining(learner=config, random_seed=seed).run(two_ways(100, seed, **data)).model.save(path)
+    MotionTraining(learner=config, seed=seed).run(two_ways(100, seed, **data)).model.save(path)
     return path
 
 
