@@ -14,11 +14,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from eim_ros.cli.main import EXPLAINED, VERBS, main, parser_of
+from eim_ros.cli.main import EXPLAINED, VERBS, main, read_verb, verb_type
+from eim_ros.cli.options import flags_of
+from eim_ros.cli.train import ALIASES, IK_ALGORITHMS, Train, default_settings
+from eim_ros.core.errors import ConfigurationError
 from eim_ros.kinematics import robot_path
 from eim_ros.nodes.__main__ import NODES
 from eim_ros.nodes.common.process import ros_arguments
-from experiments.__main__ import _parsed as experiments_parsed
+from experiments.__main__ import read as read_experiment
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))]
@@ -96,7 +99,7 @@ def test_every_flag_that_is_mentioned_is_one_that_there_is():
     for page in PAGES:
         for words in INLINE.findall((ROOT / page).read_text(encoding="utf-8")):
             verb, *rest = words.split()[1:]
-            known = flags_of(verb) if verb in VERBS else set()
+            known = known_flags(verb) if verb in VERBS else set()
             wrong += [f"{page}: {words}" for word in rest if word.startswith("--") and word.split("=")[0] not in known]
     assert not wrong
 
@@ -139,15 +142,18 @@ def fault(line: str) -> str:
     program, *rest = words
     if program == "eim":
         try:
-            parser_of(rest[:1]).parse_args(rest)
+            verb = read_verb(rest)
+        except ConfigurationError as error:
+            return str(error)
         except SystemExit as leaving:
             return "" if not leaving.code else "its flags"
-        return ""
+        unknown = {word for word in getattr(verb, "settings", ()) if word.startswith("--")} - known_flags("train")
+        return ", ".join(unknown)
     if rest[:2] == ["-m", "experiments"]:
         try:
-            experiments_parsed(rest[2:])
-        except SystemExit as leaving:
-            return "" if not leaving.code else "its flags"
+            read_experiment(rest[2:])
+        except ConfigurationError as error:
+            return str(error)
         return ""
     if program == "make":
         return "" if f"\n{rest[0]}:" in (ROOT / "Makefile").read_text(encoding="utf-8") else "its target"
@@ -209,11 +215,16 @@ def wrong_policy(words: list[str]) -> str:
     return ", ".join(file for file in files if not (ROOT / file).is_file())
 
 
-def flags_of(verb: str) -> set[str]:
-    """Return the flags of a verb and of the verbs below it."""
-    from eim_ros.cli.completion import _places
-
-    return {flag for place in _places(parser_of([verb]), ()) if place.words[:1] == (verb,) for flag in place.flags}
+def known_flags(verb: str) -> set[str]:
+    """Return the flags of a verb and of those below it, with the settings of all learners."""
+    if verb == "completion":
+        return set()
+    known = {"--help", *flags_of(verb_type(verb))}
+    if verb_type(verb) is Train:
+        learners = [("ik", name, kinematics) for name in IK_ALGORITHMS for kinematics in (False, True)]
+        for learner in [*learners, ("motion", "em", True), ("motion", "eim", True)]:
+            known |= {*flags_of(type(default_settings(*learner))), *ALIASES.values()}
+    return known
 
 
 def test_site_builds_without_a_warning(tmp_path):

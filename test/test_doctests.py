@@ -24,6 +24,7 @@ def test_examples_print_what_they_show(name, tmp_path, monkeypatch):
 
 TAUGHT = ("eim_ros.kinematics", "eim_ros.motion", "eim_ros.planar")
 RESULTS = {  # returned by calls whose examples show them
+    "MotionConfig",
     "MotionSamples",
     "MotionScores",
     "MotionTrainingRun",

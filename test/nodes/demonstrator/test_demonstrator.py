@@ -142,7 +142,7 @@ def test_person_moves_the_tip_and_single_joints(start_server: Start, started: St
     still = np.array(robot.states[-1].position)
     np.testing.assert_allclose(np.delete(still, 2), np.delete(rest, 2), atol=1e-12)
     joints.publish(JointState(name=["elbow"], velocity=[1.0]))
-    demonstrator.wait_for_log("unknown: ['elbow']")
+    demonstrator.wait_for_log("unknown joints: ['elbow']")
     for publisher in (twist, joints):
         client.node.destroy_publisher(publisher)
     assert demonstrator.stop() == 0, demonstrator.log
