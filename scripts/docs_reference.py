@@ -58,7 +58,7 @@ def command_line() -> str:
     """Return a section with the complete help of each verb."""
     os.environ["COLUMNS"] = "100"  # width of the text
     parts = []
-    for verb, summary in VERBS.items():
+    for verb, (_, summary) in VERBS.items():
         text = _help(verb)
         parts.append(f"## `eim {verb}`\n\n{_sentence(summary)}\n\n```text\n{text.strip()}\n```\n")
     return "\n".join(parts)
