@@ -220,7 +220,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "MotionPrior.load": (MotionPrior.load, {"path": "none"}),
     "MotionTraining": (
         MotionTraining,
-        {"motion": MotionConfig(), "learner": EMConfig(), "random_seed": 0, "device": "cpu"},
+        {"motion": MotionConfig(), "learner": EMConfig(), "seed": 0, "device": "cpu"},
     ),
     "MotionTraining.run": (MotionTraining(learner=EMConfig()).run, {"data_set": PAIRS}),
 }
