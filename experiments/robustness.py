@@ -138,7 +138,7 @@ def _measure(config: RobustnessConfig, cell: Cell, seed: int) -> Outcome:
         "adaptation.least_weight": float(model.gating(test[0]).exp().mean(0).min()),
         "contexts": _rounded(context),
         "samples": _rounded(drawn),
-        "expert_kind": component.tolist(),
+        "components": component.tolist(),
     }
     return Outcome(seconds, figures)
 
