@@ -114,16 +114,17 @@ def paired_means(
 
 
 ESTIMATORS = {"network": "classifier", "plug-in": "plug-in", "residual": "plug-in + network", "known": "density known"}
-VERDICTS = {True: "yes", False: "**no**", None: "not told"}
-OPENING = """# The thesis' claims beside our measurements
+VERDICTS = {True: "yes", False: "**no**", None: "undecided"}
+OPENING = """# The claims of the thesis, measured
 
-What the thesis ([Becker 2019](#sources)) says of EIM, and what this package measured. Made by `{command}` from the
-result tables in [`{tables}`]({link}) alone: nothing is fitted, running it again changes nothing.
+This report compares claims of the thesis ([Becker 2019](#sources)) about EIM with measurements of this package.
+`{command}` writes it from the result tables in [`{tables}`]({link}). It fits nothing, so repeating it changes nothing.
 
-*Classifier* is the thesis' estimator of the density ratio, a network that tells data from samples of the model;
-*plug-in* is a density fitted to the data by EM, over the model's own. Both are always shown. QUICK settings are smaller
-than the thesis': what they show need not hold for FULL ones. FULL, IN PART: of a full run, but not all of its cells.
-INCOMPLETE: a run that has finished none of its seeds yet.
+*Classifier* is the density ratio estimator of the thesis, a network that distinguishes data from samples of the model.
+*Plug-in* divides a density fitted to the data by EM by the known density of the model. Both are always shown.
+
+QUICK settings are smaller than in the thesis, and their results need not apply to FULL ones. FULL, IN PART means that
+some settings of a full run are missing. INCOMPLETE means that no seed is finished yet.
 """
 SOURCES = """## Sources
 
@@ -208,7 +209,7 @@ def report_text(sections: Sequence[Section], tables: str, link: str, command: st
 
 def _overview(sections: Sequence[Section]) -> str:
     lines = [
-        "Claims that agree, of those that the rows can tell:",
+        "Number of claims that agree, among the claims that the tables decide:",
         "",
         "| experiment | setting | seeds | classifier | plug-in | others |",
         "|---|---|---|---|---|---|",
@@ -229,15 +230,15 @@ def _overview(sections: Sequence[Section]) -> str:
 
 def _score(findings: Sequence[Mapping[str, Finding]], estimators: Sequence[str]) -> str:
     verdicts = [one[key].agrees for one in findings for key in estimators if key in one]
-    told = [verdict for verdict in verdicts if verdict is not None]
-    return f"{sum(told)} of {len(told)}" if told else ""
+    decided = [verdict for verdict in verdicts if verdict is not None]
+    return f"{sum(decided)} of {len(decided)}" if decided else ""
 
 
 def _section(one: Section, tables: str) -> str:
     experiment, table = one.experiment, one.table
     lines = [f"## {experiment.name}", "", f"{experiment.summary[:1].upper()}{experiment.summary[1:]}.", ""]
     if table is None or not table.rows:
-        lines += [f"**No table.** `python -m experiments {experiment.name} --output {tables}` makes it.", ""]
+        lines += [f"**No table.** `python -m experiments {experiment.name} --output {tables}` creates it.", ""]
         if one.claims:
             lines += [*(f"- {claim.text} ({claim.source})" for claim in one.claims), ""]
         return "\n".join(lines)
@@ -263,8 +264,8 @@ def _provenance(one: Section, table: ResultTable) -> str:
     apart = f" Unlike the full setting: {'; '.join(differences)}." if differences else ""
     minutes = sum(row["cpu_seconds"] for row in table.rows) / 60.0
     return (
-        f"**Setting: {kind}**, seeds {seeds}: [{len(table.rows)} rows]({one.link}), fits of {minutes:.1f} minutes of "
-        f"CPU.{left_out}{apart} Versions: {versions}."
+        f"**Setting: {kind}**, seeds {seeds}: [{len(table.rows)} rows]({one.link}), {minutes:.1f} minutes of "
+        f"CPU time.{left_out}{apart} Versions: {versions}."
     )
 
 
