@@ -26,7 +26,7 @@ from typing import Any
 
 from mkdocs.exceptions import PluginError
 
-from eim_ros.cli.main import EXPLAINED, VERBS, parser_of
+from eim_ros.cli.main import EXPLAINED, VERBS, read_verb
 from eim_ros.core.settings import Settings
 from eim_ros.nodes.__main__ import NODES
 
@@ -56,10 +56,10 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 def command_line() -> str:
     """Return a section with the complete help of each verb."""
-    os.environ["COLUMNS"] = "100"  # argparse reads the width of its text from here
+    os.environ["COLUMNS"] = "100"  # the width of the text of tyro
     parts = []
-    for verb, summary in VERBS.items():
-        text = _help(verb, "--help-all") or _help(verb, "--help")
+    for verb, (_, summary) in VERBS.items():
+        text = _help(verb)
         parts.append(f"## `eim {verb}`\n\n{_sentence(summary)}\n\n```text\n{text.strip()}\n```\n")
     return "\n".join(parts)
 
@@ -118,15 +118,12 @@ FROM_CODE: dict[str, Callable[[], str]] = {
 FROM_FILE: dict[str, Callable[[str], str]] = {"table": result_table, "text": result_text}
 
 
-def _help(verb: str, flag: str) -> str:
-    """Return what a help flag prints; empty if the verb does not have it."""
+def _help(verb: str) -> str:
+    """Return the help of a verb."""
     printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
-        try:
-            parser_of([verb]).parse_args([verb, flag])
-        except SystemExit as end:
-            return "" if end.code else printed.getvalue()
-    return ""
+    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+        read_verb([verb, "--help"])
+    return printed.getvalue()
 
 
 def _settings_table(kind: type[Settings]) -> str:

@@ -10,15 +10,22 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from eim_ros.cli.main import EXPLAINED, VERBS, main, parser_of
+from eim_ros.cli.main import EXPLAINED, VERBS, main, read_verb, verb_type
+from eim_ros.cli.options import flags_of as known_flags
+from eim_ros.cli.options import parse_settings
+from eim_ros.cli.train import ALIASES, Train, default_settings
+from eim_ros.core.errors import EimError
 from eim_ros.kinematics import robot_path
 from eim_ros.nodes.__main__ import NODES
 from eim_ros.nodes.common.process import ros_arguments
-from experiments.__main__ import _parsed as experiments_parsed
+from experiments.__main__ import Run
+from experiments.__main__ import read as read_experiment
+from experiments.harness import experiment_module
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))]
@@ -139,13 +146,17 @@ def fault(line: str) -> str:
     program, *rest = words
     if program == "eim":
         try:
-            parser_of(rest[:1]).parse_args(rest)
+            check_settings("eim", read_verb(rest))
+        except EimError as error:
+            return str(error)
         except SystemExit as leaving:
             return "" if not leaving.code else "its flags"
         return ""
     if rest[:2] == ["-m", "experiments"]:
         try:
-            experiments_parsed(rest[2:])
+            check_settings("experiments", read_experiment(rest[2:]))
+        except EimError as error:
+            return str(error)
         except SystemExit as leaving:
             return "" if not leaving.code else "its flags"
         return ""
@@ -165,6 +176,16 @@ def fault(line: str) -> str:
         }
         return checks[rest[0]](rest[1:])
     return "" if program in OTHERS or "source install/setup.bash" in line else "its program"
+
+
+def check_settings(program: str, verb: Any) -> None:
+    """Read the words that a verb leaves for its settings; a wrong flag raises an error."""
+    if isinstance(verb, Train):
+        settings = default_settings(verb.learner.task, verb.learner.algorithm, verb.learner.kinematics)
+        parse_settings(settings, program, verb.settings, ALIASES)
+    elif isinstance(verb, Run) and len(verb.names) == 1:
+        experiment = experiment_module(verb.names[0]).EXPERIMENT
+        parse_settings(experiment.preset(verb.quick).settings, program, verb.settings, experiment.aliases)
 
 
 def wrong_node(words: list[str]) -> str:
@@ -211,9 +232,7 @@ def wrong_policy(words: list[str]) -> str:
 
 def flags_of(verb: str) -> set[str]:
     """Return the flags of a verb and of the verbs below it."""
-    from eim_ros.cli.completion import _places
-
-    return {flag for place in _places(parser_of([verb]), ()) if place.words[:1] == (verb,) for flag in place.flags}
+    return {word for word in known_flags(verb_type(verb)) if word.startswith("--")}
 
 
 def test_site_builds_without_a_warning(tmp_path):
