@@ -135,10 +135,10 @@ def _measure(config: RobustnessConfig, cell: Cell, seed: int) -> Outcome:
     drawn, component = model.sample_with_components(context, torch.Generator().manual_seed(0))
     figures = {
         "log_likelihood": float(model.log_prob(*test).mean()),
-        "adaptation.least_weight": float(model.gating(test[0]).exp().mean(0).min()),
+        "least_weight": float(model.gating(test[0]).exp().mean(0).min()),
         "contexts": _rounded(context),
         "samples": _rounded(drawn),
-        "expert_kind": component.tolist(),
+        "components": component.tolist(),
     }
     return Outcome(seconds, figures)
 

@@ -56,7 +56,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 def command_line() -> str:
     """Return a section with the complete help of each verb."""
-    os.environ["COLUMNS"] = "100"  # width of the text
+    os.environ["COLUMNS"] = "100"  # the width of the text of tyro
     parts = []
     for verb, (_, summary) in VERBS.items():
         text = _help(verb)
@@ -119,11 +119,11 @@ FROM_FILE: dict[str, Callable[[str], str]] = {"table": result_table, "text": res
 
 
 def _help(verb: str) -> str:
-    """Return what the help of a verb prints."""
+    """Return the help of a verb."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
         read_verb([verb, "--help"])
-    return re.sub(r"\x1b\[[0-9;]*m", "", printed.getvalue())
+    return printed.getvalue()
 
 
 def _settings_table(kind: type[Settings]) -> str:

@@ -10,18 +10,22 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from eim_ros.cli.main import EXPLAINED, VERBS, main, read_verb, verb_type
-from eim_ros.cli.options import flags_of
-from eim_ros.cli.train import ALIASES, IK_ALGORITHMS, Train, default_settings
-from eim_ros.core.errors import ConfigurationError
+from eim_ros.cli.options import flags_of as known_flags
+from eim_ros.cli.options import parse_settings
+from eim_ros.cli.train import ALIASES, Train, default_settings
+from eim_ros.core.errors import EimError
 from eim_ros.kinematics import robot_path
 from eim_ros.nodes.__main__ import NODES
 from eim_ros.nodes.common.process import ros_arguments
+from experiments.__main__ import Run
 from experiments.__main__ import read as read_experiment
+from experiments.harness import experiment_module
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))]
@@ -142,8 +146,8 @@ def fault(line: str) -> str:
     program, *rest = words
     if program == "eim":
         try:
-            verb = read_verb(rest)
-        except ConfigurationError as error:
+            check_settings("eim", read_verb(rest))
+        except EimError as error:
             return str(error)
         except SystemExit as leaving:
             return "" if not leaving.code else "its flags"
@@ -151,9 +155,11 @@ def fault(line: str) -> str:
         return ", ".join(unknown)
     if rest[:2] == ["-m", "experiments"]:
         try:
-            read_experiment(rest[2:])
-        except ConfigurationError as error:
+            check_settings("experiments", read_experiment(rest[2:]))
+        except EimError as error:
             return str(error)
+        except SystemExit as leaving:
+            return "" if not leaving.code else "its flags"
         return ""
     if program == "make":
         return "" if f"\n{rest[0]}:" in (ROOT / "Makefile").read_text(encoding="utf-8") else "its target"
@@ -171,6 +177,16 @@ def fault(line: str) -> str:
         }
         return checks[rest[0]](rest[1:])
     return "" if program in OTHERS or "source install/setup.bash" in line else "its program"
+
+
+def check_settings(program: str, verb: Any) -> None:
+    """Read the words that a verb leaves for its settings; a wrong flag raises an error."""
+    if isinstance(verb, Train):
+        settings = default_settings(verb.learner.task, verb.learner.algorithm, verb.learner.kinematics)
+        parse_settings(settings, program, verb.settings, ALIASES)
+    elif isinstance(verb, Run) and len(verb.names) == 1:
+        experiment = experiment_module(verb.names[0]).EXPERIMENT
+        parse_settings(experiment.preset(verb.quick).settings, program, verb.settings, experiment.aliases)
 
 
 def wrong_node(words: list[str]) -> str:
@@ -215,16 +231,9 @@ def wrong_policy(words: list[str]) -> str:
     return ", ".join(file for file in files if not (ROOT / file).is_file())
 
 
-def known_flags(verb: str) -> set[str]:
-    """Return the flags of a verb and of those below it, with the settings of all learners."""
-    if verb == "completion":
-        return set()
-    known = {"--help", *flags_of(verb_type(verb))}
-    if verb_type(verb) is Train:
-        learners = [("ik", name, kinematics) for name in IK_ALGORITHMS for kinematics in (False, True)]
-        for learner in [*learners, ("motion", "em", True), ("motion", "eim", True)]:
-            known |= {*flags_of(type(default_settings(*learner))), *ALIASES.values()}
-    return known
+def flags_of(verb: str) -> set[str]:
+    """Return the flags of a verb and of the verbs below it."""
+    return {word for word in known_flags(verb_type(verb)) if word.startswith("--")}
 
 
 def test_site_builds_without_a_warning(tmp_path):

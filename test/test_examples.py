@@ -12,7 +12,7 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 MOST_LINES = 100
 IN_ROS = {"moveit_client.py"}  # test/nodes/ik_server/test_moveit_client.py
 RUNS = {
-    "all_solutions.py": ([], r"100 of 100 different configurations are valid.* largest error \S+e-\d+ m"),
+    "all_solutions.py": ([], r"100 of 100 distinct solutions.* largest error \S+e-\d+ m"),
     "elbow_up.py": (
         ["--motions", "100", "--output", "elbow.png"],
         r"demonstrated: elbow up in [78]\d % of 1000\n"

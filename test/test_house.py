@@ -62,7 +62,7 @@ def own_files() -> list[Path]:
     for folder, folders, names in os.walk(ROOT):
         folders[:] = [name for name in folders if name == ".ci" or not name.startswith(".")]
         folders[:] = [name for name in folders if name not in MADE_BY_TOOLS and not name.endswith(".egg-info")]
-        files += [Path(folder, name) for name in names]
+        files += [Path(folder, name) for name in names if name != ".git"]  # a file in a work tree
     return files
 
 

@@ -190,7 +190,14 @@ UNKNOWN_DURATION = 1.0  # [s] if the data set contains no durations
 
 @dataclass(frozen=True)
 class MotionConfig(Settings):
-    """Settings of the representation of motions."""
+    """Settings of the representation of motions.
+
+    Examples
+    --------
+    >>> from eim_ros.motion import MotionConfig
+    >>> MotionConfig(n_functions=5).replace("basis_width", 1.0).basis_width
+    1.0
+    """
 
     basis: str = option("gaussian", "basis functions of the phase", choices=BASES)
     n_functions: int = option(10, "number of basis functions, or of via points, per joint", minimum=1, maximum=1000)

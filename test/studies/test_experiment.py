@@ -79,7 +79,7 @@ def test_bad_setting_is_refused_before_the_work(tmp_path, capsys):
 def test_processes_and_a_scheduler_exclude_each_other(tmp_path, capsys):
     command = ["all", "--jobs", "2", "--scheduler", "tcp://127.0.0.1:9", "--output", str(tmp_path)]
     assert main(command) == 2
-    assert "give only one" in capsys.readouterr().err
+    assert "give one of them" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

@@ -31,7 +31,7 @@ def test_separate_bunches_are_the_groups_and_the_largest_comes_first():
 def test_families_are_the_groups_and_the_smallest_may_have_none():
     robot = Robot("panda")
     pose = robot.fk(robot.random(1, np.random.default_rng(3)))[0]
-    rows = Sampler(robot).sample(pose, 80, seed=0).positions
+    rows = Sampler(robot).sample(pose, 80, seed=0).q
     arms = robot.skeleton(rows)
     groups = group_families(robot, rows, arms, pose, 12)
     found = components(robot, rows, pose)

@@ -93,7 +93,8 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
     >>> from eim_ros.learning.gmmvi import GMMVI
     >>> from eim_ros.learning.models import GaussianMixture
     >>> target = GaussianMixture(torch.zeros(2), torch.tensor([[-2.0], [2.0]]), torch.ones(2, 1, 1))
-    >>> result = GMMVI(target, n_components=2, n_iterations=100, seed=0, **{"adaptation.add_every": 0}).fit()
+    >>> fixed = {"adaptation.add_every": 0}
+    >>> result = GMMVI(target, n_components=2, n_iterations=100, seed=0, **fixed).fit()
     >>> sorted(round(mean) for mean in result.means.flatten().tolist())
     [-2, 2]
     """
