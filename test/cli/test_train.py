@@ -11,7 +11,7 @@ from cli.command import Command
 from cli.conftest import FAST, FAST_EIM, N_SAMPLES
 
 from eim_ros.core.data_set import DataSet, load_data_set, save_data_set
-from eim_ros.ik import IKModel, KinematicEIMConfig, KnownKinematicsConfig
+from eim_ros.ik import IKModel
 from eim_ros.learning import EIMConfig, EMConfig
 from eim_ros.learning.em.em import EMIteration
 
@@ -22,20 +22,20 @@ def planar(data: Path) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize(
-    ("words", "algorithm", "cls"),
+    ("words", "algorithm", "defaults"),
     [
-        (("--algorithm", "em", *FAST), "em", EMConfig),
-        ((*FAST_EIM,), "eim-kinematics", KinematicEIMConfig),
+        (("--algorithm", "em", *FAST), "em", EMConfig()),
+        ((*FAST_EIM,), "eim-kinematics", EIMConfig.kinematic()),
         (
-            ("--algorithm", "known-density", "--experts", 3, "--initial-em-iterations", 2, "--quiet"),
+            ("--algorithm", "known-density", "--experts", 3, "--start.em-iterations", 2, "--quiet"),
             "known-density",
-            KnownKinematicsConfig,
+            EIMConfig.known_kinematics(),
         ),
-        (("--no-kinematics", "--reference-iterations", 2, *FAST_EIM), "eim", EIMConfig),
+        (("--no-kinematics", "--ratio.reference.iterations", 2, *FAST_EIM), "eim", EIMConfig()),
     ],
 )
 def test_algorithm_and_settings_are_recorded_in_the_model(
-    eim: Command, tmp_path: Path, planar: tuple, words: tuple, algorithm: str, cls: type
+    eim: Command, tmp_path: Path, planar: tuple, words: tuple, algorithm: str, defaults: EIMConfig | EMConfig
 ) -> None:
     path = tmp_path / "m.safetensors"
     outcome = eim(*planar, "--output", path, "--iterations", 2, "--seed", 5, "--json", *words)
@@ -43,8 +43,11 @@ def test_algorithm_and_settings_are_recorded_in_the_model(
     record = outcome.json
     assert record["output"] == str(path)
     assert (record["algorithm"], record["seed"], record["iterations"]) == (algorithm, 5, 2)
-    config = cls.from_mapping(record["config"])
+    config = type(defaults).from_mapping(record["config"])
     assert (config.n_components, config.n_iterations) == (3, 2)
+    if isinstance(config, EIMConfig) and isinstance(defaults, EIMConfig):
+        assert config.m_step.entropy_loss_bound == defaults.m_step.entropy_loss_bound
+        assert config.m_step.gating.kl_bound == defaults.m_step.gating.kl_bound
     assert record["n_samples"] == N_SAMPLES
     model = IKModel.load(path)
     assert {name: record[name] for name in model.training} == model.training
@@ -63,13 +66,14 @@ def test_one_line_without_json_and_a_bar_on_stderr(eim: Command, tmp_path: Path,
 
 def test_flags_beat_the_file_and_the_file_beats_the_defaults(eim: Command, tmp_path: Path, planar: tuple) -> None:
     config = tmp_path / "settings.yaml"
-    config.write_text("n_components: 4\nn_iterations: 1\nkl_bound: 1e-2\nhidden_layers: [8]\nkl_term: false\n")
+    config.write_text("n_components: 4\nn_iterations: 1\nm_step.kl_bound: 1e-2\nratio: {hidden_layers: [8]}\nkl_term: false\n")
     words = (*planar, "--output", tmp_path / "m", "--config", config, "--quiet", "--json")
     record = eim(*words, "--experts", 2, "--kl-term").json["config"]
     assert record["n_components"] == 2
     assert record["kl_term"] is True
-    assert (record["n_iterations"], record["kl_bound"], record["hidden_layers"]) == (1, 0.01, [8])
-    assert record["entropy_loss_bound"] == KinematicEIMConfig().entropy_loss_bound
+    m_step = record["m_step"]
+    assert (record["n_iterations"], m_step["kl_bound"], record["ratio"]["hidden_layers"]) == (1, 0.01, [8])
+    assert m_step["entropy_loss_bound"] == EIMConfig.kinematic().m_step.entropy_loss_bound
 
 
 def test_empty_settings_file_is_all_defaults(eim: Command, tmp_path: Path, planar: tuple) -> None:
@@ -106,17 +110,17 @@ def test_no_iterations_give_the_start(eim: Command, tmp_path: Path, planar: tupl
         (("--experts", N_SAMPLES + 1), f"{N_SAMPLES + 1} experts need at least as many points, got {N_SAMPLES}"),
         (("--experts", "few"), "--experts"),
         (("--iterations", -1), "n_iterations must be at least 0"),
-        (("--dropout", 1.5), "dropout must be at most 0.9, got 1.5"),
-        (("--kl-bound", "nan"), "kl_bound must be finite, got nan"),
-        (("--surrogate", "cubic"), "invalid choice: 'cubic'"),
-        (("--hidden-layers", 0), "hidden_layers must be at least 1"),
+        (("--ratio.dropout", 1.5), "dropout must be at most 0.9, got 1.5"),
+        (("--m-step.kl-bound", "nan"), "kl_bound must be finite, got nan"),
+        (("--m-step.surrogate", "cubic"), "invalid choice: 'cubic'"),
+        (("--ratio.hidden-layers", 0), "hidden_layers must be at least 1"),
         (
-            ("--algorithm", "em", "--dropout", 0.1),
-            "there is no flag --dropout (see eim train --task ik --algorithm em --help)",
+            ("--algorithm", "em", "--ratio.dropout", 0.1),
+            "there is no flag --ratio.dropout (see eim train --task ik --algorithm em --help)",
         ),
         (
-            ("--no-kinematics", "--sigma-start", 0.1),
-            "there is no flag --sigma-start",
+            ("--no-kinematics", "--smoothing.sigma-start", 0.1),
+            "there is no flag --smoothing.sigma-start",
         ),
         (("--algorithm", "gan"), "invalid choice: 'gan'"),
         (("--task", "dance"), "invalid choice: 'dance'"),
@@ -155,7 +159,7 @@ def test_missing_gpu_is_one_line(eim: Command, tmp_path: Path, planar: tuple) ->
     [
         (
             "expert_samples: 3",
-            "unknown setting expert_samples of KinematicEIMConfig, see `eim train --help`; did you",
+            "unknown setting expert_samples of EIMConfig, see `eim train --help`; did you",
         ),
         ("experts: 3\nn-components: 4", "setting n_components is given twice"),
         ("kinematics: perhaps", "kinematics must be true or false"),
@@ -236,7 +240,7 @@ def test_model_of_demonstrations_is_a_prior_of_known_kinematics_alone(
     shown = tmp_path / "shown.safetensors"
     assert eim(*planar, "--output", shown, "--algorithm", "em", *FAST, "--quiet").code == 0
     words = (*planar, "--prior", shown, "--output", tmp_path / "m", "--experts", 3, "--iterations", 1, "--quiet")
-    assert eim(*words, "--algorithm", "known-density", "--initial-em-iterations", 2).code == 0
+    assert eim(*words, "--algorithm", "known-density", "--start.em-iterations", 2).code == 0
     refused = eim(*words, "--algorithm", "em")
     assert refused.code == 2
     assert "prior is for known-density" in refused.err

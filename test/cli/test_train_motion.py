@@ -32,7 +32,7 @@ def train(motions: Path, output: Path) -> tuple[object, ...]:
 @pytest.mark.parametrize("algorithm", ["em", "eim"])
 def test_motion_prior_is_learnt_and_records_how(eim: Command, tmp_path: Path, motions: Path, algorithm: str) -> None:
     path = tmp_path / "prior.safetensors"
-    rest = () if algorithm == "em" else (*FAST_EIM[3:], "--reference-factors", 1, "--reference-starts", 1)
+    rest = () if algorithm == "em" else (*FAST_EIM[3:], "--ratio.reference.factors", 1, "--ratio.reference.starts", 1)
     outcome = eim(*train(motions, path), "--algorithm", algorithm, "--seed", 5, "--json", *FAST_MOTION, *rest)
     assert (outcome.code, outcome.err) == (0, "")
     record = outcome.json
@@ -49,15 +49,15 @@ def test_motion_prior_is_learnt_and_records_how(eim: Command, tmp_path: Path, mo
         (("--algorithm", "truncated-em"), "motion priors are learnt by eim or em, not by truncated-em"),
         (("--robot", "planar3"), "the motions are of joints shoulder, elbow, wrist, robot 'planar3' has"),
         (("--experts", 1000), "1000 experts need at least as many points, got 48"),
-        (("--basis", "sines"), "invalid choice: 'sines'"),
+        (("--motion.basis", "sines"), "invalid choice: 'sines'"),
         (
-            ("--sigma-start", 0.1),
-            "there is no flag --sigma-start (see eim train --task motion --algorithm eim --help)",
+            ("--smoothing.sigma-start", 0.1),
+            "there is no flag --smoothing.sigma-start (see eim train --task motion --algorithm eim --help)",
         ),
         (("--set", "experts"), "a setting is written name=value, got 'experts'"),
         (
             ("--set", "expert=3"),
-            "unknown setting expert of MotionEIMConfig, see `eim train --help`; did you mean experts",
+            "unknown setting expert of EIMConfig, see `eim train --help`; did you mean experts",
         ),
         (("--set", "experts=many"), "n_components must be int, got 'many'"),
         (("--set", "kinematics=maybe"), "kinematics must be true or false"),
@@ -101,7 +101,7 @@ def test_settings_as_words_are_those_of_the_flags(eim: Command, tmp_path: Path, 
 
 def test_kinematics_may_be_a_word(eim: Command, tmp_path: Path, data: Path) -> None:
     words = ("train", "--data", data, "--output", tmp_path / "m", "--iterations", 1, "--json", *FAST_EIM)
-    assert eim(*words, "--set", "kinematics=false", "--reference-iterations", 2).json["algorithm"] == "eim"
+    assert eim(*words, "--set", "kinematics=false", "--ratio.reference.iterations", 2).json["algorithm"] == "eim"
 
 
 def test_progress_for_a_program_are_lines_of_json_in_the_order_of_the_phases(tmp_path: Path, motions: Path) -> None:
