@@ -4,6 +4,7 @@ Marked commands run as well. All other commands are checked against the verbs, f
 services and extras that exist. The README and the pages have limits of length.
 """
 
+import dataclasses
 import re
 import shlex
 import shutil
@@ -118,7 +119,7 @@ def test_generated_reference_covers_the_code():
     text = docs_reference.node_parameters()
     for name, entry in NODES.items():
         section = text.partition(f"## `{name}`")[2].partition("\n## ")[0]
-        assert all(f"| `{field}`" in section for field in entry.settings.__dataclass_fields__), name
+        assert all(f"| `{field.name}`" in section for field in dataclasses.fields(entry.settings)), name
     text = docs_reference.interfaces()
     files = [path for folder in ("srv", "msg", "action") for path in (ROOT / folder).iterdir()]
     for path in files:
