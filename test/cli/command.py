@@ -14,10 +14,15 @@ import pytest
 
 from eim_ros.cli.main import ExitCode, main
 
-__all__ = ["COMMAND", "Command", "Outcome", "eim_process"]
+__all__ = ["COMMAND", "Command", "Outcome", "eim_process", "validity"]
 
 COMMAND = (sys.executable, "-m", "eim_ros.cli.main")
 PATIENCE = 300.0  # [s] for a process on a busy machine
+
+
+def validity(answer: Any) -> list[bool]:
+    """Return whether each row of an answer is valid: an empty `valid` of IKSolutions means that all rows are."""
+    return answer["valid"] or [True] * len(answer["positions"])
 
 
 @dataclass(frozen=True)

@@ -232,7 +232,7 @@ def test_help_tells_every_exit_code(eim: Command) -> None:
 def test_help_of_train_explains_the_settings_of_the_chosen_learner(eim: Command) -> None:
     eim_, em = eim("train", "--help").out, eim("train", "--algorithm", "em", "--help").out
     assert all("--data" in text and "--experts" in text for text in (eim_, em))
-    assert "--kl-bound" in eim_ and "--kl-bound" not in em
+    assert "--m-step.kl-bound" in eim_ and "--m-step.kl-bound" not in em
 
 
 def test_flags_are_read_before_torch_is_imported() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from cli.command import Command, eim_process
+from cli.command import Command, eim_process, validity
 from kinematics.robots import robot_and_oracle
 
 from eim_ros.ik import IKModel
@@ -20,8 +20,10 @@ from eim_ros.kinematics import share_path
 FIELDS = {
     "joint_names", "positions", "log_prob", "position_error", "orientation_error", "valid", "expert", "elapsed",
 }  # fmt: skip
-FAMILIES = {"family_lengths", "family_closed", "family_traced", "missed_share", "confidence", "whole"}
-ALSO_IN_THE_RESPONSE = {"best_attempt", "error_code", "message", "n", "effective_size", *FAMILIES}
+CURVES = {"component_lengths", "component_closed", "component_traced", "confidence"}
+OF_POSES = {"n_per_pose", "error_codes", "n_total", "effective_sample_size", "best_attempt"}
+OF_POSES |= {"n_components", "missed_share", "complete", "certified"}
+ALSO_IN_THE_RESPONSE = {"error_code", "n", *OF_POSES}
 POSE = ("--pose", 1.5, 0.5, 0)
 TURNED = ("--pose", 1.4, 0.6, 0, 0, 0, 0, 1)  # which the planar arm reaches elbow up and elbow down
 
@@ -33,9 +35,13 @@ def test_json_has_the_fields_of_the_response(eim: Command, model: Path) -> None:
     assert set(answer) == FIELDS | ALSO_IN_THE_RESPONSE
     assert answer["joint_names"] == ["joint_1", "joint_2", "joint_3"]
     assert np.array(answer["positions"]).shape == (20, 3)
-    assert all(len(answer[name]) == 20 for name in FIELDS - {"joint_names", "elapsed"})
+    assert all(len(answer[name]) == 20 for name in FIELDS - {"joint_names", "valid", "elapsed"})
+    assert set(answer["error_code"]) == {"val", "message"}
+    whole = eim("solve-all", "--robot", "panda", "--pose", 0.4, 0.1, 0.5, 1, 0, 0, 0, "--timeout", 60, "--json").json
+    assert set(whole) == FIELDS | ALSO_IN_THE_RESPONSE | CURVES
+    assert all(len(whole[name]) == whole["n_components"][0] for name in CURVES - {"confidence"})
     assert answer["n"] == 20
-    assert answer["valid"] == [True] * 20
+    assert validity(answer) == [True] * 20
     robot, oracle = robot_and_oracle("planar3")
     for q in answer["positions"]:
         assert np.linalg.norm(oracle.forward(np.array(q))[:3, 3] - [1.5, 0.5, 0.0]) <= 1e-6 + 1e-12
@@ -46,7 +52,7 @@ def test_draws_by_the_cost_of_a_posture(eim: Command) -> None:
     words = ("draw", "--robot", "panda", "--pose", 0.4, 0.1, 0.5, 1, 0, 0, 0, "-n", 50, "--seed", 1, "--json")
     cold = ("--density", "posture", "--posture", "panda_joint1=0.5", "--temperature", 0.01)
     near, anywhere = eim(*words, *cold).json, eim(*words, "--density", "uniform").json
-    assert near["effective_size"] == anywhere["effective_size"] == 50
+    assert near["effective_sample_size"] == anywhere["effective_sample_size"] == [50]
     spread = [np.abs(np.array(answer["positions"])[:, 0] - 0.5).mean() for answer in (near, anywhere)]
     assert spread[0] < 0.2 < 0.5 < spread[1]
 
@@ -87,15 +93,15 @@ def test_table_tells_how_many_there_are_where_fewer_differ(eim: Command) -> None
     lines = outcome.out.splitlines()
     assert (outcome.code, outcome.err) == (0, "")
     assert lines[0].startswith("2 valid of 2 configurations in ")
-    assert lines[1] == "2 of 50 different configurations are valid; the search ended without more"
+    assert lines[1] == "2 of 50 distinct solutions; the search found no more"
     assert len(lines) == 3 + 2
 
 
 def test_table_tells_how_whole_the_answer_is(eim: Command) -> None:
     pose = ("--robot", "panda", "--pose", 0.4, 0.1, 0.5, 1, 0, 0, 0, "--seed", 1, "--timeout", 60)
     lines = eim("solve-all", *pose, "--guarantee", 0.9, 0.01).out.splitlines()
-    assert lines[1] == "3 families, whole with 90 %"
-    assert eim("sample", *pose).out.splitlines()[1] == "3 families"
+    assert lines[1] == "3 components, complete with 90 % confidence"
+    assert eim("sample", *pose).out.splitlines()[1] == "3 components"
     assert eim("solve-all", *pose, "--guarantee", 1.0, 0.01).code == 2
 
 
@@ -118,7 +124,7 @@ def test_path_is_followed_without_jumps(eim: Command, tmp_path: Path) -> None:
     path.write_text("".join(", ".join(map(str, row)) + "\n" for row in rows))
     answer = eim("follow", "--robot", "panda", "--poses", path, "--seed", 1, "--timeout", 60, "--json").json
     positions = np.array(answer["positions"])
-    assert answer["valid"] == [True] * 5
+    assert validity(answer) == [True] * 5
     assert np.abs(np.diff(positions, axis=0)).max() <= 0.3
     flags = [word for row in rows for word in ("--pose", *row)]
     again = eim("follow", "--robot", "panda", *flags, "--seed", 1, "--timeout", 60, "--json").json
@@ -130,7 +136,7 @@ def test_robot_alone_gives_all_its_solutions(eim: Command) -> None:
     wanted = ("--pose", 0.4, 0.1, 0.5, 1, 0, 0, 0, "-n", 50, "--seed", 1, "--timeout", 60)
     answer = eim("sample", "--robot", "panda", *wanted, "--json").json
     positions = np.array(answer["positions"])
-    assert answer["valid"] == [True] * 50
+    assert validity(answer) == [True] * 50
     assert answer["log_prob"] == [None] * 50
     assert robot.within_limits(positions).all()
     for q in positions:
@@ -174,7 +180,7 @@ def test_robot_is_served_without_torch() -> None:
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
     assert (result.returncode, result.stderr) == (0, "")
     answer, imported = result.stdout.splitlines()
-    assert sum(json.loads(answer)["valid"]) == 20
+    assert sum(validity(json.loads(answer))) == 20
     assert imported == "[]"
 
 
@@ -204,11 +210,11 @@ def test_proposals_are_raw_and_draws_may_repeat(eim: Command, model: Path) -> No
 def test_no_solution_is_exit_code_1_with_the_best_attempt(eim: Command, model: Path) -> None:
     outcome = eim("sample", "--model", model, "--pose", 5, 0, 0, "--json", "--timeout", 60)
     assert outcome.code == 1
-    assert outcome.err.startswith("eim sample: NO_IK_SOLUTION: no valid configuration found; the best is off by 2 m")
+    assert outcome.err.startswith("eim sample: NO_IK_SOLUTION: no solution found; the best attempt is off by 2 m")
     assert outcome.err.count("\n") == 1
     assert (outcome.json["n"], outcome.json["positions"], outcome.json["valid"]) == (0, [], [])
     assert len(outcome.json["best_attempt"]) == 3
-    assert outcome.json["error_code"] == -31
+    assert outcome.json["error_code"]["val"] == -31
 
 
 def test_no_solution_is_no_table_but_a_warning_of_the_attempt(eim: Command, model: Path) -> None:
@@ -300,7 +306,7 @@ def test_checkpoint_is_no_model(eim: Command, tmp_path: Path, model: Path) -> No
 def test_real_process_prints_json_and_refuses_in_one_line(model: Path) -> None:
     outcome = eim_process("sample", "--model", model, *POSE, "-n", 4, "--seed", 3, "--json")
     assert (outcome.code, outcome.err) == (0, "")
-    assert outcome.json["valid"] == [True] * 4
+    assert validity(outcome.json) == [True] * 4
     eim_process("sample", "--model", model, "--pose", 1, 0, 0, 0, 0, 0, 0).refused("quaternion is zero")
 
 
@@ -308,7 +314,7 @@ def test_constraints_by_flags_hold(eim: Command, model: Path) -> None:
     words = ("--fix", "joint_1=0.4", "--limit", "joint_2=-2:", "--self-collision", "--sphere", 9, 9, 9, 0.1)
     answer = eim("sample", "--model", model, *POSE, "-n", 20, "--seed", 1, "--json", *words).json
     positions = np.array(answer["positions"])
-    assert all(answer["valid"])
+    assert all(validity(answer))
     assert (positions[:, 0] == 0.4).all()
     assert (positions[:, 1] >= -2.0).all()
 
@@ -318,7 +324,7 @@ def test_tolerance_and_order_by_flags(eim: Command, model: Path) -> None:
     answer = eim("sample", "--model", model, *POSE, "-n", 50, "--seed", 1, "--json", *words).json
     robot, _ = robot_and_oracle("planar3")
     offsets = np.abs(robot.fk(answer["positions"])[:, :2, 3] - [1.5, 0.5])
-    assert all(answer["valid"])
+    assert all(validity(answer))
     assert (offsets <= [0.2 + 1e-6, 0.1 + 1e-6]).all()
     assert offsets.max() > 0.05
 
@@ -328,7 +334,7 @@ def test_posture_and_diversity_by_flags(eim: Command, model: Path) -> None:
     answer = eim("sample", "--model", model, *POSE, "-n", 30, "--seed", 1, "--json", *words).json
     positions = np.array(answer["positions"])
     costs = (positions[:, 0] - 0.4) ** 2 + 0.5 * (positions[:, 2] + 0.2) ** 2
-    assert all(answer["valid"])
+    assert all(validity(answer))
     assert (np.diff(costs) >= 0.0).all()
     plain = eim("sample", "--model", model, *POSE, "-n", 30, "--seed", 1, "--json").json
     others = np.array(plain["positions"])
@@ -372,7 +378,7 @@ def test_a_mesh_is_avoided_with_its_clearance(eim: Command, model: Path, tmp_pat
         (("--posture", "joint_1=0:a"), "--posture needs JOINT=VALUE[:WEIGHT]"),
         (("--posture", "elbow=0"), "no joint 'elbow'"),
         (("--posture", "joint_1=0:-1"), "weight"),
-        (("--diversity", 2), "explore must be from 0 to 1"),
+        (("--diversity", 2), "diversity must be a number from 0 to 1"),
         (("--order", "posture"), "needs a preferred posture"),
         (("--order", "beauty"), "unknown order 'beauty'"),
         (("--order", "limits=-1"), "weight"),

@@ -66,9 +66,8 @@ def test_one_line_without_json_and_a_bar_on_stderr(eim: Command, tmp_path: Path,
 
 def test_flags_beat_the_file_and_the_file_beats_the_defaults(eim: Command, tmp_path: Path, planar: tuple) -> None:
     config = tmp_path / "settings.yaml"
-    config.write_text(
-        "n_components: 4\nn_iterations: 1\nm_step.kl_bound: 1e-2\nratio: {hidden_layers: [8]}\nkl_term: false\n"
-    )
+    lines = ("n_components: 4", "n_iterations: 1", "m_step.kl_bound: 1e-2", "ratio: {hidden_layers: [8]}")
+    config.write_text("\n".join((*lines, "kl_term: false\n")))
     words = (*planar, "--output", tmp_path / "m", "--config", config, "--quiet", "--json")
     record = eim(*words, "--experts", 2, "--kl-term").json["config"]
     assert record["n_components"] == 2
