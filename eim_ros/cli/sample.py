@@ -88,7 +88,7 @@ class Operation:
         if not self.json:
             self.show(answer)
         else:
-            print(to_json(path_fields(answer)))
+            print(answer.to_json())
         return self.exit_code(answer)
 
     def answer(self) -> Any:
@@ -279,13 +279,6 @@ class Picture(Sample):
             told = {"picture": str(self.output), "n": int(answer.valid.sum()), "message": answer.message}
             print(to_json(told) if self.json else f"{answer.message}: {self.output}")
         return self.exit_code(answer)
-
-
-def path_fields(path: Any) -> dict[str, Any]:
-    """Return the fields of a path, with the names of the response of `FollowIK`."""
-    fields = {"positions" if name == "q" else name: value for name, value in vars(path).items()}
-    error_code = {"val": int(path.error_code), "message": fields.pop("message")}
-    return {**fields, "n": len(path.q), "error_code": error_code}
 
 
 def _same(value: Any) -> Any:
