@@ -326,7 +326,7 @@ class Sampler:
         n : int
             Number of solutions, 1 to 1000000.
         near : (dof,) array_like or mapping of str to float, optional
-            Configuration; the nearest solutions come first. A mapping names every joint.
+            Configuration, or values of some joints by name; the nearest solutions come first.
         posture : Posture, or mapping of str to float, optional
             Preferred values of some joints. Each solution is moved along the null space to a local minimum of its cost.
         order : str or mapping of str to float, optional
