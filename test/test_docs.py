@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from dataclasses import fields as fields_of
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +195,7 @@ def wrong_node(words: list[str]) -> str:
     if package != "eim_ros" or name not in NODES:
         return "its node"
     kind = NODES[name].settings
-    known = set(kind.__dataclass_fields__)
+    known = {field.name for field in fields_of(kind)}
     given = [word.partition(":=")[0] for word in ros_arguments(rest, lambda: kind) if ":=" in word]
     return ", ".join(set(given) - known)
 
@@ -212,7 +213,7 @@ def wrong_launch(words: list[str]) -> str:
 
 def wrong_parameter(words: list[str]) -> str:
     _, node, name, *_ = words
-    return "" if name in NODES[node.strip("/")].settings.__dataclass_fields__ else "its parameter"
+    return "" if name in {field.name for field in fields_of(NODES[node.strip("/")].settings)} else "its parameter"
 
 
 def wrong_service(words: list[str]) -> str:
