@@ -22,7 +22,7 @@ done
 each=() tests=("$@")
 if [[ $# == 0 ]]; then
   each=(test/solver/test_{instruction_sets,templates}.py)  # these tests iterate over instruction sets themselves
-  tests=(test/solver/test_refining.py test/ik/test_{proposal,selection}.py
+  tests=(test/solver/test_refining.py test/ik/test_{prior,selection}.py
     test/kinematics/test_{arguments,continuation,refinement,robot,self_motion,null_space_descent,tolerances}.py)
 fi
 # Leak detection is off, because the interpreter itself leaks. Its executable is not sanitized, so the runtime must be
