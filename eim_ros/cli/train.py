@@ -223,9 +223,6 @@ class Train:
         return ProgressBar(n_iterations, enabled=not self.quiet)
 
 
-IK_ALGORITHMS = ("eim", "em", "truncated-em", "known-density")
-
-
 def default_settings(task: str, algorithm: str, kinematics: bool) -> FitConfig:
     """Return the settings of a learner by its name. Only this function knows the names.
 

@@ -98,7 +98,7 @@ class Settings:
 
     @classmethod
     def from_mapping(cls: type[SettingsT], values: Mapping[str, Any]) -> SettingsT:
-        """Build settings from a mapping of names to values, nested or dotted. What is missing has its default.
+        """Build settings from a mapping of names to values, nested or dotted; others keep their defaults.
 
         Raises
         ------
@@ -145,7 +145,7 @@ def flattened(kind: type[Settings], values: Mapping[str, Any]) -> dict[str, Any]
     Raises
     ------
     ConfigurationError
-        Unknown names, with the nearest known one; a setting that is given twice; a value in place of a group.
+        If a name is unknown, a setting is given twice, or a group has a value. The message suggests the nearest name.
     """
     flat: dict[str, Any] = {}
     known = field_types(kind)

@@ -130,9 +130,7 @@ class CompiledBatch:
     def __init__(self, sampler: Solver, task: BatchTask) -> None:
         self.sampler, self.robot, self.task = sampler, sampler.robot, task
         setup = sampler._setup
-        position_only = setup.constraints.position_only
-        if position_only is None:
-            position_only = sampler.prior.kind == "position" and setup.tolerances is None
+        position_only = setup.is_position_only(sampler.prior.kind)
         self.problem = Problem(setup, np.eye(4), position_only, task.aim, task.order, deadline=task.deadline)
 
     @property

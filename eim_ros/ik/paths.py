@@ -447,7 +447,7 @@ class JointPath:
     elapsed: float
 
     def to_json(self) -> str:
-        """Return the path as JSON with the field names of `eim_ros/srv/FollowIK`; null for what is not finite."""
+        """Return the path as JSON with the names of `eim_ros/srv/FollowIK`; numbers that are not finite become null."""
         fields: dict[str, Any] = {
             "error_code": {"val": int(self.error_code), "message": self.message},
             "joint_names": self.joint_names,
@@ -499,9 +499,7 @@ def follow_path(
     """
     began, setup = time.perf_counter(), sampler._setup
     steps = _steps_of(max_step, sampler.robot.dof)
-    position_only = setup.constraints.position_only
-    if position_only is None:
-        position_only = sampler.prior.kind == "position" and setup.tolerances is None
+    position_only = setup.is_position_only(sampler.prior.kind)
     try:
         problem = Problem(setup, poses[0], position_only, Spread(n), deadline=with_grace(deadline))
     except OutOfTime as error:
@@ -514,7 +512,9 @@ def follow_path(
 
 def _steps_of(max_step: float | npt.ArrayLike, dof: int) -> FloatArray:
     """Return the largest step of each joint (dof,)."""
-    steps = numbers_of(max_step, () if is_number(max_step) else (dof,), "max_step")
+    steps = numbers_of(
+        max_step, () if is_number(max_step) or getattr(max_step, "shape", None) == () else (dof,), "max_step"
+    )
     if not (steps > 0.0).all():
         raise ConfigurationError(f"max_step must be positive, got {max_step!r}", max_step)
     return np.asarray(np.full(dof, steps), dtype=np.float64)

@@ -188,6 +188,11 @@ class Setup:
             constraints.orientation_tolerance,
         )
 
+    def is_position_only(self, context_kind: str) -> bool:
+        """Return whether any orientation is accepted at a pose (4, 4), for a model with this kind of context."""
+        chosen = self.constraints.position_only
+        return chosen if chosen is not None else context_kind == "position" and self.tolerances is None
+
     def configuration(self, near: npt.ArrayLike) -> FloatArray:
         """Return a configuration (dof,); raise `JointStateError` if it has another shape or is not finite."""
         names = ", ".join(self.robot.joint_names)

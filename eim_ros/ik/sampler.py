@@ -430,7 +430,9 @@ class Sampler:
         This is the only call that returns configurations which may miss the pose.
         """
         if not self.n_experts:
-            raise ConfigurationError("proposals are draws from a model, and this sampler has none", None)
+            raise ConfigurationError(
+                "proposals are draws from a model, and this sampler has none: give one by Sampler.load", None
+            )
         return self._answer(pose, Proposals(_count(n, "n")), AS_FOUND, seed, LONGEST)
 
     @names_wrong_keywords
@@ -633,7 +635,9 @@ class Sampler:
             order = "posture" if posture is not None else "distance"
         ordering = Ordering(order, reference, posture)
         if ordering.needs_density and not self.n_experts:
-            raise ConfigurationError("ordering by density needs a model", order)
+            raise ConfigurationError(
+                "ordering by density needs a model: give one by Sampler.load, or choose another order", order
+            )
         return ordering
 
     def _is_partial(self, near: Near) -> bool:
@@ -673,9 +677,7 @@ class Sampler:
         """Return the answer for a checked pose (4, 4); the deadline is a time of `perf_counter` [s]."""
         started, constraints = time.perf_counter(), self.constraints
         if position_only is None:
-            position_only = constraints.position_only
-            if position_only is None:
-                position_only = self.prior.kind == "position" and constraints.tolerances is None
+            position_only = self._setup.is_position_only(self.prior.kind)
         contexts = self.prior.contexts(pose, position_only, self.robot, constraints, seed)
         density = self.prior.density(contexts)
         conditional = density.conditional

@@ -128,7 +128,7 @@ def fit_reference(
     Parameters
     ----------
     config : RatioConfig
-        Settings of the density ratio, with those of the reference density.
+        Settings of the density ratio, including its reference density.
     n_components : int
         Number of components of the model.
     context : Tensor (n, n_context)

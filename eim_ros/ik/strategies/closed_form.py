@@ -135,7 +135,7 @@ def _all_points(problem: Problem) -> FloatArray:
     if roots is None or roots.is_singular or not roots.is_complete or len(roots.candidates) < roots.n_total:
         raise ConfigurationError(
             "draw needs solutions that form curves or surfaces, or points in closed form that are all known; for this "
-            "arm and pose call sample or solve_all",
+            "arm and pose call sample instead",
             None,
         )
     return roots.candidates.q

@@ -147,7 +147,7 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
                 n_components = config.n_components or N_COMPONENTS
                 initial = random_start(n_dims, n_components, config.start.spread, config.start.scale, generator)
             else:
-                raise DistributionError("a start is needed: the target does not tell its n_dims", self.target)
+                raise DistributionError("the target has no attribute n_dims: give a start", self.target)
         if not isinstance(initial, MixtureOfExperts):
             expect(initial, GaussianMixture, "the start", DistributionError)
         if n_dims is not None and initial.n_dims != n_dims:

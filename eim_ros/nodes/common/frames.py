@@ -58,11 +58,6 @@ class CdrReader:
         self._data = memoryview(data)[CDR_HEADER_BYTES:]
         self._place = 0
 
-    @property
-    def n_bytes(self) -> int:
-        """Number of bytes read so far, including the header."""
-        return CDR_HEADER_BYTES + self._place
-
     def time(self) -> int:
         """Read a `builtin_interfaces/Time` [ns]."""
         place = self._aligned(4)
