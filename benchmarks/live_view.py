@@ -82,7 +82,7 @@ def measure(robot: str, n: int, seconds: float, size: tuple[int, int] | None) ->
         assert solutions is not None
         milliseconds = 1e3 * np.quantile(solving, [0.5, 0.99])
         return (
-            f"{robot:8s}{len(solutions.positions):5d}{len(solutions.families):9d}{milliseconds[0]:9.1f}{milliseconds[1]:9.1f}"
+            f"{robot:8s}{len(solutions.positions):5d}{len(solutions.components):9d}{milliseconds[0]:9.1f}{milliseconds[1]:9.1f}"
             f"{rate:10.1f}{1e3 * server:10.1f}{counted}"
         )
     finally:

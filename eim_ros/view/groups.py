@@ -58,7 +58,7 @@ def group_arms(arms: FloatArray, n_groups: int) -> Groups:
     return _largest_first(chosen, labels, n_groups, "Configurations by the solid arm they resemble most")
 
 
-def group_families(robot: Robot, positions: FloatArray, arms: FloatArray, pose: FloatArray, n_groups: int) -> Groups:
+def group_components(robot: Robot, positions: FloatArray, arms: FloatArray, pose: FloatArray, n_groups: int) -> Groups:
     """Group solutions of a pose by self-motion component, see `components`.
 
     The largest components become groups; the other solutions belong to no group. Configurations that do not solve the
@@ -83,7 +83,7 @@ def group_families(robot: Robot, positions: FloatArray, arms: FloatArray, pose: 
     rows = _rows(arms)
     members = [np.flatnonzero(labels == label) for label in range(int(labels.max(initial=-1)) + 1)]
     chosen = np.array([_nearest(rows, own, rows[own].mean(axis=0)) for own in members], dtype=np.int64)
-    heading = f"Configurations of each of the {len(members)} families" if len(members) > 1 else ""
+    heading = f"Configurations of each of the {len(members)} components" if len(members) > 1 else ""
     return _largest_first(chosen, labels, n_groups, heading)
 
 

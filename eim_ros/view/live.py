@@ -29,7 +29,7 @@ FloatArray = npt.NDArray[np.float64]
 FARTHEST = 0.7  # [rad, m] maximum change of a joint between targets for a component to keep its number
 
 
-def family_colour(number: int) -> str:
+def component_colour(number: int) -> str:
     """Return the colour of the component with this number."""
     return FAMILY_COLOURS[number % len(FAMILY_COLOURS)]
 
@@ -71,7 +71,9 @@ def kept_numbers(
     """
     found: dict[int, int] = {}
     if before and now:
-        owners, own = (np.repeat(np.arange(len(rows)), [len(family) for family in rows]) for rows in (before, now))
+        owners, own = (
+            np.repeat(np.arange(len(rows)), [len(component) for component in rows]) for rows in (before, now)
+        )
         distance, index = nearest(robot, np.concatenate(now), np.concatenate(before))
         away = np.full((len(now), len(before)), np.inf)
         np.minimum.at(away, (own, owners[index]), distance)
@@ -105,13 +107,13 @@ class Solutions:
         Verified solutions, shown as ghosts [rad] or [m].
     labels : (n,) int
         Index of the component of each ghost.
-    families : list of Component
+    components : list of Component
         Self-motion components. If more than one direction is free, these are groups of similar solutions.
     numbers : list of int
         Numbers of the components, in ascending order. They stay the same while the target moves.
     chosen : (dof,) or None
         Chosen solution; None if there is none.
-    family : int
+    component : int
         Index of its component; -1 if there is none.
     along : float
         Its place in the component. It is 0 at the first solution and 1 at the last.
@@ -126,10 +128,10 @@ class Solutions:
     pose: FloatArray
     positions: FloatArray
     labels: IntArray
-    families: list[Component]
+    components: list[Component]
     numbers: list[int]
     chosen: FloatArray | None
-    family: int
+    component: int
     along: float
     density: ConditionalDensity | None
     message: str
@@ -182,15 +184,15 @@ class LiveSolutions:
         kept = self._kept(pose)
         found = components(self.robot, np.concatenate([kept, rows]), pose, position_only=self.position_only)
         grouped = self._grouped(found)
-        kind, found = "family" if grouped is found else "group", grouped
-        numbers = kept_numbers(self.robot, self._before, self._numbers, [family.positions for family in found])
+        kind, found = "component" if grouped is found else "group", grouped
+        numbers = kept_numbers(self.robot, self._before, self._numbers, [component.positions for component in found])
         order = np.argsort(numbers)
         found, numbers = [found[i] for i in order], sorted(numbers)
         if found:  # keep the last components while the target is temporarily out of reach
-            self._before, self._numbers = [family.positions for family in found], numbers
+            self._before, self._numbers = [component.positions for component in found], numbers
         shown = rows[: self.n]
         labels = component_labels(self.robot, found, shown)
-        chosen, family, along = self._choice(found, kept if len(kept) else self._most_dexterous(shown))
+        chosen, component, along = self._choice(found, kept if len(kept) else self._most_dexterous(shown))
         return Solutions(
             pose,
             shown,
@@ -198,32 +200,32 @@ class LiveSolutions:
             found,
             numbers,
             chosen,
-            family,
+            component,
             along,
             samples.densities[0] if samples.densities else None,
             _told(kind, found, len(shown), samples.message),
             time.perf_counter() - started,
         )
 
-    def choose(self, solutions: Solutions, family: int, along: float) -> Solutions:
+    def choose(self, solutions: Solutions, component: int, along: float) -> Solutions:
         """Return the solutions with another choice: the place `along`, from 0 to 1, in a component."""
-        chosen = place_in(solutions.families[family], along)
+        chosen = place_in(solutions.components[component], along)
         refined = self.robot.refine(chosen[None], solutions.pose, position_only=self.position_only)
         if refined.converged[0]:
             chosen = refined.positions[0]
         else:  # did not converge between two distant solutions: take the earlier one
-            chosen = _first_before(solutions.families[family], along)
-        return self._with_choice(solutions, chosen, family, along)
+            chosen = _first_before(solutions.components[component], along)
+        return self._with_choice(solutions, chosen, component, along)
 
     def choose_ghost(self, solutions: Solutions, index: int) -> Solutions:
         """Return the solutions with the ghost at `index` as the chosen one."""
-        chosen, family, along = self._choice(solutions.families, solutions.positions[index][None])
+        chosen, component, along = self._choice(solutions.components, solutions.positions[index][None])
         assert chosen is not None
-        return self._with_choice(solutions, chosen, family, along)
+        return self._with_choice(solutions, chosen, component, along)
 
-    def _with_choice(self, solutions: Solutions, chosen: FloatArray, family: int, along: float) -> Solutions:
+    def _with_choice(self, solutions: Solutions, chosen: FloatArray, component: int, along: float) -> Solutions:
         self.chosen = chosen
-        return replace(solutions, chosen=chosen, family=family, along=along)
+        return replace(solutions, chosen=chosen, component=component, along=along)
 
     def _kept(self, pose: FloatArray) -> FloatArray:
         """Return the chosen solution after moving it onto a target, (1, dof); (0, dof) if that fails."""
@@ -240,10 +242,10 @@ class LiveSolutions:
         if not found or not len(wanted):
             return None, -1, 0.0
         label = int(component_labels(self.robot, found, wanted)[0])
-        family = found[label]
-        place = int(nearest(self.robot, wanted, family.positions)[1][0])
+        component = found[label]
+        place = int(nearest(self.robot, wanted, component.positions)[1][0])
         self.chosen = wanted[0]
-        return wanted[0], label, float(family.along[place] / max(family.along[-1], 1e-9))
+        return wanted[0], label, float(component.along[place] / max(component.along[-1], 1e-9))
 
     def _grouped(self, found: list[Component]) -> list[Component]:
         """Split solutions with more than one free direction into groups that look alike."""
@@ -287,29 +289,31 @@ def first_pose(robot: Robot) -> FloatArray:
     return robot.fk(rows[int(np.argmax(dexterity(robot, rows, False)))])
 
 
-def place_in(family: Component, along: float) -> FloatArray:
+def place_in(component: Component, along: float) -> FloatArray:
     """Return the configuration (dof,) at a share, from 0 to 1, of the length of a component.
 
     Curves are interpolated. For any other component, the share selects one solution.
     """
-    length = along * family.along[-1]
-    after = int(np.clip(np.searchsorted(family.along, length), 1, len(family) - 1)) if len(family) > 1 else 0
-    if after == 0 or not family.is_curve:
-        return np.asarray(family.positions[round(along * (len(family) - 1))])
-    start, end = family.along[after - 1], family.along[after]
+    length = along * component.along[-1]
+    after = int(np.clip(np.searchsorted(component.along, length), 1, len(component) - 1)) if len(component) > 1 else 0
+    if after == 0 or not component.is_curve:
+        return np.asarray(component.positions[round(along * (len(component) - 1))])
+    start, end = component.along[after - 1], component.along[after]
     share = (length - start) / max(end - start, 1e-12)
-    way = family.positions[after] - family.positions[after - 1]
+    way = component.positions[after] - component.positions[after - 1]
     way = np.where(np.abs(way) > np.pi, way - 2.0 * np.pi * np.round(way / (2.0 * np.pi)), way)  # continuous joints
-    return np.asarray(family.positions[after - 1] + share * way)
+    return np.asarray(component.positions[after - 1] + share * way)
 
 
-def _first_before(family: Component, along: float) -> FloatArray:
-    index = int(np.searchsorted(family.along, along * family.along[-1], side="right")) - 1
-    return np.asarray(family.positions[max(index, 0)])
+def _first_before(component: Component, along: float) -> FloatArray:
+    index = int(np.searchsorted(component.along, along * component.along[-1], side="right")) - 1
+    return np.asarray(component.positions[max(index, 0)])
 
 
 def _told(kind: str, found: list[Component], n: int, message: str) -> str:
     if not found:
         return message
-    kinds = {"family": ("family", "families"), "group": ("group that looks alike", "groups that look alike")}[kind]
+    kinds = {"component": ("component", "components"), "group": ("group that looks alike", "groups that look alike")}[
+        kind
+    ]
     return f"{n} solution{'s' if n > 1 else ''} in {len(found)} {kinds[len(found) > 1]}"

@@ -26,7 +26,7 @@ from eim_ros.ik import Sampler
 from eim_ros.ik.components import Component
 from eim_ros.kinematics import Robot, pose_from, quaternion_from_matrix
 from eim_ros.kinematics.poses import check_pose
-from eim_ros.view.live import LiveSolutions, Solutions, dexterity, family_colour, first_pose, moving_axes
+from eim_ros.view.live import LiveSolutions, Solutions, component_colour, dexterity, first_pose, moving_axes
 from eim_ros.view.panels import density_panel, joint_panel, legend_panel, manipulability_panel
 from eim_ros.view.scene import ArmScene, arm_surfaces
 from eim_ros.view.style import MUTED
@@ -72,8 +72,8 @@ class Controls:
         tabs = gui.add_tab_group()
         self.extra_tab = None if extra_tab is None else tabs.add_tab(extra_tab)
         with tabs.add_tab("Solutions"):
-            hint = "Which family the solid arm is of; or click a ghost"
-            self.family: Any = gui.add_dropdown("Family", NO_FAMILY, hint=hint)
+            hint = "Which component the solid arm is of; or click a ghost"
+            self.component: Any = gui.add_dropdown("Component", NO_FAMILY, hint=hint)
             hint = "Moves the arm while its tip stays"
             self.along: Any = gui.add_slider("Along it", 0.0, 1.0, 0.001, 0.0, hint=hint)
             self._manipulability = gui.add_html("")
@@ -102,10 +102,10 @@ class Controls:
         rotation = Rotation.from_euler("xyz", self.rpy.value, degrees=True)
         return pose_from(self.position.value, rotation.as_quat())
 
-    def chosen_family(self, solutions: Solutions) -> int | None:
+    def chosen_component(self, solutions: Solutions) -> int | None:
         """Return the index of the chosen component; None if it does not exist."""
         names = _names(solutions)
-        return names.index(self.family.value) if self.family.value in names else None
+        return names.index(self.component.value) if self.component.value in names else None
 
     def tell(self, problem: str) -> None:
         """Show the reason why there are no solutions."""
@@ -115,29 +115,31 @@ class Controls:
         """Show a target and its solutions."""
         self._status.content = f"**{solutions.message}**, in {1e3 * solutions.elapsed:.0f} ms"
         self.position.value, self.rpy.value = _rounded(solutions.pose[:3, 3]), _rpy(solutions.pose)
-        labels = [_label(number, family) for number, family in zip(solutions.numbers, solutions.families, strict=True)]
-        self._legend.content = legend_panel(labels, [family_colour(number) for number in solutions.numbers])
+        labels = [
+            _label(number, component) for number, component in zip(solutions.numbers, solutions.components, strict=True)
+        ]
+        self._legend.content = legend_panel(labels, [component_colour(number) for number in solutions.numbers])
         self.show_choice(solutions, position_only)
 
     def show_choice(self, solutions: Solutions, position_only: bool) -> None:
         """Show the chosen solution."""
         options = _names(solutions) or NO_FAMILY
-        if options != self.family.options:
-            self.family.options = options
-        self.family.disabled = self.along.disabled = solutions.chosen is None
+        if options != self.component.options:
+            self.component.options = options
+        self.component.disabled = self.along.disabled = solutions.chosen is None
         if self._density is not None:
             self._density.content = _density(solutions)
         if solutions.chosen is None:
             self._joints.content, self._manipulability.content = joint_panel(self._robot, None, MUTED), ""
             return
-        family = solutions.families[solutions.family]
-        colour = family_colour(solutions.numbers[solutions.family])
-        self.family.value, self.along.value = options[solutions.family], solutions.along
-        self.along.disabled = len(family) < 2
-        values = dexterity(self._robot, family.positions, position_only)
+        component = solutions.components[solutions.component]
+        colour = component_colour(solutions.numbers[solutions.component])
+        self.component.value, self.along.value = options[solutions.component], solutions.along
+        self.along.disabled = len(component) < 2
+        values = dexterity(self._robot, component.positions, position_only)
         own = float(dexterity(self._robot, solutions.chosen[None], position_only)[0])
-        place = solutions.along * float(family.along[-1])
-        self._manipulability.content = manipulability_panel(family.along, values, place, own, colour)
+        place = solutions.along * float(component.along[-1])
+        self._manipulability.content = manipulability_panel(component.along, values, place, own, colour)
         self._joints.content = joint_panel(self._robot, solutions.chosen, colour)
 
 
@@ -145,19 +147,19 @@ def _density(solutions: Solutions) -> str:
     """Return the density panel of the ghosts and the chosen solution; empty without a solution."""
     if solutions.chosen is None or not len(solutions.positions):
         return ""
-    colours = [family_colour(number) for number in solutions.ghost_numbers.tolist()]
+    colours = [component_colour(number) for number in solutions.ghost_numbers.tolist()]
     own = float(solutions.log_prob_of(solutions.chosen[None])[0])
-    return density_panel(solutions.log_prob, colours, own, family_colour(solutions.numbers[solutions.family]))
+    return density_panel(solutions.log_prob, colours, own, component_colour(solutions.numbers[solutions.component]))
 
 
 def _names(solutions: Solutions) -> tuple[str, ...]:
     return tuple(str(number + 1) for number in solutions.numbers)
 
 
-def _label(number: int, family: Component) -> str:
-    if family.is_curve:
-        return f"{number + 1}: {family.along[-1]:.1f} rad{', closed' if family.is_closed else ''}"
-    return f"{number + 1}: {len(family)} solution{'s' if len(family) > 1 else ''}"
+def _label(number: int, component: Component) -> str:
+    if component.is_curve:
+        return f"{number + 1}: {component.along[-1]:.1f} rad{', closed' if component.is_closed else ''}"
+    return f"{number + 1}: {len(component)} solution{'s' if len(component) > 1 else ''}"
 
 
 def _rounded(values: FloatArray) -> tuple[float, float, float]:
@@ -334,7 +336,7 @@ class Page:
         controls = self._controls = Controls(
             self._server.gui, self.robot, self.live, self.first, n_ghosts, self.told, extra_tab
         )
-        controls.family.on_update(lambda event: self._choose(event, None))
+        controls.component.on_update(lambda event: self._choose(event, None))
         controls.along.on_update(lambda event: self._choose(event, controls.along.value))
         for field in (controls.position, controls.rpy):
             field.on_update(self._place_target)
@@ -378,12 +380,12 @@ class Page:
         for act in self._after_solutions:
             act()
 
-    def choose(self, family: int, along: float) -> None:
-        """Show the solution at the place `along`, from 0 to 1, in the component at index `family`."""
+    def choose(self, component: int, along: float) -> None:
+        """Show the solution at the place `along`, from 0 to 1, in the component at index `component`."""
         with self._drawing:
-            if self.solutions is None or not 0 <= family < len(self.solutions.families):
-                raise ConfigurationError(f"there is no family {family} of this target", family)
-            self.solutions = self.live.choose(self.solutions, family, along)
+            if self.solutions is None or not 0 <= component < len(self.solutions.components):
+                raise ConfigurationError(f"there is no component {component} of this target", component)
+            self.solutions = self.live.choose(self.solutions, component, along)
             self._redraw_choice()
 
     def _choose(self, event: Any, along: float | None) -> None:
@@ -394,11 +396,11 @@ class Page:
             solutions = self.solutions
             if solutions is None or solutions.chosen is None:
                 return
-            family = self._controls.chosen_family(solutions)
-            if along is None and family is not None:
-                self.choose(family, 0.5)
+            component = self._controls.chosen_component(solutions)
+            if along is None and component is not None:
+                self.choose(component, 0.5)
             elif along is not None:
-                self.choose(solutions.family, along)
+                self.choose(solutions.component, along)
 
     def choose_ghost(self, index: int | None) -> None:
         """Choose the solution of the ghost at `index`."""

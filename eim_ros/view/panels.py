@@ -80,11 +80,11 @@ def manipulability_panel(along: FloatArray, values: FloatArray, place: float, va
     drawn = f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>' if len(along) > 1 else ""
     return (
         f'<div style="padding:4px 10px;font-size:12px">manipulability <b>{value:.4g}</b>, '
-        f"{100 * value / most:.0f} % of the most in this family ({most:.4g})"
+        f"{100 * value / most:.0f} % of the most in this component ({most:.4g})"
         f'<svg viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" style="width:100%;display:block">'
         f'<line x1="{MARGIN}" y1="{HEIGHT - MARGIN}" x2="{WIDTH - MARGIN}" y2="{HEIGHT - MARGIN}" stroke="{FAINT}"/>'
         f'{drawn}<circle cx="{x}" cy="{y}" r="4.5" fill="{colour}" stroke="white"/></svg>'
-        f'<div style="color:{MUTED}">0 at a singularity; from the first to the last solution of the family</div></div>'
+        f'<div style="color:{MUTED}">0 at a singularity; from the first to the last of the component</div></div>'
     )
 
 

@@ -32,7 +32,7 @@ from eim_ros.kinematics import Robot
 from eim_ros.kinematics.poses import check_pose
 from eim_ros.kinematics.tolerances import redundancy
 from eim_ros.view.figure_file import write_figure
-from eim_ros.view.groups import group_arms, group_families
+from eim_ros.view.groups import group_arms, group_components
 from eim_ros.view.labels import draw_heading, draw_joint_panel, draw_legend
 from eim_ros.view.style import (
     AXIS_COLOURS,
@@ -303,7 +303,7 @@ def draw_solutions(
         raise DataError("configurations to draw must be finite", positions)
     oriented = len(rows) == 0 or float(np.median(robot.pose_errors(rows, target)[1])) < ORIENTATION_HELD
     if oriented and redundancy(robot.bounds, position_only=False) in (0, 1):
-        groups = group_families(robot, rows, arms, target, len(FAMILY_COLOURS))
+        groups = group_components(robot, rows, arms, target, len(FAMILY_COLOURS))
     else:
         groups = group_arms(arms, len(GROUP_COLOURS))
     palette = (*FAMILY_COLOURS, NO_GROUP_COLOUR)  # NO_GROUP, -1, selects the last colour

@@ -26,7 +26,7 @@ from eim_ros.kinematics import Box, Capsule, Cylinder, Robot, Shape, Sphere
 from eim_ros.kinematics.links import BodyShape, MeshReference, body_poses, body_shapes, link_shapes
 from eim_ros.kinematics.meshes import find_mesh, read_mesh
 from eim_ros.kinematics.urdf import read_urdf_source, urdf_folder
-from eim_ros.view.live import Solutions, byte_colour, family_colour, light
+from eim_ros.view.live import Solutions, byte_colour, component_colour, light
 from eim_ros.view.style import FAMILY_COLOURS, MUTED
 
 FloatArray = npt.NDArray[np.float64]
@@ -336,7 +336,7 @@ class ArmScene:
         if solutions.chosen is None:
             self._chosen.show(None, MUTED, FADED)
         else:
-            self._chosen.show(solutions.chosen, family_colour(solutions.numbers[solutions.family]))
+            self._chosen.show(solutions.chosen, component_colour(solutions.numbers[solutions.component]))
 
     def _draw_ghosts(self, solutions: Solutions, is_wanted: bool) -> None:
         n = min(len(solutions.positions), self.n_ghosts) if is_wanted else 0
@@ -357,20 +357,22 @@ class ArmScene:
             handle.batched_scales = scales
 
     def _draw_curves(self, solutions: Solutions, is_wanted: bool) -> None:
-        curves = [i for i, family in enumerate(solutions.families) if family.is_curve and len(family) > 1]
-        curves.sort(key=lambda i: i == solutions.family)  # draw the chosen component last, over the others
+        curves = [i for i, component in enumerate(solutions.components) if component.is_curve and len(component) > 1]
+        curves.sort(key=lambda i: i == solutions.component)  # draw the chosen component last, over the others
         if not curves or not is_wanted:
             self._curves.visible = False
             return
-        ways = [self.robot.skeleton(_closed(solutions.families[i])) for i in curves]
+        ways = [self.robot.skeleton(_closed(solutions.components[i])) for i in curves]
         if self._point is None:
             self._point = int(np.argmax(sum(np.linalg.norm(np.diff(way, axis=0), axis=2).sum(axis=0) for way in ways)))
         numbers = [solutions.numbers[i] % len(self._palette) for i in curves]
         self._curves.draw([way[:, self._point] for way in ways], self._palette[numbers])
 
 
-def _closed(family: Component) -> FloatArray:
-    return np.concatenate([family.positions, family.positions[:1]]) if family.is_closed else family.positions
+def _closed(component: Component) -> FloatArray:
+    return (
+        np.concatenate([component.positions, component.positions[:1]]) if component.is_closed else component.positions
+    )
 
 
 def _cell(size: float) -> float:

@@ -1,23 +1,23 @@
-"""Numbers of families stay the same while the target moves."""
+"""Numbers of components stay the same while the target moves."""
 
 import numpy as np
 
 from eim_ros.kinematics import Robot
-from eim_ros.view.live import family_colour, kept_numbers
+from eim_ros.view.live import component_colour, kept_numbers
 
 ROBOT = Robot("planar3")
 A, B, C = (np.array([[angle, 0.0, 0.0], [angle, 0.1, 0.0]]) for angle in (-2.0, 0.0, 2.0))
 
 
-def test_first_families_are_numbered_as_they_come():
+def test_first_components_are_numbered_as_they_come():
     assert kept_numbers(ROBOT, [], [], [A, B, C]) == [0, 1, 2]
 
 
-def test_a_family_keeps_its_number_wherever_it_comes_in_the_list():
+def test_a_component_keeps_its_number_wherever_it_comes_in_the_list():
     assert kept_numbers(ROBOT, [A, B], [4, 7], [B + 0.05, A - 0.05]) == [7, 4]
 
 
-def test_a_new_family_gets_the_least_number_that_is_left():
+def test_a_new_component_gets_the_least_number_that_is_left():
     assert kept_numbers(ROBOT, [A, B], [1, 0], [C, A, B]) == [2, 1, 0]
 
 
@@ -26,6 +26,6 @@ def test_of_two_parts_the_nearer_one_keeps_the_number():
 
 
 def test_colours_differ_and_begin_again_when_there_are_no_more():
-    colours = [family_colour(number) for number in range(12)]
+    colours = [component_colour(number) for number in range(12)]
     assert len(set(colours)) == 12
-    assert family_colour(12) == colours[0]
+    assert component_colour(12) == colours[0]

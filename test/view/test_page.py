@@ -80,9 +80,9 @@ def test_dragging_the_target_changes_the_solutions(opened, page):
     assert errors.max() <= TOLERANCE
 
 
-def test_what_the_slider_chooses_is_a_solution_of_the_same_family(opened, page):
-    families = page.solutions.families
-    longest = int(np.argmax([len(family) for family in families]))
+def test_what_the_slider_chooses_is_a_solution_of_the_same_component(opened, page):
+    components = page.solutions.components
+    longest = int(np.argmax([len(component) for component in components]))
     page.choose(longest, 0.3)
     first = page.solutions.chosen
     page.choose(longest, 0.6)

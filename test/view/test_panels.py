@@ -36,7 +36,7 @@ def test_without_a_solution_the_joints_alone_are_told():
     assert "°</div>" not in told
 
 
-def test_manipulability_is_told_as_a_share_of_the_most_in_the_family():
+def test_manipulability_is_told_as_a_share_of_the_most_in_the_component():
     told = manipulability_panel(np.array([0.0, 1.0, 2.0]), np.array([0.1, 0.4, 0.2]), 2.0, 0.2, "#123456")
     assert "<b>0.2</b>, 50 %" in told
     assert told.count("polyline") == 1

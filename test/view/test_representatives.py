@@ -7,7 +7,7 @@ import numpy as np
 from eim_ros.ik import Sampler
 from eim_ros.ik.components import component_labels, components
 from eim_ros.kinematics import Robot
-from eim_ros.view.groups import NO_GROUP, group_arms, group_families
+from eim_ros.view.groups import NO_GROUP, group_arms, group_components
 
 SIZES = (12, 30, 18)
 
@@ -28,12 +28,12 @@ def test_separate_bunches_are_the_groups_and_the_largest_comes_first():
     assert np.array_equal(groups.labels[groups.representatives], [0, 1, 2])
 
 
-def test_families_are_the_groups_and_the_smallest_may_have_none():
+def test_components_are_the_groups_and_the_smallest_may_have_none():
     robot = Robot("panda")
     pose = robot.fk(robot.random(1, np.random.default_rng(3)))[0]
     rows = Sampler(robot).sample(pose, 80, seed=0).q
     arms = robot.skeleton(rows)
-    groups = group_families(robot, rows, arms, pose, 12)
+    groups = group_components(robot, rows, arms, pose, 12)
     found = components(robot, rows, pose)
     assert len(groups.representatives) == len(found) > 2
     sizes = np.bincount(groups.labels)
@@ -42,7 +42,7 @@ def test_families_are_the_groups_and_the_smallest_may_have_none():
         owner = component_labels(robot, found, rows[groups.labels == label])
         assert len(set(owner)) == 1
         assert groups.labels[row] == label
-    two = group_families(robot, rows, arms, pose, 2)
+    two = group_components(robot, rows, arms, pose, 2)
     assert len(two.representatives) == 2
     np.testing.assert_array_equal(two.labels, np.where(groups.labels < 2, groups.labels, NO_GROUP))
 
@@ -50,7 +50,7 @@ def test_families_are_the_groups_and_the_smallest_may_have_none():
 def test_what_are_no_solutions_are_grouped_by_their_looks():
     robot = Robot("panda")
     rows = robot.random(9, np.random.default_rng(3))
-    groups = group_families(robot, rows, robot.skeleton(rows), np.eye(4), 3)
+    groups = group_components(robot, rows, robot.skeleton(rows), np.eye(4), 3)
     assert len(groups.representatives) == 3
 
 
@@ -63,7 +63,7 @@ def test_equal_arms_are_one_group():
 def test_no_arms_have_no_groups():
     assert group_arms(np.empty((0, 4, 3)), 5).representatives.shape == (0,)
     robot = Robot("panda")
-    nothing = group_families(robot, np.empty((0, 7)), np.empty((0, 4, 3)), np.eye(4), 5)
+    nothing = group_components(robot, np.empty((0, 7)), np.empty((0, 4, 3)), np.eye(4), 5)
     assert nothing.representatives.shape == (0,)
 
 

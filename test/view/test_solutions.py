@@ -21,14 +21,14 @@ def sampler() -> Sampler:
     return Sampler("panda")
 
 
-def test_the_choice_stays_in_its_family_while_the_target_moves(sampler):
+def test_the_choice_stays_in_its_component_while_the_target_moves(sampler):
     live = LiveSolutions(sampler, n=20)
     solutions = live.choose(live.solve(target(0.4)), 1, 0.5)
-    number = solutions.numbers[solutions.family]
+    number = solutions.numbers[solutions.component]
     for x in np.linspace(0.4, 0.46, 13)[1:]:
         before, solutions = solutions, live.solve(target(x))
         assert np.abs(solutions.chosen - before.chosen).max() < 0.15  # 5 mm of the tip; a jump is many times that
-        assert solutions.numbers[solutions.family] == number
+        assert solutions.numbers[solutions.component] == number
         assert sampler.robot.verify(solutions.chosen, target(x))[1].all()
         assert sampler.robot.verify(solutions.positions, target(x))[1].all()
         assert len(solutions.ghost_numbers) == len(solutions.positions) == 20
@@ -51,12 +51,12 @@ def test_a_planar_arm_is_measured_by_the_directions_that_it_moves_in():
     assert expected[0] > 0.1 > 1e-9 > expected[1]
 
 
-def test_out_of_reach_nothing_is_shown_and_families_are_known_again_afterwards(sampler):
+def test_out_of_reach_nothing_is_shown_and_components_are_known_again_afterwards(sampler):
     live = LiveSolutions(sampler, n=20)
     before = live.solve(target(0.4))
     gone = live.solve(FAR)
     assert gone.chosen is None
-    assert len(gone.positions) == len(gone.families) == 0
+    assert len(gone.positions) == len(gone.components) == 0
     assert gone.message.startswith("no solution found")
     after = live.solve(target(0.4))
     assert after.numbers == before.numbers
@@ -64,13 +64,13 @@ def test_out_of_reach_nothing_is_shown_and_families_are_known_again_afterwards(s
 
 
 @pytest.mark.parametrize("along", [0.0, 0.31, 0.77, 1.0])
-def test_every_place_along_a_family_is_a_solution(sampler, along):
+def test_every_place_along_a_component_is_a_solution(sampler, along):
     live = LiveSolutions(sampler, n=20)
     solutions = live.solve(target(0.45))
-    for family in range(len(solutions.families)):
-        chosen = live.choose(solutions, family, along)
+    for component in range(len(solutions.components)):
+        chosen = live.choose(solutions, component, along)
         assert sampler.robot.verify(chosen.chosen, target(0.45))[1].all()
-        assert (chosen.family, chosen.along) == (family, along)
+        assert (chosen.component, chosen.along) == (component, along)
 
 
 def test_a_clicked_ghost_is_chosen(sampler):
@@ -78,26 +78,26 @@ def test_a_clicked_ghost_is_chosen(sampler):
     solutions = live.solve(target(0.45))
     chosen = live.choose_ghost(solutions, 7)
     np.testing.assert_array_equal(chosen.chosen, solutions.positions[7])
-    assert chosen.family == solutions.labels[7]
+    assert chosen.component == solutions.labels[7]
 
 
 def test_single_solutions_are_chosen_one_by_one():
-    family = Component(np.array([[0.0], [1.0], [2.0]]), np.arange(3.0), is_curve=False)
-    assert [place_in(family, along)[0] for along in (0.0, 0.5, 1.0)] == [0.0, 1.0, 2.0]
+    component = Component(np.array([[0.0], [1.0], [2.0]]), np.arange(3.0), is_curve=False)
+    assert [place_in(component, along)[0] for along in (0.0, 0.5, 1.0)] == [0.0, 1.0, 2.0]
 
 
 def test_between_two_places_of_a_curve_the_shorter_way_is_taken():
-    family = Component(np.array([[3.0], [-3.0]]), np.array([0.0, 2.0 * np.pi - 6.0]), is_curve=True)
-    np.testing.assert_allclose(place_in(family, 0.5), [np.pi])
+    component = Component(np.array([[3.0], [-3.0]]), np.array([0.0, 2.0 * np.pi - 6.0]), is_curve=True)
+    np.testing.assert_allclose(place_in(component, 0.5), [np.pi])
 
 
 def test_solutions_without_curves_are_grouped_by_their_looks():
     live = LiveSolutions(Sampler(Robot("planar5")), n=30, position_only=True)
     solutions = live.solve(live.robot.fk(np.full(5, 0.4)))
-    assert 1 < len(solutions.families) <= 5
-    assert solutions.message == f"30 solutions in {len(solutions.families)} groups that look alike"
+    assert 1 < len(solutions.components) <= 5
+    assert solutions.message == f"30 solutions in {len(solutions.components)} groups that look alike"
     assert len(solutions.positions) == 30
-    assert set(solutions.labels) == set(range(len(solutions.families)))
+    assert set(solutions.labels) == set(range(len(solutions.components)))
 
 
 def test_samples_of_a_model_are_the_ghosts():

@@ -19,7 +19,7 @@ from eim_ros.kinematics import Box, Capsule, Cylinder, Robot, Sphere
 from eim_ros.kinematics.links import BodyShape, MeshReference, body_poses, body_shapes, link_shapes
 from eim_ros.kinematics.meshes import find_mesh
 from eim_ros.nodes.common.messages import pose_message
-from eim_ros.view.live import Solutions, family_colour
+from eim_ros.view.live import Solutions, component_colour
 from eim_ros.view.style import rgb
 
 GHOST, CURVE, BARE = 0.004, 0.006, 0.02  # thickness of lines, as fractions of the arm's reach
@@ -43,23 +43,23 @@ def solutions_message(
     """
     markers = [Marker(action=Marker.DELETEALL)]
     skeletons = robot.skeleton(solutions.positions)
-    for index, (number, family) in enumerate(zip(solutions.numbers, solutions.families, strict=True)):
+    for index, (number, component) in enumerate(zip(solutions.numbers, solutions.components, strict=True)):
         own = skeletons[solutions.labels == index]
         if len(own):
-            ghosts = _marker("ghosts", number, Marker.LINE_LIST, family_colour(number), FADED)
+            ghosts = _marker("ghosts", number, Marker.LINE_LIST, component_colour(number), FADED)
             ghosts.scale.x = GHOST * robot.reach
             ghosts.points = _points(np.stack([own[:, :-1], own[:, 1:]], axis=2).reshape(-1, 3))
             markers.append(ghosts)
-        if family.is_curve and len(family) > 1:
-            way = robot.skeleton(family.positions)
+        if component.is_curve and len(component) > 1:
+            way = robot.skeleton(component.positions)
             most = int(np.argmax(np.linalg.norm(np.diff(way, axis=0), axis=2).sum(axis=0)))
-            points = np.concatenate([way[:, most], way[:1, most]]) if family.is_closed else way[:, most]
-            curve = _marker("self_motions", number, Marker.LINE_STRIP, family_colour(number))
+            points = np.concatenate([way[:, most], way[:1, most]]) if component.is_closed else way[:, most]
+            curve = _marker("self_motions", number, Marker.LINE_STRIP, component_colour(number))
             curve.scale.x = CURVE * robot.reach
             curve.points = _points(points)
             markers.append(curve)
     if solutions.chosen is not None:
-        markers += _arm(robot, shapes, solutions.chosen, family_colour(solutions.numbers[solutions.family]))
+        markers += _arm(robot, shapes, solutions.chosen, component_colour(solutions.numbers[solutions.component]))
     for marker in markers[1:]:
         marker.header.stamp, marker.header.frame_id = stamp, prefix + robot.base_link
     return MarkerArray(markers=markers)

@@ -98,8 +98,8 @@ def test_all_ghosts_reach_the_target_where_it_is_dragged_to(listener: Listener) 
     found = tips(listener.markers[-1])
     assert len(found) == 30
     np.testing.assert_allclose(found, np.broadcast_to(pose[:3, 3], found.shape), rtol=0, atol=TOLERANCE)
-    families = {marker.id for marker in listener.markers[-1].markers if marker.ns == "self_motions"}
-    assert {marker.id for marker in listener.markers[-1].markers if marker.ns == "ghosts"} <= families
+    components = {marker.id for marker in listener.markers[-1].markers if marker.ns == "self_motions"}
+    assert {marker.id for marker in listener.markers[-1].markers if marker.ns == "ghosts"} <= components
     assert listener.markers[-1].markers[0].action == Marker.DELETEALL
     assert {marker.header.frame_id for marker in listener.markers[-1].markers[1:]} == {ROBOT.base_link}
 
