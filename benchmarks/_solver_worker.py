@@ -80,7 +80,8 @@ def items_of(robot: Robot, sampler: Sampler | None, inputs: dict[str, np.ndarray
 
 def sampler_items(sampler: Sampler, poses: np.ndarray, samples: np.ndarray) -> dict[str, Item]:
     """Return the items for complete `sample` calls and for densities of samples (n_poses, n_samples, dof)."""
-    densities = [sampler.sample(pose, 1, seed=0, order="none").density for pose in poses]
+    answers = [sampler.sample(pose, 1, seed=0, order="none") for pose in poses]
+    densities = [answer.density if IS_OLD else answer.densities[0] for answer in answers]
     distinct: dict[str, Any] = {"order": "none", "distinct": True} if IS_OLD else {"order": "none"}
 
     def n_valid(answer: Any) -> int:

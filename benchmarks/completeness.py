@@ -5,7 +5,7 @@
 Poses come from forward kinematics of uniform random configurations; times are the shortest of 3 calls on one thread.
 The truth of a pose combines two sets of solutions. The first is 20000 uniform seeds refined by `Robot.refine`, which
 does not trace curves. The second comes from a search for missed_share 1e-4 at 99.9 % with another seed, with solutions
-at most 0.02 rad apart. Self-motion components (printed as families) link solutions within 0.12 rad (max-norm) and have
+at most 0.02 rad apart. Self-motion components link solutions within 0.12 rad (max-norm) and have
 at least 3 members.
 
 1. Claims of `solve_all(pose, 0.3, Completeness(0.99, 0.002))`: how many poses are reported as complete. A claim is
@@ -61,18 +61,18 @@ class Truth:
     """Solutions of a pose (n, dof) and the self-motion component of each, -1 for strays."""
 
     solutions: np.ndarray
-    family: np.ndarray
+    component: np.ndarray
 
     @property
-    def n_families(self) -> int:
-        return int(self.family.max()) + 1
+    def n_components(self) -> int:
+        return int(self.component.max()) + 1
 
     def coverage(self, answer: np.ndarray, radius: float = RADIUS) -> float:
         """Return the share of each component within `radius` [rad] of the answer, averaged over components."""
         if not len(answer):
             return 0.0
         away, _ = cKDTree(answer).query(self.solutions)
-        return float(np.mean([np.mean(away[self.family == k] <= radius) for k in range(self.n_families)]))
+        return float(np.mean([np.mean(away[self.component == k] <= radius) for k in range(self.n_components)]))
 
     def has_all_in(self, dense: np.ndarray) -> bool:
         """Return whether every solution is close to a dense answer."""
@@ -85,7 +85,7 @@ def truth_of(sampler: Sampler, pose: np.ndarray, rng: np.random.Generator) -> Tr
     traced = sampler.solve_all(
         pose, 0.02, guarantee=Completeness(0.999, 1e-4), timeout=60.0, seed=int(rng.integers(2**31))
     )
-    solutions = np.concatenate([refined.positions[refined.converged], traced.positions[traced.valid]])
+    solutions = np.concatenate([refined.positions[refined.converged], traced.q[traced.valid]])
     pairs = cKDTree(solutions).query_pairs(LINK, p=np.inf, output_type="ndarray")
     links = coo_array((np.ones(len(pairs), np.int8), (pairs[:, 0], pairs[:, 1])), shape=(len(solutions),) * 2)
     labels = connected_components(links, directed=False)[1]
@@ -125,8 +125,8 @@ def of_arm(name: str, n_poses: int, seed: int) -> list[str]:
     robot, rng = sampler.robot, np.random.default_rng(seed)
     poses = robot.fk(robot.random(n_poses, rng))
     truths = [truth_of(sampler, pose, rng) for pose in poses]
-    n_families = [truth.n_families for truth in truths]
-    lines = [f"{name}: {n_poses} poses, families {np.median(n_families):.0f} ({min(n_families)}-{max(n_families)})"]
+    n_components = [truth.n_components for truth in truths]
+    lines = [f"{name}: {n_poses} poses, components {np.median(n_components):.0f} ({min(n_components)}-{max(n_components)})"]
 
     wanted, rows = Completeness(), []
     for index, (pose, truth) in enumerate(zip(poses, truths, strict=True)):
@@ -138,7 +138,7 @@ def of_arm(name: str, n_poses: int, seed: int) -> list[str]:
         rows.append((found.is_complete, found.is_complete and not has_all, has_all, coverage, seconds, len(answer)))
     told, wrong, every, covered, seconds_, n = np.array(rows, dtype=float).T
     lines.append(
-        f"  guarantee .99, .002: said to be whole {told.mean():.1%}, wrongly {wrong.mean():.1%}, every family "
+        f"  guarantee .99, .002: reported complete {told.mean():.1%}, wrongly {wrong.mean():.1%}, every component "
         f"{every.mean():.1%}, coverage {covered.mean():.3%}, median {1e3 * np.median(seconds_):.2f} ms (90 %: "
         f"{1e3 * np.quantile(seconds_, 0.9):.2f}), {np.median(n):.0f} configurations"
     )
@@ -150,7 +150,7 @@ def of_arm(name: str, n_poses: int, seed: int) -> list[str]:
         ]
         told, missed = np.array(claims).T
         lines.append(
-            f"  guarantee {wanted.confidence}, {wanted.missed_share}: said to be whole {told.mean():.1%}, wrongly "
+            f"  guarantee {wanted.confidence}, {wanted.missed_share}: reported complete {told.mean():.1%}, wrongly "
             f"{(told & missed).sum() / max(told.sum(), 1):.1%} of these"
         )
 
@@ -204,12 +204,12 @@ def of_ur5(n_poses: int, seed: int) -> str:
         refined = robot.refine(robot.random(2000, rng), pose, **exact)
         found = sampler.solve_all(pose, guarantee=Completeness(), seed=0)
         truth = refined.positions[refined.converged]
-        on_circles = [np.concatenate([np.cos(q), np.sin(q)], axis=1) for q in (found.positions, truth)]
+        on_circles = [np.concatenate([np.cos(q), np.sin(q)], axis=1) for q in (found.q, truth)]
         missed = len(truth) and cKDTree(on_circles[0]).query(on_circles[1])[0].max() > MISSED
         rows.append((found.completeness.is_complete, missed, seconds, len(answer)))
     told, missed, took, n = np.array(rows, dtype=float).T
     return (
-        f"ur5: {n_poses} poses, said to be whole {told.mean():.1%}, wrongly {(told * missed).mean():.1%}, median "
+        f"ur5: {n_poses} poses, reported complete {told.mean():.1%}, wrongly {(told * missed).mean():.1%}, median "
         f"{1e6 * np.median(took):.0f} us, {np.median(n):.0f} configurations"
     )
 
@@ -225,7 +225,7 @@ def of_certified(name: str, n_poses: int, seed: int) -> list[str]:
     sampler = Sampler(name)
     robot, rng = sampler.robot, np.random.default_rng(seed)
     poses = robot.fk(robot.random(n_poses, rng))
-    seconds, n_families, n_certified, n_traced, n_other, n_missed = [], [], 0, 0, 0, 0
+    seconds, n_components, n_certified, n_traced, n_other, n_missed = [], [], 0, 0, 0, 0
     for index, pose in enumerate(poses):
         certified = partial(sampler.solve_all, pose, guarantee="certified", seed=index)
         took, _ = shortest(lambda certified=certified: certified(max_spacing=0.3).q, time.thread_time)
@@ -234,7 +234,7 @@ def of_certified(name: str, n_poses: int, seed: int) -> list[str]:
         seconds.append(took)
         if not dense.certified:
             continue
-        n_families.append(dense.completeness.n_components)
+        n_components.append(dense.completeness.n_components)
         aim = Covering(0.02, guarantee=Completeness(0.99, 5e-4))
         searched = Curves.of(Problem(Setup(robot, sampler.constraints), pose, False, aim, seed=index))
         n_traced += searched.is_traced
@@ -251,7 +251,7 @@ def of_certified(name: str, n_poses: int, seed: int) -> list[str]:
             n_missed += 1
             print(f"  {name}, pose {index}: a solution {away:.3f} rad away", flush=True)
     return [
-        f"{name}: {n_poses} poses, families {np.median(n_families):.0f} ({min(n_families)}-{max(n_families)})",
+        f"{name}: {n_poses} poses, components {np.median(n_components):.0f} ({min(n_components)}-{max(n_components)})",
         f"  certified {n_certified}, with a solution missed {n_missed}; the search traced all of {n_traced}, and where "
         f"it did differed in {n_other}",
         f"  median {1e3 * np.median(seconds):.2f} ms, 99 % {1e3 * np.quantile(seconds, 0.99):.2f}, "
