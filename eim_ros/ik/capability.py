@@ -420,6 +420,16 @@ def survey(
         cannot be written.
     RobotError
         If the arm has two or more joints more than a pose needs.
+
+    Examples
+    --------
+    >>> from eim_ros import Robot
+    >>> from eim_ros.ik import CapabilityGrid
+    >>> from eim_ros.ik.capability import survey
+    >>> grid = CapabilityGrid((0.2, -0.2, 0.3), (0.6, 0.2, 0.7), spacing=0.4, n_approaches=4, n_rolls=1, n_seeds=8)
+    >>> chart = survey(Robot("panda"), grid, "survey.npz", progress=lambda done, total: print(done, "of", total))
+    0 of 4
+    4 of 4
     """
     expect(robot, Robot, "robot", RobotError)
     expect(grid, CapabilityGrid, "grid")

@@ -23,7 +23,27 @@ from eim_ros.learning.models.gaussian import sample_shape, tensor_fields
 
 @runtime_checkable
 class ExponentialFamily(Protocol):
-    """Densities exp(eta' T(x) - A(eta) + B(x)), batched."""
+    """Densities exp(eta' T(x) - A(eta) + B(x)), batched.
+
+    Examples
+    --------
+    A custom family, the exponential distribution with density r exp(-r x):
+
+    >>> import torch
+    >>> from eim_ros.learning.discrete import ExponentialEM
+    >>> class Waiting:
+    ...     statistics = staticmethod(lambda sample: sample)
+    ...     log_base = staticmethod(lambda sample: torch.zeros_like(sample[..., 0]))
+    ...     natural = staticmethod(lambda mean: -1.0 / mean)
+    ...     log_normaliser = staticmethod(lambda natural: -(-natural).log().sum(-1))
+    ...     def sample(self, natural, generator=None):
+    ...         return torch.empty_like(natural).exponential_(generator=generator) / -natural
+    >>> times = torch.tensor([1.0, 100.0]).repeat(100)[:, None]
+    >>> model = ExponentialEM(Waiting(), n_components=2, prior_count=0.0, seed=0).fit(times).state.model
+    >>> short, long = sorted((-1.0 / model.natural).flatten().tolist())
+    >>> short < 2.0, long > 50.0
+    (True, True)
+    """
 
     def statistics(self, sample: Tensor) -> Tensor:
         """Return T of samples (n, n_dims), (n, n_statistics); raise `DataError` for samples outside the support."""
