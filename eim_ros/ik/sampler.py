@@ -164,6 +164,13 @@ class Sampler:
             Path of a model, or the name of an included model.
         robot : Robot, str or Path, optional
             Robot, which may have other names and limits. Default: the robot of the model. See `IKModel.load`.
+
+        Examples
+        --------
+        >>> from eim_ros import Sampler
+        >>> sampler = Sampler.load("panda_pose")
+        >>> sampler.robot.name, sampler.context_kind, sampler.n_experts > 0
+        ('panda', 'pose', True)
         """
         return cls(robot, tip, base=base, model=model)
 
@@ -200,7 +207,14 @@ class Sampler:
         return sampler
 
     def with_tip(self, link: str) -> Sampler:
-        """Return a sampler for another tip link of the same URDF."""
+        """Return a sampler for another tip link of the same URDF.
+
+        Examples
+        --------
+        >>> from eim_ros import Sampler
+        >>> Sampler("panda").with_tip("panda_link5").robot.dof
+        5
+        """
         sampler = self._changed()
         if self.n_experts:
             raise ConfigurationError("a model is for one tip link: give Sampler.load another one", link)
