@@ -61,21 +61,32 @@ def line_of_poses(rng: np.random.Generator) -> FloatArray:
     return poses
 
 
+def demonstrator() -> Sampler:
+    """Return the sampler of configurations that keep clear of table and post."""
+    return Sampler(ROBOT).with_constraints(obstacles=OBSTACLES, self_collision=True, clearance=CLEARANCE)
+
+
+def reach(sampler: Sampler, pose: FloatArray, rng: np.random.Generator) -> FloatArray | None:
+    """Draw a configuration (7,) for a pose on a random side of the post; None if the arm does not fit there."""
+    angle = rng.choice([-1.0, 1.0]) * rng.normal(ELBOW, SPREAD)
+
+    def cost(q: FloatArray) -> FloatArray:
+        leans_forward = (q[:, 1] > 0.0) & (np.abs(q[:, [0, 2]]).max(axis=1) < 1.6)
+        return np.where(leans_forward, 0.5 * ((swivel(q) - angle) / SLACK) ** 2, np.inf)
+
+    drawn = sampler.draw(pose, 1, cost, seed=int(rng.integers(2**31)), timeout=10.0)
+    return drawn.q[0] if drawn and abs(swivel(drawn.q)[0] - angle) < 4.0 * SLACK else None
+
+
 def demonstrations(n: int, seed: int) -> Iterator[FloatArray]:
-    """Generate n motions (N_POINTS, 7) [rad]; lines that the arm cannot follow on the chosen side are repeated."""
-    rng, made = np.random.default_rng(seed), 0
-    sampler = Sampler(ROBOT).with_constraints(obstacles=OBSTACLES, self_collision=True, clearance=CLEARANCE)
+    """Generate n motions (N_POINTS, 7) [rad]; lines that the arm cannot follow are replaced."""
+    rng, sampler, made = np.random.default_rng(seed), demonstrator(), 0
     while made < n:
-        poses, angle = line_of_poses(rng), rng.choice([-1.0, 1.0]) * rng.normal(ELBOW, SPREAD)
-
-        def cost(q: FloatArray, angle: float = angle) -> FloatArray:
-            leans_forward = (q[:, 1] > 0.0) & (np.abs(q[:, [0, 2]]).max(axis=1) < 1.6)
-            return np.where(leans_forward, 0.5 * ((swivel(q) - angle) / SLACK) ** 2, np.inf)
-
-        begin = sampler.draw(poses[0], 1, cost, seed=int(rng.integers(2**31)), timeout=10.0)
-        if not begin or abs(swivel(begin.q)[0] - angle) > 4.0 * SLACK:
+        poses = line_of_poses(rng)
+        begin = reach(sampler, poses[0], rng)
+        if begin is None:
             continue
-        path = sampler.follow(poses, near=begin.q[0], max_step=0.2, seed=0, timeout=10.0)
+        path = sampler.follow(poses, near=begin, max_step=0.2, seed=0, timeout=10.0)
         if path:
             made += 1
             yield path.q
