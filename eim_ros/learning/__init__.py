@@ -47,34 +47,4 @@ __all__ = [
     "run_loop",
 ]
 
-__getattr__, __dir__ = deferred_names(
-    __name__,
-    {
-        "DensityRatio": "ratio.density_ratio",
-        "EIM": "eim.eim",
-        "EIMConfig": "configs",
-        "EM": "em.em",
-        "EMConfig": "configs",
-        "ExponentialEM": "discrete.exponential_em",
-        "ExponentialEMConfig": "discrete.exponential_em",
-        "FeatureInputs": "ratio.inputs",
-        "FitResult": "run",
-        "FittedModel": "run",
-        "History": "run",
-        "LoopResult": "run",
-        "MultipleCauseEM": "discrete.cause_em",
-        "MultipleCauseEMConfig": "discrete.cause_em",
-        "NetworkRatio": "ratio.network",
-        "Pairs": "data",
-        "PlugInRatio": "ratio.plug_in",
-        "RatioConfig": "configs",
-        "RatioInputs": "ratio.inputs",
-        "RunOptions": "run",
-        "StandardisedInputs": "ratio.inputs",
-        "State": "run",
-        "TruncatedEM": "em.truncated",
-        "TruncatedEMConfig": "em.truncated",
-        "WhitenedInputs": "ratio.inputs",
-        "run_loop": "run",
-    },
-)
+__getattr__, __dir__ = deferred_names(__name__, __file__)

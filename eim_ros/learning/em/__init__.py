@@ -14,11 +14,4 @@ __all__ = [
     "TruncatedEMConfig",
 ]
 
-__getattr__, __dir__ = deferred_names(
-    __name__,
-    {
-        "EM": "em",
-        "TruncatedEM": "truncated",
-        "TruncatedEMConfig": "truncated",
-    },
-)
+__getattr__, __dir__ = deferred_names(__name__, __file__)
