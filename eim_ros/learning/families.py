@@ -46,11 +46,6 @@ class FamilyConfig(Settings):
         return self.expert_kind == "linear" and self.gating_kind == "linear"
 
 
-def is_linear(model: MixtureOfExperts) -> bool:
-    """Return whether both parts of a model are linear."""
-    return isinstance(model.gating, SoftmaxGating) and isinstance(model.experts, LinearExperts)
-
-
 def with_networks(
     model: MixtureOfExperts, config: FamilyConfig, context: Tensor, generator: torch.Generator
 ) -> MixtureOfExperts:

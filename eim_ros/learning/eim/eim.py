@@ -64,7 +64,7 @@ from eim_ros.learning.em.em import EM
 from eim_ros.learning.families import FamilyConfig, with_networks
 from eim_ros.learning.learner import Learner, Prepared
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
-from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
+from eim_ros.learning.models.linear import LinearExperts
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.ratio.choice import best_fit, data_density, density_ratio, refined
 from eim_ros.learning.ratio.inputs import RatioInputs, default_inputs
@@ -218,8 +218,7 @@ def closest_start(
         Contexts of the data.
     generator : torch.Generator
     """
-    linear = isinstance(reference.gating, SoftmaxGating) and isinstance(reference.experts, LinearExperts)
-    if not linear or reference.n_components <= fitted.n_components:
+    if not reference.is_linear or reference.n_components <= fitted.n_components:
         return fitted
     rows = torch.randint(len(context), (N_SAMPLES,), generator=generator, device=context.device)
     chosen = context[rows]
@@ -227,19 +226,13 @@ def closest_start(
     size = fitted.n_components
     subsets = [share.topk(size).indices]
     subsets += [torch.multinomial(share, size, generator=generator) for _ in range(N_SUBSETS)]
-    candidates = [fitted, *(_subset(reference, subset) for subset in subsets)]
+    candidates = [fitted, *(reference.take(subset) for subset in subsets)]
 
     def divergence(model: MixtureOfExperts) -> float:
         sample = model.sample(chosen, generator)
         return float((model.log_prob(chosen, sample) - reference.log_prob(chosen, sample)).mean())
 
     return min(candidates, key=divergence)
-
-
-def _subset(model: MixtureOfExperts, index: Tensor) -> MixtureOfExperts:
-    gating = model.gating
-    assert isinstance(gating, SoftmaxGating)
-    return MixtureOfExperts(SoftmaxGating(gating.weights[index], gating.biases[index]), model.experts.take(index))
 
 
 class EIM(Learner[EIMConfig, EIMState]):

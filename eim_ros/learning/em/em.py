@@ -31,7 +31,7 @@ from torch import Tensor
 from eim_ros.core.errors import DistributionError
 from eim_ros.learning.configs import EMConfig
 from eim_ros.learning.data import Pairs, checked_data, checked_start
-from eim_ros.learning.families import is_linear, with_networks
+from eim_ros.learning.families import with_networks
 from eim_ros.learning.learner import Learner, Prepared
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
@@ -347,7 +347,7 @@ class EMIteration:
         return start if config.is_linear else with_networks(start, config, context, generator)
 
     def step(self, state: EMState) -> tuple[EMState, dict[str, float]]:
-        following, record = self._linear(state.model) if is_linear(state.model) else self._neural(state.model)
+        following, record = self._linear(state.model) if state.model.is_linear else self._neural(state.model)
         value, iteration = record[objective(self.config)], state.iteration + 1
         if self.config.n_starts == 1:
             return dataclasses.replace(state, model=following, iteration=iteration, value=value), record

@@ -23,9 +23,7 @@ from eim_ros.learning.adaptation import (
     Candidates,
     ComponentAdaptation,
     ComponentRecords,
-    FixedComponents,
     Mixture,
-    SplitComponents,
 )
 from eim_ros.learning.gmmvi.components import Components, NaturalGradient, Snapshot
 from eim_ros.learning.gmmvi.experts import ExpertComponents, PastExperts
@@ -150,7 +148,7 @@ class Modules:
             updates[component.update],
             _step_size(weight, 0.1 if weight.update in REGIONS else 1.0),
             weight_updates[weight.update],
-            _adaptation(config, component_size.first),
+            AdaptiveComponents(config.adaptation, config.temperature, component_size.first, config.first_ridge),
         )
 
 
@@ -161,25 +159,6 @@ def _step_size(config: ComponentStepConfig | WeightStepConfig, default: float) -
     if config.size == "decaying":
         return DecayingStepSize(first, config.decay_exponent)
     return AdaptiveStepSize(first, config.smallest, config.largest)
-
-
-def _adaptation(config: GMMVIConfig, first_step: float) -> ComponentAdaptation:
-    rule: ComponentAdaptation = FixedComponents()
-    adaptation = config.adaptation
-    if adaptation.rule == "adaptive":
-        rule = AdaptiveComponents(
-            add_every=adaptation.add_every,
-            delete_after=adaptation.delete_after,
-            max_components=adaptation.max_components,
-            n_candidates=adaptation.n_candidates if adaptation.add_every > 0 else 0,
-            temperature=config.temperature,
-            first_step=first_step,
-            first_ridge=config.first_ridge,
-            n_prior_candidates=adaptation.n_prior_candidates,
-        )
-    if adaptation.split_every == 0:
-        return rule
-    return SplitComponents(rule, adaptation.split_every, adaptation.delete_after, adaptation.max_components)
 
 
 def components_of(model: MixtureOfExperts, context: Tensor, covariance: str) -> tuple[Tensor, Components]:
@@ -304,7 +283,8 @@ class Iteration:
         )
         rewards = ratio.reward(components)
         reward = rewards[:, 0]
-        records = mixture.records.followed(log_weights + reward, log_weights)
+        history = mixture.records.history.followed(log_weights + reward, log_weights)
+        records = dataclasses.replace(mixture.records, history=history)
         figures = restricted_elbo(ratio.unfloored, ratio.weights.share(log_weights), config.temperature)
 
         step = modules.component_step_size(records.step, records.n_updates, records.gain)

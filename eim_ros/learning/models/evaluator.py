@@ -59,10 +59,9 @@ class PreparedMixture:
     def __init__(self, model: MixtureOfExperts, context: Tensor, sample: Tensor, n_states: int = 0) -> None:
         self.model = model
         self.states = torch.empty(model.n_components, 0, dtype=torch.int64)
-        linear = isinstance(model.gating, SoftmaxGating) and isinstance(model.experts, LinearExperts)
         truncated = 0 < n_states < model.n_components and sample.device.type == "cpu"
         worthwhile = truncated or model.n_components >= FEW_COMPONENTS
-        self._prepared = linear and worthwhile and sample.dtype == torch.float64
+        self._prepared = model.is_linear and worthwhile and sample.dtype == torch.float64
         if not self._prepared:
             return
         self._units = Standardisation.from_data(context, sample)

@@ -154,6 +154,11 @@ class MixtureOfExperts:
         return self.experts.n_context
 
     @property
+    def is_linear(self) -> bool:
+        """Whether the gating and the experts are linear."""
+        return isinstance(self.gating, SoftmaxGating) and isinstance(self.experts, LinearExperts)
+
+    @property
     def dtype(self) -> torch.dtype:
         return self._any_tensor.dtype
 
@@ -248,6 +253,10 @@ class MixtureOfExperts:
         log_gate = self.gating(context)
         entropy = -(log_gate.exp() * log_gate).sum(-1).mean()
         return torch.zeros_like(entropy) if self.n_components == 1 else self._normalised(entropy)
+
+    def take(self, index: Tensor) -> MixtureOfExperts:
+        """Return a linear model with a subset of the components, by their indices (n,) of int64, in that order."""
+        return MixtureOfExperts.from_tensors({name: value[index] for name, value in self.tensors().items()})
 
     def to(self, **options: Any) -> MixtureOfExperts:
         """Return the same model with another dtype or on another device."""
