@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 from eim_ros.core.lazy import deferred_names
 
 if TYPE_CHECKING:
-    from eim_ros.learning.configs import EIMConfig, EMConfig, RatioConfig
+    from eim_ros.learning.configs import EIMConfig, EMConfig, RatioConfig, TruncatedEMConfig
     from eim_ros.learning.data import Pairs
     from eim_ros.learning.discrete.cause_em import MultipleCauseEM, MultipleCauseEMConfig
     from eim_ros.learning.discrete.exponential_em import ExponentialEM, ExponentialEMConfig
     from eim_ros.learning.eim.eim import EIM
     from eim_ros.learning.em.em import EM
-    from eim_ros.learning.em.truncated import TruncatedEM, TruncatedEMConfig
+    from eim_ros.learning.em.truncated import TruncatedEM
     from eim_ros.learning.ratio.density_ratio import DensityRatio
     from eim_ros.learning.ratio.inputs import FeatureInputs, RatioInputs, StandardisedInputs, WhitenedInputs
     from eim_ros.learning.ratio.network import NetworkRatio

@@ -260,6 +260,11 @@ class History:
         """Return the values of one number, in the order of the iterations that recorded it."""
         return [record[name] for record in self.records if name in record]
 
+    def settled(self, name: str, tolerance: float, n_iterations: int = 1) -> bool:
+        """Return whether a number has risen by less than the tolerance in the last iterations."""
+        values = self.column(name)
+        return len(values) > n_iterations and values[-1] - values[-1 - n_iterations] < tolerance
+
 
 @dataclass(frozen=True)
 class LoopResult(Generic[StateT]):

@@ -149,9 +149,9 @@ def mixture_of_clusters(
     )
     blank = SoftmaxGating(context.new_zeros(n_components, context.shape[1]), context.new_zeros(n_components))
     moments = symmetric_from_products(soft, width)[:, units.n_dims :, units.n_dims :]
-    gating = fit_gating_to_moments(
+    gating, _ = fit_gating_to_moments(
         blank, joint[:, units.n_dims :], moments, max_iterations=GATING_ITERATIONS, l2=GATING_L2
-    ).gating
+    )
     return units.original(MixtureOfExperts(gating, experts))
 
 

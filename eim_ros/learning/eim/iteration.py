@@ -20,6 +20,7 @@ from eim_ros.learning.data import Pairs
 from eim_ros.learning.eim.gradient_step import update_by_gradients
 from eim_ros.learning.eim.m_step import update_experts, update_gating
 from eim_ros.learning.models.evaluator import PreparedMixture
+from eim_ros.learning.models.gaussian import tensors_of
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.ratio.choice import DELTA, RatioDemand, smoothed
 from eim_ros.learning.ratio.density_ratio import DensityRatio, LogRatio
@@ -175,10 +176,12 @@ class EIMIteration:
     def restore(self, state: EIMState, tensors: dict[str, Tensor], iteration: int) -> EIMState:
         device = state.generator.device
         model = MixtureOfExperts.from_tensors(tensors).to(device=device)
-        kept = {name.removeprefix(KEPT): value for name, value in tensors.items() if name.startswith(KEPT)}
         state.ratio.restore(tensors, model, iteration)
         state.generator.set_state(tensors["generator"])
-        best, components = MixtureOfExperts.from_tensors(kept), AdaptationState.from_tensors(tensors, device)
+        best, components = (
+            MixtureOfExperts.from_tensors(tensors_of(KEPT, tensors)),
+            AdaptationState.from_tensors(tensors, device),
+        )
         return EIMState(model, best.to(device=device), state.ratio, state.generator, iteration, components)
 
     def finished(self, history: History) -> bool:

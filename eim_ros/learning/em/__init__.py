@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 from eim_ros.core.lazy import deferred_names
 
 if TYPE_CHECKING:
+    from eim_ros.learning.configs import TruncatedEMConfig
     from eim_ros.learning.em.em import EM
-    from eim_ros.learning.em.truncated import TruncatedEM, TruncatedEMConfig
+    from eim_ros.learning.em.truncated import TruncatedEM
 
 __all__ = [
     "EM",

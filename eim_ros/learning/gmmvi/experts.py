@@ -35,7 +35,7 @@ from eim_ros.learning.gmmvi.components import (
 from eim_ros.learning.gmmvi.gate import ContextGate, with_common_rest
 from eim_ros.learning.gmmvi.gaussians import halved, moved_by, spectrum_of
 from eim_ros.learning.gmmvi.weights import SampleWeights
-from eim_ros.learning.models.gaussian import log_normaliser
+from eim_ros.learning.models.gaussian import log_normaliser, tensors_of
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.quadratic_form import QuadraticForms, products_of_coordinates
@@ -104,6 +104,9 @@ def _units(experts: LinearExperts, gate: ContextGate) -> Standardisation:
     return Standardisation(typical.context_center, typical.context_scale, means.mean(0), variance.sqrt())
 
 
+BATCH = ("experts", "own", "whole")  # parts of a batch in a checkpoint
+
+
 @dataclass(frozen=True)
 class PastExperts:
     """Densities of experts from several iterations, each with its gating at that time; see `Snapshot`.
@@ -153,7 +156,7 @@ class PastExperts:
     def tensors(self) -> dict[str, Tensor]:
         tensors: dict[str, Tensor] = {}
         for number, (experts, own, whole) in enumerate(self.batches):
-            for part, values in {"experts": experts.tensors(), "own": own.tensors(), "whole": whole.tensors()}.items():
+            for part, values in zip(BATCH, (experts.tensors(), own.tensors(), whole.tensors()), strict=True):
                 tensors |= {f"{number}.{part}.{name}": value for name, value in values.items()}
         return tensors
 
@@ -161,18 +164,11 @@ class PastExperts:
     def from_tensors(cls, tensors: dict[str, Tensor]) -> PastExperts:
         """Build the snapshot from named parameters; the inverse of `tensors`."""
         n_batches = 1 + max((int(name.split(".")[0]) for name in tensors), default=-1)
-
-        def part(prefix: str) -> dict[str, Tensor]:
-            return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-
+        parts = [{part: tensors_of(f"{n}.{part}.", tensors) for part in BATCH} for n in range(n_batches)]
         return cls(
             tuple(
-                (
-                    LinearExperts(**part(f"{number}.experts.")),
-                    SoftmaxGating(**part(f"{number}.own.")),
-                    SoftmaxGating(**part(f"{number}.whole.")),
-                )
-                for number in range(n_batches)
+                (LinearExperts(**part["experts"]), SoftmaxGating(**part["own"]), SoftmaxGating(**part["whole"]))
+                for part in parts
             )
         )
 

@@ -55,6 +55,7 @@ from eim_ros.learning.gmmvi.updates import (
     TrustRegionWeights,
     WeightUpdate,
 )
+from eim_ros.learning.models.gaussian import tensors_of
 from eim_ros.learning.models.linear import LinearExperts
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.standardisation import linear_parts
@@ -338,11 +339,7 @@ class Iteration:
         state.generator.set_state(tensors["generator"])
         placed = {name: value.to(device) for name, value in tensors.items() if name not in ("generator", "counts")}
         n_additions, n_seen, evaluations, last_evaluations = tensors["counts"].tolist()
-
-        def part(name: str) -> dict[str, Tensor]:
-            return {key.removeprefix(name): value for key, value in placed.items() if key.startswith(name)}
-
-        components, earlier = restored(part("components."), part("earlier."), self.context)
+        components, earlier = restored(tensors_of("components.", placed), tensors_of("earlier.", placed), self.context)
         database = SampleDatabase(
             Evaluated(placed["database.sample"], placed["database.log_target"], placed.get("database.gradient")),
             placed["database.origin"],
@@ -352,7 +349,7 @@ class Iteration:
         mixture = Mixture(
             placed["log_weights"],
             components,
-            ComponentRecords.from_tensors(part("records.")),
+            ComponentRecords.from_tensors(tensors_of("records.", placed)),
             n_additions,
         )
         return GMMVIState(

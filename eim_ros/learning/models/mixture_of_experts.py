@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.errors import DistributionError
-from eim_ros.learning.models.gaussian import Gaussian, checked_generator, checked_values
+from eim_ros.learning.models.gaussian import Gaussian, checked_generator, checked_values, tensors_of
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.neural import NeuralExperts, NeuralGating
@@ -270,10 +270,7 @@ class MixtureOfExperts:
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> MixtureOfExperts:
         """Build the model from named parameters; `DistributionError` lists the missing names."""
-        gate, experts = (
-            {name.removeprefix(part): value for name, value in tensors.items() if name.startswith(part)}
-            for part in ("gating.", "experts.")
-        )
+        gate, experts = tensors_of("gating.", tensors), tensors_of("experts.", tensors)
         neural_gate, neural_experts = "layers.0.weight" in gate, "layers.0.weight" in experts
         missing = [] if neural_gate else [f"gating.{name}" for name in LINEAR_GATING if name not in gate]
         missing += [] if neural_experts else [f"experts.{name}" for name in LINEAR_EXPERTS if name not in experts]

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.errors import DistributionError
-from eim_ros.learning.models.gaussian import Gaussian
+from eim_ros.learning.models.gaussian import Gaussian, named_tensors
 from eim_ros.learning.models.linear import LinearExperts
 
 FIRST_LAYER_SLOPE = 4.0  # for standardised inputs; steep enough to follow a function with several periods
@@ -113,11 +113,8 @@ class BatchedNetwork:
         """
         n_layers = sum(name.startswith("layers.") and name.endswith(".weight") for name in tensors)
         names = ["center", "scale", *(f"layers.{i}.{part}" for i in range(n_layers) for part in ("weight", "bias"))]
-        missing = [name for name in names if name not in tensors]
-        if missing:
-            raise DistributionError(f"a network lacks {', '.join(missing)}", sorted(tensors))
-        weights, biases = (tuple(tensors[f"layers.{i}.{part}"] for i in range(n_layers)) for part in ("weight", "bias"))
-        return cls(tensors["center"], tensors["scale"], weights, biases)
+        center, scale, *layers = named_tensors(tensors, names, "a network lacks")
+        return cls(center, scale, tuple(layers[::2]), tuple(layers[1::2]))
 
     @classmethod
     def random(
@@ -287,10 +284,8 @@ class NeuralExperts:
     def from_tensors(cls, tensors: dict[str, Tensor]) -> NeuralExperts:
         """Build the experts from named parameters; `DistributionError` lists the missing names."""
         names = ("base.weights", "base.biases", "base.scale_trils")
-        missing = [name for name in names if name not in tensors]
-        if missing:
-            raise DistributionError(f"neural experts lack {', '.join(missing)}", sorted(tensors))
-        return cls(LinearExperts(*(tensors[name] for name in names)), BatchedNetwork.from_tensors(tensors))
+        base = LinearExperts(*named_tensors(tensors, names, "neural experts lack"))
+        return cls(base, BatchedNetwork.from_tensors(tensors))
 
     def _chunks(self, n_samples: int) -> Iterator[slice]:
         """Yield slices with a bounded number of rows; yield one empty slice if there are no rows."""

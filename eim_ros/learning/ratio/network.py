@@ -33,6 +33,7 @@ from torch import Tensor, nn
 
 from eim_ros.learning.configs import RatioConfig
 from eim_ros.learning.data import Pairs
+from eim_ros.learning.models.gaussian import tensors_of
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.ratio.density_ratio import RatioReport, report_of
 from eim_ros.learning.ratio.inputs import RatioInputs
@@ -297,23 +298,18 @@ class RatioTraining:
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
         """Restore the state that `tensors` returned."""
-        self.network.load_state_dict(_named("network", tensors))
-        self.learner.load_state_dict(_named("learner", tensors))
+        self.network.load_state_dict(tensors_of("network.", tensors))
+        self.learner.load_state_dict(tensors_of("learner.", tensors))
         self._moments = {**self.optimiser.state_dict(), "state": _indexed("moments", tensors)}
         self.optimiser.load_state_dict({**self._moments, "state": _indexed("adam", tensors)})
         trained, self.stale = (int(count) for count in tensors["training"])
         self._trained = bool(trained)
 
 
-def _named(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors with names that begin with the prefix, without the prefix in their names."""
-    return {name.removeprefix(f"{prefix}."): v for name, v in tensors.items() if name.startswith(f"{prefix}.")}
-
-
 def _indexed(prefix: str, tensors: dict[str, Tensor]) -> dict[int, dict[str, Tensor]]:
     """Return the state of an optimiser, by the index of the parameter and the name of the tensor."""
     state: dict[int, dict[str, Tensor]] = {}
-    for name, value in _named(prefix, tensors).items():
+    for name, value in tensors_of(f"{prefix}.", tensors).items():
         index, key = name.split(".")
         state.setdefault(int(index), {})[key] = value.clone()
     return state
