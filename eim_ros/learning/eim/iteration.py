@@ -16,7 +16,7 @@ from torch import Tensor
 
 from eim_ros.learning.adaptation import Adaptation, AdaptationState
 from eim_ros.learning.configs import EIMConfig
-from eim_ros.learning.data import Pairs
+from eim_ros.learning.data import Pairs, random_rows
 from eim_ros.learning.eim.gradient_step import update_by_gradients
 from eim_ros.learning.eim.m_step import update_experts, update_gating
 from eim_ros.learning.models.evaluator import PreparedMixture
@@ -123,7 +123,7 @@ class EIMIteration:
     def _exact_step(self, state: EIMState, ratio: ExactRatio) -> tuple[EIMState, dict[str, float]]:
         generator = state.generator
         ratio.anneal(state.iteration)
-        data = self._some_contexts(generator)
+        data = random_rows(self.data, self.config.exact.n_contexts, generator)
         model, components, record = state.model, state.components, dict[str, float]()
         if self.config.adaptation.adapts:
             model, components, record = self.adaptation(
@@ -137,13 +137,6 @@ class EIMIteration:
         if self.config.adaptation.adapts:
             components = self.adaptation.followed(components, model, data.context, reward)
         return EIMState(following, following, ratio, generator, state.iteration + 1, components), record
-
-    def _some_contexts(self, generator: torch.Generator) -> Pairs:
-        """Return the data whose contexts are used in an iteration, drawn at random if there are more than needed."""
-        n_all, n_some = len(self.data), self.config.exact.n_contexts
-        if n_some == 0 or n_some >= n_all:
-            return self.data
-        return self.data[torch.randperm(n_all, generator=generator, device=self.data.context.device)[:n_some]]
 
     def _updated(
         self, model: MixtureOfExperts, ratio: LogRatio, context: Tensor, generator: torch.Generator

@@ -234,12 +234,7 @@ class Regression:
         enough = ratio.weights.effective_samples() >= ENOUGH * (len(offset) + 1)
         if bool(enough.all()):
             return fitted
-        plain = components.stein_gradient(offset, moment, slope)
-        chosen = enough.reshape(-1, *[1] * (plain.curvature.dim() - 1))
-        return NaturalGradient(
-            torch.where(chosen, fitted.curvature, plain.curvature),
-            torch.where(enough.reshape(-1, *[1] * (plain.slope.dim() - 1)), fitted.slope, plain.slope),
-        )
+        return fitted.where(enough, components.stein_gradient(offset, moment, slope))
 
 
 @dataclass(frozen=True)

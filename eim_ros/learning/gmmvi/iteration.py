@@ -25,6 +25,7 @@ from eim_ros.learning.adaptation import (
     ComponentRecords,
     Mixture,
 )
+from eim_ros.learning.data import random_rows
 from eim_ros.learning.gmmvi.components import Components, NaturalGradient, Snapshot
 from eim_ros.learning.gmmvi.experts import ExpertComponents, PastExperts
 from eim_ros.learning.gmmvi.gate import ContextGate
@@ -41,7 +42,6 @@ from eim_ros.learning.gmmvi.samples import (
 from eim_ros.learning.gmmvi.settings import ComponentStepConfig, GMMVIConfig, WeightStepConfig
 from eim_ros.learning.gmmvi.updates import (
     AdaptiveStepSize,
-    ComponentStep,
     ComponentUpdate,
     DecayingStepSize,
     DirectUpdate,
@@ -65,33 +65,6 @@ from eim_ros.learning.target import TargetDensity, restricted_elbo
 NOTICED = 1e-6  # a component with a greater share of samples outside the support of the target follows values of R
 
 
-def moved_components(
-    estimator: GradientEstimator,
-    rule: ComponentUpdate,
-    components: Components,
-    ratio: LogRatio,
-    ridge: Tensor,
-    step: Tensor,
-) -> tuple[Components, Tensor, ComponentStep]:
-    """Return components after a step, a mask (n_components,) of the moved ones, and the steps.
-
-    Parameters
-    ----------
-    estimator : GradientEstimator
-    rule : ComponentUpdate
-    components : Components
-    ratio : LogRatio
-    ridge : Tensor (n_components,)
-        Ridge of a regression on values.
-    step : Tensor (n_components,)
-        Step sizes.
-    """
-    spectrum = components.spectrum(natural_gradient(estimator, components, ratio, ridge))
-    update = rule(spectrum, step)
-    moved, accepted = components.moved(spectrum, update.precision, update.shift, update.accepted)
-    return moved, accepted, update
-
-
 def natural_gradient(
     estimator: GradientEstimator, components: Components, ratio: LogRatio, ridge: Tensor
 ) -> NaturalGradient:
@@ -101,12 +74,7 @@ def natural_gradient(
         return gradient
     share = ratio.weights.mean((~ratio.finite).to(ratio.value).unsqueeze(-1)).squeeze(-1)
     outside = (share > NOTICED) & (ratio.weights.effective_samples() > ratio.sample.shape[1])
-    by_values = More()(components, ratio, ridge)
-
-    def chosen(values: Tensor, others: Tensor) -> Tensor:
-        return torch.where(outside.reshape(-1, *[1] * (values.dim() - 1)), values, others)
-
-    return NaturalGradient(chosen(by_values.curvature, gradient.curvature), chosen(by_values.slope, gradient.slope))
+    return More()(components, ratio, ridge).where(outside, gradient)
 
 
 REGIONS = ("trust-region", "entropy-bounded")  # updates whose step size is a bound on the KL
@@ -267,7 +235,8 @@ class Iteration:
     def step(self, state: GMMVIState) -> tuple[GMMVIState, dict[str, float]]:
         config, modules, generator = self.config, self.modules, state.generator
         mixture = state.mixture
-        log_weights, components = mixture.components.at(mixture.log_weights, self._contexts(generator))
+        context = random_rows(self.context, config.n_contexts, generator)
+        log_weights, components = mixture.components.at(mixture.log_weights, context)
         database = state.database.trimmed(modules.samples.n_reused(components.n_components))
         target = self.target.at(state.iteration).drawn(generator)
         selection = modules.samples(
@@ -289,9 +258,10 @@ class Iteration:
         figures = restricted_elbo(ratio.unfloored, ratio.weights.share(log_weights), config.temperature)
 
         step = modules.component_step_size(records.step, records.n_updates, records.gain)
-        updated, moved, _ = moved_components(
-            modules.natural_gradient, modules.component_update, components, ratio, records.ridge, step
-        )
+        gradient = natural_gradient(modules.natural_gradient, components, ratio, records.ridge)
+        spectrum = components.spectrum(gradient)
+        update = modules.component_update(spectrum, step)
+        updated, moved = components.moved(spectrum, update.precision, update.shift, update.accepted)
         records = records.updated(step, moved, config.first_ridge, config.largest_ridge)
 
         elbo = torch.stack([state.elbo[1], (log_weights.exp() * reward).sum()])
@@ -375,13 +345,6 @@ class Iteration:
             needed = min(needed, state.last_evaluations)
         needed += self.modules.adaptation.n_prior(state.mixture.components.n_components, state.iteration + 1)
         return 0 < bound < state.evaluations + needed
-
-    def _contexts(self, generator: torch.Generator) -> Tensor:
-        """Return the contexts of one iteration."""
-        n_all, n_some = len(self.context), self.config.n_contexts
-        if n_some == 0 or n_some >= n_all:
-            return self.context
-        return self.context[torch.randperm(n_all, generator=generator, device=self.context.device)[:n_some]]
 
     def _from_start(
         self, target: TargetDensity, n_components: int, iteration: int, generator: torch.Generator
