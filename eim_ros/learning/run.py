@@ -33,7 +33,6 @@ class Status(str, Enum):
 
     CONVERGED = "converged"
     MAX_ITERATIONS = "max_iterations"
-    STALLED = "stalled"
     NON_FINITE = "non_finite"
     INTERRUPTED = "interrupted"
 
