@@ -100,14 +100,9 @@ class ComponentHistory:
         """Return which components hardly gain on the best one, (n_components,) of bool.
 
         A component stagnates if its smoothed log deserved weight has closed at most the share `LEAST_GAIN` of its gap
-        to the greatest one. A component that is younger than the window does not stagnate.
-
-        Parameters
-        ----------
-        kernel : Tensor (width,)
-            Weights of the iterations in the smoothed values; they sum to one.
-        lag : int
-            Number of iterations between the two smoothed values that are compared.
+        to the greatest one. A component that is younger than the window does not stagnate. The kernel (width,) contains
+        the weights of the iterations in the smoothed values. `lag` is the number of iterations between the two smoothed
+        values that are compared.
         """
         width, weights = len(kernel), kernel.to(self.rewards).unsqueeze(-1)
         now = (self.rewards[-width:] * weights).sum(0)

@@ -37,15 +37,8 @@ class AuxiliaryConfig(Settings):
     def prepared(self, model: MixtureOfExperts, context: Tensor, sample: Tensor) -> PreparedMixture:
         """Return the model, prepared for many evaluations of its density.
 
-        The density at the model's own samples is truncated if the model has many components.
-
-        Parameters
-        ----------
-        model : MixtureOfExperts
-        context : Tensor (n, n_context)
-            Contexts of the data.
-        sample : Tensor (n, n_dims)
-            Samples of the data or of the model.
+        The density at the model's own samples is truncated if the model has many components. Contexts (n, n_context) of
+        the data and samples (n, n_dims) of the data or of the model set the units of the computation.
         """
         few = model.n_components < self.exact_below
         return PreparedMixture(model, context, sample, 0 if few else self.n_states)

@@ -486,20 +486,12 @@ def on_plateau(history: History, window: int) -> bool:
 
 
 def rests(objective: Sequence[float], standard_errors: Sequence[float], window: int) -> bool:
-    """Return whether an objective has stopped rising.
+    """Return whether an objective has stopped rising, given one estimate per iteration and its standard errors [nat].
 
     This is the case if its mean over the last window exceeds its mean over the window before by no more than the noise.
     In addition, the standard errors must not fall any more. If the model can represent the target exactly, the noise
-    vanishes as the model approaches the target, so falling standard errors are a sign of progress.
-
-    Parameters
-    ----------
-    objective : sequence of float
-        One estimate per iteration [nat], to be maximised.
-    standard_errors : sequence of float
-        Standard errors of the estimates [nat].
-    window : int
-        Number of iterations in a window; 0 returns False.
+    vanishes as the model approaches the target, so falling standard errors are a sign of progress. `window` is a number
+    of iterations; 0 returns False.
     """
     values, errors = objective[-2 * window :], standard_errors[-2 * window :]
     if window == 0 or len(values) < 2 * window or len(errors) < 2 * window:

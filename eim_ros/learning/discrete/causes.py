@@ -167,18 +167,11 @@ class BinarySparseCoding:
 
     @classmethod
     def start(cls, sample: Tensor, n_causes: int, generator: torch.Generator, active: float = 2.0) -> Self:
-        """Return an initial model with causes near the mean of the data and large noise.
+        """Return an initial model with causes near the mean of the data (n_samples, n_dims) and large noise.
 
         With random samples as causes, or with less noise, fewer starts reach the best optimum. Two causes then converge
-        to the same structure before the other causes have found theirs.
-
-        Parameters
-        ----------
-        sample : Tensor (n_samples, n_dims)
-        n_causes : int
-        generator : torch.Generator
-        active : float
-            Approximate number of active causes per observation.
+        to the same structure before the other causes have found theirs. `active` is the approximate number of active
+        causes per observation.
         """
         sample = data_of_causes(sample, n_causes)
         variance = sample.var(0, correction=0).mean()
@@ -303,14 +296,8 @@ class NoisyOr:
     def start(cls, sample: Tensor, n_causes: int, generator: torch.Generator, active: float = 2.0) -> Self:
         """Return an initial model in which each cause tends to switch on the outputs of a random sample.
 
-        Parameters
-        ----------
-        sample : Tensor (n_samples, n_dims)
-            Zeros and ones.
-        n_causes : int
-        generator : torch.Generator
-        active : float
-            Approximate number of active causes per observation.
+        Samples (n_samples, n_dims) are zeros and ones. `active` is the approximate number of active causes per
+        observation.
         """
         sample = data_of_causes(sample, n_causes)
         _check_binary(sample)

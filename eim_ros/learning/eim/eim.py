@@ -88,26 +88,10 @@ def neural_start(
     held_out: Pairs,
     generator: torch.Generator,
 ) -> tuple[MixtureOfExperts, MixtureOfExperts]:
-    """Return a neural mixture fitted to the data and the start of EIM.
+    """Return a neural mixture fitted to the data, as an estimate of their density, and the start of EIM.
 
-    Both are the same model, unless a single expert is requested and the data have several branches.
-
-    Parameters
-    ----------
-    config : FamilyConfig
-    n_components : int
-        Number of components of the start.
-    n_iterations : int
-        Maximum number of EM iterations.
-    training, held_out : Pairs
-        Shuffled data for the fits and for the choice of the number of branches.
-    generator : torch.Generator
-
-    Returns
-    -------
-    mixture : MixtureOfExperts
-        Estimate of the density of the data.
-    start : MixtureOfExperts
+    Both are the same model, unless a single expert is requested and the data have several branches. The start has
+    `n_components` components. The data are shuffled; the held-out ones determine the number of branches.
     """
     networks = config.networks.replace("iterations", max(config.networks.iterations, MIN_NETWORK_ITERATIONS))
     family: dict[str, Any] = {
@@ -145,25 +129,11 @@ def _log_prob(model: MixtureOfExperts, data: Pairs) -> Tensor:
 def start_of(
     config: EIMConfig, given: MixtureOfExperts | None, data: Pairs, generator: torch.Generator
 ) -> tuple[MixtureOfExperts | None, MixtureOfExperts]:
-    """Return a candidate for the reference density and the start.
+    """Return a candidate for the reference density, fitted to the training part of the shuffled data, and the start.
 
     A neural model is soon better than any reference density with linear experts, which would then limit it. Therefore,
-    a candidate with neural experts is fitted even if the user passes a start, unless the ratio needs no reference.
-
-    Parameters
-    ----------
-    config : EIMConfig
-    given : MixtureOfExperts, optional
-        The user's start. By default, EM is run from several k-means starts, and the best fit is used.
-    data : Pairs
-        Shuffled data.
-    generator : torch.Generator
-
-    Returns
-    -------
-    candidate : MixtureOfExperts or None
-        A fit to the training part of the data, or None if there is no candidate.
-    start : MixtureOfExperts
+    a candidate with neural experts is fitted even if a start is given, unless the ratio needs no reference. Without a
+    given start, EM is run from several k-means starts, and the best fit is used. The candidate may be None.
     """
     if given is None:
         return _fitted(config, data, generator)
@@ -204,19 +174,11 @@ LEAST_SHARE = 1e-12  # added to all weights, so that every component can be draw
 def closest_start(
     fitted: MixtureOfExperts, reference: MixtureOfExperts, context: Tensor, generator: torch.Generator
 ) -> MixtureOfExperts:
-    """Return the start with the smallest KL to the reference density.
+    """Return the start with the smallest KL to the reference density, the density of the data.
 
-    The candidates are the fit by EM and subsets of the components of the reference density.
-
-    Parameters
-    ----------
-    fitted : MixtureOfExperts
-        Fit by EM. The subsets have the same number of components.
-    reference : MixtureOfExperts
-        Density of the data. If it is not linear or has no more components than the fit, the fit is returned.
-    context : Tensor (n_samples, n_context)
-        Contexts of the data.
-    generator : torch.Generator
+    The candidates are the fit by EM and subsets of the components of the reference density of the same size. If the
+    reference is not linear or has no more components than the fit, the fit is returned. `context` (n_samples,
+    n_context) contains the contexts of the data.
     """
     if not reference.is_linear or reference.n_components <= fitted.n_components:
         return fitted

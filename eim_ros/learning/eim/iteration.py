@@ -205,16 +205,9 @@ class EIMIteration:
     def better(self, following: MixtureOfExperts, state: EIMState, context: Tensor) -> MixtureOfExperts:
         """Return the new model, or the kept one if it is closer to p under the current ratio.
 
-        The KL of each model is estimated from fresh samples. Both use the same estimate log p = phi + log q_old, which
-        is available everywhere. If the estimator has not learnt anything yet (phi = 0), q_old counts as p.
-
-        Parameters
-        ----------
-        following : MixtureOfExperts
-            The new model.
-        state : EIMState
-        context : Tensor (n_samples, n_context)
-            Contexts of the data.
+        The KL of each model is estimated from fresh samples at contexts of the data (n_samples, n_context). Both use
+        the same estimate log p = phi + log q_old, which is available everywhere. If the estimator has not learnt
+        anything yet (phi = 0), q_old counts as p.
         """
         n_samples = self.config.n_selection_samples
         if n_samples == 0:

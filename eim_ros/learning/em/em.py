@@ -164,25 +164,10 @@ def maximised(
     model: MixtureOfExperts,
     expectation: Expectation,
 ) -> tuple[MixtureOfExperts, float]:
-    """Run the M-step of a linear model.
+    """Run the M-step of a linear model in standardised coordinates; `joint` contains the points [x, y].
 
-    Parameters
-    ----------
-    config : EMConfig or TruncatedEMConfig
-    units : Standardisation
-    joint : Tensor (n_samples, n_dims + n_context)
-        Points [x, y] in standardised coordinates.
-    model : MixtureOfExperts
-        The old model in standardised coordinates.
-    expectation : Expectation
-
-    Returns
-    -------
-    model : MixtureOfExperts
-        The updated model in the original coordinates.
-    offset : float
-        Number to subtract from the values of the E-step to get those in the original coordinates [nat]. It includes the
-        mean of A(y).
+    Return the updated model in the original coordinates. Also return the number to subtract from the values of the
+    E-step to get those in the original coordinates [nat]. It includes the mean of A(y).
 
     Raises
     ------

@@ -307,12 +307,7 @@ class Components(Protocol):
     def reward(self, sample: Tensor, value: Tensor, weights: SampleWeights) -> Tensor:
         """Return rewards E_o[R|y] as linear functions of the features of the context, (n_components, n_features).
 
-        Parameters
-        ----------
-        sample : Tensor (n_samples, width)
-        value : Tensor (n_samples,)
-            R [nat].
-        weights : SampleWeights
+        `value` (n_samples,) contains R [nat] at the rows `sample` (n_samples, width).
         """
         ...
 
@@ -373,7 +368,7 @@ class ConstantWeights(ABC):
 
     @abstractmethod
     def halved(self, share: float) -> tuple[Tensor, Self]:
-        """Return the offsets (n_components, n_dims) of the halves from the means, and components as narrow as halves."""
+        """Return offsets (n_components, n_dims) of the halves from the means, and components as narrow as halves."""
 
     @property
     def n_components(self) -> int:
@@ -478,11 +473,7 @@ def representable(means: Tensor, scales: Tensor) -> Tensor:
     """Return a mask (n_components,) of the components that are wide enough to be sampled without loss to rounding.
 
     A component is too narrow if its width is tiny relative to its distance from zero. Its samples would have almost no
-    density under the component itself, and the ELBO would be unbounded.
-
-    Parameters
-    ----------
-    means, scales : Tensor (n_components, n_dims)
-        The scales are the diagonals of the Cholesky factors.
+    density under the component itself, and the ELBO would be unbounded. Means and scales have the shape (n_components,
+    n_dims). The scales are the diagonals of the Cholesky factors.
     """
     return (scales > ROUNDING * means.abs()).all(-1)

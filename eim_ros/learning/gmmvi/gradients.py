@@ -57,11 +57,7 @@ class LogRatio:
     def moment(self, components: Components, offset: Tensor, factor: Tensor) -> Tensor:
         """Return means of `components.products(x - offset, factor)` for all components, (n_components, n_products).
 
-        Parameters
-        ----------
-        components : Components
-        offset : Tensor (width,)
-        factor : Tensor (n_samples, ...)
+        `offset` has the shape (width,), and `factor` (n_samples, ...).
         """
         n_products = components.products(self.sample[:1], factor[:1]).shape[-1]
         return self.weights.means(
@@ -189,12 +185,7 @@ class GradientEstimator(Protocol):
     def __call__(self, components: Components, ratio: LogRatio, ridge: Tensor) -> NaturalGradient:
         """Estimate the natural gradients; those that cannot be estimated are NaN.
 
-        Parameters
-        ----------
-        components : Components
-        ratio : LogRatio
-        ridge : Tensor (n_components,)
-            Ridge, for rules with a regression on values.
+        Rules with a regression on values use the ridges (n_components,).
         """
         ...
 

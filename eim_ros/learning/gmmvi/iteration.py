@@ -131,15 +131,10 @@ def _step_size(config: ComponentStepConfig | WeightStepConfig, default: float) -
 
 
 def components_of(model: MixtureOfExperts, context: Tensor, covariance: str) -> tuple[Tensor, Components]:
-    """Return the log weights and components of a linear model.
+    """Return the log weights and components of a linear model at contexts (n_contexts, n_context).
 
-    Parameters
-    ----------
-    model : MixtureOfExperts
-    context : Tensor (n_contexts, n_context)
-        Contexts; without columns for a mixture.
-    covariance : str
-        "full", or "diagonal" for components without contexts; "diagonal" keeps only the variances.
+    The contexts have no columns for a mixture. The covariance is "full", or "diagonal" for components without contexts,
+    which keeps only the variances.
     """
     gating, experts = linear_parts(model)
     if model.n_context > 0:

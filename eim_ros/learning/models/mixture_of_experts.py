@@ -83,12 +83,7 @@ class Experts(Protocol):
     def score(self, context: Tensor, sample: Tensor, log_gate: Tensor) -> Tensor:
         """Return the gradient of log sum_k exp(log_gate_k) N_k(sample) in the sample, (n_samples, n_dims).
 
-        Parameters
-        ----------
-        context : Tensor (n_samples, n_context)
-        sample : Tensor (n_samples, n_dims)
-        log_gate : Tensor (n_samples, n_components)
-            Log weights of the experts; they need not be normalised.
+        The log weights `log_gate` (n_samples, n_components) need not be normalised.
         """
         ...
 
@@ -338,18 +333,8 @@ LEAST_LOG_RESPONSIBILITY = -300.0  # relative to the best context of an expert; 
 def draw_contexts(model: MixtureOfExperts, context: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
     """Resample the contexts of each expert from p~(y|z_i) = p(y) q(z_i|y)/q(z_i) (thesis 4.3.2).
 
-    Parameters
-    ----------
-    model : MixtureOfExperts
-    context : Tensor (n_contexts, n_context)
-        Contexts of the data.
-    n_samples : int
-        Number of contexts per expert.
-    generator : torch.Generator
-
-    Returns
-    -------
-    Tensor (n_components, n_samples, n_context)
+    `context` (n_contexts, n_context) contains the contexts of the data. The result has the shape (n_components,
+    n_samples, n_context).
     """
     shape = (model.n_components, n_samples)
     if model.n_context == 0:

@@ -85,10 +85,7 @@ class BatchedNetwork:
     def __call__(self, inputs: Tensor) -> Tensor:
         """Return the outputs (n_networks, n_samples, n_outputs).
 
-        Parameters
-        ----------
-        inputs : Tensor (n_samples, n_inputs) or (n_networks, n_samples, n_inputs)
-            Either shared by all networks or separate for each network.
+        Inputs (n_samples, n_inputs) are shared by all networks; inputs (n_networks, n_samples, n_inputs) are separate.
         """
         standard = ((inputs - self.center) / self.scale).expand(self.n_networks, *inputs.shape[-2:])
         return forward(self.weights, self.biases, standard)
@@ -125,17 +122,9 @@ class BatchedNetwork:
         n_outputs: int,
         generator: torch.Generator,
     ) -> BatchedNetwork:
-        """Return randomly initialised networks whose outputs are zero everywhere.
+        """Return randomly initialised networks whose outputs are zero everywhere; each draws different hidden weights.
 
-        Parameters
-        ----------
-        inputs : Tensor (n_samples, n_inputs)
-            Determines the standardisation, device and dtype.
-        n_networks, n_outputs : int
-        hidden_layers : sequence of int
-            Layer widths.
-        generator : torch.Generator
-            Each network draws different hidden weights.
+        Inputs (n_samples, n_inputs) determine the standardisation, device and dtype.
         """
         scale = (inputs - inputs.mean(0)).square().mean(0).sqrt()
         scale = torch.where(scale > 0.0, scale, torch.ones_like(scale))
@@ -197,16 +186,9 @@ class NeuralExperts:
     def around(
         cls, base: LinearExperts, context: Tensor, hidden_layers: Sequence[int], generator: torch.Generator
     ) -> NeuralExperts:
-        """Return new neural experts that equal the linear experts.
+        """Return new neural experts that equal the linear experts, with hidden layers of the given widths.
 
-        Parameters
-        ----------
-        base : LinearExperts
-        context : Tensor (n_samples, n_context)
-            Data used to standardise the inputs.
-        hidden_layers : sequence of int
-            Widths of the hidden layers.
-        generator : torch.Generator
+        Contexts (n_samples, n_context) standardise the inputs.
         """
         n_outputs = n_outputs_of(base.n_dims)
         return cls(base, BatchedNetwork.random(context, base.n_components, hidden_layers, n_outputs, generator))
@@ -333,14 +315,7 @@ class NeuralGating:
     ) -> NeuralGating:
         """Return a new gating that gives all components the same probability for every context.
 
-        Parameters
-        ----------
-        context : Tensor (n_samples, n_context)
-            Data used to standardise the inputs.
-        n_components : int
-        hidden_layers : sequence of int
-            Widths of the hidden layers.
-        generator : torch.Generator
+        Contexts (n_samples, n_context) standardise the inputs; the hidden layers have the given widths.
         """
         return cls(BatchedNetwork.random(context, 1, hidden_layers, n_components, generator))
 

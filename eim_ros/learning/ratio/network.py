@@ -83,15 +83,8 @@ def ratio_network(
 ) -> nn.Sequential:
     """Return a network from (n, n_inputs) to (n, 1) in float32 on the CPU, with an initial output of zero.
 
-    Parameters
-    ----------
-    n_inputs : int
-    hidden_layers : tuple of int
-        Widths of the hidden layers.
-    dropout : float
-        Dropout probability after each hidden layer.
-    generator : torch.Generator
-        Source of the initial weights. Its device may differ from the CPU.
+    Each hidden layer is followed by dropout with the given probability. The device of the generator may differ from the
+    CPU.
     """
     layers: list[nn.Module] = []
     width = n_inputs
@@ -196,24 +189,12 @@ class RatioTraining:
         held_out: tuple[PreparedPairs, PreparedPairs] | None,
         generator: torch.Generator,
     ) -> bool:
-        """Train the learner for several epochs, and update the network.
+        """Train the learner for several epochs with pairs from the data and from the model, and update the network.
 
-        The network becomes a copy of the learner whenever the held-out loss falls below its previous minimum. Without
-        held-out pairs, this happens at the end.
-
-        Parameters
-        ----------
-        positive, negative : PreparedPairs
-            Training pairs from the data and from the model.
-        held_out : tuple of PreparedPairs, optional
-            Held-out pairs from the data and from the model.
-        generator : torch.Generator
-            Source of the order of the pairs and of the dropout masks.
-
-        Returns
-        -------
-        bool
-            Whether training stopped because a loss or a gradient was not finite.
+        The network becomes a copy of the learner whenever the loss on the held-out pairs, from the data and from the
+        model, falls below its previous minimum. Without held-out pairs, this happens at the end. The generator draws
+        the order of the pairs and the dropout masks. Return whether training stopped because a loss or a gradient was
+        not finite.
         """
         best = self._loss(self.network, *held_out) if held_out else math.inf
         for _ in range(self.config.n_epochs if self._trained else self.config.initial_epochs):
@@ -251,18 +232,10 @@ class RatioTraining:
         return 0.5 * float(loss_p.mean() + loss_q.mean())
 
     def epoch(self, positive: PreparedPairs, negative: PreparedPairs, generator: torch.Generator) -> bool:
-        """Train the learner for one pass over the data.
+        """Train the learner for one pass over pairs from the data and from the model.
 
-        Parameters
-        ----------
-        positive, negative : PreparedPairs
-            Training pairs from the data and from the model.
-        generator : torch.Generator
-
-        Returns
-        -------
-        bool
-            False if a loss or a gradient was not finite. The pass ends there, before the weights are updated with it.
+        Return False if a loss or a gradient was not finite. The pass ends there, before the weights are updated with
+        it.
         """
         n = min(len(positive.base), len(negative.base))
         order_p = torch.randperm(len(positive.base), generator=generator, device=generator.device)
