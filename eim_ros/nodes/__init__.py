@@ -21,13 +21,4 @@ __all__ = [
     "wait_until_active",
 ]
 
-__getattr__, __dir__ = deferred_names(
-    __name__,
-    {
-        "IKClient": "ik_server.client",
-        "RetryingClient": "common.client",
-        "SERVICE_QOS": "common.qos",
-        "solutions_of": "ik_server.client",
-        "wait_until_active": "common.client",
-    },
-)
+__getattr__, __dir__ = deferred_names(__name__, __file__)
