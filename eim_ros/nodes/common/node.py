@@ -27,7 +27,7 @@ from rclpy.node import Node
 from rclpy.task import Future
 
 from eim_ros.core.errors import EimError, ServiceError
-from eim_ros.nodes.common.interfaces import ERROR_NAMES
+from eim_ros.ik import ErrorCode
 from eim_ros.nodes.common.name_watch import NameWatch
 from eim_ros.nodes.common.parameters import NodeSettings
 from eim_ros.nodes.common.service import PendingResponse, RequestPool, reason_of, respond_later, send
@@ -162,7 +162,7 @@ class AnswerCounters:
     def facts(self) -> dict[str, str]:
         """Return names and values for a diagnostic message."""
         with self._lock:
-            by_code = {f"answers {ERROR_NAMES.get(code, code)}": str(n) for code, n in sorted(self._answers.items())}
+            by_code = {f"answers {ErrorCode(code).name}": str(n) for code, n in sorted(self._answers.items())}
             return {
                 "answers": str(sum(self._answers.values())),
                 **by_code,

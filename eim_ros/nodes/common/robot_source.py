@@ -52,34 +52,39 @@ def check_description(description: str) -> None:
         raise ConfigurationError("robot_description is no URDF text", description)
 
 
-class DescriptionTopic:
-    """Subscription to `robot_description`, which lasts as long as the node.
+class RobotDescription:
+    """URDF text of a node's robot: of its parameter, or of the topic `robot_description` if the settings say so.
 
     The executor's thread stores the latest URDF text, and another thread waits for it. rclpy's `wait_for_message`
     cannot be used here. If the executor spins at the same time, either of the two may take the message, and a latched
     message arrives only once.
     """
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, node: Node, settings: RobotSettings) -> None:
+        self._node, self._settings = node, settings
         self._latest = ""
         self._closed = False
         self._changed = threading.Condition()
-        self.name = node.create_subscription(String, "robot_description", self._take, LATCHED_QOS).topic_name
+        self._topic = ""
+        if settings.use_robot_description_topic:
+            self._topic = node.create_subscription(String, "robot_description", self._take, LATCHED_QOS).topic_name
 
-    def wait(self, timeout: float) -> str:
-        """Wait for a URDF text and return the latest one.
+    def urdf(self) -> str:
+        """Return the URDF text; the one of the parameter may be empty.
 
         Raises
         ------
         ConfigurationError
-            If no text has arrived after `timeout` [s], or when `close` is called.
+            If the topic is used and no text arrives in time, or when `close` is called.
         """
-        self._node.get_logger().info(f"waiting for {self.name}")
+        if not self._topic:
+            return self._settings.robot_description
+        self._node.get_logger().info(f"waiting for {self._topic}")
+        timeout = self._settings.robot_description_timeout
         with self._changed:
             self._changed.wait_for(lambda: self._latest or self._closed, timeout)
             if not self._latest:
-                raise ConfigurationError(f"no URDF came on {self.name} within {timeout} s")
+                raise ConfigurationError(f"no URDF came on {self._topic} within {timeout} s")
             return self._latest
 
     def close(self) -> None:
@@ -92,16 +97,3 @@ class DescriptionTopic:
         with self._changed:
             self._latest = str(message.data)
             self._changed.notify_all()
-
-
-def urdf_text(settings: RobotSettings, topic: DescriptionTopic | None) -> str:
-    """Return the URDF text from the topic if there is one, otherwise from the parameter robot_description.
-
-    The text is empty if the parameter is.
-
-    Raises
-    ------
-    ConfigurationError
-        If no text arrives on the topic in time, see `DescriptionTopic.wait`.
-    """
-    return settings.robot_description if topic is None else topic.wait(settings.robot_description_timeout)

@@ -39,24 +39,28 @@ from eim_ros.nodes.common.interfaces import (
 )
 from eim_ros.nodes.common.node import AnswerCounters
 from eim_ros.nodes.common.service import PendingResponse, RequestPool, create_async_service, reason_of, send
-from eim_ros.nodes.ik_server.moveit import NearestRequest, parse_nearest
-from eim_ros.nodes.ik_server.requests import (
+from eim_ros.nodes.ik_server.messages import (
     FrameNotKnownYet,
     RequestContext,
     RequestError,
     constraints_for,
     count_of,
+    error_code_of,
+    fill,
+    fill_nearest,
+    fill_path,
     guarantee_of,
     invalid,
     order_of,
     poses_of,
     positive,
     posture_of,
+    put_code,
     seed_of,
     timeout_of,
     with_tip_and_tool,
 )
-from eim_ros.nodes.ik_server.responses import error_code_of, fill, fill_nearest, fill_path, put_code
+from eim_ros.nodes.ik_server.moveit import NearestRequest, parse_nearest
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 
 N_CANDIDATES = 48  # number of solutions for a pose of a path
@@ -108,6 +112,17 @@ class _Targets:
         blocks = sampler.stream(self.poses, operation, seed=self.seed, timeout=left, **arguments)
         return Solutions.concatenate(blocks)
 
+    def parsed(self, response: Any, answer: Callable[[Sampler, float], Solutions], wants_log_prob: bool) -> Parsed:
+        """Return the request whose answers `answer` computes from a sampler with all constraints and a time [s]."""
+
+        def solve(sampler: Sampler, obstacles: Obstacles, left: float) -> None:
+            deadline = time.perf_counter() + left
+            with _refusing():
+                solutions = answer(_constrained(sampler, self.constraints, obstacles), left)
+            fill(response.solutions, solutions, deadline, wants_log_prob)
+
+        return Parsed(self.timeout, solve)
+
 
 def parse_sample(request: Any, response: Any, context: RequestContext, settings: IkServerSettings) -> Parsed:
     """Parse a `SampleIK` request."""
@@ -122,17 +137,12 @@ def parse_sample(request: Any, response: Any, context: RequestContext, settings:
     arguments: dict[str, Any] = {"n": n, "near": near, "order": order}
     arguments["diversity"] = float(request.diversity) if request.diversity >= 0.0 else None
 
-    def solve(sampler: Sampler, obstacles: Obstacles, left: float) -> None:
-        deadline = time.perf_counter() + left
-        with _refusing():
-            sampler = _constrained(sampler, targets.constraints, obstacles)
-            if len(targets.poses) > 1 and posture is None:
-                solutions = sampler.sample_batch(targets.poses, seed=targets.seed, timeout=left, **arguments)
-            else:
-                solutions = targets.answered(Sampler.sample, sampler, left, posture=posture, **arguments)
-        fill(response.solutions, solutions, deadline, n > 1 or order is not None)
+    def answer(sampler: Sampler, left: float) -> Solutions:
+        if len(targets.poses) > 1 and posture is None:
+            return sampler.sample_batch(targets.poses, seed=targets.seed, timeout=left, **arguments)
+        return targets.answered(Sampler.sample, sampler, left, posture=posture, **arguments)
 
-    return Parsed(targets.timeout, solve)
+    return targets.parsed(response, answer, n > 1 or order is not None)
 
 
 def parse_solve_all(request: Any, response: Any, context: RequestContext, settings: IkServerSettings) -> Parsed:
@@ -146,15 +156,8 @@ def parse_solve_all(request: Any, response: Any, context: RequestContext, settin
         "order": order_of(request),
         "max_solutions": count_of("max_solutions", request.max_solutions or most // n_poses, n_poses, most),
     }
-
-    def solve(sampler: Sampler, obstacles: Obstacles, left: float) -> None:
-        deadline = time.perf_counter() + left
-        with _refusing():
-            sampler = _constrained(sampler, targets.constraints, obstacles)
-            solutions = targets.answered(Sampler.solve_all, sampler, left, **arguments)
-        fill(response.solutions, solutions, deadline, True)
-
-    return Parsed(targets.timeout, solve)
+    answer = partial(targets.answered, Sampler.solve_all, **arguments)
+    return targets.parsed(response, answer, True)
 
 
 def parse_draw(request: Any, response: Any, context: RequestContext, settings: IkServerSettings) -> Parsed:
@@ -169,31 +172,21 @@ def parse_draw(request: Any, response: Any, context: RequestContext, settings: I
         raise invalid("the density 'posture' needs a posture, and others have none", density)
     if density == "proposal" and guarantee is not None:
         raise invalid("proposals have no guarantee", density)
-    temperature = positive("temperature", request.temperature, 1.0)
+    arguments: dict[str, Any] = {
+        "n": n,
+        "density": density if posture is None else posture,
+        "temperature": positive("temperature", request.temperature, 1.0),
+        "guarantee": guarantee,
+    }
 
-    def solve(sampler: Sampler, obstacles: Obstacles, left: float) -> None:
-        deadline = time.perf_counter() + left
-        with _refusing():
-            sampler = _constrained(sampler, targets.constraints, obstacles)
-            if density == "proposal":
-                parts = []
-                for i, pose in enumerate(targets.poses):
-                    seed = None if targets.seed is None else targets.seed + i
-                    parts.append(sampler.propose(pose, n, seed=seed))
-                solutions = Solutions.concatenate(parts)
-            else:
-                solutions = targets.answered(
-                    Sampler.draw,
-                    sampler,
-                    left,
-                    n=n,
-                    density=density if posture is None else posture,
-                    temperature=temperature,
-                    guarantee=guarantee,
-                )
-        fill(response.solutions, solutions, deadline, True)
+    def answer(sampler: Sampler, left: float) -> Solutions:
+        if density != "proposal":
+            return targets.answered(Sampler.draw, sampler, left, **arguments)
+        seeds = [None if targets.seed is None else targets.seed + i for i in range(len(targets.poses))]
+        drawn = [sampler.propose(pose, n, seed=seed) for pose, seed in zip(targets.poses, seeds, strict=True)]
+        return Solutions.concatenate(drawn)
 
-    return Parsed(targets.timeout, solve)
+    return targets.parsed(response, answer, True)
 
 
 def parse_follow(request: Any, response: Any, context: RequestContext, settings: IkServerSettings) -> Parsed:

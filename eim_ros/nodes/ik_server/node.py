@@ -23,11 +23,11 @@ from eim_ros.nodes.common.frames import Transforms
 from eim_ros.nodes.common.joint_states import JointPositions
 from eim_ros.nodes.common.model_exchange import ModelExchange
 from eim_ros.nodes.common.node import ManagedNode
-from eim_ros.nodes.common.robot_source import DescriptionTopic, check_description, load_robot, urdf_text
+from eim_ros.nodes.common.robot_source import RobotDescription, check_description, load_robot
 from eim_ros.nodes.ik_server.handlers import Handlers
+from eim_ros.nodes.ik_server.messages import RequestContext, RequestError
 from eim_ros.nodes.ik_server.moveit import check_groups
 from eim_ros.nodes.ik_server.planning_scene import PlanningSceneTopic
-from eim_ros.nodes.ik_server.requests import RequestContext, RequestError
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 
 NO_MODEL = "none"  # value of the parameter `model`
@@ -101,7 +101,7 @@ class IkServer(ManagedNode[IkServerSettings]):
         self._serving: Sampler | None = None
         self._exchange = threading.Lock()  # for exchanges of models by transitions and by `~/load_model`
         self._model = ""
-        self._description = DescriptionTopic(self) if self.settings.use_robot_description_topic else None
+        self._description = RobotDescription(self, self.settings)
         self._transforms = Transforms(self) if self.settings.use_tf else None
         topic = self.settings.joint_states_topic
         self._joint_positions = JointPositions(self, topic) if topic else None
@@ -118,15 +118,13 @@ class IkServer(ManagedNode[IkServerSettings]):
         """Load the model, or only the robot."""
         began = time.monotonic()
         self.get_logger().info(f"configuring with model {self.settings.model or 'by default'}")
-        self._loaded = load_sampler(self.settings, urdf_text(self.settings, self._description))
+        self._loaded = load_sampler(self.settings, self._description.urdf())
         self._model = name_of_model(self.settings, self._loaded)
         self._node_settings.put("model", self._model)
         robot = self._loaded.robot
         self._listen_to_scene(robot)
         groups = check_groups(robot, self.settings)
-        self._node_settings.tell("chain.base_link", robot.base_link, "Link in whose frame poses are given.")
-        self._node_settings.tell("chain.tip_link", robot.tip_link, "Link that reaches the pose.")
-        self._node_settings.tell("chain.joint_names", list(robot.joint_names), "Joints from base to tip.")
+        self._node_settings.tell_chain(robot, "Link in whose frame poses are given.", "Link that reaches the pose.")
         self.get_logger().info(
             f"configured in {time.monotonic() - began:.1f} s: model {self._model}, {self._loaded.n_experts} experts, "
             f"{self._loaded.context_kind} context, robot '{robot.name}' from '{robot.base_link}' to '{robot.tip_link}'"
@@ -151,8 +149,7 @@ class IkServer(ManagedNode[IkServerSettings]):
     def end(self, timeout: float) -> bool:
         """Answer all open requests. Return False if a request is still being solved or a model is being loaded."""
         self._serving = None
-        if self._description is not None:
-            self._description.close()
+        self._description.close()
         end = time.monotonic() + timeout
         idle = self._service.stop(timeout)
         return self._models.close(max(0.0, end - time.monotonic())) and idle

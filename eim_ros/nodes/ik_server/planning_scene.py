@@ -24,7 +24,7 @@ from eim_ros.kinematics.links import fixed_links
 from eim_ros.nodes.common.interfaces import MoveItGetPlanningScene, MoveItPlanningScene
 from eim_ros.nodes.common.messages import transform_of
 from eim_ros.nodes.ik_server.constraints import mesh_of, shape_of
-from eim_ros.nodes.ik_server.requests import RequestError
+from eim_ros.nodes.ik_server.messages import RequestError
 
 ADD, REMOVE, APPEND, MOVE = range(4)
 
