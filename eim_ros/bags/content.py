@@ -114,7 +114,6 @@ class BagContent:
 
     Attributes
     ----------
-    joint_names : tuple of str
     joints : Series
         Positions of these joints [rad] or [m].
     vectors : dict
@@ -239,20 +238,17 @@ def read_content(
 ) -> BagContent:
     """Read joint positions, labels and vectors from a bag.
 
+    Raise `DataError` if a topic is missing or has another type, if no message has the wanted joints, or if several
+    topics have them.
+
     Parameters
     ----------
-    bag : Bag
     joint_names : sequence of str, optional
         Wanted joints. The default is the joints of the first joint state; then all joint states must have these joints.
     joint_topic, label_topic : str, optional
         The default is the only topic with the wanted joints, and the only topic of labels.
     vector_topics : collection of str
         Further topics to read: poses, points or lists of numbers.
-
-    Raises
-    ------
-    DataError
-        If a topic is missing or has another type, if no message has the wanted joints, or if several topics have them.
     """
     if joint_topic:
         joint_topics = [_known(bag, joint_topic, (JOINT_STATE, TRAJECTORY))]
@@ -430,16 +426,12 @@ Columns = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], list[str], lis
 def read_table(path: Path, joint_names: Sequence[str] | None) -> BagContent:
     """Read a CSV or NPZ table; the result is a bag content without other topics.
 
+    Raise `DataError` if the table cannot be read or is wrong. The message names the column, line or joint.
+
     Parameters
     ----------
-    path : Path
     joint_names : sequence of str, optional
         Wanted joints, in the wanted order; default all.
-
-    Raises
-    ------
-    DataError
-        If the table cannot be read or is wrong. The message names the column, line or joint.
     """
     try:
         times, positions, names, labels = _csv(path) if path.suffix == ".csv" else _npz(path)

@@ -40,7 +40,6 @@ class Bag:
 
     Attributes
     ----------
-    path : Path
     topics : dict
         Type of each topic. If a topic has several types, a decoded one is preferred.
     notes : list of str
@@ -62,10 +61,7 @@ class Bag:
     def messages(self, topics: Collection[str]) -> Iterator[tuple[str, int, Any]]:
         """Yield topic, time of arrival [ns] and message, in the order of arrival.
 
-        Raises
-        ------
-        DataError
-            If the bag is damaged in the middle.
+        Raise `DataError` if the bag is damaged in the middle.
         """
         with _refused(f"{self.path} is damaged"):
             for connection, log_time, data in heapq.merge(*(_raw(r, topics) for r in self._readers), key=itemgetter(1)):
@@ -83,15 +79,12 @@ class Bag:
 def open_bag(path: str | Path) -> Iterator[Bag]:
     """Open a bag. MCAP files that were truncated are recovered as far as possible.
 
+    Raise `DataError` if there is no bag, or it cannot be read.
+
     Parameters
     ----------
     path : str or Path
         Data file (.mcap, .db3), or folder with data files and usually metadata.yaml.
-
-    Raises
-    ------
-    DataError
-        If there is no bag, or it cannot be read.
     """
     path = Path(path)
     notes: list[str] = []
@@ -113,6 +106,8 @@ def open_bag(path: str | Path) -> Iterator[Bag]:
 def recover_bag(path: str | Path) -> list[str]:
     """Repair a bag in place: rewrite truncated MCAP files and create a missing metadata.yaml.
 
+    Raise `DataError` if there is no MCAP file, or one cannot be read.
+
     Parameters
     ----------
     path : str or Path
@@ -122,11 +117,6 @@ def recover_bag(path: str | Path) -> list[str]:
     -------
     list of str
         Repairs that were made; empty if none was necessary.
-
-    Raises
-    ------
-    DataError
-        If there is no MCAP file, or one cannot be read.
     """
     path = Path(path)
     files = [path] if path.is_file() else sorted(path.glob("*.mcap"))

@@ -64,12 +64,10 @@ class Segment:
 
     Attributes
     ----------
-    label : str
     begin, end : int
         Range of times of arrival, without the end [ns].
     n_messages : int
         Number of joint states.
-    pieces : tuple of Piece
     cuts : tuple of str
         Reasons for the cuts between pieces.
     dropped : Counter
@@ -92,8 +90,6 @@ def segments_of(
 
     Parameters
     ----------
-    content : BagContent
-    cuts : Cuts
     continuous : (n_joints,), optional
         Whether each joint is continuous, so that a change by a revolution is not a jump.
 

@@ -27,7 +27,6 @@ class SegmentReport:
 
     Attributes
     ----------
-    label : str
     duration : float
         Duration of the used part, or of the segment if it was rejected [s].
     n_messages : int
@@ -51,12 +50,10 @@ class BagReport:
 
     Attributes
     ----------
-    path : str
     error : str
         Why nothing was used; otherwise empty.
     notes : list of str
         Remarks for the user, for example that the bag was truncated.
-    segments : list of SegmentReport
     dropped : Counter
         Number of skipped messages for each reason.
     """
@@ -112,7 +109,6 @@ class Selection:
         Labels of the segments to use; empty means all.
     skipped_labels : tuple of str
         Labels of segments to skip.
-    cuts : Cuts
     """
 
     joint_names: tuple[str, ...] | None = None
@@ -142,8 +138,6 @@ def read_bag(
 
     Parameters
     ----------
-    path : str or Path
-    selection : Selection
     names : tuple of str, optional
         Wanted joints; default the joints of the first joint state.
     topics : sequence of str

@@ -79,7 +79,6 @@ def bag_metadata(files: Sequence[DataFile], topics: Sequence[Topic], counts: Seq
     ----------
     files : sequence of DataFile
         At least one file.
-    topics : sequence of Topic
     counts : sequence of int
         Number of messages of each topic in all files.
     """
@@ -134,16 +133,13 @@ def standard_types() -> Typestore:
 def definition(name: str) -> tuple[str, str]:
     """Return the definition of a message type, with all nested types (schema ros2msg), and its RIHS01 hash.
 
+    Raise `DataError` if the type is not known. A type is known if it belongs to ROS 2, or if it is installed in the
+    share folder of a prefix in AMENT_PREFIX_PATH or of this Python.
+
     Parameters
     ----------
     name : str
         Such as "sensor_msgs/msg/JointState".
-
-    Raises
-    ------
-    DataError
-        If the type is not known. A type is known if it belongs to ROS 2, or if it is installed in the share folder of
-        a prefix in AMENT_PREFIX_PATH or of this Python.
     """
     types = standard_types()
     try:
@@ -247,26 +243,19 @@ class BagWriter:
         self.folder = folder
         self._file = folder / f"{folder.name}_0.mcap"
         self._mcap = McapWriter(self._file)
-        self._label_topic = label_topic
-        self._flush_period, self._clock = flush_period, clock
-        self._flushed = clock()
+        self._label_topic, self._label_channel = label_topic, -1
+        self._flush_period, self._clock, self._flushed = flush_period, clock, clock()
         self._schemas: dict[str, int] = {}
         self._topics: dict[int, Topic] = {}
         self._counts: dict[int, int] = {}
         self._first: int | None = None
         self._last = 0
-        self._label_channel: int | None = None
-        self.labels: list[str] = []
         self._save_metadata()
 
     @property
     def size(self) -> int:
         """Length of the file, including records that are not yet flushed [byte]."""
         return self._mcap.size + self._mcap.pending
-
-    def count(self, channel: int) -> int:
-        """Return the number of messages of a topic so far."""
-        return self._counts[channel]
 
     def add_topic(self, topic: Topic) -> int:
         """Add a topic and return its number for `write`. The definition and hash of its type are looked up."""
@@ -293,12 +282,11 @@ class BagWriter:
 
     def label(self, text: str, log_time: int) -> None:
         """Begin a segment. Messages with a later time belong to it."""
-        if self._label_channel is None:
+        if self._label_channel < 0:
             self._label_channel = self.add_topic(Topic(self._label_topic, LABEL_TYPE))
         types = standard_types()
         message = types.types[LABEL_TYPE](data=text)
         self.write(self._label_channel, log_time, bytes(types.serialize_cdr(message, LABEL_TYPE)))
-        self.labels.append(text)
         self.flush()
 
     def tick(self) -> None:

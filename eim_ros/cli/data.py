@@ -39,7 +39,6 @@ class Collect:
     json: Json = False
 
     def run(self) -> int:
-        """Collect the pairs and return the exit code."""
         from eim_ros.cli.progress import ProgressBar
         from eim_ros.core.data_set import save_data_set
         from eim_ros.ik import collect
@@ -125,7 +124,6 @@ class Import:
     json: Json = False
 
     def run(self) -> int:
-        """Import the bags and return the exit code."""
         from eim_ros.bags.selection import lines
         from eim_ros.core.data_set import save_data_set
 
@@ -170,7 +168,7 @@ class Import:
         )
 
     def _motions(self, selection: Selection) -> tuple[DataSet, list[BagReport]]:
-        from eim_ros.bags.motion_import import MotionForm, import_motions
+        from eim_ros.bags.importing import MotionForm, import_motions
         from eim_ros.core.data_set import DataSet
         from eim_ros.ik.prior import describe_robot
 
@@ -190,7 +188,7 @@ class Import:
         return DataSet(data_set.context, data_set.sample, description), reports
 
     def _pairs(self, selection: Selection) -> tuple[DataSet, list[BagReport]]:
-        from eim_ros.bags.pair_import import PairForm, import_pairs
+        from eim_ros.bags.importing import PairForm, import_pairs
         from eim_ros.ik.data import pair_data_set
         from eim_ros.kinematics import CONTEXT_KINDS
 
@@ -229,7 +227,6 @@ class Recover:
     json: Json = False
 
     def run(self) -> int:
-        """Repair the bags and return the exit code."""
         from eim_ros.bags.reader import recover_bag
 
         if not self.bags:
@@ -258,7 +255,6 @@ class Export:
     json: Json = False
 
     def run(self) -> int:
-        """Export the motions and return the exit code."""
         from eim_ros.core.data_set import load_data_set
         from eim_ros.motion.lerobot import export_to_lerobot
 
@@ -286,7 +282,6 @@ class Evaluate:
     json: Json = False
 
     def run(self) -> int:
-        """Evaluate the model and return the exit code."""
         from eim_ros.core.data_set import load_data_set
         from eim_ros.ik import IKModel, evaluate
 

@@ -250,10 +250,7 @@ def dds() -> list[Finding]:
 def _run(*words: str) -> str:
     """Run a Python process and return its output. The middleware can end the process in which it fails.
 
-    Raises
-    ------
-    RuntimeError
-        If the process fails; the message is the last line of its errors.
+    Raise `RuntimeError` if the process fails; the message is the last line of its errors.
     """
     try:
         command = tied([sys.executable, *words])
@@ -338,7 +335,6 @@ class Doctor:
     json: Json = False
 
     def run(self) -> int:
-        """Run the checks and return the exit code."""
         findings: list[Finding] = []
         for check in CHECKS:
             for finding in check():
@@ -363,7 +359,6 @@ class Completion:
     """Shell: bash, zsh or fish."""
 
     def run(self) -> int:
-        """Print the script and return the exit code."""
         verbs = [
             Annotated[verb_type(name), subcommand(name, description=summary)] for name, (_, summary) in VERBS.items()
         ]

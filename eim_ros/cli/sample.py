@@ -83,7 +83,6 @@ class Operation:
     json: Json = False
 
     def run(self) -> int:
-        """Compute configurations, print them, and return the exit code."""
         answer = self.answer()
         if not self.json:
             self.show(answer)

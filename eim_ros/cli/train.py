@@ -111,7 +111,6 @@ class Train:
         return verb
 
     def run(self) -> int:
-        """Train the model and return the exit code."""
         if self.end_with_stdin:
             threading.Thread(target=_end_with_stdin, name="stdin", daemon=True).start()
         checkpoint = None if self.no_checkpoint else Path(f"{self.output}.checkpoint")

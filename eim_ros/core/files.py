@@ -88,17 +88,14 @@ def check_outputs(
 ) -> None:
     """Reject outputs that are inputs or cannot be written. Missing folders of outputs are created.
 
+    Raise `ConfigurationError` if an output is an input, is the same file as another output, or cannot be written.
+
     Parameters
     ----------
     outputs : mapping of str to path
         Maps the user's name of each file, such as the flag, to its path. Entries without a path are skipped.
     inputs : mapping of str to path, optional
         Files, or folders of files, that are read. Entries that are not existing paths, such as names, are skipped.
-
-    Raises
-    ------
-    ConfigurationError
-        If an output is an input, is the same file as another output, or cannot be written.
     """
     written = {name: Path(path) for name, path in outputs.items() if path}
     read = {name: Path(path) for name, path in (inputs or {}).items() if path}
@@ -259,12 +256,8 @@ def finite(value: Any) -> Any:
 def locked(folder: Path) -> Iterator[None]:
     """Lock a folder, so that only one process writes results there.
 
-    The operating system releases the lock when the process ends, even if it crashes.
-
-    Raises
-    ------
-    ConfigurationError
-        If another process holds the lock.
+    The operating system releases the lock when the process ends, even if it crashes. Raise `ConfigurationError` if
+    another process holds the lock.
     """
     with (folder / ".lock").open("w") as file:
         try:
@@ -318,7 +311,6 @@ def write_tensor_file(
 
     Parameters
     ----------
-    path : str or Path
     tensors : dict of Tensor
         Tensors of any shape, dtype and device.
     document : dict
@@ -345,9 +337,10 @@ def read_tensor_file(
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read a file of `write_tensor_file`.
 
+    Raise `ModelFileError` if the file is missing, truncated or damaged, or has another format, kind or schema version.
+
     Parameters
     ----------
-    path : str or Path
     kind : str or tuple of str
         Accepted kinds. The entry "kind" of the document is the kind of this file.
     schema : int
@@ -357,11 +350,6 @@ def read_tensor_file(
     -------
     tensors : dict of Tensor, on the CPU
     document : dict
-
-    Raises
-    ------
-    ModelFileError
-        If the file is missing, truncated or damaged, or has another format, kind or schema version.
     """
     import safetensors.torch  # imported here because readers of arrays need no torch
 

@@ -37,10 +37,7 @@ def usable_cores() -> int:
 def checked_threads(n_threads: int | None) -> int:
     """Return a checked number of threads; None means all usable cores.
 
-    Raises
-    ------
-    ConfigurationError
-        If the number is not a whole number from 1 to 1024.
+    Raise `ConfigurationError` if the number is not a whole number from 1 to 1024.
     """
     if n_threads is None:
         return usable_cores()

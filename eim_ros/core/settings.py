@@ -142,10 +142,8 @@ def _plain(value: Any) -> Any:
 def flattened(kind: type[Settings], values: Mapping[str, Any]) -> dict[str, Any]:
     """Map dotted names, such as "ratio.patience", to the values of a nested mapping.
 
-    Raises
-    ------
-    ConfigurationError
-        If a name is unknown, a setting is given twice, or a group has a value. The message suggests the nearest name.
+    Raise `ConfigurationError` if a name is unknown, a setting is given twice, or a group has a value. The message
+    suggests the nearest name.
     """
     flat: dict[str, Any] = {}
     known = field_types(kind)

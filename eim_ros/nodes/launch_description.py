@@ -30,7 +30,6 @@ def description(nodes: Sequence[LaunchedNode], **arguments: tuple[str, str]) -> 
 
     Parameters
     ----------
-    nodes : sequence of LaunchedNode
     **arguments
         Default and description of each launch argument that is specific to this launch file. The common arguments and
         the names of the nodes are added automatically.

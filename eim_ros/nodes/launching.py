@@ -22,10 +22,7 @@ _TOPIC = "robot_description_topic"
 def switch(given: Given, name: str) -> bool:
     """Return the value of a boolean launch argument.
 
-    Raises
-    ------
-    ConfigurationError
-        If the text is not one of true, false, 1 and 0.
+    Raise `ConfigurationError` if the text is not one of true, false, 1 and 0.
     """
     text = given[name].strip().lower()
     if text not in ("true", "false", "1", "0"):

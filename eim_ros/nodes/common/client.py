@@ -45,13 +45,13 @@ class RetryingClient:
     """Service client that repeats a request if the response is late or the server is busy.
 
     Every call ends after at most `n_attempts` attempts. The client's queue of responses is as long as the request queue
-    of the servers in this package, see `SERVICE_QOS`.
+    of the servers in this package, see `SERVICE_QOS`. Raise `ConfigurationError` if `timeout` is not positive or
+    `n_attempts` is less than 1.
 
     Parameters
     ----------
     node : Node
         Node of the caller. It must be spun, otherwise calls do not end.
-    service_type : type
     name : str
         Name of the service.
     timeout : float
@@ -61,11 +61,6 @@ class RetryingClient:
     callback_group : CallbackGroup, optional
         Callback group of the client; default the node's group. A callback that waits for a response blocks its own
         group, so the client must be in a different one.
-
-    Raises
-    ------
-    ConfigurationError
-        If `timeout` is not positive or `n_attempts` is less than 1.
     """
 
     def __init__(
@@ -254,6 +249,9 @@ def wait_until_active(
 ) -> None:
     """Wait until a lifecycle node is active.
 
+    Raise `ServiceError` if the node is not active in time, or is finalized and so cannot become active. The value is
+    its state.
+
     Parameters
     ----------
     node : Node
@@ -266,11 +264,6 @@ def wait_until_active(
         Called repeatedly during the wait. An exception that it raises ends the wait.
     executor : Executor, optional
         Executor that spins `node`; default rclpy's global executor.
-
-    Raises
-    ------
-    ServiceError
-        If the node is not active in time, or is finalized and so cannot become active. The value is its state.
     """
     client = node.create_client(GetState, f"{server}/get_state")
     began = time.monotonic()

@@ -55,10 +55,7 @@ class DataDirectory:
     def resolve(self, name: str) -> Path:
         """Return the absolute path of a file named by a remote caller, with all symbolic links resolved.
 
-        Raises
-        ------
-        PathError
-            If the path leads out of the directory. The message does not reveal what exists outside.
+        Raise `PathError` if the path leads out of the directory. The message does not reveal what exists outside.
         """
         root = Path(os.path.realpath(self.path))
         with contextlib.suppress(ValueError, OSError):  # null bytes and other invalid file names
@@ -81,11 +78,8 @@ class DataDirectory:
     def check_file(self, path: Path) -> Path:
         """Return the path if it leads to a readable regular file within the size limit; never block.
 
-        Raises
-        ------
-        PathError
-            If there is no regular file (nothing, or a folder, pipe, socket or device), or if the file is too large or
-            cannot be read.
+        Raise `PathError` if there is no regular file (nothing, or a folder, pipe, socket or device), or if the file is
+        too large or cannot be read.
         """
         with _opened(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -100,18 +94,14 @@ class DataDirectory:
     def check_replaceable(self, path: Path, kinds: Collection[str], overwrite: bool) -> Path:
         """Return the path if nothing exists there, or if the request may replace the file.
 
+        Raise `PathError` if the path exists and `overwrite` is false, or if it is not a file of one of these kinds.
+
         Parameters
         ----------
-        path : Path
         kinds : collection of str
             Kinds of file that may be replaced, as named by `eim_ros.core.files.described_file`.
         overwrite : bool
             Whether an existing file may be replaced.
-
-        Raises
-        ------
-        PathError
-            If the path exists and `overwrite` is false, or if it is not a file of one of these kinds.
         """
         if not os.path.lexists(path):
             return path

@@ -39,17 +39,13 @@ CDR_HEADER_BYTES = 4  # the identifier and two bytes of options, before the fiel
 class CdrReader:
     """Sequential reader of the fields of a serialised message.
 
-    If the message is truncated, the methods raise `struct.error` or `ValueError`.
+    If the message is truncated, the methods raise `struct.error` or `ValueError`. Raise `ValueError` if the message is
+    not plain little-endian CDR.
 
     Parameters
     ----------
     data : bytes
         Serialised message.
-
-    Raises
-    ------
-    ValueError
-        If the message is not plain little-endian CDR.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -202,12 +198,7 @@ _PERIOD = 0.2  # [s] maximum time between two reads
 
 
 class Transforms:
-    """Thread-safe listener to /tf and /tf_static, which lasts as long as the node.
-
-    Parameters
-    ----------
-    node : Node
-    """
+    """Thread-safe listener to /tf and /tf_static, which lasts as long as the node."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -228,10 +219,7 @@ class Transforms:
     def lookup(self, target: str, source: str, stamp: int) -> np.ndarray:
         """Return the pose (4, 4) of frame `source` in frame `target` at a time [ns], or the latest pose if it is 0.
 
-        Raises
-        ------
-        FrameError
-            If the pose is not known; the message names the missing frame or transform.
+        Raise `FrameError` if the pose is not known; the message names the missing frame or transform.
         """
         self._take()
         try:
@@ -260,7 +248,6 @@ class BaseFrames:
 
     Attributes
     ----------
-    robot : Robot
     transforms : Transforms, optional
         Listener to tf. Without it, only frames that are fixed to the base link are known.
     prefix : str
@@ -285,10 +272,7 @@ class BaseFrames:
     def in_base(self, frame: str, stamp: int = 0) -> np.ndarray:
         """Return the pose (4, 4) of a frame in the base frame at a time [ns], or the latest pose if the time is 0.
 
-        Raises
-        ------
-        FrameError
-            If the pose is not known; `may_come` is true if it may become known a little later.
+        Raise `FrameError` if the pose is not known; `may_come` is true if it may become known a little later.
         """
         if self.is_fixed(frame):
             link = frame.removeprefix(self.prefix)

@@ -23,11 +23,6 @@ class JointPositions:
     """Latest position of each joint, from one or several publishers.
 
     Each publisher may cover different joints. The subscription lasts as long as the node.
-
-    Parameters
-    ----------
-    node : Node
-    topic : str
     """
 
     def __init__(self, node: Node, topic: str) -> None:

@@ -198,7 +198,8 @@ SettingsT = TypeVar("SettingsT", bound=ManagedSettings)
 class ManagedNode(LifecycleNode, Generic[SettingsT]):
     """Base class of lifecycle nodes.
 
-    A subclass overrides the methods `configure`, `activate`, `deactivate`, `cleanup` and `end` as required.
+    A subclass overrides the methods `configure`, `activate`, `deactivate`, `cleanup` and `end` as required. Raise
+    `ConfigurationError` if a parameter is unknown or has a bad value.
 
     Parameters
     ----------
@@ -211,11 +212,6 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
     takes_long : bool
         Whether `configure` takes long, for example because it loads a model. Transitions then run on a separate thread,
         so that the node can respond in the meantime. Otherwise they run on the executor's thread.
-
-    Raises
-    ------
-    ConfigurationError
-        If a parameter is unknown or has a bad value.
     """
 
     def __init__(self, name: str, kind: type[SettingsT], task: str, *, takes_long: bool = False) -> None:

@@ -31,17 +31,15 @@ _IGNORED_PREFIXES = ("qos_overrides.", "chain.", "prior.")
 class NodeSettings(Generic[SettingsT]):
     """Parameters of a node, whose current values are an immutable `Settings`.
 
+    Raise `ConfigurationError` if the command line or a parameter file contains an unknown name, a wrong type or a value
+    out of bounds.
+
     Parameters
     ----------
     node : Node
         Node that declares the parameters.
     kind : type
         Dataclass of the settings.
-
-    Raises
-    ------
-    ConfigurationError
-        If the command line or a parameter file contains an unknown name, a wrong type or a value out of bounds.
     """
 
     def __init__(self, node: Node, kind: type[SettingsT]) -> None:

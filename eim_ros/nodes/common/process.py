@@ -184,17 +184,15 @@ def wants_help(words: Sequence[str]) -> bool:
 def ros_arguments(words: Sequence[str], kind: Callable[[], type[Settings]]) -> list[str]:
     """Replace parameter flags by the equivalent ROS arguments. Everything after `--ros-args` stays as it is.
 
+    Raise `ConfigurationError` if a flag is not a parameter (the message suggests similar ones), or has no value or a
+    wrong one.
+
     Parameters
     ----------
     words : sequence of str
         Arguments after the name of the program.
     kind : callable
         Returns the settings class whose fields are the parameters; called only if there is a flag.
-
-    Raises
-    ------
-    ConfigurationError
-        If a flag is not a parameter (the message suggests similar ones), or has no value or a wrong one.
     """
     given = _before_ros(words)
     if not any(word.startswith("--") for word in given):
@@ -266,7 +264,6 @@ class PeriodicWork:
 
     Parameters
     ----------
-    node : Node
     periods : mapping of callable to float
         Period of each function [s]. Exceptions that a function raises are logged.
     """

@@ -72,10 +72,7 @@ class RobotDescription:
     def urdf(self) -> str:
         """Return the URDF text; the one of the parameter may be empty.
 
-        Raises
-        ------
-        ConfigurationError
-            If the topic is used and no text arrives in time, or when `close` is called.
+        Raise `ConfigurationError` if the topic is used and no text arrives in time, or when `close` is called.
         """
         if not self._topic:
             return self._settings.robot_description

@@ -50,7 +50,6 @@ class PendingResponse:
 
     Attributes
     ----------
-    request, response : message
     arrival : float
         Time at which the middleware received the request [s], on the clock of `time.monotonic`.
     respond : callable

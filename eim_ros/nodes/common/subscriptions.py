@@ -41,9 +41,6 @@ class DrainedSubscription:
 
     Parameters
     ----------
-    node : Node
-    message_type : type
-    topic : str
     qos_profile : QoSProfile
         The depth is the maximum number of waiting messages. If more arrive, the oldest are lost.
     """
@@ -105,10 +102,7 @@ def _unexpected(message: Any) -> None:
 def topic_of(node: Node, name: str) -> Topic | None:
     """Return the type of a topic and the QoS of its publishers; None while the topic has no publisher.
 
-    Raises
-    ------
-    ConfigurationError
-        If the publishers have different types.
+    Raise `ConfigurationError` if the publishers have different types.
     """
     publishers = node.get_publishers_info_by_topic(name)
     types = {publisher.topic_type for publisher in publishers}
@@ -123,18 +117,14 @@ def topic_of(node: Node, name: str) -> Topic | None:
 class RawSubscription:
     """Subscription to a topic of any type, with a deep queue and a QoS that matches the publishers.
 
+    Raise `ConfigurationError` if the message type is not installed.
+
     Parameters
     ----------
-    node : Node
     topic : Topic
         Topic as returned by `topic_of`.
     depth : int
         Length of the queue.
-
-    Raises
-    ------
-    ConfigurationError
-        If the message type is not installed.
     """
 
     def __init__(self, node: Node, topic: Topic, depth: int) -> None:

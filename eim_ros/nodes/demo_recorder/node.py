@@ -27,13 +27,7 @@ _MOST_AT_ONCE = 2000  # maximum number of messages taken from a topic at once, s
 
 
 class DemoRecorder(ManagedNode[DemoRecorderSettings]):
-    """Node that records topics into bags.
-
-    Raises
-    ------
-    ConfigurationError
-        If a parameter is unknown or has a bad value.
-    """
+    """Node that records topics into bags."""
 
     def __init__(self) -> None:
         super().__init__("demo_recorder", DemoRecorderSettings, "recording")
@@ -53,13 +47,11 @@ class DemoRecorder(ManagedNode[DemoRecorderSettings]):
         self.create_service(LabelRecording, "~/label", answered(self, self._label, self._report))
 
     def activate(self) -> None:
-        """Start a recording if `record_at_start` is set, and publish the status periodically."""
         if self.settings.record_at_start:
             self._start(StartRecording.Request(), StartRecording.Response())
         self._telling.start()
 
     def deactivate(self) -> None:
-        """Write the waiting messages and end the current recording."""
         self._telling.stop()
         guarded(self, self._take)()
         if self._recorder.is_recording:
@@ -72,7 +64,6 @@ class DemoRecorder(ManagedNode[DemoRecorderSettings]):
         return True
 
     def facts(self) -> dict[str, str]:
-        """Return the state of the recording for `/diagnostics`."""
         recorder = self._recorder
         counts = zip(recorder.topics, recorder.counts, strict=True)
         return {
@@ -83,7 +74,6 @@ class DemoRecorder(ManagedNode[DemoRecorderSettings]):
         }
 
     def warning(self) -> str:
-        """Return why a recording ended early, or how many messages were lost; empty if all is well."""
         n_lost = sum(self._n_lost.values())
         return self._recorder.message or (f"{n_lost} messages were lost" if n_lost else "")
 

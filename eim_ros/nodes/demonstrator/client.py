@@ -108,7 +108,6 @@ class PlanarClient(ClientNode):
 
         Parameters
         ----------
-        joint_names : tuple of str
         times : (n,)
             Times of the points [s].
         positions : (n, n_joints)

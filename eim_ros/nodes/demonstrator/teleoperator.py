@@ -33,7 +33,6 @@ class Person:
     ----------
     node : Node
         Node that subscribes to the command topics.
-    arm : PlanarArm
     patience : float
         Time after which a command expires [s].
     publish : callable

@@ -34,13 +34,7 @@ _MOST_AT_ONCE = 1000  # maximum number of joint states taken at once, so that se
 
 
 class FkCollector(ManagedNode[FkCollectorSettings]):
-    """Node that collects pairs of tip pose and configuration.
-
-    Raises
-    ------
-    ConfigurationError
-        If a parameter is unknown or has a bad value.
-    """
+    """Node that collects pairs of tip pose and configuration."""
 
     def __init__(self) -> None:
         super().__init__("fk_collector", FkCollectorSettings, "collecting", takes_long=True)
@@ -68,7 +62,6 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
         self.get_logger().info(f"configured for '{robot.name}' from '{robot.base_link}' to '{robot.tip_link}'")
 
     def activate(self) -> None:
-        """Publish the status periodically."""
         self._telling.start()
 
     def deactivate(self) -> None:
@@ -77,7 +70,6 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
         self._telling.stop()
 
     def cleanup(self) -> None:
-        """Discard the robot and the pairs; log a warning if pairs were not saved."""
         self._tell_unsaved()
         self._robot = self._pairs = None
         self._is_saved = True
@@ -89,7 +81,6 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
         return True
 
     def facts(self) -> dict[str, str]:
-        """Return the robot and the number of pairs for `/diagnostics`."""
         return {
             "robot": self._robot.name if self._robot is not None else "not loaded",
             "collecting": str(self._collecting).lower(),
@@ -99,7 +90,6 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
         }
 
     def warning(self) -> str:
-        """Return why nothing is collected, or how many joint states were lost; empty if all is well."""
         lost = f"{self.n_lost} joint states were lost" if self.n_lost else ""
         return (self._problem_of_pairs() or lost) if self._collecting else ""
 

@@ -29,6 +29,8 @@ _GRACE = 1.0  # longest time to discover all services of a node [s]
 class IKClient(ClientNode):
     """Client in a short-lived node with its own context. Use it as a context manager.
 
+    Raise `ServiceError` if the service does not appear in time, or its node does not become active.
+
     Parameters
     ----------
     service_type : type
@@ -39,11 +41,6 @@ class IKClient(ClientNode):
         Longest time to wait for the service to appear, and for its node to become active [s]; may be infinite.
     watch : callable
         Called while waiting, see `Watch`. An error that it raises ends the wait.
-
-    Raises
-    ------
-    ServiceError
-        If the service does not appear in time, or its node does not become active.
     """
 
     def __init__(self, service_type: Any, service: str, wait: float = 5.0, watch: Watch = ignore) -> None:
@@ -61,10 +58,7 @@ class IKClient(ClientNode):
     def call(self, request: Any, timeout: float = _ANSWERED_WITHIN) -> Any:
         """Return the response to a request. `timeout` is the longest time to wait for it [s], in wall time.
 
-        Raises
-        ------
-        ServiceError
-            If no response arrives in time.
+        Raise `ServiceError` if no response arrives in time.
         """
         return self._answer(self._client, request, timeout)
 
@@ -92,10 +86,7 @@ class IKClient(ClientNode):
 def solutions_of(response: Any) -> Solutions:
     """Return the answer that a response of `SampleIK`, `SolveAllIK` or `DrawIK` contains.
 
-    Raises
-    ------
-    ServiceError
-        If the server refused the request.
+    Raise `ServiceError` if the server refused the request.
     """
     solutions, code = response.solutions, response.solutions.error_code
     if not len(solutions.n_per_pose):

@@ -115,11 +115,8 @@ def mesh_of(message: MeshMessage, transform: np.ndarray, convex: bool = False, n
 def fill_scene(scene: Any, obstacles: Sequence[Mesh | PointCloud]) -> None:
     """Copy meshes and clouds into a `SceneObstacles`.
 
-    Raises
-    ------
-    ConstraintError
-        If only some meshes are convex, or if clouds have different radii or resolutions. A message has one value for
-        all.
+    Raise `ConstraintError` if only some meshes are convex, or if clouds have different radii or resolutions. A message
+    has one value for all.
     """
     meshes = [obstacle for obstacle in obstacles if isinstance(obstacle, Mesh)]
     clouds = [obstacle for obstacle in obstacles if isinstance(obstacle, PointCloud)]

@@ -368,7 +368,6 @@ def fill_nearest(response: Any, state: Any, robot: Robot, q: np.ndarray, remark:
         Ours or MoveIt's.
     state : RobotState
         State of the request; the rest of it is returned unchanged.
-    robot : Robot
     q : (dof,) array
     remark : str
         Message of the response.

@@ -53,10 +53,11 @@ def goal_constraints(
 ) -> tuple[Constraints, ...]:
     """Return alternative constraints; a solution satisfies one of them.
 
+    Raise `RequestError` if a field is malformed, is not supported, or cannot be satisfied by the robot. The message
+    names the field.
+
     Parameters
     ----------
-    message : Constraints
-    robot : Robot
     state : mapping of str to float
         Values of joints in the request's state [rad] or [m].
     followers : mapping of str to Mimic
@@ -65,11 +66,6 @@ def goal_constraints(
         See `Frame`.
     self_collision : bool
         Whether to reject self-collisions, see `Constraints`.
-
-    Raises
-    ------
-    RequestError
-        If a field is malformed, is not supported, or cannot be satisfied by the robot. The message names the field.
     """
     if len(getattr(message, "visibility_constraints", ())):
         raise invalid("visibility_constraints are not supported; leave them away", message.visibility_constraints)
@@ -260,6 +256,8 @@ class NearestRequest:
 def parse_nearest(request: Any, context: RequestContext, settings: IkServerSettings) -> NearestRequest:
     """Return the pose, constraints and reference of a request.
 
+    Raise `RequestError` if the request is invalid; with the error code of the response.
+
     Parameters
     ----------
     request : PositionIKRequest
@@ -268,11 +266,6 @@ def parse_nearest(request: Any, context: RequestContext, settings: IkServerSetti
         Robot of the server, the frames around it, and its current configuration.
     settings : IkServerSettings
         Groups, defaults and limits.
-
-    Raises
-    ------
-    RequestError
-        If the request is invalid; with the error code of the response.
     """
     robot = context.robot
     stamped, link = _goal(request)

@@ -36,6 +36,9 @@ NO_MODEL = "none"  # value of the parameter `model`
 def load_sampler(settings: IkServerSettings, description: str = "") -> Sampler:
     """Load the model and check that it matches the given robot; without a model, load only the robot.
 
+    Raise `EimError` if the model file is missing, truncated, of another schema or format, or for another robot. Also if
+    the robot cannot be read, or if there is neither a model nor a robot.
+
     Parameters
     ----------
     settings : IkServerSettings
@@ -43,12 +46,6 @@ def load_sampler(settings: IkServerSettings, description: str = "") -> Sampler:
     description : str
         URDF text from the parameter or the topic. If it is empty, `settings.robot` is used, else the robot stored in
         the model.
-
-    Raises
-    ------
-    EimError
-        If the model file is missing, truncated, of another schema or format, or for another robot. Also if the robot
-        cannot be read, or if there is neither a model nor a robot.
     """
     source = settings.robot or description
     base, tip = settings.base_link or None, settings.tip_link or None
@@ -93,7 +90,7 @@ def load_replacement(path: str, present: Sampler, data: DataDirectory) -> tuple[
 
 
 class IkServer(ManagedNode[IkServerSettings]):
-    """Node `ik_server`, see the module. Raises `ConfigurationError` for unknown or invalid parameters."""
+    """Node `ik_server`, see the module."""
 
     def __init__(self) -> None:
         super().__init__("ik_server", IkServerSettings, "sample_ik", takes_long=True)
@@ -132,7 +129,6 @@ class IkServer(ManagedNode[IkServerSettings]):
         )
 
     def activate(self) -> None:
-        """Start serving."""
         with self._exchange:
             self._serving = self._loaded
 
@@ -142,7 +138,6 @@ class IkServer(ManagedNode[IkServerSettings]):
             self._serving = None
 
     def cleanup(self) -> None:
-        """Release the model."""
         with self._exchange:
             self._loaded = None
 
@@ -198,5 +193,4 @@ class IkServer(ManagedNode[IkServerSettings]):
             self._node_settings.put("model", path)
 
     def facts(self) -> dict[str, str]:
-        """Return the model and the counts of requests for `/diagnostics`."""
         return {"model": self._model or "not loaded", **self._service.facts()}

@@ -74,10 +74,7 @@ class PlanningSceneObjects:
     def obstacles(self) -> tuple[Obstacle, ...]:
         """Obstacles in the base frame.
 
-        Raises
-        ------
-        RequestError
-            If no scene has arrived yet, or if a part of it cannot be checked.
+        Raise `RequestError` if no scene has arrived yet, or if a part of it cannot be checked.
         """
         if self._state is None:
             raise RequestError(ErrorCode.FAILURE, "no planning scene has arrived yet (parameter planning_scene_topic)")
@@ -143,18 +140,14 @@ WORLD_NAMES, WORLD_GEOMETRY, OCTOMAP = 8, 16, 32  # values of PlanningSceneCompo
 class PlanningSceneTopic:
     """Subscription to a planning scene, and its obstacles.
 
+    Raise `ConfigurationError` if moveit_msgs is not installed.
+
     Parameters
     ----------
-    node : Node
     topic : str
         Topic of type `moveit_msgs/PlanningScene`; the service `get_planning_scene` next to it returns the full scene.
     robot : Robot
         Robot. Obstacles are in its base frame.
-
-    Raises
-    ------
-    ConfigurationError
-        If moveit_msgs is not installed.
     """
 
     def __init__(self, node: Node, topic: str, robot: Robot) -> None:

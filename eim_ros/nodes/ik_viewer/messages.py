@@ -33,11 +33,8 @@ def solutions_message(
 
     Parameters
     ----------
-    robot : Robot
     shapes : list of BodyShape
         Shapes of the chosen arm. If there are none, the arm is drawn as a line.
-    solutions : Solutions
-    stamp : builtin_interfaces.msg.Time
     prefix : str
         Prefix of the base link's name in tf.
     """
@@ -70,7 +67,6 @@ def shapes_to_show(robot: Robot, packages_only: bool = False) -> list[BodyShape]
 
     Parameters
     ----------
-    robot : Robot
     packages_only : bool
         Restriction on the location of mesh files, see `find_mesh`.
 

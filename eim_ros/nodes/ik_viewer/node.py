@@ -29,13 +29,7 @@ from eim_ros.view.live import LiveSolutions, first_pose
 
 
 class IkViewer(ManagedNode[IkViewerSettings]):
-    """Node that shows the solutions of a target.
-
-    Raises
-    ------
-    ConfigurationError
-        If a parameter is unknown or has a bad value.
-    """
+    """Node that shows the solutions of a target."""
 
     def __init__(self) -> None:
         super().__init__("ik_viewer", IkViewerSettings, "showing solutions", takes_long=True)
@@ -74,7 +68,6 @@ class IkViewer(ManagedNode[IkViewerSettings]):
         self.get_logger().info(f"configured for '{robot.name}' from '{robot.base_link}' to '{robot.tip_link}'")
 
     def activate(self) -> None:
-        """Show the target and its solutions."""
         self._show_marker()
         self._is_wanted = True
         self._solving.start()
@@ -85,7 +78,6 @@ class IkViewer(ManagedNode[IkViewerSettings]):
         self._marker.hide()
 
     def cleanup(self) -> None:
-        """Discard the robot and the target."""
         self._live, self._target, self._shapes = None, None, []
 
     def end(self, timeout: float) -> bool:
@@ -94,7 +86,6 @@ class IkViewer(ManagedNode[IkViewerSettings]):
         return True
 
     def facts(self) -> dict[str, str]:
-        """Return the robot and the number of targets solved, for `/diagnostics`."""
         return {
             "robot": self._live.robot.name if self._live is not None else "not loaded",
             "targets solved": str(self._n_solved),

@@ -59,7 +59,6 @@ class FollowedTarget:
 
     Parameters
     ----------
-    frames : BaseFrames
     first : (4, 4)
         Initial pose in the base frame.
     timeout : float
@@ -75,10 +74,7 @@ class FollowedTarget:
     def take(self, target: Target, now: float) -> bool:
         """Set a new target at the time `now` [s]; return whether the pose has changed.
 
-        Raises
-        ------
-        PoseError
-            If the pose of the target's frame is not known, and cannot become known.
+        Raise `PoseError` if the pose of the target's frame is not known, and cannot become known.
         """
         self._waiting = target, now + self._timeout
         return self.look(now)
@@ -86,10 +82,7 @@ class FollowedTarget:
     def look(self, now: float) -> bool:
         """Update the pose at the time `now` [s]; return whether it has changed.
 
-        Raises
-        ------
-        PoseError
-            If the pose of the target's frame is not known in time. The error is raised once per target.
+        Raise `PoseError` if the pose of the target's frame is not known in time. The error is raised once per target.
         """
         if self._waiting is not None:
             target, until = self._waiting
@@ -130,7 +123,6 @@ class TargetMarker:
 
     Parameters
     ----------
-    node : Node
     namespace : str
         Namespace of the topics and the service.
     size : float

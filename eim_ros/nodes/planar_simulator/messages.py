@@ -41,7 +41,6 @@ def trajectory_message(joint_names: tuple[str, ...], times: np.ndarray, position
 
     Parameters
     ----------
-    joint_names : tuple of str
     times : (n_points,)
         Times since the start [s].
     positions : (n_points, n_joints)

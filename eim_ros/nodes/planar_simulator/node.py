@@ -53,13 +53,7 @@ _STATE_QOS = QoSProfile(depth=1000)
 
 
 class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
-    """Node that simulates a planar robot.
-
-    Raises
-    ------
-    ConfigurationError
-        If a parameter is unknown or has a bad value.
-    """
+    """Node that simulates a planar robot."""
 
     def __init__(self) -> None:
         super().__init__("planar_simulator", PlanarSimulatorSettings, "simulation")
@@ -92,7 +86,6 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
         self.get_logger().info(f"configured: {settings.n_links} links at {settings.rate} Hz")
 
     def activate(self) -> None:
-        """Start simulated time, or continue it."""
         settings, simulator = self.settings, self._simulator
         self._began = time.monotonic() - simulator.tick / (settings.rate * settings.speed)
         if not settings.publish_clock:  # with publish_clock, stamps continue where they stopped
@@ -102,14 +95,12 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
         self._timer = self.create_timer(self._period(), guarded(self, self._tick), clock=steady)
 
     def deactivate(self) -> None:
-        """Stop the robot and simulated time."""
         self._simulator.execute((), (), ())
         if self._timer is not None:
             self.destroy_timer(self._timer)
             self._timer = None
 
     def facts(self) -> dict[str, str]:
-        """Return the robot and the simulated time for `/diagnostics`."""
         simulator = self._simulator
         return {
             "links": str(self.settings.n_links),

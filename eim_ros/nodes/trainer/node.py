@@ -38,13 +38,7 @@ _KINDS = {  # kinds of file that a training may replace, as named by `described_
 
 
 class Trainer(ManagedNode[TrainerSettings]):
-    """Node that trains models.
-
-    Raises
-    ------
-    ConfigurationError
-        If a parameter is unknown or has a bad value.
-    """
+    """Node that trains models."""
 
     def __init__(self) -> None:
         super().__init__("trainer", TrainerSettings, "training")
@@ -66,7 +60,6 @@ class Trainer(ManagedNode[TrainerSettings]):
         )
 
     def activate(self) -> None:
-        """Accept goals."""
         self._giving_up.clear()
 
     def cleanup(self) -> None:
@@ -82,7 +75,6 @@ class Trainer(ManagedNode[TrainerSettings]):
         return idle
 
     def facts(self) -> dict[str, str]:
-        """Return the current training and the numbers of finished ones, for `/diagnostics`."""
         return {
             "training": self._phase if self._busy else "none",
             "models written": str(self._n_trained),

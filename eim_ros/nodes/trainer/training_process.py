@@ -43,7 +43,6 @@ class Outcome:
 
     Attributes
     ----------
-    success : bool
     message : str
         Cause of a failure; empty after a success.
     model : str
