@@ -39,27 +39,8 @@ from eim_ros.nodes.common.interfaces import (
 )
 from eim_ros.nodes.common.node import AnswerCounters
 from eim_ros.nodes.common.service import PendingResponse, RequestPool, create_async_service, reason_of, send
-from eim_ros.nodes.ik_server.messages import (
-    FrameNotKnownYet,
-    RequestContext,
-    RequestError,
-    constraints_for,
-    count_of,
-    error_code_of,
-    fill,
-    fill_nearest,
-    fill_path,
-    guarantee_of,
-    invalid,
-    order_of,
-    poses_of,
-    positive,
-    posture_of,
-    put_code,
-    seed_of,
-    timeout_of,
-    with_tip_and_tool,
-)
+from eim_ros.nodes.ik_server import messages
+from eim_ros.nodes.ik_server.messages import FrameNotKnownYet, RequestContext, RequestError, invalid
 from eim_ros.nodes.ik_server.moveit import NearestRequest, parse_nearest
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 
@@ -97,11 +78,11 @@ class _Targets:
 
     @classmethod
     def of(cls, request: Any, context: RequestContext, settings: IkServerSettings) -> _Targets:
-        timeout = timeout_of(request.timeout, settings)
+        timeout = messages.timeout_of(request.timeout, settings)
         deadline = context.deadline(timeout)
-        poses = context.in_base(request.header, "poses") @ poses_of(request.poses, settings, deadline)
-        constraints = constraints_for(request.constraints, context.robot, settings, deadline)
-        return cls(poses, constraints, seed_of(request.seed), timeout)
+        poses = context.in_base(request.header, "poses") @ messages.poses_of(request.poses, settings, deadline)
+        constraints = messages.constraints_for(request.constraints, context.robot, settings, deadline)
+        return cls(poses, constraints, messages.seed_of(request.seed), timeout)
 
     def answered(
         self, operation: Callable[..., Solutions], sampler: Sampler, left: float, **arguments: Any
@@ -119,7 +100,7 @@ class _Targets:
             deadline = time.perf_counter() + left
             with _refusing():
                 solutions = answer(_constrained(sampler, self.constraints, obstacles), left)
-            fill(response.solutions, solutions, deadline, wants_log_prob)
+            messages.fill(response.solutions, solutions, deadline, wants_log_prob)
 
         return Parsed(self.timeout, solve)
 
@@ -127,15 +108,12 @@ class _Targets:
 def parse_sample(request: Any, response: Any, context: RequestContext, settings: IkServerSettings) -> Parsed:
     """Parse a `SampleIK` request."""
     targets = _Targets.of(request, context, settings)
-    n = count_of("n_samples", request.n_samples, len(targets.poses), settings.max_samples)
-    near, posture, order = context.near(request.near), posture_of(request, context.robot), order_of(request)
-    if not request.diversity <= 1.0:
-        raise invalid(
-            f"diversity is {request.diversity}, expected 0 to 1, or a negative number for the default",
-            request.diversity,
-        )
-    arguments: dict[str, Any] = {"n": n, "near": near, "order": order}
-    arguments["diversity"] = float(request.diversity) if request.diversity >= 0.0 else None
+    n = messages.count_of("n_samples", request.n_samples, len(targets.poses), settings.max_samples)
+    near, posture = context.near(request.near), messages.posture_of(request, context.robot)
+    order, diversity = messages.order_of(request), float(request.diversity)
+    if not diversity <= 1.0:
+        raise invalid(f"diversity is {diversity}, expected 0 to 1, or a negative number for the default", diversity)
+    arguments = {"n": n, "near": near, "order": order, "diversity": diversity if diversity >= 0.0 else None}
 
     def answer(sampler: Sampler, left: float) -> Solutions:
         if len(targets.poses) > 1 and posture is None:
@@ -150,11 +128,11 @@ def parse_solve_all(request: Any, response: Any, context: RequestContext, settin
     targets = _Targets.of(request, context, settings)
     n_poses, most = len(targets.poses), settings.max_samples
     arguments: dict[str, Any] = {
-        "max_spacing": positive("max_spacing", request.max_spacing, MAX_SPACING),
-        "guarantee": guarantee_of(request.guarantee),
+        "max_spacing": messages.positive("max_spacing", request.max_spacing, MAX_SPACING),
+        "guarantee": messages.guarantee_of(request.guarantee),
         "near": context.near(request.near),
-        "order": order_of(request),
-        "max_solutions": count_of("max_solutions", request.max_solutions or most // n_poses, n_poses, most),
+        "order": messages.order_of(request),
+        "max_solutions": messages.count_of("max_solutions", request.max_solutions or most // n_poses, n_poses, most),
     }
     answer = partial(targets.answered, Sampler.solve_all, **arguments)
     return targets.parsed(response, answer, True)
@@ -163,9 +141,9 @@ def parse_solve_all(request: Any, response: Any, context: RequestContext, settin
 def parse_draw(request: Any, response: Any, context: RequestContext, settings: IkServerSettings) -> Parsed:
     """Parse a `DrawIK` request."""
     targets = _Targets.of(request, context, settings)
-    n = count_of("n_samples", request.n_samples, len(targets.poses), settings.max_samples)
-    density, posture = str(request.density) or "uniform", posture_of(request, context.robot)
-    guarantee = guarantee_of(request.guarantee)
+    n = messages.count_of("n_samples", request.n_samples, len(targets.poses), settings.max_samples)
+    density, posture = str(request.density) or "uniform", messages.posture_of(request, context.robot)
+    guarantee = messages.guarantee_of(request.guarantee)
     if density not in DENSITIES:
         raise invalid(f"density is {density!r}, expected {', '.join(DENSITIES)}", density)
     if (density == "posture") != (posture is not None):
@@ -175,7 +153,7 @@ def parse_draw(request: Any, response: Any, context: RequestContext, settings: I
     arguments: dict[str, Any] = {
         "n": n,
         "density": density if posture is None else posture,
-        "temperature": positive("temperature", request.temperature, 1.0),
+        "temperature": messages.positive("temperature", request.temperature, 1.0),
         "guarantee": guarantee,
     }
 
@@ -192,7 +170,7 @@ def parse_draw(request: Any, response: Any, context: RequestContext, settings: I
 def parse_follow(request: Any, response: Any, context: RequestContext, settings: IkServerSettings) -> Parsed:
     """Parse a `FollowIK` request."""
     targets = _Targets.of(request, context, settings)
-    n = count_of("n_candidates", int(request.n_candidates) or N_CANDIDATES, 1, settings.max_samples)
+    n = messages.count_of("n_candidates", int(request.n_candidates) or N_CANDIDATES, 1, settings.max_samples)
     near, steps = context.near(request.near), list(request.max_step) or [MAX_STEP]
     if len(steps) not in (1, context.robot.dof):
         raise invalid(f"max_step has {len(steps)} values, expected one, or one for each joint", len(steps))
@@ -207,7 +185,7 @@ def parse_follow(request: Any, response: Any, context: RequestContext, settings:
                 seed=targets.seed,
                 timeout=left,
             )
-        fill_path(response, path)
+        messages.fill_path(response, path)
 
     return Parsed(targets.timeout, solve)
 
@@ -222,7 +200,7 @@ def parse_get_position(request: Any, response: Any, context: RequestContext, set
         with _refusing():
             q, in_time = _nearest(sampler, wanted, obstacles if avoids else (), left)
         late = "" if in_time or not wanted.near else "timed out: there may be a nearer solution"
-        fill_nearest(response, state, context.robot, q, "; ".join(filter(None, [wanted.remark, late])))
+        messages.fill_nearest(response, state, context.robot, q, "; ".join(filter(None, [wanted.remark, late])))
 
     return Parsed(wanted.timeout, solve)
 
@@ -411,10 +389,10 @@ class Handlers:
                     self._refuse(call, ErrorCode.BUSY, "too many requests wait for transforms: try again later")
                 return
         except RequestError as error:
-            put_code(response, error.code, str(error))
+            messages.put_code(response, error.code, str(error))
         except Exception as error:
             response = type(response)()  # the old response may be incomplete
-            put_code(response, ErrorCode.FAILURE, reason_of(error))
+            messages.put_code(response, ErrorCode.FAILURE, reason_of(error))
         with self._lock:
             if self._unanswered.pop(id(pending), None) is None:  # `stop` has answered it
                 return
@@ -426,7 +404,7 @@ class Handlers:
         pending, settings = call.pending, self._settings()
         sampler = self._sampler()
         if hasattr(pending.request, "constraints"):
-            sampler = with_tip_and_tool(sampler, pending.request.constraints)
+            sampler = messages.with_tip_and_tool(sampler, pending.request.constraints)
         context = replace(self._context(sampler.robot), arrival=pending.arrival)
         try:
             parsed = call.parse(pending.request, response, context, settings)
@@ -453,7 +431,7 @@ class Handlers:
         self._refuse(call, ErrorCode.FAILURE, f"{self._node.get_name()} was ended before this was solved")
 
     def _refuse(self, call: _Call, code: ErrorCode, message: str) -> None:
-        put_code(call.pending.response, code, message)
+        messages.put_code(call.pending.response, code, message)
         self._answer(call.pending)
 
     def _answer(self, pending: PendingResponse) -> None:
@@ -462,7 +440,7 @@ class Handlers:
         answer = getattr(pending.response, "solutions", pending.response)
         if hasattr(answer, "elapsed"):
             answer.elapsed = elapsed
-        outcome = error_code_of(pending.response)
+        outcome = messages.error_code_of(pending.response)
         code, message = int(outcome.val), str(getattr(outcome, "message", ""))
         send(pending, self._node)
         self._counters.count(code, elapsed)

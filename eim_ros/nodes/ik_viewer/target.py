@@ -17,13 +17,7 @@ from typing import Any
 import numpy as np
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
-from visualization_msgs.msg import (
-    InteractiveMarker,
-    InteractiveMarkerControl,
-    InteractiveMarkerFeedback,
-    InteractiveMarkerPose,
-    InteractiveMarkerUpdate,
-)
+from visualization_msgs import msg
 from visualization_msgs.srv import GetInteractiveMarkers
 
 from eim_ros.core.errors import PoseError
@@ -132,24 +126,24 @@ class TargetMarker:
     """
 
     def __init__(
-        self, node: Node, namespace: str, size: float, moved: Callable[[InteractiveMarkerFeedback], None]
+        self, node: Node, namespace: str, size: float, moved: Callable[[msg.InteractiveMarkerFeedback], None]
     ) -> None:
         self._node, self._size, self._moved = node, size, moved
         self._number = 0
-        self._marker: InteractiveMarker | None = None
-        self._updates = node.create_publisher(InteractiveMarkerUpdate, f"{namespace}/update", _UPDATES)
-        node.create_subscription(InteractiveMarkerFeedback, f"{namespace}/feedback", guarded(node, self._take), 10)
+        self._marker: msg.InteractiveMarker | None = None
+        self._updates = node.create_publisher(msg.InteractiveMarkerUpdate, f"{namespace}/update", _UPDATES)
+        node.create_subscription(msg.InteractiveMarkerFeedback, f"{namespace}/feedback", guarded(node, self._take), 10)
         node.create_service(GetInteractiveMarkers, f"{namespace}/get_interactive_markers", self._tell)
 
     def show(self, pose: np.ndarray, frame: str, position_only: bool) -> None:
         """Show the marker at a pose (4, 4) in a frame; without rings if `position_only` is true."""
-        marker = InteractiveMarker(name=TARGET, description=TARGET, scale=self._size, pose=pose_message(pose))
+        marker = msg.InteractiveMarker(name=TARGET, description=TARGET, scale=self._size, pose=pose_message(pose))
         marker.header.frame_id = frame
         marker.controls = [
-            InteractiveMarkerControl(name=f"{kind}_{axis}", interaction_mode=mode, orientation=_orientation(turn))
+            msg.InteractiveMarkerControl(name=f"{kind}_{axis}", interaction_mode=mode, orientation=_orientation(turn))
             for kind, mode in (
-                ("move", InteractiveMarkerControl.MOVE_AXIS),
-                ("rotate", InteractiveMarkerControl.ROTATE_AXIS),
+                ("move", msg.InteractiveMarkerControl.MOVE_AXIS),
+                ("rotate", msg.InteractiveMarkerControl.ROTATE_AXIS),
             )
             for axis, turn in _AXES.items()
             if kind == "move" or not position_only
@@ -161,7 +155,9 @@ class TargetMarker:
         """Move the marker to a pose (4, 4) for all clients; the one that drags it has already moved it."""
         assert self._marker is not None
         self._marker.pose = pose_message(pose)
-        self._publish(poses=[InteractiveMarkerPose(name=TARGET, header=self._marker.header, pose=self._marker.pose)])
+        self._publish(
+            poses=[msg.InteractiveMarkerPose(name=TARGET, header=self._marker.header, pose=self._marker.pose)]
+        )
 
     def hide(self) -> None:
         """Hide the marker."""
@@ -171,17 +167,17 @@ class TargetMarker:
 
     def _publish(self, **content: Any) -> None:
         self._number += 1
-        kind = InteractiveMarkerUpdate.UPDATE
+        kind = msg.InteractiveMarkerUpdate.UPDATE
         name = self._node.get_fully_qualified_name()
-        self._updates.publish(InteractiveMarkerUpdate(server_id=name, seq_num=self._number, type=kind, **content))
+        self._updates.publish(msg.InteractiveMarkerUpdate(server_id=name, seq_num=self._number, type=kind, **content))
 
     def _tell(self, request: Any, response: Any) -> Any:
         response.sequence_number = self._number
         response.markers = [] if self._marker is None else [self._marker]
         return response
 
-    def _take(self, message: InteractiveMarkerFeedback) -> None:
-        is_move = message.event_type == InteractiveMarkerFeedback.POSE_UPDATE
+    def _take(self, message: msg.InteractiveMarkerFeedback) -> None:
+        is_move = message.event_type == msg.InteractiveMarkerFeedback.POSE_UPDATE
         if is_move and message.marker_name == TARGET and self._marker is not None:
             self._moved(message)
 
