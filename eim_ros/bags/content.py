@@ -76,29 +76,14 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Vectors over time, from the messages of one topic.
+    """Vectors over time, from the messages of one topic."""
 
-    Attributes
-    ----------
-    arrival : (n,) int64
-        Times of arrival, ascending [ns].
-    stamp : (n,) int64
-        Times in the headers [ns]; times of arrival if there are no headers.
-    values : (n, n_dims)
-    frame : str
-        Frame of the first message.
-    is_pose : bool
-        Whether the values are position and quaternion.
-    clock_steps : tuple of int
-        Steps of the publisher's clock that were removed from the stamps [ns].
-    """
-
-    arrival: IntArray
-    stamp: IntArray
-    values: FloatArray
-    frame: str = ""
-    is_pose: bool = False
-    clock_steps: tuple[int, ...] = ()
+    arrival: IntArray  # (n,) int64: times of arrival, ascending [ns]
+    stamp: IntArray  # (n,) int64: times in the headers [ns]; times of arrival if there are no headers
+    values: FloatArray  # (n, n_dims)
+    frame: str = ""  # frame of the first message
+    is_pose: bool = False  # whether the values are position and quaternion
+    clock_steps: tuple[int, ...] = ()  # steps of the publisher's clock that were removed from the stamps [ns]
 
     def __len__(self) -> int:
         return len(self.arrival)
@@ -110,25 +95,14 @@ class Series:
 
 @dataclass(frozen=True, eq=False)
 class BagContent:
-    """Content of one bag or table.
-
-    Attributes
-    ----------
-    joints : Series
-        Positions of these joints [rad] or [m].
-    vectors : dict
-        Series of other topics, by topic. Poses have 7 columns (position [m], quaternion xyzw), points have 3.
-    labels : list of (int, str)
-        Begin [ns] and label of each segment; empty for a bag without labels.
-    dropped : Counter
-        Number of skipped messages for each reason.
-    """
+    """Content of one bag or table."""
 
     joint_names: tuple[str, ...]
-    joints: Series
+    joints: Series  # positions of these joints [rad] or [m]
+    # Series of other topics, by topic. Poses have 7 columns (position [m], quaternion xyzw), points have 3.
     vectors: dict[str, Series]
-    labels: list[tuple[int, str]]
-    dropped: Counter[str]
+    labels: list[tuple[int, str]]  # begin [ns] and label of each segment; empty for a bag without labels
+    dropped: Counter[str]  # number of skipped messages for each reason
 
 
 @dataclass

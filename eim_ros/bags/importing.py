@@ -31,28 +31,16 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MotionForm:
-    """Settings of the import of motions.
+    """Settings of the import of motions."""
 
-    Attributes
-    ----------
-    n_points : int
-        Number of points of each motion, equally spaced in time.
-    method : str
-        Interpolation, "linear" or "cubic", see `eim_ros.core.data_set.interpolated`.
-    contexts : tuple of str
-        Sources of the context, in this order. "start" is the joint values at the start of the motion. Other sources are
-        topics of points, poses (only their positions) or lists of numbers. Their value is the latest one at the middle
-        of the segment, or else the first one after it.
-    min_duration : float
-        Shorter motions are skipped [s].
-    min_displacement : float
-        Motions in which every joint moves less than this are skipped, because the robot stands still [rad] or [m].
-    """
-
-    n_points: int = 50
-    method: str = "linear"
+    n_points: int = 50  # number of points of each motion, equally spaced in time
+    method: str = "linear"  # interpolation, "linear" or "cubic", see `eim_ros.core.data_set.interpolated`
+    # Sources of the context, in this order. "start" is the joint values at the start of the motion. Other sources are
+    # topics of points, poses (only their positions) or lists of numbers. Their value is the latest one at the middle of
+    # the segment, or else the first one after it.
     contexts: tuple[str, ...] = ()
-    min_duration: float = 0.1
+    min_duration: float = 0.1  # shorter motions are skipped [s]
+    # motions in which every joint moves less than this are skipped, because the robot stands still [rad] or [m]
     min_displacement: float = 0.005
 
 
@@ -205,21 +193,12 @@ def _position(series: Series) -> FloatArray:
 
 @dataclass(frozen=True)
 class PairForm:
-    """Settings of the import of pairs.
+    """Settings of the import of pairs."""
 
-    Attributes
-    ----------
-    pose_topic : str, optional
-        Topic of the poses of the tip in the frame of the base link; default forward kinematics.
-    rate : float, optional
-        Pairs per second [Hz]; default one pair for each joint state.
-    method : str
-        Interpolation between joint states if `rate` is given: "linear" or "cubic".
-    """
-
+    # topic of the poses of the tip in the frame of the base link; default forward kinematics
     pose_topic: str | None = None
-    rate: float | None = None
-    method: str = "linear"
+    rate: float | None = None  # pairs per second [Hz]; default one pair for each joint state
+    method: str = "linear"  # interpolation between joint states if `rate` is given: "linear" or "cubic"
 
 
 def import_pairs(

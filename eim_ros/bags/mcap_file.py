@@ -284,18 +284,10 @@ class McapWriter:
 
 @dataclass
 class Recovery:
-    """Result of the recovery of a file.
+    """Result of the recovery of a file."""
 
-    Attributes
-    ----------
-    n_messages : int
-        Number of recovered messages.
-    problems : list of str
-        Lost parts of the file, with reasons.
-    """
-
-    n_messages: int = 0
-    problems: list[str] = field(default_factory=list)
+    n_messages: int = 0  # number of recovered messages
+    problems: list[str] = field(default_factory=list)  # lost parts of the file, with reasons
 
 
 def is_whole(path: Path) -> bool:

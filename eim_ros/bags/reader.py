@@ -36,23 +36,13 @@ DECODED_TYPES = (
 
 @dataclass
 class Bag:
-    """An open bag.
-
-    Attributes
-    ----------
-    topics : dict
-        Type of each topic. If a topic has several types, a decoded one is preferred.
-    notes : list of str
-        Faults of the bag that could be repaired.
-    n_undecoded : int
-        Number of messages so far that could not be decoded.
-    """
+    """An open bag."""
 
     path: Path
-    topics: dict[str, str]
-    notes: list[str]
+    topics: dict[str, str]  # Type of each topic. If a topic has several types, a decoded one is preferred.
+    notes: list[str]  # faults of the bag that could be repaired
     _readers: list[Reader] = field(repr=False)
-    n_undecoded: int = 0
+    n_undecoded: int = 0  # number of messages so far that could not be decoded
 
     def topics_of(self, type_name: str) -> list[str]:
         """Return the names of the topics with a type."""

@@ -35,15 +35,6 @@ _Dumper: type[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 class Topic:
     """Topic of a recording.
 
-    Attributes
-    ----------
-    name, type : str
-        Such as "/joint_states" and "sensor_msgs/msg/JointState".
-    type_hash : str
-        RIHS01 hash of the type; may be empty.
-    qos : tuple of Qos
-        Quality of service that its publishers offered.
-
     Examples
     --------
     >>> from eim_ros.bags.writer import Topic
@@ -51,10 +42,11 @@ class Topic:
     '/joint_states'
     """
 
+    # such as "/joint_states" and "sensor_msgs/msg/JointState"
     name: str
     type: str
-    type_hash: str = ""
-    qos: tuple[Qos, ...] = ()
+    type_hash: str = ""  # RIHS01 hash of the type; may be empty
+    qos: tuple[Qos, ...] = ()  # quality of service that its publishers offered
 
 
 @dataclass(frozen=True)

@@ -24,25 +24,14 @@ from eim_ros.nodes.common.process import Startable, help_text, ros_arguments, ru
 
 @dataclass(frozen=True)
 class Entry:
-    """Node that an executable runs.
+    """Node that an executable runs."""
 
-    Attributes
-    ----------
-    module : str
-        Module relative to `eim_ros.nodes`. Importing it takes seconds, so `make` does it after the process has
-        installed its signal handlers.
-    node : str
-        Name of the node's class in the module.
-    n_threads : int
-        Number of threads of the executor.
-    shared_memory : bool
-        Whether the middleware may use shared memory as a transport, see `use_own_profiles`.
-    """
-
+    # Module relative to `eim_ros.nodes`. Importing it takes seconds, so `make` does it after the process has installed
+    # its signal handlers.
     module: str
-    node: str
-    n_threads: int = 1
-    shared_memory: bool = False
+    node: str  # name of the node's class in the module
+    n_threads: int = 1  # number of threads of the executor
+    shared_memory: bool = False  # whether the middleware may use shared memory as a transport, see `use_own_profiles`
 
     def make(self) -> Startable:
         """Import the module and create the node."""

@@ -32,30 +32,18 @@ def switch(given: Given, name: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class LaunchedNode:
-    """One node of a launch file.
+    """One node of a launch file."""
 
-    Attributes
-    ----------
-    executable : str
-        Executable of the node. It is also the default name of the node, and the stem of its parameter file
-        `config/<executable>.yaml`.
-    arguments : mapping of str to str
-        Maps launch arguments to the parameters that take their values.
-    name_argument : str
-        Launch argument that sets the node's name.
-    takes_robot_topic : bool
-        Whether the node can read the robot from a topic. The launch argument `robot_description_topic` names it.
-    more : callable, optional
-        Computes further parameters from the launch arguments.
-    when : callable, optional
-        Decides from the launch arguments whether the node is started; by default it always is.
-    """
-
+    # Executable of the node. It is also the default name of the node, and the stem of its parameter file
+    # `config/<executable>.yaml`.
     executable: str
+    # maps launch arguments to the parameters that take their values
     arguments: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    name_argument: str = "name"
+    name_argument: str = "name"  # launch argument that sets the node's name
+    # Whether the node can read the robot from a topic. The launch argument `robot_description_topic` names it.
     takes_robot_topic: bool = False
-    more: Callable[[Given], dict[str, Any]] | None = None
+    more: Callable[[Given], dict[str, Any]] | None = None  # computes further parameters from the launch arguments
+    # decides from the launch arguments whether the node is started; by default it always is
     when: Callable[[Given], bool] | None = None
 
     def is_wanted(self, given: Given) -> bool:

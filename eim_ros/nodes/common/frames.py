@@ -244,19 +244,12 @@ class Transforms:
 
 @dataclass(frozen=True, eq=False)
 class BaseFrames:
-    """Poses of frames relative to the base link of a robot.
-
-    Attributes
-    ----------
-    transforms : Transforms, optional
-        Listener to tf. Without it, only frames that are fixed to the base link are known.
-    prefix : str
-        Prefix of the robot's link names in tf.
-    """
+    """Poses of frames relative to the base link of a robot."""
 
     robot: Robot
+    # Listener to tf. Without it, only frames that are fixed to the base link are known.
     transforms: Transforms | None = None
-    prefix: str = ""
+    prefix: str = ""  # prefix of the robot's link names in tf
 
     @cached_property
     def _fixed(self) -> Mapping[str, np.ndarray]:

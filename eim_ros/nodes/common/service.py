@@ -46,19 +46,12 @@ Job = TypeVar("Job")
 
 @dataclasses.dataclass(eq=False)
 class PendingResponse:
-    """One request and its response, to be sent exactly once.
-
-    Attributes
-    ----------
-    arrival : float
-        Time at which the middleware received the request [s], on the clock of `time.monotonic`.
-    respond : callable
-        Sends a response to the client; may be called from any thread.
-    """
+    """One request and its response, to be sent exactly once."""
 
     request: Any
     response: Any
-    arrival: float = 0.0
+    arrival: float = 0.0  # time at which the middleware received the request [s], on the clock of `time.monotonic`
+    # sends a response to the client; may be called from any thread
     respond: Callable[[Any], None] = lambda response: None
 
 

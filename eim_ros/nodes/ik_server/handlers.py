@@ -53,17 +53,10 @@ Obstacles: TypeAlias = Sequence[Obstacle]
 
 @dataclass(frozen=True)
 class Parsed:
-    """A valid request.
+    """A valid request."""
 
-    Attributes
-    ----------
-    timeout : float
-        Time that the client grants [s].
-    solve : callable
-        Function of the sampler, the obstacles of the planning scene, and the remaining time [s]. It fills the response.
-    """
-
-    timeout: float
+    timeout: float  # time that the client grants [s]
+    # Function of the sampler, the obstacles of the planning scene, and the remaining time [s]. It fills the response.
     solve: Callable[[Sampler, Obstacles, float], None]
 
 

@@ -203,26 +203,14 @@ class FrameNotKnownYet(RequestError):
 
 @dataclass(frozen=True, eq=False)
 class RequestContext:
-    """Knowledge of a server at the time of a request: the robot, frames and joint positions.
+    """Knowledge of a server at the time of a request: the robot, frames and joint positions."""
 
-    Attributes
-    ----------
-    robot : Robot
-        Poses are solved in the frame of its base link.
-    transforms : Transforms, optional
-        Transforms of tf. Without it, only frames fixed to the base link are known.
-    frame_prefix : str
-        Prefix of the robot's links in tf.
-    joints : mapping of str to float, optional
-        Current positions of joints [rad] or [m]; None without a topic of joint states.
-    arrival : float, optional
-        Arrival of the request, a time of `time.monotonic` [s]. Its timeout starts then. Default: now.
-    """
-
-    robot: Robot
-    transforms: Transforms | None = None
-    frame_prefix: str = ""
+    robot: Robot  # poses are solved in the frame of its base link
+    transforms: Transforms | None = None  # Transforms of tf. Without it, only frames fixed to the base link are known.
+    frame_prefix: str = ""  # prefix of the robot's links in tf
+    # current positions of joints [rad] or [m]; None without a topic of joint states
     joints: Mapping[str, float] | None = None
+    # Arrival of the request, a time of `time.monotonic` [s]. Its timeout starts then. Default: now.
     arrival: float | None = None
     _needed: list[tuple[str, int]] = field(default_factory=list, init=False, repr=False)
 

@@ -226,27 +226,13 @@ def _understood(read: Callable[[], Understood], what: str) -> Understood:
 
 @dataclass(frozen=True, eq=False)
 class NearestRequest:
-    """A parsed request for the nearest solution.
+    """A parsed request for the nearest solution."""
 
-    Attributes
-    ----------
-    pose : (4, 4) array
-        Pose of the chain's tip in the base frame.
-    alternatives : tuple of Constraints
-        A solution satisfies one of them.
-    near : mapping of str to float
-        Values of the joints of the chain that the state contains [rad] or [m].
-    timeout : float
-        Time for all alternatives [s].
-    remark : str
-        Part of the request that could not be satisfied, for the message of the response; normally empty.
-    """
-
-    pose: FloatArray
-    alternatives: tuple[Constraints, ...]
-    near: Mapping[str, float]
-    timeout: float
-    remark: str
+    pose: FloatArray  # (4, 4) array: pose of the chain's tip in the base frame
+    alternatives: tuple[Constraints, ...]  # a solution satisfies one of them
+    near: Mapping[str, float]  # values of the joints of the chain that the state contains [rad] or [m]
+    timeout: float  # time for all alternatives [s]
+    remark: str  # part of the request that could not be satisfied, for the message of the response; normally empty
 
     def cost(self, robot: Robot, q: FloatArray) -> float:
         """Return the squared distance of a solution (dof,) from the state, over the joints in `near`."""

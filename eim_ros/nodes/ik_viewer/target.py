@@ -31,21 +31,11 @@ MOVED = 1e-9  # [m, 1] a target has moved if an entry of its pose in the base fr
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """Requested pose of the tip.
+    """Requested pose of the tip."""
 
-    Attributes
-    ----------
-    pose : (4, 4)
-        Pose in `frame`.
-    frame : str
-        Name of the frame; empty means the base frame.
-    stamp : int
-        Time at which the frame is evaluated [ns]. With 0, the target moves along with the frame.
-    """
-
-    pose: np.ndarray
-    frame: str = ""
-    stamp: int = 0
+    pose: np.ndarray  # (4, 4): pose in `frame`
+    frame: str = ""  # name of the frame; empty means the base frame
+    stamp: int = 0  # Time at which the frame is evaluated [ns]. With 0, the target moves along with the frame.
 
 
 class FollowedTarget:

@@ -39,25 +39,13 @@ class Progress:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of a training.
-
-    Attributes
-    ----------
-    message : str
-        Cause of a failure; empty after a success.
-    model : str
-        Path of the model that was written; empty if there is none.
-    status : str
-        Status of the learner.
-    metrics : dict
-        Finite metrics by name.
-    """
+    """Outcome of a training."""
 
     success: bool
-    message: str = ""
-    model: str = ""
-    status: str = ""
-    metrics: dict[str, float] = field(default_factory=dict)
+    message: str = ""  # cause of a failure; empty after a success
+    model: str = ""  # path of the model that was written; empty if there is none
+    status: str = ""  # status of the learner
+    metrics: dict[str, float] = field(default_factory=dict)  # finite metrics by name
 
 
 def training_command(settings: Sequence[str], **flags: str | int) -> list[str]:
