@@ -212,17 +212,10 @@ def read_content(
 ) -> BagContent:
     """Read joint positions, labels and vectors from a bag.
 
-    Raise `DataError` if a topic is missing or has another type, if no message has the wanted joints, or if several
-    topics have them.
-
-    Parameters
-    ----------
-    joint_names : sequence of str, optional
-        Wanted joints. The default is the joints of the first joint state; then all joint states must have these joints.
-    joint_topic, label_topic : str, optional
-        The default is the only topic with the wanted joints, and the only topic of labels.
-    vector_topics : collection of str
-        Further topics to read: poses, points or lists of numbers.
+    By default, the wanted joints are those of the first joint state, and all joint states must have them. The default
+    topics are the only one with these joints, and the only one of labels. Further topics have poses, points or lists of
+    numbers. Raise `DataError` if a topic is missing or has another type, if no message has the wanted joints, or if
+    several topics have them.
     """
     if joint_topic:
         joint_topics = [_known(bag, joint_topic, (JOINT_STATE, TRAJECTORY))]
@@ -400,12 +393,8 @@ Columns = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], list[str], lis
 def read_table(path: Path, joint_names: Sequence[str] | None) -> BagContent:
     """Read a CSV or NPZ table; the result is a bag content without other topics.
 
-    Raise `DataError` if the table cannot be read or is wrong. The message names the column, line or joint.
-
-    Parameters
-    ----------
-    joint_names : sequence of str, optional
-        Wanted joints, in the wanted order; default all.
+    The joints are in the order of `joint_names`, by default of the table. Raise `DataError` if the table cannot be read
+    or is wrong. The message names the column, line or joint.
     """
     try:
         times, positions, names, labels = _csv(path) if path.suffix == ".csv" else _npz(path)

@@ -49,14 +49,7 @@ def import_motions(
 ) -> tuple[DataSet, list[BagReport]]:
     """Import one resampled motion from each continuous segment.
 
-    Raise `DataError` if no motion is left. The value of the error is the list of reports.
-
-    Parameters
-    ----------
-    paths : sequence of str or Path
-        Bags or tables.
-    selection : Selection
-        Which segments and joints to read.
+    The paths are bags or tables. Raise `DataError` if no motion is left. The value of the error is the list of reports.
 
     Returns
     -------
@@ -206,14 +199,8 @@ def import_pairs(
 ) -> tuple[FloatArray, FloatArray, list[BagReport]]:
     """Import pairs of tip pose and configuration from all continuous pieces of all segments.
 
-    Raise `DataError` if no pair is left; then the value of the error is the list of reports. Also if there is no robot.
-
-    Parameters
-    ----------
-    paths : sequence of str or Path
-        Bags or tables.
-    selection : Selection
-        Which segments to read; it must have a robot.
+    The paths are bags or tables. Raise `DataError` if no pair is left; then the value of the error is the list of
+    reports. Also if there is no robot.
 
     Returns
     -------

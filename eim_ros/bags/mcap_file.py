@@ -116,17 +116,8 @@ class _OpenChunk:
 class McapWriter:
     """Writer of one MCAP file with the profile ros2. It is not thread-safe.
 
-    Parameters
-    ----------
-    path : Path
-        File to create; it must not exist.
-    chunk_size : int
-        Length after which a chunk is closed [byte].
-
-    Raises
-    ------
-    OSError
-        From every method that writes, for example if the disk is full. The file then has the state of the last flush.
+    The file must not exist. A chunk is closed when it exceeds `chunk_size` [byte]. Every method that writes raises
+    `OSError`, for example if the disk is full. The file then has the state of the last flush.
     """
 
     def __init__(self, path: Path, chunk_size: int = CHUNK_SIZE) -> None:
@@ -321,12 +312,7 @@ def is_whole(path: Path) -> bool:
 def recover(source: Path, destination: Path) -> Recovery:
     """Write all readable messages of an MCAP file to a new file.
 
-    Raise `DataError` if the source is empty, cannot be read, or is not an MCAP file.
-
-    Parameters
-    ----------
-    destination : Path
-        File to create; it must not exist.
+    The destination must not exist. Raise `DataError` if the source is empty, cannot be read, or is not an MCAP file.
     """
     if not _size(source):
         raise DataError(f"{source} is empty", str(source))

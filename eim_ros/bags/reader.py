@@ -69,12 +69,8 @@ class Bag:
 def open_bag(path: str | Path) -> Iterator[Bag]:
     """Open a bag. MCAP files that were truncated are recovered as far as possible.
 
-    Raise `DataError` if there is no bag, or it cannot be read.
-
-    Parameters
-    ----------
-    path : str or Path
-        Data file (.mcap, .db3), or folder with data files and usually metadata.yaml.
+    The path is a data file (.mcap, .db3), or a folder with data files and usually metadata.yaml. Raise `DataError` if
+    there is no bag, or it cannot be read.
     """
     path = Path(path)
     notes: list[str] = []
@@ -96,17 +92,8 @@ def open_bag(path: str | Path) -> Iterator[Bag]:
 def recover_bag(path: str | Path) -> list[str]:
     """Repair a bag in place: rewrite truncated MCAP files and create a missing metadata.yaml.
 
-    Raise `DataError` if there is no MCAP file, or one cannot be read.
-
-    Parameters
-    ----------
-    path : str or Path
-        Folder of a bag, or one MCAP file.
-
-    Returns
-    -------
-    list of str
-        Repairs that were made; empty if none was necessary.
+    The path is the folder of a bag, or one MCAP file. Return the repairs that were made. Raise `DataError` if there is
+    no MCAP file, or one cannot be read.
     """
     path = Path(path)
     files = [path] if path.is_file() else sorted(path.glob("*.mcap"))

@@ -16,16 +16,8 @@ DISK_CHECK_PERIOD = 0.5  # [s]
 class Recorder:
     """Recorder that starts, labels, stops and discards recordings. It is not thread-safe.
 
-    Parameters
-    ----------
-    label_topic : str
-        Topic for the labels of segments in the bags.
-    flush_period : float
-        Longest time until a message is in the file [s], see `BagWriter`.
-    min_free_space : callable
-        Returns the disk space that must remain free [byte].
-    clock : callable
-        Returns the time [s] for durations, flushes and checks.
+    `min_free_space` returns the disk space that must remain free [byte], and `clock` the time [s]. `BagWriter` explains
+    the label topic and the flush period.
 
     Examples
     --------
@@ -101,19 +93,9 @@ class Recorder:
     def start(self, path: Path, topics: Sequence[str], label: str, now: int) -> None:
         """Start a recording.
 
-        Raise `DataError` if a recording is running, `topics` is empty or contains the label topic, the folder exists or
+        The first segment has a label, and begins at the time `now` on the clock of the arrival times [ns]. Raise
+        `DataError` if a recording is running, `topics` is empty or contains the label topic, the folder exists or
         cannot be created, or the disk is full.
-
-        Parameters
-        ----------
-        path : Path
-            Folder of the bag; it must not exist.
-        topics : sequence of str
-            Names of the topics, at least one.
-        label : str
-            Label of the first segment.
-        now : int
-            Start time of the first segment, on the clock of the arrival times [ns].
         """
         if self._writer is not None:
             raise DataError(f"already recording into {self.path}: stop or discard that first", str(self.path))

@@ -66,10 +66,7 @@ def segments_of(
 ) -> tuple[list[Segment], Counter[str]]:
     """Split a recording into segments by its labels. Without labels it is one segment.
 
-    Parameters
-    ----------
-    continuous : (n_joints,), optional
-        Whether each joint is continuous, so that a change by a revolution is not a jump.
+    `continuous` (n_joints,) marks joints for which a change by a revolution is not a jump.
 
     Returns
     -------

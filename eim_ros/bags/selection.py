@@ -103,12 +103,7 @@ def read_bag(
 ) -> tuple[BagReport, BagContent | None, list[Segment]]:
     """Read one bag or table.
 
-    Parameters
-    ----------
-    names : tuple of str, optional
-        Wanted joints; default the joints of the first joint state.
-    topics : sequence of str
-        Further topics to read.
+    By default, the wanted joints are those of the first joint state. `topics` are further topics to read.
 
     Returns
     -------

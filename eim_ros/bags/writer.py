@@ -67,12 +67,7 @@ def qos_text(topic: Topic) -> str:
 def bag_metadata(files: Sequence[DataFile], topics: Sequence[Topic], counts: Sequence[int]) -> tuple[str, str]:
     """Return the content of metadata.yaml and of the record "rosbag2" in the MCAP file.
 
-    Parameters
-    ----------
-    files : sequence of DataFile
-        At least one file.
-    counts : sequence of int
-        Number of messages of each topic in all files.
+    There is at least one file. `counts` are the numbers of messages of each topic in all files.
     """
     filled = [file for file in files if file.n_messages] or list(files)
     first, last = min(file.first for file in filled), max(file.last for file in filled)
@@ -127,11 +122,6 @@ def definition(name: str) -> tuple[str, str]:
 
     Raise `DataError` if the type is not known. A type is known if it belongs to ROS 2, or if it is installed in the
     share folder of a prefix in AMENT_PREFIX_PATH or of this Python.
-
-    Parameters
-    ----------
-    name : str
-        Such as "sensor_msgs/msg/JointState".
     """
     types = standard_types()
     try:
@@ -183,23 +173,9 @@ FLUSH_SIZE = 1 << 20  # [byte]
 class BagWriter:
     """Writer of one bag. It is not thread-safe.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder of the bag; it must not exist.
-    label_topic : str
-        Topic for the labels of segments.
-    flush_period : float
-        Longest time between a message and its flush [s], provided that `write` or `tick` is called often enough.
-    clock : callable
-        Returns the time [s] that schedules the flushes.
-
-    Raises
-    ------
-    DataError
-        If the folder exists or cannot be created.
-    OSError
-        From every method that writes, for example if the disk is full.
+    The folder must not exist. A message is flushed after at most `flush_period` [s] on the given clock, provided that
+    `write` or `tick` is called often enough. Raise `DataError` if the folder exists or cannot be created. Every method
+    that writes raises `OSError`, for example if the disk is full.
 
     Examples
     --------

@@ -247,18 +247,8 @@ HINTS["poses"] = HINTS["pose"]
 def check_keywords(given: Mapping[str, Any], known: Mapping[str, Any], call: str, named: Iterable[str] = ()) -> None:
     """Raise an error if a call was given a keyword that it does not have.
 
-    Raise `KeywordError` if a given keyword is not allowed. The message suggests the intended one.
-
-    Parameters
-    ----------
-    given : mapping
-        Keywords that the call received as `**keywords`.
-    known : mapping
-        Allowed keywords.
-    call : str
-        Name of the call, for the message.
-    named : iterable of str
-        Other parameters of the call, for suggestions.
+    `given` are the keywords that the call received, and `named` are other parameters of it, for suggestions. Raise
+    `KeywordError` if a given keyword is not allowed. The message suggests the intended one.
     """
     if given.keys() <= known.keys():
         return

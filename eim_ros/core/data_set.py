@@ -218,13 +218,7 @@ OTHER_JOINTS = "other joints"
 
 
 class JointMatcher:
-    """Selection of wanted joints from joint states.
-
-    Parameters
-    ----------
-    joint_names : sequence of str
-        Names of the wanted joints, in the wanted order.
-    """
+    """Selection of wanted joints from joint states."""
 
     def __init__(self, joint_names: Sequence[str]) -> None:
         self.joint_names = tuple(joint_names)

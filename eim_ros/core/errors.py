@@ -15,12 +15,7 @@ from typing import Any
 class EimError(Exception):
     """Base class of all errors raised on bad input.
 
-    Parameters
-    ----------
-    message : str
-        Description of the cause and of the expected value.
-    value : object, optional
-        The offending value.
+    `value` is the offending value.
     """
 
     def __init__(self, message: str, value: Any = None) -> None:
@@ -87,18 +82,8 @@ class ServiceError(EimError):
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return the end of an error message that suggests known words for an unknown one.
 
-    Parameters
-    ----------
-    word : str
-        The unknown word. Case, "_" versus "-" and the leading dashes of a flag are ignored in comparisons. It may be
-        only the last part or the group of a dotted name, as "patience" or "ratio" for "ratio.patience".
-    known : iterable of str
-        The known words.
-
-    Returns
-    -------
-    str
-        "; did you mean ...?", or an empty string if no known word is similar.
+    Case, "_" versus "-" and the leading dashes of a flag are ignored. The word may be only the last part or the group
+    of a dotted name, as "patience" or "ratio" for "ratio.patience". The result is empty if no known word is similar.
     """
     plain, by_form = _plain(word), {_plain(name): name for name in known}
     if plain in by_form:

@@ -15,12 +15,7 @@ from typing import Any
 def deferred_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the functions `__getattr__` and `__dir__` of a package with deferred names.
 
-    Parameters
-    ----------
-    package : str
-        `__name__` of the package.
-    homes : mapping of str to str
-        Maps each name to the module that defines it, relative to the package.
+    `homes` maps each name to the module that defines it, relative to the package.
     """
 
     def __getattr__(name: str) -> Any:

@@ -56,13 +56,8 @@ def torch_threads(n: int | None = None) -> Iterator[None]:
     """Run a block with n threads of torch, then restore the previous number.
 
     As the decorator `@torch_threads()` it applies to a function. All fits are decorated without a number, so the caller
-    decides: `with torch_threads(4): EIM(config).fit(data)`.
-
-    Parameters
-    ----------
-    n : int, optional
-        Number of threads, at least 1. By default the number of the enclosing block or of `use_torch_threads`, else
-        `default_threads`.
+    decides: `with torch_threads(4): EIM(config).fit(data)`. By default it is the number of the enclosing block or of
+    `use_torch_threads`, else `default_threads`.
     """
     import torch  # slow to import, and not needed to serve a model
 

@@ -63,10 +63,7 @@ NODES = {
 def main(args: list[str] | None = None) -> NoReturn:
     """Run a node until a signal arrives, then exit the process.
 
-    Parameters
-    ----------
-    args : list of str, optional
-        Program name and arguments, in the format of `rclpy.init`; default `sys.argv`.
+    `args` has the form of `sys.argv`, which is the default.
     """
     words = sys.argv if args is None else args
     by_module = Path(words[0]).name == "__main__.py"  # python -m eim_ros.nodes NAME

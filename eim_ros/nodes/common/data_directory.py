@@ -26,18 +26,8 @@ _LONGEST_NAME = 200  # maximum number of characters of a path in an error messag
 class DataDirectory:
     """Directory in which remote callers may name files.
 
-    Parameters
-    ----------
-    path : str or Path
-        If empty, the directory is `eim_ros` in the ROS home, which is $ROS_HOME or ~/.ros. The directory is created
-        when something is first written.
-    max_file_size : int
-        Maximum size of a file that is opened for reading [byte].
-
-    Attributes
-    ----------
-    path : Path
-        Absolute path of the directory.
+    By default it is `eim_ros` in the ROS home, which is $ROS_HOME or ~/.ros. It is created when something is first
+    written. Files with more than `max_file_size` [byte] are not read.
     """
 
     def __init__(self, path: str | Path = "", max_file_size: int = 2**63 - 1) -> None:
@@ -94,14 +84,8 @@ class DataDirectory:
     def check_replaceable(self, path: Path, kinds: Collection[str], overwrite: bool) -> Path:
         """Return the path if nothing exists there, or if the request may replace the file.
 
-        Raise `PathError` if the path exists and `overwrite` is false, or if it is not a file of one of these kinds.
-
-        Parameters
-        ----------
-        kinds : collection of str
-            Kinds of file that may be replaced, as named by `eim_ros.core.files.described_file`.
-        overwrite : bool
-            Whether an existing file may be replaced.
+        The kinds of files that may be replaced are named as by `eim_ros.core.files.described_file`. Raise `PathError`
+        if the path exists and `overwrite` is false, or if it is not a file of one of these kinds.
         """
         if not os.path.lexists(path):
             return path

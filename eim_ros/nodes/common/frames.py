@@ -41,11 +41,6 @@ class CdrReader:
 
     If the message is truncated, the methods raise `struct.error` or `ValueError`. Raise `ValueError` if the message is
     not plain little-endian CDR.
-
-    Parameters
-    ----------
-    data : bytes
-        Serialised message.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -146,10 +141,7 @@ class Tf2Buffer:
             may_come = not isinstance(error, tf2_ros.ExtrapolationException) or "past" not in str(error)
             raise FrameError(str(error), source, may_come) from error
         position, rotation = found.transform.translation, found.transform.rotation
-        return pose_from(
-            (position.x, position.y, position.z),
-            (rotation.x, rotation.y, rotation.z, rotation.w),
-        )
+        return pose_from((position.x, position.y, position.z), (rotation.x, rotation.y, rotation.z, rotation.w))
 
     def clear(self) -> None:
         self._buffer.clear()

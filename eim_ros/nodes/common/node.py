@@ -53,15 +53,9 @@ def answered(
 ) -> Callable[[Any, Any], Any]:
     """Return a service callback that always responds; the response type must have `success` and `message`.
 
-    Parameters
-    ----------
-    node : ManagedNode
-        Node that provides the service. While it is not active, all requests fail. Failures are logged.
-    serve : callable
-        Called with the request and the response, which it fills. If it raises an exception, the request has failed and
-        the response contains the error message.
-    then : callable, optional
-        Called before the response is sent, for example to publish a status.
+    `serve` is called with the request and the response, which it fills. If it raises an exception, or the node is not
+    active, the request has failed and the response contains the error message. Failures are logged. `then` is called
+    before the response is sent, for example to publish a status.
     """
 
     def callback(request: Any, response: Any) -> Any:
@@ -102,13 +96,7 @@ class _Job(NamedTuple):
 
 
 class Transitions:
-    """Thread that makes the transitions requested through `~/change_state`, one after the other.
-
-    Parameters
-    ----------
-    node : LifecycleNode
-        Node whose transitions are made on the thread.
-    """
+    """Thread that makes the transitions requested through `~/change_state`, one after the other."""
 
     def __init__(self, node: LifecycleNode) -> None:
         self._node = node
@@ -198,20 +186,10 @@ SettingsT = TypeVar("SettingsT", bound=ManagedSettings)
 class ManagedNode(LifecycleNode, Generic[SettingsT]):
     """Base class of lifecycle nodes.
 
-    A subclass overrides the methods `configure`, `activate`, `deactivate`, `cleanup` and `end` as required. Raise
-    `ConfigurationError` if a parameter is unknown or has a bad value.
-
-    Parameters
-    ----------
-    name : str
-        Default name of the node; users may remap it.
-    kind : type
-        Class of its settings.
-    task : str
-        Description of its task for `/diagnostics`.
-    takes_long : bool
-        Whether `configure` takes long, for example because it loads a model. Transitions then run on a separate thread,
-        so that the node can respond in the meantime. Otherwise they run on the executor's thread.
+    A subclass overrides the methods `configure`, `activate`, `deactivate`, `cleanup` and `end` as required. `task`
+    describes the task for `/diagnostics`. With `takes_long`, for example because `configure` loads a model, transitions
+    run on a separate thread, so that the node can respond in the meantime. Otherwise they run on the executor's thread.
+    Raise `ConfigurationError` if a parameter is unknown or has a bad value.
     """
 
     def __init__(self, name: str, kind: type[SettingsT], task: str, *, takes_long: bool = False) -> None:

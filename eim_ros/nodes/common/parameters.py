@@ -33,13 +33,6 @@ class NodeSettings(Generic[SettingsT]):
 
     Raise `ConfigurationError` if the command line or a parameter file contains an unknown name, a wrong type or a value
     out of bounds.
-
-    Parameters
-    ----------
-    node : Node
-        Node that declares the parameters.
-    kind : type
-        Dataclass of the settings.
     """
 
     def __init__(self, node: Node, kind: type[SettingsT]) -> None:

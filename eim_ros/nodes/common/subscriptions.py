@@ -39,10 +39,7 @@ from eim_ros.core.errors import ConfigurationError
 class DrainedSubscription:
     """Thread-safe subscription whose messages are taken from the middleware on request.
 
-    Parameters
-    ----------
-    qos_profile : QoSProfile
-        The depth is the maximum number of waiting messages. If more arrive, the oldest are lost.
+    The depth of the QoS is the maximum number of waiting messages. If more arrive, the oldest are lost.
     """
 
     def __init__(self, node: Node, message_type: Any, topic: str, qos_profile: QoSProfile) -> None:
@@ -117,14 +114,8 @@ def topic_of(node: Node, name: str) -> Topic | None:
 class RawSubscription:
     """Subscription to a topic of any type, with a deep queue and a QoS that matches the publishers.
 
-    Raise `ConfigurationError` if the message type is not installed.
-
-    Parameters
-    ----------
-    topic : Topic
-        Topic as returned by `topic_of`.
-    depth : int
-        Length of the queue.
+    The topic is a result of `topic_of`, and `depth` is the length of the queue. Raise `ConfigurationError` if the
+    message type is not installed.
     """
 
     def __init__(self, node: Node, topic: Topic, depth: int) -> None:

@@ -32,9 +32,7 @@ class DemoRecorder(ManagedNode[DemoRecorderSettings]):
     def __init__(self) -> None:
         super().__init__("demo_recorder", DemoRecorderSettings, "recording")
         self._recorder = Recorder(
-            self.resolve_topic_name("~/segment"),
-            self.settings.flush_period,
-            lambda: self.settings.min_free_space,
+            self.resolve_topic_name("~/segment"), self.settings.flush_period, lambda: self.settings.min_free_space
         )
         self._raw_subscriptions: dict[str, RawSubscription] = {}
         self._n_lost: dict[str, int] = {}

@@ -29,11 +29,7 @@ class PlanarClient(ClientNode):
     """Client of recorder, demonstrator and simulator.
 
     Each method raises `ServiceError` if its request is refused, or if a service or message does not arrive in time.
-
-    Parameters
-    ----------
-    wait : float
-        Maximum waiting time for a service or topic to appear [s].
+    `wait` is the maximum waiting time for a service or topic to appear [s].
     """
 
     def __init__(self, wait: float = 60.0) -> None:
@@ -76,14 +72,8 @@ class PlanarClient(ClientNode):
     def demonstrate(self, n_motions: int, progress: Callable[[int], None], patience: float = 120.0) -> None:
         """Start the demonstrator and wait until it has shown all motions.
 
-        Parameters
-        ----------
-        n_motions : int
-            Number of motions to wait for.
-        progress : callable
-            Called with the number of motions shown since the last call.
-        patience : float
-            Maximum time between two motions [s].
+        `progress` is called with the number of motions shown since the last call, and `patience` is the maximum time
+        between two motions [s].
         """
         self._call(Trigger, "demonstrator/start", Trigger.Request())
         told, end = 0, time.monotonic() + patience
@@ -106,14 +96,8 @@ class PlanarClient(ClientNode):
     ) -> TaskStatus:
         """Reset the simulator, execute a trajectory, and return the task status after it.
 
-        Parameters
-        ----------
-        times : (n,)
-            Times of the points [s].
-        positions : (n, n_joints)
-            Joint positions at these times [rad].
-        patience : float
-            Maximum time until the trajectory has ended [s].
+        The points have times (n,) [s] and positions (n, n_joints) [rad]. `patience` is the maximum time until the
+        trajectory has ended [s].
         """
         self._call(Trigger, "planar_simulator/reset", Trigger.Request())
         self._until(lambda: self._trajectory.get_subscription_count() > 0, "a simulator that listens", self._wait)

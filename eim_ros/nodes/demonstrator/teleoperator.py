@@ -29,14 +29,7 @@ _HORIZON = 0.15  # [s] duration of each trajectory
 class Person:
     """Converter of a person's velocity commands into short trajectories.
 
-    Parameters
-    ----------
-    node : Node
-        Node that subscribes to the command topics.
-    patience : float
-        Time after which a command expires [s].
-    publish : callable
-        Publishes a trajectory; an empty trajectory stops the robot.
+    A command expires after `patience` [s]. `publish` also gets an empty trajectory, which stops the robot.
     """
 
     def __init__(self, node: Node, arm: PlanarArm, patience: float, publish: Callable[[JointTrajectory], None]) -> None:

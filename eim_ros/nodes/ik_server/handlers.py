@@ -29,14 +29,7 @@ from eim_ros.core.errors import ConfigurationError, ConstraintError, JointStateE
 from eim_ros.core.parallel import usable_cores
 from eim_ros.ik import Constraints, ErrorCode, Sampler, Solutions
 from eim_ros.kinematics import Obstacle, Robot
-from eim_ros.nodes.common.interfaces import (
-    DrawIK,
-    FollowIK,
-    GetPositionIK,
-    MoveItGetPositionIK,
-    SampleIK,
-    SolveAllIK,
-)
+from eim_ros.nodes.common.interfaces import DrawIK, FollowIK, GetPositionIK, MoveItGetPositionIK, SampleIK, SolveAllIK
 from eim_ros.nodes.common.node import AnswerCounters
 from eim_ros.nodes.common.service import PendingResponse, RequestPool, create_async_service, reason_of, send
 from eim_ros.nodes.ik_server import messages
@@ -292,18 +285,8 @@ class _FrameWait:
 class Handlers:
     """The services that need a sampler.
 
-    Parameters
-    ----------
-    node : Node
-        Node that offers the services.
-    settings : callable
-        Returns the current values of the parameters.
-    sampler : callable
-        Returns the active sampler, or raises `RequestError` if there is none.
-    context : callable
-        Returns the context of a request for a robot.
-    obstacles : callable
-        Returns the obstacles of the planning scene.
+    The callables return the current parameters, the active sampler (or raise `RequestError` if there is none), the
+    context of a request for a robot, and the obstacles of the planning scene.
     """
 
     def __init__(

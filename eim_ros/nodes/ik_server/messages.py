@@ -217,17 +217,8 @@ class RequestContext:
     def in_base(self, header: Any, what: str) -> np.ndarray:
         """Return the pose (4, 4) of a header's frame in the base link, at the header's stamp; 0 is the latest time.
 
-        Parameters
-        ----------
-        header : std_msgs/Header
-            An empty frame is the base link.
-        what : str
-            Owner of the header, for messages.
-
-        Raises
-        ------
-        RequestError
-            FRAME_TRANSFORM_FAILURE; `FrameNotKnownYet` if it may become known.
+        An empty frame is the base link. `what` names the owner of the header in messages. Raise `RequestError` with
+        FRAME_TRANSFORM_FAILURE; `FrameNotKnownYet` if the frame may become known.
         """
         wanted = str(header.frame_id), nanoseconds(header.stamp)
         if not self.frames.is_fixed(wanted[0]):
@@ -248,12 +239,8 @@ class RequestContext:
     def near(self, state: JointState) -> np.ndarray | None:
         """Return the joint values (dof,) of a request's state.
 
-        If the state is empty, the result is the robot's current joint values, or None if they are unknown.
-
-        Raises
-        ------
-        RequestError
-            INVALID_ROBOT_STATE if joints are missing, or the state is malformed.
+        If the state is empty, the result is the robot's current joint values, or None if they are unknown. Raise
+        `RequestError` with INVALID_ROBOT_STATE if joints are missing, or the state is malformed.
         """
         given = configuration_of("near", state, self.robot.joint_names)
         if given is not None or self.joints is None:
@@ -289,10 +276,7 @@ class RequestContext:
 def with_tip_and_tool(sampler: Sampler, constraints: Any) -> Sampler:
     """Return the sampler for the `tip_link` and the `tool` of an `IKConstraints`.
 
-    Raises
-    ------
-    RequestError
-        INVALID_LINK_NAME or INVALID_GOAL_CONSTRAINTS.
+    Raise `RequestError` with INVALID_LINK_NAME or INVALID_GOAL_CONSTRAINTS.
     """
     if not constraints.tip_link and _is_identity(constraints.tool):
         return sampler
@@ -350,15 +334,8 @@ def fill_path(response: Any, path: JointPath) -> None:
 def fill_nearest(response: Any, state: Any, robot: Robot, q: np.ndarray, remark: str) -> None:
     """Return a state with the chain's joints at a solution (dof,), and the joints that mimic them at matching values.
 
-    Parameters
-    ----------
-    response : GetPositionIK.Response
-        Ours or MoveIt's.
-    state : RobotState
-        State of the request; the rest of it is returned unchanged.
-    q : (dof,) array
-    remark : str
-        Message of the response.
+    The rest of the request's state is returned unchanged. The response is ours or MoveIt's, and `remark` becomes its
+    message.
     """
     solved = dict(zip(robot.joint_names, q.tolist(), strict=True))
     followers = following_joints(robot)

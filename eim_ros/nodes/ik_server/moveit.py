@@ -53,19 +53,9 @@ def goal_constraints(
 ) -> tuple[Constraints, ...]:
     """Return alternative constraints; a solution satisfies one of them.
 
-    Raise `RequestError` if a field is malformed, is not supported, or cannot be satisfied by the robot. The message
-    names the field.
-
-    Parameters
-    ----------
-    state : mapping of str to float
-        Values of joints in the request's state [rad] or [m].
-    followers : mapping of str to Mimic
-        Joints that follow one of the chain.
-    frame : callable
-        See `Frame`.
-    self_collision : bool
-        Whether to reject self-collisions, see `Constraints`.
+    `state` has the values of joints in the request's state [rad] or [m], and `followers` has the joints that follow one
+    of the chain. Raise `RequestError` if a field is malformed, is not supported, or cannot be satisfied by the robot.
+    The message names the field.
     """
     if len(getattr(message, "visibility_constraints", ())):
         raise invalid("visibility_constraints are not supported; leave them away", message.visibility_constraints)
@@ -242,16 +232,8 @@ class NearestRequest:
 def parse_nearest(request: Any, context: RequestContext, settings: IkServerSettings) -> NearestRequest:
     """Return the pose, constraints and reference of a request.
 
-    Raise `RequestError` if the request is invalid; with the error code of the response.
-
-    Parameters
-    ----------
-    request : PositionIKRequest
-        Request; see the comments of the message for units and defaults.
-    context : RequestContext
-        Robot of the server, the frames around it, and its current configuration.
-    settings : IkServerSettings
-        Groups, defaults and limits.
+    The comments of the message explain units and defaults. Raise `RequestError` if the request is invalid; with the
+    error code of the response.
     """
     robot = context.robot
     stamped, link = _goal(request)
@@ -274,12 +256,7 @@ def parse_nearest(request: Any, context: RequestContext, settings: IkServerSetti
     nothing = f"avoid_collisions: nothing was checked, because {unchecked}" if unchecked else ""
     remarks = [context.unknown_joints if is_now else "", nothing]
     alternatives = goal_constraints(
-        request.constraints,
-        robot,
-        state,
-        following_joints(robot),
-        context.in_base,
-        is_checked,
+        request.constraints, robot, state, following_joints(robot), context.in_base, is_checked
     )
     named = {name: state[name] for name in robot.joint_names if name in state}
     tolerances = {

@@ -36,16 +36,9 @@ NO_MODEL = "none"  # value of the parameter `model`
 def load_sampler(settings: IkServerSettings, description: str = "") -> Sampler:
     """Load the model and check that it matches the given robot; without a model, load only the robot.
 
-    Raise `EimError` if the model file is missing, truncated, of another schema or format, or for another robot. Also if
-    the robot cannot be read, or if there is neither a model nor a robot.
-
-    Parameters
-    ----------
-    settings : IkServerSettings
-        Model file, robot and links.
-    description : str
-        URDF text from the parameter or the topic. If it is empty, `settings.robot` is used, else the robot stored in
-        the model.
+    `description` is the URDF text from the parameter or the topic. If it is empty, `settings.robot` is used, else the
+    robot stored in the model. Raise `EimError` if the model file is missing, truncated, of another schema or format, or
+    for another robot. Also if the robot cannot be read, or if there is neither a model nor a robot.
     """
     source = settings.robot or description
     base, tip = settings.base_link or None, settings.tip_link or None
@@ -73,13 +66,8 @@ def name_of_model(settings: IkServerSettings, sampler: Sampler) -> str:
 def load_replacement(path: str, present: Sampler, data: DataDirectory) -> tuple[Sampler, str]:
     """Load another model of the same robot, and return its sampler and name.
 
-    It is an included model, or a file in the data directory.
-
-    Raises
-    ------
-    EimError
-        See `load_sampler`. A model of another robot is refused, because clients know the joints and frames of this
-        robot.
+    It is an included model, or a file in the data directory. Raise `EimError` as `load_sampler` does. A model of
+    another robot is refused, because clients know the joints and frames of this robot.
     """
     if not path:
         raise ModelFileError("the path of the model is empty", path)

@@ -45,10 +45,7 @@ class _Object:
 class PlanningSceneObjects:
     """Obstacles of a planning scene. One thread updates them, and other threads read them.
 
-    Parameters
-    ----------
-    frames : mapping of str to (4, 4) array
-        Poses of the base and of the links that are fixed to it, in the base frame.
+    `frames` has the poses (4, 4) of the base and of the links that are fixed to it, in the base frame.
     """
 
     def __init__(self, frames: Mapping[str, np.ndarray]) -> None:
@@ -140,14 +137,8 @@ WORLD_NAMES, WORLD_GEOMETRY, OCTOMAP = 8, 16, 32  # values of PlanningSceneCompo
 class PlanningSceneTopic:
     """Subscription to a planning scene, and its obstacles.
 
+    The service `get_planning_scene` next to the topic returns the full scene. Obstacles are in the robot's base frame.
     Raise `ConfigurationError` if moveit_msgs is not installed.
-
-    Parameters
-    ----------
-    topic : str
-        Topic of type `moveit_msgs/PlanningScene`; the service `get_planning_scene` next to it returns the full scene.
-    robot : Robot
-        Robot. Obstacles are in its base frame.
     """
 
     def __init__(self, node: Node, topic: str, robot: Robot) -> None:

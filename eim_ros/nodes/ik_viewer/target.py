@@ -41,12 +41,7 @@ class Target:
 class FollowedTarget:
     """Pose of the newest target in the base frame.
 
-    Parameters
-    ----------
-    first : (4, 4)
-        Initial pose in the base frame.
-    timeout : float
-        Maximum time that a target waits until the pose of its frame is known [s].
+    The pose is `first` (4, 4) at the start. A target waits at most `timeout` [s] until the pose of its frame is known.
     """
 
     def __init__(self, frames: BaseFrames, first: np.ndarray, timeout: float) -> None:
@@ -105,14 +100,7 @@ _UPDATES = QoSProfile(depth=100)
 class TargetMarker:
     """Server of the target's interactive marker, which is hidden until `show` is called.
 
-    Parameters
-    ----------
-    namespace : str
-        Namespace of the topics and the service.
-    size : float
-        Size of the arrows [m].
-    moved : callable
-        Called with each feedback message that moves the target.
+    The arrows have the length `size` [m]. `moved` is called with each feedback message that moves the target.
     """
 
     def __init__(

@@ -51,15 +51,9 @@ class Outcome:
 def training_command(settings: Sequence[str], **flags: str | int) -> list[str]:
     """Return the command line that runs `eim train`.
 
-    Each value is joined to its flag, so that a value cannot be mistaken for a flag.
-
-    Parameters
-    ----------
-    settings : sequence of str
-        Settings of the algorithm, each in the form NAME=VALUE.
-    **flags
-        Flags of the command: task, data, algorithm, robot, output, seed, threads and device. An empty robot is
-        omitted.
+    Each value is joined to its flag, so that a value cannot be mistaken for a flag. The flags are task, data,
+    algorithm, robot, output, seed, threads and device. An empty robot is omitted. Each setting of the algorithm is a
+    word NAME=VALUE.
     """
     words = [f"--{name.replace('_', '-')}={value}" for name, value in flags.items() if name != "robot" or value]
     words += [f"--set={setting}" for setting in settings]
@@ -70,14 +64,8 @@ def training_command(settings: Sequence[str], **flags: str | int) -> list[str]:
 class TrainingProcess:
     """Process of a running training.
 
-    The thread that creates this object must not end before the process does, see `tied`.
-
-    Parameters
-    ----------
-    command : sequence of str
-        Command line from `training_command`.
-    output : str
-        Path of the model that the process writes.
+    The thread that creates this object must not end before the process does, see `tied`. `command` comes from
+    `training_command`, and `output` is the path of the model that the process writes.
     """
 
     def __init__(self, command: Sequence[str], output: str) -> None:
