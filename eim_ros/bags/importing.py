@@ -59,6 +59,19 @@ def import_motions(
         [s], "context_names", "labels", "lower" and "upper" (None for an unknown limit).
     reports : list of BagReport
         One for each bag.
+
+    Examples
+    --------
+    Two motions from a table, one for each label:
+
+    >>> import numpy as np
+    >>> from eim_ros.bags.importing import MotionForm, import_motions
+    >>> from eim_ros.bags.selection import Selection
+    >>> time, label = 0.1 * np.arange(20), np.repeat(["reach", "return"], 10)
+    >>> np.savez("table.npz", time=time, label=label, positions=time[:, None], joint_names=["elbow"])
+    >>> data_set, reports = import_motions(["table.npz"], Selection(), MotionForm(n_points=5))
+    >>> data_set.sample.shape, data_set.description["labels"]
+    ((2, 5), ['reach', 'return'])
     """
     reports: list[BagReport] = []
     names = bags.wanted_names(selection)
@@ -210,6 +223,20 @@ def import_pairs(
         [rad] or [m].
     reports : list of BagReport
         One for each bag.
+
+    Examples
+    --------
+    Pairs from a table of joint values, with poses by forward kinematics:
+
+    >>> import numpy as np
+    >>> from eim_ros import Robot
+    >>> from eim_ros.bags.importing import PairForm, import_pairs
+    >>> from eim_ros.bags.selection import Selection
+    >>> robot, time = Robot("ur5e"), 0.1 * np.arange(10)
+    >>> np.savez("table.npz", time=time, positions=np.outer(time, np.ones(6)), joint_names=robot.joint_names)
+    >>> poses, configurations, reports = import_pairs(["table.npz"], Selection(robot=robot), PairForm())
+    >>> poses.shape, configurations.shape, reports[0].n_used
+    ((10, 4, 4), (10, 6), 10)
     """
     robot = selection.robot
     if robot is None:

@@ -16,6 +16,15 @@ class EimError(Exception):
     """Base class of all errors raised on bad input.
 
     `value` is the offending value.
+
+    Examples
+    --------
+    >>> from eim_ros import EimError, Robot
+    >>> try:
+    ...     Robot("pandaa")
+    ... except EimError as error:
+    ...     type(error).__name__, error.value
+    ('RobotError', 'pandaa')
     """
 
     def __init__(self, message: str, value: Any = None) -> None:
