@@ -99,7 +99,8 @@ def parse_sample(request: Any, response: Any, context: RequestContext, settings:
     order, diversity = messages.order_of(request), float(request.diversity)
     if not diversity <= 1.0:
         raise invalid(f"diversity is {diversity}, expected 0 to 1, or a negative number for the default", diversity)
-    arguments = {"n": n, "near": near, "order": order, "diversity": diversity if diversity >= 0.0 else None}
+    arguments: dict[str, Any] = {"n": n, "near": near, "order": order}
+    arguments["diversity"] = diversity if diversity >= 0.0 else None
 
     def answer(sampler: Sampler, left: float) -> Solutions:
         if len(targets.poses) > 1 and posture is None:
