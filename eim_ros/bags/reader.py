@@ -177,8 +177,7 @@ def _parts(path: Path, notes: list[str], stack: contextlib.ExitStack) -> list[Pa
 def _recovered(file: Path, notes: list[str], stack: contextlib.ExitStack) -> Path:
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="eim_bag_")))
     found = recover(file, folder / file.name)
-    causes = "".join(f"; {problem}" for problem in found.problems)
-    notes.append(f"{file.name} was cut off: {found.n_messages} messages recovered{causes}")
+    notes.append("; ".join([f"{file.name} was cut off: {found.n_messages} messages recovered", *found.problems]))
     return folder / file.name
 
 
@@ -191,8 +190,7 @@ def _recover_in_place(file: Path) -> str:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    causes = "".join(f"; {problem}" for problem in found.problems)
-    return f"recovered {found.n_messages} messages of {file}{causes}"
+    return "; ".join([f"recovered {found.n_messages} messages of {file}", *found.problems])
 
 
 def _metadata_of(files: list[Path]) -> str:

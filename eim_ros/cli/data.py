@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
@@ -49,12 +49,8 @@ class Collect:
             data_set = collect(robot, self.samples, self.context, self.seed, self.solutions_per_pose)
         save_data_set(self.output, data_set)
         if self.json:
-            names = list(robot.joint_names)
-            print(
-                to_json(
-                    {"output": self.output, "n_samples": len(data_set), "context": self.context, "joint_names": names}
-                )
-            )
+            figures = {"output": self.output, "n_samples": len(data_set), "context": self.context}
+            print(to_json({**figures, "joint_names": list(robot.joint_names)}))
         else:
             chain = f"{robot.base_link} to {robot.tip_link}, {robot.dof} joints"
             print(f"wrote {len(data_set)} pairs of {robot.name} ({chain}) to {self.output}")
@@ -135,7 +131,10 @@ class Import:
         save_data_set(self.output, data_set)
         what = "pairs" if self.task == "ik" else "motions"
         if self.json:
-            print(to_json(self._answer(data_set, reports)))
+            about = data_set.description if self.task == "motion" else data_set.description["robot"]
+            answer = {"output": self.output, "task": self.task, "n_samples": len(data_set)}
+            bags = [report.to_json() for report in reports]
+            print(to_json({**answer, "joint_names": about["joint_names"], "bags": bags}))
             return 0
         for report in reports:
             print("\n".join(lines(report, what)))
@@ -202,17 +201,6 @@ class Import:
         poses, configurations, reports = import_pairs(self.bags, selection, form)
         source = f"bags, poses of {topic}" if topic else "bags, poses by forward kinematics"
         return pair_data_set(robot, configurations, poses, kinds[0], {"source": source}), reports
-
-    def _answer(self, data_set: DataSet, reports: list[BagReport]) -> dict[str, Any]:
-        description = data_set.description
-        names = description["joint_names"] if self.task == "motion" else description["robot"]["joint_names"]
-        return {
-            "output": self.output,
-            "task": self.task,
-            "n_samples": len(data_set),
-            "joint_names": names,
-            "bags": [report.to_json() for report in reports],
-        }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -113,10 +113,7 @@ class JoblibWorkers:
     n_jobs: int
 
     def __call__(self, work: Callable[[TaskT], ResultT], tasks: Sequence[TaskT]) -> Iterator[ResultT]:
-        from joblib import (
-            Parallel,
-            delayed,  # needs the extra `experiments`
-        )
+        from joblib import Parallel, delayed  # needs the extra `experiments`
 
         parallel = Parallel(n_jobs=self.n_jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=self.n_jobs)
         parent = os.getpid()
@@ -140,10 +137,7 @@ class DaskWorkers:
     address: str
 
     def __call__(self, work: Callable[[TaskT], ResultT], tasks: Sequence[TaskT]) -> Iterator[ResultT]:
-        from distributed import (
-            Client,
-            as_completed,  # needs the extra `experiments`
-        )
+        from distributed import Client, as_completed  # needs the extra `experiments`
 
         try:
             client = Client(self.address, timeout=CONNECTION_SECONDS)

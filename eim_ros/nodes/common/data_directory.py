@@ -50,11 +50,9 @@ class DataDirectory:
         root = Path(os.path.realpath(self.path))
         with contextlib.suppress(ValueError, OSError):  # null bytes and other invalid file names
             found = os.path.realpath(root.joinpath(*self._parts(name, root)))
-            path = Path(found)
-            if (
-                path.is_relative_to(root) and os.path.realpath(found) == found
-            ):  # realpath leaves links after a loop unresolved
-                return path
+            # realpath leaves links after a loop unresolved
+            if Path(found).is_relative_to(root) and os.path.realpath(found) == found:
+                return Path(found)
         raise PathError(
             f"path {_shown(name)} is refused: paths received over ROS must lie in {self.path} (parameter "
             "data_directory) and be printable. '~' is not allowed. '..' and links may not lead out of the directory",

@@ -16,7 +16,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from rclpy.clock import Clock, ClockType, JumpThreshold, TimeJump
@@ -86,26 +86,8 @@ except ImportError:
     tf2_ros = None
 
 
-class TransformBuffer(Protocol):
-    """Thread-safe buffer of recent transforms."""
-
-    def put(self, message: bytes, is_static: bool) -> list[FrameError]:
-        """Store the transforms of a serialised `tf2_msgs/TFMessage`; return an error for each invalid transform."""
-
-    def lookup(self, target: str, source: str, stamp: int | None) -> np.ndarray:
-        """Return the pose of a frame in another one, as `FrameBuffer.lookup` does."""
-
-    def clear(self) -> None:
-        """Remove all transforms except static ones."""
-
-
-def transform_buffer() -> TransformBuffer:
-    """Create tf2's buffer if tf2_ros is installed, otherwise the buffer of this package."""
-    return OwnBuffer() if tf2_ros is None else Tf2Buffer()
-
-
 class OwnBuffer:
-    """`FrameBuffer` that is filled from messages."""
+    """Thread-safe `FrameBuffer` that is filled from messages."""
 
     def __init__(self) -> None:
         self._buffer = FrameBuffer()
@@ -113,6 +95,7 @@ class OwnBuffer:
         self.clear = self._buffer.clear
 
     def put(self, message: bytes, is_static: bool) -> list[FrameError]:
+        """Store the transforms of a serialised `tf2_msgs/TFMessage`; return an error for each invalid transform."""
         refused = []
         for child, transform in stamped_transforms(message):
             try:
@@ -123,7 +106,7 @@ class OwnBuffer:
 
 
 class Tf2Buffer:
-    """Buffer of tf2_ros. tf2 itself ignores invalid transforms and reports them on stderr."""
+    """Buffer of tf2_ros, like `OwnBuffer`. tf2 itself ignores invalid transforms and reports them on stderr."""
 
     def __init__(self) -> None:
         self._buffer = tf2_ros.Buffer(Duration(seconds=HISTORY))
@@ -157,8 +140,7 @@ def stamped_transforms(message: bytes) -> list[tuple[str, StampedTransform]]:
 
 
 def _transform(reader: CdrReader) -> tuple[str, StampedTransform]:
-    stamp, parent, child = reader.time(), reader.text(), reader.text()
-    numbers = reader.doubles(7)
+    stamp, parent, child, numbers = reader.time(), reader.text(), reader.text(), reader.doubles(7)
     return _named(parent, child, stamp, numbers[:3], numbers[3:])
 
 
@@ -194,7 +176,7 @@ class Transforms:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._buffer = transform_buffer()
+        self._buffer = OwnBuffer() if tf2_ros is None else Tf2Buffer()
         self._subscriptions: dict[bool, DrainedSubscription] = {}
         if TFMessage is None:
             return

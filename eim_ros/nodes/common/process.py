@@ -53,9 +53,6 @@ class Startable(Protocol):
         on another thread and returns a future of the result immediately, so that it responds in the meantime.
         """
 
-    def end(self, timeout: float) -> bool:
-        """End all work; return False if some work is still running after `timeout` [s]."""
-
     def close(self) -> bool:
         """End all work and destroy the node; return False if a thread is still busy."""
 
@@ -71,7 +68,9 @@ def run_node(name: str, make: Callable[[], Startable], args: list[str] | None = 
     status = 1
     try:
         if _initialise(name, args):
-            executor = _executor(n_threads)  # kept until the end: after a signal, a thread of rclpy still uses it
+            executor = (
+                SingleThreadedExecutor() if n_threads == 1 else MultiThreadedExecutor(n_threads)
+            )  # kept until the end: after a signal, a thread of rclpy still uses it
             node = make()
             started = node.start()
             if started is not False and _spin(node, executor, started):
@@ -111,10 +110,6 @@ def _initialise(name: str, args: list[str] | None) -> bool:
         _complain(name, error)
         return False
     return True
-
-
-def _executor(n_threads: int) -> Executor:
-    return SingleThreadedExecutor() if n_threads == 1 else MultiThreadedExecutor(n_threads)
 
 
 def _spin(node: Any, executor: Executor, started: bool | Future) -> bool:

@@ -1,4 +1,4 @@
-"""Loading of a node's robot from a name, a file, URDF text or the latched topic `robot_description`."""
+"""Loading of a node's robot, and a model of it, from a name, a file, URDF text or the latched topic `robot_description`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from rclpy.node import Node
 from std_msgs.msg import String
 
 from eim_ros.core.errors import ConfigurationError
+from eim_ros.ik import Sampler
 from eim_ros.kinematics import Robot
 from eim_ros.nodes.common.qos import LATCHED_QOS
 from eim_ros.nodes.common.settings import RobotSettings
@@ -29,6 +30,15 @@ def load_robot(settings: RobotSettings, description: str) -> Robot:
         )
     check_description(description)
     return Robot(description.lstrip(), tip, base=base)
+
+
+def load_sampler(model: str, settings: RobotSettings, description: str) -> Sampler:
+    """Load a model, for the robot of the settings or of the description if there is one; or only a robot."""
+    if not model:
+        return Sampler(load_robot(settings, description))
+    check_description(description)
+    source = settings.robot or description or None
+    return Sampler.load(model, source, settings.tip_link or None, base=settings.base_link or None)
 
 
 def check_description(description: str) -> None:

@@ -46,9 +46,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         self._generator = torch.Generator().manual_seed(settings.seed)
         self._work: Iterator[None] | None = None
         self._showing = PeriodicWork(self, {self._go_on: _PERIOD})
-        self._waiting = PeriodicWork(
-            self, {self._go_on: _WAITING_PERIOD}
-        )  # replaces `_showing` until a service appears
+        self._waiting = PeriodicWork(self, {self._go_on: _WAITING_PERIOD})  # until a service appears
         self._person: Person | None = None
         self._planner: threading.Thread | None = None
         self._status: TaskStatus | None = None
@@ -156,9 +154,8 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
                 raise ServiceError(f"the simulator refused a trajectory: {self._refused}", self._refused)
             self._check(latest, "the simulator did not begin a trajectory")
             yield
-        latest = (
-            time.monotonic() + _PATIENCE + 20.0 * float(motion.times[-1])
-        )  # simulated time may be slower than real time
+        # simulated time may be slower than real time
+        latest = time.monotonic() + _PATIENCE + 20.0 * float(motion.times[-1])
         while self._moving():
             self._check(latest, "the simulator did not end a trajectory")
             yield

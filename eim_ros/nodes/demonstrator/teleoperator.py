@@ -37,9 +37,8 @@ class Person:
         self._patience = patience
         self._publish = publish
         self._q: np.ndarray | None = None
-        self._wish: tuple[float, Callable[[np.ndarray], np.ndarray]] | None = (
-            None  # time [s] and joint velocity as a function of q [rad/s]
-        )
+        # time [s] and joint velocity as a function of q [rad/s]
+        self._wish: tuple[float, Callable[[np.ndarray], np.ndarray]] | None = None
         self._node = node
         self._listening = [
             node.create_subscription(JointState, "joint_states", self._take_state, 10),

@@ -18,12 +18,13 @@ from eim_ros.ik import ErrorCode, Sampler
 from eim_ros.ik.prior import DEFAULT_MODEL, SHIPPED_MODELS
 from eim_ros.kinematics import Obstacle, Robot
 from eim_ros.kinematics.collision import collision_model
+from eim_ros.nodes.common import robot_source
 from eim_ros.nodes.common.data_directory import DataDirectory
 from eim_ros.nodes.common.frames import Transforms
 from eim_ros.nodes.common.joint_states import JointPositions
 from eim_ros.nodes.common.model_exchange import ModelExchange
 from eim_ros.nodes.common.node import ManagedNode
-from eim_ros.nodes.common.robot_source import RobotDescription, check_description, load_robot
+from eim_ros.nodes.common.robot_source import RobotDescription
 from eim_ros.nodes.ik_server.handlers import Handlers
 from eim_ros.nodes.ik_server.messages import RequestContext, RequestError
 from eim_ros.nodes.ik_server.moveit import check_groups
@@ -41,16 +42,12 @@ def load_sampler(settings: IkServerSettings, description: str = "") -> Sampler:
     for another robot. Also if the robot cannot be read, or if there is neither a model nor a robot.
     """
     source = settings.robot or description
-    base, tip = settings.base_link or None, settings.tip_link or None
-    if settings.model == NO_MODEL or (source and not settings.model):
+    model = settings.model or ("" if source else DEFAULT_MODEL)
+    if model == NO_MODEL:
         if not source:
-            raise ConfigurationError(
-                "without a model a robot is needed: robot, robot_description, or its topic", settings.model
-            )
-        sampler = Sampler(load_robot(settings, description))
-    else:
-        check_description(description)
-        sampler = Sampler.load(settings.model or DEFAULT_MODEL, source or None, tip, base=base)
+            raise ConfigurationError("without a model a robot is needed: robot, robot_description, or its topic", model)
+        model = ""
+    sampler = robot_source.load_sampler(model, settings, description)
     sampler = sampler.with_collision_options(settings.collision)
     if settings.tool:
         sampler = sampler.with_tool(settings.tool_pose)

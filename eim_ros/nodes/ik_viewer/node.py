@@ -14,14 +14,13 @@ from geometry_msgs.msg import PoseStamped
 from sensor_msgs.msg import JointState
 from visualization_msgs.msg import InteractiveMarkerFeedback, MarkerArray
 
-from eim_ros.ik import Sampler
 from eim_ros.kinematics.links import BodyShape
 from eim_ros.nodes.common.frames import BaseFrames, Transforms, nanoseconds
 from eim_ros.nodes.common.messages import transform_of
 from eim_ros.nodes.common.node import ManagedNode, guarded
 from eim_ros.nodes.common.process import PeriodicWork
 from eim_ros.nodes.common.qos import LATCHED_QOS
-from eim_ros.nodes.common.robot_source import RobotDescription, check_description, load_robot
+from eim_ros.nodes.common.robot_source import RobotDescription, load_sampler
 from eim_ros.nodes.ik_viewer.messages import chosen_message, shapes_to_show, solutions_message
 from eim_ros.nodes.ik_viewer.settings import IkViewerSettings
 from eim_ros.nodes.ik_viewer.target import FollowedTarget, Target, TargetMarker
@@ -47,17 +46,8 @@ class IkViewer(ManagedNode[IkViewerSettings]):
 
     def configure(self) -> None:
         """Load the robot, and the model if there is one."""
-        settings, description = self.settings, self._description.urdf()
-        if settings.model:
-            check_description(description)
-            sampler = Sampler.load(
-                settings.model,
-                settings.robot or description or None,
-                settings.tip_link or None,
-                base=settings.base_link or None,
-            )
-        else:
-            sampler = Sampler(load_robot(settings, description))
+        settings = self.settings
+        sampler = load_sampler(settings.model, settings, self._description.urdf())
         robot = sampler.robot
         self._shapes = shapes_to_show(robot, settings.use_robot_description_topic)
         self._live = LiveSolutions(sampler, settings.n_solutions, settings.position_only, settings.seed)

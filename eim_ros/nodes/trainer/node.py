@@ -136,9 +136,8 @@ class Trainer(ManagedNode[TrainerSettings]):
         try:
             outcome = self._watched(TrainingProcess(command, str(draft)), goal_handle, began)
             if outcome.model:
-                files.check_replaceable(
-                    output, _KINDS.get(task, ()), goal.overwrite
-                )  # it may have changed since the first check
+                # it may have changed since the first check
+                files.check_replaceable(output, _KINDS.get(task, ()), goal.overwrite)
                 os.replace(draft, output)
                 outcome = dataclasses.replace(outcome, model=str(output))
         finally:
@@ -204,11 +203,6 @@ def _feedback(progress: Progress, elapsed: float) -> Train.Feedback:
 
 
 def _result(outcome: Outcome) -> Train.Result:
-    return Train.Result(
-        success=outcome.success,
-        message=outcome.message,
-        model=outcome.model,
-        status=outcome.status,
-        metric_names=list(outcome.metrics),
-        metrics=list(outcome.metrics.values()),
-    )
+    fields = dataclasses.asdict(outcome)
+    metrics = fields.pop("metrics")
+    return Train.Result(**fields, metric_names=list(metrics), metrics=list(metrics.values()))

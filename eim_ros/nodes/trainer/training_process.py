@@ -110,9 +110,7 @@ class TrainingProcess:
             self._process.kill()
             self._process.wait()
         self._close()
-        for rest in self._output.parent.glob(
-            f".{_escaped(self._output.name)}.{'[0-9a-f]' * 16}"
-        ):  # matches only these files
+        for rest in self._output.parent.glob(f".{_escaped(self._output.name)}.{'[0-9a-f]' * 16}"):
             with contextlib.suppress(OSError):
                 rest.unlink()
 
