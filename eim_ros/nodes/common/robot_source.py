@@ -1,4 +1,4 @@
-"""Loading of a node's robot, and a model of it, from a name, a file, URDF text or the latched topic `robot_description`."""
+"""Loading of a node's robot or model. The robot is a name, file or URDF text, or comes from a latched topic."""
 
 from __future__ import annotations
 
