@@ -212,7 +212,7 @@ def read_content(
 ) -> BagContent:
     """Read joint positions, labels and vectors from a bag.
 
-    By default, the wanted joints are those of the first joint state, and all joint states must have them. The default
+    By default, the first joint state names the wanted joints, and all joint states must have them. The default
     topics are the only one with these joints, and the only one of labels. Further topics have poses, points or lists of
     numbers. Raise `DataError` if a topic is missing or has another type, if no message has the wanted joints, or if
     several topics have them.

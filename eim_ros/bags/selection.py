@@ -103,7 +103,7 @@ def read_bag(
 ) -> tuple[BagReport, BagContent | None, list[Segment]]:
     """Read one bag or table.
 
-    By default, the wanted joints are those of the first joint state. `topics` are further topics to read.
+    By default, the first joint state names the wanted joints. `topics` are further topics to read.
 
     Returns
     -------

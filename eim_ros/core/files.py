@@ -83,9 +83,9 @@ def check_outputs(
 ) -> None:
     """Reject outputs that are inputs or cannot be written. Missing folders of outputs are created.
 
-    Both mappings have the user's name of each file, such as the flag, and its path. Entries without a path are skipped,
-    as are inputs that do not exist, such as names. An input may be a folder of files. Raise `ConfigurationError` if an
-    output is an input, is the same file as another output, or cannot be written.
+    Both mappings have the user's name of each file, such as the flag, and its path. Entries without a path are skipped.
+    Inputs that do not exist, such as names, are skipped, too. An input may be a folder of files. Raise
+    `ConfigurationError` if an output is an input, is the same file as another output, or cannot be written.
     """
     written = {name: Path(path) for name, path in outputs.items() if path}
     read = {name: Path(path) for name, path in (inputs or {}).items() if path}

@@ -68,7 +68,7 @@ class RobotDescription:
             self._topic = node.create_subscription(String, "robot_description", self._take, LATCHED_QOS).topic_name
 
     def urdf(self) -> str:
-        """Return the URDF text; the one of the parameter may be empty.
+        """Return the URDF text, which may be empty if it comes from the parameter.
 
         Raise `ConfigurationError` if the topic is used and no text arrives in time, or when `close` is called.
         """

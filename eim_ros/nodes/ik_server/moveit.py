@@ -53,9 +53,9 @@ def goal_constraints(
 ) -> tuple[Constraints, ...]:
     """Return alternative constraints; a solution satisfies one of them.
 
-    `state` has the values of joints in the request's state [rad] or [m], and `followers` has the joints that follow one
-    of the chain. Raise `RequestError` if a field is malformed, is not supported, or cannot be satisfied by the robot.
-    The message names the field.
+    `state` has the joint values of the request [rad] or [m]. `followers` are joints that mimic a joint of the chain.
+    Raise `RequestError` if a field is malformed, is not supported, or cannot be satisfied by the robot. The message
+    names the field.
     """
     if len(getattr(message, "visibility_constraints", ())):
         raise invalid("visibility_constraints are not supported; leave them away", message.visibility_constraints)

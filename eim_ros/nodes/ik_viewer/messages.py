@@ -31,7 +31,7 @@ def solutions_message(
 ) -> MarkerArray:
     """Return markers that show the solutions of a target and replace all earlier markers.
 
-    If there are no shapes of the chosen arm, it is drawn as a line. `prefix` is that of the base link's name in tf.
+    If there are no shapes of the chosen arm, it is drawn as a line. `prefix` precedes the base link's name in tf.
     """
     markers = [Marker(action=Marker.DELETEALL)]
     skeletons = robot.skeleton(solutions.positions)
