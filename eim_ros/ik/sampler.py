@@ -35,7 +35,6 @@ from eim_ros.ik.problem import (
     Covering,
     Density,
     Draws,
-    GivenModel,
     Guarantee,
     Problem,
     Proposals,
@@ -357,6 +356,10 @@ class Sampler:
     ) -> Solutions:
         """Return up to `n` distinct solutions: any two differ by more than 0.01 rad or m in some joint.
 
+        With a model these are samples of the model that were moved onto the pose, and `Solutions.expert` is the
+        component that each of them came from. If the model cannot supply `n` of them, the answer has fewer. Without a
+        model, from n = 16 on, they are spread over the set of solutions.
+
         Parameters
         ----------
         pose : array_like
@@ -371,8 +374,8 @@ class Sampler:
             Criterion, or weights of several, see `Ranking`. Default: "posture" or "distance" if one is given, "density"
             if the model has a preference, else "none".
         diversity : float, optional
-            From 0 (as the model prefers) to 1 (evenly over the set of solutions). Default: from n = 16 on, if nothing
-            is preferred, 1 for curves, else 0.85; otherwise 0.
+            From 0 (samples of the model) to 1 (evenly over the set of solutions). Default: 0 with a model. Without
+            one, or with `near`, from n = 16 on: 1 for curves, else 0.85.
         seed, timeout
             See `solve`.
 
@@ -687,6 +690,8 @@ class Sampler:
             if not 0.0 <= as_number(diversity) <= 1.0:
                 raise ConfigurationError(f"diversity must be a number from 0 to 1, got {diversity!r}", diversity)
             diversity = float(diversity)
+        elif self.n_experts and near is None:
+            diversity = 0.0
         if near is None or not self._is_partial(near):
             return Spread(n, diversity), self._ordering(order, near, posture)
         if posture is not None:
@@ -793,7 +798,7 @@ class Sampler:
                 position_only,
                 aim,
                 order,
-                model=GivenModel(conditional, self.has_preference),
+                conditional=conditional,
                 seed=seed,
                 deadline=deadline,
             )
