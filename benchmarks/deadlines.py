@@ -150,7 +150,7 @@ def service(rng: np.random.Generator, n_boxes: int, n_points: int) -> Call:
     from eim_ros.nodes.common.interfaces import SampleIK
     from eim_ros.nodes.common.messages import point_cloud_message, pose_message
     from eim_ros.nodes.ik_server.handlers import SERVICES
-    from eim_ros.nodes.ik_server.requests import RequestContext
+    from eim_ros.nodes.ik_server.messages import RequestContext
     from eim_ros.nodes.ik_server.settings import IkServerSettings
 
     sampler, settings, request = panda(), IkServerSettings(), SampleIK.Request()
@@ -179,7 +179,7 @@ def service_batch(rng: np.random.Generator) -> Call:
     from eim_ros.nodes.common.interfaces import SampleIK
     from eim_ros.nodes.common.messages import pose_message
     from eim_ros.nodes.ik_server.handlers import SERVICES
-    from eim_ros.nodes.ik_server.requests import RequestContext
+    from eim_ros.nodes.ik_server.messages import RequestContext
     from eim_ros.nodes.ik_server.settings import IkServerSettings
 
     sampler, settings, request = panda(), IkServerSettings(), SampleIK.Request()

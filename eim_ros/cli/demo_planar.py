@@ -58,7 +58,6 @@ class DemoPlanar:
     threads: Threads = None
 
     def run(self) -> int:
-        """Run the demonstration and return the exit code."""
         folder = Path(self.output)
         check_outputs({"--output": folder / "motions.npz"})
         from eim_ros.nodes.demonstrator.client import PlanarClient
@@ -132,7 +131,7 @@ def _demonstrate(client: Any, bag: Path, n_motions: int) -> None:
 
 
 def _import(bag: Path, output: Path) -> DataSet:
-    from eim_ros.bags.motion_import import MotionForm, import_motions
+    from eim_ros.bags.importing import MotionForm, import_motions
     from eim_ros.bags.selection import Selection
     from eim_ros.core.data_set import save_data_set
     from eim_ros.kinematics import Robot

@@ -36,13 +36,7 @@ _BATCH = 50  # number of motions planned at a time, so that the first ones are s
 
 
 class Demonstrator(ManagedNode[DemonstratorSettings]):
-    """Node that demonstrates motions of the planar robot.
-
-    Raises
-    ------
-    ConfigurationError
-        If a parameter is unknown or has a bad value.
-    """
+    """Node that demonstrates motions of the planar robot."""
 
     def __init__(self) -> None:
         super().__init__("demonstrator", DemonstratorSettings, "demonstrating")
@@ -52,9 +46,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         self._generator = torch.Generator().manual_seed(settings.seed)
         self._work: Iterator[None] | None = None
         self._showing = PeriodicWork(self, {self._go_on: _PERIOD})
-        self._waiting = PeriodicWork(
-            self, {self._go_on: _WAITING_PERIOD}
-        )  # replaces `_showing` until a service appears
+        self._waiting = PeriodicWork(self, {self._go_on: _WAITING_PERIOD})  # until a service appears
         self._person: Person | None = None
         self._planner: threading.Thread | None = None
         self._status: TaskStatus | None = None
@@ -73,7 +65,6 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
             self.create_service(Trigger, "~/start", answered(self, self._start))
 
     def activate(self) -> None:
-        """Start to follow a person's commands, or to show motions if `show_at_start` is set."""
         if self.settings.driver == "person":
             self._person = Person(self, self._arm, self.settings.command_timeout, self._trajectory.publish)
             self.get_logger().info("waiting for velocity commands")
@@ -81,7 +72,6 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
             self._begin()
 
     def deactivate(self) -> None:
-        """Show no more motions, and stop the robot if it is moving."""
         if self._person is not None:
             self._person.close()
             self._person = None
@@ -96,7 +86,6 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         return self._planner is None or not self._planner.is_alive()
 
     def facts(self) -> dict[str, str]:
-        """Return the driver and the motions shown, for `/diagnostics`."""
         return {
             "driver": self.settings.driver,
             "showing": str(self._work is not None).lower(),
@@ -105,7 +94,6 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         }
 
     def warning(self) -> str:
-        """Return why the last demonstration ended early; empty if it did not."""
         return self._failure
 
     # `_show` is a coroutine, which yields when it has to wait and is resumed by a timer
@@ -166,9 +154,8 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
                 raise ServiceError(f"the simulator refused a trajectory: {self._refused}", self._refused)
             self._check(latest, "the simulator did not begin a trajectory")
             yield
-        latest = (
-            time.monotonic() + _PATIENCE + 20.0 * float(motion.times[-1])
-        )  # simulated time may be slower than real time
+        # simulated time may be slower than real time
+        latest = time.monotonic() + _PATIENCE + 20.0 * float(motion.times[-1])
         while self._moving():
             self._check(latest, "the simulator did not end a trajectory")
             yield

@@ -38,13 +38,7 @@ _KINDS = {  # kinds of file that a training may replace, as named by `described_
 
 
 class Trainer(ManagedNode[TrainerSettings]):
-    """Node that trains models.
-
-    Raises
-    ------
-    ConfigurationError
-        If a parameter is unknown or has a bad value.
-    """
+    """Node that trains models."""
 
     def __init__(self) -> None:
         super().__init__("trainer", TrainerSettings, "training")
@@ -66,7 +60,6 @@ class Trainer(ManagedNode[TrainerSettings]):
         )
 
     def activate(self) -> None:
-        """Accept goals."""
         self._giving_up.clear()
 
     def cleanup(self) -> None:
@@ -82,7 +75,6 @@ class Trainer(ManagedNode[TrainerSettings]):
         return idle
 
     def facts(self) -> dict[str, str]:
-        """Return the current training and the numbers of finished ones, for `/diagnostics`."""
         return {
             "training": self._phase if self._busy else "none",
             "models written": str(self._n_trained),
@@ -144,9 +136,8 @@ class Trainer(ManagedNode[TrainerSettings]):
         try:
             outcome = self._watched(TrainingProcess(command, str(draft)), goal_handle, began)
             if outcome.model:
-                files.check_replaceable(
-                    output, _KINDS.get(task, ()), goal.overwrite
-                )  # it may have changed since the first check
+                # it may have changed since the first check
+                files.check_replaceable(output, _KINDS.get(task, ()), goal.overwrite)
                 os.replace(draft, output)
                 outcome = dataclasses.replace(outcome, model=str(output))
         finally:
@@ -212,11 +203,6 @@ def _feedback(progress: Progress, elapsed: float) -> Train.Feedback:
 
 
 def _result(outcome: Outcome) -> Train.Result:
-    return Train.Result(
-        success=outcome.success,
-        message=outcome.message,
-        model=outcome.model,
-        status=outcome.status,
-        metric_names=list(outcome.metrics),
-        metrics=list(outcome.metrics.values()),
-    )
+    fields = dataclasses.asdict(outcome)
+    metrics = fields.pop("metrics")
+    return Train.Result(**fields, metric_names=list(metrics), metrics=list(metrics.values()))
