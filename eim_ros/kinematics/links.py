@@ -34,6 +34,7 @@ from eim_ros.kinematics.urdf import (
     Mimic,
     UrdfJoint,
     UrdfTree,
+    has_shape,
     parse_urdf,
 )
 
@@ -89,14 +90,10 @@ def link_shapes(urdf: str | bytes, of: str = "collision") -> dict[str, list[Shap
     for link in ElementTree.fromstring(urdf).findall("link"):
         name = link.get("name", "")
         try:
-            shapes[name] = _with_capsules([_shape(element) for element in link.findall(of) if _has_shape(element)])
+            shapes[name] = _with_capsules([_shape(element) for element in link.findall(of) if has_shape(element)])
         except EimError as error:
             raise RobotError(f"a {of} shape of link {name!r}: {error}", name) from error
     return shapes
-
-
-def _has_shape(element: Element) -> bool:
-    return any(element.find(f"geometry/{shape}") is not None for shape in SHAPES)
 
 
 def _shape(element: Element) -> Shape | MeshReference:
@@ -204,14 +201,25 @@ def body_poses(arm: Robot, q: npt.ArrayLike) -> FloatArray:
 
 def tip_poses(arm: Robot, q: npt.ArrayLike) -> FloatArray:
     """Return the tip poses (n, 4, 4) like `Robot.fk`, but without the compiled chain."""
-    carried = np.eye(4)
-    carried[:3, :3], carried[:3, 3] = arm.links[-1, :9].reshape(3, 3), arm.links[-1, TRANSLATION]
-    return np.asarray(body_poses(arm, q)[:, -1] @ carried)
+    return np.asarray(body_poses(arm, q)[:, -1] @ _placements(arm)[-1])
+
+
+def poses_at_zero(arm: Robot) -> FloatArray:
+    """Return the poses (m + 2, 4, 4) of the base, of the moving joints and of the tip, with all joints at zero."""
+    bodies = _poses(arm, np.zeros((1, len(arm.links) - 1)))[0]
+    return np.concatenate([bodies, [bodies[-1] @ _placements(arm)[-1]]])
+
+
+def _placements(arm: Robot) -> FloatArray:
+    """Return the constant transforms P_i (m + 1, 4, 4) of the chain, see `urdf.py`."""
+    placements = np.tile(np.eye(4), (len(arm.links), 1, 1))
+    placements[:, :3, :3], placements[:, :3, 3] = arm.links[:, :9].reshape(-1, 3, 3), arm.links[:, TRANSLATION]
+    return placements
 
 
 def body_shapes(arm: Robot, links: Mapping[str, Sequence[Shape | MeshReference]]) -> list[BodyShape]:
     """Return the shapes of all links, as read by `link_shapes`, with poses in the frames of the bodies."""
-    at_zero = _poses(arm, np.zeros((1, len(arm.links) - 1)))[0]
+    at_zero = poses_at_zero(arm)
     placements = link_placements(parse_urdf(arm.urdf), arm.base_link, arm.tip_link)
     return [
         BodyShape(body, np.linalg.inv(at_zero[body]) @ pose @ np.asarray(shape.pose), shape, link)
@@ -224,11 +232,8 @@ def _poses(arm: Robot, values: FloatArray) -> FloatArray:
     """Return the body poses for values (n, m) of the moving joints: T_i = T_{i-1} P_{i-1} Z(v_{i-1})."""
     poses = np.zeros((len(values), len(arm.links), 4, 4))
     poses[:, 0] = np.eye(4)
-    for body, link in enumerate(arm.links[:-1], start=1):
-        placement, moved = np.eye(4), np.zeros((len(values), 4, 4))
-        placement[:3, :3], placement[:3, 3] = link[:9].reshape(3, 3), link[TRANSLATION]
-        moved[:] = np.eye(4)
-        value = values[:, body - 1]
+    for body, (link, placement) in enumerate(zip(arm.links[:-1], _placements(arm), strict=False), start=1):
+        moved, value = np.tile(np.eye(4), (len(values), 1, 1)), values[:, body - 1]
         if link[PRISMATIC]:
             moved[:, 2, 3] = value
         else:

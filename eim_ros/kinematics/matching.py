@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,13 +24,13 @@ import numpy.typing as npt
 
 from eim_ros.core.checks import expect
 from eim_ros.core.errors import RobotError
+from eim_ros.kinematics.links import poses_at_zero
 from eim_ros.kinematics.robot import Robot, robot_path
 from eim_ros.kinematics.urdf import (
     MULTIPLIER,
     OFFSET,
     PRISMATIC,
     SOURCE,
-    TRANSLATION,
     UrdfTree,
     listed,
     parse_urdf,
@@ -102,10 +102,10 @@ def kinematics_check(robot: Robot, other: Robot) -> Offset:
     for problem in (_other_joint(robot, other), _apart(robot, other)):
         if problem:
             raise RobotError(problem, robot.joint_names)
-    (first, tip), (other_first, other_tip) = _frames_at_zero(robot), _frames_at_zero(other)
+    (*first, tip), (*other_first, other_tip) = (poses_at_zero(arm)[1:] for arm in (robot, other))
     found: list[tuple[int, str]] = []
     for base in (np.eye(4), first[0] @ np.linalg.inv(other_first[0])):
-        index, problem = _first_difference(robot, other, first, base @ other_first)
+        index, problem = _first_difference(robot, other, first, base @ np.array(other_first))
         if not problem:
             tool = np.linalg.inv(base @ other_tip) @ tip
             return Offset(np.asarray(base, dtype=np.float64), np.asarray(tool, dtype=np.float64))
@@ -113,21 +113,8 @@ def kinematics_check(robot: Robot, other: Robot) -> Offset:
     raise RobotError(max(found, key=lambda each: each[0])[1], robot.joint_names)
 
 
-def _frames_at_zero(arm: Robot) -> tuple[FloatArray, FloatArray]:
-    """Return the frames (m, 4, 4) of the moving joints, with axes along z, and of the tip (4, 4), at zero."""
-    steps = np.tile(np.eye(4), (len(arm.links), 1, 1))
-    steps[:, :3, :3], steps[:, :3, 3] = arm.links[:, :9].reshape(-1, 3, 3), arm.links[:, TRANSLATION]
-    frames = [np.eye(4)]
-    for step in steps:
-        frames.append(frames[-1] @ step)
-    return np.array(frames[1:-1]), frames[-1]
-
-
-def _first_difference(robot: Robot, other: Robot, ours: FloatArray, theirs: FloatArray) -> tuple[int, str]:
-    """Return the index of the first moving joint with a different axis, and a description of the difference.
-
-    If all axes agree, return the number of moving joints and an empty string.
-    """
+def _first_difference(robot: Robot, other: Robot, ours: Sequence[FloatArray], theirs: FloatArray) -> tuple[int, str]:
+    """Return the index of the first moving joint with a different axis, and the difference in words; empty if none."""
     for index, (frame, wanted) in enumerate(zip(ours, theirs, strict=True)):
         axis, expected, apart = frame[:3, 2], wanted[:3, 2], wanted[:3, 3] - frame[:3, 3]
         angle = math.atan2(float(np.linalg.norm(np.cross(axis, expected))), float(axis @ expected))
