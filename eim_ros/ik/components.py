@@ -84,12 +84,8 @@ def components(
         Largest arc length between successive solutions of a curve [rad, m]. It is larger if there would be more than
         4000 solutions.
     seed : int
-        Seed of the order in which the directions along curves are followed.
-
-    Returns
-    -------
-    list of Component
-        If more than one direction is free, the solutions have no order. Then all of them are one component.
+        Seed of the order in which the directions along curves are followed. If more than one direction is free, the
+        solutions have no order, and all of them are one component.
 
     Raises
     ------
