@@ -65,16 +65,11 @@ VERIFIED = 2e-5  # time to verify one pose of the final path [s]
 class Reach:
     """Extent of the path from the first pose on without steps that are too large.
 
-    Attributes
-    ----------
-    n_poses : int
-        Number of poses reached.
-    nearest_miss : float
-        Smallest step from the last pose reached to a solution of the next pose [rad] or [m]. It is infinite if the next
-        pose has no solution, and 0 if all poses are reached.
+    `nearest_miss` is the smallest step from the last pose reached to a solution of the next pose [rad] or [m]. It is
+    infinite if the next pose has no solution, and 0 if all poses are reached.
     """
 
-    n_poses: int
+    n_poses: int  # number of poses reached
     nearest_miss: float
 
     @classmethod
@@ -92,13 +87,6 @@ class PathSearch:
 
     Attributes
     ----------
-    poses : (n_poses, 4, 4)
-    max_steps : (dof,)
-        Largest change of each joint from one pose to the next [rad] or [m].
-    origin : (dof,), optional
-        Configuration before the first pose.
-    clock : callable
-        Function that returns the time [s].
     layers : list of (n_k, dof)
         Solutions of each pose. Values of joints with 2π-equivalent values are in [-π, π).
     examined : (n_poses,) of bool
@@ -109,13 +97,13 @@ class PathSearch:
 
     sampler: Solver
     problem: Problem
-    poses: FloatArray
-    max_steps: FloatArray
+    poses: FloatArray  # (n_poses, 4, 4)
+    max_steps: FloatArray  # (dof,), largest change of each joint from one pose to the next [rad] or [m]
     rng: np.random.Generator
     n: int
     timeout: float
-    origin: FloatArray | None = None
-    clock: Callable[[], float] = time.perf_counter
+    origin: FloatArray | None = None  # (dof,), configuration before the first pose
+    clock: Callable[[], float] = time.perf_counter  # function that returns the time [s]
     layers: list[FloatArray] = field(init=False)
     examined: BoolArray = field(init=False)
     misses: dict[int, tuple[float, float]] = field(init=False, default_factory=dict)

@@ -29,26 +29,13 @@ SHOWN_ROWS = 6
 
 @dataclass(frozen=True)
 class Column:
-    """One column of `Solutions`.
+    """One column of `Solutions`."""
 
-    Attributes
-    ----------
-    name : str
-        Attribute of `Solutions`.
-    per : "row" or "pose"
-        Whether there is an entry for each configuration, or for each pose.
-    dtype : str
-        Type in messages.
-    unit : str
-    ros_name : str
-        Field of `eim_ros/msg/IKSolutions`; empty if several fields or no field correspond to it.
-    """
-
-    name: str
-    per: Literal["row", "pose"]
-    dtype: str
+    name: str  # attribute of `Solutions`
+    per: Literal["row", "pose"]  # whether there is an entry for each configuration, or for each pose
+    dtype: str  # type in messages
     unit: str = ""
-    ros_name: str = ""
+    ros_name: str = ""  # field of `eim_ros/msg/IKSolutions`; empty if several fields or no field correspond to it
 
 
 SCHEMA = (

@@ -166,16 +166,9 @@ MOST_CLEARANCES = 16  # maximum number of clearances whose trials are kept
 
 
 class CollisionModel:
-    """Collision shapes of a robot, and the pairs of its bodies to check.
+    """Collision shapes of a robot, and the pairs of its bodies to check; `Robot.collision` says how meshes are read.
 
-    Parameters
-    ----------
-    robot : Robot
-        Its attribute `collision` defines how meshes are read.
-    deadline : float
-        Time of `perf_counter` [s].
-    known : dict, optional
-        Meshes that were read before. Newly read meshes are added to it.
+    The deadline is a time of `perf_counter` [s]. Meshes that were read before are `known`, and new ones are added.
 
     Raises
     ------

@@ -86,17 +86,8 @@ class _InnerPoints:
 class Crowd:
     """Set of many static obstacles to check against the links of a robot; not thread-safe.
 
-    Parameters
-    ----------
-    robot : Robot
-    own : sequence of OwnShape
-        Shapes of the robot.
-    obstacles : sequence of (int, ndarray, Solid)
-        Number, pose (4, 4) in the base frame, and geometry of each obstacle. Meshes must be convex.
-    clearance : float
-        Minimum distance [m]; closer shapes count as colliding.
-    deadline : float
-        Time of `perf_counter` [s].
+    An obstacle is a number, a pose (4, 4) in the base frame, and a geometry; meshes must be convex. Shapes closer than
+    the clearance [m] count as colliding. The deadline is a time of `perf_counter` [s].
 
     Raises
     ------

@@ -45,23 +45,12 @@ class FrameError(EimError):
 
 @dataclass(frozen=True)
 class StampedTransform:
-    """Pose of a frame in its parent frame at a given time.
-
-    Attributes
-    ----------
-    parent : str
-    stamp : int
-        Time [ns].
-    position : tuple of 3 float
-        [m].
-    quaternion : tuple of 4 float
-        Orientation xyzw, of unit length within 1e-3.
-    """
+    """Pose of a frame in its parent frame at a given time."""
 
     parent: str
-    stamp: int
-    position: tuple[float, ...]
-    quaternion: tuple[float, ...]
+    stamp: int  # time [ns]
+    position: tuple[float, ...]  # [m]
+    quaternion: tuple[float, ...]  # orientation xyzw, of unit length within 1e-3
 
     @property
     def pose(self) -> FloatArray:

@@ -67,24 +67,17 @@ def link_placements(tree: UrdfTree, base: str, tip: str) -> dict[str, tuple[int,
         for joint in children.get(link, []):
             value = 0.0 if joint.name in chain else min(max(0.0, joint.lower), joint.upper)
             child = chain.index(joint.name) + 1 if joint.name in chain else body
-            found[joint.child] = (
-                child,
-                pose @ origin_transform(joint.origin_xyz, joint.origin_rpy) @ _motion(joint, value),
-            )
+            placement = pose @ origin_transform(joint.origin_xyz, joint.origin_rpy)
+            found[joint.child] = (child, placement @ _motion(joint, value))
             open_links.append(joint.child)
     to_base = np.linalg.inv(found[base][1])
     return {link: (body, to_base @ pose) for link, (body, pose) in found.items()}
 
 
 def link_shapes(urdf: str | bytes, of: str = "collision") -> dict[str, list[Shape | MeshReference]]:
-    """Return the shapes of each link, with poses in the link's frame.
+    """Return the shapes of each link of a URDF, with poses in the link's frame.
 
-    Parameters
-    ----------
-    urdf : str or bytes
-        Text of a URDF. The text in `Robot.urdf` contains no visuals.
-    of : {"collision", "visual"}
-        Kind of shapes to read.
+    The kind is "collision" or "visual". The text in `Robot.urdf` contains no visuals.
     """
     shapes: dict[str, list[Shape | MeshReference]] = {}
     for link in ElementTree.fromstring(urdf).findall("link"):
@@ -127,14 +120,11 @@ def _with_capsules(shapes: list[Shape | MeshReference]) -> list[Shape | MeshRefe
 
 def _end_spheres(cylinder: Cylinder, shapes: list[Shape | MeshReference]) -> list[Sphere]:
     pose, found = np.asarray(cylinder.pose), []
-    alike = [
-        shape
-        for shape in shapes
-        if isinstance(shape, Sphere) and abs(shape.radius - cylinder.radius) < CAPSULE_TOLERANCE
-    ]
+    balls = [shape for shape in shapes if isinstance(shape, Sphere)]
+    alike = [ball for ball in balls if abs(ball.radius - cylinder.radius) < CAPSULE_TOLERANCE]
     for side in (-0.5, 0.5):
         end = pose[:3, 3] + side * cylinder.length * pose[:3, 2]
-        found += [shape for shape in alike if np.abs(np.asarray(shape.centre) - end).max() < CAPSULE_TOLERANCE][:1]
+        found += [ball for ball in alike if np.abs(np.asarray(ball.centre) - end).max() < CAPSULE_TOLERANCE][:1]
     return found
 
 
@@ -172,24 +162,12 @@ def _words(text: str, n: int) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class BodyShape:
-    """Shape of a link in the frame of its body.
+    """Shape of a link in the frame of its body; `pose` includes the shape's own pose in the link's frame."""
 
-    Attributes
-    ----------
-    body : int
-        Index of the body that the link belongs to.
-    pose : (4, 4)
-        Pose of the shape in the body's frame [m].
-    shape : Box, Sphere, Cylinder, Capsule or MeshReference
-        The shape. Its own pose is in the link's frame and already included in `pose`.
-    link : str
-        Name of the link.
-    """
-
-    body: int
-    pose: FloatArray
+    body: int  # index of the body that the link belongs to
+    pose: FloatArray  # (4, 4), pose of the shape in the body's frame [m]
     shape: Shape | MeshReference
-    link: str
+    link: str  # name of the link
 
 
 def body_poses(arm: Robot, q: npt.ArrayLike) -> FloatArray:
@@ -277,9 +255,7 @@ def fixed_links(robot: Robot, link: str) -> MappingProxyType[str, FloatArray]:
 
 @functools.lru_cache(maxsize=64)
 def link_poses(robot: Robot, link: str) -> Callable[[FloatArray], FloatArray]:
-    """Return the forward kinematics of one link as a function.
-
-    The function maps configurations (n, dof) to poses (n, 4, 4) in the base frame.
+    """Return the forward kinematics of one link: a function of configurations (n, dof) that gives poses (n, 4, 4).
 
     Raises
     ------

@@ -47,18 +47,10 @@ SAME = 1e-9  # [m], [1]; smaller differences are rounding errors
 
 @dataclass(frozen=True, eq=False)
 class Offset:
-    """Offsets of base and tip between two arms with the same kinematics.
+    """Offsets of base and tip between two arms with the same kinematics."""
 
-    Attributes
-    ----------
-    base : (4, 4) array
-        B, the pose of the other arm's base in the base frame of this arm.
-    tool : (4, 4) array
-        X, the pose of this arm's tip in the tip frame of the other arm.
-    """
-
-    base: FloatArray
-    tool: FloatArray
+    base: FloatArray  # B (4, 4), the pose of the other arm's base in the base frame of this arm
+    tool: FloatArray  # X (4, 4), the pose of this arm's tip in the tip frame of the other arm
 
     @classmethod
     def none(cls) -> Offset:
@@ -170,16 +162,9 @@ def _named(arm: Robot, index: int) -> str:
 def matched_urdf(known: Robot, source: str | Path, base: str | None = None, tip: str | None = None) -> Robot:
     """Load the arm of a description that corresponds to a known robot.
 
-    The base and tip links have the names of the known robot's links, possibly with a common prefix. If the description
-    has no such links, the arm runs from its root to its only leaf.
-
-    Parameters
-    ----------
-    known : Robot
-    source : str or Path
-        Name of an included robot, or the path or text of a URDF.
-    base, tip : str, optional
-        Names of the links. If only one is given, it defines the prefix of the other.
+    The source is the name of an included robot, or the path or text of a URDF. The base and tip links have the names of
+    the known robot's links, possibly with a common prefix. If only one of them is given, it defines the prefix of the
+    other. If the description has no such links, the arm runs from its root to its only leaf.
 
     Raises
     ------

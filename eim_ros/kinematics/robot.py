@@ -106,9 +106,7 @@ def share_path(relative: str) -> Path:
 
 
 def robot_path(name_or_path: str | Path) -> Path:
-    """Return the path of a robot's URDF.
-
-    The argument is a path, the name of an included robot, or a name from `robot_descriptions`.
+    """Return the path of a URDF, given its path, the name of an included robot, or a name from `robot_descriptions`.
 
     Raises
     ------
@@ -484,8 +482,7 @@ class Robot:
 
         Any finite value of a continuous joint is within its limits. NaN is never within limits.
         """
-        rows, _ = self._rows(q)
-        tolerance = number_from_zero(tolerance, "the tolerance")
+        rows, tolerance = self._rows(q)[0], number_from_zero(tolerance, "the tolerance")
         inside = (rows >= self.lower - tolerance) & (rows <= self.upper + tolerance)
         inside |= self.continuous & np.isfinite(rows)
         return np.asarray(inside.all(axis=1), dtype=np.bool_)
@@ -561,8 +558,8 @@ class Robot:
 
         With tolerances (6,), only the part beyond them counts, see `TaskOptions`.
         """
-        errors, _ = self.verify(q, pose, tolerances=tolerances)
-        return errors[0], errors[1]
+        position, orientation = self.verify(q, pose, tolerances=tolerances)[0]
+        return position, orientation
 
     def verify(
         self, q: npt.ArrayLike, pose: npt.ArrayLike, **asked: Unpack[TaskOptions]
@@ -601,10 +598,9 @@ class Robot:
             Finite start configurations. Values outside the limits are clamped first; the array is not modified.
         pose : (4, 4) array_like
             Target pose of the tip in the base frame.
-        max_iterations : int
-            Maximum number of steps per seed, 0 to 1000000.
-        patience : int
-            Number of steps within which the squared error must halve, 1 to 1000000. Otherwise the seed is abandoned.
+        max_iterations, patience : int
+            Maximum number of steps per seed, 0 to 1000000. A seed is abandoned if its squared error does not halve
+            within `patience` steps, 1 to 1000000.
         **asked
             See `TaskOptions`.
 
@@ -661,7 +657,6 @@ class Robot:
         n : int
             Maximum number of further solutions, 0 to 1000000.
         seed : int or numpy Generator, optional
-            Default: a fresh one.
         step : float
             Length of a step [rad, m]. New solutions are at least 0.6 step away from all others (Euclidean distance).
         finest : float, optional
@@ -756,7 +751,6 @@ class Robot:
             Target pose of the tip in the base frame, in any form listed in `poses.FORMS`. For a position (3,), the
             orientation is free.
         seed : int or numpy Generator, optional
-            Default: a fresh one.
         max_restarts : int
             Maximum number of seeds, 1 to 1000000.
         **asked

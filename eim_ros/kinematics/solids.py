@@ -94,27 +94,13 @@ POINT_SIZE = 1e-8  # [m]; coal computes wrong distances from a sphere to a trian
 
 @dataclass(frozen=True, eq=False)
 class Solid:
-    """Collision geometries of a shape, in the frame of its pose.
+    """Collision geometries of a shape, in the frame of its pose."""
 
-    Attributes
-    ----------
-    outer : coal.CollisionGeometry
-        Geometry that contains the shape.
-    exact : coal.CollisionGeometry
-        Surface of a mesh; otherwise the outer geometry.
-    surface : Surface or None
-        Surface of a mesh that is not replaced by its hull.
-    witnesses : (n, k, 3)
-        Coordinates of k points of each connected part [m].
-    margin : float
-        Distance [m] below which other shapes count as colliding.
-    """
-
-    outer: Any
-    exact: Any
-    surface: Surface | None
-    witnesses: FloatArray = field(repr=False)
-    margin: float = 0.0
+    outer: Any  # geometry that contains the shape
+    exact: Any  # surface of a mesh; otherwise the outer geometry
+    surface: Surface | None  # surface of a mesh that is not replaced by its hull
+    witnesses: FloatArray = field(repr=False)  # (n, k, 3), coordinates of k points of each connected part [m]
+    margin: float = 0.0  # distance [m] below which other shapes count as colliding
 
 
 _made: WeakKeyDictionary[Obstacle, Forms] = WeakKeyDictionary()  # a cache, because scenes are often checked repeatedly

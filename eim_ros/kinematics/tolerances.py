@@ -158,21 +158,11 @@ def transforms(poses: npt.ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class ToleranceBox:
-    """Set of the poses within tolerances of a target pose, parameterised by six offsets.
+    """Set of the poses within tolerances of a target pose, parameterised by six offsets."""
 
-    Attributes
-    ----------
-    pose : (4, 4)
-        Target pose.
-    widest : (6,)
-        Largest offsets along x, y, z [m] and about x, y, z [rad] in the target frame.
-    twist_axis : int
-        Index of the twist: 3, 4 or 5.
-    """
-
-    pose: FloatArray
-    widest: FloatArray
-    twist_axis: int
+    pose: FloatArray  # (4, 4), target pose
+    widest: FloatArray  # (6,), largest offsets along x, y, z [m] and about x, y, z [rad] in the target frame
+    twist_axis: int  # index of the twist: 3, 4 or 5
 
     @classmethod
     def of(cls, pose: FloatArray, tolerances: npt.ArrayLike | None, farthest: float) -> ToleranceBox:

@@ -32,18 +32,10 @@ RESIDUAL_MARGIN = 2.0  # maximum residual, relative to the largest held-out resi
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Scores of held-out demonstrations, used as a reference for other motions.
+    """Scores of held-out demonstrations, used as a reference for other motions."""
 
-    Attributes
-    ----------
-    log_prob : Tensor (n,)
-        Log densities [nat], ascending.
-    residual : Tensor (n,)
-        Root mean square errors of the basis [rad or m], ascending.
-    """
-
-    log_prob: Tensor
-    residual: Tensor
+    log_prob: Tensor  # (n,), log densities [nat], ascending
+    residual: Tensor  # (n,), root mean square errors of the basis [rad or m], ascending
 
     @classmethod
     def from_scores(cls, log_prob: Tensor, residual: Tensor) -> Calibration:

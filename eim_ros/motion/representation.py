@@ -198,23 +198,12 @@ class LatentSpace:
     first axes, and sigma those along the other axes, shrunk towards their mean. The density of w is proper in all
     directions. A motion outside the subspace of the demonstrations is therefore unlikely, even if its projection is
     likely.
-
-    Attributes
-    ----------
-    center : Tensor (n_weights,)
-        Mean m.
-    axes : Tensor (n_weights, n_weights)
-        V, with orthonormal columns.
-    scales : Tensor (n_weights,)
-        S, followed by sigma for each of the other axes.
-    n_latent : int
-        Length of z.
     """
 
-    center: Tensor
-    axes: Tensor
-    scales: Tensor
-    n_latent: int
+    center: Tensor  # m (n_weights,), mean
+    axes: Tensor  # V (n_weights, n_weights), with orthonormal columns
+    scales: Tensor  # S (n_weights,), followed by sigma for each of the other axes
+    n_latent: int  # length of z
 
     @classmethod
     def from_weights(cls, weights: Tensor, share: float, most: int, floor: float) -> LatentSpace:

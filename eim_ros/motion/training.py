@@ -71,18 +71,10 @@ FLOOR = 1e-6  # minimum variance of a component, relative to the data's variance
 
 @dataclass(frozen=True)
 class Reference:
-    """Density estimate and start for EIM.
+    """Density estimate and start for EIM."""
 
-    Attributes
-    ----------
-    density : MixtureOfExperts
-        Estimated density of the coordinates given the context.
-    start : MixtureOfExperts
-        Initial model, with as many components as the final one.
-    """
-
-    density: MixtureOfExperts
-    start: MixtureOfExperts
+    density: MixtureOfExperts  # estimated density of the coordinates given the context
+    start: MixtureOfExperts  # initial model, with as many components as the final one
 
 
 @dataclass(frozen=True)

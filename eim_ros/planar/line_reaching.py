@@ -52,26 +52,13 @@ class LineReachingConfig(Settings):
 
 @dataclass(frozen=True)
 class LineFit:
-    """Mixture of one learner, with its quality.
-
-    Attributes
-    ----------
-    mixture : GaussianMixture
-    distance : float
-        Mean distance of its samples' tips to the line [m].
-    near : float
-        Share of its samples within 0.1 m of the line.
-    coverage : float
-        Overlap of `histogram` and the test data's histogram, from 0 to 1.
-    histogram : Tensor (50,)
-        Shares along the line of its samples within 0.1 m; they sum to 1.
-    """
+    """Mixture of one learner, with its quality."""
 
     mixture: GaussianMixture
-    distance: float
-    near: float
-    coverage: float
-    histogram: Tensor
+    distance: float  # mean distance of its samples' tips to the line [m]
+    near: float  # share of its samples within 0.1 m of the line
+    coverage: float  # overlap of `histogram` and the test data's histogram, from 0 to 1
+    histogram: Tensor  # (50,), shares along the line of its samples within 0.1 m; they sum to 1
 
 
 @dataclass(frozen=True)
@@ -80,19 +67,15 @@ class LineReachingData:
 
     Attributes
     ----------
-    arm : PlanarArm
-    task : PlanarTask
     train, test : Tensor (n_samples, n_links)
         Configurations of the expert; no learner sees the test data.
-    histogram : Tensor (50,)
-        Shares of the test data along the line; they sum to 1.
     """
 
     arm: PlanarArm
     task: PlanarTask
     train: Tensor
     test: Tensor
-    histogram: Tensor
+    histogram: Tensor  # (50,), shares of the test data along the line; they sum to 1
 
 
 @dataclass(frozen=True)

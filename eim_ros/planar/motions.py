@@ -224,17 +224,9 @@ def checked_trajectory(
 ) -> Trajectory:
     """Create a trajectory from the parts of a message.
 
-    Parameters
-    ----------
-    arm : PlanarArm
-    joint_names : sequence of str
-        All joints of the arm, in the order of the columns.
-    times : sequence of float
-        Times since the start [s]. They must ascend and must not be negative.
-    positions : sequence of sequence of float
-        One row per time and one column per joint [rad].
-    velocities : sequence of sequence of float
-        Same shape as `positions` [rad/s]. Empty, or with empty rows, if there are none.
+    The names are all joints of the arm, in the order of the columns. Times since the start [s] must ascend and must not
+    be negative. Positions [rad] have one row per time and one column per joint. Velocities [rad/s] have the same shape,
+    or are empty or have empty rows if there are none.
 
     Raises
     ------

@@ -78,14 +78,8 @@ def folded(arm: PlanarArm) -> Array:
 class PlanarSimulator:
     """Simulation of a robot with a task.
 
-    Parameters
-    ----------
-    arm : PlanarArm
-    task : PlanarTask
-    rate : int
-        Ticks per second [1/s].
-    start : (n_links,) float64, optional
-        Configuration at the beginning and after a reset [rad]; default: see `folded`.
+    The rate is in ticks per second [1/s]. The start (n_links,) [rad] is the configuration at the beginning and after a
+    reset; see `folded` for the default.
 
     Examples
     --------
@@ -139,14 +133,9 @@ class PlanarSimulator:
         velocities: Sequence[Sequence[float]] = (),
         delay: float = 0.0,
     ) -> None:
-        """Replace the current trajectory; without points the robot stops.
+        """Replace the current trajectory, see `checked_trajectory`; without points the robot stops.
 
-        Parameters
-        ----------
-        joint_names, times, positions, velocities
-            See `checked_trajectory`.
-        delay : float
-            Time from now to the trajectory's time 0 [s]; negative if it should have begun already.
+        The delay from now to the trajectory's time 0 [s] is negative if it should have begun already.
 
         Raises
         ------

@@ -27,21 +27,11 @@ ALIKE = 1e-3  # relative distance below which two arms count as equal
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Groups of arms, and the arm that represents each group.
+    """Groups of arms, and the arm that represents each group."""
 
-    Attributes
-    ----------
-    representatives : (n_groups,) int
-        Index of the arm that represents each group, largest group first.
-    labels : (n,) int
-        Group of each arm, or NO_GROUP.
-    heading : str
-        Description of the groups for the legend.
-    """
-
-    representatives: IntArray
-    labels: IntArray
-    heading: str
+    representatives: IntArray  # (n_groups,) int, index of the arm that represents each group, largest group first
+    labels: IntArray  # (n,) int, group of each arm, or NO_GROUP
+    heading: str  # description of the groups for the legend
 
 
 def group_arms(arms: FloatArray, n_groups: int) -> Groups:

@@ -88,43 +88,21 @@ N_GROUPS = 5  # maximum number of groups of solutions that form no curves
 class Solutions:
     """Solutions of one target, as shown on the page.
 
-    Attributes
-    ----------
-    pose : (4, 4)
-        Target in the base frame.
-    positions : (n, dof)
-        Verified solutions, shown as ghosts [rad] or [m].
-    labels : (n,) int
-        Index of the component of each ghost.
-    components : list of Component
-        Self-motion components. If more than one direction is free, these are groups of similar solutions.
-    numbers : list of int
-        Numbers of the components, in ascending order. They stay the same while the target moves.
-    chosen : (dof,) or None
-        Chosen solution; None if there is none.
-    component : int
-        Index of its component; -1 if there is none.
-    along : float
-        Its place in the component. It is 0 at the first solution and 1 at the last.
-    density : ConditionalDensity or None
-        Model density given the target; None without a model.
-    message : str
-        Number of solutions, or why there is none.
-    elapsed : float
-        Solving time [s].
+    The components are groups of similar solutions if more than one direction is free. Their numbers ascend, and stay
+    the same while the target moves.
     """
 
-    pose: FloatArray
-    positions: FloatArray
-    labels: IntArray
+    pose: FloatArray  # (4, 4), target in the base frame
+    positions: FloatArray  # (n, dof), verified solutions, shown as ghosts [rad] or [m]
+    labels: IntArray  # (n,) int, index of the component of each ghost
     components: list[Component]
     numbers: list[int]
-    chosen: FloatArray | None
-    component: int
-    along: float
-    density: ConditionalDensity | None
-    message: str
-    elapsed: float
+    chosen: FloatArray | None  # (dof,), chosen solution; None if there is none
+    component: int  # index of its component; -1 if there is none
+    along: float  # its place in the component, from 0 at the first solution to 1 at the last
+    density: ConditionalDensity | None  # model density given the target; None without a model
+    message: str  # number of solutions, or why there is none
+    elapsed: float  # solving time [s]
 
     @functools.cached_property
     def log_prob(self) -> FloatArray:

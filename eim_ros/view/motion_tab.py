@@ -33,33 +33,15 @@ WIDTH = 2.0  # half the range of a context slider without demonstrations, in sta
 
 @dataclass(frozen=True, eq=False)
 class ShownMotions:
-    """Motions with their densities, as shown in the tab.
+    """Motions with their densities, as shown in the tab."""
 
-    Attributes
-    ----------
-    positions : (n, n_points, dof)
-        In the order of the robot's joints [rad] or [m].
-    tips : (n, n_points, 3)
-        Path of the tip [m].
-    log_prob : (n,)
-        Log density given the context, and given the start and end if they are prescribed [nat].
-    components : (n,) int
-        Component of the prior that each motion was drawn from; -1 for demonstrations.
-    valid : (n,) bool
-        Whether the motion stays within the joint limits.
-    quantiles : (n,)
-        Share of held-out demonstrations that are less likely; NaN for drawn motions.
-    log_evidence : float
-        Log density of the prescribed start and end [nat]; 0 if none is prescribed.
-    """
-
-    positions: FloatArray
-    tips: FloatArray
-    log_prob: FloatArray
-    components: npt.NDArray[np.int64]
-    valid: npt.NDArray[np.bool_]
-    quantiles: FloatArray
-    log_evidence: float = 0.0
+    positions: FloatArray  # (n, n_points, dof), in the order of the robot's joints [rad] or [m]
+    tips: FloatArray  # (n, n_points, 3), path of the tip [m]
+    log_prob: FloatArray  # (n,), log density given the context, and given the start and end if prescribed [nat]
+    components: npt.NDArray[np.int64]  # (n,), component that each motion was drawn from; -1 for demonstrations
+    valid: npt.NDArray[np.bool_]  # (n,) bool, whether the motion stays within the joint limits
+    quantiles: FloatArray  # (n,), share of held-out demonstrations that are less likely; NaN for drawn motions
+    log_evidence: float = 0.0  # log density of the prescribed start and end [nat]; 0 if none is prescribed
 
     def __len__(self) -> int:
         return len(self.positions)

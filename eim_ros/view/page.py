@@ -168,33 +168,19 @@ TARGET_SIZE = 0.22  # in units of the arm's reach
 class PageOptions:
     """What a page shows, and where it is served.
 
-    Attributes
-    ----------
-    source : str or Path, optional
-        Description of the robot with its visuals, see `arm_surfaces`.
-    package_paths : sequence of str or Path
-        See `find_mesh`.
-    n : int
-        Number of ghosts, 1 to 200.
-    position_only : bool, optional
-        Whether the orientation of the tip is free. By default it is free for models with a position as context, and for
-        arms with fewer than six joints.
-    host, port : str, int
-        Address to serve at. Port 0 selects any free port.
-    seed : int
-        Seed of the solutions. It is the same for every target, so the solutions move as little as possible.
-    extra_tab : str, optional
-        Name of an extra tab that the caller fills, see `MotionTab`.
+    By default, the orientation of the tip is free for models with a position as context, and for arms with fewer than
+    six joints. Port 0 selects any free port. The seed of the solutions is the same for every target, so that they move
+    as little as possible.
     """
 
-    source: str | Path | None = None
-    package_paths: Sequence[str | Path] = ()
-    n: int = 50
+    source: str | Path | None = None  # description of the robot with its visuals, see `arm_surfaces`
+    package_paths: Sequence[str | Path] = ()  # see `find_mesh`
+    n: int = 50  # number of ghosts, 1 to 200
     position_only: bool | None = None
     host: str = "127.0.0.1"
     port: int = 8080
     seed: int = 0
-    extra_tab: str | None = None
+    extra_tab: str | None = None  # name of an extra tab that the caller fills, see `MotionTab`
 
 
 class Page:

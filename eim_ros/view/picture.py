@@ -54,21 +54,11 @@ ELEVATION = math.radians(20.0)
 
 @dataclass(frozen=True, eq=False)
 class Camera:
-    """Position and direction of the viewer.
+    """Position and direction of the viewer."""
 
-    Attributes
-    ----------
-    axes : (3, 3)
-        Rows right, up and towards the viewer, in the base frame.
-    focus : (3,)
-        Point drawn at its true scale [m].
-    distance : float
-        Distance from the viewer to the focus [m].
-    """
-
-    axes: FloatArray
-    focus: FloatArray
-    distance: float
+    axes: FloatArray  # (3, 3), rows right, up and towards the viewer, in the base frame
+    focus: FloatArray  # (3,), point drawn at its true scale [m]
+    distance: float  # distance from the viewer to the focus [m]
 
     @classmethod
     def above(cls) -> Camera:

@@ -37,19 +37,11 @@ ROUND, FEW, COARSE = 16, 6, 1  # faces around a cylinder, faces around a stick, 
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """Triangle mesh of a body.
-
-    Attributes
-    ----------
-    body : int
-    vertices : (n, 3)
-        In the body's frame [m].
-    faces : (m, 3) int
-    """
+    """Triangle mesh of a body."""
 
     body: int
-    vertices: FloatArray
-    faces: npt.NDArray[np.int64]
+    vertices: FloatArray  # (n, 3), in the body's frame [m]
+    faces: npt.NDArray[np.int64]  # (m, 3) int
 
 
 def arm_surfaces(
