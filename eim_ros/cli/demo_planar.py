@@ -21,8 +21,8 @@ from eim_ros.core.files import check_outputs, to_json
 if TYPE_CHECKING:
     from eim_ros.core.data_set import DataSet
     from eim_ros.motion import MotionPrior
+    from eim_ros.planar import Trajectory
     from eim_ros.planar.line_reaching import LineReachingResult
-    from eim_ros.planar.motions import Motion
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -177,7 +177,7 @@ def _execute(
     return table, samples
 
 
-def _executed(client: Any, joint_names: tuple[str, ...], motions: list[Motion], name: str) -> dict[str, float]:
+def _executed(client: Any, joint_names: tuple[str, ...], motions: list[Trajectory], name: str) -> dict[str, float]:
     outcomes = []
     with Bar(f"   {name:14}", len(motions)) as bar:
         for motion in motions:

@@ -27,7 +27,7 @@ from eim_ros.nodes.demonstrator.settings import DemonstratorSettings
 from eim_ros.nodes.demonstrator.teleoperator import Person
 from eim_ros.nodes.planar_simulator.messages import task_request, trajectory_message
 from eim_ros.planar import Expert
-from eim_ros.planar.motions import Motion, MotionConfig, draw_motions
+from eim_ros.planar.motions import MotionConfig, Trajectory, draw_motions
 
 _PERIOD = 0.02  # [s] polling period
 _WAITING_PERIOD = 0.25  # [s] polling period while a service of another node is missing
@@ -141,7 +141,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
                 yield from self._show_one(motion)
         self.get_logger().info(f"{self._n_successful} of {self._n_shown} motions succeeded: done")
 
-    def _show_one(self, motion: Motion) -> Generator[None, None, None]:
+    def _show_one(self, motion: Trajectory) -> Generator[None, None, None]:
         yield from self._tell_label("pause")
         yield from self._answer(self._reset, Trigger.Request())
         yield from self._pause(self.settings.pause)  # so that the recorder sees the robot at rest
@@ -164,7 +164,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         self._n_successful += int(self._succeeded())
         self._progress.publish(UInt32(data=self._n_shown))
 
-    def _planned(self, n_motions: int) -> Generator[None, None, list[Motion]]:
+    def _planned(self, n_motions: int) -> Generator[None, None, list[Trajectory]]:
         """Draw motions on a separate thread; the coroutine returns them as a list."""
         outcome: list[Any] = []
         expert, start = Expert(self._arm, self._task), torch.from_numpy(self.settings.start_configuration())
@@ -183,7 +183,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
             yield
         if isinstance(outcome[0], Exception):
             raise outcome[0]
-        motions: list[Motion] = outcome[0]
+        motions: list[Trajectory] = outcome[0]
         return motions
 
     def _tell_label(self, label: str) -> Generator[None, None, None]:

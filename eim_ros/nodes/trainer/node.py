@@ -21,7 +21,7 @@ from rclpy.callback_groups import ReentrantCallbackGroup
 from eim_ros.core.errors import RobotError
 from eim_ros.core.files import check_outputs, temporary_beside
 from eim_ros.kinematics import SHIPPED_ROBOTS
-from eim_ros.kinematics.robot import shipped_urdf
+from eim_ros.kinematics.robot import robot_path
 from eim_ros.nodes.common.interfaces import Train
 from eim_ros.nodes.common.node import ManagedNode
 from eim_ros.nodes.common.service import reason_of
@@ -172,7 +172,7 @@ class Trainer(ManagedNode[TrainerSettings]):
         if not robot:
             return None
         if robot in SHIPPED_ROBOTS:
-            return shipped_urdf(robot)
+            return robot_path(robot)
         path = self.settings.data.readable(robot)
         if path.suffix == ".xacro":  # xacro macros can include any file and evaluate Python
             raise RobotError(f"{path} is not expanded for a remote caller: give a URDF, xacro FILE > robot.urdf", robot)
