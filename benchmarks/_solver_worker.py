@@ -52,7 +52,7 @@ def items_of(robot: Robot, sampler: Sampler | None, inputs: dict[str, np.ndarray
                 )
                 for pose in inputs["refined_poses"]
             ],
-            lambda answer: len(answer.q),
+            lambda answer: len(answer.positions),
         ),
         "refine": (
             lambda: [partial(robot.refine, seeds, pose) for pose in inputs["refined_poses"]],
