@@ -83,7 +83,7 @@ def sampler_items(sampler: Sampler, poses: np.ndarray, samples: np.ndarray) -> d
     """Return the items for complete `sample` calls and for densities of samples (n_poses, n_samples, dof)."""
     answers = [sampler.sample(pose, 1, seed=0, order="none") for pose in poses]
     densities = [answer.density if IS_OLD else answer.densities[0] for answer in answers]
-    distinct: dict[str, Any] = {"order": "none", "distinct": True} if IS_OLD else {"order": "none"}
+    distinct: dict[str, Any] = {"order": "none", "distinct": True} if IS_OLD else {"order": "none", "diversity": 0.85}
 
     def n_valid(answer: Any) -> int:
         return int(np.count_nonzero(answer.valid))

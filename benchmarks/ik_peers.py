@@ -274,6 +274,7 @@ def main() -> None:
     torch.set_num_threads(1)
     models = dict(entry.split("=", 1) for entry in args.models)
     lines = header(args.poses, args.seed)
+    print("\n".join(lines), flush=True)
     one: dict[str, dict[str, Singles]] = {}
     all_: dict[str, dict[str, Many]] = {}
     with tempfile.TemporaryDirectory() as folder:

@@ -135,7 +135,7 @@ def row(name: str, urdf: str, n_poses: int, n_judged: int) -> str:
     times = times_of(robot, urdf, poses[:TIMED])
     timed = " " + "".join(f"{times[way]:9.1f}" if way in times else f"{'-':>9}" for way in WAYS)
     mean = (counts @ np.arange(len(counts))) / n_poses
-    found_out = f"{name:26}{mean:6.2f}{lost:6d}{f'{missed}/{n_judged}':>9}{unseen:8d}"
+    found_out = f"{name:28}{mean:6.2f}{lost:6d}{f'{missed}/{n_judged}':>9}{unseen:8d}"
     return f"{found_out}{timed}      {compared_with_eaik(robot, poses[:TIMED])}"
 
 
@@ -150,7 +150,7 @@ def main() -> None:
         f"all solutions of arms of six joints, {args.poses} poses each ({args.poses // 10} of random arms), seed 11",
         f"{processor()}; Python {platform.python_version()}; {versions(('EAIK', 'ssik', 'numpy'))}",
         "",
-        f"{'arm':26}{'roots':>6}{'lost':>6}{'missed':>9}{'unseen':>8}{'solve_all':>10}{'roots':>9}{'EAIK':>9}"
+        f"{'arm':28}{'roots':>6}{'lost':>6}{'missed':>9}{'unseen':>8}{'solve_all':>10}{'roots':>9}{'EAIK':>9}"
         f"{'ssik':>9} us   EAIK, {TIMED} poses",
     ]
     print("\n".join(lines), flush=True)

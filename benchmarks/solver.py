@@ -19,7 +19,8 @@ refined       1000 seeds to 1e-6 m and 1e-6 rad, defaults, per seed
 one solve     `Robot.solve` from uniform seeds, one call for each pose; "compiled part" excludes Python's share
 2000 solves   `Robot.solve_many`, one call, per pose
 trace         `Robot.spread` from 10 solutions to 200 along the self-motion, per solution found
-200 distinct  `Sampler.sample(pose, 200)` with a shipped model and order "none", distinct, per solution
+200 distinct  `Sampler.sample(pose, 200)` with a shipped model, order "none" and diversity 0.85, the default of the old
+              side, per solution
 200, default  `Sampler.sample(pose, 200)` without options, per solution; the old side orders by density and repeats some
 density       log-density of 200 samples, per sample
 
