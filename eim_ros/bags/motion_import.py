@@ -85,6 +85,19 @@ def import_motions(
     ------
     DataError
         If no motion is left. The value of the error is the list of reports.
+
+    Examples
+    --------
+    Two motions from a table, one for each label:
+
+    >>> import numpy as np
+    >>> from eim_ros.bags.motion_import import MotionForm, import_motions
+    >>> from eim_ros.bags.selection import Selection
+    >>> time, label = 0.1 * np.arange(20), np.repeat(["reach", "return"], 10)
+    >>> np.savez("table.npz", time=time, label=label, positions=time[:, None], joint_names=["elbow"])
+    >>> data_set, reports = import_motions(["table.npz"], Selection(), MotionForm(n_points=5))
+    >>> data_set.sample.shape, data_set.description["labels"]
+    ((2, 5), ['reach', 'return'])
     """
     reports: list[BagReport] = []
     names = wanted_names(selection)

@@ -75,6 +75,20 @@ def import_pairs(
     ------
     DataError
         If no pair is left; then the value of the error is the list of reports. Also if there is no robot.
+
+    Examples
+    --------
+    Pairs from a table of joint values, with poses by forward kinematics:
+
+    >>> import numpy as np
+    >>> from eim_ros import Robot
+    >>> from eim_ros.bags.pair_import import PairForm, import_pairs
+    >>> from eim_ros.bags.selection import Selection
+    >>> robot, time = Robot("ur5e"), 0.1 * np.arange(10)
+    >>> np.savez("table.npz", time=time, positions=np.outer(time, np.ones(6)), joint_names=robot.joint_names)
+    >>> poses, configurations, reports = import_pairs(["table.npz"], Selection(robot=robot), PairForm())
+    >>> poses.shape, configurations.shape, reports[0].n_used
+    ((10, 4, 4), (10, 6), 10)
     """
     robot = selection.robot
     if robot is None:

@@ -92,6 +92,18 @@ def open_bag(path: str | Path) -> Iterator[Bag]:
     ------
     DataError
         If there is no bag, or it cannot be read.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from eim_ros.bags.reader import open_bag
+    >>> from eim_ros.bags.writer import BagWriter, Topic
+    >>> writer = BagWriter(Path("recording"), "/label")
+    >>> channel = writer.add_topic(Topic("/joint_states", "sensor_msgs/msg/JointState"))
+    >>> writer.close()
+    >>> with open_bag("recording") as bag:
+    ...     bag.topics_of("sensor_msgs/msg/JointState"), list(bag.messages(["/joint_states"]))
+    (['/joint_states'], [])
     """
     path = Path(path)
     notes: list[str] = []
@@ -127,6 +139,18 @@ def recover_bag(path: str | Path) -> list[str]:
     ------
     DataError
         If there is no MCAP file, or one cannot be read.
+
+    Examples
+    --------
+    Create a missing metadata.yaml:
+
+    >>> from pathlib import Path
+    >>> from eim_ros.bags.reader import recover_bag
+    >>> from eim_ros.bags.writer import BagWriter
+    >>> BagWriter(Path("interrupted"), "/label").close()
+    >>> Path("interrupted", "metadata.yaml").unlink()
+    >>> recover_bag("interrupted")
+    ['wrote interrupted/metadata.yaml']
     """
     path = Path(path)
     files = [path] if path.is_file() else sorted(path.glob("*.mcap"))

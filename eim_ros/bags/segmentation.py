@@ -102,6 +102,19 @@ def segments_of(
     segments : list of Segment
     dropped : Counter
         Number of joint states that belong to no segment, for each reason.
+
+    Examples
+    --------
+    A pause of more than 0.2 s divides a recording into two pieces:
+
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from eim_ros.bags.content import read_table
+    >>> from eim_ros.bags.segmentation import Cuts, segments_of
+    >>> np.savez("table.npz", time=[0.0, 0.1, 1.0, 1.1], positions=np.zeros((4, 1)), joint_names=["elbow"])
+    >>> segments, dropped = segments_of(read_table(Path("table.npz"), None), Cuts(max_gap=0.2))
+    >>> [piece.times.tolist() for piece in segments[0].pieces]
+    [[0.0, 0.1], [1.0, 1.1]]
     """
     joints = content.joints
     last = int(joints.arrival[-1]) + 1

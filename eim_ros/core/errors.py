@@ -21,6 +21,15 @@ class EimError(Exception):
         Description of the cause and of the expected value.
     value : object, optional
         The offending value.
+
+    Examples
+    --------
+    >>> from eim_ros import EimError, Robot
+    >>> try:
+    ...     Robot("pandaa")
+    ... except EimError as error:
+    ...     type(error).__name__, error.value
+    ('RobotError', 'pandaa')
     """
 
     def __init__(self, message: str, value: Any = None) -> None:

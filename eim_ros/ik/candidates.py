@@ -63,7 +63,15 @@ class Candidates:
 
 
 class ErrorCode(IntEnum):
-    """Outcome of a request."""
+    """Outcome of a request.
+
+    Examples
+    --------
+    >>> from eim_ros import Sampler
+    >>> solutions = Sampler("panda").solve([2.0, 0.0, 0.5, 1.0, 0.0, 0.0, 0.0], seed=0)  # out of reach
+    >>> bool(solutions), solutions.error_code.name
+    (False, 'NO_IK_SOLUTION')
+    """
 
     SUCCESS = 1
     FAILURE = 99999

@@ -76,6 +76,14 @@ class CapabilityGrid:
     ------
     ConfigurationError
         If a value is malformed, or if there are more than 1e9 poses.
+
+    Examples
+    --------
+    >>> from eim_ros import Robot
+    >>> from eim_ros.ik import CapabilityGrid
+    >>> grid = CapabilityGrid.around(Robot("panda"), spacing=0.2, n_approaches=10, n_rolls=2)
+    >>> grid.shape[3], grid.poses(0, 5).shape
+    (20, (5, 4, 4))
     """
 
     lower: tuple[float, float, float]
@@ -238,6 +246,18 @@ class CapabilityMap:
         Total length of the self-motions within the limits [rad, m]; 0 if the solutions are isolated points.
     manipulability : float32
         Largest manipulability of the solutions found, by Yoshikawa's measure; 0 without solutions.
+
+    Examples
+    --------
+    >>> from eim_ros import Robot
+    >>> from eim_ros.ik.capability import CapabilityGrid, survey
+    >>> grid = CapabilityGrid((0.2, -0.2, 0.3), (0.6, 0.2, 0.7), spacing=0.2, n_approaches=4, n_rolls=1, n_seeds=8)
+    >>> chart = survey(Robot("panda"), grid, "panda.npz")
+    >>> chart.reachability.shape
+    (2, 2, 2)
+    >>> from_above = chart.at([0.5, 0.1, 0.4], approach=[0.0, 0.0, -1.0])
+    >>> from_above.reached, from_above.n_components > 0
+    (1.0, True)
     """
 
     robot: str
@@ -400,6 +420,16 @@ def survey(
         cannot be written.
     RobotError
         If the arm has two or more joints more than a pose needs.
+
+    Examples
+    --------
+    >>> from eim_ros import Robot
+    >>> from eim_ros.ik import CapabilityGrid
+    >>> from eim_ros.ik.capability import survey
+    >>> grid = CapabilityGrid((0.2, -0.2, 0.3), (0.6, 0.2, 0.7), spacing=0.4, n_approaches=4, n_rolls=1, n_seeds=8)
+    >>> chart = survey(Robot("panda"), grid, "survey.npz", progress=lambda done, total: print(done, "of", total))
+    0 of 4
+    4 of 4
     """
     expect(robot, Robot, "robot", RobotError)
     expect(grid, CapabilityGrid, "grid")

@@ -63,6 +63,17 @@ class LinkPosition:
     ------
     ConstraintError
         If a value is malformed, or if the region has no shapes or more than 1000.
+
+    Examples
+    --------
+    Keep the elbow of a Panda to the left of its base, in a box from y = 0 to 2 m:
+
+    >>> from eim_ros import Box, Sampler
+    >>> from eim_ros.ik import LinkPosition
+    >>> left = Box((4.0, 2.0, 4.0), at=(0.0, 1.0, 0.0))
+    >>> sampler = Sampler("panda").with_constraints(links=[LinkPosition("panda_link4", [left])])
+    >>> bool(sampler.solve([0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0], seed=0))
+    True
     """
 
     link: str
@@ -111,6 +122,17 @@ class LinkOrientation:
     ------
     ConstraintError
         If a value is malformed.
+
+    Examples
+    --------
+    Tilt the upper arm of a Panda by at most 0.5 rad about x and y; it may turn freely about its axis, z:
+
+    >>> import numpy as np
+    >>> from eim_ros.ik import LinkOrientation, Sampler
+    >>> upright = LinkOrientation("panda_link3", np.eye(3), (0.5, 0.5, np.inf))
+    >>> sampler = Sampler("panda").with_constraints(links=[upright])
+    >>> bool(sampler.solve([0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0], seed=0))
+    True
     """
 
     link: str
@@ -248,6 +270,18 @@ class Constraints:
     ------
     ConstraintError
         If a value is malformed.
+
+    Examples
+    --------
+    Solutions without self-collision, whose last joint stays at 0 while the tool turns freely about its z axis:
+
+    >>> import numpy as np
+    >>> from eim_ros import Constraints, Sampler
+    >>> free = [0.0, 0.0, 0.0, 0.0, 0.0, np.inf]
+    >>> constraints = Constraints(fixed={"panda_joint7": 0.0}, self_collision=True, tolerances=free)
+    >>> solutions = Sampler("panda", constraints=constraints).sample([0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0], 10, seed=0)
+    >>> len(solutions), bool((solutions.q[:, 6] == 0.0).all())
+    (10, True)
     """
 
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)

@@ -54,6 +54,14 @@ def collect(robot: Robot, n_samples: int, context_kind: str, seed: int, solution
     ------
     DataError
         If an argument is malformed.
+
+    Examples
+    --------
+    >>> from eim_ros import Robot
+    >>> from eim_ros.ik import collect
+    >>> data_set = collect(Robot("panda"), 100, "position", seed=0)
+    >>> data_set.context.shape, data_set.sample.shape
+    ((100, 3), (100, 7))
     """
     expect(robot, Robot, "robot", DataError)
     n_samples = checked_whole(n_samples, 1, "the number of samples", DataError)

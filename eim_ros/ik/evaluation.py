@@ -55,6 +55,14 @@ def evaluate(model: IKModel, data_set: DataSet, seed: int = 0) -> dict[str, floa
     ------
     DataError
         If the data set is empty, or belongs to another robot or kind of context.
+
+    Examples
+    --------
+    >>> from eim_ros.ik import IKModel, collect, evaluate
+    >>> model = IKModel.load("panda_position")
+    >>> figures = evaluate(model, collect(model.robot, 100, model.context_kind, seed=0))
+    >>> figures["median_position"] < 0.05  # [m], before the solver moves samples to the pose
+    True
     """
     expect(model, IKModel, "model")
     seed = checked_whole(seed, 0, "seed")

@@ -113,6 +113,15 @@ class Posture:
         preference.
     weights : mapping of str to float
         Weights of these joints, at least 0 and not all 0. The default of a joint is 1.
+
+    Examples
+    --------
+    >>> from eim_ros import Sampler
+    >>> from eim_ros.ik import Posture
+    >>> posture = Posture({"panda_joint3": 0.0, "panda_joint4": -2.0}, weights={"panda_joint4": 0.1})
+    >>> solutions = Sampler("panda").sample([0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0], 10, posture=posture, seed=0)
+    >>> bool(abs(solutions.q[0, 2]) < 0.01)  # the solution of least cost comes first
+    True
     """
 
     positions: Mapping[str, float]

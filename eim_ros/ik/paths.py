@@ -431,6 +431,17 @@ class JointPath:
     message : str
     elapsed : float
         Time of the call [s].
+
+    Examples
+    --------
+    Move the tip of a Panda 0.2 m to the side:
+
+    >>> import numpy as np
+    >>> from eim_ros import Sampler
+    >>> poses = [[0.4, y, 0.5, 1.0, 0.0, 0.0, 0.0] for y in np.linspace(-0.1, 0.1, 11)]
+    >>> path = Sampler("panda").follow(poses, max_step=0.3, seed=0)
+    >>> bool(path), path.q.shape, path.max_step <= 0.3
+    (True, (11, 7), True)
     """
 
     joint_names: tuple[str, ...]

@@ -57,6 +57,16 @@ class IKModel:
         JSON-compatible record of the training.
     offset : Offset
         Offsets of base and tip between the robot and the robot that the model was trained for.
+
+    Examples
+    --------
+    >>> from eim_ros import Sampler
+    >>> from eim_ros.ik import IKModel
+    >>> model = IKModel.load("panda_position")
+    >>> model.robot.name, model.context_kind
+    ('panda', 'position')
+    >>> bool(Sampler(model=model).solve([0.4, 0.1, 0.5], seed=0))
+    True
     """
 
     content: MixtureOfExperts | LinearParameters

@@ -28,7 +28,7 @@ from eim_ros.kinematics import Robot
 from eim_ros.kinematics.collision import CollisionScene
 from eim_ros.kinematics.robot import MAX_ITERATIONS
 from eim_ros.kinematics.tolerances import checked_tolerances, redundancy
-from eim_ros.solver import StepOptions, Task
+from eim_ros.solver import NO_EXPERT, StepOptions, Task
 
 FloatArray = npt.NDArray[np.float64]
 Guarantee: TypeAlias = Completeness | Literal["certified"] | None
@@ -49,7 +49,7 @@ class Spread:
     ----------
     n : int
     diversity : float, optional
-        From 0 (as the model prefers) to 1 (evenly over the set of solutions). Default: depends on the arm and `n`.
+        From 0 (samples of the model) to 1 (evenly over the set of solutions). Default: depends on the arm and `n`.
     among : int
         Number of solutions to choose the best `n` from. It has no effect if it is not larger than `n`.
     """
@@ -112,25 +112,6 @@ class Proposals:
 
 Aim: TypeAlias = Spread | Covering | Draws | Proposals
 ONE = Spread(1)
-
-
-@dataclass(frozen=True, eq=False)
-class GivenModel:
-    """A model given the pose.
-
-    Attributes
-    ----------
-    conditional : ConditionalMixture
-        Without components if there is no model.
-    has_preference : bool
-        Whether there is a model that prefers some configurations to others.
-    """
-
-    conditional: ConditionalMixture
-    has_preference: bool = False
-
-
-NO_MODEL = GivenModel(NO_COMPONENTS)
 
 
 class Setup:
@@ -219,8 +200,8 @@ class Problem:
     aim : Spread, Covering, Draws or Proposals
     order : Ordering
         Order of the answer.
-    model : GivenModel
-        The model given the pose.
+    conditional : ConditionalMixture
+        The model given the pose; without components if there is no model.
     seed : int, optional
         Seed of random numbers. Default: a fresh one.
     deadline : float
@@ -233,7 +214,7 @@ class Problem:
     """
 
     __slots__ = (
-        *("_links", "_scene", "aim", "bounds", "conditional", "deadline", "has_preference", "order", "pose"),
+        *("_links", "_scene", "aim", "bounds", "conditional", "deadline", "order", "pose"),
         *("position_only", "robot", "seed", "setup", "task"),
     )
 
@@ -245,14 +226,14 @@ class Problem:
         aim: Aim = ONE,
         order: Ordering = AS_FOUND,
         *,
-        model: GivenModel = NO_MODEL,
+        conditional: ConditionalMixture = NO_COMPONENTS,
         seed: int | None = None,
         deadline: float = NEVER,
     ) -> None:
         self.setup, self.robot, self.bounds = setup, setup.robot, setup.bounds
         self.pose, self.position_only = pose, position_only
         self.aim, self.order, self.seed, self.deadline = aim, order, seed, deadline
-        self.conditional, self.has_preference = model.conditional, model.has_preference
+        self.conditional = conditional
         self.task = setup.task(pose, position_only)
         constraints = setup.constraints
         self._scene: CollisionScene | None = None
@@ -315,6 +296,12 @@ class Problem:
     def max_spacing(self) -> float | None:
         """Largest distance between neighbours [rad, m] if all solutions are requested, otherwise None."""
         return self.aim.max_spacing if isinstance(self.aim, Covering) else None
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether solutions are samples of the model: its experts supply the seeds, and nothing else is requested."""
+        aim, is_modelled = self.aim, len(self.conditional.log_weights) > 0
+        return is_modelled and isinstance(aim, Spread) and aim.diversity == 0.0 and self.order.reference is None
 
     @property
     def near(self) -> FloatArray | None:
@@ -518,7 +505,9 @@ def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bo
     elif n_valid >= problem.aim.n and isinstance(problem.aim, Covering):
         remarks.append("; the search ended at max_solutions, there may be more")
     elif n_valid < n and not timed_out:
-        remarks.append("; the search found no more")
+        remarks.append("; samples of the model lead to no more" if problem.is_sampled else "; the search found no more")
+    if problem.is_sampled and (found.candidates.expert[found.candidates.valid] == NO_EXPERT).any():
+        remarks.append("; samples of the model lead to none, so these are from uniform seeds")
     if found.is_singular:
         remarks.append("; the arm is singular there, so joints can turn while the tip stays, and there are more")
     if problem.n_colliding and n_valid < n:

@@ -35,7 +35,6 @@ from eim_ros.ik.problem import (
     Covering,
     Density,
     Draws,
-    GivenModel,
     Guarantee,
     Problem,
     Proposals,
@@ -164,6 +163,13 @@ class Sampler:
             Path of a model, or the name of an included model.
         robot : Robot, str or Path, optional
             Robot, which may have other names and limits. Default: the robot of the model. See `IKModel.load`.
+
+        Examples
+        --------
+        >>> from eim_ros import Sampler
+        >>> sampler = Sampler.load("panda_pose")
+        >>> sampler.robot.name, sampler.context_kind, sampler.n_experts > 0
+        ('panda', 'pose', True)
         """
         return cls(robot, tip, base=base, model=model)
 
@@ -180,6 +186,14 @@ class Sampler:
         ----------
         tool : array_like
             Pose of the tool's tip in the frame of the tip link, in any form; three numbers are a position [m].
+
+        Examples
+        --------
+        >>> from eim_ros import Sampler
+        >>> sampler = Sampler("panda").with_tool([0.0, 0.0, 0.1])
+        >>> solution = sampler.solve([0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0], seed=0)
+        >>> sampler.robot.fk(solution.q)[0, :3, 3].round(3).tolist()
+        [0.4, 0.1, 0.5]
         """
         pose = pose_from(tool) if is_position(tool) else check_pose(tool)
         key = pose.tobytes()
@@ -192,7 +206,14 @@ class Sampler:
         return sampler
 
     def with_tip(self, link: str) -> Sampler:
-        """Return a sampler for another tip link of the same URDF."""
+        """Return a sampler for another tip link of the same URDF.
+
+        Examples
+        --------
+        >>> from eim_ros import Sampler
+        >>> Sampler("panda").with_tip("panda_link5").robot.dof
+        5
+        """
         sampler = self._changed()
         if self.n_experts:
             raise ConfigurationError("a model is for one tip link: give Sampler.load another one", link)
@@ -209,6 +230,14 @@ class Sampler:
             Default: those of this sampler.
         **changes
             Fields of `Constraints` to be replaced, such as `clearance=0.02`.
+
+        Examples
+        --------
+        >>> from eim_ros import Sampler
+        >>> sampler = Sampler("panda").with_constraints(limits={"panda_joint1": (0.0, 1.0)})
+        >>> solutions = sampler.sample([0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0], 10, seed=0)
+        >>> bool((solutions.q[:, 0] >= 0.0).all())
+        True
         """
         base = self.constraints if constraints is None else expect(constraints, Constraints, "constraints")
         check_keywords(changes, {entry.name: entry for entry in fields(Constraints)}, "Sampler.with_constraints")
@@ -223,6 +252,14 @@ class Sampler:
         Parameters
         ----------
         obstacles : sequence of Box, Sphere, Cylinder, Capsule, Mesh or PointCloud
+
+        Examples
+        --------
+        >>> from eim_ros import Box, Sampler
+        >>> table = Box((1.0, 1.0, 0.05), at=(0.6, 0.0, 0.2))
+        >>> sampler = Sampler("panda").with_obstacles([table])
+        >>> bool(sampler.solve([0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0], seed=0))
+        True
         """
         return self.with_constraints(obstacles=obstacles)
 
@@ -319,6 +356,10 @@ class Sampler:
     ) -> Solutions:
         """Return up to `n` distinct solutions: any two differ by more than 0.01 rad or m in some joint.
 
+        With a model these are samples of the model that were moved onto the pose, and `Solutions.expert` is the
+        component that each of them came from. If the model cannot supply `n` of them, the answer has fewer. Without a
+        model, from n = 16 on, they are spread over the set of solutions.
+
         Parameters
         ----------
         pose : array_like
@@ -333,10 +374,21 @@ class Sampler:
             Criterion, or weights of several, see `Ranking`. Default: "posture" or "distance" if one is given, "density"
             if the model has a preference, else "none".
         diversity : float, optional
-            From 0 (as the model prefers) to 1 (evenly over the set of solutions). Default: from n = 16 on, if nothing
-            is preferred, 1 for curves, else 0.85; otherwise 0.
+            From 0 (samples of the model) to 1 (evenly over the set of solutions). Default: 0 with a model. Without
+            one, or with `near`, from n = 16 on: 1 for curves, else 0.85.
         seed, timeout
             See `solve`.
+
+        Examples
+        --------
+        Solutions in the order of their distance from a configuration:
+
+        >>> from eim_ros import Sampler
+        >>> sampler, q = Sampler("panda"), [0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785]
+        >>> solutions = sampler.sample([0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0], 10, near=q, seed=0)
+        >>> distances = abs(solutions.q - q).max(axis=1)
+        >>> len(solutions), bool(distances[0] < distances[-1])
+        (10, True)
         """
         return self._answer(pose, *self._several(n, near, posture, order, diversity), seed, timeout)
 
@@ -379,6 +431,13 @@ class Sampler:
         ------
         ConfigurationError
             Also if the guarantee is not available for the arm.
+
+        Examples
+        --------
+        >>> from eim_ros import Sampler
+        >>> solutions = Sampler("panda").solve_all([0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0], max_spacing=0.2, seed=0)
+        >>> solutions.completeness.n_components, bool(solutions.valid.all())
+        (3, True)
         """
         return self._answer(pose, *self._all(max_spacing, guarantee, near, order, max_solutions), seed, timeout)
 
@@ -420,6 +479,18 @@ class Sampler:
         ------
         ConfigurationError
             Also if more than six directions of the joints are free.
+
+        Examples
+        --------
+        Draws that prefer an elbow in the middle:
+
+        >>> from eim_ros import Sampler
+        >>> from eim_ros.ik import Posture
+        >>> sampler, pose = Sampler("panda"), [0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0]
+        >>> uniform = sampler.draw(pose, 200, seed=0)
+        >>> centred = sampler.draw(pose, 200, Posture({"panda_joint3": 0.0}), temperature=0.1, seed=0)
+        >>> bool(abs(centred.q[:, 2]).mean() < abs(uniform.q[:, 2]).mean())
+        True
         """
         return self._answer(pose, *self._draws(n, density, temperature, guarantee), seed, timeout)
 
@@ -428,6 +499,13 @@ class Sampler:
         """Return raw draws of the model given the pose. They are not solved: `Solutions.valid` marks the solutions.
 
         This is the only call that returns configurations which may miss the pose.
+
+        Examples
+        --------
+        >>> from eim_ros import Sampler
+        >>> proposals = Sampler(model="panda_position").propose([0.4, 0.1, 0.5], 100, seed=0)
+        >>> len(proposals), bool(proposals.position_error.mean() < 0.1)  # [m]
+        (100, True)
         """
         if not self.n_experts:
             raise ConfigurationError(
@@ -463,6 +541,15 @@ class Sampler:
             Solutions of a pose, if solutions are neither points nor curves.
         seed, timeout
             See `solve`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from eim_ros import Sampler
+        >>> line = [[0.4, y, 0.5, 1.0, 0.0, 0.0, 0.0] for y in np.linspace(-0.1, 0.1, 11)]
+        >>> path = Sampler("panda").follow(line, seed=0)
+        >>> bool(path), len(path)
+        (True, 11)
         """
         began, targets = time.perf_counter(), check_poses(poses)
         origin = None if near is None else self._configuration(near)
@@ -482,6 +569,13 @@ class Sampler:
         """Return one solution of each pose, or none, as `solve` does; one timeout [s] is for all poses.
 
         The i-th pose uses `seed + i`. Default of `n_threads`: one for each core.
+
+        Examples
+        --------
+        >>> from eim_ros import Sampler
+        >>> poses = [[0.4, 0.1, z, 1.0, 0.0, 0.0, 0.0] for z in (0.3, 0.5, 5.0)]  # the last one is out of reach
+        >>> Sampler("panda").solve_batch(poses, seed=0).n_valid.tolist()
+        [1, 1, 0]
         """
         began, targets = time.perf_counter(), check_poses(poses)
         task = BatchTask(*self._one(near), _seed(seed), began + _timeout(timeout), n_threads)
@@ -508,6 +602,13 @@ class Sampler:
         ------
         PoseError
             If a pose is no rigid transform; the message names its index.
+
+        Examples
+        --------
+        >>> from eim_ros import Sampler
+        >>> poses = [[0.4, 0.1, z, 1.0, 0.0, 0.0, 0.0] for z in (0.3, 0.5)]
+        >>> [len(solutions) for solutions in Sampler("panda").sample_batch(poses, 10, seed=0).by_pose()]
+        [10, 10]
         """
         began, targets = time.perf_counter(), check_poses(poses)
         aim, ordering = self._several(n, near, None, order, diversity)
@@ -537,6 +638,13 @@ class Sampler:
             See `sample_batch`.
         **arguments
             Further arguments of the operation.
+
+        Examples
+        --------
+        >>> from eim_ros import Sampler
+        >>> poses = [[0.4, 0.1, z, 1.0, 0.0, 0.0, 0.0] for z in (0.3, 0.4, 0.5)]
+        >>> [block.n_poses for block in Sampler("panda").stream(poses, Sampler.solve, block=2, seed=0)]
+        [2, 1]
         """
         began, targets = time.perf_counter(), check_poses(poses)
         name = "sample" if operation is None else getattr(operation, "__name__", "")
@@ -582,6 +690,8 @@ class Sampler:
             if not 0.0 <= as_number(diversity) <= 1.0:
                 raise ConfigurationError(f"diversity must be a number from 0 to 1, got {diversity!r}", diversity)
             diversity = float(diversity)
+        elif self.n_experts and near is None:
+            diversity = 0.0
         if near is None or not self._is_partial(near):
             return Spread(n, diversity), self._ordering(order, near, posture)
         if posture is not None:
@@ -688,7 +798,7 @@ class Sampler:
                 position_only,
                 aim,
                 order,
-                model=GivenModel(conditional, self.has_preference),
+                conditional=conditional,
                 seed=seed,
                 deadline=deadline,
             )

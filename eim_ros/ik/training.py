@@ -98,7 +98,18 @@ VIOLATION_SHOWN = 0.02  # violation of a limit shown to the network as one, as a
 
 @dataclass(frozen=True)
 class SmoothingConfig(Settings):
-    """Settings of the smoothed density p(q, y~) = p(q) N(y~; FK(q), sigma^2 I), and of the annealing of sigma."""
+    """Settings of the smoothed density p(q, y~) = p(q) N(y~; FK(q), sigma^2 I), and of the annealing of sigma.
+
+    Examples
+    --------
+    EIM with known kinematics, which ends with narrower smoothing than by default:
+
+    >>> from eim_ros.ik import SmoothingConfig, Training
+    >>> from eim_ros.learning import EIMConfig
+    >>> smoothing = SmoothingConfig(sigma_decay=0.95, sigma_floor=0.02)
+    >>> Training(EIMConfig.known_kinematics(), smoothing=smoothing, known=True).algorithm
+    'known-density'
+    """
 
     sigma_start: float = option(0.5, "smoothing at the start, in units of the positions' spread", minimum=1e-6)
     sigma_decay: float = option(0.96, "factor on the smoothing per iteration", minimum=0.0, maximum=1.0)
@@ -209,6 +220,20 @@ class KinematicTarget:
     log_prior : callable, optional
         Function of contexts (n, n_context) and configurations (n, dof) that returns log densities (n,) [nat] by torch
         operations, such as a model of demonstrations or a negative cost. Default: uniform within the limits.
+
+    Examples
+    --------
+    The target becomes narrower with each iteration, so a configuration that misses its context becomes less probable:
+
+    >>> import torch
+    >>> from eim_ros import Robot
+    >>> from eim_ros.ik import KinematicInputs, KinematicTarget, SmoothingConfig, collect
+    >>> robot = Robot("panda")
+    >>> pairs = collect(robot, 100, "position", seed=0)
+    >>> context, q = torch.from_numpy(pairs.context), torch.from_numpy(pairs.sample)
+    >>> target = KinematicTarget(KinematicInputs.from_data(robot, "position", context, SmoothingConfig()))
+    >>> bool(target.at(50)(context, q + 0.1).mean() < target.at(0)(context, q + 0.1).mean())
+    True
     """
 
     inputs: KinematicInputs
@@ -260,6 +285,16 @@ class Training:
     known : bool
         Whether the kinematics are the target, so that only contexts are needed; `EIMConfig.known_kinematics()` has
         suitable settings. The smoothing is `KNOWN_SMOOTHING` if it is missing.
+
+    Examples
+    --------
+    >>> from eim_ros import Robot
+    >>> from eim_ros.ik import Training, collect
+    >>> from eim_ros.learning import EMConfig
+    >>> training = Training(EMConfig(n_components=5, n_iterations=3), seed=0)
+    >>> run = training.run(collect(Robot("panda"), 200, "position", seed=0))
+    >>> run.model.context_kind, run.model.mixture.n_components, run.status.value
+    ('position', 5, 'max_iterations')
     """
 
     learner: FitConfig = EIMConfig()

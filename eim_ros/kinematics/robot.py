@@ -315,7 +315,14 @@ class Robot:
         )
 
     def with_tip(self, link: str) -> Robot:
-        """Return the arm between the same base link and another tip link of the URDF."""
+        """Return the arm between the same base link and another tip link of the URDF.
+
+        Examples
+        --------
+        >>> from eim_ros.kinematics import Robot
+        >>> Robot("panda").with_tip("panda_link5").joint_names[-1]
+        'panda_joint5'
+        """
         robot = Robot(self.urdf, link, base=self.base_link, collision=self.collision)
         return robot._with(folder=self.folder)
 
@@ -486,6 +493,13 @@ class Robot:
         """Return whether each configuration (n, dof) is within the limits, widened by a tolerance [rad] or [m].
 
         Any finite value of a continuous joint is within its limits. NaN is never within limits.
+
+        Examples
+        --------
+        >>> from eim_ros.kinematics import Robot
+        >>> robot = Robot("panda")
+        >>> robot.within_limits([robot.upper, robot.upper + 0.1]).tolist()
+        [True, False]
         """
         rows, _ = self._rows(q)
         tolerance = number_from_zero(tolerance, "the tolerance")

@@ -67,7 +67,20 @@ class ReferenceConfig(Settings):
 
 @dataclass(frozen=True)
 class RatioConfig(Settings):
-    """Settings of the density ratio estimator."""
+    """Settings of the density ratio estimator.
+
+    Examples
+    --------
+    EIM without a network. The density of the data is estimated by a mixture with as many components as the model:
+
+    >>> import torch
+    >>> from eim_ros.learning import EIM, RatioConfig
+    >>> config = RatioConfig(estimator="plug-in").replace(**{"reference.factors": (1.0,)})
+    >>> data = 3.0 + 0.1 * torch.randn(100, 1, generator=torch.Generator().manual_seed(0))
+    >>> result = EIM(n_components=1, n_iterations=1, ratio=config, seed=0).fit(data)
+    >>> round(float(result.means), 1)
+    3.0
+    """
 
     estimator: str = option(
         "residual",
@@ -177,7 +190,19 @@ class ExactConfig(Settings):
 
 @dataclass(frozen=True)
 class EIMConfig(FamilyConfig):
-    """Settings of `EIM`."""
+    """Settings of `EIM`.
+
+    Examples
+    --------
+    Settings of a group have dotted names. Presets can be changed in the same way:
+
+    >>> from eim_ros.learning import EIMConfig, RatioConfig
+    >>> config = EIMConfig(n_components=5, ratio=RatioConfig(estimator="plug-in"))
+    >>> config.replace(**{"ratio.patience": 5}).ratio.estimator
+    'plug-in'
+    >>> EIMConfig.known_density(**{"m_step.kl_bound": 0.5}).n_iterations
+    1000
+    """
 
     unused: ClassVar[frozenset[str]] = frozenset({"exact"})
     """Groups of settings that have no effect if the ratio is estimated from samples."""
@@ -267,7 +292,15 @@ class EIMConfig(FamilyConfig):
 
 @dataclass(frozen=True)
 class EMConfig(FamilyConfig):
-    """Settings of `EM`."""
+    """Settings of `EM`.
+
+    Examples
+    --------
+    >>> from eim_ros.learning import EM, EMConfig
+    >>> config = EMConfig(n_components=20, n_starts=3)
+    >>> EM(config, n_components=5).config.n_components, config.n_components
+    (5, 20)
+    """
 
     n_components: int = option(50, "number of experts", minimum=1)
     n_iterations: int = option(100, "upper bound on iterations", minimum=0)

@@ -30,6 +30,15 @@ class Pairs:
     conditional : bool
         Whether contexts were given, even without columns. If so, the result is a mixture of experts, otherwise a
         Gaussian mixture.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eim_ros.learning import Pairs
+    >>> pairs = Pairs(context=torch.zeros(10, 1), sample=torch.ones(10, 2))
+    >>> training, held_out = pairs[:8], pairs[8:]
+    >>> len(training), len(held_out), len(held_out + held_out)
+    (8, 2, 4)
     """
 
     context: Tensor

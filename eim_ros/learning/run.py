@@ -51,6 +51,19 @@ class FittedModel:
         The model. A Gaussian mixture is stored as a mixture of experts with `n_context` 0.
     conditional : bool
         Whether the model was fitted to data with contexts.
+
+    Examples
+    --------
+    Learners return a fitted model. `FittedModel.of` wraps any other mixture:
+
+    >>> import torch
+    >>> from eim_ros.learning import FittedModel
+    >>> from eim_ros.learning.models import GaussianMixture
+    >>> fitted = FittedModel.of(GaussianMixture(torch.zeros(2), torch.tensor([[-2.0], [2.0]]), torch.ones(2, 1, 1)))
+    >>> fitted.predict([[-1.5], [3.0]]).tolist(), fitted.predict_proba([[0.0]]).tolist()
+    ([0, 1], [[0.5, 0.5]])
+    >>> fitted.score([[-2.0], [2.0]]) > fitted.score([[0.0]])
+    True
     """
 
     mixture_of_experts: MixtureOfExperts
@@ -249,7 +262,17 @@ class Algorithm(Protocol[StateT]):
 
 @dataclass(frozen=True)
 class History:
-    """Records of all iterations, oldest first."""
+    """Records of all iterations, oldest first.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eim_ros.learning import EM
+    >>> history = EM(n_components=2, seed=0).fit(torch.randn(50, 1, generator=torch.Generator().manual_seed(0))).history
+    >>> likelihood = history.column("log_likelihood")
+    >>> len(likelihood) == len(history.records), likelihood[-1] > likelihood[0]
+    (True, True)
+    """
 
     records: tuple[dict[str, float], ...] = ()
 
@@ -293,6 +316,15 @@ class FitResult(LoopResult[ExpertsStateT], FittedModel):
         CPU time of the fit [s], including its preparation.
     n_samples : int
         Number of training samples, or of training contexts if the learner needs no samples.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eim_ros.learning import EM
+    >>> result = EM(n_components=2, seed=3).fit(torch.randn(50, 1, generator=torch.Generator().manual_seed(0)))
+    >>> record = result.record()
+    >>> record["algorithm"], record["status"], record["n_samples"], record["seed"]
+    ('em', 'converged', 50, 3)
     """
 
     origin: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
@@ -336,6 +368,19 @@ class RunOptions:
         If a callback is not callable, or if `checkpoint_every` is below 1.
     ModelFileError
         If the checkpoint is not a path.
+
+    Examples
+    --------
+    Print the progress of a run, and save a checkpoint from which `resume=True` continues:
+
+    >>> import torch
+    >>> from pathlib import Path
+    >>> from eim_ros.learning import EM, RunOptions
+    >>> data = torch.randn(50, 2, generator=torch.Generator().manual_seed(0))
+    >>> run = RunOptions([lambda state, record: print("iteration", state.iteration)], Path("run.safetensors"))
+    >>> result = EM(n_components=2, n_iterations=2, tolerance=0.0).fit(data, run=run)
+    iteration 1
+    iteration 2
     """
 
     callbacks: Sequence[Callback] = ()
@@ -427,6 +472,29 @@ def run_loop(
     ------
     ModelFileError
         If the run is to be resumed and the checkpoint cannot be read or belongs to another run.
+
+    Examples
+    --------
+    Run a custom learner, which halves its only parameter in each iteration:
+
+    >>> from dataclasses import dataclass
+    >>> import torch
+    >>> from eim_ros.learning import run_loop
+    >>> @dataclass(frozen=True)
+    ... class Point:
+    ...     value: torch.Tensor
+    ...     iteration: int = 0
+    ...     model = kept = property(lambda self: self)
+    ...     def tensors(self):
+    ...         return {"value": self.value}
+    >>> class Halving:
+    ...     def step(self, state):
+    ...         return Point(0.5 * state.value, state.iteration + 1), {"value": float(state.value)}
+    ...     def finished(self, history):
+    ...         return history.column("value")[-1] < 0.1
+    >>> result = run_loop(Halving(), Point(torch.tensor(1.0)), n_iterations=100)
+    >>> result.status.value, result.state.iteration
+    ('converged', 5)
     """
     expect(run, RunOptions, "run")
     checkpoint = None if run.checkpoint is None else Checkpoint(run.checkpoint, identity)

@@ -138,6 +138,15 @@ class EMMixture(_Mixture):
     random_state : int, RandomState or None
     settings : mapping, optional
         Further settings of `EMConfig`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from eim_ros.learning.sklearn import EMMixture
+    >>> X = np.random.default_rng(0).normal(np.repeat([-3.0, 3.0], 50), 0.5)[:, None]
+    >>> mixture = EMMixture(n_components=2, random_state=0).fit(X)
+    >>> sorted(mixture.means_.round().ravel().tolist())
+    [-3.0, 3.0]
     """
 
     def __init__(
@@ -186,6 +195,15 @@ class TruncatedEMMixture(_Mixture):
     random_state : int, RandomState or None
     settings : mapping, optional
         Further settings of `TruncatedEMConfig`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from eim_ros.learning.sklearn import TruncatedEMMixture
+    >>> X = np.random.default_rng(0).normal(np.repeat([-3.0, 3.0], 50), 0.5)[:, None]
+    >>> labels = TruncatedEMMixture(n_components=2, random_state=0).fit_predict(X)
+    >>> len(set(labels[:50])), len(set(labels[50:]))
+    (1, 1)
     """
 
     def __init__(
@@ -230,6 +248,16 @@ class EIMMixture(_Mixture):
     random_state : int, RandomState or None
     settings : mapping, optional
         Further settings of `EIMConfig`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from eim_ros.learning.sklearn import EIMMixture
+    >>> X = np.random.default_rng(0).normal(np.repeat([-3.0, 3.0], 50), 0.5)[:, None]
+    >>> settings = {"ratio.estimator": "plug-in", "ratio.reference.factors": (1.0,)}
+    >>> mixture = EIMMixture(n_components=2, max_iter=2, random_state=0, settings=settings).fit(X)
+    >>> sorted(mixture.means_.round().ravel().tolist())
+    [-3.0, 3.0]
     """
 
     def __init__(

@@ -196,6 +196,15 @@ def target_density(target: Target, *, conditional: bool, device: torch.device | 
     ------
     DistributionError
         If the target is neither a density nor callable.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eim_ros.learning.target import target_density
+    >>> target = target_density(lambda x: -0.5 * x.square().sum(-1), conditional=False)
+    >>> sample = torch.tensor([[1.0, 2.0]])
+    >>> target.log_prob(sample[:, :0], sample).tolist(), target.gradient(sample[:, :0], sample).tolist()
+    ([-2.5], [[-1.0, -2.0]])
     """
     at = getattr(target, "at", None)
     if callable(at):

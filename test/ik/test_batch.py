@@ -159,14 +159,14 @@ def alone_with(sampler: Sampler, pose: np.ndarray, n: int, seed: int) -> np.ndar
     return sampler.sample_batch(pose[None], n, timeout=ENOUGH, seed=seed).q
 
 
-def test_model_that_prefers_nothing_is_not_asked_for_a_single_solution() -> None:
+def test_single_solutions_are_compiled_but_samples_of_a_model_are_not() -> None:
     sampler, poses = Sampler.load("panda_pose"), poses_of("panda", 3)
-    assert is_compiled(sampler, 1)
-    for asked in ({"diversity": 0.0}, {"order": "density"}, {"near": np.zeros(7)}):
+    assert CompiledBatch(sampler, BatchTask(*sampler._one(None), 0, np.inf)).is_equivalent
+    for asked in ({}, {"diversity": 0.0}, {"order": "density"}, {"near": np.zeros(7)}):
         assert not is_compiled(sampler, 1, **asked)
-    assert not is_compiled(sampler, 16)
-    answer = sampler.sample_batch(poses, 1, timeout=ENOUGH, seed=0).pose(1)
-    given = sampler.sample(poses[1], 1, timeout=ENOUGH, seed=0)
+    assert (sampler.sample_batch(poses, 5, timeout=ENOUGH, seed=0).expert < sampler.n_experts).all()
+    answer = sampler.solve_batch(poses, timeout=ENOUGH, seed=0).pose(1)
+    given = sampler.solve(poses[1], timeout=ENOUGH, seed=0)
     assert answer.densities is not None
     assert given.densities is not None
     np.testing.assert_allclose(answer.log_prob, given.densities[0].log_prob(answer.q))

@@ -14,6 +14,7 @@ from kinematics.six_joint_arms import KINDS, URDFS, random_arm, urdf_of
 
 from eim_ros.ik import Constraints, ErrorCode, Sampler
 from eim_ros.kinematics import Robot, Sphere, pose_from
+from eim_ros.solver import NO_EXPERT
 
 TURN = 2.0 * math.pi
 ENOUGH = 60.0  # [s]
@@ -298,23 +299,19 @@ def test_what_asks_for_less_than_a_pose_is_searched() -> None:
         assert len(samples) == 20
 
 
-def test_a_model_orders_all_solutions_by_its_density() -> None:
+def test_model_supplies_samples_instead_of_the_closed_form() -> None:
     robot = Robot(URDFS["UR5"])
     sampler = Sampler(model=broad_model(robot, "pose"))
     assert sampler.has_preference
-    samples = sampler.sample(robot.fk(np.full(6, 0.5)), 100, seed=0)
-    assert samples.certified
+    pose = robot.fk(np.full(6, 0.5))
+    everything, samples = sampler.solve_all(pose, seed=0), sampler.sample(pose, 100, seed=0)
+    assert everything.certified and not samples.certified
+    assert 0 < len(samples) <= len(everything)
+    assert (samples.expert < sampler.n_experts).all() and (everything.expert == NO_EXPERT).all()
     assert (np.diff(samples.log_prob) <= 0.0).all()
 
 
-def test_a_model_draws_some_of_all_solutions_by_its_density() -> None:
+def test_solve_with_a_model_takes_the_closed_form() -> None:
     robot = Robot(URDFS["UR5"])
     sampler = Sampler(model=broad_model(robot, "pose"))
-    pose = robot.fk(np.full(6, 0.5))
-    everything = sampler.sample(pose, 100, seed=0)
-    shares = np.exp(everything.log_prob - np.logaddexp.reduce(everything.log_prob))
-    n_draws = 400
-    draws = [sampler.sample(pose, 1, seed=seed).q[0] for seed in range(n_draws)]
-    counts = np.bincount([int(np.argmin(away(everything.q, q))) for q in draws], minlength=len(shares))
-    deviation = np.sqrt(n_draws * shares * (1.0 - shares))
-    assert (np.abs(counts - n_draws * shares) <= 4.0 * deviation + 1.0).all()  # one in 16000 is beyond 4 of them
+    assert (sampler.solve(robot.fk(np.full(6, 0.5)), seed=0).expert == NO_EXPERT).all()

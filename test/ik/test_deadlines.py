@@ -18,7 +18,7 @@ from eim_ros.core.errors import ConfigurationError, ConstraintError
 from eim_ros.ik import Completeness, Constraints, ErrorCode, LinkPosition, Sampler, Solutions, sampler
 from eim_ros.ik.constraints import AT_ONCE, LinkCheck
 from eim_ros.ik.order import distinct_in_time, distinct_rows, farthest_rows
-from eim_ros.ik.problem import Covering, GivenModel, Problem, Proposals, Setup, Spread
+from eim_ros.ik.problem import Covering, Problem, Proposals, Setup, Spread
 from eim_ros.ik.strategies import densities, find, restarts
 from eim_ros.ik.strategies.manifold import COARSELY, Curves
 from eim_ros.kinematics import Robot, Sphere, collision, pose_from
@@ -206,9 +206,9 @@ def test_proposals_are_as_many_as_there_is_time_for(monkeypatch: pytest.MonkeyPa
     loaded = Sampler.load("iiwa14_pose")
     setup, prior = Setup(loaded.robot, Constraints()), loaded.prior
     contexts = prior.contexts(POSE, False, loaded.robot, loaded.constraints, 0)
-    model = GivenModel(prior.density(contexts).conditional)
+    model = prior.density(contexts).conditional
     for deadline, n in ((0.0, 64), (np.inf, 1000)):
-        found = find(Problem(setup, POSE, False, Proposals(1000), model=model, seed=0, deadline=deadline))
+        found = find(Problem(setup, POSE, False, Proposals(1000), conditional=model, seed=0, deadline=deadline))
         assert len(found.candidates) == n
         assert found.timed_out == (n < 1000)
 

@@ -1,17 +1,22 @@
-"""Diversity: more of all solutions in as many samples, none of them wrong, and off where the model has preferences."""
+"""Diversity: more of all solutions in as many samples, none of them wrong, and off by default with a model."""
 
 from __future__ import annotations
 
-import dataclasses
+import math
 
 import numpy as np
 import pytest
+import torch
+from ik.arms import constant_mixture
 from kinematics.robots import robot_and_oracle
+from kinematics.six_joint_arms import URDFS
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Constraints, ErrorCode, IKModel, Sampler
 from eim_ros.ik.evaluation import exact_solutions
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE, MOST_CONTINUED, MOST_SEEDS_PER_ROUND
+from eim_ros.kinematics import Robot
+from eim_ros.learning.models import MixtureOfExperts
 from eim_ros.solver import NO_EXPERT
 
 MODELS = ("panda_pose", "iiwa14_pose")
@@ -62,25 +67,42 @@ def test_continued_and_uniform_configurations_have_no_expert() -> None:
     assert 10 < continued < 90
 
 
-def test_samples_are_diverse_by_default_where_the_model_prefers_nothing() -> None:
-    model = IKModel.load("panda_pose")
-    preferring = Sampler(model=dataclasses.replace(model, training={**model.training, "data_source": "demonstrations"}))
-    pose = poses_of(preferring, 1, 7)[0]
-    alike = {"seed": 0, "order": "none"}
-    answers = {
-        "plain": preferring.sample(pose, 40, **alike),
-        "diverse": Sampler(model=model).sample(pose, 40, **alike),
-        "asked for": preferring.sample(pose, 40, diversity=1.0, **alike),
-    }
-    np.testing.assert_array_equal(answers["diverse"].q, answers["asked for"].q)
-    assert not np.array_equal(answers["plain"].q, answers["diverse"].q)
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("n", [1, 15, 16, 200])
+def test_with_a_model_every_sample_comes_from_an_expert(name: str, n: int) -> None:
+    sampler = Sampler.load(name)
+    for pose in poses_of(sampler, 3, 7):
+        answer = sampler.sample(pose, n, seed=0)
+        np.testing.assert_array_equal(answer.q, sampler.sample(pose, n, seed=0, diversity=0.0).q)
+        assert len(answer) == n
+        assert (answer.expert < sampler.n_experts).all()
+        assert np.isfinite(answer.log_prob).all()
 
 
-def test_a_few_samples_are_not_diverse_by_default() -> None:
-    sampler = Sampler.load("panda_pose")
-    pose = poses_of(sampler, 1, 7)[0]
-    default, plain = (sampler.sample(pose, 15, seed=0, diversity=diversity) for diversity in (None, 0.0))
-    np.testing.assert_array_equal(default.q, plain.q)
+def with_experts_at(weights: dict[int, float]) -> tuple[Sampler, np.ndarray, np.ndarray]:
+    """A UR5 with narrow experts at some of its solutions of a pose, by their index; the pose; all solutions."""
+    robot = Robot(URDFS["UR5"])
+    pose = robot.fk(np.full(6, 0.5))
+    solutions = Sampler(robot).solve_all(pose).q
+    tensors = constant_mixture(solutions[list(weights)], np.full(6, 0.02), 9).tensors()
+    tensors["gating.biases"] = torch.tensor(list(weights.values()), dtype=torch.float64).log()
+    return Sampler(model=IKModel(MixtureOfExperts.from_tensors(tensors), robot, "pose")), pose, solutions
+
+
+def test_experts_supply_samples_in_proportion_to_their_weights() -> None:
+    sampler, pose, _ = with_experts_at({0: 0.8, 1: 0.2})
+    experts = np.array([sampler.sample(pose, 1, seed=seed).expert[0] for seed in range(400)])
+    assert abs((experts == 0).mean() - 0.8) < 4.0 * math.sqrt(0.8 * 0.2 / 400)
+
+
+def test_seeds_are_uniform_if_the_model_leads_to_no_solution() -> None:
+    """The expert lies outside of the narrowed limits, which leave other solutions."""
+    sampler, pose, solutions = with_experts_at({5: 1.0})
+    limits = {name: (q - 1.5, q + 1.5) for name, q in zip(sampler.robot.joint_names, solutions[0], strict=True)}
+    answer = sampler.with_constraints(limits=limits).sample(pose, 1, seed=0, timeout=60.0)
+    assert len(answer) == 1
+    assert (answer.expert == NO_EXPERT).all()
+    assert answer.message.endswith("so these are from uniform seeds")
 
 
 @pytest.mark.parametrize("name", MODELS)

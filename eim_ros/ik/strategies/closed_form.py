@@ -59,10 +59,10 @@ class ClosedForm:
     """Solve arms of six joints with a closed form, and of seven with one joint fixed."""
 
     def applies(self, problem: Problem) -> bool:
-        """Return whether the arm and the task have a closed form."""
+        """Return whether the arm and the task have a closed form, and the solutions are not samples of the model."""
         if isinstance(problem.aim, Draws):
             return ScaledMeasure.of(problem).n_free == 0 and problem.tolerances is None
-        return not isinstance(problem.aim, Proposals) and has_closed_form(problem)
+        return not isinstance(problem.aim, Proposals) and not problem.is_sampled and has_closed_form(problem)
 
     def solve(self, problem: Problem, known: Found | None) -> Found:
         """Return all roots; the result is final unless the arm is singular in one of them."""
@@ -76,9 +76,6 @@ class ClosedForm:
         is_certain = roots.in_time and roots.is_complete and not roots.is_singular
         if not is_certain or not len(found):
             return Found(found, False, is_exhausted=is_certain, is_singular=roots.is_singular)
-        order = problem.order
-        if order.is_fair and order.needs_density and len(found) > problem.aim.n:
-            found = _drawn_by_density(problem, found)
         return Found(found, n_total=roots.n_total, report=report_of_points(problem, roots.n_total))
 
     def _drawn(self, problem: Problem) -> Found:
@@ -158,10 +155,3 @@ def _revolution_cost(problem: Problem) -> tuple[FloatArray | None, FloatArray | 
     if order.criterion == "posture" and order.posture is not None:
         return *order.posture.of(problem.robot), n
     return order.reference, None, n if order.criterion in ("distance", "") else max(n, MOST_RANKED)
-
-
-def _drawn_by_density(problem: Problem, found: Candidates) -> Candidates:
-    """Draw n candidates by the model's density without replacement, by the Gumbel-top-k trick."""
-    log_prob = problem.conditional.log_prob(found.q)
-    noise = np.random.default_rng(problem.seed).gumbel(size=len(found))
-    return found.pick(np.argsort(-(log_prob + noise), kind="stable")[: problem.aim.n])

@@ -60,7 +60,7 @@ class Manifold:
             return True
         if problem.aim.diversity is not None:
             return problem.aim.diversity == 1.0
-        return not problem.has_preference and problem.n >= FEWEST_TO_DIVERSIFY
+        return problem.n >= FEWEST_TO_DIVERSIFY
 
     def solve(self, problem: Problem, known: Found | None) -> Found:
         """Return solutions on the traced curves; the result is final if all components could be traced."""

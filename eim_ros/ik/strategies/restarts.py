@@ -37,6 +37,7 @@ NEAR_SEEDS = 512  # the same in the search for the nearest solution
 FIRST_YIELD, LEAST_YIELD = 0.8, 0.1  # first and smallest estimate of solutions per seed, for the size of a round
 LOW_YIELD = 0.2  # number of new solutions per seed below which half of the seeds are uniform
 SPARE_SEEDS = 4
+MODEL_SEEDS = 1000  # samples of the model without any solution after which seeds are uniform
 DIVERSE_UNIFORM = 0.25  # share of uniform seeds for diversity 1
 FEWEST_ROOTS = 40  # number of solutions from seeds before continuation begins, or half of the requested number
 CONTINUATION_CUTOFF = 200  # solutions beyond which half come from continuation; more seeds find more components
@@ -142,13 +143,11 @@ class Restarts:
 
 
 def _diversity(problem: Problem) -> float:
-    """Return the requested diversity, or the default, which is higher if there is no preference."""
-    aim, has_model = problem.aim, len(problem.conditional.log_weights) > 0
+    """Return the requested diversity, or the default, which is higher for many solutions."""
+    aim = problem.aim
     if isinstance(aim, Spread) and aim.diversity is not None:
         return aim.diversity
-    curves = not problem.position_only and problem.robot.dof <= POSE_DIMENSIONS + 1
-    is_even = not has_model or (curves and not problem.has_preference)
-    return DEFAULT_DIVERSITY if is_even and problem.n >= FEWEST_TO_DIVERSIFY else 0.0
+    return DEFAULT_DIVERSITY if problem.n >= FEWEST_TO_DIVERSIFY else 0.0
 
 
 def _distinct(problem: Problem, found: Candidates) -> tuple[Candidates, bool]:
@@ -184,7 +183,8 @@ class Search:
 
     A round takes seeds from the model, moves them onto the pose, and keeps the valid results. If few solutions of a
     round are new, half of the next seeds are uniform. Therefore the search solves every pose that uniform restarts
-    would solve.
+    would solve. If samples of the model are requested, no seed is uniform, unless the first `MODEL_SEEDS` samples lead
+    to no solution at all.
 
     With `diversity` > 0 seeds are stratified over the experts, and weights are tempered to weight^(1 - diversity / 2).
     Some seeds are always uniform, so that no component is missed. If solutions are curves, `diversity` is also about
@@ -256,7 +256,10 @@ class Search:
                 can_continue = not problem.is_checked and len(found) < MOST_CONTINUED
             without_gain = 0 if gained else without_gain + n_seeds
             yields = max(n_new / n_seeds, LEAST_YIELD)
-            uniform_share = max(least_uniform, 0.5 if yields < LOW_YIELD else 0.0)
+            if problem.is_sampled:
+                uniform_share = 1.0 if not len(found) and without_gain >= MODEL_SEEDS else uniform_share
+            else:
+                uniform_share = max(least_uniform, 0.5 if yields < LOW_YIELD else 0.0)
         return self._result(found), False
 
     @property

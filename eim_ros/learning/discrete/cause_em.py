@@ -158,7 +158,15 @@ ModelT = TypeVar("ModelT", bound=MultipleCauseModel)
 
 @dataclass(frozen=True)
 class MultipleCauseEMConfig(Settings):
-    """Settings of `MultipleCauseEM`."""
+    """Settings of `MultipleCauseEM`.
+
+    Examples
+    --------
+    >>> from eim_ros.learning import MultipleCauseEM, MultipleCauseEMConfig
+    >>> thorough = MultipleCauseEMConfig(n_states=100, n_variations=50)
+    >>> MultipleCauseEM(thorough, n_iterations=500).config.n_states
+    100
+    """
 
     n_iterations: int = option(200, "upper bound on iterations", minimum=0)
     tolerance: float = option(
@@ -212,6 +220,22 @@ class MultipleCauseEM:
         Seed for all randomness, unless `fit` gets a generator.
     settings
         Settings by keyword, which override those of `config`.
+
+    Examples
+    --------
+    Find two causes of four outputs, from observations without their causes:
+
+    >>> import torch
+    >>> from eim_ros.learning import MultipleCauseEM
+    >>> from eim_ros.learning.discrete import BinarySparseCoding
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> causes = torch.tensor([[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0]])
+    >>> sample = torch.randint(2, (200, 2), generator=generator).float() @ causes
+    >>> sample += 0.1 * torch.randn(200, 4, generator=generator)
+    >>> start = BinarySparseCoding.start(sample, 2, generator, active=1.0)
+    >>> model = MultipleCauseEM(seed=0).fit(sample, start).state.model
+    >>> sorted(abs(model.weights).T.round().tolist())
+    [[0.0, 0.0, 1.0, 1.0], [1.0, 1.0, 0.0, 0.0]]
     """
 
     def __init__(self, config: MultipleCauseEMConfig | None = None, *, seed: int = 0, **settings: Any) -> None:

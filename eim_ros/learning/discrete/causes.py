@@ -158,6 +158,17 @@ class BinarySparseCoding:
     shared_prior : bool
         Whether an M-step gives all causes the same probability, as in Henniges et al. This keeps rare causes from being
         lost.
+
+    Examples
+    --------
+    The first cause adds to the first output, the second cause to the second one:
+
+    >>> import torch
+    >>> from eim_ros.learning.discrete import BinarySparseCoding
+    >>> model = BinarySparseCoding(torch.eye(2), torch.tensor(0.1), torch.tensor([0.5, 0.5]), torch.tensor(0.01))
+    >>> sample, states = model.sample_with_states(100, torch.Generator().manual_seed(0))
+    >>> bool(((sample > 0.5) == states).all())
+    True
     """
 
     weights: Tensor
@@ -295,6 +306,17 @@ class NoisyOr:
         Probability of each cause.
     n_updates : int
         Number of updates of W and b per M-step.
+
+    Examples
+    --------
+    The first cause mostly switches on the first output, the second cause the second one:
+
+    >>> import torch
+    >>> from eim_ros.learning.discrete import NoisyOr
+    >>> model = NoisyOr(torch.tensor([[0.9, 0.1], [0.1, 0.9]]), torch.tensor([0.01, 0.01]), torch.tensor([0.5, 0.5]))
+    >>> sample, states = model.sample_with_states(1000, torch.Generator().manual_seed(0))
+    >>> [round(share, 1) for share in sample[states[:, 0] & ~states[:, 1]].mean(0).tolist()]
+    [0.9, 0.1]
     """
 
     weights: Tensor

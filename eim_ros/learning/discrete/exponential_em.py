@@ -34,7 +34,16 @@ from eim_ros.learning.starts import k_means
 
 @dataclass(frozen=True)
 class ExponentialEMConfig(Settings):
-    """Settings of `ExponentialEM`."""
+    """Settings of `ExponentialEM`.
+
+    Examples
+    --------
+    >>> from eim_ros.learning import ExponentialEM, ExponentialEMConfig
+    >>> from eim_ros.learning.discrete import PoissonFamily
+    >>> hard = ExponentialEMConfig(n_components=3, n_states=1)
+    >>> ExponentialEM(PoissonFamily(), hard, n_components=5).config.n_states
+    1
+    """
 
     n_components: int = option(10, "number of components", minimum=1)
     n_iterations: int = option(200, "upper bound on iterations", minimum=0)
@@ -76,6 +85,18 @@ class ExponentialEM:
         Seed for all randomness, unless `fit` gets a generator.
     settings
         Settings by keyword, which override those of `config`.
+
+    Examples
+    --------
+    Counts from two Poisson distributions:
+
+    >>> import torch
+    >>> from eim_ros.learning import ExponentialEM
+    >>> from eim_ros.learning.discrete import PoissonFamily
+    >>> counts = torch.poisson(torch.tensor([2.0, 20.0]).repeat(100)[:, None], torch.Generator().manual_seed(0))
+    >>> model = ExponentialEM(PoissonFamily(), n_components=2, seed=0).fit(counts).state.model
+    >>> sorted(round(rate) for rate in model.natural.exp().flatten().tolist())
+    [2, 20]
     """
 
     def __init__(

@@ -23,7 +23,27 @@ from eim_ros.learning.models.gaussian import sample_shape, tensor_fields
 
 @runtime_checkable
 class ExponentialFamily(Protocol):
-    """Densities exp(eta' T(x) - A(eta) + B(x)), batched."""
+    """Densities exp(eta' T(x) - A(eta) + B(x)), batched.
+
+    Examples
+    --------
+    A custom family, the exponential distribution with density r exp(-r x):
+
+    >>> import torch
+    >>> from eim_ros.learning.discrete import ExponentialEM
+    >>> class Waiting:
+    ...     statistics = staticmethod(lambda sample: sample)
+    ...     log_base = staticmethod(lambda sample: torch.zeros_like(sample[..., 0]))
+    ...     natural = staticmethod(lambda mean: -1.0 / mean)
+    ...     log_normaliser = staticmethod(lambda natural: -(-natural).log().sum(-1))
+    ...     def sample(self, natural, generator=None):
+    ...         return torch.empty_like(natural).exponential_(generator=generator) / -natural
+    >>> times = torch.tensor([1.0, 100.0]).repeat(100)[:, None]
+    >>> model = ExponentialEM(Waiting(), n_components=2, prior_count=0.0, seed=0).fit(times).state.model
+    >>> short, long = sorted((-1.0 / model.natural).flatten().tolist())
+    >>> short < 2.0, long > 50.0
+    (True, True)
+    """
 
     def statistics(self, sample: Tensor) -> Tensor:
         """Return T of samples (n, n_dims), (n, n_statistics); raise `DataError` for samples outside the support."""
@@ -57,6 +77,15 @@ class ExponentialMixture:
         Log of the mixture weights; normalised on construction.
     natural : Tensor (n_components, n_statistics)
         eta of the components.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eim_ros.learning.discrete import ExponentialMixture, PoissonFamily
+    >>> rates = torch.tensor([[2.0, 5.0], [8.0, 1.0]])
+    >>> mixture = ExponentialMixture.from_means(PoissonFamily(), torch.zeros(2), rates)
+    >>> mixture.sample(5, torch.Generator().manual_seed(0)).shape
+    torch.Size([5, 2])
     """
 
     family: ExponentialFamily
@@ -130,6 +159,17 @@ class CategoricalFamily:
     ----------
     n_levels : tuple of int
         Number of levels of each variable. There is one indicator statistic per level, ordered by variable.
+
+    Examples
+    --------
+    A variable with two levels and one with three. Draws are levels:
+
+    >>> import torch
+    >>> from eim_ros.learning.discrete import CategoricalFamily, ExponentialMixture
+    >>> means = torch.tensor([[0.9, 0.1, 0.2, 0.3, 0.5]])  # probabilities of the levels, one row for each component
+    >>> mixture = ExponentialMixture.from_means(CategoricalFamily((2, 3)), torch.zeros(1), means)
+    >>> round(float(mixture.log_prob(torch.tensor([[0.0, 2.0]])).exp()), 3)
+    0.45
     """
 
     n_levels: tuple[int, ...]
@@ -178,7 +218,18 @@ class CategoricalFamily:
 
 @dataclass(frozen=True)
 class PoissonFamily:
-    """`ExponentialFamily` of independent counts, whose mean statistics are the rates."""
+    """`ExponentialFamily` of independent counts, whose mean statistics are the rates.
+
+    Examples
+    --------
+    A mixture of two rates:
+
+    >>> import torch
+    >>> from eim_ros.learning.discrete import ExponentialMixture, PoissonFamily
+    >>> mixture = ExponentialMixture.from_means(PoissonFamily(), torch.zeros(2), torch.tensor([[1.0], [10.0]]))
+    >>> mixture.responsibilities(torch.tensor([[0.0], [12.0]])).round().tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
 
     def statistics(self, sample: Tensor) -> Tensor:
         wrong = ((sample < 0.0) | (sample != sample.round())).any(-1).nonzero().flatten()

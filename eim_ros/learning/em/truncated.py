@@ -90,7 +90,15 @@ def search_neighbourhoods(
 
 @dataclass(frozen=True)
 class TruncatedEMConfig(Settings):
-    """Settings of `TruncatedEM`."""
+    """Settings of `TruncatedEM`.
+
+    Examples
+    --------
+    >>> from eim_ros.learning import TruncatedEM, TruncatedEMConfig
+    >>> config = TruncatedEMConfig(n_components=1000, n_states=8)
+    >>> TruncatedEM(config, tolerance=1e-3).config.n_states
+    8
+    """
 
     n_components: int = option(1000, "number of experts", minimum=1)
     n_iterations: int = option(100, "upper bound on iterations", minimum=0)

@@ -200,6 +200,14 @@ def random_start(
         Standard deviations of the components.
     generator : torch.Generator, optional
         By default, a generator with seed 0.
+
+    Examples
+    --------
+    >>> from eim_ros.learning.gmmvi import GMMVI, random_start
+    >>> start = random_start(n_dims=2, n_components=3, spread=2.0, scale=1.0)
+    >>> result = GMMVI(lambda x: -0.5 * (x**2).sum(-1), n_iterations=5, seed=0).fit(start=start)
+    >>> result.n_components, result.n_dims
+    (3, 2)
     """
     generator = generator or torch.Generator().manual_seed(0)
     noise = torch.randn(n_components, n_dims, generator=generator, dtype=torch.float64, device=generator.device)

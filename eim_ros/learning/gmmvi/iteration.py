@@ -115,7 +115,22 @@ REGIONS = ("trust-region", "entropy-bounded")  # updates whose step size is a bo
 
 @dataclass(frozen=True)
 class Modules:
-    """One choice for each of the seven modules; custom objects that satisfy the Protocols can replace them."""
+    """One choice for each of the seven modules; custom objects that satisfy the Protocols can replace them.
+
+    Examples
+    --------
+    Replace two of the modules that the settings choose:
+
+    >>> import torch
+    >>> from dataclasses import replace
+    >>> from eim_ros.learning.gmmvi import GMMVI, DecayingStepSize, GMMVIConfig, MixtureSamples, Modules
+    >>> from eim_ros.learning.models import GaussianMixture
+    >>> modules = Modules.of(GMMVIConfig())
+    >>> modules = replace(modules, samples=MixtureSamples(200), component_step_size=DecayingStepSize(1.0, 0.5))
+    >>> target = GaussianMixture(torch.zeros(1), torch.tensor([[2.0]]), torch.ones(1, 1, 1))
+    >>> round(float(GMMVI(target, modules=modules, n_components=1, n_iterations=25, seed=0).fit().means))
+    2
+    """
 
     samples: SampleSelection
     component_step_size: StepSize

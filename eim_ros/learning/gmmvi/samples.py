@@ -225,6 +225,14 @@ class MixtureSamples:
         Desired effective sample size for the mixture.
     reuse_ratio : float
         Maximum number of reused samples, as a multiple of `n_samples`.
+
+    Examples
+    --------
+    The number of samples of a mixture does not grow with its components:
+
+    >>> from eim_ros.learning.gmmvi import ComponentSamples, MixtureSamples
+    >>> MixtureSamples(100).n_new(n_components=10), ComponentSamples(100).n_new(n_components=10)
+    (100, 1000)
     """
 
     n_samples: int

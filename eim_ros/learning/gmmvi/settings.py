@@ -111,7 +111,19 @@ class ComponentAdaptationConfig(Settings):
 
 @dataclass(frozen=True)
 class GMMVIConfig(Settings):
-    """Settings of `GMMVI`; the defaults are SAMTRON. Settings of options that are not chosen have no effect."""
+    """Settings of `GMMVI`; the defaults are SAMTRON. Settings of options that are not chosen have no effect.
+
+    Examples
+    --------
+    Settings of an algorithm by its seven-letter name, with other settings by keyword:
+
+    >>> from eim_ros.learning.gmmvi import GMMVIConfig
+    >>> config = GMMVIConfig.named("SEPTRUX", n_components=5)
+    >>> config.samples, config.component_step.update, config.n_components
+    ('mixture', 'trust-region', 5)
+    >>> config.replace(natural_gradient="more").word
+    'ZEPTRUX'
+    """
 
     natural_gradient: str = option(
         "stein",

@@ -13,6 +13,26 @@ line for the mean, which is a misprint. Since R = log p~/T - log q, eta >= 1 her
 
 Weights follow log w' = log w + beta E_o[R] + constant. With contexts, rewards are linear in the context and the KL is
 averaged over contexts, so a softmax gating follows the same rule exactly.
+
+Examples
+--------
+All updates of the components find the mean of a Gaussian target:
+
+>>> import torch
+>>> from dataclasses import replace
+>>> from eim_ros.learning import gmmvi
+>>> from eim_ros.learning.models import GaussianMixture
+>>> target = GaussianMixture(torch.zeros(1), torch.tensor([[2.0]]), torch.ones(1, 1, 1))
+>>> modules = replace(gmmvi.Modules.of(gmmvi.GMMVIConfig()), component_step_size=gmmvi.FixedStepSize(0.5))
+>>> trust = gmmvi.TrustRegionUpdate(), gmmvi.EntropyBoundedUpdate(entropy_loss_bound=0.05)
+>>> for update in (gmmvi.DirectUpdate(), gmmvi.ImprovedBayesianUpdate(), *trust):
+...     parts = replace(modules, component_update=update)
+...     result = gmmvi.GMMVI(target, modules=parts, n_components=1, n_iterations=25, seed=0).fit()
+...     print(type(update).__name__, round(float(result.means)))
+DirectUpdate 2
+ImprovedBayesianUpdate 2
+TrustRegionUpdate 2
+EntropyBoundedUpdate 2
 """
 
 from __future__ import annotations
@@ -169,7 +189,19 @@ class WeightUpdate(Protocol):
 
 @dataclass(frozen=True)
 class DirectWeights:
-    """Natural-gradient step of the weights, whose step size is beta (U)."""
+    """Natural-gradient step of the weights, whose step size is beta (U).
+
+    Examples
+    --------
+    With step size 1, the new weights are proportional to the old ones times exp(reward):
+
+    >>> import torch
+    >>> from eim_ros.learning.gmmvi import DirectWeights
+    >>> old, reward = torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[1.0, 0.0]])
+    >>> new = DirectWeights()(old, reward, torch.tensor(1.0)).followed(old, reward)
+    >>> [round(weight, 2) for weight in new.exp()[0].tolist()]
+    [0.73, 0.27]
+    """
 
     def __call__(self, log_weights: Tensor, reward: Tensor, step: Tensor) -> WeightStep:
         return WeightStep(step)
@@ -233,6 +265,18 @@ class EntropyBoundedWeights:
     ----------
     entropy_loss_bound : float
         Maximum loss of the mean entropy over the contexts [nat], >= 0; infinite for no bound.
+
+    Examples
+    --------
+    Both updates meet the bound on the KL, unless the entropy would fall by more than its bound:
+
+    >>> import torch
+    >>> from eim_ros.learning.gmmvi import EntropyBoundedWeights, TrustRegionWeights
+    >>> old, reward, bound = torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[9.0, 0.0]]), torch.tensor(0.1)
+    >>> free = TrustRegionWeights()(old, reward, bound).followed(old, reward).exp()
+    >>> cautious = EntropyBoundedWeights(entropy_loss_bound=0.05)(old, reward, bound).followed(old, reward).exp()
+    >>> bool(0.5 < cautious[0, 0] < free[0, 0])
+    True
     """
 
     entropy_loss_bound: float
@@ -284,7 +328,16 @@ class FixedStepSize:
 
 @dataclass(frozen=True)
 class DecayingStepSize:
-    """Step size first/(1 + n_updates^exponent) (D, G)."""
+    """Step size first/(1 + n_updates^exponent) (D, G).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eim_ros.learning.gmmvi import DecayingStepSize
+    >>> rule = DecayingStepSize(first=1.0, exponent=0.5)
+    >>> round(float(rule(torch.tensor([0.5]), n_updates=torch.tensor([4]), gain=torch.tensor([torch.nan]))), 3)
+    0.333
+    """
 
     first: float
     exponent: float
@@ -295,7 +348,19 @@ class DecayingStepSize:
 
 @dataclass(frozen=True)
 class AdaptiveStepSize:
-    """Step size that grows after a gain and shrinks otherwise, within bounds (R, N)."""
+    """Step size that grows after a gain and shrinks otherwise, within bounds (R, N).
+
+    Examples
+    --------
+    The first objective has risen since the last update, the second one has fallen:
+
+    >>> import torch
+    >>> from eim_ros.learning.gmmvi import AdaptiveStepSize
+    >>> rule = AdaptiveStepSize(first=0.1, smallest=0.01, largest=1.0)
+    >>> steps = rule(torch.tensor([0.1, 0.1]), n_updates=torch.tensor([5, 5]), gain=torch.tensor([0.2, -0.2]))
+    >>> [round(step, 3) for step in steps.tolist()]
+    [0.115, 0.085]
+    """
 
     first: float
     smallest: float

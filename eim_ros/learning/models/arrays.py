@@ -39,6 +39,16 @@ class LinearParameters:
         W, w.
     scale_trils : (n_components, n_dims, n_dims)
         C, lower Cholesky factors of the covariances.
+
+    Examples
+    --------
+    Read an included model without torch, and convert it to a mixture when it is needed:
+
+    >>> from eim_ros.ik.prior import model_path
+    >>> from eim_ros.learning.models import load_parameters
+    >>> parameters, _ = load_parameters(model_path("panda_position"))  # LinearParameters
+    >>> parameters.n_dims, parameters.n_context, type(parameters.mixture()).__name__
+    (7, 3, 'MixtureOfExperts')
     """
 
     gating_weights: Array

@@ -66,6 +66,14 @@ def entropy(model: Model, n_samples: int, generator: torch.Generator, context: T
     """Estimate the differential entropy H(x), or the mean of H(x|y) over contexts [nat].
 
     The arguments are those of `kl_divergence`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eim_ros.learning.models import Gaussian, entropy
+    >>> estimate = entropy(Gaussian(torch.zeros(1), torch.eye(1)), 10_000, torch.Generator().manual_seed(0))
+    >>> abs(float(estimate.value) - 1.4189) < 0.05  # log(2 pi e) / 2
+    True
     """
     chosen, sample = _draw(model, n_samples, generator, context)
     return _estimate(-_log_prob(model, chosen, sample))

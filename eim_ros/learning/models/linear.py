@@ -31,6 +31,17 @@ class LinearExperts:
         w.
     scale_trils : Tensor (n_components, n_dims, n_dims)
         C, lower Cholesky factors of the covariances.
+
+    Examples
+    --------
+    Two experts with one context, x = y and x = -y + 1:
+
+    >>> import torch
+    >>> from eim_ros.learning.models import LinearExperts
+    >>> slopes, offsets = torch.tensor([[[1.0]], [[-1.0]]]), torch.tensor([[0.0], [1.0]])
+    >>> experts = LinearExperts(slopes, offsets, 0.1 * torch.ones(2, 1, 1))
+    >>> experts.means(torch.tensor([[0.25]])).tolist()
+    [[[0.25], [0.75]]]
     """
 
     weights: Tensor
@@ -150,6 +161,16 @@ class SoftmaxGating:
         V.
     biases : Tensor (n_components,)
         v.
+
+    Examples
+    --------
+    The first of two experts is the more probable one for positive contexts:
+
+    >>> import torch
+    >>> from eim_ros.learning.models import SoftmaxGating
+    >>> gating = SoftmaxGating(torch.tensor([[1.0], [0.0]]), torch.zeros(2))
+    >>> [[round(p, 2) for p in row] for row in gating(torch.tensor([[0.0], [2.0]])).exp().tolist()]
+    [[0.5, 0.5], [0.88, 0.12]]
     """
 
     weights: Tensor

@@ -182,6 +182,18 @@ class NeuralExperts:
     network : BatchedNetwork
         One network per expert. The first n_dims outputs are m, and the other n_dims (n_dims + 1)/2 outputs are t. In t,
         the diagonal comes first, followed by the elements below it, row by row.
+
+    Examples
+    --------
+    New neural experts equal the linear experts that they start from:
+
+    >>> import torch
+    >>> from eim_ros.learning.models import LinearExperts, NeuralExperts
+    >>> linear = LinearExperts(torch.ones(1, 1, 1), torch.zeros(1, 1), torch.ones(1, 1, 1))
+    >>> context = torch.linspace(-1.0, 1.0, 20)[:, None]
+    >>> experts = NeuralExperts.around(linear, context, (16,), torch.Generator().manual_seed(0))
+    >>> bool(torch.allclose(experts(context).mean, linear(context).mean))
+    True
     """
 
     base: LinearExperts
@@ -324,6 +336,15 @@ class NeuralGating:
     ----------
     network : BatchedNetwork
         A single network with one output per component.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eim_ros.learning.models import NeuralGating
+    >>> context = torch.linspace(-1.0, 1.0, 20)[:, None]
+    >>> gating = NeuralGating.uniform(context, 4, (16,), torch.Generator().manual_seed(0))
+    >>> [round(p, 3) for p in gating(context)[0].exp().tolist()]
+    [0.25, 0.25, 0.25, 0.25]
     """
 
     network: BatchedNetwork

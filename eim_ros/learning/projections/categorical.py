@@ -369,6 +369,18 @@ def project_categorical(
         Maximum mean KL and maximum mean loss of entropy [nat]; infinite for no bound.
     kl_weight : float
         tau >= 0, the weight of the KL in the objective, as in `project_experts`.
+
+    Examples
+    --------
+    Without bounds the new probabilities are proportional to exp(reward). A bound makes the step smaller:
+
+    >>> import torch
+    >>> from eim_ros.learning.projections import project_categorical
+    >>> old, reward = torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[1.0, 0.0]])
+    >>> [round(p, 2) for p in project_categorical(old, reward, torch.inf, torch.inf).log_probs.exp()[0].tolist()]
+    [0.73, 0.27]
+    >>> round(project_categorical(old, reward, kl_bound=0.02, entropy_loss_bound=0.1).kl, 3)
+    0.02
     """
     unchanged = CategoricalUpdate(old_log_probs, float("inf"), 0.0, 0.0, 0.0, False)
     if not bool((reward < torch.inf).all()):  # NaN or plus infinity

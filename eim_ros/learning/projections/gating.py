@@ -265,6 +265,20 @@ def project_gating(
 
     Use the natural gradient if rewards are exact. An estimated density ratio is least reliable where the model has no
     samples, so the plain gradient is the default.
+
+    Examples
+    --------
+    Prefer the first of two components for positive contexts:
+
+    >>> import torch
+    >>> from eim_ros.learning.models import SoftmaxGating
+    >>> from eim_ros.learning.projections import project_gating
+    >>> context = torch.linspace(-1.0, 1.0, 50, dtype=torch.float64)[:, None]
+    >>> reward = torch.cat([context, -context], -1)
+    >>> uniform = SoftmaxGating(torch.zeros(2, 1).double(), torch.zeros(2).double())
+    >>> update = project_gating(uniform, context, reward, kl_bound=0.01, entropy_loss_bound=0.05)
+    >>> update.kl <= 0.0101, bool(update.gating(context)[-1, 0] > update.gating(context)[-1, 1])
+    (True, True)
     """
     unchanged = GatingUpdate(old, float("inf"), 0.0, 0.0, 0.0, False)
     if old.n_components == 1 or not bool(torch.isfinite(reward).all()):

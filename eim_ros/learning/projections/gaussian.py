@@ -72,6 +72,15 @@ def fit_to_gradients(residual: Tensor, context: Tensor, gradient: Tensor) -> Qua
         Contexts drawn for each expert.
     gradient : Tensor (n_components, n_samples, n_dims)
         C' grad_x phi, the gradient with respect to e.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eim_ros.learning.projections import fit_to_gradients
+    >>> residual = torch.randn(1, 50, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    >>> surrogate = fit_to_gradients(residual, residual[..., :0], gradient=3.0 - 2.0 * residual)
+    >>> round(float(surrogate.curvature), 3), round(float(surrogate.linear), 3)
+    (2.0, 3.0)
     """
     n_dims = residual.shape[-1]
     coefficients, intercept = _regress(torch.cat([residual, context], -1), gradient)
@@ -91,6 +100,15 @@ def fit_to_values(residual: Tensor, context: Tensor, value: Tensor) -> Quadratic
         As in `fit_to_gradients`; n_samples should exceed (D + 1)(D + 2)/2 with D = n_dims + n_context.
     value : Tensor (n_components, n_samples)
         phi.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eim_ros.learning.projections import fit_to_values
+    >>> residual = torch.randn(1, 50, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    >>> surrogate = fit_to_values(residual, residual[..., :0], (3.0 * residual - residual.square()).squeeze(-1))
+    >>> round(float(surrogate.curvature), 3), round(float(surrogate.linear), 3)
+    (2.0, 3.0)
     """
     n_dims, n_context = residual.shape[-1], context.shape[-1]
     center = context.mean(-2, keepdim=True)
@@ -225,6 +243,19 @@ def project_experts(
     Returns
     -------
     GaussianUpdate
+
+    Examples
+    --------
+    Move a standard normal distribution towards larger values. A shift of 0.2 meets the bound, since its KL is 0.2^2/2:
+
+    >>> import torch
+    >>> from eim_ros.learning.models import LinearExperts
+    >>> from eim_ros.learning.projections import QuadraticSurrogate, project_experts
+    >>> old = LinearExperts(torch.zeros(1, 1, 0), torch.zeros(1, 1), torch.ones(1, 1, 1))
+    >>> rising = QuadraticSurrogate(torch.zeros(1, 1, 1), torch.ones(1, 1, 1), torch.ones(1, 1, 1))
+    >>> update = project_experts(old, rising, kl_bound=0.02, entropy_loss_bound=0.1)
+    >>> round(float(update.experts.biases), 3), round(float(update.multipliers.kl), 3)
+    (0.2, 0.02)
     """
     usable = torch.isfinite(surrogate.curvature).all(-1).all(-1) & torch.isfinite(surrogate.linear).all(-1).all(-1)
     curvature = torch.where(usable[:, None, None], surrogate.curvature, torch.zeros_like(surrogate.curvature))
@@ -268,6 +299,16 @@ def solve_multipliers(
     Multipliers
         Taken at the feasible end of the bracket, so kl <= kl_bound and entropy_change >= -entropy_loss_bound hold up to
         rounding.
+
+    Examples
+    --------
+    Without curvature and with slope 1, the step is 1/(eta + 1), and its KL is half its square:
+
+    >>> import torch
+    >>> from eim_ros.learning.projections import solve_multipliers
+    >>> found = solve_multipliers(torch.zeros(1, 1), torch.ones(1, 1), kl_bound=0.02, entropy_loss_bound=0.1)
+    >>> round(float(found.eta), 2), bool(found.feasible)
+    (4.0, True)
     """
     start = (-rho.amin(-1)).clamp_min(kl_weight)
     bracket = decreasing_root(

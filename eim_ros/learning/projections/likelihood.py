@@ -72,6 +72,18 @@ def fit_gating(
     -------
     SoftmaxGating
         Its cross entropy is never greater than that of `initial`. Without contexts it is the mean of the targets.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eim_ros.learning.models import SoftmaxGating
+    >>> from eim_ros.learning.projections import fit_gating
+    >>> context = torch.linspace(-1.0, 1.0, 100, dtype=torch.float64)[:, None]
+    >>> share = torch.sigmoid(3.0 * context)
+    >>> start = SoftmaxGating(torch.zeros(2, 1).double(), torch.zeros(2).double())
+    >>> gating = fit_gating(start, context, torch.cat([share, 1.0 - share], -1))
+    >>> bool((gating(context).exp()[:, :1] - share).abs().max() < 0.01)
+    True
     """
     center = context.mean(0)
     scale = (context - center).square().mean(0).sqrt()
@@ -214,6 +226,18 @@ def fit_experts(
     -------
     LinearExperts
         An expert without any weight gets the regression of all samples.
+
+    Examples
+    --------
+    Two experts, the first for negative and the second for positive contexts, on data x = |y|:
+
+    >>> import torch
+    >>> from eim_ros.learning.projections import fit_experts
+    >>> context = torch.linspace(-1.0, 1.0, 100, dtype=torch.float64)[:, None]
+    >>> positive = (context > 0.0).double()
+    >>> experts = fit_experts(context, context.abs(), torch.cat([1.0 - positive, positive], -1), covariance_floor=1e-6)
+    >>> experts.weights.round(decimals=2).flatten().tolist()
+    [-1.0, 1.0]
     """
     units = Standardisation.from_data(context, sample)
     products = products_of_coordinates(units.joint(context, sample))

@@ -41,6 +41,20 @@ class FitSettings:
         Maximum number of L-BFGS iterations.
     l2 : float
         Weight of the sum of squared weights (not biases), added to the mean loss.
+
+    Examples
+    --------
+    Fit a gating whose first component is for contexts far from 0, which no linear gating can represent:
+
+    >>> import torch
+    >>> from eim_ros.learning.models import NeuralGating
+    >>> from eim_ros.learning.projections import FitSettings, fit_neural_gating
+    >>> context = torch.linspace(-1.0, 1.0, 100, dtype=torch.float64)[:, None]
+    >>> far = (context.abs() > 0.5).double()
+    >>> start = NeuralGating.uniform(context, 2, (8,), torch.Generator().manual_seed(0))
+    >>> gating = fit_neural_gating(start, context, torch.cat([far, 1.0 - far], -1), FitSettings(100, l2=1e-5))
+    >>> gating(torch.tensor([[-0.9], [0.0], [0.9]]).double()).argmax(-1).tolist()
+    [0, 1, 0]
     """
 
     n_iterations: int = 30
@@ -234,6 +248,22 @@ def shorten_step(
         Maximum mean loss of entropy [nat]; infinite for no bound.
     max_cuts : int
         Maximum number of attempts; an expert that still exceeds a bound is left unchanged.
+
+    Examples
+    --------
+    Fit an expert to x = y^2, and go only as far as a bound on the KL allows:
+
+    >>> import torch
+    >>> from eim_ros.learning.models import LinearExperts, NeuralExperts
+    >>> from eim_ros.learning.projections import FitSettings, fit_neural_experts, shorten_step
+    >>> context = torch.linspace(-1.0, 1.0, 50)[None, :, None]
+    >>> line = LinearExperts(torch.zeros(1, 1, 1), torch.zeros(1, 1), torch.ones(1, 1, 1))
+    >>> old = NeuralExperts.around(line, context[0], (8,), torch.Generator().manual_seed(0))
+    >>> sample = context.square().unsqueeze(-1)
+    >>> new = fit_neural_experts(old, context, sample, torch.ones_like(sample[..., 0]), FitSettings())
+    >>> step = shorten_step(old, new, context, kl_bound=0.1, entropy_loss_bound=0.1)
+    >>> bool(0.0 < step.fraction < 1.0), bool(step.kl <= 0.1)
+    (True, True)
     """
     old_outputs = old.network(context)
     fraction = old_outputs.new_ones(old.n_components)
@@ -335,6 +365,17 @@ def weigh_samples(
         Maximum loss of entropy [nat], >= 0; infinite for no bound.
     kl_weight : float
         tau >= 0, the weight of the KL in the objective, as in `project_experts`.
+
+    Examples
+    --------
+    Samples with a larger log ratio get more weight:
+
+    >>> import torch
+    >>> from eim_ros.learning.projections import weigh_samples
+    >>> sample = torch.randn(1, 1, 100, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    >>> weighted = weigh_samples(sample, -0.5 * sample.square(), kl_bound=0.1, entropy_loss_bound=torch.inf)
+    >>> bool(weighted.kl <= 0.1001), bool((weighted.weights * sample).sum() > sample.mean())
+    (True, True)
     """
     usable = (log_ratio < torch.inf).flatten(1).all(-1) & torch.isfinite(old_log_prob).flatten(1).all(-1)
     usable = usable & (log_ratio.amax(-1) > -torch.inf).all(-1)  # each context needs at least one sample

@@ -88,6 +88,14 @@ class StandardisedInputs(CentredInputs):
     ----------
     scale : Tensor (n_dims + n_context,)
         Standard deviation of each column.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eim_ros.learning import StandardisedInputs
+    >>> context, sample = torch.tensor([[0.0], [10.0]]), torch.tensor([[1.0], [3.0]])
+    >>> StandardisedInputs.from_data(context, sample)(context, sample, iteration=0).tolist()
+    [[-1.0, -1.0], [1.0, 1.0]]
     """
 
     scale: Tensor
@@ -124,6 +132,18 @@ class FeatureInputs:
         Multiplier of the noise per iteration.
     floor : float
         Smallest noise, as a share of the noise in the first iteration.
+
+    Examples
+    --------
+    Give EIM the radius of points near a circle, which its network would have to learn otherwise:
+
+    >>> import torch
+    >>> from eim_ros.learning import EIM, FeatureInputs
+    >>> angle = torch.linspace(0.0, 6.0, 200)
+    >>> sample = torch.stack([angle.cos(), angle.sin()], -1).double()
+    >>> inputs = FeatureInputs.from_data(sample[:, :0], sample, lambda context, x: x.norm(dim=-1, keepdim=True))
+    >>> inputs.n_inputs, EIM(inputs=inputs, n_components=3).config.n_components
+    (3, 3)
     """
 
     features: Features
@@ -214,6 +234,18 @@ class WhitenedInputs(CentredInputs):
     ----------
     whitening : Tensor (n_dims + n_context, n_dims + n_context)
         The inputs are the centred rows times this matrix.
+
+    Examples
+    --------
+    Whitening removes the correlation of two columns that are almost equal:
+
+    >>> import torch
+    >>> from eim_ros.learning import WhitenedInputs
+    >>> noise = torch.randn(1000, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    >>> context, sample = noise[:, :1], noise[:, :1] + 0.1 * noise[:, 1:]
+    >>> inputs = WhitenedInputs.from_data(context, sample)(context, sample, iteration=0)
+    >>> (torch.cov(inputs.T).abs().round(decimals=2)).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
     """
 
     whitening: Tensor

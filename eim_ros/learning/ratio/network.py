@@ -335,6 +335,24 @@ class NetworkRatio:
         Device of the network. All contexts and samples must be on the same device.
     base : PlugInRatio, optional
         Ratio that the network is added to. By default, the network is used alone.
+
+    Examples
+    --------
+    Learn the ratio of samples around 1 to a model around 0. It grows with the sample:
+
+    >>> import torch
+    >>> from eim_ros.learning import NetworkRatio, Pairs, RatioConfig, StandardisedInputs
+    >>> from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> pairs = Pairs(torch.zeros(1000, 0), 1.0 + torch.randn(1000, 1, generator=generator))
+    >>> model = MixtureOfExperts.from_mixture(GaussianMixture(torch.zeros(1), torch.zeros(1, 1), torch.ones(1, 1, 1)))
+    >>> inputs = StandardisedInputs.from_data(pairs.context, pairs.sample)
+    >>> ratio = NetworkRatio(RatioConfig(estimator="network"), inputs, generator, torch.device("cpu"))
+    >>> ratio.fit(pairs, model, iteration=0, generator=generator).network_used
+    True
+    >>> low, high = ratio.log_ratio(torch.zeros(2, 0), torch.tensor([[-1.0], [2.0]])).tolist()
+    >>> low < 0.0 < high
+    True
     """
 
     def __init__(

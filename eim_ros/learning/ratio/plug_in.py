@@ -82,6 +82,20 @@ class PlugInRatio:
         The log density of the data.
     config : RatioConfig
         Settings of the auxiliary distribution, and the share of held-out pairs, which the report of a fit is based on.
+
+    Examples
+    --------
+    The ratio of a known target N(1, 1) to a model N(0, 1) is x - 1/2:
+
+    >>> import torch
+    >>> from eim_ros.learning import PlugInRatio, RatioConfig
+    >>> from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
+    >>> from eim_ros.learning.ratio.plug_in import ReferenceFactor
+    >>> normal = lambda mean: GaussianMixture(torch.zeros(1), torch.tensor([[mean]]), torch.ones(1, 1, 1))
+    >>> ratio = PlugInRatio(ReferenceFactor(MixtureOfExperts.from_mixture(normal(1.0))), RatioConfig())
+    >>> ratio.adapt(MixtureOfExperts.from_mixture(normal(0.0)), iteration=0)
+    >>> [round(phi, 3) for phi in ratio.log_ratio(torch.zeros(2, 0), torch.tensor([[-1.0], [2.0]])).tolist()]
+    [-1.5, 1.5]
     """
 
     def __init__(self, known: KnownFactor, config: RatioConfig) -> None:
