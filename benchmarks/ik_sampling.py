@@ -198,7 +198,7 @@ def main() -> None:
         lines += ["", f"{Path(path).name}, {model.mixture.n_components} experts", *cost({**calls, **seeds}, poses)]
         lines.append(density_error(model, sampler, poses))
         uniform = {name: solve for name, solve in seeds.items() if name.startswith("uniform")}
-        lines += coverage(robot, {**uniform, "default": calls["default"], "draw": calls["draw"]}, poses[:20], rng)
+        lines += coverage(robot, {**uniform, "default": calls["default"]}, poses[:20], rng)
         lines += reliability(robot, sampler, args.poses, rng)
         print("\n".join(lines), flush=True)
     lines += ["", f"load {load_average()} at the end"]
