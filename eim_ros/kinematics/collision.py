@@ -445,7 +445,8 @@ def _mesh(robot: Robot, link: str, shape: MeshReference, known: dict[Any, Mesh],
         path = find_mesh(shape.filename, robot.folder, options.package_paths, packages_only=options.packages_only)
         check_time(deadline, f"read the mesh of link {link!r}", seconds_to_read(path))
         limits = MeshLimits(options.most_mesh_bytes, n_left)
-        known[key] = Mesh(np.eye(4), *read_mesh(path, scale, limits), convex=options.meshes == "hulls")
+        convex = options.meshes == "hulls"
+        known[key] = Mesh(np.eye(4), *read_mesh(path, scale, limits), convex, name=path.name)
     except OutOfTime:
         raise
     except MeshError as error:

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.deadlines import NEVER, Effort, check_time
+from eim_ros.core.errors import MeshError
 from eim_ros.kinematics.obstacles import Box, Cylinder, Mesh, Obstacle, PointCloud, Shape, Sphere, Thinning
 
 FloatArray = npt.NDArray[np.float64]
@@ -212,11 +213,25 @@ def _solid_of_mesh(mesh: Mesh) -> Solid:
     witnesses = np.array([part[farthest] for part, farthest in ends])  # the extreme points of each part
     if not _spans_volume(np.asarray(mesh.vertices)):  # a flat mesh has no inside, and its hull crashes coal 3.0
         return Solid(exact, exact, None, witnesses)
-    exact.buildConvexHull(True, "Qt")
-    hull = exact.convex
+    hull = _hull(exact, mesh.name)
     if mesh.convex:
         return Solid(hull, hull, None, witnesses)
     return Solid(hull, exact, Surface(np.ascontiguousarray(vertices[faces])), witnesses)
+
+
+def _hull(triangles: Any, name: str) -> Any:
+    """Return the convex hull of triangles; coal stores at most 255 neighbours of a vertex.
+
+    Qhull triangulates a flat face as a fan (Qt), so a round face can exceed that. Joggled input (QJ) has no flat faces.
+    """
+    for option in ("Qt", "QJ"):
+        try:
+            triangles.buildConvexHull(True, option)
+        except RuntimeError as error:
+            cause = " ".join(str(error).rpartition("message:")[2].split())
+        else:
+            return triangles.convex
+    raise MeshError(f"mesh {name!r} has no convex hull for collision checks ({cause}): simplify the mesh", name)
 
 
 def _spans_volume(points: FloatArray) -> bool:
