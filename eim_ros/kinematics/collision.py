@@ -382,9 +382,7 @@ class _Maker:
         return self._model
 
 
-@functools.lru_cache(maxsize=8)
-def _maker(robot: Robot) -> _Maker:
-    return _Maker(robot)
+_maker = functools.lru_cache(maxsize=8)(_Maker)
 
 
 def collision_model(robot: Robot, deadline: float = NEVER) -> CollisionModel:

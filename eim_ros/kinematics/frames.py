@@ -32,10 +32,7 @@ SECOND = 1_000_000_000  # [ns]
 class FrameError(EimError):
     """Error for a frame that is unknown, not connected to another frame, or not known at the requested time.
 
-    Attributes
-    ----------
-    may_come : bool
-        Whether the missing transform may still arrive.
+    `may_come` says whether the missing transform may still arrive.
     """
 
     def __init__(self, message: str, value: object = None, may_come: bool = False) -> None:

@@ -231,10 +231,7 @@ def demonstrate(
 
 
 def motion_data_set(arm: PlanarArm, motions: Sequence[Trajectory], about: dict[str, object]) -> DataSet:
-    """Convert motions with equal numbers of points to a data set.
-
-    Each row is one motion, point after point; there are no contexts.
-    """
+    """Convert motions with equal numbers of points to the rows of a data set, point after point, without contexts."""
     if not motions:
         raise DataError("a data set needs at least one motion", 0)
     n_points = len(motions[0].times)

@@ -122,16 +122,10 @@ class PlanarTask:
 def line_task(
     start: Sequence[float], end: Sequence[float], obstacles: Sequence[float] = (), tolerance: float = 0.1
 ) -> PlanarTask:
-    """Create the task of reaching any point of a line.
+    """Create the task of reaching any point of a line between two points x, y [m].
 
-    Parameters
-    ----------
-    start, end : two numbers
-        x and y of each end [m].
-    obstacles : sequence of float
-        x, y and radius [m] of each disc, as one flat sequence.
-    tolerance : float
-        Distance within which the goal counts as reached [m].
+    The obstacles are discs, x, y and radius [m] of each in one flat sequence. The goal counts as reached within the
+    tolerance [m].
 
     Examples
     --------

@@ -46,9 +46,9 @@ def draw_heading(figure: Figure, robot: Robot, n: int, pose: FloatArray, oriente
 
 
 def draw_legend(figure: Figure, groups: Groups, y: float, left: float) -> None:
-    """Draw the size of each group below the joint panel.
+    """Draw the size of each group with its first line at `y` and its left end at `left`, in figure coordinates.
 
-    The left end is at `left` and the first line at `y`, in figure coordinates. A single group needs no legend.
+    A single group needs no legend.
     """
     n_groups = len(groups.representatives)
     sizes = np.bincount(groups.labels[groups.labels != NO_GROUP], minlength=n_groups)

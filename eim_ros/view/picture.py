@@ -99,10 +99,7 @@ PIECES = 8  # number of pieces per link; the ground may hide each one separately
 
 
 def draw_ground(axes: Axes, camera: Camera, centre: FloatArray, radius: float, cell: float) -> FloatArray:
-    """Draw a disc of ground at height 0, and return its rim (n, 2).
-
-    The disc has a centre (2,), a radius and a grid with this cell size [m].
-    """
+    """Draw a disc of ground at height 0 with a centre (2,), radius and grid [m], and return its rim (n, 2)."""
     rim = camera.project(_circle(radius) + [*centre, 0.0])[0]
     axes.fill(*rim.T, facecolor=LIMITS, edgecolor=FAINT, linewidth=1.0, alpha=0.8, zorder=GROUND)
     lines = []
@@ -186,10 +183,7 @@ def draw_solid_arms(axes: Axes, camera: Camera, arms: FloatArray, colours: Seque
 
 
 def draw_target(axes: Axes, camera: Camera, pose: FloatArray, axis_length: float, oriented: bool) -> FloatArray:
-    """Draw a star at the target pose (4, 4), and return the points (n, 2) used.
-
-    The axes of the pose are drawn only if the orientation matters.
-    """
+    """Draw a star at the target pose (4, 4), and its axes if the orientation matters; return the points (n, 2) used."""
     star = camera.project(pose[:3, 3])[0]
     used = [star]
     if oriented:
