@@ -110,8 +110,8 @@ class Gaussian:
 
     @property
     def batch_shape(self) -> torch.Size:
-        shape: torch.Size = torch.broadcast_shapes(self.mean.shape[:-1], self.scale_tril.shape[:-2])
-        return shape
+        # torch.broadcast_shapes would import sympy, which takes seconds
+        return torch.Size(np.broadcast_shapes(self.mean.shape[:-1], self.scale_tril.shape[:-2]))
 
     @property
     def event_shape(self) -> torch.Size:
@@ -218,7 +218,7 @@ class Gaussian:
         N(x; a, A) N(x; b, B) = N(b; a, A + B) N(x; c, C). N(c, C) is the posterior of x ~ N(a, A) after a measurement b
         of x with noise covariance B.
         """
-        batch = torch.broadcast_shapes(self.scale_tril.shape, other.scale_tril.shape)
+        batch = np.broadcast_shapes(self.scale_tril.shape, other.scale_tril.shape)
         own, noise = self.scale_tril.expand(batch), other.scale_tril.expand(batch)
         rows = [torch.cat([own, noise], -1), torch.cat([own, torch.zeros_like(own)], -1)]
         mean = torch.cat([self.mean, self.mean], -1)
