@@ -47,7 +47,7 @@ from eim_ros.view.picture import (
     draw_target,
     fit_view,
 )
-from eim_ros.view.style import INK, METHOD_COLOURS, MUTED
+from eim_ros.view.style import GROUP_COLOURS, INK, MUTED
 from experiments.table_demonstrations import N_POINTS, OBSTACLES, POST, ROBOT, demonstrator, reach, swivel
 
 FloatArray = npt.NDArray[np.float64]
@@ -63,7 +63,7 @@ TURN = Rotation.from_euler("ZX", [115.0, 58.0], degrees=True)  # the viewer look
 CAMERA = Camera(TURN.as_matrix().T, np.array([0.3, 0.0, 0.3]), distance=3.5)
 SHOWN_TABLE = np.array([[0.2, -0.4], [0.75, -0.4], [0.75, 0.35], [0.2, 0.35]])  # part of it, x and y [m]
 N_LINES = 60  # arms per panel
-FREE, COLLIDES = METHOD_COLOURS["EIM"], "#D55E00"
+FREE, COLLIDES = GROUP_COLOURS[0], "#D55E00"
 
 
 def all_data() -> DataSet:
