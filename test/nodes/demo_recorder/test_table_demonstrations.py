@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from eim_ros import Robot
-from eim_ros.bags.pair_import import PairForm, import_pairs
+from eim_ros.bags.importing import PairForm, import_pairs
 from eim_ros.bags.selection import Selection
 from eim_ros.core.data_set import load_data_set
 from eim_ros.kinematics import share_path
