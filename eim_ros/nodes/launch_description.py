@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, OpaqueFunction
+from launch.actions import DeclareLaunchArgument, EmitEvent, OpaqueFunction
+from launch.events import matches_action
+from launch.events.process import ProcessExited, ShutdownProcess
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
-from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.errors import ConfigurationError, ServiceError
 from eim_ros.kinematics import share_path
-from eim_ros.nodes.launching import Given, LaunchedNode, switch
+from eim_ros.nodes.launching import Given, LaunchedNode
 
 _COMMON = {
     "namespace": ("", "Namespace of the nodes."),
@@ -40,7 +42,12 @@ def description(nodes: Sequence[LaunchedNode], **arguments: tuple[str, str]) -> 
 
     def start(context: LaunchContext) -> list[Node]:
         given = {name: context.perform_substitution(LaunchConfiguration(name)) for name in every}
-        return [_action(node, given) for node in nodes if node.is_wanted(given)]
+        actions: dict[str, Node] = {}
+        for node in nodes:
+            if node.is_wanted(given):
+                ended = [other.executable for other in nodes if other.ended_by == node.executable]
+                actions[node.executable] = _action(node, given, _Exit(node, given, ended, actions))
+        return [*actions.values()]
 
     declared = [
         DeclareLaunchArgument(name, default_value=default, description=told) for name, (default, told) in every.items()
@@ -48,9 +55,50 @@ def description(nodes: Sequence[LaunchedNode], **arguments: tuple[str, str]) -> 
     return LaunchDescription([*declared, OpaqueFunction(function=start)])
 
 
-def _action(node: LaunchedNode, given: Given) -> Node:
+class _Exit:
+    """Handler of the end of a node's process.
+
+    Parameters
+    ----------
+    node : LaunchedNode
+    given : mapping of str to str
+        The launch arguments.
+    ended : sequence of str
+        Executables of the nodes that end after this one.
+    actions : mapping of str to Node
+        All started nodes by executable. It is read when the process has ended, so it may be filled later.
+    """
+
+    def __init__(self, node: LaunchedNode, given: Given, ended: Sequence[str], actions: Mapping[str, Node]) -> None:
+        self._node, self._given, self._ended, self._actions = node, given, ended, actions
+
+    def __call__(self, event: ProcessExited, context: LaunchContext) -> list[EmitEvent]:
+        """Return the events that end other nodes.
+
+        Raises
+        ------
+        ServiceError
+            If a required node has failed. `launch` then ends all processes and exits with code 1.
+        """
+        node = self._node
+        if context.is_shutdown:
+            return []
+        is_regular = event.returncode == 0 and (node.has_end or node.ended_by)
+        if node.required and not is_regular and not node.respawns(self._given):
+            raise ServiceError(
+                f"{node.executable} ended with exit code {event.returncode}; its messages above name the cause",
+                event.returncode,
+            )
+        ended = [self._actions[name] for name in self._ended if name in self._actions] if is_regular else []
+        return [EmitEvent(event=ShutdownProcess(process_matcher=matches_action(action))) for action in ended]
+
+
+def _action(node: LaunchedNode, given: Given, on_exit: _Exit) -> Node:
     files = [str(share_path(f"config/{node.executable}.yaml")), given["params_file"]]
-    overrides = {name: ParameterValue(value, value_type=type(value)) for name, value in node.parameters(given).items()}
+    overrides = {
+        name: ParameterValue(value, value_type=list[str] if isinstance(value, list) else type(value))
+        for name, value in node.parameters(given).items()
+    }
     return Node(
         package="eim_ros",
         executable=node.executable,
@@ -61,8 +109,9 @@ def _action(node: LaunchedNode, given: Given) -> Node:
         ros_arguments=["--log-level", given["log_level"]],
         output="screen",
         emulate_tty=True,
-        respawn=switch(given, "respawn"),
+        respawn=node.respawns(given),
         respawn_delay=_seconds(given, "respawn_delay"),
+        on_exit=on_exit,
         sigterm_timeout="20",  # [s]; on a busy computer, nodes need more than the default of 5 s to shut down
     )
 

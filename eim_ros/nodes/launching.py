@@ -33,6 +33,22 @@ def switch(given: Given, name: str) -> bool:
     return text in ("true", "1")
 
 
+def integer(given: Given, name: str) -> int:
+    """Return the value of an integer launch argument.
+
+    Raises
+    ------
+    ConfigurationError
+        If the text is not an integer.
+    """
+    try:
+        return int(given[name])
+    except ValueError:
+        raise ConfigurationError(
+            f"launch argument {name} must be an integer, got '{given[name]}'", given[name]
+        ) from None
+
+
 @dataclasses.dataclass(frozen=True)
 class LaunchedNode:
     """One node of a launch file.
@@ -52,6 +68,14 @@ class LaunchedNode:
         Computes further parameters from the launch arguments.
     when : callable, optional
         Decides from the launch arguments whether the node is started; by default it always is.
+    required : bool
+        Whether the launch ends with an exit code other than 0 if the node fails. With `respawn`, a node that failed is
+        started again instead.
+    has_end : bool
+        Whether the node ends when its task is done. It is never started again, so its failure always ends the launch
+        if it is required.
+    ended_by : str
+        Executable of a node with an end; this node ends after it. Empty: none.
     """
 
     executable: str
@@ -60,6 +84,9 @@ class LaunchedNode:
     takes_robot_topic: bool = False
     more: Callable[[Given], dict[str, Any]] | None = None
     when: Callable[[Given], bool] | None = None
+    required: bool = False
+    has_end: bool = False
+    ended_by: str = ""
 
     def is_wanted(self, given: Given) -> bool:
         """Return whether the node is to be started."""
@@ -74,6 +101,10 @@ class LaunchedNode:
             parameters["use_robot_description_topic"] = True
         parameters |= {parameter: given[name] for name, parameter in self.arguments.items() if given[name]}
         return parameters | (self.more(given) if self.more is not None else {})
+
+    def respawns(self, given: Given) -> bool:
+        """Return whether the node is started again after it has ended."""
+        return not self.has_end and switch(given, "respawn")
 
     def remappings(self, given: Given) -> list[tuple[str, str]]:
         """Return the topic remappings as pairs (name, new name)."""
