@@ -152,7 +152,7 @@ class TrainingCoordinator(ManagedNode[TrainingCoordinatorSettings]):
         saved = yield from self._answer(self._save, SaveData.Request(path=self._data_path, overwrite=True))
         if not saved.success:
             raise ServiceError(f"{collector} does not save: {saved.message}", saved.message)
-        if saved.n_samples < self._status.n_wanted:  # the status was that of an earlier collection
+        if saved.n_samples < self._status.n_wanted:  # the status came from an earlier collection
             raise DataError(f"{collector} saved {saved.n_samples} of {self._status.n_wanted} pairs", saved.n_samples)
         self.get_logger().info(f"collecting: {saved.n_samples} pairs are in {saved.path}")
         return str(saved.path)
@@ -201,7 +201,7 @@ class TrainingCoordinator(ManagedNode[TrainingCoordinatorSettings]):
             f"{trainer} did not answer",
         )
         if not handle.accepted:
-            raise ServiceError(f"{trainer} rejects the goal; its log tells why", trainer)
+            raise ServiceError(f"{trainer} rejects the goal; the reason is in its log", trainer)
         future = handle.get_result_async()
         self._heard = time.monotonic()
         while not future.done():

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from bags.example_bags import joint_state, write_own
 from nodes.client_node import NODE, ClientNode, request
+from nodes.recorder_client import Robot as MovingRobot
+from nodes.recorder_client import trigger
 from nodes.server_process import ServerProcess
 from rcl_interfaces.srv import GetParameters
 
 from eim_ros.ik import IKModel, Solutions
 from eim_ros.ik.prior import UNIFORM_CONFIGURATIONS
 from eim_ros.kinematics import Robot
+from eim_ros.srv import StartRecording
 
 N_EXPERTS = 3
 ROBOT = "planar3"
@@ -49,11 +52,21 @@ def coordinate(start_server: Callable[..., ServerProcess], folder: Path, server:
 
 
 @pytest.fixture(scope="module")
-def recording(folder: Path) -> Path:
-    """A bag of a robot that swings in all joints."""
-    names, times = Robot(ROBOT).joint_names, 0.02 * np.arange(300)
-    swings = np.sin(np.outer(times, 1.0 + np.arange(len(names))))
-    return write_own(folder / "swings", [joint_state(time, names, q) for time, q in zip(times, swings, strict=True)])
+def recording(start_server: Callable[..., ServerProcess], client_of_file: ClientNode, folder: Path) -> str:
+    """What the recorder wrote of a robot that swings in all joints; its path in the data directory."""
+    client = client_of_file
+    recorder = start_server(node="demo_recorder", data_directory=folder, min_free_space=1_000_000)
+    start = StartRecording.Request(path="demos/swings")
+    assert client.call(recorder, StartRecording, "/demo_recorder/start", start).success
+    names = Robot(ROBOT).joint_names
+    moving = MovingRobot(client, "/joint_states", names)
+    moving.wait_for_listener(recorder)
+    for step in range(200):
+        moving.publish(np.sin(0.02 * step * (1.0 + np.arange(len(names)))))
+        time.sleep(0.01)
+    assert trigger(client, recorder, "/demo_recorder/stop").success
+    moving.destroy()
+    return start.path
 
 
 def check_served(client: ClientNode, server: ServerProcess, folder: Path, data_source: str) -> None:
@@ -82,9 +95,9 @@ def test_server_answers_with_a_model_of_collected_pairs(
 
 
 def test_server_answers_with_a_model_of_a_recording(
-    client: ClientNode, server: ServerProcess, coordinate: Coordinate, folder: Path, recording: Path
+    client: ClientNode, server: ServerProcess, coordinate: Coordinate, folder: Path, recording: str
 ) -> None:
-    code, log = coordinate(bag=recording.name, robot=ROBOT)  # relative to the data directory
+    code, log = coordinate(bag=recording, robot=ROBOT)
     assert code == 0, log
     check_served(client, server, folder, "bags, poses by forward kinematics")
 
@@ -95,12 +108,12 @@ def test_server_answers_with_a_model_of_a_recording(
         ({"folder": "../outside"}, "is refused: paths received over ROS must lie in"),
         ({"folder": "occupied"}, "collecting failed: fk_collector does not save: "),
         ({"bag": "missing", "robot": ROBOT}, "missing does not exist"),
-        ({"bag": "swings"}, "importing failed: --task ik needs --robot"),
-        ({"settings": "[experts=-1]", "bag": "swings", "robot": ROBOT}, "training failed: no model: "),
+        ({"bag": "demos/swings"}, "importing failed: --task ik needs --robot"),
+        ({"settings": "[experts=-1]", "bag": "demos/swings", "robot": ROBOT}, "training failed: no model: "),
     ],
 )
 def test_failure_ends_the_process_with_its_reason(
-    coordinate: Coordinate, folder: Path, recording: Path, parameters: dict[str, object], reason: str
+    coordinate: Coordinate, folder: Path, recording: str, parameters: dict[str, object], reason: str
 ) -> None:
     (folder / "occupied").touch()
     code, log = coordinate(**parameters)
