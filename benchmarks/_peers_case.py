@@ -42,9 +42,9 @@ class Case:
         middle = 0.5 * (self.robot.lower + self.robot.upper)
         return q - 2.0 * np.pi * np.round((q - middle) / (2.0 * np.pi))
 
-    def whole_poses_only(self) -> None:
+    def full_poses_only(self) -> None:
         if self.position_only:
-            raise Unsupported("takes whole poses only")
+            raise Unsupported("takes full poses only")
 
 
 def loaded(spec: ModuleSpec | None) -> ModuleType:

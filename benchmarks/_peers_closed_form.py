@@ -29,7 +29,7 @@ def ssik_artifact(case: Case) -> ModuleType:
     """Build ssik's solver for the URDF and load it: its fastest form, the same that ssik ships for known arms."""
     from ssik.cli import main
 
-    case.whole_poses_only()
+    case.full_poses_only()
     path = case.urdf.with_name(f"{case.robot.name}_ik.py")
     if not path.exists():
         links = ["--base", case.robot.base_link, "--ee", case.robot.tip_link]
@@ -62,7 +62,7 @@ def self_motion_charts(case: Case, n_samples: int) -> Callable[[np.ndarray], np.
     """
     from ssik import Manipulator
 
-    case.whole_poses_only()
+    case.full_poses_only()
     arm = Manipulator.from_urdf(case.urdf, base=case.robot.base_link, ee=case.robot.tip_link)
 
     def solve(pose: np.ndarray) -> np.ndarray:
@@ -96,7 +96,7 @@ def eaik_solver(robot: Robot) -> Callable[[np.ndarray], tuple[np.ndarray, np.nda
 
 def eaik_solutions(case: Case) -> Callable[[np.ndarray], np.ndarray]:
     """Return a solver for EAIK's exact solutions of one call, shifted by full revolutions towards mid-range."""
-    case.whole_poses_only()
+    case.full_poses_only()
     if case.robot.dof != 6:
         raise Unsupported("six joints only, or one of seven held")
     solve = eaik_solver(case.robot)
@@ -129,7 +129,7 @@ def frankik_pose(case: Case) -> Callable[[np.ndarray], np.ndarray]:
 
     frankik solves for the flange, but its `fk` returns the pose of the hand's tip.
     """
-    case.whole_poses_only()
+    case.full_poses_only()
     if case.robot.name != "panda":
         raise Unsupported("the Franka arms only")
     import frankik as package

@@ -71,7 +71,7 @@ def optik(case: Case, rng: np.random.Generator) -> Solver:
 def trac_ik(case: Case, rng: np.random.Generator) -> Solver:
     import pytracik
 
-    case.whole_poses_only()
+    case.full_poses_only()
     epsilon = min(case.tolerances) / np.sqrt(3)  # TRAC-IK bounds each component of the errors, we bound their norms
     urdf, links = case.urdf.read_text(encoding="utf-8"), (case.robot.base_link, case.robot.tip_link)
     solver = pytracik.TRAC_IK(*links, urdf, TRAC_IK_TIMEOUT, epsilon, pytracik.SolveType.Speed)

@@ -91,7 +91,7 @@ def _draw_coverage(axes: Axes, robot: str, ways: dict[str, Many], labels: bool) 
 
 def _way(name: str) -> str:
     """Return the name of a curve: the budgets of each of our ways share one curve, and each peer has its own."""
-    if name.endswith("whole"):
+    if name.endswith("complete"):
         return name
     return name.rpartition(", ")[0] if name.startswith(OURS) or name.endswith(" calls") else name
 
@@ -100,12 +100,12 @@ def _marker(name: str) -> str:
     others = [peer for peer in PEERS if _colour(peer) == NO_GROUP_COLOUR]
     if name in others:
         return MARKERS[others.index(name)]
-    return "*" if "charts" in name or "whole" in name else "o"
+    return "*" if "charts" in name or "complete" in name else "o"
 
 
 def _draw_key(axes: Axes) -> None:
     axes.axis("off")
-    ours = [f"{OURS}, {way}" for way in ("default call", "with a model", "all, whole", "Robot.solve, .refine")]
+    ours = [f"{OURS}, {way}" for way in ("default call", "with a model", "all, complete", "Robot.solve, .refine")]
     names = [*ours, "ssik", "ssik, self-motion charts"]
     for name in [*names, *(peer for peer in PEERS if _colour(peer) == NO_GROUP_COLOUR)]:
         axes.plot([], [], marker=_marker(name), markersize=6, color=_colour(name), label=name)
@@ -113,6 +113,6 @@ def _draw_key(axes: Axes) -> None:
     text = (
         "above: dot the median, line to the 99th percentile; share of solved poses where below 100 %\n"
         "below: ours at 50, 200 and 1000 solutions or seeds, peers of one solution called 50 times;\n"
-        "stars: all families, ours said to be whole"
+        "stars: all components, ours reported as complete"
     )
     axes.text(0.0, 0.2, text, transform=axes.transAxes, fontsize=9, color=MUTED, va="top")

@@ -68,17 +68,19 @@ def singles_table(found: dict[str, Singles]) -> list[str]:
     return lines
 
 
-def many_table(found: dict[str, Many], n_families: list[int]) -> list[str]:
+def many_table(found: dict[str, Many], n_components: list[int]) -> list[str]:
     lines = [
-        f"  many solutions of {len(n_families)} poses with {min(n_families)} to {max(n_families)} families each",
-        f"  {'way':44}{'median ms':>11}{'solutions':>11}{'families %':>12}{'coverage %':>12}{'says so':>9}{'wrong':>7}",
+        f"  many solutions of {len(n_components)} poses with {min(n_components)} to {max(n_components)} self-motion "
+        "components each",
+        f"  {'way':44}{'median ms':>11}{'solutions':>11}{'components %':>14}{'coverage %':>12}{'says so':>9}"
+        f"{'wrong':>7}",
     ]
     for name, result in found.items():
         if result.note:
             lines.append(f"  {name:44}{result.note}")
             continue
         milliseconds, n, share, coverage = result.summary
-        figures = f"{milliseconds:11.3f}{n:11.0f}{share:12.1f}{coverage:12.1f}{result.said:>9}{result.wrong:7d}"
+        figures = f"{milliseconds:11.3f}{n:11.0f}{share:14.1f}{coverage:12.1f}{result.said:>9}{result.wrong:7d}"
         lines.append(f"  {name:44}{figures}")
     return lines
 
@@ -95,7 +97,11 @@ def markdown_tables(one: dict[str, dict[str, Singles]], all_: dict[str, dict[str
             wrong = f", {result.wrong} wrong" if result.wrong else ""
             cells.append(f"**{text}**" if name == best[robot] else text + wrong)
         lines.append(_row([name, *cells]))
-    lines += ["", _row(["many solutions: ms, families % / coverage %, says so", *all_]), "|---" * (1 + len(all_)) + "|"]
+    lines += [
+        "",
+        _row(["many solutions: ms, components % / coverage %, says so", *all_]),
+        "|---" * (1 + len(all_)) + "|",
+    ]
     for name in next(iter(all_.values())):
         results = [found[name] for found in all_.values()]
         cells = [

@@ -2,9 +2,10 @@
 
     python _solver_worker.py CHECKOUT INPUTS
 
-CHECKOUT holds the URDFs and models, which both sides share. INPUTS is a folder with one file of arrays for each robot.
-The measured package is the `eim_ros` on PYTHONPATH. Both sides run the same calls, with one exception: the compiled
-part of a solve is measured only on the new side, because its names differ on the old side.
+CHECKOUT holds the URDFs, which both sides share. INPUTS is a folder with one file of arrays for each robot. The
+measured package is the `eim_ros` on PYTHONPATH. The models are the shipped ones of its own checkout, which have the
+same parameters on both sides; the new side refuses files without a checksum. Both sides run the same calls, with one
+exception: the compiled part of a solve is measured only on the new side, because its names differ on the old side.
 
 A line "robot item" is answered by a line of JSON. It contains the CPU time of each block of calls [s] and the total
 number of solutions found. A repeated request repeats the same work, so the minimum over repetitions is meaningful for
@@ -52,7 +53,7 @@ def items_of(robot: Robot, sampler: Sampler | None, inputs: dict[str, np.ndarray
                 )
                 for pose in inputs["refined_poses"]
             ],
-            lambda answer: len(answer.q),
+            lambda answer: len(answer.positions),
         ),
         "refine": (
             lambda: [partial(robot.refine, seeds, pose) for pose in inputs["refined_poses"]],
@@ -82,7 +83,7 @@ def sampler_items(sampler: Sampler, poses: np.ndarray, samples: np.ndarray) -> d
     """Return the items for complete `sample` calls and for densities of samples (n_poses, n_samples, dof)."""
     answers = [sampler.sample(pose, 1, seed=0, order="none") for pose in poses]
     densities = [answer.density if IS_OLD else answer.densities[0] for answer in answers]
-    distinct: dict[str, Any] = {"order": "none", "distinct": True} if IS_OLD else {"order": "none"}
+    distinct: dict[str, Any] = {"order": "none", "distinct": True} if IS_OLD else {"order": "none", "diversity": 0.85}
 
     def n_valid(answer: Any) -> int:
         return int(np.count_nonzero(answer.valid))
@@ -148,11 +149,12 @@ def measured(item: Item) -> dict[str, Any]:
 
 def main() -> None:
     checkout, inputs = map(Path, sys.argv[1:3])
+    models = Path(eim_ros.__file__).resolve().parents[1] / "config" / "models"
     items: dict[str, dict[str, Item]] = {}
     for file in sorted(inputs.glob("*.npz")):
         urdf = checkout / "urdf" / f"{file.stem}.urdf"
         robot = Robot.load(urdf) if IS_OLD else Robot(urdf)
-        model = checkout / "config" / "models" / f"{file.stem}_pose.safetensors"
+        model = models / f"{file.stem}_pose.safetensors"
         sampler = Sampler.load(model) if model.exists() else None
         items[file.stem] = items_of(robot, sampler, dict(np.load(file)))
     names = {robot: list(each) for robot, each in items.items()}

@@ -135,7 +135,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=None)
     args = parser.parse_args()
-    rng = np.random.default_rng(args.random_seed)
+    rng = np.random.default_rng(args.seed)
     plain = Robot(args.robot)
     rows = plain.random(args.rows, rng)
     worlds = scenes(rng)
@@ -145,7 +145,7 @@ def main() -> None:
         lines.append(line)
         print(line, flush=True)
 
-    tell(f"{args.robot}, {args.rows} configurations, seed {args.random_seed}; {processor()}; load {load_average()}")
+    tell(f"{args.robot}, {args.rows} configurations, seed {args.seed}; {processor()}; load {load_average()}")
     tell(versions(["pin", "coal", "numpy"]) + "\n")
     tell(f"us per check, k checks per s, first check ms, colliding %; meshes of {TRIANGLES} triangles a link\n")
     with tempfile.TemporaryDirectory() as folder:

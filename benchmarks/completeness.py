@@ -85,12 +85,12 @@ def truth_of(sampler: Sampler, pose: np.ndarray, rng: np.random.Generator) -> Tr
     traced = sampler.solve_all(
         pose, 0.02, guarantee=Completeness(0.999, 1e-4), timeout=60.0, seed=int(rng.integers(2**31))
     )
-    solutions = np.concatenate([refined.positions[refined.converged], traced.q[traced.valid]])
+    solutions = np.concatenate([refined.positions[refined.converged], traced.q])
     pairs = cKDTree(solutions).query_pairs(LINK, p=np.inf, output_type="ndarray")
     links = coo_array((np.ones(len(pairs), np.int8), (pairs[:, 0], pairs[:, 1])), shape=(len(solutions),) * 2)
     labels = connected_components(links, directed=False)[1]
-    is_family = np.bincount(labels) >= LEAST_MEMBERS
-    numbers = np.where(is_family, np.cumsum(is_family) - 1, -1)
+    is_component = np.bincount(labels) >= LEAST_MEMBERS
+    numbers = np.where(is_component, np.cumsum(is_component) - 1, -1)
     return Truth(solutions, numbers[labels])
 
 
@@ -106,7 +106,9 @@ def shortest(
     return min(times), answer
 
 
-def whole(sampler: Sampler, pose: np.ndarray, seed: int, max_spacing: float, guarantee: Completeness) -> Solutions:
+def all_solutions(
+    sampler: Sampler, pose: np.ndarray, seed: int, max_spacing: float, guarantee: Completeness
+) -> Solutions:
     return sampler.solve_all(pose, max_spacing, guarantee, timeout=10.0, seed=seed)
 
 
@@ -126,12 +128,14 @@ def of_arm(name: str, n_poses: int, seed: int) -> list[str]:
     poses = robot.fk(robot.random(n_poses, rng))
     truths = [truth_of(sampler, pose, rng) for pose in poses]
     n_components = [truth.n_components for truth in truths]
-    lines = [f"{name}: {n_poses} poses, components {np.median(n_components):.0f} ({min(n_components)}-{max(n_components)})"]
+    lines = [
+        f"{name}: {n_poses} poses, components {np.median(n_components):.0f} ({min(n_components)}-{max(n_components)})"
+    ]
 
     wanted, rows = Completeness(), []
     for index, (pose, truth) in enumerate(zip(poses, truths, strict=True)):
-        seconds, _ = shortest(lambda pose=pose, index=index: whole(sampler, pose, index, 0.3, wanted).q)
-        answer, dense = (whole(sampler, pose, index, step, wanted) for step in (0.3, 0.02))
+        seconds, _ = shortest(lambda pose=pose, index=index: all_solutions(sampler, pose, index, 0.3, wanted).q)
+        answer, dense = (all_solutions(sampler, pose, index, step, wanted) for step in (0.3, 0.02))
         found = answer.completeness
         has_all = truth.has_all_in(dense.q)
         coverage = truth.coverage(answer.q)
@@ -146,7 +150,7 @@ def of_arm(name: str, n_poses: int, seed: int) -> list[str]:
         claims = [
             (dense.completeness.is_complete, not truth.has_all_in(dense.q))
             for index, (pose, truth) in enumerate(zip(poses, truths, strict=True))
-            if (dense := whole(sampler, pose, index, 0.02, wanted)) is not None
+            if (dense := all_solutions(sampler, pose, index, 0.02, wanted)) is not None
         ]
         told, missed = np.array(claims).T
         lines.append(

@@ -65,7 +65,7 @@ def uniform(name: str, n_poses: int, seed: int) -> str:
         along = np.concatenate([start + np.r_[0.0, np.cumsum(each)] for start, each in starts])
         nearest = [int(np.argmin(((rows - q) ** 2).sum(axis=1))) for q in answer.q]
         p_values.append(float(kstest(along[nearest] / ends[-1], "uniform").pvalue))
-    return f"{name:<12}{described(p_values)}; {n_open} poses left out"
+    return f"{name:<12}{described(p_values)}; {n_open} poses skipped"
 
 
 def by_model(name: str, n_poses: int, seed: int) -> str:
@@ -89,8 +89,8 @@ def by_model(name: str, n_poses: int, seed: int) -> str:
         kept = (shares > 0.01) & (shares < 0.99)
         shares, counts = shares[kept], counts[kept]
         shares_off += ((counts - shares) / np.sqrt(shares * (1 - shares) * variance)).tolist()
-    told = [f"{np.mean(np.abs(each) < 3.0):.1%} of {len(each)} below 3" for each in (errors, shares_off)]
-    return f"{name:<12}mean log density: {told[0]}; shares of families: {told[1]}"
+    parts = [f"{np.mean(np.abs(each) < 3.0):.1%} of {len(each)} below 3" for each in (errors, shares_off)]
+    return f"{name:<12}mean log density: {parts[0]}; shares of components: {parts[1]}"
 
 
 def arm_on_slides(n_turning: int) -> Robot:
@@ -125,10 +125,10 @@ def more_dimensions(n_turning: int, n_poses: int, seed: int) -> str:
     scaled = robot.jacobian(reference)[:, :3] * ranges
     slopes = np.linalg.solve(scaled[:, :, :3], scaled[:, :, 3:])
     weights = np.sqrt(np.linalg.det(np.eye(n_turning) + slopes.transpose(0, 2, 1) @ slopes))
-    worth, began = list[float](), time.process_time()
+    effective_sizes, began = list[float](), time.process_time()
     for index in range(n_poses):
         answer = sampler.draw(rng.uniform(-0.2, 0.2, 3), 400, "uniform", timeout=600.0, seed=index)
-        worth.append(float(np.nan_to_num(answer.effective_sample_size)))
+        effective_sizes.append(float(np.nan_to_num(answer.effective_sample_size)))
         off.append(abs(float(np.exp(-answer.log_prob[0])) / weights.mean() - 1.0))
         for j in range(3, robot.dof):
             order = np.argsort(reference[:, j])
@@ -137,8 +137,9 @@ def more_dimensions(n_turning: int, n_poses: int, seed: int) -> str:
             p_values.append(float(kstest(values, "uniform").pvalue))
     each = (time.process_time() - began) / n_poses
     return (
-        f"{n_turning} dimensions {described(p_values)}; 400 draws worth {np.mean(worth):.0f}, volume off by "
-        f"{np.mean(off):.1%} on average, {max(off):.1%} at most; {each:.2f} s each"
+        f"{n_turning} dimensions {described(p_values)}; effective sample size of 400 draws "
+        f"{np.mean(effective_sizes):.0f}, volume off by {np.mean(off):.1%} on average, {max(off):.1%} at most; "
+        f"{each:.2f} s each"
     )
 
 

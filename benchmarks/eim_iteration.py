@@ -115,8 +115,8 @@ def _iterations(seed: int) -> list[str]:
     data = checked_data((torch.as_tensor(pairs.context), torch.as_tensor(pairs.sample)))
     reference = _start(REFERENCE_COMPONENTS, data, seed)
     lines = [
-        f"whole iteration of EIM, N = {N_CONTEXTS}, {N_GATING_CONTEXTS} contexts for the gating, {N_SAMPLES} samples "
-        f"per expert, plug-in density of {REFERENCE_COMPONENTS} experts",
+        f"complete iteration of EIM, N = {N_CONTEXTS}, {N_GATING_CONTEXTS} contexts for the gating, {N_SAMPLES} "
+        f"samples per expert, plug-in density of {REFERENCE_COMPONENTS} experts",
         "CPU seconds of the median iteration, shares of its parts, error delta of the truncated auxiliary distribution",
         "",
         f"{'K':>5} {'auxiliary':>12} {'iteration':>10} " + " ".join(f"{part:>8}" for part in PARTS) + f" {'delta':>9}",

@@ -10,11 +10,11 @@ times of all threads for one call from Python, including failures; solvers take 
 small model: 300 experts trained by truncated EM, or 100 experts by inference with known kinematics for planar arms.
 
 Many solutions are compared for 20 poses of the other arms. The truth consists of 20000 refined uniform seeds. Their
-self-motion components (printed as families) are found by single linkage at 0.35 rad and have at least 10 members.
-Coverage is the share of a component within 0.3 rad of a returned solution, averaged over components. Peers that return
-one solution are called 50 times from random seeds. The column "says so" is the share of poses for which the solver
-itself claims to have found all solutions; a dash marks solvers that never do. Planar arms are excluded because samples
-cannot separate components in 8 and 18 dimensions.
+self-motion components are found by single linkage at 0.35 rad and have at least 10 members. Coverage is the share of a
+component within 0.3 rad of a returned solution, averaged over components. Peers that return one solution are called 50
+times from random seeds. The column "says so" is the share of poses for which the solver itself claims to have found all
+solutions; a dash marks solvers that never do. Planar arms are excluded because samples cannot separate components in 8
+and 18 dimensions.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def ours(
         began = time.process_time_ns()
         answer = call(sampler, pose, seed=seed, **options)
         seconds = 1e-9 * (time.process_time_ns() - began)
-        return answer.q[answer.valid], seconds, bool(answer.completeness and answer.completeness.is_complete)
+        return answer.q, seconds, bool(answer.completeness and answer.completeness.is_complete)
 
     return way
 
@@ -197,7 +197,9 @@ def ways_of(case: Case, rng: np.random.Generator) -> dict[str, Callable[[], Way]
         ways[f"{OURS}, with a model, {n} solutions"] = lambda n=n: ours(
             case, Sampler(model=case.model), rng, Sampler.sample, n=n
         )
-    ways[f"{OURS}, all, whole"] = lambda: ours(case, Sampler(robot), rng, Sampler.solve_all, guarantee=Completeness())
+    ways[f"{OURS}, all, complete"] = lambda: ours(
+        case, Sampler(robot), rng, Sampler.solve_all, guarantee=Completeness()
+    )
     ways |= {f"{OURS}, Robot.refine, {n} seeds": lambda n=n: uniform(n) for n in BUDGETS}
     ways["ssik, all of one call"] = closed_form
     ways[f"ssik, self-motion charts, {N_CHART} each"] = lambda: timed(self_motion_charts(case, N_CHART))
@@ -219,10 +221,10 @@ def many(case: Case, poses: np.ndarray) -> tuple[dict[str, Many], list[int]]:
         found[name] = Many(note=note)
         if way is not None:
             ways[name] = way
-    n_families = []
+    n_components = []
     for pose in poses:
         truth = exact_solutions(case.robot, pose, 20_000, rng)
-        n_families.append(truth.n_components)
+        n_components.append(truth.n_components)
         for name, way in ways.items():
             solutions, seconds, says = way(pose)
             right = np.array([judge.right(q, pose) for q in solutions], dtype=bool)
@@ -231,7 +233,7 @@ def many(case: Case, poses: np.ndarray) -> tuple[dict[str, Many], list[int]]:
             found[name].rows.append(row)
             found[name].says.append(says)
             found[name].wrong += int((~right).sum())
-    return found, n_families
+    return found, n_components
 
 
 def case_of(name: str, folder: Path, path: str) -> Case:
@@ -272,6 +274,7 @@ def main() -> None:
     torch.set_num_threads(1)
     models = dict(entry.split("=", 1) for entry in args.models)
     lines = header(args.poses, args.seed)
+    print("\n".join(lines), flush=True)
     one: dict[str, dict[str, Singles]] = {}
     all_: dict[str, dict[str, Many]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -283,8 +286,8 @@ def main() -> None:
             experts = f"model of {case.model.mixture.n_components} experts" if case.model else "no model"
             part = ["", f"{name}, {what}; {experts}", *singles_table(one[name])]
             if not case.position_only:
-                all_[name], n_families = many(case, poses[:20])
-                part += many_table(all_[name], n_families)
+                all_[name], n_components = many(case, poses[:20])
+                part += many_table(all_[name], n_components)
             print("\n".join(part), flush=True)
             lines += part
     tables = markdown_tables(one, all_) if all_ else []

@@ -7,14 +7,14 @@ CPU times on one thread, the shortest of several interleaved calls. The suffixes
 6 is its default, and 3 is the sampler's value, which is faster if another seed is available.
 
 1. Cost per valid solution for 200 solutions of 60 poses. "default" is `sample(pose, 200)` without options: distinct
-   solutions, ordered by density if the model has a preference. The options are order "none", order "density", and
-   samples of the model (a request with distinct=False). Next come the parts of these calls: 200 seeds of the mixture
-   and 200 uniform seeds. They are refined to 1e-6 m and 1e-6 rad within limits, and verified. Log-densities are
-   compared with the sum over all experts in double precision.
+   solutions, ordered by density if the model has a preference. The options are order "none" and order "density". "draw"
+   is `draw(pose, 200, "model")`, independent draws from the model's density on the solutions. Next come the parts of
+   these calls: 200 seeds of the mixture and 200 uniform seeds. They are refined to 1e-6 m and 1e-6 rad within limits,
+   and verified. Log-densities are compared with the sum over all experts in double precision.
 2. Coverage of all solutions of 20 poses over time. The truth consists of 20000 refined uniform seeds. Their self-motion
-   components (printed as families) are found by single linkage at 0.35 rad and have at least 10 members. Coverage is
-   the share of a component within 0.3 rad of a returned solution, averaged over components. The column "n" is the
-   number of uniform seeds or of requested solutions.
+   components are found by single linkage at 0.35 rad and have at least 10 members. Coverage is the share of a component
+   within 0.3 rad of a returned solution, averaged over components. The column "n" is the number of uniform seeds or of
+   requested solutions.
 3. Reliability: one solution of each of 10000 reachable poses, and poses out of reach.
 """
 
@@ -69,28 +69,16 @@ def seeds_of(model: IKModel, rng: np.random.Generator) -> dict[str, Solve]:
 
 
 def calls_of(sampler: Sampler, rng: np.random.Generator) -> dict[str, Solve]:
-    """Return the public call with default settings and with options."""
+    """Return the public calls with default settings and with options."""
 
-    def call(order: str) -> Solve:
-        def solve(pose: np.ndarray, n: int) -> np.ndarray:
-            answer = sampler.sample(pose, n, order=order, seed=int(rng.integers(1 << 30)))
-            return answer.q[answer.valid]
-
-        return solve
-
-    def with_duplicates(pose: np.ndarray, n: int) -> np.ndarray:
-        answer = sampler.sample(pose, n, order="none", seed=int(rng.integers(1 << 30)))
-        return answer.q[answer.valid]
-
-    def default(pose: np.ndarray, n: int) -> np.ndarray:
-        answer = sampler.sample(pose, n)
-        return answer.q[answer.valid]
+    def seed() -> int:
+        return int(rng.integers(1 << 30))
 
     return {
-        "default": default,
-        "none": call("none"),
-        "density": call("density"),
-        "samples": with_duplicates,
+        "default": lambda pose, n: sampler.sample(pose, n).q,
+        "none": lambda pose, n: sampler.sample(pose, n, order="none", seed=seed()).q,
+        "density": lambda pose, n: sampler.sample(pose, n, order="density", seed=seed()).q,
+        "draw": lambda pose, n: sampler.draw(pose, n, "model", seed=seed()).q,
     }
 
 
@@ -138,23 +126,23 @@ def density_error(model: IKModel, sampler: Sampler, poses: np.ndarray) -> str:
 
 
 def coverage(robot: Robot, ways: dict[str, Solve], poses: np.ndarray, rng: np.random.Generator) -> list[str]:
-    curves = {name: np.zeros((len(BUDGETS), 3)) for name in ways}  # time, coverage, families
+    curves = {name: np.zeros((len(BUDGETS), 3)) for name in ways}  # time, coverage, share of components
     truths = [exact_solutions(robot, pose, 20_000, rng) for pose in poses]
     for pose, truth in zip(poses, truths, strict=True):
         for name, results in shortest(ways, pose, BUDGETS).items():
             for row, (least, found) in enumerate(results):
                 covered = np.mean([(truth.coverage(each), truth.share_of_components(each)) for each in found], axis=0)
                 curves[name][row] += np.array([least, *covered]) / len(poses)
-    n_families = [truth.n_components for truth in truths]
-    lines = [f"  families per pose: {min(n_families)} to {max(n_families)}"]
-    lines.append(f"  {'':10} {'ms to 93 % coverage':>20} {'to uniform 6':>13} {'coverage, families at .5 ms':>30}")
+    n_components = [truth.n_components for truth in truths]
+    lines = [f"  components per pose: {min(n_components)} to {max(n_components)}"]
+    lines.append(f"  {'':10} {'ms to 93 % coverage':>20} {'to uniform 6':>13} {'coverage, components at .5 ms':>30}")
     reached = {name: np.interp(ENOUGH, curve[:, 1], curve[:, 0], right=np.inf) for name, curve in curves.items()}
     for name, curve in curves.items():
         early = [np.interp(EARLY, curve[:, 0], curve[:, column]) for column in (1, 2)]
         ratio = reached[name] / reached["uniform 6"]
         times = f"{1e3 * reached[name]:>20.2f} {ratio:>13.2f}"
         lines.append(f"  {name:10} {times} {100 * early[0]:>21.1f} %{100 * early[1]:>5.1f} %")
-    lines.append("  n: ms, coverage, families by " + ", ".join(curves))
+    lines.append("  n: ms, coverage, components by " + ", ".join(curves))
     for index, budget in enumerate(BUDGETS):
         values = "   ".join(
             "{:6.3f} {:.3f} {:.3f}".format(1e3 * row[index, 0], *row[index, 1:]) for row in curves.values()
@@ -167,10 +155,9 @@ def reliability(robot: Robot, sampler: Sampler, n_poses: int, rng: np.random.Gen
     solved = wrong = 0
     for index, pose in enumerate(robot.fk(robot.random(n_poses, rng))):
         answer = sampler.solve(pose, seed=index)
-        valid = answer.q[answer.valid]
-        solved += len(valid) > 0
-        distance, angle = robot.pose_errors(valid, pose)
-        good = (distance <= TOLERANCE) & (angle <= TOLERANCE) & robot.within_limits(valid)
+        solved += bool(answer)
+        distance, angle = robot.pose_errors(answer.q, pose)
+        good = (distance <= TOLERANCE) & (angle <= TOLERANCE) & robot.within_limits(answer.q)
         wrong += int((~good).sum())
     refusals = []
     for label, low, high in (("farther away than the arm is long", 1.05, 2.0), ("closer than that", 0.9, 1.0)):
@@ -181,7 +168,7 @@ def reliability(robot: Robot, sampler: Sampler, n_poses: int, rng: np.random.Gen
             began = time.process_time()
             answer = sampler.sample(pose, 10, seed=index)
             seconds = time.process_time() - began
-            distance, angle = robot.pose_errors(answer.q[answer.valid], pose)
+            distance, angle = robot.pose_errors(answer.q, pose)
             wrong += int((distance > TOLERANCE).sum() + (angle > TOLERANCE).sum())
             if answer.error_code == ErrorCode.NO_IK_SOLUTION:
                 times.append(seconds)
@@ -211,7 +198,7 @@ def main() -> None:
         lines += ["", f"{Path(path).name}, {model.mixture.n_components} experts", *cost({**calls, **seeds}, poses)]
         lines.append(density_error(model, sampler, poses))
         uniform = {name: solve for name, solve in seeds.items() if name.startswith("uniform")}
-        lines += coverage(robot, {**uniform, "default": calls["default"], "samples": calls["samples"]}, poses[:20], rng)
+        lines += coverage(robot, {**uniform, "default": calls["default"]}, poses[:20], rng)
         lines += reliability(robot, sampler, args.poses, rng)
         print("\n".join(lines), flush=True)
     lines += ["", f"load {load_average()} at the end"]

@@ -51,7 +51,7 @@ def has_path(sampler: Sampler, poses: np.ndarray) -> bool:
     reached = None
     for pose in poses:
         answer = sampler.sample(pose, N_BRUTE, timeout=UNLIMITED, diversity=1.0, seed=0)
-        rows = answer.q[answer.valid]
+        rows = answer.q
         if reached is not None:
             if not len(reached) or not len(rows):
                 return False

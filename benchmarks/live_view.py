@@ -82,8 +82,8 @@ def measure(robot: str, n: int, seconds: float, size: tuple[int, int] | None) ->
         assert solutions is not None
         milliseconds = 1e3 * np.quantile(solving, [0.5, 0.99])
         return (
-            f"{robot:8s}{len(solutions.positions):5d}{len(solutions.components):9d}{milliseconds[0]:9.1f}{milliseconds[1]:9.1f}"
-            f"{rate:10.1f}{1e3 * server:10.1f}{counted}"
+            f"{robot:8s}{len(solutions.positions):5d}{len(solutions.components):12d}{milliseconds[0]:9.1f}"
+            f"{milliseconds[1]:9.1f}{rate:10.1f}{1e3 * server:10.1f}{counted}"
         )
     finally:
         page.close()
@@ -98,14 +98,14 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     args = parser.parse_args()
     lines = [
-        f"Redraws of eim view while the target moves: {args.n} solutions, random seed 0; {WANTED:.0f} per second asked",
+        f"Redraws of eim view while the target moves: {args.n} solutions, seed 0; {WANTED:.0f} per second asked",
         f"{processor()}, load {load_average()}; Python {platform.python_version()}, {versions(['viser', 'numpy'])}",
     ]
     print("\n".join(lines), flush=True)
     head = (
-        "robot      n families   solving [ms]      redraws    server    browser   frames\n" + " " * 27 + "50 %     99 %"
+        "robot       n  components     solving [ms]   redraws    server    browser   frames\n"
+        f"{'50 %':>34}{'99 %':>9}{'[1/s]':>10}{'[ms]':>10}{'[ms]':>11}{'[1/s]':>9}"
     )
-    head += "     [1/s]      [ms]       [ms]    [1/s]"
     for title, size in (
         ("without a browser", None),
         ("with a browser of 800 x 500 pixels, drawn by the processor", (800, 500)),

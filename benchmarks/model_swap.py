@@ -116,13 +116,13 @@ def measure(n_swaps: int, seed: int, folder: Path) -> str:
 
 def report(due: np.ndarray, answered: np.ndarray, codes: Counter[int], swaps: np.ndarray, seed: int) -> str:
     """Return the table, with the settings needed to repeat it."""
-    from eim_ros.nodes.common.interfaces import ERROR_NAMES
+    from eim_ros.ik import ErrorCode
 
     latency = answered - due
     during = np.zeros(len(due), dtype=bool)
     for began, ended, _ in swaps:
         during |= (due >= began) & (due <= ended)
-    by_code = ", ".join(f"{ERROR_NAMES.get(code, code)} {number}" for code, number in sorted(codes.items()))
+    by_code = ", ".join(f"{ErrorCode(code).name} {number}" for code, number in sorted(codes.items()))
     lines = [
         f"Exchange of the model of ik_server at {RATE:.0f} requests per second, {N_CONFIGURATIONS} refined positions "
         "each",

@@ -154,7 +154,9 @@ def measure(n: int, n_components: int, seeds: int) -> str:
             seconds[learner].append(time.process_time() - began)
             good = score(prior, fresh)
             areas[learner].append([area_under_curve(good, score(prior, motions)) for motions in perturbed])
-            drawn = [prior.condition(context).sample(1, generator).q[0] for context in fresh.context[:500].numpy()]
+            drawn = [
+                prior.condition(context).sample(1, generator).positions[0] for context in fresh.context[:500].numpy()
+            ]
             touching[learner].append(float((clearance(torch.from_numpy(np.stack(drawn))) <= 0.0).double().mean()))
             print(f"seed {seed} {learner}: {np.round(areas[learner][-1], 4)}", flush=True)
     share = np.mean(shares, axis=0)

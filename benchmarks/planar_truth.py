@@ -31,7 +31,7 @@ def main() -> None:
         shares = " ".join(f"{float(share):.4f}" for share in truth.goal_shares)
         print(
             f"PlanarRobot-{n_goals}: log Z {found.value:.4f} +- {found.standard_error:.4f}, entropy "
-            f"{truth.entropy:.3f}, goals {shares}, worth {truth.effective_sample_size:.0f} samples, "
+            f"{truth.entropy:.3f}, goals {shares}, effective sample size {truth.effective_sample_size:.0f}, "
             f"{time.process_time() - start:.0f} s of CPU"
         )
         if n_goals == 4:

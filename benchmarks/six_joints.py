@@ -10,7 +10,7 @@ Columns:
             this configuration is one of infinitely many
   missed    number of judged poses where 10000 refined seeds (1e-9 m and rad) find a solution that we do not
   unseen    number of our solutions that none of the seeds found; all of ours are verified
-  sample    CPU time of the default call for all solutions, including those that differ by revolutions [us]
+  solve_all CPU time of the default call for all solutions, including those that differ by revolutions [us]
   roots     CPU time of the call for all polished roots, next to EAIK's call and ssik's generated solver [us]
   EAIK      number of poses where EAIK returns fewer solutions than we do, and of wrong answers that are not marked
 
@@ -45,7 +45,7 @@ from kinematics.six_joint_arms import KINDS, URDFS, random_arm
 DIFFERENT = 0.01  # smallest distance between distinct solutions [rad]
 RIGHT = 1e-6  # tolerance of the position [m] and of the rotation's entries
 TIMED, ROUNDS, N_SEEDS = 300, 5, 10_000
-WAYS = ("sample", "roots", "EAIK", "ssik")
+WAYS = ("solve_all", "roots", "EAIK", "ssik")
 FINE = {"position_tolerance": 1e-9, "orientation_tolerance": 1e-9}
 
 
@@ -62,7 +62,7 @@ def different(rows: np.ndarray) -> int:
     return len(kept)
 
 
-def beside_eaik(robot: Robot, poses: np.ndarray) -> str:
+def compared_with_eaik(robot: Robot, poses: np.ndarray) -> str:
     try:
         solve = eaik_solver(robot)
     except ImportError:
@@ -95,7 +95,7 @@ def times_of(robot: Robot, urdf: str, poses: np.ndarray) -> dict[str, float]:
     sampler, form = Sampler(robot), robot.closed_form
     tasks = {pose.tobytes(): robot.task(pose) for pose in poses}
     ways: dict[str, Callable[[np.ndarray], object]] = {
-        "sample": lambda pose: sampler.sample(pose, 10_000),
+        "solve_all": sampler.solve_all,
         "roots": lambda pose: form.roots(robot.chain, tasks[pose.tobytes()], DIFFERENT),
     }
     try:
@@ -133,10 +133,10 @@ def row(name: str, urdf: str, n_poses: int, n_judged: int) -> str:
         missed += bool(np.min([away(found, root) for root in roots], axis=0).max(initial=0.0) > DIFFERENT)
         unseen += sum(away(found, root).min(initial=np.inf) > DIFFERENT for root in roots)
     times = times_of(robot, urdf, poses[:TIMED])
-    timed = "".join(f"{times[way]:9.1f}" if way in times else f"{'-':>9}" for way in WAYS)
+    timed = " " + "".join(f"{times[way]:9.1f}" if way in times else f"{'-':>9}" for way in WAYS)
     mean = (counts @ np.arange(len(counts))) / n_poses
-    found_out = f"{name:26}{mean:6.2f}{lost:6d}{f'{missed}/{n_judged}':>9}{unseen:8d}"
-    return f"{found_out}{timed}      {beside_eaik(robot, poses[:TIMED])}"
+    found_out = f"{name:28}{mean:6.2f}{lost:6d}{f'{missed}/{n_judged}':>9}{unseen:8d}"
+    return f"{found_out}{timed}      {compared_with_eaik(robot, poses[:TIMED])}"
 
 
 def main() -> None:
@@ -150,7 +150,7 @@ def main() -> None:
         f"all solutions of arms of six joints, {args.poses} poses each ({args.poses // 10} of random arms), seed 11",
         f"{processor()}; Python {platform.python_version()}; {versions(('EAIK', 'ssik', 'numpy'))}",
         "",
-        f"{'arm':26}{'roots':>6}{'lost':>6}{'missed':>9}{'unseen':>8}{'sample':>9}{'roots':>9}{'EAIK':>9}"
+        f"{'arm':28}{'roots':>6}{'lost':>6}{'missed':>9}{'unseen':>8}{'solve_all':>10}{'roots':>9}{'EAIK':>9}"
         f"{'ssik':>9} us   EAIK, {TIMED} poses",
     ]
     print("\n".join(lines), flush=True)

@@ -4,9 +4,10 @@
 
 The old side is the last commit with numba, from a checkout or from the repository's history (extracted into build/).
 Each side is a separate process; the new side has one for each instruction set. They take turns at each item, and the
-shortest time over all rounds counts for each block of calls. All sides share URDFs, models, seeds and poses. At the
-first run, numba compiles for this processor, which takes two minutes and is not measured; its cache stays in the
-checkout. To compile for a processor without AVX-512:
+shortest time over all rounds counts for each block of calls. All sides share URDFs, seeds and poses. Each loads the
+shipped models of its checkout, which have the same parameters. At the first run, numba compiles for this processor,
+which takes two minutes and is not measured; its cache stays in the checkout. To compile for a processor without
+AVX-512:
 
     NUMBA_CPU_NAME=haswell NUMBA_CPU_FEATURES=+avx,+avx2,+fma python -m benchmarks.solver --instruction-sets avx2
 
@@ -18,7 +19,8 @@ refined       1000 seeds to 1e-6 m and 1e-6 rad, defaults, per seed
 one solve     `Robot.solve` from uniform seeds, one call for each pose; "compiled part" excludes Python's share
 2000 solves   `Robot.solve_many`, one call, per pose
 trace         `Robot.spread` from 10 solutions to 200 along the self-motion, per solution found
-200 distinct  `Sampler.sample(pose, 200)` with a shipped model and order "none", distinct, per solution
+200 distinct  `Sampler.sample(pose, 200)` with a shipped model, order "none" and diversity 0.85, the default of the old
+              side, per solution
 200, default  `Sampler.sample(pose, 200)` without options, per solution; the old side orders by density and repeats some
 density       log-density of 200 samples, per sample
 
@@ -109,7 +111,7 @@ class Side:
 
 @contextmanager
 def side(label: str, checkout: Path, shared: Path, inputs: Path, instruction_set: str = "") -> Iterator[Side]:
-    """Start a process with the `eim_ros` of a checkout; all sides share the URDFs and models."""
+    """Start a process with the `eim_ros` of a checkout; all sides share the URDFs."""
     environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": str(checkout), "EIM_ROS_INSTRUCTION_SET": instruction_set}
     command = [sys.executable, str(WORKER), str(shared), str(inputs)]
     with subprocess.Popen(
@@ -141,7 +143,7 @@ def old_checkout(folder: Path | None) -> Path:
 def write_inputs(name: str, shared: Path, folder: Path, rng: np.random.Generator) -> None:
     """Write the inputs of one robot, which all sides share."""
     robot = Robot(shared / "urdf" / f"{name}.urdf")
-    model = shared / "config" / "models" / f"{name}_pose.safetensors"
+    model = ROOT / "config" / "models" / f"{name}_pose.safetensors"
 
     def reachable(n: int) -> np.ndarray:
         return robot.fk(robot.random(n, rng))

@@ -64,7 +64,7 @@ def measured(robot: Robot, position_only: bool, n: int, n_poses: int, seed: int)
 
     def sampled(pose: np.ndarray, diversity: float | None) -> np.ndarray:
         answer = sampler.sample(pose, n, diversity=diversity, seed=int(rng.integers(2**31)))
-        return answer.q[answer.valid]
+        return answer.q
 
     for pose in robot.fk(robot.random(n_poses, rng)):
         truth = refined(N_TRUE, pose)
@@ -95,8 +95,9 @@ def main() -> None:
         f"arms with more than one free direction, {args.poses} poses each, seed {args.seed}, CPU time of one thread",
         f"{processor()}, load {load_average()}; Python {platform.python_version()}; {versions(('numpy', 'scipy'))}",
         "",
-        f"{'arm':<24}{'wanted':>7}  {'way':<26}{'solutions':>10}{'ms':>8}{'within .3':>11}{'within .6':>11}{'hole':>7}",
+        f"{'arm':<24}{'n':>7}  {'way':<26}{'solutions':>10}{'ms':>8}{'within .3':>11}{'within .6':>11}{'hole':>7}",
     ]
+    print("\n".join(lines), flush=True)
     cases = {
         "8 joints": (on(TURNING), False),
         "2 sliding + 7 joints": (on(SLIDING), False),
@@ -108,11 +109,9 @@ def main() -> None:
                 covered = "".join(f"{share:9.1f} %" for share in shares)
                 lines.append(f"{name:<24}{n:>7}  {way:<26}{n_found:>10.0f}{ms:>8.2f}{covered}{hole:>7.2f}")
                 print(lines[-1], flush=True)
-    text = "\n".join(lines) + "\n"
-    print(text, end="")
     if args.output:
         args.output.parent.mkdir(parents=True, exist_ok=True)
-        args.output.write_text(text, encoding="utf-8")
+        args.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

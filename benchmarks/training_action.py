@@ -27,8 +27,8 @@ WATCHED = 10.0  # duration of observed feedback in each phase [s]
 N_POINTS, N_JOINTS = 50, 7
 PHASES = {
     "reading": ("em", ("n-starts=1000", "iterations=1000000", "tolerance=0")),
-    "preparing": ("eim", ("reference-starts=1000000",)),
-    "fitting": ("eim", ("iterations=1000000", "reference-factors=1", "reference-starts=1")),
+    "preparing": ("eim", ("ratio.reference.starts=1000000",)),
+    "fitting": ("eim", ("iterations=1000000", "ratio.reference.factors=1", "ratio.reference.starts=1")),
     "fitting by EM": ("em", ("n-starts=1000", "iterations=1000000", "tolerance=0")),
 }
 
@@ -86,16 +86,18 @@ def measure(rounds: int, folder: Path) -> str:
                 goal, feedback_callback=lambda m: told.append((time.perf_counter(), m.feedback.phase))
             )
             handle = finished(sent)
-            accepted = time.perf_counter()
+            if not handle.accepted:
+                raise SystemExit(f"{name}: the goal was rejected")
+            ended, accepted = handle.get_result_async(), time.perf_counter()
             end = accepted + LONGEST_WAIT
-            while not any(each == phase for _, each in told) and time.perf_counter() < end:
+            while not any(each == phase for _, each in told) and not ended.done() and time.perf_counter() < end:
                 executor.spin_once(0.05)
             reached = time.perf_counter()
-            while time.perf_counter() < reached + watched:
+            while time.perf_counter() < reached + watched and not ended.done():
                 executor.spin_once(0.05)
             began = time.perf_counter()
             finished(handle.cancel_goal_async())
-            result = finished(handle.get_result_async()).result
+            result = finished(ended).result
             cancels.append(time.perf_counter() - began)
             times = np.array([accepted, *(when for when, _ in told), began])
             gaps.append(np.diff(times[times <= began]).max())

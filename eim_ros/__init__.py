@@ -41,14 +41,4 @@ __path__ = extend_path(__path__, __name__)
 
 __version__ = "0.2.0"
 
-__getattr__, __dir__ = deferred_names(
-    __name__,
-    {
-        **dict.fromkeys(("Box", "Capsule", "Cylinder", "Mesh", "PointCloud", "Robot", "Sphere"), "kinematics"),
-        **dict.fromkeys(("Completeness", "Constraints", "JointPath", "Sampler", "Solutions"), "ik"),
-        **dict.fromkeys(("EIM", "EM"), "learning"),
-        "EimError": "core.errors",
-        "GMMVI": "learning.gmmvi",
-        "MotionPrior": "motion",
-    },
-)
+__getattr__, __dir__ = deferred_names(__name__, __file__)

@@ -18,16 +18,16 @@ sampler = Sampler("panda")
 def waves(half_width: float, x: float, quaternion: list[float], n_poses: int = 60) -> np.ndarray:
     """Return poses (n_poses, 4, 4) of the hand."""
     along = np.linspace(-1.0, 1.0, n_poses)
-    places = [[x, half_width * s, 0.4 + 0.1 * np.cos(3.0 * s)] for s in along]
-    return np.array([pose_from(place, quaternion) for place in places])
+    points = [[x, half_width * s, 0.4 + 0.1 * np.cos(3.0 * s)] for s in along]
+    return np.array([pose_from(point, quaternion) for point in points])
 
 
 def largest_step_pose_by_pose(q: np.ndarray, poses: np.ndarray) -> float:
     """Return the largest joint step [rad] if each solution is the one nearest to the previous, starting at q."""
     largest = 0.0
     for pose in poses:
-        following = sampler.solve(pose, near=q, seed=0)[0]
-        largest, q = max(largest, float(np.abs(following - q).max())), following
+        nearest = sampler.solve(pose, near=q, seed=0)[0]
+        largest, q = max(largest, float(np.abs(nearest - q).max())), nearest
     return largest
 
 
@@ -39,7 +39,7 @@ print(f"pose by pose: from {n_jumping} of {len(starts)} starts the arm jumps, by
 
 path = sampler.follow(table, seed=0, max_step=LARGEST_STEP)
 assert path  # every pose is reached, and no joint jumps
-print("sample_path:", path.message)
+print("follow:", path.message)
 
 wall = waves(0.2, 0.45, FORWARD)
 print("along the wall:", sampler.follow(wall, seed=0, max_step=LARGEST_STEP).message)

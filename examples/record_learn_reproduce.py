@@ -16,7 +16,7 @@ from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
 
 from eim_ros import Robot, Sampler
-from eim_ros.bags.motion_import import MotionForm, import_motions
+from eim_ros.bags.importing import MotionForm, import_motions
 from eim_ros.bags.selection import Selection
 from eim_ros.kinematics import pose_from
 from eim_ros.learning import EIMConfig, EMConfig

@@ -31,7 +31,7 @@ from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
 from eim_ros.learning.run import completed, timed
 from eim_ros.learning.starts import initial_mixture_of_experts
 from eim_ros.view.figure_file import new_figure, write_figure
-from eim_ros.view.style import FAINT, INK, METHOD_COLOURS, method_label
+from eim_ros.view.style import FAINT, INK
 from experiments.baselines.games import (
     DIVERGENCES,
     AdversarialConfig,
@@ -54,6 +54,7 @@ from experiments.baselines.others import (
     fit_by_variational_bayes,
 )
 from experiments.harness import Cell, Experiment, Outcome, Pairs, paired, pairs_in_words
+from experiments.pictures import METHOD_COLOURS, method_label
 from experiments.random_mixtures import random_mixture
 from experiments.report import Claim, Finding, paired_means
 from experiments.table import ResultTable, Row, mean_and_error, summary

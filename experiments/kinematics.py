@@ -34,8 +34,9 @@ from eim_ros.learning.models import MixtureOfExperts
 from eim_ros.learning.ratio import FeatureInputs
 from eim_ros.learning.run import completed, timed
 from eim_ros.view.figure_file import new_figure, write_figure
-from eim_ros.view.style import FAINT, INK, METHOD_COLOURS, RATIO_LINES, method_label
+from eim_ros.view.style import FAINT, INK
 from experiments.harness import Cell, Experiment, Outcome
+from experiments.pictures import METHOD_COLOURS, RATIO_LINES, method_label
 from experiments.report import Claim, Finding, paired_means
 from experiments.table import ResultTable, Row, mean_and_error
 

@@ -24,8 +24,9 @@ from eim_ros.planar.line_reaching import (
 )
 from eim_ros.view.figure_file import new_figure, write_figure
 from eim_ros.view.planar import draw_arms, draw_task
-from eim_ros.view.style import FAINT, INK, METHOD_COLOURS, MUTED, RATIO_LINES, method_label
+from eim_ros.view.style import FAINT, INK, MUTED
 from experiments.harness import Cell, Experiment, Outcome
+from experiments.pictures import METHOD_COLOURS, RATIO_LINES, method_label
 from experiments.report import Claim, Finding, Pairs, paired_means
 from experiments.table import ResultTable, Row, mean_and_error
 

@@ -27,10 +27,11 @@ from eim_ros.planar.motions import reaching_motion
 from eim_ros.view.live import light
 from eim_ros.view.motion_tab import Playback, by_hand
 from eim_ros.view.page import Page
-from eim_ros.view.panels import histogram_panel, text_panel
+from eim_ros.view.panels import HEIGHT, MARGIN, WARNING, WIDTH, text_panel
 from eim_ros.view.scene import ArmMeshes, Lines
-from eim_ros.view.style import FAINT, INK, METHOD_COLOURS, method_label
+from eim_ros.view.style import FAINT, INK, MUTED
 from experiments.line_reaching import EXPERIMENT
+from experiments.pictures import METHOD_COLOURS, method_label
 from experiments.table import ResultTable
 
 FloatArray = npt.NDArray[np.float64]
@@ -356,3 +357,43 @@ class ViewLine:
         page = Page(Sampler(study.robot), host=self.page.host, port=self.page.port, extra_tab="Line")
         LineTab(page, study)
         return self.page.serve(page)
+
+
+def histogram_panel(
+    values: FloatArray, expected: FloatArray, colour: str, outline: str, ends: tuple[float, float], place: float
+) -> str:
+    """Return a histogram along a line: shares as bars, expected shares as an outline, and one marked place.
+
+    Parameters
+    ----------
+    values, expected : (n_bins,)
+        Shares in bins of equal length.
+    colour, outline : str
+    ends : two floats
+        Ends of the line [m].
+    place : float
+        Marked place [m].
+    """
+    most, width = max(float(values.max()), float(expected.max()), 1e-12), (WIDTH - 2 * MARGIN) / len(values)
+    low, high = ends
+
+    def y(share: float) -> float:
+        return HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * share / most
+
+    bars = "".join(
+        f'<rect x="{MARGIN + i * width:.1f}" y="{y(float(v)):.1f}" width="{width:.1f}" '
+        f'height="{HEIGHT - MARGIN - y(float(v)):.1f}" fill="{colour}" fill-opacity="0.6"/>'
+        for i, v in enumerate(values)
+    )
+    steps = " ".join(
+        f"{MARGIN + (i + side) * width:.1f},{y(float(v)):.1f}" for i, v in enumerate(expected) for side in (0, 1)
+    )
+    x = MARGIN + (WIDTH - 2 * MARGIN) * (place - low) / (high - low)
+    return (
+        f'<div style="padding:4px 10px;font-size:12px">tips along the line; outline: the expert'
+        f'<svg viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" style="width:100%;display:block">{bars}'
+        f'<polyline points="{steps}" fill="none" stroke="{outline}" stroke-width="1"/>'
+        f'<line x1="{x:.1f}" y1="0" x2="{x:.1f}" y2="{HEIGHT}" stroke="{WARNING}" stroke-width="1.5"/></svg>'
+        f'<div style="display:flex;justify-content:space-between;color:{MUTED}"><span>{low:.4g} m</span>'
+        f"<span>{high:.4g} m</span></div></div>"
+    )

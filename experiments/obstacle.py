@@ -24,9 +24,9 @@ from eim_ros.learning.run import completed, timed
 from eim_ros.planar import Expert, ExpertConfig, PlanarArm, PlanarTask, passing_side, point_task
 from eim_ros.view.figure_file import write_figure
 from eim_ros.view.planar import draw_arms, draw_task
-from eim_ros.view.style import INK, METHOD_COLOURS, method_label
+from eim_ros.view.style import INK
 from experiments.harness import Cell, Experiment, Outcome
-from experiments.pictures import panel_figure
+from experiments.pictures import METHOD_COLOURS, method_label, panel_figure
 from experiments.report import Claim, Finding
 from experiments.table import ResultTable, mean_and_error
 

@@ -1,4 +1,7 @@
-"""Figures with several panels, arranged in short rows so that their text stays legible on a narrow page."""
+"""Figures with several panels, arranged in short rows so that their text stays legible on a narrow page.
+
+Also the colours and names of methods in these figures.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,34 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from eim_ros.view.figure_file import new_figure
+from eim_ros.view.style import NO_GROUP_COLOUR
 
 MOST_COLUMNS = 3
 GAP = 0.08  # padding around each panel [inch]
+
+# Each method has one colour in all pictures, and each density ratio estimator one line style.
+METHOD_COLOURS = {
+    "expert": NO_GROUP_COLOUR,
+    "EM": "#E69F00",
+    "EIM": "#0072B2",
+    "EIM + tip": "#009E73",
+    "VIPS": "#1B1F27",
+    "GAN": "#CC79A7",
+    "f-GAN": "#D55E00",
+    "WGAN": "#56B4E9",
+    "WGAN-GP": "#8F8F00",
+    "b-GAN": "#8A5A2B",
+    "EIM-KL": "#00A6A6",
+    "EIM-US": "#7A5195",
+    "EIM-US-KL": "#BC5090",
+}
+RATIO_LINES = {"network": "-", "plug-in": "--", "residual": ":", "known": "-.", "none": "-"}
+RATIO_NAMES = {"network": "classifier", "plug-in": "plug-in", "residual": "plug-in + network"}
+
+
+def method_label(method: str, ratio: str) -> str:
+    """Return the name of a method and its density ratio estimator, as used in legends and titles."""
+    return f"{method} ({RATIO_NAMES[ratio]})" if ratio in RATIO_NAMES else method
 
 
 def panel_figure(n_panels: int, width: float, height: float, **options: Any) -> tuple[Figure, list[Axes]]:

@@ -23,7 +23,7 @@ from eim_ros.core.settings import Settings, option
 from eim_ros.learning.models import Gaussian, GaussianMixture
 from eim_ros.learning.run import timed
 from eim_ros.view.figure_file import new_figure, write_figure
-from eim_ros.view.style import FAINT, GROUP_COLOURS, INK, LIMITS, METHOD_COLOURS, MUTED
+from eim_ros.view.style import FAINT, GROUP_COLOURS, INK, LIMITS, MUTED
 from experiments.closed_form_facts import (
     Fact,
     IProjection,
@@ -35,6 +35,7 @@ from experiments.closed_form_facts import (
     two_modes,
 )
 from experiments.harness import Cell, Experiment, Outcome
+from experiments.pictures import METHOD_COLOURS
 from experiments.report import Claim, Finding
 from experiments.table import ResultTable, Row
 

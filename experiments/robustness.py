@@ -26,8 +26,9 @@ from eim_ros.learning.em import EM
 from eim_ros.learning.models import LinearExperts, MixtureOfExperts, SoftmaxGating
 from eim_ros.learning.run import completed, timed
 from eim_ros.view.figure_file import new_figure, write_figure
-from eim_ros.view.style import FAINT, GROUP_COLOURS, INK, METHOD_COLOURS, MUTED, method_label
+from eim_ros.view.style import FAINT, GROUP_COLOURS, INK, MUTED
 from experiments.harness import Cell, Experiment, Outcome
+from experiments.pictures import METHOD_COLOURS, method_label
 from experiments.report import Claim, Finding
 from experiments.table import ResultTable, Row
 

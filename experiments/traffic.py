@@ -32,9 +32,9 @@ from eim_ros.learning.em import EM
 from eim_ros.learning.models import MixtureOfExperts
 from eim_ros.learning.run import completed, timed
 from eim_ros.view.figure_file import write_figure
-from eim_ros.view.style import FAINT, INK, METHOD_COLOURS, MUTED, RATIO_LINES, method_label
+from eim_ros.view.style import FAINT, INK, MUTED
 from experiments.harness import Cell, Experiment, Outcome
-from experiments.pictures import panel_figure
+from experiments.pictures import METHOD_COLOURS, RATIO_LINES, method_label, panel_figure
 from experiments.report import Claim, Finding, paired_means
 from experiments.table import ResultTable, Row, mean_and_error
 from experiments.traffic_data import VehicleTrack, read_ngsim, split_by_vehicle, synthetic_intersection, track_windows

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eim_ros.bags.motion_import import MotionForm, import_motions
+from eim_ros.bags.importing import MotionForm, import_motions
 from eim_ros.bags.reader import open_bag, recover_bag
 from eim_ros.bags.selection import Selection
 from eim_ros.core.data_set import DataSet, load_data_set, save_data_set

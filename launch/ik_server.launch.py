@@ -9,8 +9,7 @@ Empty arguments do not override the parameter file.
 
 from launch import LaunchDescription
 
-from eim_ros.nodes.launch_description import description
-from eim_ros.nodes.launching import LaunchedNode
+from eim_ros.nodes.launching import LaunchedNode, description
 
 TEXTS = {name: name for name in ("model", "robot", "base_link", "tip_link", "groups", "data_directory")}
 

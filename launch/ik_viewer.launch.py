@@ -9,8 +9,7 @@ Open RViz with config/ik_viewer.rviz to see the solutions. Empty arguments do no
 
 from launch import LaunchDescription
 
-from eim_ros.nodes.launch_description import description
-from eim_ros.nodes.launching import LaunchedNode
+from eim_ros.nodes.launching import LaunchedNode, description
 
 TEXTS = {name: name for name in ("model", "robot", "base_link", "tip_link")}
 

@@ -13,8 +13,7 @@ from typing import Any
 
 from launch import LaunchDescription
 
-from eim_ros.nodes.launch_description import description
-from eim_ros.nodes.launching import Given, LaunchedNode, integer
+from eim_ros.nodes.launching import Given, LaunchedNode, description, integer
 
 CHAIN = {name: name for name in ("robot", "base_link", "tip_link")}
 FILES = {"data_directory": "data_directory"}

@@ -7,8 +7,7 @@ Empty arguments do not override the parameter file.
 
 from launch import LaunchDescription
 
-from eim_ros.nodes.launch_description import description
-from eim_ros.nodes.launching import LaunchedNode
+from eim_ros.nodes.launching import LaunchedNode, description
 
 
 def generate_launch_description() -> LaunchDescription:

@@ -11,8 +11,7 @@ from typing import Any
 
 from launch import LaunchDescription
 
-from eim_ros.nodes.launch_description import description
-from eim_ros.nodes.launching import Given, LaunchedNode, switch
+from eim_ros.nodes.launching import Given, LaunchedNode, description, switch
 
 
 def simulator(given: Given) -> dict[str, Any]:

@@ -7,8 +7,7 @@ Empty arguments do not override the parameter file. That file may contain a sect
 
 from launch import LaunchDescription
 
-from eim_ros.nodes.launch_description import description
-from eim_ros.nodes.launching import LaunchedNode, switch
+from eim_ros.nodes.launching import LaunchedNode, description, switch
 
 NODES = (
     LaunchedNode("demo_recorder", {name: name for name in ("folder", "data_directory")}, name_argument="recorder_name"),

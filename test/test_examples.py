@@ -28,7 +28,7 @@ RUNS = {
     "path_without_jumps.py": (
         [],
         r"pose by pose: from [2-9] of 10 starts the arm jumps, by up to [1-6]\.(.|\n)*"
-        r"sample_path: 60 poses, no joint steps farther than 0\.[0-2](.|\n)*"
+        r"follow: 60 poses, no joint steps farther than 0\.[0-2](.|\n)*"
         r"none can be without",
     ),
     "record_learn_reproduce.py": (

@@ -76,29 +76,14 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Vectors over time, from the messages of one topic.
+    """Vectors over time, from the messages of one topic."""
 
-    Attributes
-    ----------
-    arrival : (n,) int64
-        Times of arrival, ascending [ns].
-    stamp : (n,) int64
-        Times in the headers [ns]; times of arrival if there are no headers.
-    values : (n, n_dims)
-    frame : str
-        Frame of the first message.
-    is_pose : bool
-        Whether the values are position and quaternion.
-    clock_steps : tuple of int
-        Steps of the publisher's clock that were removed from the stamps [ns].
-    """
-
-    arrival: IntArray
-    stamp: IntArray
-    values: FloatArray
-    frame: str = ""
-    is_pose: bool = False
-    clock_steps: tuple[int, ...] = ()
+    arrival: IntArray  # (n,) int64: times of arrival, ascending [ns]
+    stamp: IntArray  # (n,) int64: times in the headers [ns]; times of arrival if there are no headers
+    values: FloatArray  # (n, n_dims)
+    frame: str = ""  # frame of the first message
+    is_pose: bool = False  # whether the values are position and quaternion
+    clock_steps: tuple[int, ...] = ()  # steps of the publisher's clock that were removed from the stamps [ns]
 
     def __len__(self) -> int:
         return len(self.arrival)
@@ -110,26 +95,14 @@ class Series:
 
 @dataclass(frozen=True, eq=False)
 class BagContent:
-    """Content of one bag or table.
-
-    Attributes
-    ----------
-    joint_names : tuple of str
-    joints : Series
-        Positions of these joints [rad] or [m].
-    vectors : dict
-        Series of other topics, by topic. Poses have 7 columns (position [m], quaternion xyzw), points have 3.
-    labels : list of (int, str)
-        Begin [ns] and label of each segment; empty for a bag without labels.
-    dropped : Counter
-        Number of skipped messages for each reason.
-    """
+    """Content of one bag or table."""
 
     joint_names: tuple[str, ...]
-    joints: Series
+    joints: Series  # positions of these joints [rad] or [m]
+    # Series of other topics, by topic. Poses have 7 columns (position [m], quaternion xyzw), points have 3.
     vectors: dict[str, Series]
-    labels: list[tuple[int, str]]
-    dropped: Counter[str]
+    labels: list[tuple[int, str]]  # begin [ns] and label of each segment; empty for a bag without labels
+    dropped: Counter[str]  # number of skipped messages for each reason
 
 
 @dataclass
@@ -239,20 +212,10 @@ def read_content(
 ) -> BagContent:
     """Read joint positions, labels and vectors from a bag.
 
-    Parameters
-    ----------
-    bag : Bag
-    joint_names : sequence of str, optional
-        Wanted joints. The default is the joints of the first joint state; then all joint states must have these joints.
-    joint_topic, label_topic : str, optional
-        The default is the only topic with the wanted joints, and the only topic of labels.
-    vector_topics : collection of str
-        Further topics to read: poses, points or lists of numbers.
-
-    Raises
-    ------
-    DataError
-        If a topic is missing or has another type, if no message has the wanted joints, or if several topics have them.
+    By default, the first joint state names the wanted joints, and all joint states must have them. The default
+    topics are the only one with these joints, and the only one of labels. Further topics have poses, points or lists of
+    numbers. Raise `DataError` if a topic is missing or has another type, if no message has the wanted joints, or if
+    several topics have them.
     """
     if joint_topic:
         joint_topics = [_known(bag, joint_topic, (JOINT_STATE, TRAJECTORY))]
@@ -430,16 +393,8 @@ Columns = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], list[str], lis
 def read_table(path: Path, joint_names: Sequence[str] | None) -> BagContent:
     """Read a CSV or NPZ table; the result is a bag content without other topics.
 
-    Parameters
-    ----------
-    path : Path
-    joint_names : sequence of str, optional
-        Wanted joints, in the wanted order; default all.
-
-    Raises
-    ------
-    DataError
-        If the table cannot be read or is wrong. The message names the column, line or joint.
+    The joints are in the order of `joint_names`, by default of the table. Raise `DataError` if the table cannot be read
+    or is wrong. The message names the column, line or joint.
     """
     try:
         times, positions, names, labels = _csv(path) if path.suffix == ".csv" else _npz(path)

@@ -21,24 +21,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mcap import records
 from mcap.data_stream import ReadDataStream, RecordBuilder
 from mcap.exceptions import McapError
 from mcap.opcode import Opcode
-from mcap.records import (
-    Channel,
-    ChunkIndex,
-    DataEnd,
-    Footer,
-    Header,
-    McapRecord,
-    Message,
-    MessageIndex,
-    Metadata,
-    MetadataIndex,
-    Schema,
-    Statistics,
-    SummaryOffset,
-)
 from rosbags.rosbag2.storage_mcap import decompress
 
 from eim_ros.core.errors import DataError
@@ -47,9 +33,16 @@ MAGIC = b"\x89MCAP0\r\n"
 FOOTER_SIZE = 1 + 8 + 20
 CHUNK_HEADER_SIZE = 1 + 8 + 40  # length of an uncompressed chunk before its first record
 _PREFIX = struct.Struct("<BQ")
+PROFILE = "ros2"
+LIBRARY = "eim_ros"
+CHUNK_SIZE = 1 << 20  # [byte] after which a chunk is closed
+_LATEST = 2**64 - 1
+_CHUNK = struct.Struct("<QQQI")
+_FLUSH_EVERY = 1 << 22  # [byte]
+_KNOWN = frozenset(map(int, Opcode))
 
 
-def packed(record: McapRecord) -> bytes:
+def packed(record: records.McapRecord) -> bytes:
     """Return a record as the bytes of a file."""
     builder = RecordBuilder()
     record.write(builder)
@@ -77,12 +70,6 @@ def read_records(data: bytes | memoryview, start: int = 0) -> Iterator[tuple[int
         start += length
 
 
-PROFILE = "ros2"
-LIBRARY = "eim_ros"
-CHUNK_SIZE = 1 << 20  # [byte] after which a chunk is closed
-_LATEST = 2**64 - 1
-
-
 class _OpenChunk:
     """Chunk that is being written: its position, and its records that are not yet in the file."""
 
@@ -107,8 +94,8 @@ class _OpenChunk:
         indexes, offsets = b"", {}
         for channel_id, entries in self.entries.items():
             offsets[channel_id] = start + len(indexes)
-            indexes += packed(MessageIndex(channel_id, entries))
-        index = ChunkIndex(
+            indexes += packed(records.MessageIndex(channel_id, entries))
+        index = records.ChunkIndex(
             chunk_length=CHUNK_HEADER_SIZE + self.size,
             chunk_start_offset=self.start,
             compression="",
@@ -129,17 +116,8 @@ class _OpenChunk:
 class McapWriter:
     """Writer of one MCAP file with the profile ros2. It is not thread-safe.
 
-    Parameters
-    ----------
-    path : Path
-        File to create; it must not exist.
-    chunk_size : int
-        Length after which a chunk is closed [byte].
-
-    Raises
-    ------
-    OSError
-        From every method that writes, for example if the disk is full. The file then has the state of the last flush.
+    The file must not exist. A chunk is closed when it exceeds `chunk_size` [byte]. Every method that writes raises
+    `OSError`, for example if the disk is full. The file then has the state of the last flush.
     """
 
     def __init__(self, path: Path, chunk_size: int = CHUNK_SIZE) -> None:
@@ -152,7 +130,7 @@ class McapWriter:
         self._counts: dict[int, int] = {}
         self._first, self._last = _LATEST, 0
         self._size = 0
-        start = MAGIC + packed(Header(PROFILE, LIBRARY))
+        start = MAGIC + packed(records.Header(PROFILE, LIBRARY))
         self._chunk = _OpenChunk(len(start))
         try:
             self._commit(0, start, [])
@@ -172,14 +150,14 @@ class McapWriter:
 
     def add_schema(self, name: str, encoding: str, definition: str) -> int:
         """Add a message type and return its number."""
-        self._schemas.append(packed(Schema(len(self._schemas) + 1, definition.encode(), encoding, name)))
+        self._schemas.append(packed(records.Schema(len(self._schemas) + 1, definition.encode(), encoding, name)))
         self._chunk.add(self._schemas[-1])
         return len(self._schemas)
 
     def add_channel(self, schema_id: int, topic: str, encoding: str, about: Mapping[str, str]) -> int:
         """Add a topic and return its number."""
         id_ = len(self._channels) + 1
-        self._channels.append(packed(Channel(id_, topic, encoding, dict(about), schema_id)))
+        self._channels.append(packed(records.Channel(id_, topic, encoding, dict(about), schema_id)))
         self._chunk.add(self._channels[-1])
         self._counts[id_] = 0
         return id_
@@ -189,7 +167,7 @@ class McapWriter:
         chunk = self._chunk
         count = self._counts[channel_id]
         chunk.entries.setdefault(channel_id, []).append((log_time, chunk.size))
-        chunk.add(packed(Message(channel_id, log_time, data, publish_time, count & 0xFFFFFFFF)))
+        chunk.add(packed(records.Message(channel_id, log_time, data, publish_time, count & 0xFFFFFFFF)))
         chunk.first, chunk.last = min(chunk.first, log_time), max(chunk.last, log_time)
         self._counts[channel_id] = count + 1
 
@@ -243,8 +221,8 @@ class McapWriter:
     def _add(self, metadata: Mapping[str, Mapping[str, str]]) -> None:
         start, data = self._chunk.start, b""
         for name, values in metadata.items():
-            record = packed(Metadata(name, dict(values)))
-            self._metadata_indexes.append(packed(MetadataIndex(start + len(data), len(record), name)))
+            record = packed(records.Metadata(name, dict(values)))
+            self._metadata_indexes.append(packed(records.MetadataIndex(start + len(data), len(record), name)))
             data += record
         self._commit(start, data, self._chunk_indexes)
 
@@ -264,8 +242,8 @@ class McapWriter:
 
     def _rear(self, start: int, chunk_indexes: list[bytes]) -> bytes:
         """Return the content after the data: end of data, summary, offsets and footer."""
-        end = packed(DataEnd(0))
-        counts = Statistics(
+        end = packed(records.DataEnd(0))
+        counts = records.Statistics(
             attachment_count=0,
             channel_count=len(self._counts),
             channel_message_counts=self._counts,
@@ -287,42 +265,26 @@ class McapWriter:
         offsets = b""
         for opcode, group in groups.items():
             if group:
-                offsets += packed(SummaryOffset(opcode, position, len(group)))
+                offsets += packed(records.SummaryOffset(opcode, position, len(group)))
                 position += len(group)
         summary = b"".join(groups.values()) + offsets
-        footer = packed(Footer(summary_start, position, 0))
+        footer = packed(records.Footer(summary_start, position, 0))
         crc = zlib.crc32(footer[:-4], zlib.crc32(summary))  # covers all bytes before the checksum
-        return end + summary + packed(Footer(summary_start, position, crc)) + MAGIC
-
-
-_CHUNK = struct.Struct("<QQQI")
-_FLUSH_EVERY = 1 << 22  # [byte]
-_KNOWN = frozenset(map(int, Opcode))
+        return end + summary + packed(records.Footer(summary_start, position, crc)) + MAGIC
 
 
 @dataclass
 class Recovery:
-    """Result of the recovery of a file.
+    """Result of the recovery of a file."""
 
-    Attributes
-    ----------
-    n_messages : int
-        Number of recovered messages.
-    problems : list of str
-        Lost parts of the file, with reasons.
-    """
-
-    n_messages: int = 0
-    problems: list[str] = field(default_factory=list)
+    n_messages: int = 0  # number of recovered messages
+    problems: list[str] = field(default_factory=list)  # lost parts of the file, with reasons
 
 
 def is_whole(path: Path) -> bool:
     """Return whether an MCAP file is complete: it has a footer and an undamaged summary.
 
-    Raises
-    ------
-    DataError
-        If the file cannot be read or is not an MCAP file.
+    Raise `DataError` if the file cannot be read or is not an MCAP file.
     """
     size = _size(path)
     with path.open("rb") as file:
@@ -350,16 +312,7 @@ def is_whole(path: Path) -> bool:
 def recover(source: Path, destination: Path) -> Recovery:
     """Write all readable messages of an MCAP file to a new file.
 
-    Parameters
-    ----------
-    source : Path
-    destination : Path
-        File to create; it must not exist.
-
-    Raises
-    ------
-    DataError
-        If the source is empty, cannot be read, or is not an MCAP file.
+    The destination must not exist. Raise `DataError` if the source is empty, cannot be read, or is not an MCAP file.
     """
     if not _size(source):
         raise DataError(f"{source} is empty", str(source))
@@ -398,24 +351,19 @@ class _Copy:
     def add(self, opcode: int, record: memoryview) -> None:
         stream = ReadDataStream(io.BytesIO(record))
         if opcode == Opcode.SCHEMA:
-            self._add_schema(Schema.read(stream))
+            schema = records.Schema.read(stream)
+            if schema.id not in self._schemas:
+                self._schemas[schema.id] = self._writer.add_schema(schema.name, schema.encoding, schema.data.decode())
         elif opcode == Opcode.CHANNEL:
-            self._add_channel(Channel.read(stream))
+            channel = records.Channel.read(stream)
+            if channel.id not in self._channels:
+                id_ = self._schemas.get(channel.schema_id, 0)
+                about = channel.topic, channel.message_encoding, channel.metadata
+                self._channels[channel.id] = self._writer.add_channel(id_, *about)
         elif opcode == Opcode.MESSAGE:
-            self._add_message(Message.read(stream, len(record)))
+            self._add_message(records.Message.read(stream, len(record)))
 
-    def _add_schema(self, schema: Schema) -> None:
-        if schema.id not in self._schemas:
-            self._schemas[schema.id] = self._writer.add_schema(schema.name, schema.encoding, schema.data.decode())
-
-    def _add_channel(self, channel: Channel) -> None:
-        if channel.id not in self._channels:
-            schema = self._schemas.get(channel.schema_id, 0)
-            self._channels[channel.id] = self._writer.add_channel(
-                schema, channel.topic, channel.message_encoding, channel.metadata
-            )
-
-    def _add_message(self, message: Message) -> None:
+    def _add_message(self, message: records.Message) -> None:
         if message.channel_id not in self._channels:
             raise ValueError(f"a message belongs to no topic (channel {message.channel_id})")
         self._writer.write(self._channels[message.channel_id], message.log_time, message.publish_time, message.data)

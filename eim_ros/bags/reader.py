@@ -36,24 +36,13 @@ DECODED_TYPES = (
 
 @dataclass
 class Bag:
-    """An open bag.
-
-    Attributes
-    ----------
-    path : Path
-    topics : dict
-        Type of each topic. If a topic has several types, a decoded one is preferred.
-    notes : list of str
-        Faults of the bag that could be repaired.
-    n_undecoded : int
-        Number of messages so far that could not be decoded.
-    """
+    """An open bag."""
 
     path: Path
-    topics: dict[str, str]
-    notes: list[str]
+    topics: dict[str, str]  # Type of each topic. If a topic has several types, a decoded one is preferred.
+    notes: list[str]  # faults of the bag that could be repaired
     _readers: list[Reader] = field(repr=False)
-    n_undecoded: int = 0
+    n_undecoded: int = 0  # number of messages so far that could not be decoded
 
     def topics_of(self, type_name: str) -> list[str]:
         """Return the names of the topics with a type."""
@@ -62,10 +51,7 @@ class Bag:
     def messages(self, topics: Collection[str]) -> Iterator[tuple[str, int, Any]]:
         """Yield topic, time of arrival [ns] and message, in the order of arrival.
 
-        Raises
-        ------
-        DataError
-            If the bag is damaged in the middle.
+        Raise `DataError` if the bag is damaged in the middle.
         """
         with _refused(f"{self.path} is damaged"):
             for connection, log_time, data in heapq.merge(*(_raw(r, topics) for r in self._readers), key=itemgetter(1)):
@@ -83,15 +69,8 @@ class Bag:
 def open_bag(path: str | Path) -> Iterator[Bag]:
     """Open a bag. MCAP files that were truncated are recovered as far as possible.
 
-    Parameters
-    ----------
-    path : str or Path
-        Data file (.mcap, .db3), or folder with data files and usually metadata.yaml.
-
-    Raises
-    ------
-    DataError
-        If there is no bag, or it cannot be read.
+    The path is a data file (.mcap, .db3), or a folder with data files and usually metadata.yaml. Raise `DataError` if
+    there is no bag, or it cannot be read.
 
     Examples
     --------
@@ -125,20 +104,8 @@ def open_bag(path: str | Path) -> Iterator[Bag]:
 def recover_bag(path: str | Path) -> list[str]:
     """Repair a bag in place: rewrite truncated MCAP files and create a missing metadata.yaml.
 
-    Parameters
-    ----------
-    path : str or Path
-        Folder of a bag, or one MCAP file.
-
-    Returns
-    -------
-    list of str
-        Repairs that were made; empty if none was necessary.
-
-    Raises
-    ------
-    DataError
-        If there is no MCAP file, or one cannot be read.
+    The path is the folder of a bag, or one MCAP file. Return the repairs that were made. Raise `DataError` if there is
+    no MCAP file, or one cannot be read.
 
     Examples
     --------
@@ -210,8 +177,7 @@ def _parts(path: Path, notes: list[str], stack: contextlib.ExitStack) -> list[Pa
 def _recovered(file: Path, notes: list[str], stack: contextlib.ExitStack) -> Path:
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="eim_bag_")))
     found = recover(file, folder / file.name)
-    causes = "".join(f"; {problem}" for problem in found.problems)
-    notes.append(f"{file.name} was cut off: {found.n_messages} messages recovered{causes}")
+    notes.append("; ".join([f"{file.name} was cut off: {found.n_messages} messages recovered", *found.problems]))
     return folder / file.name
 
 
@@ -224,8 +190,7 @@ def _recover_in_place(file: Path) -> str:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    causes = "".join(f"; {problem}" for problem in found.problems)
-    return f"recovered {found.n_messages} messages of {file}{causes}"
+    return "; ".join([f"recovered {found.n_messages} messages of {file}", *found.problems])
 
 
 def _metadata_of(files: list[Path]) -> str:

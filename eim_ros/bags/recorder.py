@@ -16,16 +16,8 @@ DISK_CHECK_PERIOD = 0.5  # [s]
 class Recorder:
     """Recorder that starts, labels, stops and discards recordings. It is not thread-safe.
 
-    Parameters
-    ----------
-    label_topic : str
-        Topic for the labels of segments in the bags.
-    flush_period : float
-        Longest time until a message is in the file [s], see `BagWriter`.
-    min_free_space : callable
-        Returns the disk space that must remain free [byte].
-    clock : callable
-        Returns the time [s] for durations, flushes and checks.
+    `min_free_space` returns the disk space that must remain free [byte], and `clock` the time [s]. `BagWriter` explains
+    the label topic and the flush period.
 
     Examples
     --------
@@ -53,11 +45,12 @@ class Recorder:
         self._min_free_space, self._clock = min_free_space, clock
         self._writer: BagWriter | None = None
         self._channels: dict[str, int] = {}
-        self._topics: tuple[str, ...] = ()
+        self.topics: tuple[str, ...] = ()  # requested topics of the current or last recording
         self._counts: dict[str, int] = {}
         self._problems: dict[str, str] = {}  # reason for each topic that cannot be recorded
         self._began = self._ended = self._checked = 0.0
-        self._size, self._n_segments, self._ending = 0, 0, ""
+        self._size, self._ending = 0, ""
+        self.n_segments = 0
         self.path = Path()
         self.current_label = ""
 
@@ -67,21 +60,16 @@ class Recorder:
         return self._writer is not None
 
     @property
-    def topics(self) -> tuple[str, ...]:
-        """Requested topics of the current or last recording."""
-        return self._topics
-
-    @property
     def counts(self) -> list[int]:
         """Number of messages of each requested topic."""
-        return [self._counts[topic] for topic in self._topics]
+        return [self._counts[topic] for topic in self.topics]
 
     @property
     def unknown_topics(self) -> list[str]:
         """Topics of the current recording whose type is not yet known."""
         if not self.is_recording:
             return []
-        return [name for name in self._topics if name not in self._channels and name not in self._problems]
+        return [name for name in self.topics if name not in self._channels and name not in self._problems]
 
     @property
     def duration(self) -> float:
@@ -94,14 +82,9 @@ class Recorder:
         return self._writer.size if self._writer else self._size
 
     @property
-    def n_segments(self) -> int:
-        """Number of segments in the bag."""
-        return self._n_segments
-
-    @property
     def message(self) -> str:
         """Problems of the current or last recording; otherwise empty."""
-        silent = [name for name in self._topics if not self._counts[name] and name not in self._problems]
+        silent = [name for name in self.topics if not self._counts[name] and name not in self._problems]
         parts = [self._ending, *(f"{name}: {problem}" for name, problem in self._problems.items())]
         if silent:
             parts.append(f"nothing came on {', '.join(silent)}")
@@ -110,22 +93,9 @@ class Recorder:
     def start(self, path: Path, topics: Sequence[str], label: str, now: int) -> None:
         """Start a recording.
 
-        Parameters
-        ----------
-        path : Path
-            Folder of the bag; it must not exist.
-        topics : sequence of str
-            Names of the topics, at least one.
-        label : str
-            Label of the first segment.
-        now : int
-            Start time of the first segment, on the clock of the arrival times [ns].
-
-        Raises
-        ------
-        DataError
-            If a recording is running, `topics` is empty or contains the label topic, the folder exists or cannot be
-            created, or the disk is full.
+        The first segment has a label, and begins at the time `now` on the clock of the arrival times [ns]. Raise
+        `DataError` if a recording is running, `topics` is empty or contains the label topic, the folder exists or
+        cannot be created, or the disk is full.
         """
         if self._writer is not None:
             raise DataError(f"already recording into {self.path}: stop or discard that first", str(self.path))
@@ -143,11 +113,11 @@ class Recorder:
         except OSError as error:
             raise DataError(f"cannot write {path}: {error.strerror or error}", str(path)) from error
         self._writer, self.path = writer, path
-        self._topics = tuple(dict.fromkeys(topics))
-        self._counts = dict.fromkeys(self._topics, 0)
+        self.topics = tuple(dict.fromkeys(topics))
+        self._counts = dict.fromkeys(self.topics, 0)
         self._channels, self._problems, self._ending = {}, {}, ""
         self._began = self._checked = self._clock()
-        self.current_label, self._n_segments = label, 1
+        self.current_label, self.n_segments = label, 1
 
     def add_topic(self, topic: Topic) -> bool:
         """Add a requested topic whose type is known now.
@@ -188,7 +158,7 @@ class Recorder:
             self._break_off(error)
             raise DataError(self._ending, text) from error
         self.current_label = text
-        self._n_segments += 1
+        self.n_segments += 1
 
     def tick(self) -> None:
         """Flush and check the disk if necessary. Call it regularly while the node is running."""
@@ -210,7 +180,7 @@ class Recorder:
             raise DataError(self._ending or "not recording", None)
         self._end("")
         n_messages = sum(self._counts.values())
-        told = f"{n_messages} messages in {self.duration:.1f} s, {self._n_segments} segments"
+        told = f"{n_messages} messages in {self.duration:.1f} s, {self.n_segments} segments"
         return "; ".join(part for part in (told, self.message) if part)
 
     def discard(self) -> str:
@@ -232,7 +202,7 @@ class Recorder:
         try:
             writer.close()
         except OSError as error:
-            self._ending = "; ".join(part for part in (ending, _lost(error)) if part)
+            self._ending = "; ".join(filter(None, (ending, _lost(error))))
         self._size = writer.size
 
     def _break_off(self, error: OSError) -> None:

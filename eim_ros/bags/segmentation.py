@@ -24,25 +24,14 @@ AT_ONCE = 0.5  # share of the mean time between messages; a shorter step means t
 
 @dataclass(frozen=True)
 class Cuts:
-    """Criteria for cutting a recording into continuous pieces.
+    """Criteria for cutting a recording into continuous pieces."""
 
-    Attributes
-    ----------
-    max_gap : float
-        Longest time between two consecutive joint states of a piece [s].
-    max_speed : float
-        Fastest change of a joint between two joint states [rad/s] or [m/s]. The speed refers to the time between them,
-        or to the mean time between messages if that is longer.
-    min_jump : float
-        Smallest change that counts as a jump [rad] or [m].
-    use_arrival : bool
-        Whether to use the times of arrival instead of the times in the headers.
-    """
-
-    max_gap: float = 0.2
+    max_gap: float = 0.2  # longest time between two consecutive joint states of a piece [s]
+    # Fastest change of a joint between two joint states [rad/s] or [m/s]. The speed refers to the time between them, or
+    # to the mean time between messages if that is longer.
     max_speed: float = 20.0
-    min_jump: float = 0.1
-    use_arrival: bool = False
+    min_jump: float = 0.1  # smallest change that counts as a jump [rad] or [m]
+    use_arrival: bool = False  # whether to use the times of arrival instead of the times in the headers
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,29 +49,16 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Part of a recording with one label.
-
-    Attributes
-    ----------
-    label : str
-    begin, end : int
-        Range of times of arrival, without the end [ns].
-    n_messages : int
-        Number of joint states.
-    pieces : tuple of Piece
-    cuts : tuple of str
-        Reasons for the cuts between pieces.
-    dropped : Counter
-        Number of skipped joint states for each reason.
-    """
+    """Part of a recording with one label."""
 
     label: str
+    # range of times of arrival, without the end [ns]
     begin: int
     end: int
-    n_messages: int
+    n_messages: int  # number of joint states
     pieces: tuple[Piece, ...]
-    cuts: tuple[str, ...]
-    dropped: Counter[str]
+    cuts: tuple[str, ...]  # reasons for the cuts between pieces
+    dropped: Counter[str]  # number of skipped joint states for each reason
 
 
 def segments_of(
@@ -90,12 +66,7 @@ def segments_of(
 ) -> tuple[list[Segment], Counter[str]]:
     """Split a recording into segments by its labels. Without labels it is one segment.
 
-    Parameters
-    ----------
-    content : BagContent
-    cuts : Cuts
-    continuous : (n_joints,), optional
-        Whether each joint is continuous, so that a change by a revolution is not a jump.
+    `continuous` (n_joints,) marks joints for which a change by a revolution is not a jump.
 
     Returns
     -------

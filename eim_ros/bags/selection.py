@@ -23,49 +23,25 @@ from eim_ros.kinematics import Robot
 
 @dataclasses.dataclass
 class SegmentReport:
-    """Report on one segment: how much of it was used, or why nothing was used.
-
-    Attributes
-    ----------
-    label : str
-    duration : float
-        Duration of the used part, or of the segment if it was rejected [s].
-    n_messages : int
-        Number of joint states.
-    n_used : int
-        Number of motions or pairs made from it.
-    reason : str
-        Why the segment or a part of it was skipped; otherwise empty.
-    """
+    """Report on one segment: how much of it was used, or why nothing was used."""
 
     label: str
-    duration: float
-    n_messages: int
-    n_used: int = 0
-    reason: str = ""
+    duration: float  # duration of the used part, or of the segment if it was rejected [s]
+    n_messages: int  # number of joint states
+    n_used: int = 0  # number of motions or pairs made from it
+    reason: str = ""  # why the segment or a part of it was skipped; otherwise empty
 
 
 @dataclasses.dataclass
 class BagReport:
-    """Report on one bag.
-
-    Attributes
-    ----------
-    path : str
-    error : str
-        Why nothing was used; otherwise empty.
-    notes : list of str
-        Remarks for the user, for example that the bag was truncated.
-    segments : list of SegmentReport
-    dropped : Counter
-        Number of skipped messages for each reason.
-    """
+    """Report on one bag."""
 
     path: str
-    error: str = ""
+    error: str = ""  # why nothing was used; otherwise empty
+    # remarks for the user, for example that the bag was truncated
     notes: list[str] = dataclasses.field(default_factory=list)
     segments: list[SegmentReport] = dataclasses.field(default_factory=list)
-    dropped: Counter[str] = dataclasses.field(default_factory=Counter)
+    dropped: Counter[str] = dataclasses.field(default_factory=Counter)  # number of skipped messages for each reason
 
     @property
     def n_used(self) -> int:
@@ -98,29 +74,16 @@ LIMIT_TOLERANCE = 1e-6  # [rad] or [m]
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """Selection of joints, topics and segments to import from bags.
+    """Selection of joints, topics and segments to import from bags."""
 
-    Attributes
-    ----------
-    joint_names : tuple of str, optional
-        Wanted joints; default the joints of `robot`, or else of the first joint state.
-    robot : Robot, optional
-        Defines the limits and which joints are continuous.
-    joint_topic, label_topic : str, optional
-        Default the only suitable topic of the bag.
-    labels : tuple of str
-        Labels of the segments to use; empty means all.
-    skipped_labels : tuple of str
-        Labels of segments to skip.
-    cuts : Cuts
-    """
-
+    # wanted joints; default the joints of `robot`, or else of the first joint state
     joint_names: tuple[str, ...] | None = None
-    robot: Robot | None = None
+    robot: Robot | None = None  # defines the limits and which joints are continuous
+    # default the only suitable topic of the bag
     joint_topic: str | None = None
     label_topic: str | None = None
-    labels: tuple[str, ...] = ()
-    skipped_labels: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()  # labels of the segments to use; empty means all
+    skipped_labels: tuple[str, ...] = ()  # labels of segments to skip
     cuts: Cuts = field(default_factory=Cuts)
 
     def refuses(self, label: str) -> str:
@@ -140,14 +103,7 @@ def read_bag(
 ) -> tuple[BagReport, BagContent | None, list[Segment]]:
     """Read one bag or table.
 
-    Parameters
-    ----------
-    path : str or Path
-    selection : Selection
-    names : tuple of str, optional
-        Wanted joints; default the joints of the first joint state.
-    topics : sequence of str
-        Further topics to read.
+    By default, the first joint state names the wanted joints. `topics` are further topics to read.
 
     Returns
     -------

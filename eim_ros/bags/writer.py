@@ -35,15 +35,6 @@ _Dumper: type[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 class Topic:
     """Topic of a recording.
 
-    Attributes
-    ----------
-    name, type : str
-        Such as "/joint_states" and "sensor_msgs/msg/JointState".
-    type_hash : str
-        RIHS01 hash of the type; may be empty.
-    qos : tuple of Qos
-        Quality of service that its publishers offered.
-
     Examples
     --------
     >>> from eim_ros.bags.writer import Topic
@@ -51,10 +42,11 @@ class Topic:
     '/joint_states'
     """
 
+    # such as "/joint_states" and "sensor_msgs/msg/JointState"
     name: str
     type: str
-    type_hash: str = ""
-    qos: tuple[Qos, ...] = ()
+    type_hash: str = ""  # RIHS01 hash of the type; may be empty
+    qos: tuple[Qos, ...] = ()  # quality of service that its publishers offered
 
 
 @dataclass(frozen=True)
@@ -75,13 +67,7 @@ def qos_text(topic: Topic) -> str:
 def bag_metadata(files: Sequence[DataFile], topics: Sequence[Topic], counts: Sequence[int]) -> tuple[str, str]:
     """Return the content of metadata.yaml and of the record "rosbag2" in the MCAP file.
 
-    Parameters
-    ----------
-    files : sequence of DataFile
-        At least one file.
-    topics : sequence of Topic
-    counts : sequence of int
-        Number of messages of each topic in all files.
+    There is at least one file. `counts` are the numbers of messages of each topic in all files.
     """
     filled = [file for file in files if file.n_messages] or list(files)
     first, last = min(file.first for file in filled), max(file.last for file in filled)
@@ -134,16 +120,8 @@ def standard_types() -> Typestore:
 def definition(name: str) -> tuple[str, str]:
     """Return the definition of a message type, with all nested types (schema ros2msg), and its RIHS01 hash.
 
-    Parameters
-    ----------
-    name : str
-        Such as "sensor_msgs/msg/JointState".
-
-    Raises
-    ------
-    DataError
-        If the type is not known. A type is known if it belongs to ROS 2, or if it is installed in the share folder of
-        a prefix in AMENT_PREFIX_PATH or of this Python.
+    Raise `DataError` if the type is not known. A type is known if it belongs to ROS 2, or if it is installed in the
+    share folder of a prefix in AMENT_PREFIX_PATH or of this Python.
     """
     types = standard_types()
     try:
@@ -195,23 +173,9 @@ FLUSH_SIZE = 1 << 20  # [byte]
 class BagWriter:
     """Writer of one bag. It is not thread-safe.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder of the bag; it must not exist.
-    label_topic : str
-        Topic for the labels of segments.
-    flush_period : float
-        Longest time between a message and its flush [s], provided that `write` or `tick` is called often enough.
-    clock : callable
-        Returns the time [s] that schedules the flushes.
-
-    Raises
-    ------
-    DataError
-        If the folder exists or cannot be created.
-    OSError
-        From every method that writes, for example if the disk is full.
+    The folder must not exist. A message is flushed after at most `flush_period` [s] on the given clock, provided that
+    `write` or `tick` is called often enough. Raise `DataError` if the folder exists or cannot be created. Every method
+    that writes raises `OSError`, for example if the disk is full.
 
     Examples
     --------
@@ -247,26 +211,19 @@ class BagWriter:
         self.folder = folder
         self._file = folder / f"{folder.name}_0.mcap"
         self._mcap = McapWriter(self._file)
-        self._label_topic = label_topic
-        self._flush_period, self._clock = flush_period, clock
-        self._flushed = clock()
+        self._label_topic, self._label_channel = label_topic, -1
+        self._flush_period, self._clock, self._flushed = flush_period, clock, clock()
         self._schemas: dict[str, int] = {}
         self._topics: dict[int, Topic] = {}
         self._counts: dict[int, int] = {}
         self._first: int | None = None
         self._last = 0
-        self._label_channel: int | None = None
-        self.labels: list[str] = []
         self._save_metadata()
 
     @property
     def size(self) -> int:
         """Length of the file, including records that are not yet flushed [byte]."""
         return self._mcap.size + self._mcap.pending
-
-    def count(self, channel: int) -> int:
-        """Return the number of messages of a topic so far."""
-        return self._counts[channel]
 
     def add_topic(self, topic: Topic) -> int:
         """Add a topic and return its number for `write`. The definition and hash of its type are looked up."""
@@ -293,12 +250,11 @@ class BagWriter:
 
     def label(self, text: str, log_time: int) -> None:
         """Begin a segment. Messages with a later time belong to it."""
-        if self._label_channel is None:
+        if self._label_channel < 0:
             self._label_channel = self.add_topic(Topic(self._label_topic, LABEL_TYPE))
         types = standard_types()
         message = types.types[LABEL_TYPE](data=text)
         self.write(self._label_channel, log_time, bytes(types.serialize_cdr(message, LABEL_TYPE)))
-        self.labels.append(text)
         self.flush()
 
     def tick(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
@@ -39,7 +39,6 @@ class Collect:
     json: Json = False
 
     def run(self) -> int:
-        """Collect the pairs and return the exit code."""
         from eim_ros.cli.progress import ProgressBar
         from eim_ros.core.data_set import save_data_set
         from eim_ros.ik import collect
@@ -50,12 +49,8 @@ class Collect:
             data_set = collect(robot, self.samples, self.context, self.seed, self.solutions_per_pose)
         save_data_set(self.output, data_set)
         if self.json:
-            names = list(robot.joint_names)
-            print(
-                to_json(
-                    {"output": self.output, "n_samples": len(data_set), "context": self.context, "joint_names": names}
-                )
-            )
+            figures = {"output": self.output, "n_samples": len(data_set), "context": self.context}
+            print(to_json({**figures, "joint_names": list(robot.joint_names)}))
         else:
             chain = f"{robot.base_link} to {robot.tip_link}, {robot.dof} joints"
             print(f"wrote {len(data_set)} pairs of {robot.name} ({chain}) to {self.output}")
@@ -125,7 +120,6 @@ class Import:
     json: Json = False
 
     def run(self) -> int:
-        """Import the bags and return the exit code."""
         from eim_ros.bags.selection import lines
         from eim_ros.core.data_set import save_data_set
 
@@ -137,7 +131,10 @@ class Import:
         save_data_set(self.output, data_set)
         what = "pairs" if self.task == "ik" else "motions"
         if self.json:
-            print(to_json(self._answer(data_set, reports)))
+            about = data_set.description if self.task == "motion" else data_set.description["robot"]
+            answer = {"output": self.output, "task": self.task, "n_samples": len(data_set)}
+            bags = [report.to_json() for report in reports]
+            print(to_json({**answer, "joint_names": about["joint_names"], "bags": bags}))
             return 0
         for report in reports:
             print("\n".join(lines(report, what)))
@@ -170,7 +167,7 @@ class Import:
         )
 
     def _motions(self, selection: Selection) -> tuple[DataSet, list[BagReport]]:
-        from eim_ros.bags.motion_import import MotionForm, import_motions
+        from eim_ros.bags.importing import MotionForm, import_motions
         from eim_ros.core.data_set import DataSet
         from eim_ros.ik.prior import describe_robot
 
@@ -190,7 +187,7 @@ class Import:
         return DataSet(data_set.context, data_set.sample, description), reports
 
     def _pairs(self, selection: Selection) -> tuple[DataSet, list[BagReport]]:
-        from eim_ros.bags.pair_import import PairForm, import_pairs
+        from eim_ros.bags.importing import PairForm, import_pairs
         from eim_ros.ik.data import pair_data_set
         from eim_ros.kinematics import CONTEXT_KINDS
 
@@ -205,17 +202,6 @@ class Import:
         source = f"bags, poses of {topic}" if topic else "bags, poses by forward kinematics"
         return pair_data_set(robot, configurations, poses, kinds[0], {"source": source}), reports
 
-    def _answer(self, data_set: DataSet, reports: list[BagReport]) -> dict[str, Any]:
-        description = data_set.description
-        names = description["joint_names"] if self.task == "motion" else description["robot"]["joint_names"]
-        return {
-            "output": self.output,
-            "task": self.task,
-            "n_samples": len(data_set),
-            "joint_names": names,
-            "bags": [report.to_json() for report in reports],
-        }
-
 
 @dataclass(frozen=True, kw_only=True)
 class Recover:
@@ -229,7 +215,6 @@ class Recover:
     json: Json = False
 
     def run(self) -> int:
-        """Repair the bags and return the exit code."""
         from eim_ros.bags.reader import recover_bag
 
         if not self.bags:
@@ -258,7 +243,6 @@ class Export:
     json: Json = False
 
     def run(self) -> int:
-        """Export the motions and return the exit code."""
         from eim_ros.core.data_set import load_data_set
         from eim_ros.motion.lerobot import export_to_lerobot
 
@@ -286,7 +270,6 @@ class Evaluate:
     json: Json = False
 
     def run(self) -> int:
-        """Evaluate the model and return the exit code."""
         from eim_ros.core.data_set import load_data_set
         from eim_ros.ik import IKModel, evaluate
 

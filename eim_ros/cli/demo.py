@@ -68,7 +68,6 @@ class Demo:
     threads: Threads = None
 
     def run(self) -> int:
-        """Run the demonstration and return the exit code."""
         from eim_ros.core.data_set import save_data_set
         from eim_ros.ik import collect
         from eim_ros.kinematics import Robot, robot_path

@@ -21,8 +21,8 @@ from eim_ros.core.files import check_outputs, to_json
 if TYPE_CHECKING:
     from eim_ros.core.data_set import DataSet
     from eim_ros.motion import MotionPrior
+    from eim_ros.planar import Trajectory
     from eim_ros.planar.line_reaching import LineReachingResult
-    from eim_ros.planar.motions import Motion
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -58,7 +58,6 @@ class DemoPlanar:
     threads: Threads = None
 
     def run(self) -> int:
-        """Run the demonstration and return the exit code."""
         folder = Path(self.output)
         check_outputs({"--output": folder / "motions.npz"})
         from eim_ros.nodes.demonstrator.client import PlanarClient
@@ -132,7 +131,7 @@ def _demonstrate(client: Any, bag: Path, n_motions: int) -> None:
 
 
 def _import(bag: Path, output: Path) -> DataSet:
-    from eim_ros.bags.motion_import import MotionForm, import_motions
+    from eim_ros.bags.importing import MotionForm, import_motions
     from eim_ros.bags.selection import Selection
     from eim_ros.core.data_set import save_data_set
     from eim_ros.kinematics import Robot
@@ -178,7 +177,7 @@ def _execute(
     return table, samples
 
 
-def _executed(client: Any, joint_names: tuple[str, ...], motions: list[Motion], name: str) -> dict[str, float]:
+def _executed(client: Any, joint_names: tuple[str, ...], motions: list[Trajectory], name: str) -> dict[str, float]:
     outcomes = []
     with Bar(f"   {name:14}", len(motions)) as bar:
         for motion in motions:

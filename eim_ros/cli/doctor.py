@@ -27,6 +27,7 @@ from tyro.conf import Positional, arg, subcommand
 
 from eim_ros.cli.main import VERBS, verb_type
 from eim_ros.cli.options import Json, parse
+from eim_ros.core import native
 from eim_ros.core.child_process import tied
 
 GOOD, MISSING, FAULT = "ok", "missing", "fault"
@@ -88,11 +89,9 @@ def solving() -> list[Finding]:
     except Exception as error:
         return [Finding("solving", FAULT, one_line(error), REINSTALL)]
     told = f"{int(samples.valid.sum())} solutions of a pose in {1e3 * took:.1f} ms, off by {worst:.1e} m"
-    if not samples or not worst < 2e-6:
-        return [
-            Finding("solving", FAULT, told, f"the compiled solver gives wrong results on this machine: {REINSTALL}")
-        ]
-    return [Finding("solving", GOOD, told)]
+    if samples and worst < 2e-6:
+        return [Finding("solving", GOOD, told)]
+    return [Finding("solving", FAULT, told, f"the compiled solver gives wrong results on this machine: {REINSTALL}")]
 
 
 OLDEST, NEWEST = (3, 10), (3, 13)  # versions with wheels
@@ -112,10 +111,9 @@ PROGRAM = (
 def python(found: tuple[int, ...] = sys.version_info[:3]) -> list[Finding]:
     """Check that the package supports this interpreter."""
     told = f"{'.'.join(map(str, found))}, {sys.executable}"
-    if not OLDEST <= found[:2] <= NEWEST:
-        cure = "use Python 3.10 to 3.13: make setup PYTHON=/path/to/python3.12"
-        return [Finding("python", FAULT, told, cure)]
-    return [Finding("python", GOOD, told)]
+    if OLDEST <= found[:2] <= NEWEST:
+        return [Finding("python", GOOD, told)]
+    return [Finding("python", FAULT, told, "use Python 3.10 to 3.13: make setup PYTHON=/path/to/python3.12")]
 
 
 def packages() -> list[Finding]:
@@ -167,11 +165,10 @@ def _numbers(text: str) -> tuple[int, ...]:
 def compiler() -> list[Finding]:
     """Check for a C++20 compiler, which is only needed to build the package."""
     name = os.environ.get("CXX", "g++")
-    path = shutil.which(name)
     cure = (
         "to rebuild the package: install g++ 11 or newer (Debian, Ubuntu: apt install g++), or set CXX to another one"
     )
-    if path is None:
+    if (path := shutil.which(name)) is None:
         return [Finding("compiler", MISSING, f"{name} was not found", cure)]
     command = tied([path, "-std=c++20", "-fsyntax-only", "-x", "c++", "-"])
     try:
@@ -188,7 +185,7 @@ def compiled_modules() -> list[Finding]:
     findings = []
     for name in COMPILED:
         try:
-            module = importlib.import_module("eim_ros.core.native").load_native(name)
+            module = native.load_native(name)
             importlib.import_module(name.rpartition(".")[0])
         except ImportError as error:
             findings.append(Finding("compiled", FAULT, one_line(error), REBUILD))
@@ -200,9 +197,8 @@ def compiled_modules() -> list[Finding]:
 def _fit(name: str, module: object) -> Finding:
     """Check that a module is built for the best instruction set of this processor."""
     loaded = str(module.__name__).rpartition("_")[2]  # type: ignore[attr-defined]
-    sets = importlib.import_module("eim_ros.core.native").INSTRUCTION_SETS
     runs_here = importlib.import_module("eim_ros.core._processor").runs_here
-    best = next(one for one in sets if runs_here(one))
+    best = next(one for one in native.INSTRUCTION_SETS if runs_here(one))
     told = f"{name} for {loaded}; {platform.machine()} processor with {best}"
     forced = os.environ.get("EIM_ROS_INSTRUCTION_SET", "")
     if loaded == best or (best != "baseline" and platform.machine().lower() not in ("x86_64", "amd64")):
@@ -250,10 +246,7 @@ def dds() -> list[Finding]:
 def _run(*words: str) -> str:
     """Run a Python process and return its output. The middleware can end the process in which it fails.
 
-    Raises
-    ------
-    RuntimeError
-        If the process fails; the message is the last line of its errors.
+    Raise `RuntimeError` if the process fails; the message is the last line of its errors.
     """
     try:
         command = tied([sys.executable, *words])
@@ -316,16 +309,8 @@ def _cure() -> str:
     )
 
 
-CHECKS: tuple[Callable[[], list[Finding]], ...] = (
-    python,
-    packages,
-    compiler,
-    compiled_modules,
-    included,
-    solving,
-    interfaces,
-    dds,
-)
+CHECKS: tuple[Callable[[], list[Finding]], ...]
+CHECKS = (python, packages, compiler, compiled_modules, included, solving, interfaces, dds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,7 +323,6 @@ class Doctor:
     json: Json = False
 
     def run(self) -> int:
-        """Run the checks and return the exit code."""
         findings: list[Finding] = []
         for check in CHECKS:
             for finding in check():
@@ -363,7 +347,6 @@ class Completion:
     """Shell: bash, zsh or fish."""
 
     def run(self) -> int:
-        """Print the script and return the exit code."""
         verbs = [
             Annotated[verb_type(name), subcommand(name, description=summary)] for name, (_, summary) in VERBS.items()
         ]

@@ -74,9 +74,7 @@ def code_of(error: BaseException) -> ExitCode:
 class Verb(Protocol):
     """Flags of a verb, and its work."""
 
-    def run(self) -> int:
-        """Do the work of the verb and return the exit code."""
-        ...
+    def run(self) -> int: ...
 
 
 # Verb, module, and summary. The module has a dataclass of the verb's name; "solve-all" is SolveAll.

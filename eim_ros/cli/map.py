@@ -46,7 +46,6 @@ class Map:
     json: Json = False
 
     def run(self) -> int:
-        """Survey the arm and return the exit code."""
         from eim_ros.cli.progress import Bar
         from eim_ros.ik import CapabilityGrid
         from eim_ros.ik.capability import survey
@@ -91,7 +90,6 @@ class List:
     json: Json = False
 
     def run(self) -> int:
-        """Print the lists and return the exit code."""
         found = {"robots": _robots, "models": _models}
         listed = {kind: rows() for kind, rows in found.items() if self.kind in (kind, "all")}
         if self.json:

@@ -43,7 +43,6 @@ class MotionSample:
     threads: Threads = None
 
     def run(self) -> int:
-        """Draw the motions and return the exit code."""
         if self.points == 1:
             raise ConfigurationError("--points must be at least 2, got 1", self.points)
         if self.duration is not None and not 0.0 < self.duration < float("inf"):
@@ -86,7 +85,6 @@ class MotionScore:
     threads: Threads = None
 
     def run(self) -> int:
-        """Score the motions and return the exit code."""
         import numpy as np
 
         from eim_ros.core.data_set import load_data_set

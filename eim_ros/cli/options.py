@@ -256,9 +256,8 @@ def flags_of(kind: Any) -> list[str]:
 
 
 def _flags(kind: Any, prefix: str) -> Iterator[str]:
-    for name, annotation in typing.get_type_hints(kind).items():
-        if name not in kind.__dataclass_fields__:
-            continue
+    hints = typing.get_type_hints(kind)
+    for name, annotation in ((field.name, hints[field.name]) for field in dataclasses.fields(kind)):
         if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
             yield from _flags(annotation, f"{prefix}{name}." if issubclass(annotation, Settings) else prefix)
             continue

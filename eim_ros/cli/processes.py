@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 
 from eim_ros.core.child_process import tied
 from eim_ros.core.errors import ServiceError
@@ -47,7 +47,7 @@ def ended_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, previous)
 
 
-class ServerProcess:
+class ServerProcess(contextlib.AbstractContextManager["ServerProcess"]):
     """Context manager for a node with parameters that never outlives this process. Its log is in `folder`."""
 
     def __init__(self, parameters: Mapping[str, str], domain_id: int, folder: Path, node: str = "ik_server") -> None:
@@ -68,9 +68,7 @@ class ServerProcess:
             )
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
             try:
@@ -96,7 +94,7 @@ _PERIOD = 5.0  # time between two lines if stderr is not a terminal [s]
 _LONGEST_SILENCE = 120.0  # longest time without a sign of a node while its process runs [s]
 
 
-class Waiting:
+class Waiting(contextlib.AbstractContextManager["Waiting"]):
     """The `watch` of a client: it reports the time spent waiting for `name` on stderr.
 
     A call raises `ServiceError` if a process has ended, with the end of its log, or if the nodes are silent for too
@@ -104,10 +102,8 @@ class Waiting:
     """
 
     def __init__(self, name: str, processes: Sequence[ServerProcess]) -> None:
-        self._name = name
-        self._processes = processes
-        self._heard = 0.0
-        self._shown = 0.0
+        self._name, self._processes = name, processes
+        self._heard = self._shown = 0.0
         self._line = ""
 
     def __call__(self, state: str, elapsed: float) -> None:
@@ -123,12 +119,7 @@ class Waiting:
             )
         self._show(state or "starting", elapsed)
 
-    def __enter__(self) -> Waiting:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._line and sys.stderr.isatty():
             print(file=sys.stderr)
 

@@ -89,7 +89,7 @@ class ProgressBar(Bar):
             self.show(done, total or None, stage=work)
 
 
-class JsonProgress:
+class JsonProgress(contextlib.AbstractContextManager["JsonProgress"]):
     """Lines on stderr, each a JSON object with the fields of the feedback of the action Train.
 
     Unknown values are null.
@@ -105,9 +105,6 @@ class JsonProgress:
     def __call__(self, state: State, record: dict[str, float]) -> None:
         kl = {"ratio_kl": record.get("ratio_kl", math.nan), "update_kl": record.get("expert_kl", math.nan)}
         self._print({"phase": "fitting", "iteration": state.iteration, **kl, "entropy": _entropy(state)})
-
-    def __enter__(self) -> JsonProgress:
-        return self
 
     def __exit__(self, *_: object) -> None:
         pass

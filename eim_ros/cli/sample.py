@@ -29,6 +29,7 @@ from eim_ros.cli.options import (
     Text,
     Words,
     check_pose_length,
+    given,
     guarantee_from,
     near_from,
     order_from,
@@ -83,7 +84,6 @@ class Operation:
     json: Json = False
 
     def run(self) -> int:
-        """Compute configurations, print them, and return the exit code."""
         answer = self.answer()
         if not self.json:
             self.show(answer)
@@ -119,9 +119,13 @@ class Operation:
     def arguments(self) -> dict[str, Any]:
         """Return the keywords of the method that were given."""
         others = {field.name for field in dataclasses.fields(Operation)} - {"seed"} | {"pose", "poses", "output"}
-        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        words = {name: value for name, value in given.items() if name not in others and value is not None}
-        return {KEYWORDS.get(name, name): CONVERTERS.get(name, _same)(value) for name, value in words.items()}
+        words = {
+            field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name not in others
+        }
+        return {
+            KEYWORDS.get(name, name): CONVERTERS[name](value) if name in CONVERTERS else value
+            for name, value in given(words).items()
+        }
 
     def show(self, answer: Any) -> None:
         """Print the answer as a table."""
@@ -279,10 +283,6 @@ class Picture(Sample):
             told = {"picture": str(self.output), "n": int(answer.valid.sum()), "message": answer.message}
             print(to_json(told) if self.json else f"{answer.message}: {self.output}")
         return self.exit_code(answer)
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _read_rows(path: str) -> list[tuple[float, ...]]:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from eim_ros.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from eim_ros.ik import Constraints, Posture
+    from eim_ros.ik import Constraints
 
 PATIENCE = 5.0  # time after the timeout of a request for requests that arrived earlier [s]
 SERVER_TIMEOUT = 30.0  # at least the default of the server, which is not known here [s]
 BOUND, CERTIFIED = 1, 2  # constants of IKGuarantee
+REQUESTS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "solve": ("SampleIK", "sample_ik", {"n_samples": 1}),
+    "sample": ("SampleIK", "sample_ik", {}),
+    "solve_all": ("SolveAllIK", "solve_all_ik", {}),
+    "draw": ("DrawIK", "draw_ik", {}),
+    "propose": ("DrawIK", "draw_ik", {"density": "proposal"}),
+    "follow": ("FollowIK", "follow_ik", {}),
+}  # operation: type and name of the service, and fields of its request that no flag sets
 
 
 def ask(verb: Any, target: Any, arguments: Mapping[str, Any], constraints: Constraints) -> Any:
@@ -27,15 +38,12 @@ def ask(verb: Any, target: Any, arguments: Mapping[str, Any], constraints: Const
     from eim_ros.nodes import IKClient, solutions_of
     from eim_ros.nodes.common import interfaces
 
-    kind, service, fill = REQUESTS[verb.operation]
+    kind, service, _ = REQUESTS[verb.operation]
     service_type = getattr(interfaces, kind)
     with IKClient(service_type, f"/{(flags.service or '').strip('/')}/{service}", flags.wait) as client:
         request = service_type.Request()
-        fill_common(request, verb, target, arguments)
+        fill(request, verb, target, arguments, client)
         fill_constraints(request.constraints, verb, constraints)
-        if "near" in arguments:
-            fill_state(request.near, by_name(arguments["near"], client))
-        fill(request, arguments)
         response = client.call(request, timeout + PATIENCE)
     if verb.operation == "follow":
         return path_of(response)
@@ -44,24 +52,38 @@ def ask(verb: Any, target: Any, arguments: Mapping[str, Any], constraints: Const
 
 def refusal_of(response: Any) -> Any:
     """Return an empty answer with the error code of a response that contains no pose."""
-    from dataclasses import replace
-
-    import numpy as np
-
     from eim_ros.ik import Solutions
 
     code = response.solutions.error_code
-    return replace(Solutions.empty((), 1, code.message), error_codes=np.array([code.val]))
+    return dataclasses.replace(Solutions.empty((), 1, code.message), error_codes=np.array([code.val]))
 
 
-def fill_common(request: Any, verb: Any, target: Any, arguments: Mapping[str, Any]) -> None:
-    """Fill the frame, the poses, the seed and the timeout."""
+def fill(request: Any, verb: Any, target: Any, arguments: Mapping[str, Any], client: Any) -> None:
+    """Fill a request with the target and the given flags, except the constraints."""
     from eim_ros.nodes.common.messages import pose_message
 
     request.header.frame_id = verb.server.frame
     request.poses = [pose_message(pose) for pose in (target if isinstance(target, list) else [target])]
-    request.seed = arguments.get("seed", -1)
-    request.timeout = arguments.get("timeout", 0.0)
+    request.seed = -1  # a fresh one, unless --seed is given
+    for name, value in {**REQUESTS[verb.operation][2], **arguments}.items():
+        if name == "near":
+            _fill_state(request.near, by_name(value, client))
+        elif name == "posture" or (name == "density" and not isinstance(value, str)):
+            _fill_state(request.posture, value.positions)
+            request.posture_weights = list(value.weights.values())
+            if name == "density":
+                request.density = "posture"
+        elif name == "order":
+            request.order, request.order_weights = list(value), list(value.values())
+        elif name == "guarantee" and value == "certified":
+            request.guarantee.kind = CERTIFIED
+        elif name == "guarantee":
+            message = request.guarantee
+            message.kind, message.confidence, message.missed_share = BOUND, value.confidence, value.missed_share
+        elif name == "max_step":
+            request.max_step = [value]
+        else:
+            setattr(request, "n_samples" if name == "n" else name, value)
 
 
 def fill_constraints(message: Any, verb: Any, constraints: Constraints) -> None:
@@ -77,55 +99,6 @@ def fill_constraints(message: Any, verb: Any, constraints: Constraints) -> None:
     message.orientation_tolerance = verb.constraints.orientation_tolerance or 0.0
 
 
-def fill_solve(request: Any, arguments: Mapping[str, Any]) -> None:
-    """Fill a `SampleIK` request for one solution."""
-    request.n_samples = 1
-
-
-def fill_sample(request: Any, arguments: Mapping[str, Any]) -> None:
-    """Fill a `SampleIK` request."""
-    request.n_samples = arguments["n"]
-    request.diversity = arguments.get("diversity", -1.0)
-    _fill_order(request, arguments)
-    _fill_posture(request, arguments.get("posture"))
-
-
-def fill_solve_all(request: Any, arguments: Mapping[str, Any]) -> None:
-    """Fill a `SolveAllIK` request."""
-    request.max_spacing, request.max_solutions = arguments["max_spacing"], arguments["max_solutions"]
-    _fill_order(request, arguments)
-    _fill_guarantee(request.guarantee, arguments.get("guarantee"))
-
-
-def fill_draw(request: Any, arguments: Mapping[str, Any]) -> None:
-    """Fill a `DrawIK` request."""
-    density = arguments["density"]
-    request.n_samples, request.temperature = arguments["n"], arguments["temperature"]
-    request.density = density if isinstance(density, str) else "posture"
-    _fill_posture(request, None if isinstance(density, str) else density)
-    _fill_guarantee(request.guarantee, arguments.get("guarantee"))
-
-
-def fill_propose(request: Any, arguments: Mapping[str, Any]) -> None:
-    """Fill a `DrawIK` request for raw draws of the model."""
-    request.n_samples, request.density = arguments["n"], "proposal"
-
-
-def fill_follow(request: Any, arguments: Mapping[str, Any]) -> None:
-    """Fill a `FollowIK` request."""
-    request.max_step, request.n_candidates = [arguments["max_step"]], arguments["n_candidates"]
-
-
-REQUESTS: dict[str, tuple[str, str, Callable[[Any, Mapping[str, Any]], None]]] = {
-    "solve": ("SampleIK", "sample_ik", fill_solve),
-    "sample": ("SampleIK", "sample_ik", fill_sample),
-    "solve_all": ("SolveAllIK", "solve_all_ik", fill_solve_all),
-    "draw": ("DrawIK", "draw_ik", fill_draw),
-    "propose": ("DrawIK", "draw_ik", fill_propose),
-    "follow": ("FollowIK", "follow_ik", fill_follow),
-}  # operation: type and name of the service, and the function that fills its request
-
-
 def by_name(near: list[float] | dict[str, float], client: Any) -> dict[str, float]:
     """Return a configuration by joint names. If no names are given, the server is asked for them."""
     if isinstance(near, dict):
@@ -136,33 +109,12 @@ def by_name(near: list[float] | dict[str, float], client: Any) -> dict[str, floa
     return dict(zip(names, near, strict=True))
 
 
-def fill_state(message: Any, values: Mapping[str, float]) -> None:
-    """Fill a `JointState`."""
+def _fill_state(message: Any, values: Mapping[str, float]) -> None:
     message.name, message.position = list(values), list(values.values())
-
-
-def _fill_order(request: Any, arguments: Mapping[str, Any]) -> None:
-    order = arguments.get("order", {})
-    request.order, request.order_weights = list(order), list(order.values())
-
-
-def _fill_posture(request: Any, posture: Posture | None) -> None:
-    if posture is not None:
-        fill_state(request.posture, posture.positions)
-        request.posture_weights = list(posture.weights.values())
-
-
-def _fill_guarantee(message: Any, guarantee: Any) -> None:
-    if guarantee == "certified":
-        message.kind = CERTIFIED
-    elif guarantee is not None:
-        message.kind, message.confidence, message.missed_share = BOUND, guarantee.confidence, guarantee.missed_share
 
 
 def path_of(response: Any) -> Any:
     """Return the `JointPath` of a response."""
-    import numpy as np
-
     from eim_ros.ik import ErrorCode, JointPath
 
     code = ErrorCode(response.error_code.val)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, make_dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -31,7 +31,7 @@ from eim_ros.cli.options import (
 )
 from eim_ros.core.errors import ConfigurationError, DataError, ModelFileError, did_you_mean
 from eim_ros.core.files import check_outputs, to_json
-from eim_ros.core.settings import Settings, assigned, field_types, is_within, named, read_yaml, split_assignments
+from eim_ros.core.settings import assigned, field_types, is_within, named, read_yaml, split_assignments
 
 if TYPE_CHECKING:
     from eim_ros.cli.progress import JsonProgress, ProgressBar
@@ -111,7 +111,6 @@ class Train:
         return verb
 
     def run(self) -> int:
-        """Train the model and return the exit code."""
         if self.end_with_stdin:
             threading.Thread(target=_end_with_stdin, name="stdin", daemon=True).start()
         checkpoint = None if self.no_checkpoint else Path(f"{self.output}.checkpoint")
@@ -206,7 +205,7 @@ class Train:
         for name in given:
             if name not in known and not any(each.startswith(f"{name}.") for each in used):
                 raise ConfigurationError(
-                    f"unknown setting {name} of {type(default).__name__}, see `eim train --help`"
+                    f"unknown setting {name} of {type(learner_of(default)).__name__}, see `eim train --help`"
                     f"{did_you_mean(name, known)}",
                     name,
                 )
@@ -224,45 +223,20 @@ class Train:
 
 
 def default_settings(task: str, algorithm: str, kinematics: bool) -> FitConfig:
-    """Return the settings of a learner by its name. Only this function knows the names.
+    """Return the settings of a learner. For some learners they have a group `motion` or `smoothing`."""
+    from eim_ros.cli.learners import DEFAULTS
 
-    Settings of the motion, or of the smoothing of kinematics, are a group in these settings.
-    """
-    from eim_ros.ik import SmoothingConfig
-    from eim_ros.ik.training import KNOWN_SMOOTHING
-    from eim_ros.learning import EIMConfig, EMConfig, TruncatedEMConfig
-    from eim_ros.motion import MotionConfig
-    from eim_ros.motion.training import N_COMPONENTS
-
-    learner: FitConfig
-    groups: dict[str, Settings] = {}
-    if task == "motion":
-        if algorithm not in ("eim", "em"):
-            raise ConfigurationError(f"motion priors are learnt by eim or em, not by {algorithm}", algorithm)
-        learner = (EIMConfig if algorithm == "eim" else EMConfig)(n_components=N_COMPONENTS)
-        groups["motion"] = MotionConfig()
-    elif algorithm == "known-density":
-        learner, groups["smoothing"] = EIMConfig.known_kinematics(), KNOWN_SMOOTHING
-    elif algorithm == "eim" and kinematics:
-        learner, groups["smoothing"] = EIMConfig.kinematic(), SmoothingConfig()
-    else:
-        learner = {"eim": EIMConfig, "em": EMConfig, "truncated-em": TruncatedEMConfig}[algorithm]()
-    if not groups:
-        return learner
-    added = [(name, type(group), field(default=group)) for name, group in groups.items()]
-    name, doc = type(learner).__name__, {"__doc__": type(learner).__doc__}
-    kind: Any = make_dataclass(name, added, bases=(type(learner),), namespace=doc, frozen=True)
-    if algorithm == "known-density":
-        kind.unused = EIMConfig.unused_with_target
-    found: FitConfig = kind(**{each.name: getattr(learner, each.name) for each in fields(learner)})
-    return found
+    name = f"{algorithm}-kinematics" if (task, algorithm) == ("ik", "eim") and kinematics else algorithm
+    if (task, name) not in DEFAULTS:
+        raise ConfigurationError(f"motion priors are learnt by eim or em, not by {algorithm}", algorithm)
+    return DEFAULTS[task, name]
 
 
 def learner_of(settings: FitConfig) -> FitConfig:
-    """Return the settings of the learner without the groups that `default_settings` adds."""
+    """Return the settings of the learner without the group that `default_settings` adds."""
     from eim_ros.learning import EIMConfig, EMConfig, TruncatedEMConfig
 
-    kind = next(each for each in type(settings).__mro__ if each in (EIMConfig, EMConfig, TruncatedEMConfig))
+    kind = next(kind for kind in (EIMConfig, EMConfig, TruncatedEMConfig) if isinstance(settings, kind))
     found: FitConfig = kind(**{each.name: getattr(settings, each.name) for each in fields(kind)})
     return found
 

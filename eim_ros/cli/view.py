@@ -75,7 +75,6 @@ class View:
     """Random seed of the solutions."""
 
     def run(self) -> int:
-        """Serve the page and return the exit code."""
         if self.data is not None and self.prior is None:
             raise ConfigurationError("--data are demonstrations of --prior: give it too", self.data)
         if self.pose is not None:

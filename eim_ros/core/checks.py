@@ -93,12 +93,8 @@ def as_number(value: object) -> float:
 def as_numbers(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Return real numbers as a contiguous float64 array; such an array is returned without a copy.
 
-    Text, times and complex numbers are rejected. NumPy would parse text and drop imaginary parts.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the values are not real numbers.
+    Text, times and complex numbers are rejected. NumPy would parse text and drop imaginary parts. Raise `TypeError` or
+    `ValueError` if the values are not real numbers.
     """
     try:
         given = np.asarray(values)
@@ -193,10 +189,7 @@ def number_from_zero(value: object, name: str) -> float:
 def checked_generator(seed: int | np.integer | np.random.Generator | None) -> np.random.Generator:
     """Return a generator from a seed of at least 0; a generator is returned as it is, and None gives a fresh one.
 
-    Raises
-    ------
-    RobotError
-        If it is none of these.
+    Raise `RobotError` if it is none of these.
     """
     if isinstance(seed, np.random.Generator):
         return seed
@@ -254,21 +247,8 @@ HINTS["poses"] = HINTS["pose"]
 def check_keywords(given: Mapping[str, Any], known: Mapping[str, Any], call: str, named: Iterable[str] = ()) -> None:
     """Raise an error if a call was given a keyword that it does not have.
 
-    Parameters
-    ----------
-    given : mapping
-        Keywords that the call received as `**keywords`.
-    known : mapping
-        Allowed keywords.
-    call : str
-        Name of the call, for the message.
-    named : iterable of str
-        Other parameters of the call, for suggestions.
-
-    Raises
-    ------
-    KeywordError
-        If a given keyword is not allowed. The message suggests the intended one.
+    `given` are the keywords that the call received, and `named` are other parameters of it, for suggestions. Raise
+    `KeywordError` if a given keyword is not allowed. The message suggests the intended one.
     """
     if given.keys() <= known.keys():
         return

@@ -26,12 +26,8 @@ def tied(command: Sequence[str]) -> list[str]:
     The process keeps its identifier and arguments when it becomes `command`. SIGINT gets its default action back,
     because a shell starts background jobs with SIGINT ignored.
 
-    The kernel watches the *thread* that starts the process. That thread must not end before the process does.
-
-    Parameters
-    ----------
-    command : sequence of str
-        The program and its arguments. The process ends with exit code 127 if the program cannot be executed.
+    The kernel watches the *thread* that starts the process. That thread must not end before the process does. The
+    process ends with exit code 127 if the program cannot be executed.
     """
     return [sys.executable, "-I", "-S", os.path.abspath(__file__), str(os.getpid()), *command]
 
@@ -39,10 +35,7 @@ def tied(command: Sequence[str]) -> list[str]:
 def end_with_parent(parent: int) -> None:
     """Have the kernel kill this process when its parent ends.
 
-    Parameters
-    ----------
-    parent : int
-        Process identifier of the parent. If the parent has already ended, this process ends at once.
+    If the process with the identifier `parent` has already ended, this process ends at once.
     """
     if sys.platform != "linux":
         return

@@ -40,6 +40,8 @@ CHECKSUM_MARK = b"eim_ros sha256 "
 class DataSet:
     """Set of samples with their contexts.
 
+    Raise `DataError` if the arrays are not finite real matrices of equal length.
+
     Attributes
     ----------
     context : (n_samples, n_context) array_like
@@ -48,11 +50,6 @@ class DataSet:
         Converted to float64.
     description : dict
         JSON-compatible: meaning and origin of the columns.
-
-    Raises
-    ------
-    DataError
-        If the arrays are not finite real matrices of equal length.
 
     Examples
     --------
@@ -103,10 +100,7 @@ def save_data_set(path: str | Path, data_set: DataSet) -> None:
 def load_data_set(path: str | Path) -> DataSet:
     """Read a file of `save_data_set`.
 
-    Raises
-    ------
-    DataError
-        If the file is missing, damaged, of another format or schema version, or holds no valid data set.
+    Raise `DataError` if the file is missing, damaged, of another format or schema version, or holds no valid data set.
     """
     path = checked_path(path, DataError)
     try:
@@ -224,13 +218,7 @@ OTHER_JOINTS = "other joints"
 
 
 class JointMatcher:
-    """Selection of wanted joints from joint states.
-
-    Parameters
-    ----------
-    joint_names : sequence of str
-        Names of the wanted joints, in the wanted order.
-    """
+    """Selection of wanted joints from joint states."""
 
     def __init__(self, joint_names: Sequence[str]) -> None:
         self.joint_names = tuple(joint_names)

@@ -36,14 +36,8 @@ def with_grace(deadline: float) -> float:
 def check_time(deadline: float, what: str, seconds: float = 0.0) -> None:
     """Raise `OutOfTime` if a deadline leaves no time for some work.
 
-    Parameters
-    ----------
-    deadline : float
-        Time of `perf_counter` [s].
-    what : str
-        The work, as an infinitive; the error message names it.
-    seconds : float
-        Estimated duration of the work [s]; 0 only checks that the deadline has not passed.
+    The deadline is a time of `perf_counter` [s]. The error message names the work, an infinitive. Its estimated
+    duration `seconds` is 0 if only the deadline is to be checked.
     """
     if deadline == NEVER:
         return
@@ -60,12 +54,8 @@ def check_time(deadline: float, what: str, seconds: float = 0.0) -> None:
 class Effort:
     """Estimate of how long work takes, learned from the work done so far.
 
-    The cost of work of size n is taken to grow as n log n.
-
-    Parameters
-    ----------
-    seconds : float
-        Initial guess of the factor of n log2(n + 2) [s].
+    The cost of work of size n is taken to grow as n log n. `seconds` is the initial guess of the factor of n log2(n +
+    2) [s].
     """
 
     def __init__(self, seconds: float) -> None:

@@ -15,12 +15,7 @@ from typing import Any
 class EimError(Exception):
     """Base class of all errors raised on bad input.
 
-    Parameters
-    ----------
-    message : str
-        Description of the cause and of the expected value.
-    value : object, optional
-        The offending value.
+    `value` is the offending value.
 
     Examples
     --------
@@ -96,29 +91,20 @@ class ServiceError(EimError):
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return the end of an error message that suggests known words for an unknown one.
 
-    Parameters
-    ----------
-    word : str
-        The unknown word. Case, "_" versus "-" and the leading dashes of a flag are ignored in comparisons. It may lack
-        the group of a dotted name, as "patience" for "ratio.patience".
-    known : iterable of str
-        The known words.
-
-    Returns
-    -------
-    str
-        "; did you mean ...?", or an empty string if no known word is similar.
+    Case, "_" versus "-" and the leading dashes of a flag are ignored. The word may be only the last part or the group
+    of a dotted name, as "patience" or "ratio" for "ratio.patience". The result is empty if no known word is similar.
     """
-    by_form = {_plain(name): name for name in known}
-    if _plain(word) in by_form:
-        return f"; did you mean {by_form[_plain(word)]}?"
-    near = [form for form in by_form if form.rpartition(".")[2] == _plain(word)][:2]  # the setting of a group
-    near = near or difflib.get_close_matches(_plain(word), by_form, n=2, cutoff=0.65)
+    plain, by_form = _plain(word), {_plain(name): name for name in known}
+    if plain in by_form:
+        return f"; did you mean {by_form[plain]}?"
+    near = [form for form in by_form if form.rpartition(".")[2] == plain][:2]  # the setting of a group
+    near = near or [form for form in by_form if form.startswith(f"{plain}.")][:2]  # a group
+    near = near or difflib.get_close_matches(plain, by_form, n=2, cutoff=0.65)
     if not near:
         by_last = {form.rpartition(".")[2]: form for form in reversed(by_form)}
-        near = [by_last[last] for last in difflib.get_close_matches(_plain(word), by_last, n=2, cutoff=0.65)]
+        near = [by_last[last] for last in difflib.get_close_matches(plain, by_last, n=2, cutoff=0.65)]
     if not near:  # the word may be a part of a longer name
-        near = [form for form in by_form if len(_plain(word)) > 2 and _plain(word) in form][:2]
+        near = [form for form in by_form if len(plain) > 2 and plain in form][:2]
     return f"; did you mean {' or '.join(by_form[form] for form in near)}?" if near else ""
 
 

@@ -43,13 +43,8 @@ if TYPE_CHECKING:
 def write_atomically(path: str | Path, content: bytes) -> None:
     """Write bytes atomically: a reader, or a crash, leaves the old file or the new one, never a part.
 
-    Parameters
-    ----------
-    path : str or Path
-        Destination. Its folder is created if it is missing. An existing file keeps its permissions, and a link stays
-        a link. A pipe or a device such as /dev/null is written to, not replaced.
-    content : bytes
-        The complete content of the file.
+    The folder of the destination is created if it is missing. An existing file keeps its permissions, and a link stays
+    a link. A pipe or a device such as /dev/null is written to, not replaced.
     """
     destination = Path(os.path.realpath(path))
     destination.parent.mkdir(parents=True, exist_ok=True)
@@ -88,17 +83,9 @@ def check_outputs(
 ) -> None:
     """Reject outputs that are inputs or cannot be written. Missing folders of outputs are created.
 
-    Parameters
-    ----------
-    outputs : mapping of str to path
-        Maps the user's name of each file, such as the flag, to its path. Entries without a path are skipped.
-    inputs : mapping of str to path, optional
-        Files, or folders of files, that are read. Entries that are not existing paths, such as names, are skipped.
-
-    Raises
-    ------
-    ConfigurationError
-        If an output is an input, is the same file as another output, or cannot be written.
+    Both mappings have the user's name of each file, such as the flag, and its path. Entries without a path are skipped.
+    Inputs that do not exist, such as names, are skipped, too. An input may be a folder of files. Raise
+    `ConfigurationError` if an output is an input, is the same file as another output, or cannot be written.
     """
     written = {name: Path(path) for name, path in outputs.items() if path}
     read = {name: Path(path) for name, path in (inputs or {}).items() if path}
@@ -259,12 +246,8 @@ def finite(value: Any) -> Any:
 def locked(folder: Path) -> Iterator[None]:
     """Lock a folder, so that only one process writes results there.
 
-    The operating system releases the lock when the process ends, even if it crashes.
-
-    Raises
-    ------
-    ConfigurationError
-        If another process holds the lock.
+    The operating system releases the lock when the process ends, even if it crashes. Raise `ConfigurationError` if
+    another process holds the lock.
     """
     with (folder / ".lock").open("w") as file:
         try:
@@ -316,17 +299,8 @@ def write_tensor_file(
 ) -> None:
     """Write tensors and a JSON document to one file, atomically.
 
-    Parameters
-    ----------
-    path : str or Path
-    tensors : dict of Tensor
-        Tensors of any shape, dtype and device.
-    document : dict
-        JSON-compatible description.
-    kind : str
-        Kind of the content. Readers reject a kind that they do not expect.
-    schema : int
-        Version of the layout. Readers reject other versions.
+    The tensors have any shape, dtype and device, and the document is JSON-compatible. Readers reject a kind of content
+    that they do not expect, and other versions of the layout, `schema`.
     """
     import safetensors.torch  # imported here because readers of arrays need no torch
     import torch
@@ -345,23 +319,9 @@ def read_tensor_file(
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read a file of `write_tensor_file`.
 
-    Parameters
-    ----------
-    path : str or Path
-    kind : str or tuple of str
-        Accepted kinds. The entry "kind" of the document is the kind of this file.
-    schema : int
-        Accepted version of the layout.
-
-    Returns
-    -------
-    tensors : dict of Tensor, on the CPU
-    document : dict
-
-    Raises
-    ------
-    ModelFileError
-        If the file is missing, truncated or damaged, or has another format, kind or schema version.
+    Return the tensors, on the CPU, and the document, whose entry "kind" is the kind of this file. `kind` has one or
+    several accepted kinds, and `schema` is the accepted version of the layout. Raise `ModelFileError` if the file is
+    missing, truncated or damaged, or has another format, kind or schema version.
     """
     import safetensors.torch  # imported here because readers of arrays need no torch
 

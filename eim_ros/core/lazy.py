@@ -1,36 +1,49 @@
 """Names of a package that are imported on first use (PEP 562).
 
-With them a package can offer both light and slow modules, and users wait only for the modules that they use. Type
-checkers see the deferred names in an import under `if TYPE_CHECKING:`.
+With them a package can offer both light and slow modules, and users wait only for the modules that they use. The names
+and their modules are written once, as imports under `if TYPE_CHECKING:`. Type checkers read them there, and so does
+`deferred_names` (compare `attach_stub` of lazy_loader, SPEC 1).
 """
 
 from __future__ import annotations
 
+import ast
+import functools
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 
-def deferred_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def deferred_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the functions `__getattr__` and `__dir__` of a package with deferred names.
 
     Parameters
     ----------
-    package : str
-        `__name__` of the package.
-    homes : mapping of str to str
-        Maps each name to the module that defines it, relative to the package.
+    package, file : str
+        `__name__` and `__file__` of the package.
     """
 
+    @functools.cache
+    def homes() -> dict[str, str | None]:
+        """Return the module of each name that is imported under `if TYPE_CHECKING:`."""
+        statements = ast.parse(Path(file).read_text(encoding="utf-8")).body
+        blocks = (
+            one.body for one in statements if isinstance(one, ast.If) and ast.unparse(one.test) == "TYPE_CHECKING"
+        )
+        imports = (one for block in blocks for one in block if isinstance(one, ast.ImportFrom))
+        return {alias.name: one.module for one in imports for alias in one.names}
+
     def __getattr__(name: str) -> Any:
-        if name not in homes:
+        home = None if name.startswith("__") else homes().get(name)
+        if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+        value = getattr(importlib.import_module(home), name)
         setattr(sys.modules[package], name, value)
         return value
 
     def __dir__() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *homes})
+        return sorted({*vars(sys.modules[package]), *homes()})
 
     return __getattr__, __dir__

@@ -24,12 +24,7 @@ CURE = "build it anew with `make setup`, `pip install -e .` or `colcon build`"
 def load_native(name: str, wanted: Sequence[str] = ()) -> ModuleType:
     """Import module `name`_avx512, `name`_avx2 or `name`_baseline.
 
-    Parameters
-    ----------
-    name : str
-        Full name of the module without the instruction set.
-    wanted : sequence of str
-        Attributes that the module must have.
+    `name` is the full name without the instruction set. `wanted` are attributes that the module must have.
 
     Raises
     ------

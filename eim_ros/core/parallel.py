@@ -37,10 +37,7 @@ def usable_cores() -> int:
 def checked_threads(n_threads: int | None) -> int:
     """Return a checked number of threads; None means all usable cores.
 
-    Raises
-    ------
-    ConfigurationError
-        If the number is not a whole number from 1 to 1024.
+    Raise `ConfigurationError` if the number is not a whole number from 1 to 1024.
     """
     if n_threads is None:
         return usable_cores()
@@ -59,13 +56,8 @@ def torch_threads(n: int | None = None) -> Iterator[None]:
     """Run a block with n threads of torch, then restore the previous number.
 
     As the decorator `@torch_threads()` it applies to a function. All fits are decorated without a number, so the caller
-    decides: `with torch_threads(4): EIM(config).fit(data)`.
-
-    Parameters
-    ----------
-    n : int, optional
-        Number of threads, at least 1. By default the number of the enclosing block or of `use_torch_threads`, else
-        `default_threads`.
+    decides: `with torch_threads(4): EIM(config).fit(data)`. By default it is the number of the enclosing block or of
+    `use_torch_threads`, else `default_threads`.
     """
     import torch  # slow to import, and not needed to serve a model
 
@@ -121,10 +113,7 @@ class JoblibWorkers:
     n_jobs: int
 
     def __call__(self, work: Callable[[TaskT], ResultT], tasks: Sequence[TaskT]) -> Iterator[ResultT]:
-        from joblib import (
-            Parallel,
-            delayed,  # needs the extra `experiments`
-        )
+        from joblib import Parallel, delayed  # needs the extra `experiments`
 
         parallel = Parallel(n_jobs=self.n_jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=self.n_jobs)
         parent = os.getpid()
@@ -148,10 +137,7 @@ class DaskWorkers:
     address: str
 
     def __call__(self, work: Callable[[TaskT], ResultT], tasks: Sequence[TaskT]) -> Iterator[ResultT]:
-        from distributed import (
-            Client,
-            as_completed,  # needs the extra `experiments`
-        )
+        from distributed import Client, as_completed  # needs the extra `experiments`
 
         try:
             client = Client(self.address, timeout=CONNECTION_SECONDS)

@@ -100,10 +100,8 @@ class Settings:
     def from_mapping(cls: type[SettingsT], values: Mapping[str, Any]) -> SettingsT:
         """Build settings from a mapping of names to values, nested or dotted; others keep their defaults.
 
-        Raises
-        ------
-        ConfigurationError
-            Unknown names, with the nearest known one; wrong values; a setting that is given twice.
+        Raise `ConfigurationError` for unknown names, with the nearest known one, for wrong values, and for a setting
+        that is given twice.
         """
         return cls().replace(**values)
 
@@ -142,10 +140,8 @@ def _plain(value: Any) -> Any:
 def flattened(kind: type[Settings], values: Mapping[str, Any]) -> dict[str, Any]:
     """Map dotted names, such as "ratio.patience", to the values of a nested mapping.
 
-    Raises
-    ------
-    ConfigurationError
-        If a name is unknown, a setting is given twice, or a group has a value. The message suggests the nearest name.
+    Raise `ConfigurationError` if a name is unknown, a setting is given twice, or a group has a value. The message
+    suggests the nearest name.
     """
     flat: dict[str, Any] = {}
     known = field_types(kind)
@@ -278,12 +274,8 @@ def _within_bounds(field: dataclasses.Field[Any], value: Any) -> Any:
 def split_assignments(words: Sequence[str], aliases: Mapping[str, str]) -> dict[str, str]:
     """Split words NAME=VALUE into a mapping of field names to values as text.
 
-    Parameters
-    ----------
-    words : sequence of str
-        Such as "experts=50", "kl-bound=0.1" or "hidden_layers=64 64".
-    aliases : mapping
-        Maps the name of a field to its short flag, such as "--experts".
+    Words are such as "experts=50", "kl-bound=0.1" or "hidden_layers=64 64". `aliases` maps the name of a field to its
+    short flag, such as "--experts".
     """
     pairs = []
     for word in words:

@@ -53,15 +53,4 @@ __all__ = [
     "evaluate",
 ]
 
-__getattr__, __dir__ = deferred_names(
-    __name__,
-    {
-        "KinematicInputs": "training",
-        "KinematicTarget": "training",
-        "SmoothingConfig": "training",
-        "Training": "training",
-        "TrainingRun": "training",
-        "collect": "data",
-        "evaluate": "evaluation",
-    },
-)
+__getattr__, __dir__ = deferred_names(__name__, __file__)

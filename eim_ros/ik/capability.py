@@ -113,10 +113,7 @@ class CapabilityGrid:
 
     @classmethod
     def around(cls, robot: Robot, spacing: float = 0.1, **asked: Any) -> CapabilityGrid:
-        """Return a grid around all positions that random configurations of an arm reach.
-
-        `asked` contains further attributes of the grid.
-        """
+        """Return a grid around the positions that random configurations of an arm reach, with these attributes."""
         expect(robot, Robot, "robot")
         spacing = _checked_spacing(spacing)
         tips = robot.fk(robot.random(N_EXTENT, np.random.default_rng(0)))[:, :3, 3]
@@ -130,10 +127,10 @@ class CapabilityGrid:
     def axes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Centres of the cells along x, y and z [m]."""
         x, y, z = (
-            float(low) + self.spacing * (np.arange(max(1, round((high - low) / self.spacing))) + 0.5)
+            low + self.spacing * (np.arange(max(1, round((high - low) / self.spacing)), dtype=np.float64) + 0.5)
             for low, high in zip(self.lower, self.upper, strict=True)
         )
-        return np.asarray(x), np.asarray(y), np.asarray(z)
+        return x, y, z
 
     @functools.cached_property
     def approaches(self) -> FloatArray:
@@ -350,9 +347,8 @@ class CapabilityMap:
         except ARCHIVE_ERRORS as error:
             raise DataError(wrong, str(path)) from error
         for name, kind in FIGURES.items():
-            if not isinstance(arrays[name], np.ndarray):  # the archive may contain a file that is no array
-                raise DataError(wrong, str(path))
-            if arrays[name].shape != grid.shape or arrays[name].dtype != kind:
+            array = arrays[name]  # not an array if the archive contains another file
+            if not isinstance(array, np.ndarray) or array.shape != grid.shape or array.dtype != kind:
                 raise DataError(wrong, str(path))
         return cls(str(header["robot"]), grid, **arrays)
 
@@ -368,10 +364,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class PartWork:
-    """Task of a worker: compute the results of one part of the grid.
-
-    A call with the number of a part returns this number and the results (n, 4) of its poses.
-    """
+    """Task of a worker: map the number of a part of the grid to that number and the results (n, 4) of its poses."""
 
     robot: Robot
     grid: CapabilityGrid
@@ -385,9 +378,8 @@ class PartWork:
         spread = ContinuationOptions(STEP, ISOLATED if free < 1 else -1.0, free, np.inf)
         task = robot.task(np.eye(4), position_tolerance=TOLERANCE, orientation_tolerance=TOLERANCE)
         seeds = np.array([grid.seed], dtype=np.uint64) * np.uint64(2**32) + np.arange(first, last, dtype=np.uint64)
-        figures = chart_poses(
-            robot.chain, task, effort, spread, grid.poses(first, last), seeds, grid.n_seeds, self.n_threads
-        )
+        poses = grid.poses(first, last)
+        figures = chart_poses(robot.chain, task, effort, spread, poses, seeds, grid.n_seeds, self.n_threads)
         return part, figures.astype(np.float32)
 
 
@@ -398,20 +390,20 @@ def survey(
     workers: Workers | None = None,
     progress: Progress | None = None,
 ) -> CapabilityMap:
-    """Compute a capability map and write it to a file.
+    """Compute a capability map and write it to an npz file.
+
+    Finished parts are kept in the folder OUTPUT.parts until the map is complete, so that an interrupted run can be
+    resumed.
 
     Parameters
     ----------
     robot : Robot
     grid : CapabilityGrid
     output : str or Path
-        Path of the npz file. Finished parts are kept in the folder OUTPUT.parts until the map is complete, so that an
-        interrupted run can be resumed.
     workers : Workers, optional
         Workers that compute the parts, with one thread for each part. Default: this process with all cores.
     progress : callable, optional
-        Function of the number of finished poses and the number of all poses. It is called at the start and after each
-        part.
+        Function of the number of finished poses and the number of all poses, called at the start and after each part.
 
     Raises
     ------
@@ -491,7 +483,6 @@ def _check_header(path: Path, robot: Robot, grid: CapabilityGrid) -> None:
 
 
 def _file(folder: Path, part: int) -> Path:
-    """Return the path of a part."""
     return folder / f"part_{part:06d}.npy"
 
 

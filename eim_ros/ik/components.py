@@ -84,12 +84,8 @@ def components(
         Largest arc length between successive solutions of a curve [rad, m]. It is larger if there would be more than
         4000 solutions.
     seed : int
-        Seed of the order in which the directions along curves are followed.
-
-    Returns
-    -------
-    list of Component
-        If more than one direction is free, the solutions have no order. Then all of them are one component.
+        Seed of the order in which the directions along curves are followed. If more than one direction is free, the
+        solutions have no order, and all of them are one component.
 
     Raises
     ------
@@ -117,10 +113,7 @@ def components(
 
 
 def component_labels(robot: Robot, found: list[Component], solutions: FloatArray) -> IntArray:
-    """Return the index (n,) of the component nearest to each solution (n, dof).
-
-    The distance is the largest difference of a joint.
-    """
+    """Return the index (n,) of the component nearest to each solution (n, dof) in its farthest joint."""
     if not found or not len(solutions):
         return np.zeros(0, dtype=np.int64)
     owners = np.repeat(np.arange(len(found)), [len(component) for component in found])
@@ -129,10 +122,7 @@ def component_labels(robot: Robot, found: list[Component], solutions: FloatArray
 
 
 def _single(robot: Robot, rows: FloatArray) -> list[Component]:
-    """Group 2π-equivalent solutions.
-
-    The first of each group is closest to the middle of the limits.
-    """
+    """Group 2π-equivalent solutions; the first of each group is closest to the middle of the limits."""
     moving = robot.links[:-1]
     slides = set(moving[moving[:, PRISMATIC] != 0.0, SOURCE].astype(np.int64).tolist())
     angles = [joint for joint in range(robot.dof) if joint not in slides]
@@ -143,7 +133,8 @@ def _single(robot: Robot, rows: FloatArray) -> list[Component]:
     period[angles] = 2.0 * np.pi
     points -= np.where(period > 0.0, 0.0, points.min(axis=0))
     pairs = cKDTree(points, boxsize=period).query_pairs(SAME_SOLUTION, p=np.inf, output_type="ndarray")
-    labels = _connected(len(rows), pairs)
+    graph = coo_array((np.ones(len(pairs), dtype=np.int8), (pairs[:, 0], pairs[:, 1])), shape=(len(rows),) * 2)
+    labels = connected_components(graph, directed=False)[1]
     turned = np.abs(rows - 0.5 * (robot.lower + robot.upper)).sum(axis=1)
     found = []
     for label in range(labels.max() + 1):
@@ -159,19 +150,9 @@ def _curves(robot: Robot, rows: FloatArray, owners: IntArray, closed: npt.NDArra
     for number, is_closed in enumerate(closed.tolist()):
         places = rows[owners == number]
         if len(places):
-            lengths = np.linalg.norm(_between(robot, places[:-1], places[1:]), axis=1)
+            ways = np.diff(places, axis=0)
+            ways = np.where(robot.continuous, (ways + np.pi) % (2.0 * np.pi) - np.pi, ways)  # the short way around
+            lengths = np.linalg.norm(ways, axis=1)
             along = np.concatenate([[0.0], np.cumsum(lengths)])
             found.append(Component(places, along, is_curve=True, is_closed=is_closed))
     return sorted(found, key=lambda component: -component.along[-1])
-
-
-def _between(robot: Robot, start: FloatArray, end: FloatArray) -> FloatArray:
-    """Return the differences (n, dof) between configurations, the short way around for continuous joints."""
-    ways = end - start
-    return np.where(robot.continuous, (ways + np.pi) % (2.0 * np.pi) - np.pi, ways)
-
-
-def _connected(n: int, pairs: IntArray) -> IntArray:
-    """Return the label (n,) of the connected component of each of n nodes, given edges (m, 2)."""
-    graph = coo_array((np.ones(len(pairs), dtype=np.int8), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
-    return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)

@@ -79,13 +79,8 @@ def collect(robot: Robot, n_samples: int, context_kind: str, seed: int, solution
         order = rng.permutation(n_poses * solutions_per_pose)[:n_samples]
         configurations = np.concatenate(drawn)[order]
         poses = np.repeat(poses, solutions_per_pose, axis=0)[order]
-    description = {
-        "source": EVEN_SOLUTIONS if solutions_per_pose else UNIFORM_CONFIGURATIONS,
-        "robot": describe_robot(robot),
-        "context_kind": context_kind,
-        "seed": seed,
-    }
-    return DataSet(context_from_pose(poses, context_kind), configurations, description)
+    about = {"source": EVEN_SOLUTIONS if solutions_per_pose else UNIFORM_CONFIGURATIONS, "seed": seed}
+    return pair_data_set(robot, configurations, poses, context_kind, about)
 
 
 def _even_solutions(
@@ -147,19 +142,9 @@ LIMIT_TOLERANCE = 1e-6  # [rad] or [m]
 def pair_data_set(
     robot: Robot, configurations: FloatArray, poses: FloatArray, context_kind: str, about: dict[str, Any]
 ) -> DataSet:
-    """Return a data set that `eim train` can read.
+    """Return a data set of configurations (n, dof) [rad] or [m] and their tip poses (n, 4, 4) for `eim train`.
 
-    Parameters
-    ----------
-    robot : Robot
-    configurations : (n, dof)
-        [rad] or [m].
-    poses : (n, 4, 4)
-        Poses of the tip in the base frame.
-    context_kind : str
-        "position" or "pose", as in `collect`.
-    about : dict
-        Further entries of the description, such as "source".
+    The context kind is "position" or "pose". `about` has further entries of the description, such as "source".
     """
     description = {**about, "robot": describe_robot(robot), "context_kind": context_kind}
     return DataSet(context_from_pose(poses, context_kind), configurations, description)
@@ -171,15 +156,8 @@ class PairCollector:
     Joint states are dropped if they lack a joint, are not finite, exceed the limits, or are too close to the previous
     one.
 
-    Parameters
-    ----------
-    robot : Robot
-    context_kind : str
-        "position" or "pose".
-    n_wanted : int
-        Number of pairs at which the collection is full.
-    min_distance : float
-        Smallest change of at least one joint between successive joint states [rad] or [m].
+    The collection of pairs with the context kind "position" or "pose" is full at `n_wanted` pairs. The distance is the
+    smallest change of at least one joint between successive joint states [rad] or [m].
 
     Attributes
     ----------
@@ -190,13 +168,11 @@ class PairCollector:
     """
 
     def __init__(self, robot: Robot, context_kind: str, n_wanted: int, min_distance: float) -> None:
-        self.robot = robot
+        self.robot, self.n_wanted = robot, n_wanted
         self._context_kind, self._min_distance = context_kind, min_distance
-        self.n_wanted = n_wanted
         self._matcher = JointMatcher(robot.joint_names)
         self._rows: list[FloatArray] = []
-        self.n_dropped = 0
-        self.problem = ""
+        self.n_dropped, self.problem = 0, ""
 
     def __len__(self) -> int:
         """Return the number of configurations."""
@@ -213,8 +189,7 @@ class PairCollector:
         if values is None:
             return self._drop(f"a joint state was {problem}" if problem == "not finite" else f"joint state: {problem}")
         robot = self.robot
-        wrapped = (values + np.pi) % (2.0 * np.pi) - np.pi
-        values = np.where(robot.continuous, wrapped, values)
+        values = np.where(robot.continuous, (values + np.pi) % (2.0 * np.pi) - np.pi, values)
         if not robot.within_limits(values, LIMIT_TOLERANCE)[0]:
             outside = np.maximum(robot.lower - values, values - robot.upper)
             worst = int(np.argmax(outside))
@@ -234,8 +209,7 @@ class PairCollector:
         if not self._rows:
             raise DataError("there are no pairs to write: every joint state was dropped, or none arrived", 0)
         configurations = np.array(self._rows)
-        poses = self.robot.fk(configurations)
-        return pair_data_set(self.robot, configurations, poses, self._context_kind, about)
+        return pair_data_set(self.robot, configurations, self.robot.fk(configurations), self._context_kind, about)
 
     def _add(self, values: FloatArray) -> None:
         self._rows.append(values)

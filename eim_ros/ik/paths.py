@@ -65,16 +65,11 @@ VERIFIED = 2e-5  # time to verify one pose of the final path [s]
 class Reach:
     """Extent of the path from the first pose on without steps that are too large.
 
-    Attributes
-    ----------
-    n_poses : int
-        Number of poses reached.
-    nearest_miss : float
-        Smallest step from the last pose reached to a solution of the next pose [rad] or [m]. It is infinite if the next
-        pose has no solution, and 0 if all poses are reached.
+    `nearest_miss` is the smallest step from the last pose reached to a solution of the next pose [rad] or [m]. It is
+    infinite if the next pose has no solution, and 0 if all poses are reached.
     """
 
-    n_poses: int
+    n_poses: int  # number of poses reached
     nearest_miss: float
 
     @classmethod
@@ -87,43 +82,28 @@ class Reach:
 class PathSearch:
     """Search for the solutions of all poses of one path, and for the best choice among them.
 
+    The problem is that of the first pose. The number n of samples of a pose is also the number of solutions that are
+    moved on to the next pose if more than one direction is free. The timeout [s] begins with the construction.
+
     Attributes
     ----------
-    sampler : Sampler
-    problem : Problem
-        Problem of the first pose.
-    poses : (n_poses, 4, 4)
-    max_steps : (dof,)
-        Largest change of each joint from one pose to the next [rad] or [m].
-    rng : numpy.random.Generator
-        Source of randomness. Its state changes.
-    n : int
-        Number of samples of a pose. If more than one direction is free, also the number of solutions that are moved on
-        to the next pose.
-    timeout : float
-        Time for the complete search, from construction on [s].
-    origin : (dof,), optional
-        Configuration before the first pose.
-    clock : callable
-        Function that returns the time [s].
     layers : list of (n_k, dof)
         Solutions of each pose. Values of joints with 2π-equivalent values are in [-π, π).
     examined : (n_poses,) of bool
         Whether the search for solutions of a pose was finished in time.
     misses : dict
         Position error [m] and orientation error [rad] of the best attempt at each pose without a valid sample.
-    revolutions : Revolutions
     """
 
     sampler: Solver
     problem: Problem
-    poses: FloatArray
-    max_steps: FloatArray
+    poses: FloatArray  # (n_poses, 4, 4)
+    max_steps: FloatArray  # (dof,), largest change of each joint from one pose to the next [rad] or [m]
     rng: np.random.Generator
     n: int
     timeout: float
-    origin: FloatArray | None = None
-    clock: Callable[[], float] = time.perf_counter
+    origin: FloatArray | None = None  # (dof,), configuration before the first pose
+    clock: Callable[[], float] = time.perf_counter  # function that returns the time [s]
     layers: list[FloatArray] = field(init=False)
     examined: BoolArray = field(init=False)
     misses: dict[int, tuple[float, float]] = field(init=False, default_factory=dict)
@@ -141,6 +121,7 @@ class PathSearch:
         self._carried: FloatArray | None = None
         self._counts, self._pair = np.zeros(len(self.poses)), PAIR
         self.redundancy = problem.redundancy if problem.tolerances is None else problem.robot.dof
+        self._before = nothing if self.origin is None else self.origin[None]
         self.spacing = SPACING * self.largest_step * (COARSER if problem.is_checked else 1.0)
 
     @property
@@ -150,16 +131,20 @@ class PathSearch:
         return self.began + SEARCH_SHARE * self.timeout - choosing - VERIFIED * float(np.count_nonzero(self._counts))
 
     @property
+    def _until(self) -> float:
+        """The deadline as a time of `perf_counter` [s]."""
+        return time.perf_counter() + max(0.0, self.deadline - self.clock())
+
+    @property
     def out_of_time(self) -> bool:
         """Whether the deadline has passed."""
         return self.clock() >= self.deadline
 
     def problem_of(self, index: int) -> Problem:
         """Return the problem of a pose, in which joints with 2π-equivalent values are circles."""
-        problem = self._problems.get(index)
-        if problem is None:
-            problem = self._problems[index] = self.problem.at(self.poses[index], self._bounds)
-        return problem
+        if index not in self._problems:
+            self._problems[index] = self.problem.at(self.poses[index], self._bounds)
+        return self._problems[index]
 
     @property
     def has_gaps(self) -> bool:
@@ -180,14 +165,11 @@ class PathSearch:
         return COVER * self.spacing if self.redundancy == 1 else 0.0
 
     def follow(self, sampled: Iterable[int]) -> None:
-        """Fill the layers from first to last, from the previous layer and from samples of some poses.
-
-        `sampled` lists the indices of these poses.
-        """
+        """Fill the layers from first to last, from the previous layer and samples of the poses at these indices."""
         own = set(sampled)
         for index in range(len(self.poses)):
             known = self.layers[index]
-            before = self.layers[index - 1] if index else (known[:0] if self.origin is None else self.origin[None])
+            before = self.layers[index - 1] if index else self._before
             if self.out_of_time:
                 if not self.examined[index]:
                     self._carry_on_alone(index)
@@ -247,12 +229,11 @@ class PathSearch:
         firsts = np.cumsum(graph[1]) - graph[1]
         rows = np.full((len(chosen), self.problem.robot.dof), np.nan)
         rows[chosen >= 0] = graph[0][(firsts + chosen)[chosen >= 0]]
-        return np.asarray(rows[self._n_before :])
+        return np.asarray(rows[len(self._before) :])
 
     def _is_held_back(self, chosen: FloatArray, found: FloatArray) -> bool:
         """Return whether the path has no jumps on circles, but jumps because limits end the revolutions."""
-        before = chosen[:0] if self.origin is None else self.origin[None]
-        on_circles = self.revolutions.steps(np.concatenate([before, chosen]), self.scale)
+        on_circles = self.revolutions.steps(np.concatenate([self._before, chosen]), self.scale)
         return bool(not self.is_jump(on_circles).any() and self.is_jump(self.steps(found)).any())
 
     def _unrolled(self) -> Unrolled | None:
@@ -271,8 +252,8 @@ class PathSearch:
                 return Reach(everything.n_reached, everything.nearest_miss)
         elif not self.out_of_time:
             return self.reach()[0]
-        before = chosen[:0] if self.origin is None else self.origin[None]
-        steps = (self.scale * np.abs(np.diff(np.concatenate([before, chosen]), axis=0))).max(axis=1, initial=0.0)
+        rows = np.concatenate([self._before, chosen])
+        steps = (self.scale * np.abs(np.diff(rows, axis=0))).max(axis=1, initial=0.0)
         steps = np.where(np.isnan(steps), np.inf, steps)
         if self.origin is None:
             steps = np.concatenate([[math.inf if np.isnan(chosen[0]).any() else 0.0], steps])
@@ -286,9 +267,9 @@ class PathSearch:
         last pose.
         """
         on_path, n_reached, nearest = path_reach(*self._graph(), self.scale, self.largest_step + slack)
-        n_poses = max(n_reached - self._n_before, 0)
+        n_poses = max(n_reached - len(self._before), 0)
         nearest = 0.0 if n_poses == len(self.poses) else nearest
-        return Reach(n_poses, float(nearest)), on_path[self._n_before :]
+        return Reach(n_poses, float(nearest)), on_path[len(self._before) :]
 
     def is_cut(self, poses: range) -> bool:
         """Return whether no path leads through a range of poses. All their layers must have been refined."""
@@ -301,24 +282,19 @@ class PathSearch:
 
         Motions are scaled so that the smallest limit of a joint applies to all joints.
         """
-        before = chosen[:0] if self.origin is None else self.origin[None]
-        rows = np.concatenate([before, chosen[~np.isnan(chosen).any(axis=1)]])
-        return np.asarray((self.scale * np.abs(np.diff(rows, axis=0))).max(axis=1, initial=0.0))
+        return np.asarray((self.scale * self._motions(chosen)).max(axis=1, initial=0.0))
 
     def max_step(self, chosen: FloatArray) -> float:
         """Return the largest motion of any joint in a path (n_poses, dof) [rad] or [m], without gaps."""
-        before = chosen[:0] if self.origin is None else self.origin[None]
-        rows = np.concatenate([before, chosen[~np.isnan(chosen).any(axis=1)]])
-        return float(np.abs(np.diff(rows, axis=0)).max(initial=0.0))
+        return float(self._motions(chosen).max(initial=0.0))
 
-    @property
-    def _n_before(self) -> int:
-        return 0 if self.origin is None else 1
+    def _motions(self, chosen: FloatArray) -> FloatArray:
+        return np.abs(np.diff(np.concatenate([self._before, chosen[~np.isnan(chosen).any(axis=1)]]), axis=0))
 
     def _graph(self, poses: range | None = None) -> tuple[FloatArray, npt.NDArray[np.int64], BoolArray]:
         """Return the solutions of a range of poses, their number in each layer, and which joints are circles."""
         layers = self.layers if poses is None else self.layers[poses.start : poses.stop]
-        layers = [self.origin[None], *layers] if self.origin is not None and (not poses or not poses.start) else layers
+        layers = [self._before, *layers] if len(self._before) and (not poses or not poses.start) else layers
         counts = np.array([len(layer) for layer in layers], dtype=np.int64)
         return np.concatenate(layers), counts, self.revolutions.circles
 
@@ -327,10 +303,8 @@ class PathSearch:
 
     def _samples(self, index: int) -> tuple[FloatArray, bool]:
         """Return solutions of a pose, and whether the search for them was finished in time."""
-        problem, deadline = self.problem, time.perf_counter() + max(0.0, self.deadline - self.clock())
-        aim, seed = Spread(self.n), int(self.rng.integers(2**31))
-        pose, position_only = self.poses[index], problem.position_only
-        samples = self.sampler._solved(pose, position_only, aim, AS_FOUND, seed, deadline)
+        aim, seed, position_only = Spread(self.n), int(self.rng.integers(2**31)), self.problem.position_only
+        samples = self.sampler._solved(self.poses[index], position_only, aim, AS_FOUND, seed, self._until)
         if samples.best_attempt_error is not None:
             self.misses[index] = samples.best_attempt_error
         is_examined = bool(samples) or samples.error_code != ErrorCode.TIMED_OUT
@@ -363,7 +337,7 @@ class PathSearch:
         problem = self.problem_of(index)
         if not len(rows):
             return rows
-        spread = ContinuationOptions(STEP, spacing, 1, time.perf_counter() + max(0.0, self.deadline - self.clock()))
+        spread = ContinuationOptions(STEP, spacing, 1, self._until)
         found = fill_self_motions(problem.robot.chain, problem.task, spread, rows, most, self.rng.random())
         if not problem.is_checked:
             return found
@@ -492,21 +466,9 @@ def follow_path(
     seed: int | None,
     deadline: float,
 ) -> JointPath:
-    """Follow poses (n_poses, 4, 4); see `Sampler.follow`.
+    """Follow poses (n_poses, 4, 4) until a deadline, a time of `perf_counter` [s]; see `Sampler.follow`.
 
-    Parameters
-    ----------
-    sampler : Sampler
-    poses : (n_poses, 4, 4)
-    near : (dof,), optional
-        Configuration before the first pose.
-    max_step : float or (dof,) array_like
-        Largest change of a joint between two poses [rad] or [m].
-    n : int
-        Solutions of a pose, if solutions are neither points nor curves.
-    seed : int, optional
-    deadline : float
-        A time of `perf_counter` [s].
+    `n` is the number of solutions of a pose if solutions are neither points nor curves.
     """
     began, setup = time.perf_counter(), sampler._setup
     steps = _steps_of(max_step, sampler.robot.dof)
@@ -602,20 +564,8 @@ def _joint_path(search: PathSearch, chosen: FloatArray, is_proven: bool, began: 
         else:
             message = _gaps(search, valid)
         message = f"timed out: {message}" if code == ErrorCode.TIMED_OUT else message
-    return JointPath(
-        robot.joint_names,
-        chosen,
-        errors[0],
-        errors[1],
-        valid,
-        search.examined | valid,
-        largest,
-        reach.n_poses,
-        reach.nearest_miss,
-        code,
-        message,
-        time.perf_counter() - began,
-    )
+    found = (robot.joint_names, chosen, errors[0], errors[1], valid, search.examined | valid, largest, reach.n_poses)
+    return JointPath(*found, reach.nearest_miss, code, message, time.perf_counter() - began)
 
 
 def _not_begun(robot: Robot, n_poses: int, message: str, began: float) -> JointPath:

@@ -29,26 +29,13 @@ SHOWN_ROWS = 6
 
 @dataclass(frozen=True)
 class Column:
-    """One column of `Solutions`.
+    """One column of `Solutions`."""
 
-    Attributes
-    ----------
-    name : str
-        Attribute of `Solutions`.
-    per : "row" or "pose"
-        Whether there is an entry for each configuration, or for each pose.
-    dtype : str
-        Type in messages.
-    unit : str
-    ros_name : str
-        Field of `eim_ros/msg/IKSolutions`; empty if several fields or no field correspond to it.
-    """
-
-    name: str
-    per: Literal["row", "pose"]
-    dtype: str
+    name: str  # attribute of `Solutions`
+    per: Literal["row", "pose"]  # whether there is an entry for each configuration, or for each pose
+    dtype: str  # type in messages
     unit: str = ""
-    ros_name: str = ""
+    ros_name: str = ""  # field of `eim_ros/msg/IKSolutions`; empty if several fields or no field correspond to it
 
 
 SCHEMA = (
@@ -218,9 +205,12 @@ class Solutions:
             owners = np.repeat(np.arange(self.n_poses), self.n_per_pose)[rows]
             rows = rows[np.argsort(owners, kind="stable")]
             counts = np.bincount(owners, minlength=self.n_poses)
+        return replace(self, **self._taken(rows), n_per_pose=counts)
+
+    def _taken(self, rows: IntArray) -> dict[str, Any]:
+        """Return the entries of some rows by column."""
         columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in ROW_COLUMNS}
-        known = None if self.known_log_prob is None else self.known_log_prob[rows]
-        return replace(self, **columns, n_per_pose=counts, known_log_prob=known)
+        return {**columns, "known_log_prob": None if self.known_log_prob is None else self.known_log_prob[rows]}
 
     def spread(self, n: int) -> Solutions:
         """Return n rows that are far from each other. Each row is the farthest from those before it (Gonzalez 1985)."""
@@ -285,13 +275,12 @@ class Solutions:
         index = np.asarray(indices, dtype=np.int64)
         slices = self._slices()
         rows = np.concatenate([np.empty(0, np.int64), *(np.arange(len(self))[slices[i]] for i in index)])
-        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in ROW_COLUMNS}
+        columns = self._taken(rows)
         for name in POSE_COLUMNS:
             values = getattr(self, name)
             columns[name] = tuple(values[i] for i in index) if isinstance(values, tuple) else values[index]
-        known = None if self.known_log_prob is None else self.known_log_prob[rows]
         densities = None if self.densities is None else [self.densities[int(i)] for i in index]
-        return replace(self, **columns, known_log_prob=known, densities=densities)
+        return replace(self, **columns, densities=densities)
 
     def _slices(self) -> list[slice]:
         ends = np.cumsum(self.n_per_pose).tolist()
@@ -300,10 +289,7 @@ class Solutions:
     @property
     def error_code(self) -> ErrorCode:
         """SUCCESS if all poses have solutions, else the code of the first pose without one."""
-        for code in self.error_codes.tolist():
-            if code != _SUCCESS:
-                return ErrorCode(code)
-        return ErrorCode.SUCCESS
+        return ErrorCode(next((code for code in self.error_codes.tolist() if code != _SUCCESS), _SUCCESS))
 
     @property
     def message(self) -> str:
@@ -379,10 +365,7 @@ class Solutions:
     def to_message(self, with_log_prob: bool = True) -> dict[str, Any]:
         """Return the fields of `eim_ros/msg/IKSolutions`, arrays flattened, with the dtypes of the message.
 
-        Parameters
-        ----------
-        with_log_prob : bool
-            Whether log densities that are not known yet are computed; otherwise that field is empty.
+        Without `with_log_prob`, log densities that are not known yet are not computed, and that field is empty.
         """
         reports = [report for report in self.reports if report is not None]
         skipped = () if with_log_prob or not self.seconds_of_log_prob else ("log_prob",)
@@ -454,10 +437,7 @@ class Solutions:
         )
 
     def to_json(self) -> str:
-        """Return the answer as JSON with the names of `to_message`.
-
-        Rows are lists, and values that are not finite are null.
-        """
+        """Return the answer as JSON with the names of `to_message`; values that are not finite are null."""
         fields = self.to_message()
         fields["positions"], fields["valid"] = self.q, self.valid
         return json.dumps(finite(fields))

@@ -47,20 +47,9 @@ FitConfig: TypeAlias = EMConfig | TruncatedEMConfig | EIMConfig
 
 
 def forward_context(robot: Robot, q: Tensor, kind: str) -> Tensor:
-    """Compute the context that each configuration reaches.
+    """Compute the contexts (n_samples, 3) or (n_samples, 9) that configurations (n_samples, dof) reach.
 
-    Parameters
-    ----------
-    robot : Robot
-    q : (n_samples, dof)
-        Configurations, of any float dtype and device.
-    kind : str
-        "position" or "pose".
-
-    Returns
-    -------
-    (n_samples, 3) or (n_samples, 9)
-        Contexts with the dtype and device of `q`. They are differentiable once.
+    The kind is "position" or "pose". Dtype and device are those of `q`. The result is differentiable once.
     """
     context: Tensor = _ForwardContext.apply(q, robot, kind)  # type: ignore[no-untyped-call]
     return context
@@ -166,23 +155,16 @@ class KinematicInputs:
     def smoothing(self, iteration: int) -> Tensor:
         return self.sigma(iteration) / self._metric()
 
-    def known_log_density(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor | None:
+    def known_log_density(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
         violation = self._violation(sample) / self.config.limit_softness
         return -0.5 * (self._error(context, sample, iteration).square().sum(-1) + violation.square().sum(-1))
 
     def __call__(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
         error = self._error(context, sample, iteration)
         squared = error.square().sum(-1, keepdim=True) / ERROR_CLIP
-        return torch.cat(
-            [
-                self._relative(sample),
-                (context - self.center) / self.scale,
-                error.clamp(-ERROR_CLIP, ERROR_CLIP),
-                -squared.clamp_max(ERROR_CLIP),
-                self._violation(sample) / VIOLATION_SHOWN,
-            ],
-            -1,
-        )
+        shown = [error.clamp(-ERROR_CLIP, ERROR_CLIP), -squared.clamp_max(ERROR_CLIP)]
+        violation = self._violation(sample) / VIOLATION_SHOWN
+        return torch.cat([self._relative(sample), (context - self.center) / self.scale, *shown, violation], -1)
 
     def _metric(self) -> Tensor:
         metric = torch.ones_like(self.center)
@@ -249,7 +231,6 @@ class KinematicTarget:
 
         def log_density(context: Tensor, sample: Tensor) -> Tensor:
             value = self.inputs.known_log_density(context, sample, iteration)
-            assert value is not None
             return value if self.log_prior is None else value + self.log_prior(context, sample)
 
         return log_density
@@ -345,10 +326,6 @@ class Training:
         run : RunOptions
             Callbacks and checkpoints.
 
-        Returns
-        -------
-        TrainingRun
-
         Raises
         ------
         DataError, ModelFileError, ConfigurationError
@@ -392,15 +369,11 @@ class Training:
     def _by_em(self, context: Tensor, sample: Tensor) -> MixtureOfExperts:
         """Return a start by truncated EM. It takes a few percent of the total time."""
         assert isinstance(self.learner, EIMConfig)
-        config = TruncatedEMConfig(
-            n_components=self.learner.n_components, n_iterations=self.learner.start.em_iterations, tolerance=0.0
-        )
+        n, n_iterations = self.learner.n_components, self.learner.start.em_iterations
+        config = TruncatedEMConfig(n_components=n, n_iterations=n_iterations, tolerance=0.0)
         generator = torch.Generator(sample.device).manual_seed(self.seed)
-        result = TruncatedEM(config).fit(
-            (context, sample),
-            generator=generator,
-            run=RunOptions(callbacks=[lambda state, record: tell("start", state.iteration, config.n_iterations)]),
-        )
+        run = RunOptions(callbacks=[lambda state, record: tell("start", state.iteration, n_iterations)])
+        result = TruncatedEM(config).fit((context, sample), generator=generator, run=run)
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return result.mixture_of_experts

@@ -45,15 +45,8 @@ AT_ONCE, AT_ONCE_LATE = 64, 8  # configurations between two checks of the clock,
 class CollisionScene:
     """Collision check of configurations in one scene; not thread-safe.
 
-    Parameters
-    ----------
-    robot : Robot
-    shapes : SolidSet
-        Shapes of the robot and of the obstacles.
-    margins : mapping of (int, int) to float
-        Minimum distance [m] of each pair of shapes to check.
-    crowd : Crowd, optional
-        Further obstacles. They are numbered as shapes of the set but occur in none of its pairs.
+    The pairs of `margins` are checked, each with its minimum distance [m]. The obstacles of the crowd are numbered as
+    shapes of the set, but occur in none of its pairs.
 
     Attributes
     ----------
@@ -173,16 +166,9 @@ MOST_CLEARANCES = 16  # maximum number of clearances whose trials are kept
 
 
 class CollisionModel:
-    """Collision shapes of a robot, and the pairs of its bodies to check.
+    """Collision shapes of a robot, and the pairs of its bodies to check; `Robot.collision` says how meshes are read.
 
-    Parameters
-    ----------
-    robot : Robot
-        Its attribute `collision` defines how meshes are read.
-    deadline : float
-        Time of `perf_counter` [s].
-    known : dict, optional
-        Meshes that were read before. Newly read meshes are added to it.
+    The deadline is a time of `perf_counter` [s]. Meshes that were read before are `known`, and new ones are added.
 
     Raises
     ------
@@ -242,7 +228,7 @@ class CollisionModel:
         ----------
         self_collision : bool
             Whether to check the bodies of the robot against each other.
-        obstacles : sequence of Box, Sphere, Cylinder, Capsule, Mesh or PointCloud
+        obstacles : sequence of Obstacle
             Obstacles in the base frame.
         clearance : float
             Minimum distance [m]; closer shapes count as colliding.
@@ -396,9 +382,7 @@ class _Maker:
         return self._model
 
 
-@functools.lru_cache(maxsize=8)
-def _maker(robot: Robot) -> _Maker:
-    return _Maker(robot)
+_maker = functools.lru_cache(maxsize=8)(_Maker)
 
 
 def collision_model(robot: Robot, deadline: float = NEVER) -> CollisionModel:
@@ -422,21 +406,10 @@ def collisions(
     self_collision: bool = True,
     clearance: float = 0.0,
 ) -> list[tuple[str, str]]:
-    """Return the pairs that collide in one configuration.
+    """Return the pairs that collide in one configuration (dof,) [rad] or [m]; see `CollisionModel.scene`.
 
-    Parameters
-    ----------
-    robot : Robot
-    q : (dof,) array_like
-        Configuration [rad] or [m].
-    obstacles, self_collision, clearance
-        See `CollisionModel.scene`.
-
-    Returns
-    -------
-    list of (str, str)
-        Name of a link, and name of another link or an obstacle. Obstacles without a name are called "obstacle 2",
-        counted from 0.
+    A pair is the name of a link, and the name of another link or an obstacle. Obstacles without a name are called
+    "obstacle 2", counted from 0.
     """
     expect(robot, Robot, "robot", RobotError)
     rows = robot._finite_rows(q, "configurations")
@@ -470,7 +443,8 @@ def _mesh(robot: Robot, link: str, shape: MeshReference, known: dict[Any, Mesh],
         path = find_mesh(shape.filename, robot.folder, options.package_paths, packages_only=options.packages_only)
         check_time(deadline, f"read the mesh of link {link!r}", seconds_to_read(path))
         limits = MeshLimits(options.most_mesh_bytes, n_left)
-        known[key] = Mesh(np.eye(4), *read_mesh(path, scale, limits), convex=options.meshes == "hulls")
+        convex = options.meshes == "hulls"
+        known[key] = Mesh(np.eye(4), *read_mesh(path, scale, limits), convex, name=path.name)
     except OutOfTime:
         raise
     except MeshError as error:

@@ -106,15 +106,10 @@ class SceneSize:
 
     def check(self, options: CollisionOptions) -> None:
         """Raise `ConstraintError` if the scene exceeds the limits; no geometry is prepared for this check."""
+        most, thinned = options.most_points, "points in clouds that are thinned"
         _at_most(self.obstacles, options.most_obstacles, "obstacles", "obstacles", "leave out those out of reach")
-        _at_most(self.points, options.most_points, "points in clouds", "points", "give the clouds a resolution")
-        _at_most(
-            self.thinned_points,
-            THINNED * options.most_points,
-            "points in clouds that are thinned",
-            "points",
-            "leave out points",
-        )
+        _at_most(self.points, most, "points in clouds", "points", "give the clouds a resolution")
+        _at_most(self.thinned_points, THINNED * most, thinned, "points", "leave out points")
         _at_most(self.triangles, options.most_triangles, "triangles in meshes", "triangles", "simplify the meshes")
         if self.surfaces > MOST_SURFACES:
             raise ConstraintError(
@@ -139,9 +134,7 @@ def _at_most(n: int, most: int, what: str, kind: str, remedy: str) -> None:
 
 
 def disabled_pairs(srdf: str) -> Callable[[str, str], bool] | None:
-    """Return a function that says whether an SRDF disables the collision check of two links.
-
-    The result is None if the SRDF disables no collisions at all.
+    """Return a function that says whether an SRDF disables the check of two links; None if it disables nothing.
 
     Raises
     ------

@@ -8,7 +8,6 @@ obstacle to build, and a few more to find the obstacles close to a link.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,36 +16,24 @@ import numpy.typing as npt
 from eim_ros.core.deadlines import NEVER, check_time, is_past
 from eim_ros.kinematics.links import body_poses
 from eim_ros.kinematics.robot import Robot
-from eim_ros.kinematics.solids import Solid, Surface
+from eim_ros.kinematics.solids import Solid
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, eq=False)
 class OwnShape:
-    """Shape of the robot: its number, its body, its pose (4, 4) in the body's frame, and its geometries."""
+    """Shape of the robot: its number, its body, its pose (4, 4) in the body's frame, and its geometries.
 
-    number: int
-    body: int
-    pose: FloatArray
-    solid: Solid
+    `outer` and `exact` are its movable coal objects.
+    """
 
-
-class _Query:
-    """Movable coal objects of one robot shape: its outer and its exact geometry."""
-
-    def __init__(self, own: OwnShape) -> None:
+    def __init__(self, number: int, body: int, pose: FloatArray, solid: Solid) -> None:
         from pinocchio import coal  # deferred because the import is slow
 
-        self.own = own
-        self.outer = coal.CollisionObject(own.solid.outer)
-        is_more = own.solid.surface is not None
-        self.exact = coal.CollisionObject(own.solid.exact) if is_more else self.outer
-
-    @property
-    def surface(self) -> Surface | None:
-        return self.own.solid.surface
+        self.number, self.body, self.pose, self.solid = number, body, pose, solid
+        self.outer = coal.CollisionObject(solid.outer)
+        self.exact = self.outer if solid.surface is None else coal.CollisionObject(solid.exact)
 
 
 class _Group:
@@ -80,9 +67,9 @@ class _InnerPoints:
         self._points = np.concatenate(parts)
         self._owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
 
-    def within(self, query: _Query, pose: FloatArray, only: int | None = None) -> bool:
+    def within(self, query: OwnShape, pose: FloatArray, only: int | None = None) -> bool:
         """Return whether any obstacle, or the obstacle with index `only`, lies inside the surface of a shape."""
-        surface = query.surface
+        surface = query.solid.surface
         if surface is None:
             return False
         local = (self._points - pose[:3, 3]) @ pose[:3, :3]
@@ -99,17 +86,8 @@ class _InnerPoints:
 class Crowd:
     """Set of many static obstacles to check against the links of a robot; not thread-safe.
 
-    Parameters
-    ----------
-    robot : Robot
-    own : sequence of OwnShape
-        Shapes of the robot.
-    obstacles : sequence of (int, ndarray, Solid)
-        Number, pose (4, 4) in the base frame, and geometry of each obstacle. Meshes must be convex.
-    clearance : float
-        Minimum distance [m]; closer shapes count as colliding.
-    deadline : float
-        Time of `perf_counter` [s].
+    An obstacle is a number, a pose (4, 4) in the base frame, and a geometry; meshes must be convex. Shapes closer than
+    the clearance [m] count as colliding. The deadline is a time of `perf_counter` [s].
 
     Raises
     ------
@@ -128,7 +106,7 @@ class Crowd:
         from pinocchio import coal
 
         self._robot, self._obstacles, self._clearance = robot, obstacles, clearance
-        self._queries = [_Query(shape) for shape in own]
+        self._queries = own
         self._bodies = np.array([shape.body for shape in own], dtype=np.int64)
         self._placements = np.array([shape.pose for shape in own]).reshape(-1, 4, 4)
         self._objects: list[Any] = []  # keeps them alive; the trees hold no references
@@ -144,7 +122,7 @@ class Crowd:
         for group in self._groups.values():
             check_time(deadline, "prepare the obstacles")
             group.tree.setup()
-        self._inner = _InnerPoints(obstacles) if any(query.surface is not None for query in self._queries) else None
+        self._inner = _InnerPoints(obstacles) if any(shape.solid.surface is not None for shape in own) else None
 
     def colliding(self, q: FloatArray, deadline: float = NEVER) -> tuple[BoolArray, int]:
         """Return whether a link collides with an obstacle in each configuration (n, dof).
@@ -152,9 +130,8 @@ class Crowd:
         Also return how many of the last configurations, at most n - 1, could not be checked before the deadline. These
         count as colliding.
         """
-        placed = body_poses(self._robot, q)[:, self._bodies] @ self._placements
         found = np.ones(len(q), dtype=np.bool_)
-        for row, poses in enumerate(placed):
+        for row, poses in enumerate(self._placed(q)):
             if row and is_past(deadline):
                 return found, len(q) - row
             found[row] = any(map(self._touches, self._queries, poses))
@@ -167,7 +144,7 @@ class Crowd:
         found = []
         request, result = coal.CollisionRequest(), coal.CollisionResult()
         request.enable_contact = True
-        for query, pose in zip(self._queries, self._placed(q), strict=True):
+        for query, pose in zip(self._queries, self._placed(q[None])[0], strict=True):
             transform, box = _transform(pose), query.outer
             box.setTransform(transform)
             box.computeAABB()
@@ -179,18 +156,18 @@ class Crowd:
                 number, at, solid = self._obstacles[k]
                 request.security_margin = float(margins[k, 0])
                 result.clear()
-                coal.collide(query.own.solid.exact, transform, solid.outer, _transform(at), request, result)
+                coal.collide(query.solid.exact, transform, solid.outer, _transform(at), request, result)
                 if result.isCollision() or (self._inner is not None and self._inner.within(query, pose, k)):
-                    found.append((query.own.number, number))
+                    found.append((query.number, number))
         return found
 
     def _placed(self, q: FloatArray) -> FloatArray:
-        return np.asarray(body_poses(self._robot, q[None])[0, self._bodies] @ self._placements)
+        return np.asarray(body_poses(self._robot, q)[:, self._bodies] @ self._placements)
 
-    def _touches(self, query: _Query, pose: FloatArray) -> bool:
+    def _touches(self, query: OwnShape, pose: FloatArray) -> bool:
         transform = _transform(pose)
         hit = [group for group in self._groups.values() if group.touches(query.outer, transform)]
-        if not hit or query.surface is None:
+        if not hit or query.solid.surface is None:
             return bool(hit)
         if any(group.touches(query.exact, transform) for group in hit):
             return True

@@ -12,6 +12,7 @@ import bisect
 import math
 import threading
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -31,10 +32,7 @@ SECOND = 1_000_000_000  # [ns]
 class FrameError(EimError):
     """Error for a frame that is unknown, not connected to another frame, or not known at the requested time.
 
-    Attributes
-    ----------
-    may_come : bool
-        Whether the missing transform may still arrive.
+    `may_come` says whether the missing transform may still arrive.
     """
 
     def __init__(self, message: str, value: object = None, may_come: bool = False) -> None:
@@ -44,23 +42,12 @@ class FrameError(EimError):
 
 @dataclass(frozen=True)
 class StampedTransform:
-    """Pose of a frame in its parent frame at a given time.
-
-    Attributes
-    ----------
-    parent : str
-    stamp : int
-        Time [ns].
-    position : tuple of 3 float
-        [m].
-    quaternion : tuple of 4 float
-        Orientation xyzw, of unit length within 1e-3.
-    """
+    """Pose of a frame in its parent frame at a given time."""
 
     parent: str
-    stamp: int
-    position: tuple[float, ...]
-    quaternion: tuple[float, ...]
+    stamp: int  # time [ns]
+    position: tuple[float, ...]  # [m]
+    quaternion: tuple[float, ...]  # orientation xyzw, of unit length within 1e-3
 
     @property
     def pose(self) -> FloatArray:
@@ -71,10 +58,7 @@ class StampedTransform:
 class FrameBuffer:
     """Thread-safe buffer of recent transforms, stored by the name of the child frame.
 
-    Parameters
-    ----------
-    history : float
-        Maximum age of a transform relative to the newest transform of the same frame [s].
+    `history` is the maximum age of a transform relative to the newest one of the same frame [s].
     """
 
     def __init__(self, history: float = HISTORY) -> None:
@@ -109,16 +93,9 @@ class FrameBuffer:
             track.add(transform, self._history)
 
     def lookup(self, target: str, source: str, stamp: int | None = None) -> FloatArray:
-        """Return the pose (4, 4) of one frame in another.
+        """Return the pose (4, 4) of the frame `source` in the frame `target` at a time [ns].
 
-        Parameters
-        ----------
-        target : str
-            Reference frame.
-        source : str
-            Frame to locate.
-        stamp : int, optional
-            Time [ns]; default: the latest time at which all transforms are known.
+        The default is the latest time at which all transforms are known.
 
         Raises
         ------
@@ -131,10 +108,7 @@ class FrameBuffer:
                 moving = [self._tracks[name] for name in (*up, *down) if not self._tracks[name].is_static]
                 stamp = min((track.stamps[-1] for track in moving), default=0)
             from_source, from_target = ([self._tracks[name].at(stamp) for name in way] for way in (up, down))
-        poses = [np.eye(4), np.eye(4)]
-        for place, way in enumerate((from_source, from_target)):
-            for transform in way:
-                poses[place] = transform.pose @ poses[place]
+        poses = [reduce(lambda pose, each: each.pose @ pose, way, np.eye(4)) for way in (from_source, from_target)]
         return np.asarray(np.linalg.inv(poses[1]) @ poses[0], dtype=np.float64)
 
     def clear(self) -> None:

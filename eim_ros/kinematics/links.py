@@ -34,6 +34,7 @@ from eim_ros.kinematics.urdf import (
     Mimic,
     UrdfJoint,
     UrdfTree,
+    has_shape,
     parse_urdf,
 )
 
@@ -66,37 +67,26 @@ def link_placements(tree: UrdfTree, base: str, tip: str) -> dict[str, tuple[int,
         for joint in children.get(link, []):
             value = 0.0 if joint.name in chain else min(max(0.0, joint.lower), joint.upper)
             child = chain.index(joint.name) + 1 if joint.name in chain else body
-            found[joint.child] = (
-                child,
-                pose @ origin_transform(joint.origin_xyz, joint.origin_rpy) @ _motion(joint, value),
-            )
+            placement = pose @ origin_transform(joint.origin_xyz, joint.origin_rpy)
+            found[joint.child] = (child, placement @ _motion(joint, value))
             open_links.append(joint.child)
     to_base = np.linalg.inv(found[base][1])
     return {link: (body, to_base @ pose) for link, (body, pose) in found.items()}
 
 
 def link_shapes(urdf: str | bytes, of: str = "collision") -> dict[str, list[Shape | MeshReference]]:
-    """Return the shapes of each link, with poses in the link's frame.
+    """Return the shapes of each link of a URDF, with poses in the link's frame.
 
-    Parameters
-    ----------
-    urdf : str or bytes
-        Text of a URDF. The text in `Robot.urdf` contains no visuals.
-    of : {"collision", "visual"}
-        Kind of shapes to read.
+    The kind is "collision" or "visual". The text in `Robot.urdf` contains no visuals.
     """
     shapes: dict[str, list[Shape | MeshReference]] = {}
     for link in ElementTree.fromstring(urdf).findall("link"):
         name = link.get("name", "")
         try:
-            shapes[name] = _with_capsules([_shape(element) for element in link.findall(of) if _has_shape(element)])
+            shapes[name] = _with_capsules([_shape(element) for element in link.findall(of) if has_shape(element)])
         except EimError as error:
             raise RobotError(f"a {of} shape of link {name!r}: {error}", name) from error
     return shapes
-
-
-def _has_shape(element: Element) -> bool:
-    return any(element.find(f"geometry/{shape}") is not None for shape in SHAPES)
 
 
 def _shape(element: Element) -> Shape | MeshReference:
@@ -130,14 +120,11 @@ def _with_capsules(shapes: list[Shape | MeshReference]) -> list[Shape | MeshRefe
 
 def _end_spheres(cylinder: Cylinder, shapes: list[Shape | MeshReference]) -> list[Sphere]:
     pose, found = np.asarray(cylinder.pose), []
-    alike = [
-        shape
-        for shape in shapes
-        if isinstance(shape, Sphere) and abs(shape.radius - cylinder.radius) < CAPSULE_TOLERANCE
-    ]
+    balls = [shape for shape in shapes if isinstance(shape, Sphere)]
+    alike = [ball for ball in balls if abs(ball.radius - cylinder.radius) < CAPSULE_TOLERANCE]
     for side in (-0.5, 0.5):
         end = pose[:3, 3] + side * cylinder.length * pose[:3, 2]
-        found += [shape for shape in alike if np.abs(np.asarray(shape.centre) - end).max() < CAPSULE_TOLERANCE][:1]
+        found += [ball for ball in alike if np.abs(np.asarray(ball.centre) - end).max() < CAPSULE_TOLERANCE][:1]
     return found
 
 
@@ -175,24 +162,12 @@ def _words(text: str, n: int) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class BodyShape:
-    """Shape of a link in the frame of its body.
+    """Shape of a link in the frame of its body; `pose` includes the shape's own pose in the link's frame."""
 
-    Attributes
-    ----------
-    body : int
-        Index of the body that the link belongs to.
-    pose : (4, 4)
-        Pose of the shape in the body's frame [m].
-    shape : Box, Sphere, Cylinder, Capsule or MeshReference
-        The shape. Its own pose is in the link's frame and already included in `pose`.
-    link : str
-        Name of the link.
-    """
-
-    body: int
-    pose: FloatArray
+    body: int  # index of the body that the link belongs to
+    pose: FloatArray  # (4, 4), pose of the shape in the body's frame [m]
     shape: Shape | MeshReference
-    link: str
+    link: str  # name of the link
 
 
 def body_poses(arm: Robot, q: npt.ArrayLike) -> FloatArray:
@@ -204,14 +179,25 @@ def body_poses(arm: Robot, q: npt.ArrayLike) -> FloatArray:
 
 def tip_poses(arm: Robot, q: npt.ArrayLike) -> FloatArray:
     """Return the tip poses (n, 4, 4) like `Robot.fk`, but without the compiled chain."""
-    carried = np.eye(4)
-    carried[:3, :3], carried[:3, 3] = arm.links[-1, :9].reshape(3, 3), arm.links[-1, TRANSLATION]
-    return np.asarray(body_poses(arm, q)[:, -1] @ carried)
+    return np.asarray(body_poses(arm, q)[:, -1] @ _placements(arm)[-1])
+
+
+def poses_at_zero(arm: Robot) -> FloatArray:
+    """Return the poses (m + 2, 4, 4) of the base, of the moving joints and of the tip, with all joints at zero."""
+    bodies = _poses(arm, np.zeros((1, len(arm.links) - 1)))[0]
+    return np.concatenate([bodies, [bodies[-1] @ _placements(arm)[-1]]])
+
+
+def _placements(arm: Robot) -> FloatArray:
+    """Return the constant transforms P_i (m + 1, 4, 4) of the chain, see `urdf.py`."""
+    placements = np.tile(np.eye(4), (len(arm.links), 1, 1))
+    placements[:, :3, :3], placements[:, :3, 3] = arm.links[:, :9].reshape(-1, 3, 3), arm.links[:, TRANSLATION]
+    return placements
 
 
 def body_shapes(arm: Robot, links: Mapping[str, Sequence[Shape | MeshReference]]) -> list[BodyShape]:
     """Return the shapes of all links, as read by `link_shapes`, with poses in the frames of the bodies."""
-    at_zero = _poses(arm, np.zeros((1, len(arm.links) - 1)))[0]
+    at_zero = poses_at_zero(arm)
     placements = link_placements(parse_urdf(arm.urdf), arm.base_link, arm.tip_link)
     return [
         BodyShape(body, np.linalg.inv(at_zero[body]) @ pose @ np.asarray(shape.pose), shape, link)
@@ -224,11 +210,8 @@ def _poses(arm: Robot, values: FloatArray) -> FloatArray:
     """Return the body poses for values (n, m) of the moving joints: T_i = T_{i-1} P_{i-1} Z(v_{i-1})."""
     poses = np.zeros((len(values), len(arm.links), 4, 4))
     poses[:, 0] = np.eye(4)
-    for body, link in enumerate(arm.links[:-1], start=1):
-        placement, moved = np.eye(4), np.zeros((len(values), 4, 4))
-        placement[:3, :3], placement[:3, 3] = link[:9].reshape(3, 3), link[TRANSLATION]
-        moved[:] = np.eye(4)
-        value = values[:, body - 1]
+    for body, (link, placement) in enumerate(zip(arm.links[:-1], _placements(arm), strict=False), start=1):
+        moved, value = np.tile(np.eye(4), (len(values), 1, 1)), values[:, body - 1]
         if link[PRISMATIC]:
             moved[:, 2, 3] = value
         else:
@@ -272,9 +255,7 @@ def fixed_links(robot: Robot, link: str) -> MappingProxyType[str, FloatArray]:
 
 @functools.lru_cache(maxsize=64)
 def link_poses(robot: Robot, link: str) -> Callable[[FloatArray], FloatArray]:
-    """Return the forward kinematics of one link as a function.
-
-    The function maps configurations (n, dof) to poses (n, 4, 4) in the base frame.
+    """Return the forward kinematics of one link: a function of configurations (n, dof) that gives poses (n, 4, 4).
 
     Raises
     ------

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,13 +24,13 @@ import numpy.typing as npt
 
 from eim_ros.core.checks import expect
 from eim_ros.core.errors import RobotError
+from eim_ros.kinematics.links import poses_at_zero
 from eim_ros.kinematics.robot import Robot, robot_path
 from eim_ros.kinematics.urdf import (
     MULTIPLIER,
     OFFSET,
     PRISMATIC,
     SOURCE,
-    TRANSLATION,
     UrdfTree,
     listed,
     parse_urdf,
@@ -47,18 +47,10 @@ SAME = 1e-9  # [m], [1]; smaller differences are rounding errors
 
 @dataclass(frozen=True, eq=False)
 class Offset:
-    """Offsets of base and tip between two arms with the same kinematics.
+    """Offsets of base and tip between two arms with the same kinematics."""
 
-    Attributes
-    ----------
-    base : (4, 4) array
-        B, the pose of the other arm's base in the base frame of this arm.
-    tool : (4, 4) array
-        X, the pose of this arm's tip in the tip frame of the other arm.
-    """
-
-    base: FloatArray
-    tool: FloatArray
+    base: FloatArray  # B (4, 4), the pose of the other arm's base in the base frame of this arm
+    tool: FloatArray  # X (4, 4), the pose of this arm's tip in the tip frame of the other arm
 
     @classmethod
     def none(cls) -> Offset:
@@ -102,10 +94,10 @@ def kinematics_check(robot: Robot, other: Robot) -> Offset:
     for problem in (_other_joint(robot, other), _apart(robot, other)):
         if problem:
             raise RobotError(problem, robot.joint_names)
-    (first, tip), (other_first, other_tip) = _frames_at_zero(robot), _frames_at_zero(other)
+    (*first, tip), (*other_first, other_tip) = (poses_at_zero(arm)[1:] for arm in (robot, other))
     found: list[tuple[int, str]] = []
     for base in (np.eye(4), first[0] @ np.linalg.inv(other_first[0])):
-        index, problem = _first_difference(robot, other, first, base @ other_first)
+        index, problem = _first_difference(robot, other, first, base @ np.array(other_first))
         if not problem:
             tool = np.linalg.inv(base @ other_tip) @ tip
             return Offset(np.asarray(base, dtype=np.float64), np.asarray(tool, dtype=np.float64))
@@ -113,21 +105,8 @@ def kinematics_check(robot: Robot, other: Robot) -> Offset:
     raise RobotError(max(found, key=lambda each: each[0])[1], robot.joint_names)
 
 
-def _frames_at_zero(arm: Robot) -> tuple[FloatArray, FloatArray]:
-    """Return the frames (m, 4, 4) of the moving joints, with axes along z, and of the tip (4, 4), at zero."""
-    steps = np.tile(np.eye(4), (len(arm.links), 1, 1))
-    steps[:, :3, :3], steps[:, :3, 3] = arm.links[:, :9].reshape(-1, 3, 3), arm.links[:, TRANSLATION]
-    frames = [np.eye(4)]
-    for step in steps:
-        frames.append(frames[-1] @ step)
-    return np.array(frames[1:-1]), frames[-1]
-
-
-def _first_difference(robot: Robot, other: Robot, ours: FloatArray, theirs: FloatArray) -> tuple[int, str]:
-    """Return the index of the first moving joint with a different axis, and a description of the difference.
-
-    If all axes agree, return the number of moving joints and an empty string.
-    """
+def _first_difference(robot: Robot, other: Robot, ours: Sequence[FloatArray], theirs: FloatArray) -> tuple[int, str]:
+    """Return the index of the first moving joint with a different axis, and the difference in words; empty if none."""
     for index, (frame, wanted) in enumerate(zip(ours, theirs, strict=True)):
         axis, expected, apart = frame[:3, 2], wanted[:3, 2], wanted[:3, 3] - frame[:3, 3]
         angle = math.atan2(float(np.linalg.norm(np.cross(axis, expected))), float(axis @ expected))
@@ -183,16 +162,9 @@ def _named(arm: Robot, index: int) -> str:
 def matched_urdf(known: Robot, source: str | Path, base: str | None = None, tip: str | None = None) -> Robot:
     """Load the arm of a description that corresponds to a known robot.
 
-    The base and tip links have the names of the known robot's links, possibly with a common prefix. If the description
-    has no such links, the arm runs from its root to its only leaf.
-
-    Parameters
-    ----------
-    known : Robot
-    source : str or Path
-        Name of an included robot, or the path or text of a URDF.
-    base, tip : str, optional
-        Names of the links. If only one is given, it defines the prefix of the other.
+    The source is the name of an included robot, or the path or text of a URDF. The base and tip links have the names of
+    the known robot's links, possibly with a common prefix. If only one of them is given, it defines the prefix of the
+    other. If the description has no such links, the arm runs from its root to its only leaf.
 
     Raises
     ------

@@ -63,7 +63,10 @@ class Box:
     name: str = ""
 
     def __post_init__(self) -> None:
-        _put(self, "size", _positive(self, numbers_of(self.size, (3,), "the size of a box", ConstraintError)))
+        size = numbers_of(self.size, (3,), "the size of a box", ConstraintError)
+        if (size <= 0.0).any():
+            raise _wrong_size(self, size[size <= 0.0][0])
+        _put(self, "size", size)
         _check(self)
 
 
@@ -179,20 +182,13 @@ def _check(shape: Shape, *lengths: str) -> None:
     for name in lengths:
         length = as_number(getattr(shape, name))
         if not 0.0 < length <= LARGEST:
-            raise ConstraintError(
-                f"the size of a {_kind(shape)} must be positive and finite, got {getattr(shape, name)}", length
-            )
+            raise _wrong_size(shape, getattr(shape, name))
         _put(shape, name, length)
 
 
-def _positive(shape: Shape, lengths: FloatArray) -> FloatArray:
-    if len(wrong := lengths[lengths <= 0.0]):
-        raise ConstraintError(f"the size of a {_kind(shape)} must be positive and finite, got {wrong[0]}", lengths)
-    return lengths
-
-
-def _kind(shape: Shape) -> str:
-    return type(shape).__name__.lower()
+def _wrong_size(shape: Shape, length: Any) -> ConstraintError:
+    kind = type(shape).__name__.lower()
+    return ConstraintError(f"the size of a {kind} must be positive and finite, got {length}", length)
 
 
 def _put(shape: Shape, name: str, value: object) -> None:
@@ -243,16 +239,13 @@ class Mesh:
         expect(self.name, str, "the name of a mesh", ConstraintError)
         object.__setattr__(self, "convex", checked_flag(self.convex, "convex", ConstraintError))
         vertices = _points(self.vertices, "the vertices of a mesh")
+        wrong = "the faces of a mesh must be an (m, 3) array of whole numbers"
         try:
             faces = np.array(self.faces)
         except Exception as error:  # ragged input, or a failing array interface
-            raise ConstraintError("the faces of a mesh must be an (m, 3) array of whole numbers", self.faces) from error
+            raise ConstraintError(wrong, self.faces) from error
         if faces.ndim != 2 or faces.shape[1] != 3 or faces.dtype.kind not in "iu":
-            raise ConstraintError(
-                f"the faces of a mesh must be an (m, 3) array of whole numbers, got {faces.dtype} of shape "
-                f"{faces.shape}",
-                self.faces,
-            )
+            raise ConstraintError(f"{wrong}, got {faces.dtype} of shape {faces.shape}", self.faces)
         if len(faces) and not 0 <= int(faces.min()) <= int(faces.max()) < len(vertices):
             raise ConstraintError(
                 f"the faces of a mesh name vertices {faces.min()} to {faces.max()}; there are {len(vertices)}, from 0",
@@ -263,9 +256,7 @@ class Mesh:
         faces = np.ascontiguousarray(faces[np.linalg.norm(normals, axis=1) > 0.0], dtype=np.int64)
         if not len(faces):
             raise ConstraintError("a mesh needs at least one triangle with an area", self.faces)
-        for name, array in (("pose", check_pose(self.pose)), ("vertices", vertices), ("faces", faces)):
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
+        _freeze(self, pose=check_pose(self.pose), vertices=vertices, faces=faces)
 
     @classmethod
     def load(
@@ -290,7 +281,7 @@ class Mesh:
         convex, name
             See the class.
         limits : MeshLimits
-            Limits of file size and triangles; default: files of up to 50 MB.
+            Limits of file size and triangles.
 
         Raises
         ------
@@ -346,10 +337,7 @@ class PointCloud:
             if not 0.0 <= as_number(value) <= LARGEST:
                 raise ConstraintError(f"the {name} of a point cloud must be finite and at least 0, got {value}", value)
             object.__setattr__(self, name, float(value))
-        points = _points(self.points, "the points of a cloud")
-        for name, array in (("pose", check_pose(self.pose)), ("points", points)):
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
+        _freeze(self, pose=check_pose(self.pose), points=_points(self.points, "the points of a cloud"))
 
     @property
     def balls(self) -> tuple[FloatArray, float]:
@@ -363,17 +351,9 @@ class PointCloud:
 
 
 class Thinning:
-    """Incremental thinning of a point cloud: the cubes that contain its points.
+    """Incremental thinning of a cloud with a resolution above 0: the cubes that contain its points.
 
-    Parameters
-    ----------
-    cloud : PointCloud
-        Cloud with a resolution above 0.
-
-    Attributes
-    ----------
-    n_left : int
-        Number of points that are not processed yet.
+    `n_left` is the number of points that are not processed yet.
     """
 
     def __init__(self, cloud: PointCloud) -> None:
@@ -420,6 +400,12 @@ def checked_obstacles(obstacles: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
         expected = "Box, Sphere, Cylinder, Capsule, Mesh and PointCloud"
         raise ConstraintError(f"obstacles must be a list of {expected}, got {obstacles!r}", obstacles)
     return tuple(obstacles)
+
+
+def _freeze(obstacle: Mesh | PointCloud, **arrays: npt.NDArray[Any]) -> None:
+    for name, array in arrays.items():
+        array.flags.writeable = False
+        object.__setattr__(obstacle, name, array)
 
 
 def _points(values: npt.ArrayLike, what: str) -> FloatArray:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -43,15 +42,10 @@ def is_position(pose: Any) -> bool:
 
 
 def taken_apart(pose: Any) -> tuple[Any, Any]:
-    """Split a pose into a transform and None, or into a position and an orientation.
+    """Split a pose into a transform and None, or into a position and a quaternion (4,) or rotation matrix (3, 3).
 
-    The orientation is a quaternion (4,) or a rotation matrix (3, 3). A value of unknown form is returned unchanged with
-    None, as if it were a transform.
-
-    Raises
-    ------
-    PoseError
-        If only a position is given, or if a stamped pose with a header is given.
+    A value of unknown form is returned unchanged with None. `PoseError` is raised for a position alone, and for a
+    stamped pose with a header.
     """
     if hasattr(pose, "header"):
         raise PoseError(
@@ -71,9 +65,8 @@ def taken_apart(pose: Any) -> tuple[Any, Any]:
         return pose[0], _matrix(pose[1]) if is_rotation else pose[1]
     if is_position(pose):
         raise PoseError("a position leaves the orientation open, which is not possible here: expected " + FORMS, pose)
-    if isinstance(pose, np.ndarray) and pose.shape == (7,):
-        return pose[:3], pose[3:]
-    if isinstance(pose, (list, tuple)) and len(pose) == 7:
+    is_array = isinstance(pose, np.ndarray)
+    if (is_array and pose.shape == (7,)) or (isinstance(pose, (list, tuple)) and len(pose) == 7):
         return pose[:3], pose[3:]
     return pose, None
 
@@ -132,8 +125,7 @@ def pose_from(
     quaternion_xyzw : (4,) array_like, optional
         Quaternion of unit length within 1e-3, which is then normalised; default: no rotation.
     rpy : (3,) array_like, optional
-        Roll, pitch and yaw [rad] instead of the quaternion: rotations about the fixed x, then y, then z axis, as in a
-        URDF.
+        Roll, pitch and yaw [rad] instead: rotations about the fixed x, then y, then z axis, as in a URDF.
 
     Raises
     ------
@@ -157,7 +149,8 @@ def pose_from(
     if rpy is not None:
         if quaternion_xyzw is not None:
             raise PoseError("an orientation is given as a quaternion or as rpy, not as both", rpy)
-        transform[:3, :3] = _rotation_from_rpy(_finite(rpy, 3, "rpy"))
+        about_x, about_y, about_z = rotations_from(np.diag(_finite(rpy, 3, "rpy")))
+        transform[:3, :3] = about_z @ about_y @ about_x
         return transform
     if quaternion_xyzw is None:
         return transform
@@ -176,11 +169,6 @@ def pose_from(
     return transform
 
 
-def _rotation_from_rpy(rpy: FloatArray) -> FloatArray:
-    roll, pitch, yaw = rotations_from(np.diag(rpy))  # rotations about x, y and z
-    return np.asarray(yaw @ pitch @ roll)
-
-
 def quaternion_from_matrix(rotation: npt.ArrayLike) -> FloatArray:
     """Return the unit quaternion xyzw (4,), w >= 0, of a rotation (3, 3) or of the rotation in a transform (4, 4).
 
@@ -191,7 +179,7 @@ def quaternion_from_matrix(rotation: npt.ArrayLike) -> FloatArray:
     >>> quaternion_from_matrix(pose_from((0.0, 0.0, 0.0), rpy=(0.0, 0.0, pi / 2))).round(4).tolist()
     [0.0, 0.0, 0.7071, 0.7071]
     """
-    r = _array(rotation, "a rotation")
+    r = _array(rotation, "a rotation must consist of numbers")
     if r.shape not in ((3, 3), (4, 4)):
         raise PoseError(f"expected a rotation (3, 3) or a transform (4, 4), got shape {r.shape}", rotation)
     if not np.abs(r[:3, :3]).max() <= LARGEST_ENTRY:  # also true for NaN
@@ -265,9 +253,8 @@ def check_pose(transform: npt.ArrayLike) -> FloatArray:
         return pose
     if np.abs(pose[:3, 3]).sum() >= LONGEST:
         raise PoseError("a pose is out of the range of numbers", transform)
-    row = (0.0, 0.0, 0.0, 1.0)
     with np.errstate(all="ignore"):  # infinite if the products overflow
-        off = max(np.abs(pose[:3, :3].T @ pose[:3, :3] - np.eye(3)).max(), np.abs(pose[3] - row).max())
+        off = max(np.abs(pose[:3, :3].T @ pose[:3, :3] - np.eye(3)).max(), np.abs(pose[3] - np.eye(4)[3]).max())
     rounding = f"at most {RIGID_TOLERANCE:g} is taken for rounding"
     told = f"off by {off:.2g}, {rounding}" if off > RIGID_TOLERANCE else "left-handed"
     raise PoseError(
@@ -307,7 +294,7 @@ def _transform(pose: npt.ArrayLike) -> Any:
     transform, orientation = taken_apart(pose)
     if orientation is None:
         return transform
-    turn = _array(numbers_by_axis(orientation, "xyzw"), "the orientation of a pose")
+    turn = _array(numbers_by_axis(orientation, "xyzw"), "the orientation of a pose must consist of numbers")
     if turn.shape != (3, 3):
         return pose_from(transform, turn)
     joined = pose_from(transform)
@@ -324,8 +311,9 @@ def context_from_pose(transform: npt.ArrayLike, kind: str) -> FloatArray:
     >>> context_from_pose(pose_from((0.4, 0.0, 0.5)), "pose").tolist()
     [0.4, 0.0, 0.5, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
     """
-    _check_kind(kind)
-    poses = _array(transform, "a transform")
+    if not isinstance(kind, str) or kind not in CONTEXT_KINDS:
+        raise PoseError(f"context kind must be one of {', '.join(CONTEXT_KINDS)}, got {kind!r}", kind)
+    poses = _array(transform, "a transform must consist of numbers")
     if poses.shape[-2:] != (4, 4):
         raise PoseError(f"expected transforms (..., 4, 4), got shape {poses.shape}", transform)
     return poses.reshape(*poses.shape[:-2], 16).take(_ENTRIES[kind], axis=-1)
@@ -343,7 +331,7 @@ def pose_from_context(context: npt.ArrayLike) -> FloatArray:
     >>> bool((abs(pose_from_context(context_from_pose(pose, "pose")) - pose) < 1e-12).all())
     True
     """
-    values = _array(context, "a context")
+    values = _array(context, "a context must consist of numbers")
     if values.ndim == 0 or values.shape[-1] not in CONTEXT_KINDS.values():
         raise PoseError(f"a context has 3 (position) or 9 (pose) numbers, got shape {values.shape}", context)
     poses = np.zeros((*values.shape[:-1], 4, 4))
@@ -359,11 +347,12 @@ def pose_from_context(context: npt.ArrayLike) -> FloatArray:
     return poses
 
 
-def _array(values: npt.ArrayLike, what: str) -> FloatArray:
+def _array(values: npt.ArrayLike, claim: str) -> FloatArray:
+    """Return numbers as an array; raise `PoseError` with a claim about them if they are none."""
     try:
         return as_numbers(values)
     except (TypeError, ValueError) as error:
-        raise PoseError(f"{what} must consist of numbers, got {values!r}", values) from error
+        raise PoseError(f"{claim}, got {values!r}", values) from error
 
 
 def _normalised(vectors: FloatArray) -> FloatArray:
@@ -374,21 +363,9 @@ def _normalised(vectors: FloatArray) -> FloatArray:
 
 
 def _finite(values: npt.ArrayLike, n: int, what: str, most: float = LONGEST) -> FloatArray:
-    try:
-        array = as_numbers(values)
-    except (TypeError, ValueError) as error:
-        raise PoseError(f"{what} must be {n} numbers, got {values!r}", values) from error
+    array = _array(values, f"{what} must be {n} numbers")
     if array.shape != (n,):
         raise PoseError(f"{what} must be {n} numbers, got shape {array.shape}", values)
     if not np.all(np.abs(array) <= most):  # also true for NaN
-        raise PoseError(f"{what} must be finite, got {_shown(array.tolist())}", values)
+        raise PoseError(f"{what} must be finite, got ({', '.join(f'{value:g}' for value in array)})", values)
     return array
-
-
-def _shown(values: Sequence[float]) -> str:
-    return "(" + ", ".join(f"{value:g}" for value in values) + ")"
-
-
-def _check_kind(kind: str) -> None:
-    if not isinstance(kind, str) or kind not in CONTEXT_KINDS:
-        raise PoseError(f"context kind must be one of {', '.join(CONTEXT_KINDS)}, got {kind!r}", kind)

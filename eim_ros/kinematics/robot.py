@@ -15,10 +15,10 @@ import importlib
 import math
 import os
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -105,18 +105,8 @@ def share_path(relative: str) -> Path:
     raise MissingFileError(f"{relative} of eim_ros is not installed; searched {searched}", relative)
 
 
-def shipped_urdf(name: str) -> Path:
-    """Return the path of an included robot's URDF."""
-    try:
-        return share_path(f"urdf/{name}.urdf")
-    except FileNotFoundError as error:
-        raise RobotError(str(error), name) from error
-
-
 def robot_path(name_or_path: str | Path) -> Path:
-    """Return the path of a robot's URDF.
-
-    The argument is a path, the name of an included robot, or a name from `robot_descriptions`.
+    """Return the path of a URDF, given its path, the name of an included robot, or a name from `robot_descriptions`.
 
     Raises
     ------
@@ -132,7 +122,10 @@ def robot_path(name_or_path: str | Path) -> Path:
     path = checked_path(name_or_path, RobotError)
     name = str(path)
     if name in SHIPPED_ROBOTS:
-        return shipped_urdf(name)
+        try:
+            return share_path(f"urdf/{name}.urdf")
+        except MissingFileError as error:
+            raise RobotError(str(error), name) from error
     if not name.isidentifier() or os.path.exists(path):
         return path
     described = _described(name)
@@ -161,7 +154,6 @@ def _described(name: str) -> Path | None:
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
-ArmT = TypeVar("ArmT", bound="Robot")
 
 SOLVING = "robot.solve(pose) gives one solution, eim_ros.Sampler(robot).sample(pose) many"
 DRAWING = "`eim picture --robot NAME --pose ...` draws its solutions, eim_ros.view.draw_solutions from Python"
@@ -299,16 +291,11 @@ class Robot:
         bounds = JointLimits(model.lower, model.upper, model.continuous).bounds
         bounds.flags.writeable = False
         self.__dict__.update(
+            vars(model),
             name=tree.name,
             base_link=base,
             tip_link=tip,
             urdf=tree.text,
-            joint_names=model.joint_names,
-            lower=model.lower,
-            upper=model.upper,
-            continuous=model.continuous,
-            fingerprint=model.fingerprint,
-            links=model.links,
             bounds=bounds,
             collision=collision or CollisionOptions(),
             folder=folder,
@@ -323,17 +310,13 @@ class Robot:
         >>> Robot("panda").with_tip("panda_link5").joint_names[-1]
         'panda_joint5'
         """
-        robot = Robot(self.urdf, link, base=self.base_link, collision=self.collision)
-        return robot._with(folder=self.folder)
+        return Robot(self.urdf, link, base=self.base_link, collision=self.collision)._with(folder=self.folder)
 
     def with_tool(self, tool: npt.ArrayLike) -> Robot:
         """Return the robot with a tool: its tip link is a new one, `<tip link>_tool`, fixed to the present one.
 
-        Parameters
-        ----------
-        tool : (4, 4) array_like
-            Pose of the tool's tip in the frame of the tip link [m], in any of the forms of `pose_from`. Three numbers
-            are a translation. The tool has no collision shape.
+        The pose (4, 4) of the tool's tip is in the frame of the tip link [m], in any of the forms of `pose_from`. Three
+        numbers are a translation. The tool has no collision shape.
 
         Raises
         ------
@@ -347,7 +330,23 @@ class Robot:
         >>> robot.tip_link
         'panda_link8_tool'
         """
-        return _with_tool(self, pose_from(tool) if is_position(tool) else check_pose(tool))
+        import pinocchio  # deferred because the import is slow
+
+        pose = pose_from(tool) if is_position(tool) else check_pose(tool)
+        description = ElementTree.fromstring(self.urdf)
+        taken = {element.get("name") for kind in ("link", "joint") for element in description.findall(kind)}
+        name = f"{self.tip_link}_tool"
+        while name in taken:
+            name += "_tool"
+        ElementTree.SubElement(description, "link", name=name)
+        joint = ElementTree.SubElement(description, "joint", name=name, type="fixed")
+        ElementTree.SubElement(joint, "parent", link=self.tip_link)
+        ElementTree.SubElement(joint, "child", link=name)
+        angles = pinocchio.rpy.matrixToRpy(pose[:3, :3])
+        xyz, rpy = (" ".join(map(repr, values)) for values in (pose[:3, 3].tolist(), angles.tolist()))
+        ElementTree.SubElement(joint, "origin", xyz=xyz, rpy=rpy)
+        text = ElementTree.tostring(description, encoding="unicode")
+        return Robot(text, name, base=self.base_link, collision=self.collision)._with(folder=self.folder)
 
     def with_collision_options(self, options: CollisionOptions) -> Robot:
         """Return the same robot, whose collision shapes are read in another way."""
@@ -396,10 +395,9 @@ class Robot:
         While that joint is fixed, the other six must satisfy the conditions of `closed_form`.
         """
         joint = whole_number(joint, 0, "the joint that is held", self.dof - 1)
-        forms = self._held_forms
-        if joint not in forms:
-            forms[joint] = self._form(joint)
-        return forms[joint]
+        if joint not in self._held_forms:
+            self._held_forms[joint] = self._form(joint)
+        return self._held_forms[joint]
 
     @functools.cached_property
     def parameterised_form(self) -> ParameterisedForm | None:
@@ -437,9 +435,7 @@ class Robot:
         >>> (Robot("panda").fk(q)[:3, 3].round(3) + 0.0).tolist()
         [0.307, 0.0, 0.59]
         """
-        rows, single = self._rows(q)
-        poses = self.chain.forward(rows)
-        return poses[0] if single else poses
+        return self._each(q, self.chain.forward)
 
     def jacobian(self, q: npt.ArrayLike) -> FloatArray:
         """Compute the Jacobians (n, 6, dof) of configurations (n, dof), or (6, dof) of one configuration.
@@ -455,9 +451,7 @@ class Robot:
         >>> (Robot("panda").jacobian(q)[:3, 0].round(3) + 0.0).tolist()
         [0.0, 0.307, 0.0]
         """
-        rows, single = self._rows(q)
-        jacobians = self.chain.jacobian(rows)
-        return jacobians[0] if single else jacobians
+        return self._each(q, self.chain.jacobian)
 
     def manipulability(self, q: npt.ArrayLike, position_only: bool = False) -> FloatArray:
         """Compute Yoshikawa's manipulability (n,) of configurations (n, dof).
@@ -481,13 +475,14 @@ class Robot:
         return np.asarray(values[0] if single else values)
 
     def skeleton(self, q: npt.ArrayLike) -> FloatArray:
-        """Compute the origins of base, moving joints and tip [m].
+        """Compute the origins (n, n_points, 3) of base, moving joints and tip [m], or (n_points, 3) for one row."""
+        return self._each(q, self.chain.skeleton)
 
-        The shape is (n, n_points, 3) for configurations (n, dof), and (n_points, 3) for one configuration.
-        """
+    def _each(self, q: npt.ArrayLike, compute: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """Return the result for rows (n, dof), or its only entry for one configuration (dof,)."""
         rows, single = self._rows(q)
-        points = self.chain.skeleton(rows)
-        return points[0] if single else points
+        computed = compute(rows)
+        return computed[0] if single else computed
 
     def within_limits(self, q: npt.ArrayLike, tolerance: float = 0.0) -> BoolArray:
         """Return whether each configuration (n, dof) is within the limits, widened by a tolerance [rad] or [m].
@@ -501,8 +496,7 @@ class Robot:
         >>> robot.within_limits([robot.upper, robot.upper + 0.1]).tolist()
         [True, False]
         """
-        rows, _ = self._rows(q)
-        tolerance = number_from_zero(tolerance, "the tolerance")
+        rows, tolerance = self._rows(q)[0], number_from_zero(tolerance, "the tolerance")
         inside = (rows >= self.lower - tolerance) & (rows <= self.upper + tolerance)
         inside |= self.continuous & np.isfinite(rows)
         return np.asarray(inside.all(axis=1), dtype=np.bool_)
@@ -510,12 +504,7 @@ class Robot:
     def random(self, n: int | None = None, seed: int | np.random.Generator | None = None) -> FloatArray:
         """Draw configurations (n, dof), or one (dof,) without `n`, uniform within the limits.
 
-        Parameters
-        ----------
-        n : int, optional
-            Number of configurations, 0 to 2e9.
-        seed : int or numpy Generator, optional
-            Default: a fresh one.
+        The number n is 0 to 2e9. The seed is a number or a generator; the default is a fresh generator.
 
         Examples
         --------
@@ -559,7 +548,7 @@ class Robot:
 
     def _finite_rows(self, q: npt.ArrayLike, what: str) -> FloatArray:
         """Return rows (n, dof) after a check that they are finite and small enough to be squared."""
-        rows, _ = self._rows(q)
+        rows = self._rows(q)[0]
         if not (np.abs(rows) <= LARGEST).all():
             raise RobotError(f"{what} must be finite", q)
         return rows
@@ -567,11 +556,14 @@ class Robot:
     def task(self, pose: npt.ArrayLike, **asked: Unpack[TaskOptions]) -> Task:
         """Validate a pose and options, and return them as a task for the solver; see `TaskOptions` and `make_task`."""
         check_keywords(asked, TaskOptions.__annotations__, "a call with a pose")
-        options = dict(asked)
-        limits = self.limits.narrowed(asked.get("lower"), asked.get("upper"))
-        bounds = self.bounds if "lower" not in options and "upper" not in options else limits.bounds
-        options.pop("lower", None), options.pop("upper", None)
-        return make_task(bounds, pose, **options)  # type: ignore[arg-type]
+        options: dict[str, Any] = {name: value for name, value in asked.items() if name not in ("lower", "upper")}
+        return make_task(self._bounds(asked), pose, **options)
+
+    def _bounds(self, asked: TaskOptions) -> FloatArray:
+        """Return the bounds of a call (3, dof)."""
+        if "lower" not in asked and "upper" not in asked:
+            return self.bounds
+        return self.limits.narrowed(asked.get("lower"), asked.get("upper")).bounds
 
     def pose_errors(
         self, q: npt.ArrayLike, pose: npt.ArrayLike, tolerances: npt.ArrayLike | None = None
@@ -580,8 +572,8 @@ class Robot:
 
         With tolerances (6,), only the part beyond them counts, see `TaskOptions`.
         """
-        errors, _ = self.verify(q, pose, tolerances=tolerances)
-        return errors[0], errors[1]
+        position, orientation = self.verify(q, pose, tolerances=tolerances)[0]
+        return position, orientation
 
     def verify(
         self, q: npt.ArrayLike, pose: npt.ArrayLike, **asked: Unpack[TaskOptions]
@@ -620,10 +612,9 @@ class Robot:
             Finite start configurations. Values outside the limits are clamped first; the array is not modified.
         pose : (4, 4) array_like
             Target pose of the tip in the base frame.
-        max_iterations : int
-            Maximum number of steps per seed, 0 to 1000000.
-        patience : int
-            Number of steps within which the squared error must halve, 1 to 1000000. Otherwise the seed is abandoned.
+        max_iterations, patience : int
+            Maximum number of steps per seed, 0 to 1000000. A seed is abandoned if its squared error does not halve
+            within `patience` steps, 1 to 1000000.
         **asked
             See `TaskOptions`.
 
@@ -680,7 +671,6 @@ class Robot:
         n : int
             Maximum number of further solutions, 0 to 1000000.
         seed : int or numpy Generator, optional
-            Default: a fresh one.
         step : float
             Length of a step [rad, m]. New solutions are at least 0.6 step away from all others (Euclidean distance).
         finest : float, optional
@@ -688,12 +678,7 @@ class Robot:
             self-motions are curves and fewer than n solutions are found, the gaps between them are divided evenly down
             to this difference. By default, gaps are not filled.
         **asked
-            See `TaskOptions`.
-
-        Returns
-        -------
-        (k, dof) array
-            Further solutions, k <= n; k < n if no step from any solution leads to another one.
+            See `TaskOptions`. Fewer than n solutions (k, dof) are returned if no step from any leads to another one.
 
         Examples
         --------
@@ -711,9 +696,7 @@ class Robot:
         step, n = positive_number(step, "the step"), whole_number(n, 0, "n")
         if not max(step, finest) < math.inf:
             raise RobotError("the step and the finest difference of solutions must be finite", (step, finest))
-        free = redundancy(
-            self.limits.narrowed(asked.get("lower"), asked.get("upper")).bounds, asked.get("position_only", False)
-        )
+        free = redundancy(self._bounds(asked), asked.get("position_only", False))
         spread = ContinuationOptions(step, finest, free, math.inf)
         return self.chain.spread(task, spread, known, len(known) + n, checked_generator(seed).random())[len(known) :]
 
@@ -733,20 +716,13 @@ class Robot:
         Parameters
         ----------
         solutions : (n, dof) array_like
-            Configurations within the limits that reach the pose.
+            Configurations within the limits that reach the pose. The result (n, dof) has the same order.
         pose : (4, 4) array_like
             Target pose of the tip in the base frame.
-        preferred : (dof,) array_like
-            Preferred configuration p [rad] or [m].
-        weights : (dof,) array_like
-            Weights w >= 0.
+        preferred, weights : (dof,) array_like
+            Preferred configuration p [rad] or [m], and weights w >= 0.
         **asked
             See `TaskOptions`.
-
-        Returns
-        -------
-        (n, dof) array
-            Solutions in the order of the input.
 
         Examples
         --------
@@ -789,7 +765,6 @@ class Robot:
             Target pose of the tip in the base frame, in any form listed in `poses.FORMS`. For a position (3,), the
             orientation is free.
         seed : int or numpy Generator, optional
-            Default: a fresh one.
         max_restarts : int
             Maximum number of seeds, 1 to 1000000.
         **asked
@@ -869,33 +844,3 @@ def tool_from(numbers: Sequence[float]) -> FloatArray:
     if len(values) not in (3, 7):
         raise PoseError(f"a tool needs 3 or 7 numbers (X Y Z [QX QY QZ QW]), got {len(values)}", numbers)
     return pose_from(values[:3], values[3:] if len(values) == 7 else None)
-
-
-def _with_tool(robot: Robot, pose: FloatArray) -> Robot:
-    description = ElementTree.fromstring(robot.urdf)
-    taken = {link.get("name") for link in description.findall("link")}
-    taken |= {joint.get("name") for joint in description.findall("joint")}
-    name = f"{robot.tip_link}_tool"
-    while name in taken:
-        name += "_tool"
-    ElementTree.SubElement(description, "link", name=name)
-    joint = ElementTree.SubElement(description, "joint", name=name, type="fixed")
-    ElementTree.SubElement(joint, "parent", link=robot.tip_link)
-    ElementTree.SubElement(joint, "child", link=name)
-    xyz, rpy = (" ".join(map(repr, values)) for values in (pose[:3, 3].tolist(), _roll_pitch_yaw(pose)))
-    ElementTree.SubElement(joint, "origin", xyz=xyz, rpy=rpy)
-    text = ElementTree.tostring(description, encoding="unicode")
-    return Robot(text, name, base=robot.base_link, collision=robot.collision)._with(folder=robot.folder)
-
-
-def _roll_pitch_yaw(pose: FloatArray) -> list[float]:
-    """Compute the angles about the fixed axes x, y, z [rad], with R = R_z(yaw) R_y(pitch) R_x(roll).
-
-    At gimbal lock only the sum or the difference of roll and yaw is defined, so yaw is set to 0.
-    """
-    r = pose[:3, :3]
-    level = math.hypot(r[0, 0], r[1, 0])  # cos pitch
-    pitch = math.atan2(-r[2, 0], level)
-    if level < 1e-8:  # gimbal lock
-        return [math.atan2(-r[1, 2], r[1, 1]), pitch, 0.0]
-    return [math.atan2(r[2, 1], r[2, 2]), pitch, math.atan2(r[1, 0], r[0, 0])]

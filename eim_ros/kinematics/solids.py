@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.deadlines import NEVER, Effort, check_time
+from eim_ros.core.errors import MeshError
 from eim_ros.kinematics.obstacles import Box, Cylinder, Mesh, Obstacle, PointCloud, Shape, Sphere, Thinning
 
 FloatArray = npt.NDArray[np.float64]
@@ -66,12 +67,6 @@ def winding_numbers(points: FloatArray, triangles: FloatArray) -> FloatArray:
     return np.asarray(np.arctan2(volume, x * y * z + ab * z + bc * x + ca * y).sum(axis=1) / (2.0 * np.pi))
 
 
-def extremes(points: FloatArray) -> FloatArray:
-    """Return the points (6, 3) with the minimum and maximum coordinates along each axis."""
-    which = np.concatenate([points.argmin(axis=0), points.argmax(axis=0)])
-    return np.asarray(points[which])
-
-
 def parts(vertices: FloatArray, faces: IntArray) -> list[FloatArray]:
     """Return the vertices of each connected part of a surface; vertices with equal coordinates are merged."""
     places, of_vertex = np.unique(vertices, axis=0, return_inverse=True)
@@ -100,27 +95,13 @@ POINT_SIZE = 1e-8  # [m]; coal computes wrong distances from a sphere to a trian
 
 @dataclass(frozen=True, eq=False)
 class Solid:
-    """Collision geometries of a shape, in the frame of its pose.
+    """Collision geometries of a shape, in the frame of its pose."""
 
-    Attributes
-    ----------
-    outer : coal.CollisionGeometry
-        Geometry that contains the shape.
-    exact : coal.CollisionGeometry
-        Surface of a mesh; otherwise the outer geometry.
-    surface : Surface or None
-        Surface of a mesh that is not replaced by its hull.
-    witnesses : (n, k, 3)
-        Coordinates of k points of each connected part [m].
-    margin : float
-        Distance [m] below which other shapes count as colliding.
-    """
-
-    outer: Any
-    exact: Any
-    surface: Surface | None
-    witnesses: FloatArray = field(repr=False)
-    margin: float = 0.0
+    outer: Any  # geometry that contains the shape
+    exact: Any  # surface of a mesh; otherwise the outer geometry
+    surface: Surface | None  # surface of a mesh that is not replaced by its hull
+    witnesses: FloatArray = field(repr=False)  # (n, k, 3), coordinates of k points of each connected part [m]
+    margin: float = 0.0  # distance [m] below which other shapes count as colliding
 
 
 _made: WeakKeyDictionary[Obstacle, Forms] = WeakKeyDictionary()  # a cache, because scenes are often checked repeatedly
@@ -142,7 +123,10 @@ class Forms:
             else:
                 self._begin(*obstacle.balls)
         elif isinstance(obstacle, Mesh):
-            self._solids.append(_of_mesh(obstacle, deadline))
+            n_faces, began = len(np.asarray(obstacle.faces)), perf_counter()
+            check_time(deadline, f"prepare a mesh of {n_faces} triangles", _mesh_effort.seconds(n_faces))
+            self._solids.append(_solid_of_mesh(obstacle))
+            _mesh_effort.took(n_faces, perf_counter() - began)
         else:
             self._solids.append(_of_primitive(obstacle))
 
@@ -182,9 +166,7 @@ class Forms:
                     self._rest.pop()
                     continue
                 axis, middle = int(np.ptp(points, axis=0).argmax()), len(points) // 2
-                points = points[
-                    np.argpartition(points[:, axis], middle)
-                ]  # split across the longest side to get compact halves
+                points = points[np.argpartition(points[:, axis], middle)]  # halves across the longest side are compact
                 self._rest[-1:] = [points[:middle], points[middle:]]
         return tuple(self._solids)
 
@@ -221,29 +203,35 @@ def _of_primitive(shape: Shape) -> Solid:
     return Solid(geometry, geometry, None, (MIDDLE_AND_ENDS * edges)[None])
 
 
-def _of_mesh(mesh: Mesh, deadline: float) -> Solid:
-    n_faces = len(np.asarray(mesh.faces))
-    check_time(deadline, f"prepare a mesh of {n_faces} triangles", _mesh_effort.seconds(n_faces))
-    began = perf_counter()
-    solid = _solid_of_mesh(mesh)
-    _mesh_effort.took(n_faces, perf_counter() - began)
-    return solid
-
-
 def _solid_of_mesh(mesh: Mesh) -> Solid:
     vertices, faces = np.asarray(mesh.vertices), np.asarray(mesh.faces)
     if not np.ptp(vertices, axis=0).all():  # pinocchio's broad phase ignores shapes in a coordinate plane
         faces = np.concatenate([faces, len(vertices) + np.arange(3)[None]])
         vertices = np.concatenate([vertices, vertices[faces[0, 0]] + POINT_SIZE * np.eye(3)])
     exact = _triangles(vertices, faces)
-    witnesses = np.array([extremes(part) for part in parts(vertices, faces)])
+    ends = [(part, [*part.argmin(axis=0), *part.argmax(axis=0)]) for part in parts(vertices, faces)]
+    witnesses = np.array([part[farthest] for part, farthest in ends])  # the extreme points of each part
     if not _spans_volume(np.asarray(mesh.vertices)):  # a flat mesh has no inside, and its hull crashes coal 3.0
         return Solid(exact, exact, None, witnesses)
-    exact.buildConvexHull(True, "Qt")
-    hull = exact.convex
+    hull = _hull(exact, mesh.name)
     if mesh.convex:
         return Solid(hull, hull, None, witnesses)
     return Solid(hull, exact, Surface(np.ascontiguousarray(vertices[faces])), witnesses)
+
+
+def _hull(triangles: Any, name: str) -> Any:
+    """Return the convex hull of triangles; coal stores at most 255 neighbours of a vertex.
+
+    Qhull triangulates a flat face as a fan (Qt), so a round face can exceed that. Joggled input (QJ) has no flat faces.
+    """
+    for option in ("Qt", "QJ"):
+        try:
+            triangles.buildConvexHull(True, option)
+        except RuntimeError as error:
+            cause = " ".join(str(error).rpartition("message:")[2].split())
+        else:
+            return triangles.convex
+    raise MeshError(f"mesh {name!r} has no convex hull for collision checks ({cause}): simplify the mesh", name)
 
 
 def _spans_volume(points: FloatArray) -> bool:
@@ -277,12 +265,7 @@ Pair: TypeAlias = tuple[int, int]  # numbers of two shapes
 
 
 class SolidSet:
-    """Numbered set of shapes, each attached to a body of a chain.
-
-    Parameters
-    ----------
-    model : pinocchio.Model
-        Model of the chain; body 0 does not move.
+    """Numbered set of shapes, each attached to a body of a chain, a pinocchio model whose body 0 does not move.
 
     Attributes
     ----------

@@ -17,14 +17,9 @@ from eim_ros.kinematics.urdf import UrdfTree, parse_urdf
 
 
 def listed_groups(robot: Robot, text: str) -> dict[str, str]:
-    """Return the tip link of each group in a comma-separated list.
+    """Return the tip link of each group in a list separated by commas.
 
-    Parameters
-    ----------
-    robot : Robot
-    text : str
-        Groups, separated by commas. `NAME` has the tip of the robot. `NAME=LINK` has the given link as its tip, which
-        must be fixed to the robot's tip.
+    `NAME` has the tip of the robot. `NAME=LINK` has the given link as its tip, which must be fixed to the robot's tip.
 
     Raises
     ------
@@ -49,9 +44,7 @@ def listed_groups(robot: Robot, text: str) -> dict[str, str]:
 
 
 def srdf_groups(robot: Robot, srdf: str) -> dict[str, str]:
-    """Return the tip link of each SRDF group that corresponds to the robot's chain.
-
-    An empty text has no groups.
+    """Return the tip link of each SRDF group that corresponds to the robot's chain; an empty text has no groups.
 
     Raises
     ------

@@ -97,16 +97,7 @@ def make_task(
     position_tolerance: float = 1e-6,
     orientation_tolerance: float = 1e-6,
 ) -> Task:
-    """Validate a request and return it as a task for the solver.
-
-    Parameters
-    ----------
-    bounds : (3, dof)
-        See `JointLimits.bounds`.
-    pose : (4, 4) array_like
-        Target pose of the tip in the base frame.
-    position_only, tolerances, position_tolerance, orientation_tolerance
-        See `TaskOptions`.
+    """Validate a request and return it as a task for the solver, see `JointLimits.bounds` and `TaskOptions`.
 
     Raises
     ------
@@ -167,21 +158,11 @@ def transforms(poses: npt.ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class ToleranceBox:
-    """Set of the poses within tolerances of a target pose, parameterised by six offsets.
+    """Set of the poses within tolerances of a target pose, parameterised by six offsets."""
 
-    Attributes
-    ----------
-    pose : (4, 4)
-        Target pose.
-    widest : (6,)
-        Largest offsets along x, y, z [m] and about x, y, z [rad] in the target frame.
-    twist_axis : int
-        Index of the twist: 3, 4 or 5.
-    """
-
-    pose: FloatArray
-    widest: FloatArray
-    twist_axis: int
+    pose: FloatArray  # (4, 4), target pose
+    widest: FloatArray  # (6,), largest offsets along x, y, z [m] and about x, y, z [rad] in the target frame
+    twist_axis: int  # index of the twist: 3, 4 or 5
 
     @classmethod
     def of(cls, pose: FloatArray, tolerances: npt.ArrayLike | None, farthest: float) -> ToleranceBox:
@@ -215,13 +196,10 @@ class ToleranceBox:
         The velocities are linear [m/s] and angular [rad/s] in the base frame. The matrix uses the right Jacobian of
         rotation vectors (Chirikjian 2011, "Stochastic Models", 10.86).
         """
+        import pinocchio  # deferred because the import is slow
+
         (swing,), (twist,) = self._swings_and_twists(offset[None])
-        angle, cross = float(np.linalg.norm(swing)), _cross_matrix(swing)
-        of_swing = np.eye(3) - 0.5 * cross
-        if angle > 1e-6:
-            sine_part = (angle - math.sin(angle)) / angle**3
-            of_swing = np.eye(3) - (1.0 - math.cos(angle)) / angle**2 * cross + sine_part * cross @ cross
-        body = rotations_from(twist[None])[0].T @ of_swing
+        body = rotations_from(twist[None])[0].T @ pinocchio.Jexp3(swing)
         body[:, self.twist_axis - 3] = np.eye(3)[self.twist_axis - 3]
         rates = np.zeros((6, 6))
         rates[:3, :3] = self.pose[:3, :3].T
@@ -234,8 +212,3 @@ class ToleranceBox:
         k = self.twist_axis - 3
         swing[:, k], twist[:, k] = 0.0, offsets[:, self.twist_axis]
         return swing, twist
-
-
-def _cross_matrix(vector: FloatArray) -> FloatArray:
-    x, y, z = vector
-    return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])

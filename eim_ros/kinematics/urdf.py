@@ -98,21 +98,9 @@ class UrdfTree:
         return leaves[0]
 
     def chain(self, base: str | None = None, tip: str | None = None) -> tuple[str, str, tuple[UrdfJoint, ...]]:
-        """Return the joints from base to tip, in order.
+        """Return the base, the tip, and the joints between them in order, including fixed ones.
 
-        Parameters
-        ----------
-        base : str, optional
-            First link; default: the root.
-        tip : str, optional
-            Last link; default: the only leaf.
-
-        Returns
-        -------
-        base, tip : str
-            The links used.
-        joints : tuple of UrdfJoint
-            All joints between them, including fixed ones.
+        The base is the root by default, and the tip the only leaf.
         """
         base = self.root() if base is None else base
         tip = self.leaf() if tip is None else tip
@@ -190,13 +178,7 @@ def _subtree(joints: tuple[UrdfJoint, ...], link: str) -> set[str]:
 
 
 def expanded_xacro(path: Path) -> str:
-    """Expand a xacro file to a URDF with the default values of its arguments.
-
-    Raises
-    ------
-    RobotError
-        If xacro is not installed or cannot expand the file.
-    """
+    """Expand a xacro file to a URDF with the default values; raise `RobotError` without xacro or if it fails."""
     by_hand = f"xacro {path.name} ARGUMENT:=VALUE > robot.urdf"
     try:
         xacro = importlib.import_module("xacro")
@@ -281,29 +263,15 @@ def _joint(element: Element) -> UrdfJoint:
     if kind in ("revolute", "prismatic"):
         if limit is None:
             raise RobotError(f"{kind} joint {name!r} has no <limit>", name)
-        lower = _numbers(limit, "lower", "0", name)[0]
-        upper = _numbers(limit, "upper", "0", name)[0]
+        lower, upper = (_numbers(limit, key, "0", name)[0] for key in ("lower", "upper"))
         if lower > upper:
             raise RobotError(f"joint {name!r} has lower limit {lower} above its upper limit {upper}", (lower, upper))
     mimic = None
     if follows is not None:
-        mimic = Mimic(
-            _attribute(follows, "joint", f"<mimic> of joint {name!r}"),
-            _numbers(follows, "multiplier", "1", name)[0],
-            _numbers(follows, "offset", "0", name)[0],
-        )
-    return UrdfJoint(
-        name=name,
-        kind=kind,
-        parent=ends[0],
-        child=ends[1],
-        origin_xyz=_numbers(origin, "xyz", "0 0 0", name),
-        origin_rpy=_numbers(origin, "rpy", "0 0 0", name),
-        axis=_numbers(axis, "xyz", "1 0 0", name),
-        lower=lower,
-        upper=upper,
-        mimic=mimic,
-    )
+        numbers = (_numbers(follows, key, one, name)[0] for key, one in (("multiplier", "1"), ("offset", "0")))
+        mimic = Mimic(_attribute(follows, "joint", f"<mimic> of joint {name!r}"), *numbers)
+    xyz, rpy = (_numbers(origin, key, "0 0 0", name) for key in ("xyz", "rpy"))
+    return UrdfJoint(name, kind, ends[0], ends[1], xyz, rpy, _numbers(axis, "xyz", "1 0 0", name), lower, upper, mimic)
 
 
 def _attribute(element: Element, name: str, owner: str) -> str:
@@ -351,12 +319,17 @@ def _stripped(robot: Element, name: str) -> str:
     for link in robot.findall("link"):
         kept = ElementTree.SubElement(copy, "link", name=link.get("name", ""))
         for collision in link.findall("collision"):
-            if any(collision.find(f"geometry/{shape}") is not None for shape in SHAPES):
+            if has_shape(collision):
                 kept.append(_copy(collision, ("origin", "geometry", *SHAPES)))
     for joint in robot.findall("joint"):
         copy.append(_copy(joint, ("parent", "child", "origin", "axis", "limit", "mimic")))
     ElementTree.indent(copy)
     return ElementTree.tostring(copy, encoding="unicode") + "\n"
+
+
+def has_shape(element: Element) -> bool:
+    """Return whether a collision or visual element has a shape that can be read."""
+    return any(element.find(f"geometry/{shape}") is not None for shape in SHAPES)
 
 
 def _copy(element: Element, kept: tuple[str, ...], depth: int = DEPTH_OF_SHAPES) -> Element:

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 from eim_ros.core.lazy import deferred_names
 
 if TYPE_CHECKING:
-    from eim_ros.learning.configs import EIMConfig, EMConfig, RatioConfig
+    from eim_ros.learning.configs import EIMConfig, EMConfig, RatioConfig, TruncatedEMConfig
     from eim_ros.learning.data import Pairs
     from eim_ros.learning.discrete.cause_em import MultipleCauseEM, MultipleCauseEMConfig
     from eim_ros.learning.discrete.exponential_em import ExponentialEM, ExponentialEMConfig
     from eim_ros.learning.eim.eim import EIM
     from eim_ros.learning.em.em import EM
-    from eim_ros.learning.em.truncated import TruncatedEM, TruncatedEMConfig
+    from eim_ros.learning.em.truncated import TruncatedEM
     from eim_ros.learning.ratio.density_ratio import DensityRatio
     from eim_ros.learning.ratio.inputs import FeatureInputs, RatioInputs, StandardisedInputs, WhitenedInputs
     from eim_ros.learning.ratio.network import NetworkRatio
@@ -47,34 +47,4 @@ __all__ = [
     "run_loop",
 ]
 
-__getattr__, __dir__ = deferred_names(
-    __name__,
-    {
-        "DensityRatio": "ratio.density_ratio",
-        "EIM": "eim.eim",
-        "EIMConfig": "configs",
-        "EM": "em.em",
-        "EMConfig": "configs",
-        "ExponentialEM": "discrete.exponential_em",
-        "ExponentialEMConfig": "discrete.exponential_em",
-        "FeatureInputs": "ratio.inputs",
-        "FitResult": "run",
-        "FittedModel": "run",
-        "History": "run",
-        "LoopResult": "run",
-        "MultipleCauseEM": "discrete.cause_em",
-        "MultipleCauseEMConfig": "discrete.cause_em",
-        "NetworkRatio": "ratio.network",
-        "Pairs": "data",
-        "PlugInRatio": "ratio.plug_in",
-        "RatioConfig": "configs",
-        "RatioInputs": "ratio.inputs",
-        "RunOptions": "run",
-        "StandardisedInputs": "ratio.inputs",
-        "State": "run",
-        "TruncatedEM": "em.truncated",
-        "TruncatedEMConfig": "em.truncated",
-        "WhitenedInputs": "ratio.inputs",
-        "run_loop": "run",
-    },
-)
+__getattr__, __dir__ = deferred_names(__name__, __file__)

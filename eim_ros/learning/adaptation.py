@@ -18,9 +18,9 @@ is known, current samples of all components and samples from all earlier iterati
 are needed because a model that has contracted to one mode draws none elsewhere. If the density is known, log p is
 exact. Otherwise it comes from a density ratio at the data (`RatioDemand`).
 
-`AdaptiveComponents` is the rule of GMMVI (Arenz et al. 2020). It adds one component at a time. `SplitComponents` grows
-the mixture faster by splitting the heaviest components. A component N(mu, Sigma) with weight w and Sigma = L L' becomes
-two components with weight w/2:
+`AdaptiveComponents` is the rule of GMMVI (Arenz et al. 2020). It adds one component at a time. It can also grow the
+mixture faster by splitting the heaviest components. A component N(mu, Sigma) with weight w and Sigma = L L' becomes two
+components with weight w/2:
 
     N(mu +- sqrt(a) v, Sigma - a v v'),    v = L u,  |u| = 1.
 
@@ -31,7 +31,6 @@ components are found only by additions.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -45,6 +44,7 @@ from eim_ros.core.settings import Settings, option
 from eim_ros.learning.data import Pairs
 from eim_ros.learning.gmmvi.components import Components, mixture_log_prob
 from eim_ros.learning.gmmvi.samples import Evaluated, Reservoir
+from eim_ros.learning.gmmvi.settings import ComponentAdaptationConfig
 from eim_ros.learning.models.evaluator import PreparedMixture
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts, draw_contexts
@@ -100,14 +100,9 @@ class ComponentHistory:
         """Return which components hardly gain on the best one, (n_components,) of bool.
 
         A component stagnates if its smoothed log deserved weight has closed at most the share `LEAST_GAIN` of its gap
-        to the greatest one. A component that is younger than the window does not stagnate.
-
-        Parameters
-        ----------
-        kernel : Tensor (width,)
-            Weights of the iterations in the smoothed values; they sum to one.
-        lag : int
-            Number of iterations between the two smoothed values that are compared.
+        to the greatest one. A component that is younger than the window does not stagnate. The kernel (width,) contains
+        the weights of the iterations in the smoothed values. `lag` is the number of iterations between the two smoothed
+        values that are compared.
         """
         width, weights = len(kernel), kernel.to(self.rewards).unsqueeze(-1)
         now = (self.rewards[-width:] * weights).sum(0)
@@ -146,8 +141,7 @@ class AdaptationState:
     def tensors(self) -> dict[str, Tensor]:
         """Return the state as named tensors, as expected by `from_tensors`."""
         return {
-            "history.log_weights": self.history.log_weights,
-            "history.rewards": self.history.rewards,
+            **{f"history.{name}": value for name, value in vars(self.history).items()},
             "history.context": self.drawn.context,
             "history.sample": self.drawn.sample,
             "history.counts": torch.tensor([self.n_batches, self.n_added]),
@@ -174,15 +168,7 @@ class AdaptationState:
                 torch.where(replaced, new.context, self.drawn.context),
                 torch.where(replaced, new.sample, self.drawn.sample),
             )
-        return dataclasses.replace(self, drawn=drawn, n_batches=n_batches)
-
-    def take(self, index: Tensor) -> AdaptationState:
-        """Return the state with a subset of the components."""
-        return dataclasses.replace(self, history=self.history.take(index))
-
-    def added(self, n_new: int) -> AdaptationState:
-        """Return the state after new components were appended."""
-        return dataclasses.replace(self, history=self.history.added(n_new), n_added=self.n_added + n_new)
+        return replace(self, drawn=drawn, n_batches=n_batches)
 
 
 DELTAS = (5000.0, 1000.0, 500.0, 200.0, 100.0, 50.0)  # [nat], as in VIPS
@@ -190,18 +176,9 @@ CHUNK_ELEMENTS = 262_144  # probabilities of the gating per block, small enough 
 
 
 def demand(log_target: Tensor, log_model: Tensor, delta: float) -> Tensor:
-    """Return the demand [nat] at candidates, (n,), which is the excess of the target over the model.
+    """Return the demand [nat] at candidates, (n,), from log p(x|y) and log q(x|y), (n,) [nat]; see the top of the file.
 
-    See the top of this file for its definition.
-
-    Parameters
-    ----------
-    log_target : Tensor (n,)
-        log p(x|y) [nat], up to a constant.
-    log_model : Tensor (n,)
-        log q(x|y) [nat].
-    delta : float
-        Delta [nat].
+    The log target may lack a constant. `delta` is Delta [nat].
     """
     return log_target - torch.maximum(log_model, log_model.max() - delta)
 
@@ -269,8 +246,7 @@ class Adaptation:
 
     def check(self, start: MixtureOfExperts) -> None:
         """Raise `ConfigurationError` if components are to be added or deleted and the initial model is not linear."""
-        linear = isinstance(start.gating, SoftmaxGating) and isinstance(start.experts, LinearExperts)
-        if self.config.adapts and not linear:
+        if self.config.adapts and not start.is_linear:
             raise ConfigurationError(
                 "components can be added to and deleted from linear models only; set add_every and delete_after to 0, "
                 "or choose a linear gating and linear experts",
@@ -286,34 +262,17 @@ class Adaptation:
         iteration: int,
         generator: torch.Generator,
     ) -> tuple[MixtureOfExperts, AdaptationState, dict[str, float]]:
-        """Delete useless components, and add new ones if an addition is due.
+        """Delete useless components of a linear model, and add new ones if an addition is due.
 
-        Parameters
-        ----------
-        model : MixtureOfExperts
-            Linear model.
-        state : AdaptationState
-        log_target : callable
-            Maps candidates to log p(x|y) [nat]; see `LogTarget`.
-        context : Tensor (n_contexts, n_context)
-            Contexts of the iteration.
-        iteration : int
-            Index of the next iteration.
-        generator : torch.Generator
-
-        Returns
-        -------
-        model : MixtureOfExperts
-        state : AdaptationState
-        record : dict
-            Number of components `added` and `deleted`, their number `n_components` afterwards, and the number of
-            `candidates`.
+        `context` (n_contexts, n_context) contains the contexts of the iteration. `iteration` is the index of the next
+        iteration. The returned record contains the numbers of components `added` and `deleted`, their number
+        `n_components` afterwards, and the number of `candidates`.
         """
         config, n_candidates = self.config, 0
         useless = self.useless(state.history)
         if bool(useless.any()):
             index = (~useless).nonzero().squeeze(-1)
-            model, state = _taken(model, index), state.take(index)
+            model, state = model.take(index), replace(state, history=state.history.take(index))
         n_kept = model.n_components
         n_new = min(config.n_added, config.max_components - n_kept)
         if config.add_every > 0 and iteration % config.add_every == 0 and n_new > 0:
@@ -326,7 +285,8 @@ class Adaptation:
                     model, candidates, log_target(candidates), deltas, config.first_weight, self.least_demand
                 )
             state = state if drawn is None else state.remembered(drawn, generator)
-            state = state.added(model.n_components - n_kept)
+            n_new = model.n_components - n_kept
+            state = replace(state, history=state.history.added(n_new), n_added=state.n_added + n_new)
         record = {
             "n_components": float(model.n_components),
             "added": float(model.n_components - n_kept),
@@ -338,21 +298,11 @@ class Adaptation:
     def followed(
         self, state: AdaptationState, model: MixtureOfExperts, context: Tensor, reward: Tensor
     ) -> AdaptationState:
-        """Return the state after an iteration.
-
-        Parameters
-        ----------
-        state : AdaptationState
-        model : MixtureOfExperts
-            Model of the iteration.
-        context : Tensor (n_contexts, n_context)
-        reward : Tensor (n_components,)
-            E[R] of every component [nat].
-        """
+        """Return the state after an iteration, given its model, its contexts, and E[R] (n_components,) [nat]."""
         if self.config.delete_after == 0:
             return state
         log_weights = _log_weights(model, context)
-        return dataclasses.replace(state, history=state.history.followed(log_weights + reward, log_weights))
+        return replace(state, history=state.history.followed(log_weights + reward, log_weights))
 
     def useless(self, history: ComponentHistory) -> Tensor:
         """Return which components are useless, (n_components,) of bool.
@@ -398,16 +348,11 @@ def with_additions(
     log_target : Tensor (n_candidates,)
         log p(x|y) [nat], up to a constant.
     deltas : sequence of float
-        Delta of each new component [nat].
+        Delta of each new component [nat]. The new components come last.
     first_weight : float
         Initial weight relative to the greatest weight, in (0, 1].
     least_demand : float
-        Minimum demand for an addition [nat].
-
-    Returns
-    -------
-    MixtureOfExperts
-        The new components come last. None is added if the target is not finite at any candidate.
+        Minimum demand for an addition [nat]. None is added if the target is not finite at any candidate.
     """
     prepared = PreparedMixture(model, candidates.context, candidates.sample)
     log_model = prepared.log_prob(candidates.context, candidates.sample)
@@ -444,11 +389,6 @@ def _joined(model: MixtureOfExperts, new: MixtureOfExperts) -> MixtureOfExperts:
     return MixtureOfExperts.from_tensors(
         {name: torch.cat([value, theirs[name]]) for name, value in model.tensors().items()}
     )
-
-
-def _taken(model: MixtureOfExperts, index: Tensor) -> MixtureOfExperts:
-    """Return a model with a subset of the components."""
-    return MixtureOfExperts.from_tensors({name: value[index] for name, value in model.tensors().items()})
 
 
 def _drawn(model: MixtureOfExperts, context: Tensor, n_samples: int, generator: torch.Generator) -> Pairs:
@@ -497,10 +437,6 @@ class ComponentRecords:
         """Increase of each reward in the last iteration [nat], (n_components,); NaN if it is not known."""
         return self.history.rewards[-1] - self.history.rewards[-2]
 
-    def followed(self, reward: Tensor, log_weights: Tensor) -> ComponentRecords:
-        """Return the records with the rewards and log weights of one more iteration."""
-        return replace(self, history=self.history.followed(reward, log_weights))
-
     def updated(self, step: Tensor, moved: Tensor, least_ridge: float, largest_ridge: float) -> ComponentRecords:
         """Return the records after an update, given the step sizes and a mask of the components that moved.
 
@@ -515,24 +451,21 @@ class ComponentRecords:
 
     def added(self, step: float, ridge: float) -> ComponentRecords:
         """Append a new component with an initial step size and ridge."""
-        new = ComponentRecords.first(self.step[:1], self.history.window, step, ridge)
-        return ComponentRecords(
-            torch.cat([self.step, new.step]),
-            torch.cat([self.n_updates, new.n_updates]),
-            torch.cat([self.ridge, new.ridge]),
-            self.history.added(1),
+        step_of_each, n_updates, ridges = (
+            torch.cat([old, old.new_tensor([new])])
+            for old, new in ((self.step, step), (self.n_updates, 0.0), (self.ridge, ridge))
         )
+        return ComponentRecords(step_of_each, n_updates, ridges, self.history.added(1))
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the records as named tensors."""
-        own = {"step": self.step, "n_updates": self.n_updates, "ridge": self.ridge}
-        return {**own, "rewards": self.history.rewards, "log_weights": self.history.log_weights}
+        return {"step": self.step, "n_updates": self.n_updates, "ridge": self.ridge, **vars(self.history)}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> ComponentRecords:
         """Build the records from named tensors; the inverse of `tensors`."""
-        step, n_updates, ridge = (tensors[name] for name in ("step", "n_updates", "ridge"))
-        return cls(step, n_updates, ridge, ComponentHistory(tensors["rewards"], tensors["log_weights"]))
+        history = ComponentHistory(tensors["rewards"], tensors["log_weights"])
+        return cls(tensors["step"], tensors["n_updates"], tensors["ridge"], history)
 
 
 FIRST_WEIGHT = 1e-29  # weight of a new component; it grows if the component is useful
@@ -569,8 +502,11 @@ class Mixture:
         """
         return mixture_log_prob(self.components, self.log_weights, sample)
 
-    def take(self, index: Tensor) -> Mixture:
-        """Return the mixture of a subset of the components, by their indices (n,)."""
+    def without(self, deleted: Tensor) -> Mixture:
+        """Return the mixture without the components that the mask (n_components,) selects."""
+        if not bool(deleted.any()):
+            return self
+        index = (~deleted).nonzero().flatten()
         log_weights, components = self.components.without(self.log_weights, index)
         return Mixture(log_weights, components, self.records.take(index), self.n_additions)
 
@@ -628,38 +564,15 @@ class ComponentAdaptation(Protocol):
     ) -> Mixture:
         """Return the mixture after components were added and deleted.
 
-        Parameters
-        ----------
-        mixture : Mixture
-        candidates : Candidates
-        iteration : int
-            Number of iterations so far, including the current one.
-        first_entropy : float
-            Mean entropy of the initial components [nat].
-        generator : torch.Generator
+        `iteration` is the number of iterations so far, including the current one. `first_entropy` is the mean entropy
+        of the initial components [nat].
         """
         ...
 
 
-@dataclass(frozen=True)
-class FixedComponents:
-    """Rule that never changes the number of components (E)."""
-
-    window = 2
-    n_candidates = 0
-
-    def n_prior(self, n_components: int, iteration: int) -> int:
-        return 0
-
-    def __call__(
-        self,
-        mixture: Mixture,
-        candidates: Candidates,
-        iteration: int,
-        first_entropy: float,
-        generator: torch.Generator,
-    ) -> Mixture:
-        return mixture
+SHARE = 0.5  # maximum share of the components that are split at once
+MOVED = 0.5  # a, the share of the variance along v that is converted to the distance between the halves
+LIGHT = 0.1  # a component with less than this share of the mean weight is light
 
 
 @dataclass(frozen=True)
@@ -682,43 +595,36 @@ class AdaptiveComponents:
     - Neither its weight nor its deserved weight was above 1e-6.
     - Its smoothed log deserved weight has closed at most 0.4 of its gap to the greatest one.
 
+    With a fixed number of components (E) there are neither additions nor deletions of this kind.
+
+    Every `split_every` iterations, the heaviest half of the components is split, up to `max_components`. Light
+    components are deleted first. These have less than a tenth of the mean weight and at least `delete_after` updates.
+
     Attributes
     ----------
-    add_every : int
-        Number of iterations between two additions; 0 to never add.
-    delete_after : int
-        Number of iterations after which a useless component is deleted; 0 to never delete.
-    max_components : int
-        Maximum number of components.
-    n_candidates : int
-        Maximum number of candidates from earlier iterations.
+    config : ComponentAdaptationConfig
     temperature : float
         T, the weight of the entropy relative to the log density of the target.
     first_step, first_ridge : float
         Initial step size and ridge of a new component.
-    n_prior_candidates : int
-        Number of samples of the initial mixture that are evaluated for each addition.
     """
 
-    add_every: int
-    delete_after: int
-    max_components: int
-    n_candidates: int
+    config: ComponentAdaptationConfig
     temperature: float
     first_step: float
     first_ridge: float
-    n_prior_candidates: int = 0
 
-    def n_prior(self, n_components: int, iteration: int) -> int:
-        return self.n_prior_candidates if self._due(n_components, iteration) else 0
-
-    def _due(self, n_components: int, iteration: int) -> bool:
-        regular = self.add_every > 0 and iteration > 1 and iteration % self.add_every == 0
-        return regular and n_components < self.max_components
+    @property
+    def n_candidates(self) -> int:
+        return self.config.n_candidates if self._unless_fixed(self.config.add_every) > 0 else 0
 
     @property
     def window(self) -> int:
-        return max(2, self.delete_after + len(smoothing_kernel(self.delete_after)))
+        delete_after = self._unless_fixed(self.config.delete_after)
+        return max(2, delete_after + len(smoothing_kernel(delete_after)))
+
+    def n_prior(self, n_components: int, iteration: int) -> int:
+        return self.config.n_prior_candidates if self._adds(n_components, iteration) else 0
 
     def __call__(
         self,
@@ -728,20 +634,29 @@ class AdaptiveComponents:
         first_entropy: float,
         generator: torch.Generator,
     ) -> Mixture:
-        if self.delete_after > 0:
-            useless = self.useless(mixture.records.history)
-            if bool(useless.any()):
-                mixture = mixture.take((~useless).nonzero().flatten())
-        if self._due(mixture.components.n_components, iteration):
-            return self._with_addition(mixture, candidates, first_entropy, generator)
+        if self._unless_fixed(self.config.delete_after) > 0:
+            mixture = mixture.without(self.useless(mixture.records.history))
+        if self._adds(mixture.components.n_components, iteration):
+            mixture = self._with_addition(mixture, candidates, first_entropy, generator)
+        if self.config.split_every > 0 and iteration % self.config.split_every == 0:
+            mixture = self._with_splits(mixture)
         return mixture
+
+    def _unless_fixed(self, n_iterations: int) -> int:
+        """Return a number of iterations, or 0, which means never, if the number of components is fixed."""
+        return 0 if self.config.rule == "fixed" else n_iterations
+
+    def _adds(self, n_components: int, iteration: int) -> bool:
+        add_every = self._unless_fixed(self.config.add_every)
+        regular = add_every > 0 and iteration > 1 and iteration % add_every == 0
+        return regular and n_components < self.config.max_components
 
     def useless(self, history: ComponentHistory) -> Tensor:
         """Return which components are useless, (n_components,) of bool; at least one is not."""
         known = torch.isfinite(history.rewards).all(0)
         deserved = torch.log_softmax(history.rewards.nan_to_num(-torch.inf), -1)
         greatest = torch.maximum(history.log_weights.nan_to_num(-torch.inf), deserved).amax(0)
-        stagnates = history.stagnates(smoothing_kernel(self.delete_after), self.delete_after)
+        stagnates = history.stagnates(smoothing_kernel(self.config.delete_after), self.config.delete_after)
         return known & (greatest < math.log(LEAST_WEIGHT)) & stagnates
 
     def _with_addition(
@@ -766,6 +681,14 @@ class AdaptiveComponents:
             mixture.n_additions + 1,
         )
 
+    def _with_splits(self, mixture: Mixture) -> Mixture:
+        if self.config.delete_after > 0:
+            light = mixture.log_weights < math.log(LIGHT / mixture.components.n_components)
+            mixture = mixture.without(light & (mixture.records.n_updates >= self.config.delete_after))
+        n_components = mixture.components.n_components
+        n_split = min(math.ceil(SHARE * n_components), self.config.max_components - n_components)
+        return _split(mixture, mixture.log_weights.topk(n_split).indices) if n_split > 0 else mixture
+
 
 def smoothing_kernel(delete_after: int) -> Tensor:
     """Return the weights of a Gaussian kernel that smooths rewards over iterations, (width,); they sum to one.
@@ -776,70 +699,6 @@ def smoothing_kernel(delete_after: int) -> Tensor:
     place = torch.arange(-half, half, dtype=torch.float64)
     kernel = (-0.5 * (8.0 * place / max(1, delete_after)).square()).exp()
     return kernel / kernel.sum()
-
-
-SHARE = 0.5  # maximum share of the components that are split at once
-MOVED = 0.5  # a, the share of the variance along v that is converted to the distance between the halves
-LIGHT = 0.1  # a component with less than this share of the mean weight is light
-
-
-@dataclass(frozen=True)
-class SplitComponents:
-    """Rule that applies another rule, and also splits the heaviest components.
-
-    Every `split_every` iterations, the heaviest half of the components is split, up to `max_components`. Light
-    components are deleted first. These have less than a tenth of the mean weight and at least `delete_after` updates.
-
-    Attributes
-    ----------
-    rule : ComponentAdaptation
-        Rule that is applied first, in every iteration.
-    split_every : int
-        Number of iterations between two splits.
-    delete_after : int
-        Minimum number of updates before a light component is deleted; 0 to never delete.
-    max_components : int
-        Maximum number of components.
-    """
-
-    rule: ComponentAdaptation
-    split_every: int
-    delete_after: int
-    max_components: int
-
-    @property
-    def window(self) -> int:
-        return self.rule.window
-
-    @property
-    def n_candidates(self) -> int:
-        return self.rule.n_candidates
-
-    def n_prior(self, n_components: int, iteration: int) -> int:
-        return self.rule.n_prior(n_components, iteration)
-
-    def __call__(
-        self,
-        mixture: Mixture,
-        candidates: Candidates,
-        iteration: int,
-        first_entropy: float,
-        generator: torch.Generator,
-    ) -> Mixture:
-        mixture = self.rule(mixture, candidates, iteration, first_entropy, generator)
-        if iteration % self.split_every:
-            return mixture
-        mixture = self._without_light(mixture)
-        n_components = mixture.components.n_components
-        n_split = min(math.ceil(SHARE * n_components), self.max_components - n_components)
-        return _split(mixture, mixture.log_weights.topk(n_split).indices) if n_split > 0 else mixture
-
-    def _without_light(self, mixture: Mixture) -> Mixture:
-        if self.delete_after == 0:
-            return mixture
-        light = mixture.log_weights < math.log(LIGHT / mixture.components.n_components)
-        kept = (~light | (mixture.records.n_updates < self.delete_after)).nonzero().flatten()
-        return mixture if len(kept) == len(light) else mixture.take(kept)
 
 
 def _split(mixture: Mixture, heavy: Tensor) -> Mixture:

@@ -1,4 +1,4 @@
-"""Settings of `EM` and `EIM`, with one group for each part of the learner.
+"""Settings of `EM`, `TruncatedEM` and `EIM`, with one group for each part of the learner.
 
 Use dotted names to set a field of a group: `EIM(**{"ratio.patience": 5})`, or `eim train --set ratio.patience=5`.
 """
@@ -37,15 +37,8 @@ class AuxiliaryConfig(Settings):
     def prepared(self, model: MixtureOfExperts, context: Tensor, sample: Tensor) -> PreparedMixture:
         """Return the model, prepared for many evaluations of its density.
 
-        The density at the model's own samples is truncated if the model has many components.
-
-        Parameters
-        ----------
-        model : MixtureOfExperts
-        context : Tensor (n, n_context)
-            Contexts of the data.
-        sample : Tensor (n, n_dims)
-            Samples of the data or of the model.
+        The density at the model's own samples is truncated if the model has many components. Contexts (n, n_context) of
+        the data and samples (n, n_dims) of the data or of the model set the units of the computation.
         """
         few = model.n_components < self.exact_below
         return PreparedMixture(model, context, sample, 0 if few else self.n_states)
@@ -313,3 +306,34 @@ class EMConfig(FamilyConfig):
     gating_iterations: int = option(5, "L-BFGS iterations of the gating per M-step", minimum=1)
     n_starts: int = option(1, "runs from different starts; the best is kept", minimum=1)
     hard: bool = option(False, "assign each point to its most probable expert only")
+
+
+@dataclass(frozen=True)
+class TruncatedEMConfig(Settings):
+    """Settings of `TruncatedEM`.
+
+    Examples
+    --------
+    >>> from eim_ros.learning import TruncatedEM, TruncatedEMConfig
+    >>> config = TruncatedEMConfig(n_components=1000, n_states=8)
+    >>> TruncatedEM(config, tolerance=1e-3).config.n_states
+    8
+    """
+
+    n_components: int = option(1000, "number of experts", minimum=1)
+    n_iterations: int = option(100, "upper bound on iterations", minimum=0)
+    tolerance: float = option(1e-4, "stop when the mean free energy rises by less than this", unit="nat", minimum=0.0)
+    covariance_floor: float = option(
+        1e-6, "smallest variance of an expert in any direction, relative to the data's variances", minimum=0.0
+    )
+    gating_iterations: int = option(2, "L-BFGS iterations of the gating per M-step", minimum=1)
+    search: str = option(
+        "auto",
+        "search for the components of a point: full, among all components; partial, among neighbours; auto, partial "
+        "search, or exact EM below dense_below components",
+        choices=("auto", "full", "partial"),
+    )
+    dense_below: int = option(200, "smallest number of components that auto truncates", minimum=0)
+    n_states: int = option(5, "number C' of components that share a point", minimum=1)
+    n_neighbours: int = option(16, "length G of the list of components near a component, including itself", minimum=1)
+    n_random: int = option(1, "random candidates per point", minimum=0)

@@ -7,7 +7,7 @@ columns, so that every learner can fit a mixture of experts.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -58,6 +58,16 @@ class Pairs:
 
     def to(self, device: torch.device) -> Pairs:
         return replace(self, context=self.context.to(device), sample=self.sample.to(device))
+
+
+RowsT = TypeVar("RowsT", Pairs, Tensor)
+
+
+def random_rows(rows: RowsT, n: int, generator: torch.Generator) -> RowsT:
+    """Return `n` distinct rows in random order; return all rows if there are no more than `n`, or if `n` is 0."""
+    if n == 0 or n >= len(rows):
+        return rows
+    return rows[torch.randperm(len(rows), generator=generator, device=generator.device)[:n]]
 
 
 def checked_data(data: Any) -> Pairs:

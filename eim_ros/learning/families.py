@@ -46,27 +46,13 @@ class FamilyConfig(Settings):
         return self.expert_kind == "linear" and self.gating_kind == "linear"
 
 
-def is_linear(model: MixtureOfExperts) -> bool:
-    """Return whether both parts of a model are linear."""
-    return isinstance(model.gating, SoftmaxGating) and isinstance(model.experts, LinearExperts)
-
-
 def with_networks(
     model: MixtureOfExperts, config: FamilyConfig, context: Tensor, generator: torch.Generator
 ) -> MixtureOfExperts:
     """Convert a linear model to the kinds of experts and gating in the settings.
 
-    Neural experts equal the linear ones exactly; a neural gating approximates the linear one.
-
-    Parameters
-    ----------
-    model : MixtureOfExperts
-        Linear model.
-    config : FamilyConfig
-    context : Tensor (n_samples, n_context)
-        Contexts of the data. They standardise the networks' inputs, and a neural gating is fitted at them.
-    generator : torch.Generator
-        Randomness of the hidden weights.
+    Neural experts equal the linear ones exactly; a neural gating approximates the linear one. Contexts of the data
+    (n_samples, n_context) standardise the networks' inputs, and a neural gating is fitted at them.
     """
     gating, experts = model.gating, model.experts
     if config.expert_kind == "neural" and isinstance(experts, LinearExperts):

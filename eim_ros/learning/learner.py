@@ -38,16 +38,8 @@ SCIKIT_LEARN_NAMES = {
 
 
 def configuration(kind: type[ConfigT], config: ConfigT | None, settings: Mapping[str, Any]) -> ConfigT:
-    """Return the settings of a learner.
-
-    Parameters
-    ----------
-    kind : type
-        Class of the settings.
-    config : Settings, optional
-        If omitted, all settings have their default values.
-    settings : mapping
-        Values by name, which override the values of `config`.
+    """Return the settings of a learner: `config`, or the defaults of the class `kind`, with `settings` replaced by
+    name.
 
     Raises
     ------

@@ -33,7 +33,6 @@ class Status(str, Enum):
 
     CONVERGED = "converged"
     MAX_ITERATIONS = "max_iterations"
-    STALLED = "stalled"
     NON_FINITE = "non_finite"
     INTERRUPTED = "interrupted"
 
@@ -282,6 +281,11 @@ class History:
     def column(self, name: str) -> list[float]:
         """Return the values of one number, in the order of the iterations that recorded it."""
         return [record[name] for record in self.records if name in record]
+
+    def settled(self, name: str, tolerance: float, n_iterations: int = 1) -> bool:
+        """Return whether a number has risen by less than the tolerance in the last iterations."""
+        values = self.column(name)
+        return len(values) > n_iterations and values[-1] - values[-1 - n_iterations] < tolerance
 
 
 @dataclass(frozen=True)
@@ -550,20 +554,12 @@ def on_plateau(history: History, window: int) -> bool:
 
 
 def rests(objective: Sequence[float], standard_errors: Sequence[float], window: int) -> bool:
-    """Return whether an objective has stopped rising.
+    """Return whether an objective has stopped rising, given one estimate per iteration and its standard errors [nat].
 
     This is the case if its mean over the last window exceeds its mean over the window before by no more than the noise.
     In addition, the standard errors must not fall any more. If the model can represent the target exactly, the noise
-    vanishes as the model approaches the target, so falling standard errors are a sign of progress.
-
-    Parameters
-    ----------
-    objective : sequence of float
-        One estimate per iteration [nat], to be maximised.
-    standard_errors : sequence of float
-        Standard errors of the estimates [nat].
-    window : int
-        Number of iterations in a window; 0 returns False.
+    vanishes as the model approaches the target, so falling standard errors are a sign of progress. `window` is a number
+    of iterations; 0 returns False.
     """
     values, errors = objective[-2 * window :], standard_errors[-2 * window :]
     if window == 0 or len(values) < 2 * window or len(errors) < 2 * window:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,7 @@ class _Mixture(DensityMixin, BaseEstimator, ABC):
         return int(k - 1 + k * d + k * d * (d + 1) // 2)
 
 
+@dataclass(eq=False, repr=False)
 class EMMixture(_Mixture):
     """Gaussian mixture fitted by expectation maximisation.
 
@@ -149,24 +151,14 @@ class EMMixture(_Mixture):
     [-3.0, 3.0]
     """
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        *,
-        tol: float = 1e-4,
-        reg_covar: float = 1e-6,
-        max_iter: int = 100,
-        n_init: int = 1,
-        random_state: Any = None,
-        settings: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.tol = tol
-        self.reg_covar = reg_covar
-        self.max_iter = max_iter
-        self.n_init = n_init
-        self.random_state = random_state
-        self.settings = settings
+    n_components: int = 1
+    _: KW_ONLY
+    tol: float = 1e-4
+    reg_covar: float = 1e-6
+    max_iter: int = 100
+    n_init: int = 1
+    random_state: Any = None
+    settings: Mapping[str, Any] | None = None
 
     def _learner(self, seed: int) -> EM:
         return EM(
@@ -180,6 +172,7 @@ class EMMixture(_Mixture):
         )
 
 
+@dataclass(eq=False, repr=False)
 class TruncatedEMMixture(_Mixture):
     """Gaussian mixture with many components, fitted by truncated EM.
 
@@ -206,22 +199,13 @@ class TruncatedEMMixture(_Mixture):
     (1, 1)
     """
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        *,
-        tol: float = 1e-4,
-        reg_covar: float = 1e-6,
-        max_iter: int = 100,
-        random_state: Any = None,
-        settings: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.tol = tol
-        self.reg_covar = reg_covar
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.settings = settings
+    n_components: int = 1
+    _: KW_ONLY
+    tol: float = 1e-4
+    reg_covar: float = 1e-6
+    max_iter: int = 100
+    random_state: Any = None
+    settings: Mapping[str, Any] | None = None
 
     def _learner(self, seed: int) -> TruncatedEM:
         return TruncatedEM(
@@ -234,6 +218,7 @@ class TruncatedEMMixture(_Mixture):
         )
 
 
+@dataclass(eq=False, repr=False)
 class EIMMixture(_Mixture):
     """Gaussian mixture that minimises KL(model || data) by expected information maximisation.
 
@@ -260,18 +245,11 @@ class EIMMixture(_Mixture):
     [-3.0, 3.0]
     """
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        *,
-        max_iter: int = 40,
-        random_state: Any = None,
-        settings: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.settings = settings
+    n_components: int = 1
+    _: KW_ONLY
+    max_iter: int = 40
+    random_state: Any = None
+    settings: Mapping[str, Any] | None = None
 
     def _learner(self, seed: int) -> EIM:
         return EIM(n_components=self.n_components, n_iterations=self.max_iter, seed=seed, **(self.settings or {}))

@@ -30,22 +30,11 @@ CHUNK_ELEMENTS = 262_144  # distances per block, small enough to stay in cache
 
 
 def k_means(points: Tensor, n_clusters: int, generator: torch.Generator, n_iterations: int = 20) -> Tensor:
-    """Cluster points by k-means.
+    """Cluster points (n_points, n_dims) by k-means; return the cluster of each point, (n_points,) of int64.
 
-    Parameters
-    ----------
-    points : Tensor (n_points, n_dims)
-        At least `n_clusters` points, with columns scaled to comparable units.
-    n_clusters : int
-    generator : torch.Generator
-        May be on another device than the points.
-    n_iterations : int
-        Maximum number of Lloyd's iterations.
-
-    Returns
-    -------
-    Tensor (n_points,) of int64
-        Cluster of each point. Clusters may be empty if points are duplicated.
+    There must be at least `n_clusters` points, with columns scaled to comparable units. Clusters may be empty if points
+    are duplicated. The generator may be on another device than the points. There are at most `n_iterations` of Lloyd's
+    iterations.
     """
     centers = _seeds(points, n_clusters, generator)
     labels = _nearest(points, centers)
@@ -100,16 +89,10 @@ GATING_ITERATIONS, GATING_L2 = 30, 1e-4
 def initial_mixture_of_experts(
     context: Tensor, sample: Tensor, n_components: int, generator: torch.Generator, covariance_floor: float = 0.0
 ) -> MixtureOfExperts:
-    """Return linear experts and a softmax gating that are fitted to k-means clusters.
+    """Return linear experts and a softmax gating that are fitted to k-means clusters of the data.
 
-    Parameters
-    ----------
-    context : Tensor (n_samples, n_context)
-    sample : Tensor (n_samples, n_dims)
-    n_components : int
-    generator : torch.Generator
-    covariance_floor : float
-        Minimum variance in any direction, relative to the variances of the data. Values below 1e-6 are raised to 1e-6.
+    The data are contexts (n_samples, n_context) and samples (n_samples, n_dims). `covariance_floor` is the minimum
+    variance in any direction, relative to the variances of the data. Values below 1e-6 are raised to 1e-6.
 
     Raises
     ------
@@ -127,12 +110,8 @@ def mixture_of_clusters(
 ) -> MixtureOfExperts:
     """Return linear experts and a softmax gating that are fitted to the given clusters.
 
-    Parameters
-    ----------
-    context, sample, n_components, covariance_floor
-        As in `initial_mixture_of_experts`.
-    labels : Tensor (n_samples,) of int64
-        Cluster of each point. An empty cluster gets the overall distribution.
+    The labels (n_samples,) of int64 are the clusters of the points. An empty cluster gets the overall distribution. The
+    other arguments are those of `initial_mixture_of_experts`.
     """
     units = Standardisation.from_data(context, sample)
     joint = units.joint(context, sample)
@@ -149,9 +128,9 @@ def mixture_of_clusters(
     )
     blank = SoftmaxGating(context.new_zeros(n_components, context.shape[1]), context.new_zeros(n_components))
     moments = symmetric_from_products(soft, width)[:, units.n_dims :, units.n_dims :]
-    gating = fit_gating_to_moments(
+    gating, _ = fit_gating_to_moments(
         blank, joint[:, units.n_dims :], moments, max_iterations=GATING_ITERATIONS, l2=GATING_L2
-    ).gating
+    )
     return units.original(MixtureOfExperts(gating, experts))
 
 
@@ -169,17 +148,7 @@ def branching_start(
 ) -> MixtureOfExperts:
     """Return neural experts that start as linear regressions, each for one branch of the data.
 
-    Parameters
-    ----------
-    config : FamilyConfig
-        Kinds of experts and gating.
-    context : Tensor (n_samples, n_context)
-    sample : Tensor (n_samples, n_dims)
-    n_components : int
-        Number of experts and of branches.
-    generator : torch.Generator
-    covariance_floor : float
-        Minimum variance in any direction, relative to the variances of the data.
+    The arguments are those of `initial_mixture_of_experts`, with the kinds of experts and gating in `config`.
 
     Raises
     ------
@@ -204,14 +173,8 @@ def branching_start(
 def closest_component(model: MixtureOfExperts, context: Tensor, generator: torch.Generator) -> MixtureOfExperts:
     """Return the expert with the smallest mean KL to the complete model, as a model with one component.
 
-    This expert covers one of the main modes of the model on its own.
-
-    Parameters
-    ----------
-    model : MixtureOfExperts
-    context : Tensor (n_samples, n_context)
-        Contexts over which the KL is averaged; one sample is drawn per context and expert.
-    generator : torch.Generator
+    This expert covers one of the main modes of the model on its own. The KL is averaged over contexts (n_samples,
+    n_context); one sample is drawn per context and expert.
     """
     experts = model.experts(context)
     sample = experts.sample(generator=generator)

@@ -62,16 +62,10 @@ class ProductTarget:
             )
 
     def log_prob(self, sample: Tensor) -> Tensor:
-        """Return the log density (n,) [nat] of configurations (n, n_joints).
-
-        It is differentiable if all factors are.
-        """
+        """Return the log density (n,) [nat] of configurations (n, n_joints), differentiable if all factors are."""
         weights = self.weights or [1.0] * len(self.factors)
-        terms: list[Any] = [
-            weight * getattr(factor, "log_prob", factor)(sample)  # type: ignore[operator]
-            for factor, weight in zip(self.factors, weights, strict=True)
-        ]
-        total: Tensor = torch.stack(terms).sum(0)
+        values: list[Any] = [getattr(factor, "log_prob", factor)(sample) for factor in self.factors]  # type: ignore[operator]
+        total: Tensor = torch.stack([weight * value for weight, value in zip(weights, values, strict=True)]).sum(0)
         return total
 
 

@@ -57,15 +57,8 @@ class Demonstrations:
         return len(self.positions)
 
     def __getitem__(self, rows: npt.NDArray[np.int64]) -> Demonstrations:
-        return Demonstrations(
-            self.context[rows],
-            self.positions[rows],
-            self.joint_names,
-            self.durations[rows],
-            self.context_names,
-            self.lower,
-            self.upper,
-        )
+        parts = (self.context[rows], self.positions[rows], self.joint_names, self.durations[rows])
+        return Demonstrations(*parts, self.context_names, self.lower, self.upper)
 
     @classmethod
     def from_data_set(cls, data_set: DataSet) -> Demonstrations:

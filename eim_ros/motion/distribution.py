@@ -222,19 +222,8 @@ def condition_on(
     with the factor [[A L, R^1/2], [L, 0]]. The density of y multiplies the weight of the component, and the component
     itself becomes the distribution of w given y.
 
-    Parameters
-    ----------
-    via_points : sequence of ViaPoint
-    mixture : GaussianMixture
-        Mixture of the weights, without batch dimensions.
-    representation : Representation
-
-    Returns
-    -------
-    GaussianMixture
-        Mixture of the weights given the via points.
-    float
-        Log density [nat] of the via points under the given mixture.
+    Return the mixture of the weights given the via points, without batch dimensions as the given one. Also return the
+    log density [nat] of the via points under the given mixture.
 
     Raises
     ------

@@ -26,22 +26,17 @@ FloatArray = npt.NDArray[np.float64]
 
 
 def export_to_lerobot(data_set: DataSet, folder: Path, fps: int, task: str = "") -> tuple[int, int]:
-    """Write motions to a new folder.
+    """Write motions with known durations to a new folder, and return the numbers of episodes and of frames.
 
     Parameters
     ----------
     data_set : DataSet
-        Motions with known durations.
     folder : Path
-        Folder to create; it must not exist.
+        It must not exist.
     fps : int
         Frames per second.
     task : str
         Task of motions that have no label; "motion" if empty.
-
-    Returns
-    -------
-    n_episodes, n_frames : int
 
     Raises
     ------

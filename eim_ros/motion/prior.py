@@ -22,7 +22,7 @@ from torch import Tensor
 
 from eim_ros.core.checks import expect
 from eim_ros.core.errors import DataError, EimError, JointStateError, ModelFileError
-from eim_ros.core.files import read_tensor_file, write_tensor_file
+from eim_ros.core.files import finite, read_tensor_file, write_tensor_file
 from eim_ros.learning.models import MixtureOfExperts
 from eim_ros.motion.distribution import MotionDistribution, ViaPoint, condition_on
 from eim_ros.motion.representation import Basis, LatentSpace, Representation
@@ -32,18 +32,10 @@ RESIDUAL_MARGIN = 2.0  # maximum residual, relative to the largest held-out resi
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Scores of held-out demonstrations, used as a reference for other motions.
+    """Scores of held-out demonstrations, used as a reference for other motions."""
 
-    Attributes
-    ----------
-    log_prob : Tensor (n,)
-        Log densities [nat], ascending.
-    residual : Tensor (n,)
-        Root mean square errors of the basis [rad or m], ascending.
-    """
-
-    log_prob: Tensor
-    residual: Tensor
+    log_prob: Tensor  # (n,), log densities [nat], ascending
+    residual: Tensor  # (n,), root mean square errors of the basis [rad or m], ascending
 
     @classmethod
     def from_scores(cls, log_prob: Tensor, residual: Tensor) -> Calibration:
@@ -56,8 +48,7 @@ class Calibration:
     def quantile(self, log_prob: Tensor, residual: Tensor) -> Tensor:
         """Return the share (n,) of held-out demonstrations that are less likely than motions with these scores (n,).
 
-        The share is 0 if the basis represents a motion much worse than all demonstrations. The weights of such a motion
-        say little about it.
+        It is 0 if the basis represents a motion much worse than all demonstrations, because its weights say little.
         """
         share = torch.searchsorted(self.log_prob, log_prob.contiguous()).to(log_prob) / len(self)
         foreign = residual > RESIDUAL_MARGIN * self.residual[-1] + torch.finfo(residual.dtype).eps
@@ -84,8 +75,8 @@ def stored_prior(prior: MotionPrior) -> tuple[dict[str, Tensor], dict[str, Any]]
         "ridge": prior.representation.ridge,
         "n_latent": prior.latent.n_latent,
         "context_names": list(prior.context_names),
-        "lower": _finite_or_none(prior.lower),
-        "upper": _finite_or_none(prior.upper),
+        "lower": finite(prior.lower),
+        "upper": finite(prior.upper),
         "mean_duration": prior.mean_duration,
         "training": prior.training,
     }
@@ -93,10 +84,7 @@ def stored_prior(prior: MotionPrior) -> tuple[dict[str, Tensor], dict[str, Any]]
 
 
 def restored_parts(tensors: dict[str, Tensor], document: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a prior by name.
-
-    A damaged file can cause many kinds of errors.
-    """
+    """Return the fields of a prior by name; a damaged file can cause many kinds of errors."""
     values = {name: value.to(torch.float64) for name, value in tensors.items()}
     mixture, latent, calibration = (
         {name.removeprefix(part): value for name, value in values.items() if name.startswith(part)} for part in PARTS
@@ -142,10 +130,6 @@ def check_parts(prior: MotionPrior) -> None:
     tensors = (*latent.tensors().values(), prior.context_center, prior.context_scale, prior.calibration.log_prob)
     if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors):
         raise DataError("it has entries that are not finite")
-
-
-def _finite_or_none(values: npt.NDArray[np.float64]) -> list[float | None]:
-    return [float(value) if np.isfinite(value) else None for value in values]
 
 
 FloatArray = npt.NDArray[np.float64]

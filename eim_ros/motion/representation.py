@@ -171,15 +171,7 @@ class Representation:
         return rows.reshape(len(joints), self.n_weights)
 
     def resampled(self, times: FloatArray, positions: FloatArray) -> FloatArray:
-        """Resample a motion to the grid, (n_points, n_joints), by linear interpolation.
-
-        Parameters
-        ----------
-        times : (n,)
-            At least two strictly increasing times [s]. The first need not be 0.
-        positions : (n, n_joints)
-            Joint positions [rad] or [m].
-        """
+        """Resample positions (n, n_joints) at increasing times (n,) [s] to the grid by linear interpolation."""
         if len(times) < 2 or not (np.diff(times) > 0.0).all():
             raise DataError("a motion needs at least 2 points at increasing times", times)
         phases = (times - times[0]) / (times[-1] - times[0])
@@ -206,37 +198,19 @@ class LatentSpace:
     first axes, and sigma those along the other axes, shrunk towards their mean. The density of w is proper in all
     directions. A motion outside the subspace of the demonstrations is therefore unlikely, even if its projection is
     likely.
-
-    Attributes
-    ----------
-    center : Tensor (n_weights,)
-        Mean m.
-    axes : Tensor (n_weights, n_weights)
-        V, with orthonormal columns.
-    scales : Tensor (n_weights,)
-        S, followed by sigma for each of the other axes.
-    n_latent : int
-        Length of z.
     """
 
-    center: Tensor
-    axes: Tensor
-    scales: Tensor
-    n_latent: int
+    center: Tensor  # m (n_weights,), mean
+    axes: Tensor  # V (n_weights, n_weights), with orthonormal columns
+    scales: Tensor  # S (n_weights,), followed by sigma for each of the other axes
+    n_latent: int  # length of z
 
     @classmethod
     def from_weights(cls, weights: Tensor, share: float, most: int, floor: float) -> LatentSpace:
-        """Compute the latent space of demonstrated weights.
+        """Compute the latent space of demonstrated weights (n, n_weights).
 
-        Parameters
-        ----------
-        weights : Tensor (n, n_weights)
-        share : float
-            Variance share explained by z.
-        most : int
-            Maximum length of z.
-        floor : float
-            Minimum standard deviation of any axis [rad or m].
+        The vector z explains a share of the variance and has at most `most` entries. The floor is the minimum standard
+        deviation of any axis [rad or m].
         """
         center = weights.mean(0)
         triangle = torch.linalg.qr(weights - center, mode="r").R  # at most as many rows as weights
@@ -258,10 +232,7 @@ class LatentSpace:
         return (weights - self.center) @ self.axes / self.scales
 
     def log_prob(self, mixture: MixtureOfExperts, context: Tensor, weights: Tensor) -> Tensor:
-        """Return the log density (n,) [nat] of weights (n, n_weights).
-
-        The mixture is the distribution of z given the contexts.
-        """
+        """Return the log density (n,) [nat] of weights (n, n_weights), for the mixture of z given the contexts."""
         coordinates = self.coordinates(weights)
         latent, rest = coordinates[:, : self.n_latent], coordinates[:, self.n_latent :]
         of_rest = -0.5 * (rest.square().sum(-1) + rest.shape[1] * LOG_TWO_PI)

@@ -46,19 +46,10 @@ def start_of_ways(
     covariance_floor: float,
     generator: torch.Generator,
 ) -> MixtureOfExperts:
-    """Create an initial mixture of experts whose components separate different ways.
+    """Create an initial mixture of experts of the coordinates (n, n_latent), whose components separate different ways.
 
-    Parameters
-    ----------
-    context : Tensor (n, n_context)
-    weights : Tensor (n, n_weights)
-        Weights of at least as many motions as components.
-    coordinates : Tensor (n, n_latent)
-        Latent coordinates that the experts model.
-    n_components : int
-    covariance_floor : float
-        Minimum variance, relative to the data's variance.
-    generator : torch.Generator
+    The weights (n, n_weights) are of at least as many motions as components. The floor is the minimum variance,
+    relative to the data's variance.
     """
     inputs = torch.cat([context, torch.ones_like(weights[:, :1])], -1)
     unexplained = weights - inputs @ torch.linalg.lstsq(inputs, weights, driver="gelsd").solution
@@ -80,39 +71,20 @@ FLOOR = 1e-6  # minimum variance of a component, relative to the data's variance
 
 @dataclass(frozen=True)
 class Reference:
-    """Density estimate and start for EIM.
+    """Density estimate and start for EIM."""
 
-    Attributes
-    ----------
-    density : MixtureOfExperts
-        Estimated density of the coordinates given the context.
-    start : MixtureOfExperts
-        Initial model, with as many components as the final one.
-    """
-
-    density: MixtureOfExperts
-    start: MixtureOfExperts
+    density: MixtureOfExperts  # estimated density of the coordinates given the context
+    start: MixtureOfExperts  # initial model, with as many components as the final one
 
 
 @dataclass(frozen=True)
-class ReferenceInputs:
-    """Inputs of a density ratio with a known density; satisfies `eim_ros.learning.ratio.RatioInputs`."""
+class ReferenceInputs(StandardisedInputs):
+    """Standardised inputs of a density ratio with a known density."""
 
-    standardised: StandardisedInputs
     density: MixtureOfExperts
-
-    @property
-    def n_inputs(self) -> int:
-        return self.standardised.n_inputs
-
-    def smoothing(self, iteration: int) -> Tensor | None:
-        return None
 
     def known_log_density(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor | None:
         return self.density.log_prob(context, sample)
-
-    def __call__(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
-        return self.standardised(context, sample, iteration)
 
 
 def fit_reference(
@@ -123,20 +95,9 @@ def fit_reference(
     coordinates: Tensor,
     generator: torch.Generator,
 ) -> Reference:
-    """Fit the reference density and the initial model of EIM.
+    """Fit the reference density and the initial model of EIM, with `n_components` components.
 
-    Parameters
-    ----------
-    config : RatioConfig
-        Settings of the density ratio, including its reference density.
-    n_components : int
-        Number of components of the model.
-    context : Tensor (n, n_context)
-    weights : Tensor (n, n_weights)
-        Weights of the motions, used to distinguish ways.
-    coordinates : Tensor (n, n_latent)
-        Latent coordinates of the motions, which the model describes.
-    generator : torch.Generator
+    The model describes the latent coordinates (n, n_latent) of motions. Their weights (n, n_weights) distinguish ways.
     """
     order = torch.randperm(len(weights), generator=generator, device=generator.device)
     context, weights, coordinates = (part[order] for part in (context, weights, coordinates))
@@ -149,7 +110,9 @@ def fit_reference(
         for _ in range(config.reference.starts):
             start = start_of_ways(context[:n], weights[:n], coordinates[:n], size, FLOOR, generator)
             candidates.append(_refined(start, context[:n], coordinates[:n], config.reference.iterations))
-        judged = [(_likelihood(model, context[held_out], coordinates[held_out]), model) for model in candidates]
+        judged = [
+            (float(model.log_prob(context[held_out], coordinates[held_out]).mean()), model) for model in candidates
+        ]
         fits[size] = max(judged, key=lambda pair: pair[0])
         if size == n_components or fits[size][0] > fits[best][0]:
             best, misses = size, 0
@@ -157,16 +120,13 @@ def fit_reference(
             misses += 1
             if misses == PATIENCE:
                 break
-    density, fitted = (_refined(fits[size][1], context, coordinates, config.reference.iterations)
-                       for size in (best, n_components))  # fmt: skip
+    sizes = (best, n_components)
+    density, fitted = (_refined(fits[size][1], context, coordinates, config.reference.iterations) for size in sizes)
     return Reference(density, closest_start(fitted, density, context, generator))
 
 
 def _sizes(config: RatioConfig, n_components: int, n_samples: int) -> list[int]:
-    """Return the numbers of components to try, beginning with the model's number.
-
-    Larger sizes leave at least two motions per component.
-    """
+    """Return the numbers of components to try: that of the model, then larger ones for two motions per component."""
     most = max(n_components, min(n_samples // 2, config.reference.limit + n_components))
     larger = {min(most, round(factor * n_components)) for factor in config.reference.factors if factor > 1.0}
     return [n_components, *sorted(larger - {n_components})]
@@ -178,10 +138,6 @@ def _refined(start: MixtureOfExperts, context: Tensor, coordinates: Tensor, n_it
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return result.mixture_of_experts
-
-
-def _likelihood(model: MixtureOfExperts, context: Tensor, coordinates: Tensor) -> float:
-    return float(model.log_prob(context, coordinates).mean())
 
 
 N_COMPONENTS = 10  # default number of experts
@@ -271,12 +227,7 @@ class MotionTraining:
         checked_device(self.device)
 
     @torch_threads()
-    def run(
-        self,
-        data_set: DataSet,
-        *,
-        run: RunOptions = RunOptions(),
-    ) -> MotionTrainingRun:
+    def run(self, data_set: DataSet, *, run: RunOptions = RunOptions()) -> MotionTrainingRun:
         """Train a motion prior.
 
         Parameters
@@ -337,14 +288,11 @@ class MotionTraining:
         reference = fit_reference(config.ratio, n_components, context, weights, coordinates, generator)
         if config.ratio.estimator == "network":
             return None, reference.start
-        standardised = StandardisedInputs.from_data(context, coordinates)
-        return ReferenceInputs(standardised, reference.density), reference.start
+        inputs = StandardisedInputs.from_data(context, coordinates)
+        return ReferenceInputs(inputs.center, inputs.scale, reference.density), reference.start
 
     def _split(self, everything: Demonstrations) -> tuple[Demonstrations, Demonstrations]:
-        """Split the demonstrations into a set for fitting and a held-out set for calibration.
-
-        Each has at least one demonstration.
-        """
+        """Split the demonstrations into a set for fitting and a set for calibration, each with at least one."""
         n = len(everything)
         if n < 2:
             raise DataError(f"a motion prior needs at least 2 demonstrations, got {n}", n)
@@ -354,10 +302,7 @@ class MotionTraining:
 
 
 def _calibrated(prior: MotionPrior, held_out: Demonstrations) -> MotionPrior:
-    """Return the prior calibrated by the scores of held-out demonstrations.
-
-    The mean scores are added to the record of the training.
-    """
+    """Return the prior calibrated by the scores of held-out demonstrations, with the mean scores in its record."""
     weights = torch.from_numpy(prior.representation.weights(held_out.positions))
     residual = torch.from_numpy(prior.representation.residual(held_out.positions))
     context = (torch.from_numpy(held_out.context) - prior.context_center) / prior.context_scale

@@ -13,21 +13,6 @@ if TYPE_CHECKING:
     from eim_ros.nodes.common.qos import SERVICE_QOS
     from eim_ros.nodes.ik_server.client import IKClient, solutions_of
 
-__all__ = [
-    "IKClient",
-    "RetryingClient",
-    "SERVICE_QOS",
-    "solutions_of",
-    "wait_until_active",
-]
+__all__ = ["IKClient", "RetryingClient", "SERVICE_QOS", "solutions_of", "wait_until_active"]
 
-__getattr__, __dir__ = deferred_names(
-    __name__,
-    {
-        "IKClient": "ik_server.client",
-        "RetryingClient": "common.client",
-        "SERVICE_QOS": "common.qos",
-        "solutions_of": "ik_server.client",
-        "wait_until_active": "common.client",
-    },
-)
+__getattr__, __dir__ = deferred_names(__name__, __file__)

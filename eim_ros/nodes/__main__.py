@@ -24,25 +24,14 @@ from eim_ros.nodes.common.process import Startable, help_text, ros_arguments, ru
 
 @dataclass(frozen=True)
 class Entry:
-    """Node that an executable runs.
+    """Node that an executable runs."""
 
-    Attributes
-    ----------
-    module : str
-        Module relative to `eim_ros.nodes`. Importing it takes seconds, so `make` does it after the process has
-        installed its signal handlers.
-    node : str
-        Name of the node's class in the module.
-    n_threads : int
-        Number of threads of the executor.
-    shared_memory : bool
-        Whether the middleware may use shared memory as a transport, see `use_own_profiles`.
-    """
-
+    # Module relative to `eim_ros.nodes`. Importing it takes seconds, so `make` does it after the process has installed
+    # its signal handlers.
     module: str
-    node: str
-    n_threads: int = 1
-    shared_memory: bool = False
+    node: str  # name of the node's class in the module
+    n_threads: int = 1  # number of threads of the executor
+    shared_memory: bool = False  # whether the middleware may use shared memory as a transport, see `use_own_profiles`
 
     def make(self) -> Startable:
         """Import the module and create the node."""
@@ -75,10 +64,7 @@ NODES = {
 def main(args: list[str] | None = None) -> NoReturn:
     """Run a node until a signal arrives, then exit the process.
 
-    Parameters
-    ----------
-    args : list of str, optional
-        Program name and arguments, in the format of `rclpy.init`; default `sys.argv`.
+    `args` has the form of `sys.argv`, which is the default.
     """
     words = sys.argv if args is None else args
     by_module = Path(words[0]).name == "__main__.py"  # python -m eim_ros.nodes NAME

@@ -1,17 +1,24 @@
 """Launch arguments of a node, and the parameters and remappings that follow from them.
 
-Each launch file describes its nodes as `LaunchedNode` objects. `launch_description.description` turns them into a
-`LaunchDescription`. Only that module imports `launch`, so this one also works without `ros2 launch`. Empty arguments
-do not override the parameter files.
+Each launch file describes its nodes as `LaunchedNode` objects, and `description` turns them into the
+`LaunchDescription` that `ros2 launch` runs. Only `description` imports `launch`, which is not needed to run nodes.
+Empty arguments do not override the parameter files.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.errors import ConfigurationError, ServiceError
+from eim_ros.kinematics import share_path
+
+if TYPE_CHECKING:
+    from launch import LaunchContext, LaunchDescription
+    from launch.actions import EmitEvent
+    from launch.events.process import ProcessExited
+    from launch_ros.actions import Node
 
 Given = Mapping[str, str]
 """Value of each launch argument, as text, by name."""
@@ -22,10 +29,7 @@ _TOPIC = "robot_description_topic"
 def switch(given: Given, name: str) -> bool:
     """Return the value of a boolean launch argument.
 
-    Raises
-    ------
-    ConfigurationError
-        If the text is not one of true, false, 1 and 0.
+    Raise `ConfigurationError` if the text is not one of true, false, 1 and 0.
     """
     text = given[name].strip().lower()
     if text not in ("true", "false", "1", "0"):
@@ -34,13 +38,7 @@ def switch(given: Given, name: str) -> bool:
 
 
 def integer(given: Given, name: str) -> int:
-    """Return the value of an integer launch argument.
-
-    Raises
-    ------
-    ConfigurationError
-        If the text is not an integer.
-    """
+    """Return the value of an integer launch argument; raise `ConfigurationError` if it is not an integer."""
     try:
         return int(given[name])
     except ValueError:
@@ -51,41 +49,25 @@ def integer(given: Given, name: str) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class LaunchedNode:
-    """One node of a launch file.
+    """One node of a launch file."""
 
-    Attributes
-    ----------
-    executable : str
-        Executable of the node. It is also the default name of the node, and the stem of its parameter file
-        `config/<executable>.yaml`.
-    arguments : mapping of str to str
-        Maps launch arguments to the parameters that take their values.
-    name_argument : str
-        Launch argument that sets the node's name.
-    takes_robot_topic : bool
-        Whether the node can read the robot from a topic. The launch argument `robot_description_topic` names it.
-    more : callable, optional
-        Computes further parameters from the launch arguments.
-    when : callable, optional
-        Decides from the launch arguments whether the node is started; by default it always is.
-    required : bool
-        Whether the launch ends with an exit code other than 0 if the node fails. With `respawn`, a node that failed is
-        started again instead.
-    has_end : bool
-        Whether the node ends when its task is done. It is never started again, so its failure always ends the launch
-        if it is required.
-    ended_by : str
-        Executable of a node with an end; this node ends after it. Empty: none.
-    """
-
+    # Executable of the node. It is also the default name of the node, and the stem of its parameter file
+    # `config/<executable>.yaml`.
     executable: str
+    # maps launch arguments to the parameters that take their values
     arguments: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    name_argument: str = "name"
+    name_argument: str = "name"  # launch argument that sets the node's name
+    # Whether the node can read the robot from a topic. The launch argument `robot_description_topic` names it.
     takes_robot_topic: bool = False
-    more: Callable[[Given], dict[str, Any]] | None = None
+    more: Callable[[Given], dict[str, Any]] | None = None  # computes further parameters from the launch arguments
+    # decides from the launch arguments whether the node is started; by default it always is
     when: Callable[[Given], bool] | None = None
+    # whether the launch ends with exit code 1 if the node fails; with `respawn`, the node is started again instead
     required: bool = False
+    # Whether the node ends when its task is done. It is never started again, so if it is required, its failure always
+    # ends the launch.
     has_end: bool = False
+    # executable of a node with an end; this node ends after it; empty: none
     ended_by: str = ""
 
     def is_wanted(self, given: Given) -> bool:
@@ -110,3 +92,109 @@ class LaunchedNode:
         """Return the topic remappings as pairs (name, new name)."""
         topic = given.get(_TOPIC, "")
         return [("robot_description", topic)] if topic else []
+
+
+_COMMON = {
+    "namespace": ("", "Namespace of the nodes."),
+    "params_file": ("", "YAML file of parameters, which comes after the shipped ones."),
+    "autostart": ("", "Whether nodes configure and activate themselves; empty: as in params_file, else true."),
+    "respawn": ("false", "Start a node again when it has ended by itself or was killed."),
+    "respawn_delay": ("2.0", "Time until then [s]."),
+    "use_sim_time": ("false", "Take the time from /clock."),
+    "log_level": ("info", "debug, info, warn, error or fatal."),
+}
+
+
+def description(nodes: Sequence[LaunchedNode], **arguments: tuple[str, str]) -> LaunchDescription:
+    """Return a description that declares the launch arguments and starts the nodes.
+
+    The arguments are the default and description of each launch argument that is specific to this launch file. The
+    common arguments and the names of the nodes are added automatically.
+    """
+    from launch import LaunchDescription
+    from launch.actions import DeclareLaunchArgument, OpaqueFunction
+    from launch.substitutions import LaunchConfiguration
+
+    names = {node.name_argument: (node.executable, f"Name of the node {node.executable}.") for node in nodes}
+    every = {**arguments, **names, **_COMMON}
+
+    def start(context: LaunchContext) -> list[Node]:
+        given = {name: context.perform_substitution(LaunchConfiguration(name)) for name in every}
+        actions: dict[str, Node] = {}  # by executable
+        for node in nodes:
+            if node.is_wanted(given):
+                following = [other.executable for other in nodes if other.ended_by == node.executable]
+                actions[node.executable] = _action(node, given, _ExitHandler(node, given, following, actions))
+        return [*actions.values()]
+
+    declared = [
+        DeclareLaunchArgument(name, default_value=default, description=told) for name, (default, told) in every.items()
+    ]
+    return LaunchDescription([*declared, OpaqueFunction(function=start)])
+
+
+@dataclasses.dataclass(frozen=True)
+class _ExitHandler:
+    """Callback for the exit of a node's process."""
+
+    node: LaunchedNode
+    given: Given
+    following: Sequence[str]  # executables of the nodes that end after this one
+    actions: Mapping[str, Node]  # of all nodes, by executable; complete when the first process exits
+
+    def __call__(self, event: ProcessExited, context: LaunchContext) -> list[EmitEvent]:
+        """Return the events that end other nodes.
+
+        Raise `ServiceError` if a required node has failed. `launch` then ends all processes and exits with code 1.
+        """
+        from launch.actions import EmitEvent
+        from launch.events import matches_action
+        from launch.events.process import ShutdownProcess
+
+        node = self.node
+        if context.is_shutdown:
+            return []
+        is_regular = event.returncode == 0 and (node.has_end or node.ended_by)
+        if node.required and not is_regular and not node.respawns(self.given):
+            raise ServiceError(
+                f"{node.executable} ended with exit code {event.returncode}; its messages above name the cause",
+                event.returncode,
+            )
+        following = [self.actions[name] for name in self.following if name in self.actions] if is_regular else []
+        return [EmitEvent(event=ShutdownProcess(process_matcher=matches_action(action))) for action in following]
+
+
+def _action(node: LaunchedNode, given: Given, on_exit: _ExitHandler) -> Node:
+    from launch_ros.actions import Node
+    from launch_ros.parameter_descriptions import ParameterValue
+
+    files = [str(share_path(f"config/{node.executable}.yaml")), given["params_file"]]
+    overrides = {
+        name: ParameterValue(value, value_type=list[str] if isinstance(value, list) else type(value))
+        for name, value in node.parameters(given).items()
+    }
+    return Node(
+        package="eim_ros",
+        executable=node.executable,
+        name=given[node.name_argument],
+        namespace=given["namespace"],
+        parameters=[*filter(None, files), overrides],
+        remappings=node.remappings(given),
+        ros_arguments=["--log-level", given["log_level"]],
+        output="screen",
+        emulate_tty=True,
+        respawn=node.respawns(given),
+        respawn_delay=_seconds(given, "respawn_delay"),
+        on_exit=on_exit,
+        sigterm_timeout="20",  # [s]; on a busy computer, nodes need more than the default of 5 s to shut down
+    )
+
+
+def _seconds(given: Given, name: str) -> float:
+    try:
+        seconds = float(given[name])
+    except ValueError:
+        seconds = -1.0
+    if not 0.0 <= seconds < float("inf"):
+        raise ConfigurationError(f"launch argument {name} must be a time in seconds, got '{given[name]}'", given[name])
+    return seconds

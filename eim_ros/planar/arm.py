@@ -64,10 +64,6 @@ class PlanarArm(Settings):
         angle = q.cumsum(-1)
         return self.link_length * torch.stack([angle.cos().sum(-1), angle.sin().sum(-1)], -1)
 
-    def tip_angle(self, q: Tensor) -> Tensor:
-        """Return the direction of the last link (...) [rad]."""
-        return q.sum(-1)
-
     def within_limits(self, q: Tensor) -> Tensor:
         """Return whether all joints are within their limits, (...) of bool."""
         return (q.abs() <= self.joint_limit).all(-1)
@@ -81,12 +77,7 @@ def wrapped(angle: Tensor) -> Tensor:
 def elbow_side(points: Tensor) -> Tensor:
     """Return on which side of the line from base to tip most of the arm lies, (...): 1 left, -1 right.
 
-    The sign of the enclosed area decides.
-
-    Parameters
-    ----------
-    points : Tensor (..., n_links + 1, 2)
-        Base, joints and tip.
+    The sign of the area decides that the points (..., n_links + 1, 2) of base, joints and tip enclose.
 
     Examples
     --------
@@ -104,14 +95,8 @@ def elbow_side(points: Tensor) -> Tensor:
 def passing_side(points: Tensor, center: Tensor) -> Tensor:
     """Return on which side of the arm a disc lies, from base to tip, (...): 1 right, -1 left.
 
-    For an arm that points to the right, 1 means that it passes above the disc.
-
-    Parameters
-    ----------
-    points : Tensor (..., n_links + 1, 2)
-        Base, joints and tip.
-    center : Tensor (2,)
-        Centre of the disc, which no link may touch.
+    For an arm that points to the right, 1 means that it passes above the disc. No link may touch its centre (2,). The
+    arm is given by the points (..., n_links + 1, 2) of base, joints and tip.
 
     Examples
     --------
@@ -137,14 +122,7 @@ def planar_urdf(n_links: int, link_length: float = 1.0) -> str:
     """Return the URDF text of an arm with `n_links` revolute joints and limits of -pi and pi.
 
     The base link is `base_link` and the tip link is `tip_link`. The arm is stretched along x at q = 0. Each link has
-    one collision capsule with a radius of 0.05 m, written as a cylinder and two spheres.
-
-    Parameters
-    ----------
-    n_links : int
-        Number of links, at least 1.
-    link_length : float
-        Length of each link [m], positive.
+    one collision capsule with a radius of 0.05 m, written as a cylinder and two spheres. The length is in [m].
 
     Examples
     --------
@@ -209,20 +187,11 @@ DAMPING = 0.1  # [m]
 
 
 def joint_velocity(arm: PlanarArm, q: Array, linear: Array, angular: float = 0.0) -> Array:
-    """Return joint velocities (n_links,) [rad/s] for a requested velocity of the tip.
+    """Return joint velocities (n_links,) [rad/s] for a requested velocity of the tip, x and y (2,) [m/s].
 
     Damped least squares balances the error of the tip's velocity against the size of the joint velocities. Near a
-    singularity the joints therefore stay slow, and the tip does not follow exactly.
-
-    Parameters
-    ----------
-    arm : PlanarArm
-    q : (n_links,)
-        Configuration [rad].
-    linear : (2,)
-        Requested velocity of the tip, x and y [m/s].
-    angular : float
-        Requested angular velocity of the tip [rad/s]; 0 leaves its rotation free.
+    singularity the joints therefore stay slow, and the tip does not follow exactly. The angular velocity of the tip is
+    in [rad/s]; 0 leaves its rotation free.
 
     Examples
     --------

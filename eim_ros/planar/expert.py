@@ -27,17 +27,9 @@ from eim_ros.planar.task import PlanarTask
 
 
 def prior_step(q: Tensor, scale_tril: Tensor, size: Tensor, generator: torch.Generator) -> Tensor:
-    """Take a random step that is reversible under N(0, scale_tril scale_tril').
+    """Take a random step from configurations q (n, n_links) that is reversible under N(0, scale_tril scale_tril').
 
-    Parameters
-    ----------
-    q : Tensor (n, n_links)
-        Configurations [rad].
-    scale_tril : Tensor (n_links, n_links)
-        Cholesky factor of the prior's covariance [rad].
-    size : Tensor (n,)
-        Step size, from 0 for no step to 1 for an independent draw.
-    generator : torch.Generator
+    The size (n,) is from 0 for no step to 1 for an independent draw.
     """
     size = size.unsqueeze(-1)
     noise = torch.randn(q.shape, generator=generator, dtype=q.dtype) @ scale_tril.mT
@@ -73,24 +65,9 @@ def closed_loop(
     (Dodd, Boone, Theodorou, Molecular Physics 78, 1993, for polymers). Large changes of the posture stay possible, even
     if the tip must be at its goal within a hundredth of a link's length.
 
-    Parameters
-    ----------
-    arm : PlanarArm
-    q : Tensor (n, n_links)
-        Configurations [rad]; the values of the two joints are not used.
-    first, second : Tensor (n,) of int64
-        Indices of the two joints, first < second.
-    tip : Tensor (n, 2)
-        Required position of the tip [m].
-    elbow : Tensor (n,)
-        Sign, 1 or -1, that selects the solution.
-
-    Returns
-    -------
-    q : Tensor (n, n_links)
-        The two joints are in [-pi, pi), or NaN if the tip is out of reach.
-    determinant : Tensor (n,)
-        Absolute determinant of the tip's derivative with respect to the two joints [m^2].
+    The indices (n,) of the joints satisfy first < second, the tips (n, 2) are in [m], and the signs `elbow` (n,), 1 or
+    -1, select the solution. Return the configurations (n, n_links); the two joints are in [-pi, pi), or NaN if the tip
+    is out of reach. Also return the determinants J (n,) [m^2].
     """
     rows = torch.arange(len(q))
     q = q.clone()
@@ -109,10 +86,7 @@ def closed_loop(
 
 
 def determinant(points: Tensor, first: Tensor, second: Tensor) -> Tensor:
-    """Return the determinant (n,) [m^2] of `closed_loop` for existing configurations.
-
-    The configurations are given by their points (n, n_links + 1, 2).
-    """
+    """Return the determinant (n,) [m^2] of `closed_loop` for existing points (n, n_links + 1, 2)."""
     rows = torch.arange(len(points))
     begin, hinge = points[rows, first], points[rows, second]
     upper, lower = hinge - begin, points[:, -1] - hinge
@@ -125,24 +99,9 @@ def turned_to(arm: PlanarArm, q: Tensor, normal: Tensor, height: Tensor, branch:
     A goal line fixes only one coordinate of the tip, so one joint is enough. In the acceptance probability of
     `closed_loop`, the derivative of that coordinate replaces the determinant J.
 
-    Parameters
-    ----------
-    arm : PlanarArm
-    q : Tensor (n, n_links)
-        Configurations [rad]; the value of the first joint is not used.
-    normal : Tensor (2,)
-        Direction, a unit vector.
-    height : Tensor (n,)
-        Required coordinate of the tip, normal' tip [m].
-    branch : Tensor (n,)
-        Sign, 1 or -1, that selects the solution.
-
-    Returns
-    -------
-    q : Tensor (n, n_links)
-        The first joint is in [-pi, pi), or NaN if the coordinate is out of reach.
-    derivative : Tensor (n,)
-        Absolute derivative of the coordinate with respect to the first joint [m].
+    The coordinate is normal' tip = height (n,) [m], and the signs `branch` (n,), 1 or -1, select the solution. Return
+    the configurations (n, n_links); the first joint is in [-pi, pi), or NaN if the coordinate is out of reach. Also
+    return the absolute derivative (n,) of the coordinate with respect to the first joint [m].
     """
     q = q.clone()
     q[:, 0] = 0.0
@@ -201,16 +160,12 @@ class Chains:
 
     def move(self) -> None:
         """Make one move of each kind."""
-        self._move_by_prior()
+        self._accept(self._prior_step(), torch.zeros_like(self.log_likelihood))
         self._mirror()
         if self.arm.n_links > 1:
             self._move_with_tip()
         if self.expert.task.is_line:
             self._move_along_line()
-
-    def _move_by_prior(self) -> None:
-        proposed = self._prior_step()
-        self._accept(proposed, torch.zeros(len(proposed), dtype=proposed.dtype))
 
     def _mirror(self) -> None:
         """Reflect the arm about the x axis, or about the line from its base to its tip.
@@ -222,9 +177,8 @@ class Chains:
         turn = 2.0 * torch.atan2(tip[:, 1], tip[:, 0]) * (self._uniform() < 0.5)
         proposed = -self.q
         proposed[:, 0] = wrapped(proposed[:, 0] + turn)
-        first = torch.stack([self.q[:, 0], proposed[:, 0]]) / self.expert.config.first_deviation
         stays = torch.where(self._uniform() < 0.5, 0.0, -torch.inf).to(self.q)
-        self._accept(proposed, 0.5 * (first[0].square() - first[1].square()) + stays)
+        self._accept(proposed, self._first_log_ratio(proposed) + stays)
 
     def _move_with_tip(self) -> None:
         n, links = self.q.shape
@@ -241,15 +195,18 @@ class Chains:
     def _move_along_line(self) -> None:
         """Change the posture, and turn the first joint so that the tip stays about as far from the line."""
         task = self.expert.task
-        direction = (task.end - task.start) / task.length
+        direction = task.direction
         normal = torch.stack([direction[1], -direction[0]])
-        tip = self.points[:, -1]
-        size = self._log_uniform(0.1 * self.expert.config.goal_deviation, 1.0)
+        tip, size = self.points[:, -1], self._log_uniform(0.1 * self.expert.config.goal_deviation, 1.0)
         height = tip @ normal + size * torch.randn(len(tip), generator=self.generator, dtype=tip.dtype)
         proposed, after = turned_to(self.arm, self._prior_step(), normal, height, self._sign())
         before = (tip @ direction).abs()  # derivative of the coordinate with respect to the first joint
+        self._accept(proposed, self._first_log_ratio(proposed) + before.log() - after.log())
+
+    def _first_log_ratio(self, proposed: Tensor) -> Tensor:
+        """Return the log ratio (n,) of the priors of the first joint."""
         first = torch.stack([self.q[:, 0], proposed[:, 0]]) / self.expert.config.first_deviation
-        self._accept(proposed, 0.5 * (first[0].square() - first[1].square()) + before.log() - after.log())
+        return 0.5 * (first[0].square() - first[1].square())
 
     def _accept(self, proposed: Tensor, log_factor: Tensor) -> None:
         """Accept or reject proposals (Metropolis); `log_factor` covers everything except the likelihood."""
@@ -266,8 +223,7 @@ class Chains:
     def _moved_tip(self) -> Tensor:
         """Return tips near the current ones, moved in all directions and along the goal line."""
         task = self.expert.task
-        tip = self.points[:, -1]
-        size = self._log_uniform(0.1 * self.expert.config.goal_deviation, 1.0)
+        tip, size = self.points[:, -1], self._log_uniform(0.1 * self.expert.config.goal_deviation, 1.0)
         noise = torch.randn(tip.shape, generator=self.generator, dtype=tip.dtype)
         tip = tip + size.unsqueeze(-1) * noise
         if not task.is_line:
@@ -368,8 +324,7 @@ class Expert:
         The first joint is independent, and the other joints form a smooth random curve.
         """
         config, index = self.config, torch.arange(self.arm.n_links - 1, dtype=torch.float64)
-        alone = torch.eye(len(index), dtype=torch.float64)
-        alike = alone
+        alike = alone = torch.eye(len(index), dtype=torch.float64)
         first = torch.full((1, 1), config.first_deviation**2, dtype=torch.float64)
         if config.correlation_length > 0.0:
             steps = (index.unsqueeze(-1) - index) / config.correlation_length

@@ -52,49 +52,36 @@ class LineReachingConfig(Settings):
 
 @dataclass(frozen=True)
 class LineFit:
-    """Mixture of one learner, with its quality.
-
-    Attributes
-    ----------
-    mixture : GaussianMixture
-    distance : float
-        Mean distance of its samples' tips to the line [m].
-    near : float
-        Share of its samples within 0.1 m of the line.
-    coverage : float
-        Overlap of `histogram` and the test data's histogram, from 0 to 1.
-    histogram : Tensor (50,)
-        Shares along the line of its samples within 0.1 m; they sum to 1.
-    """
+    """Mixture of one learner, with its quality."""
 
     mixture: GaussianMixture
-    distance: float
-    near: float
-    coverage: float
-    histogram: Tensor
+    distance: float  # mean distance of its samples' tips to the line [m]
+    near: float  # share of its samples within 0.1 m of the line
+    coverage: float  # overlap of `histogram` and the test data's histogram, from 0 to 1
+    histogram: Tensor  # (50,), shares along the line of its samples within 0.1 m; they sum to 1
 
 
 @dataclass(frozen=True)
-class LineReachingResult:
-    """Data and fits of `fit_line_reaching`.
+class LineReachingData:
+    """Arm, task and samples of the expert.
 
     Attributes
     ----------
-    arm : PlanarArm
-    task : PlanarTask
     train, test : Tensor (n_samples, n_links)
         Configurations of the expert; no learner sees the test data.
-    histogram : Tensor (50,)
-        Shares of the test data along the line; they sum to 1.
-    fits : dict
-        Fits by learner and number of components.
     """
 
     arm: PlanarArm
     task: PlanarTask
     train: Tensor
     test: Tensor
-    histogram: Tensor
+    histogram: Tensor  # (50,), shares of the test data along the line; they sum to 1
+
+
+@dataclass(frozen=True)
+class LineReachingResult(LineReachingData):
+    """Data and fits of `fit_line_reaching`; `fits` has the key (learner, number of components)."""
+
     fits: dict[tuple[str, int], LineFit]
 
 
@@ -105,39 +92,19 @@ def line_reaching_arm(config: LineReachingConfig) -> tuple[PlanarArm, PlanarTask
 
 
 def fit_line_reaching(config: LineReachingConfig, seed: int = 0) -> LineReachingResult:
-    """Draw the expert's samples and fit all mixtures.
-
-    Only the first density ratio estimator in `config.ratios` is used.
-
-    Parameters
-    ----------
-    config : LineReachingConfig
-    seed : int
-        Seed of the data and the learners.
-    """
+    """Draw the expert's samples and fit all mixtures, with the first density ratio estimator in `config.ratios`."""
     data = line_reaching_data(config, seed)
     fits = {
         (learner, count): fit_mixture(config, data, learner, config.ratios[0], count, seed)[0]
         for count in config.n_components
         for learner in config.learners
     }
-    return LineReachingResult(data.arm, data.task, data.train, data.test, data.histogram, fits)
+    return LineReachingResult(**vars(data), fits=fits)
 
 
 def coverage(histogram: Tensor, other: Tensor) -> float:
     """Return the overlap, from 0 to 1, of two histograms that sum to 1."""
     return float(torch.minimum(histogram, other).sum())
-
-
-@dataclass(frozen=True)
-class LineReachingData:
-    """Arm, task, samples of the expert, and the histogram of the test samples along the line."""
-
-    arm: PlanarArm
-    task: PlanarTask
-    train: Tensor
-    test: Tensor
-    histogram: Tensor
 
 
 @lru_cache(maxsize=1)  # all fits with the same seed share the data
@@ -152,13 +119,10 @@ def line_reaching_data(config: LineReachingConfig, seed: int) -> LineReachingDat
 def fit_mixture(
     config: LineReachingConfig, data: LineReachingData, learner: str, ratio: str, n_components: int, seed: int
 ) -> tuple[LineFit, float]:
-    """Fit one mixture, and return it with its CPU time [s].
-
-    The result does not depend on earlier fits.
-    """
+    """Fit one mixture, independent of earlier fits, and return it with its CPU time [s]."""
     generator = torch.Generator().manual_seed(1_000_003 * seed + n_components)
     mixture, seconds = timed(lambda: _mixture(config, data, learner, ratio, n_components, generator))
-    return _judged(mixture, data.arm, data.task, data.histogram, config.n_samples, generator), seconds
+    return _judged(mixture, data, config.n_samples, generator), seconds
 
 
 def _mixture(
@@ -194,19 +158,13 @@ def _mixture(
     return model
 
 
-def _judged(
-    mixture: GaussianMixture,
-    arm: PlanarArm,
-    task: PlanarTask,
-    test: Tensor,
-    n_samples: int,
-    generator: torch.Generator,
-) -> LineFit:
-    tip = arm.tip(mixture.sample(n_samples, generator))
-    distance = task.distance(tip)
+def _judged(mixture: GaussianMixture, data: LineReachingData, n_samples: int, generator: torch.Generator) -> LineFit:
+    tip = data.arm.tip(mixture.sample(n_samples, generator))
+    distance = data.task.distance(tip)
     near = distance <= NEAR
-    histogram = _histogram(task, tip[near])
-    return LineFit(mixture, float(distance.mean()), float(near.double().mean()), coverage(histogram, test), histogram)
+    histogram = _histogram(data.task, tip[near])
+    overlap = coverage(histogram, data.histogram)
+    return LineFit(mixture, float(distance.mean()), float(near.double().mean()), overlap, histogram)
 
 
 def _histogram(task: PlanarTask, tip: Tensor) -> Tensor:

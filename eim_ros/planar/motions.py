@@ -49,37 +49,63 @@ class MotionConfig(Settings):
     )
 
 
+Array = npt.NDArray[np.float64]
+
+
 @dataclass(frozen=True, eq=False)
-class Motion:
-    """Timed motion of all joints.
+class Trajectory:
+    """Points of all joints of an arm, in the arm's joint order.
 
     Attributes
     ----------
     times : (n_points,) float64
-        Times from 0, evenly spaced [s].
+        Times since the start of the trajectory [s], ascending.
     positions : (n_points, n_links) float64
         Joint positions [rad].
+    velocities : (n_points, n_links) float64 or None
+        Joint velocities [rad/s].
     """
 
-    times: npt.NDArray[np.float64]
-    positions: npt.NDArray[np.float64]
+    times: Array
+    positions: Array
+    velocities: Array | None = None
+
+    @property
+    def duration(self) -> float:
+        """Time of the last point [s]."""
+        return float(self.times[-1])
+
+    def at(self, time: float) -> Array:
+        """Return the positions (n_links,) [rad] at a time [s].
+
+        Times before the first point or after the last one return that point.
+        """
+        after = int(np.searchsorted(self.times, time, side="right"))
+        if after == 0 or after == len(self.times):
+            return np.asarray(self.positions[min(after, len(self.times) - 1)])
+        begin, span = self.times[after - 1], self.times[after] - self.times[after - 1]
+        share, (first, last) = (time - begin) / span, self.positions[after - 1 : after + 1]
+        if self.velocities is None:
+            return np.asarray(first + share * (last - first))
+        leaving, arriving = span * self.velocities[after - 1 : after + 1]
+        s2, s3 = share**2, share**3
+        cubic = (2 * s3 - 3 * s2 + 1) * first + (s3 - 2 * s2 + share) * leaving
+        return np.asarray(cubic + (3 * s2 - 2 * s3) * last + (s3 - s2) * arriving)
+
+    def starting_from(self, q: Array) -> Trajectory:
+        """Return the trajectory with q (n_links,) as an additional first point, unless it already begins at time 0."""
+        if self.times[0] <= 0.0:
+            return self
+        still = None if self.velocities is None else np.vstack([np.zeros_like(q), self.velocities])
+        return Trajectory(np.concatenate([[0.0], self.times]), np.vstack([q, self.positions]), still)
 
 
 def draw_motions(
     expert: Expert, start: Tensor, n_motions: int, generator: torch.Generator, config: MotionConfig | None = None
-) -> list[Motion]:
-    """Draw motions of an expert from a start to samples of its posterior.
+) -> list[Trajectory]:
+    """Draw evenly timed motions of an expert from a start (n_links,) [rad] to samples of its posterior.
 
     Samples to which no free path is found are skipped.
-
-    Parameters
-    ----------
-    expert : Expert
-    start : Tensor (n_links,)
-        Configuration at the start [rad].
-    n_motions : int
-    generator : torch.Generator
-    config : MotionConfig, optional
 
     Raises
     ------
@@ -89,7 +115,7 @@ def draw_motions(
     config = config or MotionConfig()
     if float(expert.task.clearance(expert.arm.points(start))) <= 0.0:
         raise ConfigurationError("the arm touches an obstacle at the start of its motions", start.tolist())
-    motions: list[Motion] = []
+    motions: list[Trajectory] = []
     for _ in range(4):
         goals = expert.draw(n_motions, generator)
         ways, free = plan(expert, start, goals, generator, config)
@@ -99,7 +125,7 @@ def draw_motions(
     raise ConfigurationError("no path around the obstacles was found from the start to most goals", len(motions))
 
 
-def reaching_motion(arm: PlanarArm, start: Tensor, goal: Tensor, config: MotionConfig | None = None) -> Motion:
+def reaching_motion(arm: PlanarArm, start: Tensor, goal: Tensor, config: MotionConfig | None = None) -> Trajectory:
     """Return the direct motion from a start to a goal, (n_links,) [rad] each, ignoring obstacles.
 
     Examples
@@ -122,25 +148,10 @@ def reaching_motion(arm: PlanarArm, start: Tensor, goal: Tensor, config: MotionC
 def plan(
     expert: Expert, start: Tensor, goals: Tensor, generator: torch.Generator, config: MotionConfig
 ) -> tuple[Tensor, Tensor]:
-    """Plan paths from a start to goals.
+    """Plan paths from a start (n_links,) to goals (n, n_links) [rad], around the obstacles of an expert.
 
-    Parameters
-    ----------
-    expert : Expert
-        Source of the arm and the obstacles.
-    start : Tensor (n_links,)
-        Configuration at the start [rad].
-    goals : Tensor (n, n_links)
-        Configurations at the end [rad].
-    generator : torch.Generator
-    config : MotionConfig
-
-    Returns
-    -------
-    ways : Tensor (n, 400, n_links)
-        Configurations evenly spaced in time [rad].
-    free : Tensor (n,) of bool
-        Whether a path keeps at least half the margin to all obstacles and stays within the joint limits.
+    Return configurations (n, 400, n_links) evenly spaced in time [rad]. Also return whether each path (n,) keeps at
+    least half the margin to all obstacles and stays within the joint limits.
     """
     weights = torch.zeros(len(goals), config.n_bumps, expert.arm.n_links, dtype=torch.float64)
     free = torch.zeros(len(goals), dtype=torch.bool)
@@ -187,16 +198,14 @@ def _way(start: Tensor, goals: Tensor, weights: Tensor, share: Tensor) -> Tensor
     return start + profile.unsqueeze(-1) * (goals - start).unsqueeze(-2) + bumps.mT @ weights
 
 
-def _timed(arm: PlanarArm, way: Tensor, config: MotionConfig) -> Motion:
+def _timed(arm: PlanarArm, way: Tensor, config: MotionConfig) -> Trajectory:
     """Return the path as a motion that is as fast as the settings allow."""
     steepest = float(way.diff(dim=0).abs().max()) * (len(way) - 1)
     duration = max(config.least_duration, steepest / (config.speed * arm.velocity_limit))
     index = np.linspace(0.0, len(way) - 1.0, config.n_points)
     columns = [np.interp(index, np.arange(len(way)), column) for column in way.T.numpy()]
-    return Motion(np.linspace(0.0, math.ceil(100.0 * duration) / 100.0, config.n_points), np.stack(columns, 1))
+    return Trajectory(np.linspace(0.0, math.ceil(100.0 * duration) / 100.0, config.n_points), np.stack(columns, 1))
 
-
-Array = npt.NDArray[np.float64]
 
 SUBDIVISION = 16  # number of parts of a segment at whose ends a cubic is checked
 ROUNDING = 1e-9  # relative tolerance of limits, for rounding errors of the sender
@@ -204,57 +213,6 @@ ROUNDING = 1e-9  # relative tolerance of limits, for rounding errors of the send
 
 class TrajectoryError(EimError):
     """Error for a trajectory that names other joints, exceeds the limits, or has invalid times or values."""
-
-
-@dataclass(frozen=True, eq=False)
-class Trajectory:
-    """Points of all joints of an arm, in the arm's joint order.
-
-    Attributes
-    ----------
-    times : (n_points,) float64
-        Times since the start of the trajectory [s], ascending.
-    positions : (n_points, n_links) float64
-        Joint positions [rad].
-    velocities : (n_points, n_links) float64 or None
-        Joint velocities [rad/s].
-    """
-
-    times: Array
-    positions: Array
-    velocities: Array | None = None
-
-    @property
-    def duration(self) -> float:
-        """Time of the last point [s]."""
-        return float(self.times[-1])
-
-    def at(self, time: float) -> Array:
-        """Return the positions (n_links,) [rad] at a time [s].
-
-        Times before the first point or after the last one return that point.
-        """
-        after = int(np.searchsorted(self.times, time, side="right"))
-        if after == 0 or after == len(self.times):
-            return np.asarray(self.positions[min(after, len(self.times) - 1)])
-        begin, span = self.times[after - 1], self.times[after] - self.times[after - 1]
-        return self._within(after - 1, (time - begin) / span, span)
-
-    def _within(self, segment: int, share: float, span: float) -> Array:
-        first, last = self.positions[segment : segment + 2]
-        if self.velocities is None:
-            return np.asarray(first + share * (last - first))
-        leaving, arriving = span * self.velocities[segment : segment + 2]
-        s2, s3 = share**2, share**3
-        cubic = (2 * s3 - 3 * s2 + 1) * first + (s3 - 2 * s2 + share) * leaving
-        return np.asarray(cubic + (3 * s2 - 2 * s3) * last + (s3 - s2) * arriving)
-
-    def starting_from(self, q: Array) -> Trajectory:
-        """Return the trajectory with q (n_links,) as an additional first point, unless it already begins at time 0."""
-        if self.times[0] <= 0.0:
-            return self
-        still = None if self.velocities is None else np.vstack([np.zeros_like(q), self.velocities])
-        return Trajectory(np.concatenate([[0.0], self.times]), np.vstack([q, self.positions]), still)
 
 
 def checked_trajectory(
@@ -266,17 +224,9 @@ def checked_trajectory(
 ) -> Trajectory:
     """Create a trajectory from the parts of a message.
 
-    Parameters
-    ----------
-    arm : PlanarArm
-    joint_names : sequence of str
-        All joints of the arm, in the order of the columns.
-    times : sequence of float
-        Times since the start [s]. They must ascend and must not be negative.
-    positions : sequence of sequence of float
-        One row per time and one column per joint [rad].
-    velocities : sequence of sequence of float
-        Same shape as `positions` [rad/s]. Empty, or with empty rows, if there are none.
+    The names are all joints of the arm, in the order of the columns. Times since the start [s] must ascend and must not
+    be negative. Positions [rad] have one row per time and one column per joint. Velocities [rad/s] have the same shape,
+    or are empty or have empty rows if there are none.
 
     Raises
     ------

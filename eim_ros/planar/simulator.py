@@ -22,7 +22,7 @@ from eim_ros.core.data_set import DataSet
 from eim_ros.core.errors import ConfigurationError, DataError
 from eim_ros.planar.arm import PlanarArm
 from eim_ros.planar.expert import Expert
-from eim_ros.planar.motions import Motion, MotionConfig, Trajectory, TrajectoryError, checked_trajectory, draw_motions
+from eim_ros.planar.motions import MotionConfig, Trajectory, TrajectoryError, checked_trajectory, draw_motions
 from eim_ros.planar.task import PlanarTask
 
 Array = npt.NDArray[np.float64]
@@ -78,14 +78,8 @@ def folded(arm: PlanarArm) -> Array:
 class PlanarSimulator:
     """Simulation of a robot with a task.
 
-    Parameters
-    ----------
-    arm : PlanarArm
-    task : PlanarTask
-    rate : int
-        Ticks per second [1/s].
-    start : (n_links,) float64, optional
-        Configuration at the beginning and after a reset [rad]; default: see `folded`.
+    The rate is in ticks per second [1/s]. The start (n_links,) [rad] is the configuration at the beginning and after a
+    reset; see `folded` for the default.
 
     Examples
     --------
@@ -102,22 +96,19 @@ class PlanarSimulator:
     """
 
     def __init__(self, arm: PlanarArm, task: PlanarTask, rate: int = 200, start: Array | None = None) -> None:
-        self.arm = arm
-        self.task = task
-        self.rate = rate
+        self.arm, self.task, self.rate = arm, task, rate
         self.start = folded(arm) if start is None else np.array(start, dtype=np.float64)
         if self.start.shape != (arm.n_links,) or not (np.abs(self.start) <= arm.joint_limit).all():
             raise ConfigurationError(
                 f"the start must be {arm.n_links} angles within {arm.joint_limit:.4g} rad", self.start.tolist()
             )
         self.tick = 0
-        self.q = self.start.copy()
-        self.velocity = np.zeros(arm.n_links)
-        self._trajectory: Trajectory | None = None
         self._begin_tick = 0  # tick at which the trajectory was received
         self._delay = 0.0  # [s] from that tick to the trajectory's time 0
-        self._collided = False
-        self._look()
+        self.q: Array
+        self.velocity: Array
+        self._trajectory: Trajectory | None
+        self.reset()
 
     @property
     def time(self) -> float:
@@ -142,14 +133,9 @@ class PlanarSimulator:
         velocities: Sequence[Sequence[float]] = (),
         delay: float = 0.0,
     ) -> None:
-        """Replace the current trajectory; without points the robot stops.
+        """Replace the current trajectory, see `checked_trajectory`; without points the robot stops.
 
-        Parameters
-        ----------
-        joint_names, times, positions, velocities
-            See `checked_trajectory`.
-        delay : float
-            Time from now to the trajectory's time 0 [s]; negative if it should have begun already.
+        The delay from now to the trajectory's time 0 [s] is negative if it should have begun already.
 
         Raises
         ------
@@ -195,8 +181,7 @@ class PlanarSimulator:
         self.q = self.start.copy()
         self.velocity = np.zeros(self.arm.n_links)
         self._trajectory = None
-        self._collided = False
-        self._look()
+        self.set_task(self.task)
 
     def set_task(self, task: PlanarTask) -> None:
         """Replace the task."""
@@ -216,7 +201,7 @@ class PlanarSimulator:
         )
 
 
-def execute(simulator: PlanarSimulator, motion: Motion) -> Outcome:
+def execute(simulator: PlanarSimulator, motion: Trajectory) -> Outcome:
     """Execute a motion from the simulator's start, and return its outcome.
 
     Raises
@@ -238,24 +223,15 @@ def demonstrate(
     generator: torch.Generator,
     config: MotionConfig | None = None,
 ) -> DataSet:
-    """Return a data set of motions from a start that fulfil the expert's task in the simulator.
-
-    Parameters
-    ----------
-    expert, start, n_motions, generator, config
-        See `draw_motions`.
-    """
+    """Return a data set of motions that fulfil the expert's task in the simulator; see `draw_motions`."""
     motions = draw_motions(expert, start, n_motions, generator, config)
     simulator = PlanarSimulator(expert.arm, expert.task, start=start.numpy())
     done = [motion for motion in motions if execute(simulator, motion).success]
     return motion_data_set(expert.arm, done, {"source": "planar expert", "planar_task": expert.task.to_mapping()})
 
 
-def motion_data_set(arm: PlanarArm, motions: Sequence[Motion], about: dict[str, object]) -> DataSet:
-    """Convert motions with equal numbers of points to a data set.
-
-    Each row is one motion, point after point; there are no contexts.
-    """
+def motion_data_set(arm: PlanarArm, motions: Sequence[Trajectory], about: dict[str, object]) -> DataSet:
+    """Convert motions with equal numbers of points to the rows of a data set, point after point, without contexts."""
     if not motions:
         raise DataError("a data set needs at least one motion", 0)
     n_points = len(motions[0].times)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -60,25 +61,25 @@ class PlanarTask:
         """Whether the goal is a line."""
         return self.length > 0.0
 
-    @property
+    @cached_property
     def length(self) -> float:
         """Length of the goal line [m]; 0 for a point."""
         return float((self.end - self.start).norm())
 
+    @cached_property
+    def direction(self) -> Tensor:
+        """Unit vector (2,) from start to end of the goal line; zero for a point."""
+        direction: Tensor = (self.end - self.start) / (self.length or 1.0)
+        return direction
+
     def along(self, tip: Tensor) -> Tensor:
         """Project tips (..., 2) onto the goal line, and return the distances from its start, (...) [m]."""
-        if not self.is_line:
-            return torch.zeros_like(tip[..., 0])
-        direction = (self.end - self.start) / self.length
-        coordinate: Tensor = (tip - self.start) @ direction
+        coordinate: Tensor = (tip - self.start) @ self.direction
         return coordinate.clamp(0.0, self.length)
 
     def nearest(self, tip: Tensor) -> Tensor:
         """Return the point of the goal that is nearest to each tip, (..., 2) [m]."""
-        if not self.is_line:
-            return self.start.expand_as(tip)
-        direction = (self.end - self.start) / self.length
-        return self.start + self.along(tip).unsqueeze(-1) * direction
+        return self.start + self.along(tip).unsqueeze(-1) * self.direction
 
     def distance(self, tip: Tensor) -> Tensor:
         """Return the distance of tips (..., 2) to the goal, (...) [m]."""
@@ -92,19 +93,14 @@ class PlanarTask:
         """
         if not self.is_line:
             raise ConfigurationError("a point has no normal coordinate", self.start.tolist())
-        direction = (self.end - self.start) / self.length
-        away = tip - self.start
+        away, direction = tip - self.start, self.direction
         return away[..., 0] * direction[1] - away[..., 1] * direction[0]
 
     def clearance(self, points: Tensor) -> Tensor:
         """Return the smallest distance between the links and the obstacles, (...) [m].
 
-        It is negative inside an obstacle and infinite without obstacles.
-
-        Parameters
-        ----------
-        points : Tensor (..., n_links + 1, 2)
-            Base, joints and tip [m].
+        It is negative inside an obstacle and infinite without obstacles. The points (..., n_links + 1, 2) are the base,
+        the joints and the tip [m].
         """
         if len(self.obstacles) == 0:
             return torch.full_like(points[..., 0, 0], torch.inf)
@@ -126,16 +122,10 @@ class PlanarTask:
 def line_task(
     start: Sequence[float], end: Sequence[float], obstacles: Sequence[float] = (), tolerance: float = 0.1
 ) -> PlanarTask:
-    """Create the task of reaching any point of a line.
+    """Create the task of reaching any point of a line between two points x, y [m].
 
-    Parameters
-    ----------
-    start, end : two numbers
-        x and y of each end [m]. The ends must differ.
-    obstacles : sequence of float
-        x, y and radius [m] of each disc, as one flat sequence.
-    tolerance : float
-        Distance within which the goal counts as reached [m].
+    The obstacles are discs, x, y and radius [m] of each in one flat sequence. The goal counts as reached within the
+    tolerance [m].
 
     Examples
     --------

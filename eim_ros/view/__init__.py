@@ -14,9 +14,4 @@ __all__ = [
     "draw_solutions",
 ]
 
-__getattr__, __dir__ = deferred_names(
-    __name__,
-    {
-        "draw_solutions": "picture",
-    },
-)
+__getattr__, __dir__ = deferred_names(__name__, __file__)

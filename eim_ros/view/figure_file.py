@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -12,21 +13,15 @@ from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import write_atomically
 
 
-def new_figure(width: float, height: float, dpi: int = 100) -> Figure:
-    """Return an empty figure of this size [inch] with a constrained layout."""
-    figure = Figure(figsize=(width, height), dpi=dpi, layout="constrained")
+def new_figure(width: float, height: float, dpi: int = 100, layout: Any = "constrained") -> Figure:
+    """Return an empty figure of this size [inch]."""
+    figure = Figure(figsize=(width, height), dpi=dpi, layout=layout)
     FigureCanvasAgg(figure)
     return figure
 
 
 def write_figure(figure: Figure, path: str | Path) -> Path:
-    """Write a PNG or an SVG, depending on the extension, and return the path.
-
-    Raises
-    ------
-    ConfigurationError
-        If the path has another extension.
-    """
+    """Write a PNG or an SVG, depending on the extension, and return the path; see `check_picture_name`."""
     path = Path(path)
     check_picture_name(path)
     buffer = io.BytesIO()

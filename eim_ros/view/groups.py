@@ -27,54 +27,27 @@ ALIKE = 1e-3  # relative distance below which two arms count as equal
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Groups of arms, and the arm that represents each group.
+    """Groups of arms, and the arm that represents each group."""
 
-    Attributes
-    ----------
-    representatives : (n_groups,) int
-        Index of the arm that represents each group, largest group first.
-    labels : (n,) int
-        Group of each arm, or NO_GROUP.
-    heading : str
-        Description of the groups for the legend.
-    """
-
-    representatives: IntArray
-    labels: IntArray
-    heading: str
+    representatives: IntArray  # (n_groups,) int, index of the arm that represents each group, largest group first
+    labels: IntArray  # (n,) int, group of each arm, or NO_GROUP
+    heading: str  # description of the groups for the legend
 
 
 def group_arms(arms: FloatArray, n_groups: int) -> Groups:
-    """Group arms that look alike, by k-means over their joint origins.
+    """Group arms that look alike, by k-means over their joint origins (n, n_points, 3) [m].
 
-    Parameters
-    ----------
-    arms : (n, n_points, 3)
-        Joint origins [m].
-    n_groups : int
-        Maximum number of groups, at least 1. There are fewer if arms coincide.
+    There are at most `n_groups` groups, and fewer if arms coincide.
     """
     chosen, labels = _k_means(_rows(arms), n_groups)
     return _largest_first(chosen, labels, n_groups, "Configurations by the solid arm they resemble most")
 
 
 def group_components(robot: Robot, positions: FloatArray, arms: FloatArray, pose: FloatArray, n_groups: int) -> Groups:
-    """Group solutions of a pose by self-motion component, see `components`.
+    """Group solutions (n, dof) of a pose by self-motion component, see `components`.
 
-    The largest components become groups; the other solutions belong to no group. Configurations that do not solve the
-    pose are grouped by `group_arms`.
-
-    Parameters
-    ----------
-    robot : Robot
-    positions : (n, dof)
-        Solutions [rad] or [m].
-    arms : (n, n_points, 3)
-        Joint origins of the solutions [m].
-    pose : (4, 4)
-        Pose that they solve.
-    n_groups : int
-        Maximum number of groups.
+    At most `n_groups` of the largest components become groups; the other solutions belong to no group. Configurations
+    that do not solve the pose are grouped by `group_arms`, by their joint origins (n, n_points, 3) [m].
     """
     found = components(robot, positions, pose)
     if not found:  # no row solves the pose
@@ -110,11 +83,7 @@ def _k_means(rows: FloatArray, n_groups: int) -> tuple[IntArray, IntArray]:
 
 
 def _farthest_points(rows: FloatArray, n_points: int) -> FloatArray:
-    """Return up to `n_points` rows that are far apart.
-
-    The first is the row nearest to the mean. Each further row is as far as possible from
-    the rows already chosen.
-    """
+    """Return up to `n_points` rows: the nearest to the mean, then always the farthest from those chosen before."""
     alike = ALIKE * np.abs(rows).max()
     chosen = [_nearest(rows, np.arange(len(rows)), rows.mean(axis=0))]
     distance = np.linalg.norm(rows - rows[chosen[0]], axis=1)

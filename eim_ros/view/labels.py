@@ -46,9 +46,9 @@ def draw_heading(figure: Figure, robot: Robot, n: int, pose: FloatArray, oriente
 
 
 def draw_legend(figure: Figure, groups: Groups, y: float, left: float) -> None:
-    """Draw the size of each group below the joint panel.
+    """Draw the size of each group with its first line at `y` and its left end at `left`, in figure coordinates.
 
-    The left end is at `left` and the first line at `y`, in figure coordinates. A single group needs no legend.
+    A single group needs no legend.
     """
     n_groups = len(groups.representatives)
     sizes = np.bincount(groups.labels[groups.labels != NO_GROUP], minlength=n_groups)
@@ -112,10 +112,7 @@ LARGEST, SMALLEST, ROOM = 14.0, 7.0, 595.0  # font sizes [pt]; a letter of size 
 def draw_joint_panel(
     axes: Axes, robot: Robot, positions: FloatArray, colours: Sequence[str], solid: npt.NDArray[np.int64]
 ) -> None:
-    """Draw each configuration (n, dof) as a line across the joints.
-
-    Rows with an index in `solid` become thick lines.
-    """
+    """Draw each configuration (n, dof) as a line across the joints, thick for rows with an index in `solid`."""
     joints = np.arange(robot.dof)
     span = np.where(robot.upper > robot.lower, robot.upper - robot.lower, 1.0)
     shares = (positions - robot.lower) / span
@@ -159,8 +156,7 @@ def short_names(names: Sequence[str]) -> list[str]:
         return list(names)
     begin = os.path.commonprefix(list(names)).rfind("_") + 1
     rest = [name[begin:] for name in names]
-    backwards = os.path.commonprefix([name[::-1] for name in rest])
-    end = backwards.rfind("_") + 1
+    end = os.path.commonprefix([name[::-1] for name in rest]).rfind("_") + 1
     return [name[: len(name) - end] for name in rest]
 
 

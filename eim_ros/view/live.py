@@ -53,21 +53,10 @@ def light(colours: Sequence[str]) -> npt.NDArray[np.uint8]:
 def kept_numbers(
     robot: Robot, before: Sequence[FloatArray], numbers: Sequence[int], now: Sequence[FloatArray]
 ) -> list[int]:
-    """Return the numbers of components, which are kept from the previous target where possible.
+    """Return distinct numbers of components, which are kept from the previous target where possible.
 
-    Parameters
-    ----------
-    robot : Robot
-    before, now : sequence of (n_i, dof)
-        Solutions of each component, for the previous and the current target.
-    numbers : sequence of int
-        Numbers of the previous components.
-
-    Returns
-    -------
-    list of int
-        Distinct numbers of the current components. A component gets the smallest free number if no previous one is
-        near, or if another current component is nearer to it.
+    `before` and `now` are the solutions (n_i, dof) of each component, and `numbers` belong to `before`. A component
+    gets the smallest free number if no previous one is near, or if another current component is nearer to it.
     """
     found: dict[int, int] = {}
     if before and now:
@@ -99,43 +88,21 @@ N_GROUPS = 5  # maximum number of groups of solutions that form no curves
 class Solutions:
     """Solutions of one target, as shown on the page.
 
-    Attributes
-    ----------
-    pose : (4, 4)
-        Target in the base frame.
-    positions : (n, dof)
-        Verified solutions, shown as ghosts [rad] or [m].
-    labels : (n,) int
-        Index of the component of each ghost.
-    components : list of Component
-        Self-motion components. If more than one direction is free, these are groups of similar solutions.
-    numbers : list of int
-        Numbers of the components, in ascending order. They stay the same while the target moves.
-    chosen : (dof,) or None
-        Chosen solution; None if there is none.
-    component : int
-        Index of its component; -1 if there is none.
-    along : float
-        Its place in the component. It is 0 at the first solution and 1 at the last.
-    density : ConditionalDensity or None
-        Model density given the target; None without a model.
-    message : str
-        Number of solutions, or why there is none.
-    elapsed : float
-        Solving time [s].
+    The components are groups of similar solutions if more than one direction is free. Their numbers ascend, and stay
+    the same while the target moves.
     """
 
-    pose: FloatArray
-    positions: FloatArray
-    labels: IntArray
+    pose: FloatArray  # (4, 4), target in the base frame
+    positions: FloatArray  # (n, dof), verified solutions, shown as ghosts [rad] or [m]
+    labels: IntArray  # (n,) int, index of the component of each ghost
     components: list[Component]
     numbers: list[int]
-    chosen: FloatArray | None
-    component: int
-    along: float
-    density: ConditionalDensity | None
-    message: str
-    elapsed: float
+    chosen: FloatArray | None  # (dof,), chosen solution; None if there is none
+    component: int  # index of its component; -1 if there is none
+    along: float  # its place in the component, from 0 at the first solution to 1 at the last
+    density: ConditionalDensity | None  # model density given the target; None without a model
+    message: str  # number of solutions, or why there is none
+    elapsed: float  # solving time [s]
 
     @functools.cached_property
     def log_prob(self) -> FloatArray:
@@ -157,21 +124,12 @@ class Solutions:
 class LiveSolutions:
     """Solver for a sequence of targets that remembers the components and the chosen solution.
 
-    Parameters
-    ----------
-    sampler : Sampler
-    n : int
-        Number of ghosts.
-    position_only : bool
-        Whether the orientation of the tip is free.
-    seed : int
-        Seed of the samples, the same for each target.
+    There are `n` ghosts; their seed is the same for each target. With `position_only`, the orientation is free.
     """
 
     def __init__(self, sampler: Sampler, n: int = 50, position_only: bool = False, seed: int = 0) -> None:
         self.sampler, self.robot = sampler.with_constraints(position_only=position_only), sampler.robot
-        self.n, self.position_only = n, position_only
-        self.seed = seed
+        self.n, self.position_only, self.seed = n, position_only, seed
         self.chosen: FloatArray | None = None
         self._before: list[FloatArray] = []
         self._numbers: list[int] = []
@@ -181,7 +139,7 @@ class LiveSolutions:
         started = time.perf_counter()
         samples = self.sampler.sample(pose, self.n, order="none", seed=self.seed, timeout=TIMEOUT)
         rows = samples.q
-        kept = self._kept(pose)
+        kept = self._moved(self.chosen, pose)
         found = components(self.robot, np.concatenate([kept, rows]), pose, position_only=self.position_only)
         grouped = self._grouped(found)
         kind, found = "component" if grouped is found else "group", grouped
@@ -193,28 +151,16 @@ class LiveSolutions:
         shown = rows[: self.n]
         labels = component_labels(self.robot, found, shown)
         chosen, component, along = self._choice(found, kept if len(kept) else self._most_dexterous(shown))
-        return Solutions(
-            pose,
-            shown,
-            labels,
-            found,
-            numbers,
-            chosen,
-            component,
-            along,
-            samples.densities[0] if samples.densities else None,
-            _told(kind, found, len(shown), samples.message),
-            time.perf_counter() - started,
-        )
+        density = samples.densities[0] if samples.densities else None
+        told, elapsed = _told(kind, found, len(shown), samples.message), time.perf_counter() - started
+        return Solutions(pose, shown, labels, found, numbers, chosen, component, along, density, told, elapsed)
 
     def choose(self, solutions: Solutions, component: int, along: float) -> Solutions:
         """Return the solutions with another choice: the place `along`, from 0 to 1, in a component."""
-        chosen = place_in(solutions.components[component], along)
-        refined = self.robot.refine(chosen[None], solutions.pose, position_only=self.position_only)
-        if refined.converged[0]:
-            chosen = refined.positions[0]
-        else:  # did not converge between two distant solutions: take the earlier one
-            chosen = _first_before(solutions.components[component], along)
+        curve = solutions.components[component]
+        moved = self._moved(place_in(curve, along), solutions.pose)
+        # without convergence between two distant solutions, take the earlier one
+        chosen = moved[0] if len(moved) else _first_before(curve, along)
         return self._with_choice(solutions, chosen, component, along)
 
     def choose_ghost(self, solutions: Solutions, index: int) -> Solutions:
@@ -227,11 +173,11 @@ class LiveSolutions:
         self.chosen = chosen
         return replace(solutions, chosen=chosen, component=component, along=along)
 
-    def _kept(self, pose: FloatArray) -> FloatArray:
-        """Return the chosen solution after moving it onto a target, (1, dof); (0, dof) if that fails."""
-        if self.chosen is None:
+    def _moved(self, q: FloatArray | None, pose: FloatArray) -> FloatArray:
+        """Return a configuration (dof,) moved onto a target, (1, dof); (0, dof) without one or if that fails."""
+        if q is None:
             return np.empty((0, self.robot.dof))
-        moved = self.robot.refine(self.chosen[None], pose, position_only=self.position_only)
+        moved = self.robot.refine(q[None], pose, position_only=self.position_only)
         return moved.positions[moved.converged]
 
     def _most_dexterous(self, rows: FloatArray) -> FloatArray:
@@ -249,16 +195,17 @@ class LiveSolutions:
 
     def _grouped(self, found: list[Component]) -> list[Component]:
         """Split solutions with more than one free direction into groups that look alike."""
-        if len(found) != 1 or found[0].is_curve or len(found[0]) < 2 or self.robot.dof < self._taken + 2:
+        if (
+            len(found) != 1
+            or found[0].is_curve
+            or len(found[0]) < 2
+            or self.robot.dof < (5 if self.position_only else 8)
+        ):
             return found
         rows = found[0].positions
         labels = group_arms(self.robot.skeleton(rows), N_GROUPS).labels
         groups = [rows[labels == label] for label in range(int(labels.max()) + 1)]
         return [Component(group, np.arange(float(len(group))), is_curve=False) for group in groups]
-
-    @property
-    def _taken(self) -> int:
-        return 3 if self.position_only else 6
 
 
 def moving_axes(robot: Robot) -> npt.NDArray[np.bool_]:
@@ -313,7 +260,5 @@ def _first_before(component: Component, along: float) -> FloatArray:
 def _told(kind: str, found: list[Component], n: int, message: str) -> str:
     if not found:
         return message
-    kinds = {"component": ("component", "components"), "group": ("group that looks alike", "groups that look alike")}[
-        kind
-    ]
-    return f"{n} solution{'s' if n > 1 else ''} in {len(found)} {kinds[len(found) > 1]}"
+    names = {"component": ("component", "components"), "group": ("group that looks alike", "groups that look alike")}
+    return f"{n} solution{'s' if n > 1 else ''} in {len(found)} {names[kind][len(found) > 1]}"

@@ -33,33 +33,15 @@ WIDTH = 2.0  # half the range of a context slider without demonstrations, in sta
 
 @dataclass(frozen=True, eq=False)
 class ShownMotions:
-    """Motions with their densities, as shown in the tab.
+    """Motions with their densities, as shown in the tab."""
 
-    Attributes
-    ----------
-    positions : (n, n_points, dof)
-        In the order of the robot's joints [rad] or [m].
-    tips : (n, n_points, 3)
-        Path of the tip [m].
-    log_prob : (n,)
-        Log density given the context, and given the start and end if they are prescribed [nat].
-    components : (n,) int
-        Component of the prior that each motion was drawn from; -1 for demonstrations.
-    valid : (n,) bool
-        Whether the motion stays within the joint limits.
-    quantiles : (n,)
-        Share of held-out demonstrations that are less likely; NaN for drawn motions.
-    log_evidence : float
-        Log density of the prescribed start and end [nat]; 0 if none is prescribed.
-    """
-
-    positions: FloatArray
-    tips: FloatArray
-    log_prob: FloatArray
-    components: npt.NDArray[np.int64]
-    valid: npt.NDArray[np.bool_]
-    quantiles: FloatArray
-    log_evidence: float = 0.0
+    positions: FloatArray  # (n, n_points, dof), in the order of the robot's joints [rad] or [m]
+    tips: FloatArray  # (n, n_points, 3), path of the tip [m]
+    log_prob: FloatArray  # (n,), log density given the context, and given the start and end if prescribed [nat]
+    components: npt.NDArray[np.int64]  # (n,), component that each motion was drawn from; -1 for demonstrations
+    valid: npt.NDArray[np.bool_]  # (n,) bool, whether the motion stays within the joint limits
+    quantiles: FloatArray  # (n,), share of held-out demonstrations that are less likely; NaN for drawn motions
+    log_evidence: float = 0.0  # log density of the prescribed start and end [nat]; 0 if none is prescribed
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -75,13 +57,8 @@ class ShownMotions:
 class MotionStudy:
     """Motion prior of a robot, with demonstrations if they are given.
 
-    Parameters
-    ----------
-    robot : Robot
-    prior : MotionPrior
-        Prior over all joints of the robot, and possibly others.
-    demonstrations : Demonstrations, optional
-        Motions with the same joints and contexts as the prior.
+    The prior is over all joints of the robot, and possibly others. The demonstrations have the same joints and
+    contexts as the prior.
 
     Raises
     ------
@@ -118,12 +95,7 @@ class MotionStudy:
         return list(zip(self.prior.context_names, *columns, strict=True))
 
     def sample(
-        self,
-        context: npt.ArrayLike,
-        n: int,
-        seed: int,
-        start: FloatArray | None = None,
-        end: FloatArray | None = None,
+        self, context: npt.ArrayLike, n: int, seed: int, start: FloatArray | None = None, end: FloatArray | None = None
     ) -> ShownMotions:
         """Draw motions for a context, optionally with a prescribed start or end configuration (dof,).
 
@@ -192,14 +164,7 @@ REST = 0.5  # [s] pause at the end, before the motion starts again
 class Playback:
     """Slider and checkbox that play phases from 0 to 1.
 
-    Parameters
-    ----------
-    gui : viser.GuiApi
-        Parent of the slider and the checkbox.
-    show : callable
-        Called with each new phase.
-    duration : callable
-        Returns the time from phase 0 to 1 [s]. It is called for every frame.
+    `show` is called with each new phase. `duration` returns the time from phase 0 to 1 [s] for every frame.
     """
 
     def __init__(self, gui: viser.GuiApi, show: Callable[[float], None], duration: Callable[[], float]) -> None:
@@ -243,10 +208,7 @@ class Playback:
 
 
 def by_hand(act: Callable[[], None]) -> Callable[[Any], None]:
-    """Return a listener that calls `act` only if a user changed the control.
-
-    Changes made by the page itself have no client.
-    """
+    """Return a listener that calls `act` only if a user changed the control; the page itself is no client."""
 
     def listen(event: Any) -> None:
         if event.client is not None:
@@ -263,17 +225,7 @@ THIN, THICK = 0.0025, 0.008  # line thickness as a share of the arm's reach
 
 
 class MotionTab:
-    """Tab of motions, in the extra tab of a page.
-
-    Parameters
-    ----------
-    page : Page
-        Page with an extra tab.
-    study : MotionStudy
-        Study of the page's robot.
-    seed : int
-        Seed of the first motions that are drawn.
-    """
+    """Tab of motions of the page's robot, in the extra tab of a page; the seed is that of the first motions drawn."""
 
     def __init__(self, page: Page, study: MotionStudy, seed: int = 0) -> None:
         self._page, self._study, self._seed = page, study, seed

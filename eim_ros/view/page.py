@@ -40,20 +40,8 @@ FORMS = ("sticks", "arms")  # shapes of ghosts
 class Controls:
     """Widgets of the panel; the page listens to their events.
 
-    Parameters
-    ----------
-    gui : viser.GuiApi
-    robot : Robot
-    live : LiveSolutions
-        Solver with the initial settings.
-    first : (4, 4) array
-        First target.
-    most_ghosts : int
-        Maximum number of ghosts.
-    note : str
-        Text in the view tab; none if empty.
-    extra_tab : str, optional
-        Name of an extra first tab, which the caller fills. Solutions are then hidden at first.
+    `live` has the initial settings, and `first` (4, 4) is the first target. The note is a text in the view tab, if it
+    is not empty. With a name for an extra first tab, which the caller fills, solutions are hidden at first.
     """
 
     def __init__(
@@ -115,9 +103,7 @@ class Controls:
         """Show a target and its solutions."""
         self._status.content = f"**{solutions.message}**, in {1e3 * solutions.elapsed:.0f} ms"
         self.position.value, self.rpy.value = _rounded(solutions.pose[:3, 3]), _rpy(solutions.pose)
-        labels = [
-            _label(number, component) for number, component in zip(solutions.numbers, solutions.components, strict=True)
-        ]
+        labels = list(map(_label, solutions.numbers, solutions.components))
         self._legend.content = legend_panel(labels, [component_colour(number) for number in solutions.numbers])
         self.show_choice(solutions, position_only)
 
@@ -182,46 +168,26 @@ TARGET_SIZE = 0.22  # in units of the arm's reach
 class PageOptions:
     """What a page shows, and where it is served.
 
-    Attributes
-    ----------
-    source : str or Path, optional
-        Description of the robot with its visuals, see `arm_surfaces`.
-    package_paths : sequence of str or Path
-        See `find_mesh`.
-    n : int
-        Number of ghosts, 1 to 200.
-    position_only : bool, optional
-        Whether the orientation of the tip is free. By default it is free for models with a position as context, and for
-        arms with fewer than six joints.
-    host, port : str, int
-        Address to serve at. Port 0 selects any free port.
-    seed : int
-        Seed of the solutions. It is the same for every target, so the solutions move as little as possible.
-    extra_tab : str, optional
-        Name of an extra tab that the caller fills, see `MotionTab`.
+    By default, the orientation of the tip is free for models with a position as context, and for arms with fewer than
+    six joints. Port 0 selects any free port. The seed of the solutions is the same for every target, so that they move
+    as little as possible.
     """
 
-    source: str | Path | None = None
-    package_paths: Sequence[str | Path] = ()
-    n: int = 50
+    source: str | Path | None = None  # description of the robot with its visuals, see `arm_surfaces`
+    package_paths: Sequence[str | Path] = ()  # see `find_mesh`
+    n: int = 50  # number of ghosts, 1 to 200
     position_only: bool | None = None
     host: str = "127.0.0.1"
     port: int = 8080
     seed: int = 0
-    extra_tab: str | None = None
+    extra_tab: str | None = None  # name of an extra tab that the caller fills, see `MotionTab`
 
 
 class Page:
     """Web page that is served until it is closed.
 
-    Parameters
-    ----------
-    sampler : Sampler
-    pose : (4, 4) array_like, optional
-        First target; default: see `first_pose`.
-    options : PageOptions, optional
-    **changes
-        Fields of `PageOptions` to be replaced, such as `port=0`.
+    The first target is a pose (4, 4), see `first_pose` for the default. Keywords such as `port=0` replace fields of the
+    options. The attribute `server` is for code that fills the extra tab or adds to the scene.
 
     Raises
     ------
@@ -245,9 +211,9 @@ class Page:
         self.surfaces, self.told = arm_surfaces(self.robot, chosen.source, chosen.package_paths)
         self.first = first_pose(self.robot) if pose is None else check_pose(pose)
         self.live = LiveSolutions(sampler, n, position_only, chosen.seed)
-        self._server = _started(chosen.host, chosen.port, f"{self.robot.name} · eim view")
+        self.server = _started(chosen.host, chosen.port, f"{self.robot.name} · eim view")
         self._changed, self._drawing = threading.Condition(), threading.RLock()
-        self._is_wanted, self._is_closed, self._n_drawn = True, False, 0
+        self._is_wanted, self._is_closed, self.n_drawn = True, False, 0  # how often solutions were drawn
         self.solutions: Solutions | None = None
         n_ghosts = max(n, FEW_GHOSTS)
         self._after_solutions: list[Callable[[], None]] = []
@@ -259,12 +225,7 @@ class Page:
 
     @property
     def url(self) -> str:
-        return f"http://{self._server.get_host()}:{self._server.get_port()}"
-
-    @property
-    def server(self) -> viser.ViserServer:
-        """Server of the page, for code that fills the extra tab or adds to the scene."""
-        return self._server
+        return f"http://{self.server.get_host()}:{self.server.get_port()}"
 
     @property
     def extra_tab(self) -> viser.GuiTabHandle:
@@ -283,12 +244,7 @@ class Page:
     @property
     def clients(self) -> list[viser.ClientHandle]:
         """Connected browsers, with their cameras."""
-        return list(self._server.get_clients().values())
-
-    @property
-    def n_drawn(self) -> int:
-        """Number of times that solutions were drawn."""
-        return self._n_drawn
+        return list(self.server.get_clients().values())
 
     def close(self) -> None:
         """Stop serving."""
@@ -299,10 +255,10 @@ class Page:
             self._changed.notify_all()
         self._thread.join()
         with contextlib.redirect_stdout(io.StringIO()):  # viser prints a message when it stops
-            self._server.stop()
+            self.server.stop()
 
     def _add_scene(self, n_ghosts: int) -> None:
-        server, reach = self._server, self.robot.reach
+        server, reach = self.server, self.robot.reach
         server.gui.configure_theme(show_logo=False, show_share_button=False)
         server.gui.main_panel.dock_right()
         server.scene.configure_default_lights(enabled=False)  # the default lights make colours pale
@@ -334,7 +290,7 @@ class Page:
 
     def _add_controls(self, n_ghosts: int, extra_tab: str | None) -> None:
         controls = self._controls = Controls(
-            self._server.gui, self.robot, self.live, self.first, n_ghosts, self.told, extra_tab
+            self.server.gui, self.robot, self.live, self.first, n_ghosts, self.told, extra_tab
         )
         controls.component.on_update(lambda event: self._choose(event, None))
         controls.along.on_update(lambda event: self._choose(event, controls.along.value))
@@ -368,15 +324,12 @@ class Page:
                     self._controls.tell(str(error))
 
     def _draw(self, solutions: Solutions) -> None:
-        with self._server.atomic():
+        with self.server.atomic():
             shown = self._controls
             self._scene.draw(solutions, shown.with_ghosts.value, shown.with_curves.value, shown.with_arm.value)
             self._target.disable_rotations = self.live.position_only
             self._controls.show(solutions, self.live.position_only)
-        self._n_drawn += 1
-        self._tell_others()
-
-    def _tell_others(self) -> None:
+        self.n_drawn += 1
         for act in self._after_solutions:
             act()
 
@@ -411,10 +364,11 @@ class Page:
 
     def _redraw_choice(self) -> None:
         assert self.solutions is not None
-        with self._server.atomic():
+        with self.server.atomic():
             self._scene.draw_chosen(self.solutions)
             self._controls.show_choice(self.solutions, self.live.position_only)
-        self._tell_others()
+        for act in self._after_solutions:
+            act()
 
     def _place_target(self, event: Any) -> None:
         if event.client is not None:

@@ -23,13 +23,7 @@ ROW = "display:flex;align-items:center;gap:6px;font-size:12px;margin:3px 0"
 def joint_panel(robot: Robot, q: FloatArray | None, colour: str) -> str:
     """Return a panel that shows the value of each joint between its limits.
 
-    Parameters
-    ----------
-    robot : Robot
-    q : (dof,) or None
-        Chosen solution [rad] or [m]; None shows only the limits.
-    colour : str
-        Colour of its component.
+    The chosen solution (dof,) [rad] or [m] has the colour of its component; None shows only the limits.
     """
     slides = {int(row[SOURCE]) for row in robot.links[:-1] if row[PRISMATIC]}
     rows = []
@@ -39,13 +33,13 @@ def joint_panel(robot: Robot, q: FloatArray | None, colour: str) -> str:
         value = None if q is None else float(q[joint])
         share = 0.0 if value is None or upper == lower else (value - lower) / (upper - lower)
         is_close = value is not None and not robot.continuous[joint] and not WARNED <= share <= 1.0 - WARNED
-        mark = (
-            ""
-            if value is None
-            else f'<div style="position:absolute;left:calc({100 * share:.2f}% - 3px);top:-2px;width:6px;height:12px;'
-            f'border-radius:2px;background:{WARNING if is_close else colour}"></div>'
-        )
-        told = "" if value is None else f"{value * factor:.3f} {unit}" if unit == "m" else f"{value * factor:.1f}{unit}"
+        mark = told = ""
+        if value is not None:
+            mark = (
+                f'<div style="position:absolute;left:calc({100 * share:.2f}% - 3px);top:-2px;width:6px;height:12px;'
+                f'border-radius:2px;background:{WARNING if is_close else colour}"></div>'
+            )
+            told = f"{value * factor:.3f} {unit}" if unit == "m" else f"{value * factor:.1f}{unit}"
         ends = "turns on" if robot.continuous[joint] else f"{lower * factor:.4g} … {upper * factor:.4g} {unit}"
         rows.append(
             f'<div style="{ROW}" title="{html.escape(name)}: {ends}">'
@@ -59,21 +53,14 @@ def joint_panel(robot: Robot, q: FloatArray | None, colour: str) -> str:
 def manipulability_panel(along: FloatArray, values: FloatArray, place: float, value: float, colour: str) -> str:
     """Return a panel of Yoshikawa's manipulability along a component, with the chosen solution marked.
 
-    Parameters
-    ----------
-    along, values : (n,)
-        Length along the component [rad, m], and the manipulability there.
-    place, value : float
-        Length and manipulability at the chosen solution.
-    colour : str
+    `along` and `values` (n,) are the lengths along the component [rad, m] and the manipulability there.
     """
     most = max(float(values.max(initial=0.0)), value, 1e-12)
     length = max(float(along.max(initial=0.0)), 1e-12)
 
     def point(x: float, y: float) -> str:
-        return (
-            f"{MARGIN + (WIDTH - 2 * MARGIN) * x / length:.1f},{HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * y / most:.1f}"
-        )
+        across, up = (WIDTH - 2 * MARGIN) * x / length, (HEIGHT - 2 * MARGIN) * y / most
+        return f"{MARGIN + across:.1f},{HEIGHT - MARGIN - up:.1f}"
 
     line = " ".join(point(float(x), float(y)) for x, y in zip(along, values, strict=True))
     x, _, y = point(place, value).partition(",")
@@ -89,16 +76,9 @@ def manipulability_panel(along: FloatArray, values: FloatArray, place: float, va
 
 
 def density_panel(values: FloatArray, colours: Sequence[str], value: float, colour: str) -> str:
-    """Return a panel of log densities under a model: a dot for each ghost, a line for the chosen solution.
+    """Return a panel of log densities [nat] under a model: a dot for each of n >= 1 ghosts, a line for the chosen one.
 
-    Parameters
-    ----------
-    values : (n,)
-        Log densities of the ghosts [nat]; n >= 1.
-    colours : sequence of str
-        Component colour of each ghost.
-    value, colour : float, str
-        Log density [nat] and colour of the chosen solution.
+    Each colour is that of a component.
     """
     least, most = min(float(values.min()), value), max(float(values.max()), value)
     width = max(most - least, 1e-9)
@@ -130,46 +110,6 @@ def legend_panel(names: Sequence[str], colours: Sequence[str]) -> str:
         for name, colour in zip(names, colours, strict=True)
     )
     return f'<div style="padding:4px 10px;font-size:12px">{chips}</div>'
-
-
-def histogram_panel(
-    values: FloatArray, expected: FloatArray, colour: str, outline: str, ends: tuple[float, float], place: float
-) -> str:
-    """Return a histogram along a line: shares as bars, expected shares as an outline, and one marked place.
-
-    Parameters
-    ----------
-    values, expected : (n_bins,)
-        Shares in bins of equal length.
-    colour, outline : str
-    ends : two floats
-        Ends of the line [m].
-    place : float
-        Marked place [m].
-    """
-    most, width = max(float(values.max()), float(expected.max()), 1e-12), (WIDTH - 2 * MARGIN) / len(values)
-    low, high = ends
-
-    def y(share: float) -> float:
-        return HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * share / most
-
-    bars = "".join(
-        f'<rect x="{MARGIN + i * width:.1f}" y="{y(float(v)):.1f}" width="{width:.1f}" '
-        f'height="{HEIGHT - MARGIN - y(float(v)):.1f}" fill="{colour}" fill-opacity="0.6"/>'
-        for i, v in enumerate(values)
-    )
-    steps = " ".join(
-        f"{MARGIN + (i + side) * width:.1f},{y(float(v)):.1f}" for i, v in enumerate(expected) for side in (0, 1)
-    )
-    x = MARGIN + (WIDTH - 2 * MARGIN) * (place - low) / (high - low)
-    return (
-        f'<div style="padding:4px 10px;font-size:12px">tips along the line; outline: the expert'
-        f'<svg viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" style="width:100%;display:block">{bars}'
-        f'<polyline points="{steps}" fill="none" stroke="{outline}" stroke-width="1"/>'
-        f'<line x1="{x:.1f}" y1="0" x2="{x:.1f}" y2="{HEIGHT}" stroke="{WARNING}" stroke-width="1.5"/></svg>'
-        f'<div style="display:flex;justify-content:space-between;color:{MUTED}"><span>{low:.4g} m</span>'
-        f"<span>{high:.4g} m</span></div></div>"
-    )
 
 
 def text_panel(lines: Sequence[str]) -> str:

@@ -18,11 +18,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
@@ -31,7 +31,7 @@ from eim_ros.core.errors import DataError
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.poses import check_pose
 from eim_ros.kinematics.tolerances import redundancy
-from eim_ros.view.figure_file import write_figure
+from eim_ros.view.figure_file import new_figure, write_figure
 from eim_ros.view.groups import group_arms, group_components
 from eim_ros.view.labels import draw_heading, draw_joint_panel, draw_legend
 from eim_ros.view.style import (
@@ -54,36 +54,20 @@ ELEVATION = math.radians(20.0)
 
 @dataclass(frozen=True, eq=False)
 class Camera:
-    """Position and direction of the viewer.
+    """Position and direction of the viewer."""
 
-    Attributes
-    ----------
-    axes : (3, 3)
-        Rows right, up and towards the viewer, in the base frame.
-    focus : (3,)
-        Point drawn at its true scale [m].
-    distance : float
-        Distance from the viewer to the focus [m].
-    """
-
-    axes: FloatArray
-    focus: FloatArray
-    distance: float
+    axes: FloatArray  # (3, 3), rows right, up and towards the viewer, in the base frame
+    focus: FloatArray  # (3,), point drawn at its true scale [m]
+    distance: float  # distance from the viewer to the focus [m]
 
     @classmethod
     def above(cls) -> Camera:
-        """Return a camera that looks down on the x-y plane, for planar robots.
-
-        The axes of the picture are x and y.
-        """
+        """Return a camera that looks down on the x-y plane, for planar robots."""
         return cls(np.eye(3), np.zeros(3), math.inf)
 
     @classmethod
     def beside(cls, target: FloatArray, size: float) -> Camera:
-        """Return a camera that looks from the side, for a scene of this size [m].
-
-        A target (3,) appears to the right of the base and a little nearer.
-        """
+        """Return a camera to the side of a scene of this size [m]; the target (3,) is right of the base and nearer."""
         azimuth = math.atan2(target[1], target[0]) - BESIDE_TARGET
         sine, cosine = math.sin(azimuth), math.cos(azimuth)
         low, high = math.sin(ELEVATION), math.cos(ELEVATION)
@@ -115,10 +99,7 @@ PIECES = 8  # number of pieces per link; the ground may hide each one separately
 
 
 def draw_ground(axes: Axes, camera: Camera, centre: FloatArray, radius: float, cell: float) -> FloatArray:
-    """Draw a disc of ground at height 0, and return its rim (n, 2).
-
-    The disc has a centre (2,), a radius and a grid with this cell size [m].
-    """
+    """Draw a disc of ground at height 0 with a centre (2,), radius and grid [m], and return its rim (n, 2)."""
     rim = camera.project(_circle(radius) + [*centre, 0.0])[0]
     axes.fill(*rim.T, facecolor=LIMITS, edgecolor=FAINT, linewidth=1.0, alpha=0.8, zorder=GROUND)
     lines = []
@@ -158,7 +139,7 @@ def draw_arm_lines(axes: Axes, camera: Camera, arms: FloatArray, colours: Sequen
     if len(arms) == 0:
         return
     steps = np.linspace(0.0, 1.0, PIECES, endpoint=False)[:, None]
-    dense = np.concatenate([arms[:, :-1, None] + steps * np.diff(arms, axis=1)[:, :, None]], axis=0)
+    dense = arms[:, :-1, None] + steps * np.diff(arms, axis=1)[:, :, None]
     dense = np.concatenate([dense.reshape(len(arms), -1, 3), arms[:, -1:]], axis=1)
     lines, depth = camera.project(dense)
     order = np.argsort(depth.mean(axis=1))
@@ -167,18 +148,15 @@ def draw_arm_lines(axes: Axes, camera: Camera, arms: FloatArray, colours: Sequen
     for hidden, zorder in ((~below, UNDERGROUND), (below, LINES)):
         shown = np.where(hidden[..., None], np.nan, lines)
         drawn = [i for i in order if not hidden[i].all()]
-        axes.add_collection(
-            LineCollection(
-                [shown[i] for i in drawn],
-                colors=[colours[i] for i in drawn],
-                linewidths=1.1,
-                alpha=alpha,
-                zorder=zorder,
-                capstyle="round",
-                joinstyle="round",
-            ),
-            autolim=False,
-        )
+        style: dict[str, Any] = {
+            "linewidths": 1.1,
+            "alpha": alpha,
+            "zorder": zorder,
+            "capstyle": "round",
+            "joinstyle": "round",
+        }
+        paint = [colours[i] for i in drawn]
+        axes.add_collection(LineCollection([shown[i] for i in drawn], colors=paint, **style), autolim=False)
 
 
 def draw_solid_arms(axes: Axes, camera: Camera, arms: FloatArray, colours: Sequence[str], ground: bool) -> None:
@@ -205,10 +183,7 @@ def draw_solid_arms(axes: Axes, camera: Camera, arms: FloatArray, colours: Seque
 
 
 def draw_target(axes: Axes, camera: Camera, pose: FloatArray, axis_length: float, oriented: bool) -> FloatArray:
-    """Draw a star at the target pose (4, 4), and return the points (n, 2) used.
-
-    The axes of the pose are drawn only if the orientation matters.
-    """
+    """Draw a star at the target pose (4, 4), and its axes if the orientation matters; return the points (n, 2) used."""
     star = camera.project(pose[:3, 3])[0]
     used = [star]
     if oriented:
@@ -229,10 +204,7 @@ def draw_target(axes: Axes, camera: Camera, pose: FloatArray, axis_length: float
 
 
 def fit_view(axes: Axes, points: FloatArray, aspect: float, margin: float = 0.05) -> None:
-    """Set the limits of the axes so that they show all points (n, 2) at equal scale.
-
-    `aspect` is the width of the axes divided by their height.
-    """
+    """Set the limits of axes with this width per height, so that they show all points (n, 2) at equal scale."""
     low, high = points.min(axis=0), points.max(axis=0)
     centre, extent = (low + high) / 2, (1 + 2 * margin) * (high - low)
     height = max(extent[1], extent[0] / aspect)
@@ -311,8 +283,8 @@ def draw_solutions(
     stand_for_others = groups.representatives[:MAX_SOLID]
     shown = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MAX_LINES)).round().astype(np.int64))
 
-    figure = Figure(figsize=(WIDTH, HEIGHT), dpi=100, facecolor="white")
-    FigureCanvasAgg(figure)
+    figure = new_figure(WIDTH, HEIGHT, layout=None)
+    figure.set_facecolor("white")
     _draw_scene(figure, robot, target, oriented, arms[shown], [colours[i] for i in shown], arms[stand_for_others])
     drawn = np.concatenate([shown, stand_for_others])
     draw_joint_panel(
@@ -369,10 +341,7 @@ def _is_planar(robot: Robot) -> bool:
 
 
 def _enclosing(points: FloatArray, least: float) -> tuple[FloatArray, float]:
-    """Return the centre (2,) and radius [m] of a circle around points (n, 2), with a margin.
-
-    The radius is at least `least`, apart from the margin.
-    """
+    """Return the centre (2,) and radius [m] of a circle around points (n, 2), with a least radius and a margin."""
     centre = (points.min(axis=0) + points.max(axis=0)) / 2
     return centre, 1.08 * max(float(np.linalg.norm(points - centre, axis=1).max()), least)
 

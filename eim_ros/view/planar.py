@@ -26,18 +26,7 @@ DISC = "#D55E00"
 
 
 def draw_arms(axes: Axes, arm: PlanarArm, q: Tensor, colour: str, alpha: float = 0.35) -> None:
-    """Draw arms (n, n_links), with a dot at each tip and a square at the base.
-
-    Parameters
-    ----------
-    axes : Axes
-    arm : PlanarArm
-    q : Tensor (n, n_links)
-        Configurations [rad].
-    colour : str
-    alpha : float
-        Opacity of an arm.
-    """
+    """Draw arms (n, n_links) [rad] with this opacity, with a dot at each tip and a square at the base."""
     points = arm.points(q).numpy()
     axes.add_collection(LineCollection(list(points), colors=colour, linewidths=0.8, alpha=alpha, zorder=2))
     axes.scatter(points[:, -1, 0], points[:, -1, 1], s=5, color=INK, linewidths=0.0, zorder=4)
@@ -70,18 +59,10 @@ def draw_planar_demo(
     table: Mapping[str, Mapping[str, float]],
     path: str | Path,
 ) -> None:
-    """Draw configurations of the expert and of each learner, and write the picture.
+    """Draw the expert's test configurations and those of each learner, and write the picture.
 
-    Parameters
-    ----------
-    result : LineReachingResult
-        Arm, task, and the expert's test configurations.
-    samples : mapping of str to (n, n_links)
-        Configurations [rad] that the simulator executed. The keys name the learners.
-    table : mapping
-        For each learner, `mean_distance` [m] and `share_reached`.
-    path : str or Path
-        Picture to write.
+    The samples (n, n_links) [rad] of each learner were executed by the simulator. For each learner, the table has
+    `mean_distance` [m] and `share_reached`.
     """
     panels = {"the expert": result.test[: len(next(iter(samples.values())))], **samples}
     figure = new_figure(4.2 * len(panels), 4.8)

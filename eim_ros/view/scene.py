@@ -23,7 +23,7 @@ from scipy.spatial.transform import Rotation
 from eim_ros.core.errors import EimError
 from eim_ros.ik.components import Component
 from eim_ros.kinematics import Box, Capsule, Cylinder, Robot, Shape, Sphere
-from eim_ros.kinematics.links import BodyShape, MeshReference, body_poses, body_shapes, link_shapes
+from eim_ros.kinematics.links import MeshReference, body_poses, body_shapes, link_shapes
 from eim_ros.kinematics.meshes import find_mesh, read_mesh
 from eim_ros.kinematics.urdf import read_urdf_source, urdf_folder
 from eim_ros.view.live import Solutions, byte_colour, component_colour, light
@@ -37,40 +37,20 @@ ROUND, FEW, COARSE = 16, 6, 1  # faces around a cylinder, faces around a stick, 
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """Triangle mesh of a body.
-
-    Attributes
-    ----------
-    body : int
-    vertices : (n, 3)
-        In the body's frame [m].
-    faces : (m, 3) int
-    """
+    """Triangle mesh of a body."""
 
     body: int
-    vertices: FloatArray
-    faces: npt.NDArray[np.int64]
+    vertices: FloatArray  # (n, 3), in the body's frame [m]
+    faces: npt.NDArray[np.int64]  # (m, 3) int
 
 
 def arm_surfaces(
     robot: Robot, source: str | Path | None = None, package_paths: Sequence[str | Path] = ()
 ) -> tuple[list[Surface], str]:
-    """Return the surfaces of the bodies of an arm, and a message if something cannot be shown.
+    """Return at most one surface per body of an arm, and the reason why visuals or collision shapes cannot be shown.
 
-    Parameters
-    ----------
-    robot : Robot
-    source : str or Path, optional
-        Path or text of the description that the robot was read from. `Robot.urdf` has no visuals.
-    package_paths : sequence of str or Path
-        See `find_mesh`.
-
-    Returns
-    -------
-    list of Surface
-        At most one surface per body.
-    str
-        Reason why visuals or collision shapes cannot be shown; empty if nothing is missing.
+    The reason is empty if nothing is missing. The source is the path or text of the description that the robot was read
+    from, because `Robot.urdf` has no visuals. For the paths of packages see `find_mesh`.
     """
     told = ""
     if source is not None:
@@ -96,20 +76,14 @@ def _read(
 ) -> list[Surface]:
     bodies: dict[int, list[tuple[FloatArray, npt.NDArray[np.int64]]]] = {}
     for placed in body_shapes(robot, links):
-        vertices, faces = _triangles(placed, folder, package_paths)
+        shape = placed.shape
+        if isinstance(shape, MeshReference):
+            vertices, faces = read_mesh(find_mesh(shape.filename, folder, package_paths), shape.scale)
+        else:
+            mesh = _primitive(shape)
+            vertices, faces = np.asarray(mesh.vertices, dtype=np.float64), np.asarray(mesh.faces, dtype=np.int64)
         bodies.setdefault(placed.body, []).append((vertices @ placed.pose[:3, :3].T + placed.pose[:3, 3], faces))
     return [_joined(body, parts) for body, parts in sorted(bodies.items())]
-
-
-def _triangles(
-    placed: BodyShape, folder: Path | None, package_paths: Sequence[str | Path]
-) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-    """Return the vertices (n, 3) [m] in the frame of the shape, and the faces (m, 3)."""
-    shape = placed.shape
-    if isinstance(shape, MeshReference):
-        return read_mesh(find_mesh(shape.filename, folder, package_paths), shape.scale)
-    mesh = _primitive(shape)
-    return np.asarray(mesh.vertices, dtype=np.float64), np.asarray(mesh.faces, dtype=np.int64)
 
 
 def _primitive(shape: Shape) -> Any:
@@ -138,13 +112,7 @@ def _joined(body: int, parts: list[tuple[FloatArray, npt.NDArray[np.int64]]]) ->
 def stick_surfaces(robot: Robot, thickness: float = THIN, n_faces: int = FEW) -> list[Surface]:
     """Return a capsule for each body, from its own joint to the next joint or the tip.
 
-    Parameters
-    ----------
-    robot : Robot
-    thickness : float
-        Radius of the capsules as a share of the arm's reach.
-    n_faces : int
-        Number of faces around each capsule. Thin capsules that are drawn many times need only a few.
+    The radius is a share of the arm's reach. Thin capsules that are drawn many times need only a few faces.
     """
     zero = np.zeros((1, robot.dof))
     poses = body_poses(robot, zero)[0]
@@ -169,20 +137,10 @@ def _turn(direction: FloatArray) -> FloatArray:
 
 
 class ArmMeshes:
-    """Arm drawn with its surfaces. Meshes are sent once, afterwards only poses and colours.
-
-    Parameters
-    ----------
-    scene : viser.SceneApi
-    robot : Robot
-    surfaces : sequence of Surface
-    name : str
-        Name in the scene tree, such as "/chosen".
-    """
+    """Arm drawn with its surfaces under a name such as "/chosen"; after the meshes, only poses and colours are sent."""
 
     def __init__(self, scene: viser.SceneApi, robot: Robot, surfaces: Sequence[Surface], name: str) -> None:
-        self._robot = robot
-        self._bodies = [surface.body for surface in surfaces]
+        self._robot, self._bodies = robot, [surface.body for surface in surfaces]
         self._root = scene.add_frame(name, show_axes=False)
         self._meshes = [
             scene.add_mesh_simple(f"{name}/body_{surface.body}", surface.vertices, surface.faces, color=(0, 0, 0))
@@ -214,16 +172,7 @@ def wxyzs_of(rotations: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 class Lines:
-    """Set of lines that is always replaced as a unit.
-
-    Parameters
-    ----------
-    scene : viser.SceneApi
-    name : str
-        Name in the scene tree.
-    thickness : float
-        Thickness of the lines [m].
-    """
+    """Set of lines with this thickness [m] that is always replaced as a unit."""
 
     def __init__(self, scene: viser.SceneApi, name: str, thickness: float) -> None:
         nothing = np.zeros((1, 2, 3))
@@ -240,15 +189,7 @@ class Lines:
         self._segments.visible = is_wanted
 
     def draw(self, ways: Sequence[npt.NDArray[np.float64]], colours: npt.NDArray[np.uint8]) -> None:
-        """Replace the lines that are shown.
-
-        Parameters
-        ----------
-        ways : sequence of (n_i, 3)
-            Points of each line [m]; at least one line.
-        colours : (n, 3) uint8
-            Colour of each line in linear light, see `eim_ros.view.live.light`.
-        """
+        """Replace the lines (n_i, 3) [m] that are shown, at least one; their colours (n, 3) are in linear light."""
         segments = [np.stack([way[:-1], way[1:]], axis=1) for way in ways]
         self._segments.points = np.concatenate(segments).astype(np.float32)
         each = np.repeat(colours, [len(part) for part in segments], axis=0)
@@ -264,36 +205,23 @@ LINE = 0.006  # thickness of curves as a share of the arm's reach
 
 
 class ArmScene:
-    """Solutions of a target, drawn in the scene of a server.
-
-    Parameters
-    ----------
-    scene : viser.SceneApi
-    robot : Robot
-    surfaces : list of Surface
-    n_ghosts : int
-        Maximum number of ghosts.
-    """
+    """Solutions of a target, drawn in the scene of a server with at most `n_ghosts` ghosts."""
 
     def __init__(self, scene: viser.SceneApi, robot: Robot, surfaces: Sequence[Surface], n_ghosts: int) -> None:
-        self.robot, self.n_ghosts = robot, n_ghosts
-        self._surfaces = list(surfaces)
-        self._palette = light(FAMILY_COLOURS)
-        self._scene = scene
+        self.robot, self.n_ghosts, self._scene = robot, n_ghosts, scene
+        self._surfaces, self._palette = list(surfaces), light(FAMILY_COLOURS)
         self._point: int | None = None  # index of the skeleton point that moves most along self-motions
         size = robot.reach
+        cell = 0.1 if size < 3.0 else 0.5
         scene.add_grid(
-            "/ground", width=3 * size, height=3 * size, cell_size=_cell(size), cell_color=FAINTEST, section_color=FAINT
+            "/ground", width=3 * size, height=3 * size, cell_size=cell, cell_color=FAINTEST, section_color=FAINT
         )
         self._curves = Lines(scene, "/curves", LINE * size)
         self._chosen = ArmMeshes(scene, robot, self._surfaces, "/chosen")
         self.show_ghosts_as("sticks")
 
     def show_ghosts_as(self, form: str) -> list[viser.BatchedMeshHandle]:
-        """Show ghosts as "sticks" from joint to joint or as complete "arms".
-
-        Return the new handles, which can be clicked.
-        """
+        """Show ghosts as "sticks" from joint to joint or as complete "arms", and return handles that can be clicked."""
         surfaces = self._surfaces if form == "arms" else stick_surfaces(self.robot, self._thin())
         self._moving = [surface for surface in surfaces if surface.body]  # the chosen arm already shows the fixed base
         self._ghosts = [self._instances(surface, ARMS if form == "arms" else STICKS) for surface in self._moving]
@@ -329,10 +257,7 @@ class ArmScene:
         self.draw_chosen(solutions)
 
     def draw_chosen(self, solutions: Solutions) -> None:
-        """Show the chosen solution in the colour of its component.
-
-        Without a solution, the arm fades and stays where it is.
-        """
+        """Show the chosen solution in the colour of its component; without one, the arm fades and stays."""
         if solutions.chosen is None:
             self._chosen.show(None, MUTED, FADED)
         else:
@@ -370,10 +295,4 @@ class ArmScene:
 
 
 def _closed(component: Component) -> FloatArray:
-    return (
-        np.concatenate([component.positions, component.positions[:1]]) if component.is_closed else component.positions
-    )
-
-
-def _cell(size: float) -> float:
-    return 0.1 if size < 3.0 else 0.5
+    return np.concatenate([component.positions, component.positions[: int(component.is_closed)]])

@@ -8,30 +8,6 @@ FAMILY_COLOURS = (*GROUP_COLOURS, "#D55E00", "#7A5195", "#8F8F00", "#00A6A6", "#
 AXIS_COLOURS = ("#D55E00", "#009E73", "#0072B2")
 INK, MUTED, FAINT, LIMITS = "#1B1F27", "#5B626E", "#C9CDD4", "#ECEEF2"
 
-# Each method has one colour in all pictures, and each density ratio estimator one line style.
-METHOD_COLOURS = {
-    "expert": NO_GROUP_COLOUR,
-    "EM": "#E69F00",
-    "EIM": "#0072B2",
-    "EIM + tip": "#009E73",
-    "VIPS": "#1B1F27",
-    "GAN": "#CC79A7",
-    "f-GAN": "#D55E00",
-    "WGAN": "#56B4E9",
-    "WGAN-GP": "#8F8F00",
-    "b-GAN": "#8A5A2B",
-    "EIM-KL": "#00A6A6",
-    "EIM-US": "#7A5195",
-    "EIM-US-KL": "#BC5090",
-}
-RATIO_LINES = {"network": "-", "plug-in": "--", "residual": ":", "known": "-.", "none": "-"}
-RATIO_NAMES = {"network": "classifier", "plug-in": "plug-in", "residual": "plug-in + network"}
-
-
-def method_label(method: str, ratio: str) -> str:
-    """Return the name of a method and its density ratio estimator, as used in legends and titles."""
-    return f"{method} ({RATIO_NAMES[ratio]})" if ratio in RATIO_NAMES else method
-
 
 def mixed(colour: str, other: str, share: float) -> tuple[float, float, float]:
     """Mix a colour with this share of another one, and return red, green and blue from 0 to 1."""

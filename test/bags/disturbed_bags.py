@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from bags.example_bags import Item, joint_state, label, write_own
 
-from eim_ros.bags.motion_import import MotionForm, import_motions
+from eim_ros.bags.importing import MotionForm, import_motions
 from eim_ros.bags.segmentation import Cuts
 from eim_ros.bags.selection import Selection
 

@@ -22,8 +22,7 @@ from bags.example_bags import (
 )
 from scipy.spatial.transform import Rotation
 
-from eim_ros.bags.motion_import import MotionForm, import_motions
-from eim_ros.bags.pair_import import PairForm, import_pairs
+from eim_ros.bags.importing import MotionForm, PairForm, import_motions, import_pairs
 from eim_ros.bags.segmentation import Cuts
 from eim_ros.bags.selection import BagReport, Selection
 from eim_ros.core.errors import DataError

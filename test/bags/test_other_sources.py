@@ -11,8 +11,7 @@ import pytest
 from bags.example_bags import SECOND, START, TYPES, Item, header, joint_state, label, write_own
 
 from eim_ros.bags.content import TRAJECTORY
-from eim_ros.bags.motion_import import MotionForm, import_motions
-from eim_ros.bags.pair_import import PairForm, import_pairs
+from eim_ros.bags.importing import MotionForm, PairForm, import_motions, import_pairs
 from eim_ros.bags.selection import Selection
 from eim_ros.core.errors import DataError
 from eim_ros.kinematics import Robot

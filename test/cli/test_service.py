@@ -6,7 +6,7 @@ from typing import Any
 
 from eim_ros import srv
 from eim_ros.cli.main import read_verb
-from eim_ros.cli.service import REQUESTS, by_name, fill_common, fill_state
+from eim_ros.cli.service import REQUESTS, fill
 
 POSE = ("--pose", "0.4", "0.1", "0.5", "1", "0", "0", "0")
 
@@ -14,13 +14,9 @@ POSE = ("--pose", "0.4", "0.1", "0.5", "1", "0", "0", "0")
 def request_of(*words: str) -> Any:
     """Return the request that a verb sends, without its constraints."""
     verb: Any = read_verb([*words, "--service", "/ik_server"])
-    kind, _, fill = REQUESTS[verb.operation]
-    request = getattr(srv, kind).Request()
+    request = getattr(srv, REQUESTS[verb.operation][0]).Request()
     arguments = {name: value for name, value in verb.arguments().items() if value is not None}
-    fill_common(request, verb, verb.target(), arguments)
-    if "near" in arguments:
-        fill_state(request.near, by_name(arguments["near"], None))
-    fill(request, arguments)
+    fill(request, verb, verb.target(), arguments, None)
     return request
 
 

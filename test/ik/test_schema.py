@@ -18,7 +18,7 @@ from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Sampler, Solutions
 from eim_ros.ik.solutions import POSE_COLUMNS, ROW_COLUMNS, SCHEMA
 from eim_ros.nodes.common.interfaces import IKSolutions
-from eim_ros.nodes.ik_server.responses import fill
+from eim_ros.nodes.ik_server.messages import fill
 
 ENOUGH = 60.0  # [s]
 LOST = ("messages", "times", "best_attempt_errors")  # a message has one text and one time, and no errors of attempts

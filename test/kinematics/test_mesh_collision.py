@@ -12,7 +12,7 @@ from kinematics.descriptions import joint
 from kinematics.solids_by_formula import box_distance, box_mesh, random_poses, sphere_mesh, write_stl
 from kinematics.test_collision import SLIDE, TURN, robot_of, shape
 
-from eim_ros.core.errors import ConstraintError, RobotError
+from eim_ros.core.errors import ConstraintError, MeshError, RobotError
 from eim_ros.kinematics import Box, Capsule, CollisionOptions, Cylinder, Mesh, PointCloud, Robot, Sphere, pose_from
 from eim_ros.kinematics.collision import CollisionModel, collision_model, collisions
 from eim_ros.kinematics.solids import parts, winding_numbers
@@ -69,6 +69,37 @@ def test_ball_as_mesh_lies_within_the_ball(tmp_path: Path, meshes: str) -> None:
         gap = np.linalg.norm(centre) - radius - 0.1
         if not 0.0 <= gap + ROUNDING <= sagitta + 2.0 * ROUNDING:
             assert collide(robot, Sphere(centre, 0.1)) == (gap < 0.0)
+
+
+def prism(n: int, apex: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """A cylinder with n edges, radius 0.1 and length 0.4 along z, or a cone."""
+    angles, i = 2.0 * np.pi * np.arange(n) / n, np.arange(n)
+    rim = 0.1 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    low = np.column_stack([rim, np.full(n, -0.2)])
+    cap, j = np.stack([np.zeros(n - 2, dtype=int), i[1:-1], i[2:]], axis=1), (i + 1) % n
+    if apex:
+        return np.vstack([low, [0.0, 0.0, 0.2]]), np.concatenate([cap, np.stack([i, j, np.full(n, n)], axis=1)])
+    side = np.concatenate([np.stack([i, j, n + i], axis=1), np.stack([j, n + j, n + i], axis=1)])
+    return np.concatenate([low, low + [0.0, 0.0, 0.4]]), np.concatenate([side, cap, cap + n])
+
+
+@pytest.mark.parametrize("convex", [False, True])
+def test_mesh_of_a_cylinder_with_many_edges_is_the_cylinder(convex: bool) -> None:
+    """A vertex of its caps can have more than the 255 neighbours that coal stores."""
+    ball, mesh = body('<sphere radius="0.05"/>'), Mesh(np.eye(4), *prism(1000), convex)
+    for distance, height, expected in (
+        (0.149, 0.1, True),
+        (0.151, 0.1, False),
+        (0.0, 0.249, True),
+        (0.0, 0.251, False),
+    ):
+        moved = replace(mesh, pose=pose_from((distance, 0.0, height)))
+        assert collide(ball, moved) == expected
+
+
+def test_mesh_whose_hull_cannot_be_stored_is_refused_by_name() -> None:
+    with pytest.raises(MeshError, match="mesh 'cone' has no convex hull .*neighbors.*: simplify the mesh"):
+        collide(body('<sphere radius="0.05"/>'), Mesh(np.eye(4), *prism(300, apex=True), name="cone"))
 
 
 def test_what_is_inside_of_a_mesh_collides_though_nothing_touches(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 from matplotlib.image import imread
 
-from eim_ros.view.style import METHOD_COLOURS
 from experiments.adversarial import EXPERIMENT, AdversarialComparisonConfig, draw
+from experiments.pictures import METHOD_COLOURS
 from experiments.table import Header, ResultTable
 
 CONFIG = AdversarialComparisonConfig()

@@ -29,19 +29,4 @@ __all__ = [
     "PoissonFamily",
 ]
 
-__getattr__, __dir__ = deferred_names(
-    __name__,
-    {
-        "BinarySparseCoding": "causes",
-        "CategoricalFamily": "families",
-        "ExponentialEM": "exponential_em",
-        "ExponentialEMConfig": "exponential_em",
-        "ExponentialFamily": "families",
-        "ExponentialMixture": "families",
-        "MultipleCauseEM": "cause_em",
-        "MultipleCauseEMConfig": "cause_em",
-        "MultipleCauseModel": "causes",
-        "NoisyOr": "causes",
-        "PoissonFamily": "families",
-    },
-)
+__getattr__, __dir__ = deferred_names(__name__, __file__)

@@ -358,7 +358,4 @@ class _Fitting(Generic[ModelT]):
         return MultipleCauseState(state.model.from_tensors(tensors), iteration, tensors["states"], state.generator)
 
     def finished(self, history: History) -> bool:
-        values = history.column("free_energy")
-        return len(values) > self.config.patience and (
-            values[-1] - values[-1 - self.config.patience] < self.config.tolerance
-        )
+        return history.settled("free_energy", self.config.tolerance, self.config.patience)

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-MOST_ENUMERATED = 16  # maximum number of causes for which all 2^H states are listed
-
-
 @runtime_checkable
 class MultipleCauseModel(Protocol):
     """Model with independent binary causes."""
@@ -104,14 +101,6 @@ def log_prior(prior: Tensor, states: Tensor) -> Tensor:
     return states @ (prior.log() - off) + off.sum()
 
 
-def all_states(n_causes: int) -> Tensor:
-    """Return all 2^H combinations of causes, (2^n_causes, n_causes) of bool."""
-    if n_causes > MOST_ENUMERATED:
-        raise DistributionError(f"2^{n_causes} states are too many to list; at most {MOST_ENUMERATED} causes", n_causes)
-    numbers = torch.arange(2**n_causes).unsqueeze(-1)
-    return (numbers >> torch.arange(n_causes)) % 2 == 1
-
-
 def sparsest_states(n_causes: int, n_states: int) -> Tensor:
     """Return distinct states with as few causes as possible, the empty one first, (n_states, n_causes) of bool."""
     states = torch.zeros(1, n_causes, dtype=torch.bool)
@@ -127,13 +116,6 @@ def sparsest_states(n_causes: int, n_states: int) -> Tensor:
         layer = torch.cat(following)
         states = torch.cat([states, layer])
     return states[:n_states]
-
-
-def exact_log_prob(model: MultipleCauseModel, sample: Tensor) -> Tensor:
-    """Return log p(y) [nat], (n,), of samples (n, n_dims) by summing over all states; feasible for few causes only."""
-    states = all_states(len(model.prior)).to(sample.device)
-    rows = [model.log_joint(one, states.expand(len(one), -1, -1)).logsumexp(-1) for one in sample.split(100)]
-    return torch.cat(rows)
 
 
 LEAST_PRIOR = 1e-4  # keeps the probability of a cause away from 0 and 1
@@ -196,18 +178,11 @@ class BinarySparseCoding:
 
     @classmethod
     def start(cls, sample: Tensor, n_causes: int, generator: torch.Generator, active: float = 2.0) -> Self:
-        """Return an initial model with causes near the mean of the data and large noise.
+        """Return an initial model with causes near the mean of the data (n_samples, n_dims) and large noise.
 
         With random samples as causes, or with less noise, fewer starts reach the best optimum. Two causes then converge
-        to the same structure before the other causes have found theirs.
-
-        Parameters
-        ----------
-        sample : Tensor (n_samples, n_dims)
-        n_causes : int
-        generator : torch.Generator
-        active : float
-            Approximate number of active causes per observation.
+        to the same structure before the other causes have found theirs. `active` is the approximate number of active
+        causes per observation.
         """
         sample = data_of_causes(sample, n_causes)
         variance = sample.var(0, correction=0).mean()
@@ -343,14 +318,8 @@ class NoisyOr:
     def start(cls, sample: Tensor, n_causes: int, generator: torch.Generator, active: float = 2.0) -> Self:
         """Return an initial model in which each cause tends to switch on the outputs of a random sample.
 
-        Parameters
-        ----------
-        sample : Tensor (n_samples, n_dims)
-            Zeros and ones.
-        n_causes : int
-        generator : torch.Generator
-        active : float
-            Approximate number of active causes per observation.
+        Samples (n_samples, n_dims) are zeros and ones. `active` is the approximate number of active causes per
+        observation.
         """
         sample = data_of_causes(sample, n_causes)
         _check_binary(sample)

@@ -232,8 +232,7 @@ class _Fitting:
         return ExponentialEMState(model, iteration)
 
     def finished(self, history: History) -> bool:
-        values = history.column("objective")
-        return len(values) > 1 and values[-1] - values[-2] < self.config.tolerance
+        return history.settled("objective", self.config.tolerance)
 
 
 def _maximised(family: ExponentialFamily, statistics: Tensor, shares: Tensor, count: float) -> ExponentialMixture:

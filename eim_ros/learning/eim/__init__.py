@@ -11,9 +11,4 @@ __all__ = [
     "EIM",
 ]
 
-__getattr__, __dir__ = deferred_names(
-    __name__,
-    {
-        "EIM": "eim",
-    },
-)
+__getattr__, __dir__ = deferred_names(__name__, __file__)

@@ -64,7 +64,7 @@ from eim_ros.learning.em.em import EM
 from eim_ros.learning.families import FamilyConfig, with_networks
 from eim_ros.learning.learner import Learner, Prepared
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
-from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
+from eim_ros.learning.models.linear import LinearExperts
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.ratio.choice import best_fit, data_density, density_ratio, refined
 from eim_ros.learning.ratio.inputs import RatioInputs, default_inputs
@@ -88,26 +88,10 @@ def neural_start(
     held_out: Pairs,
     generator: torch.Generator,
 ) -> tuple[MixtureOfExperts, MixtureOfExperts]:
-    """Return a neural mixture fitted to the data and the start of EIM.
+    """Return a neural mixture fitted to the data, as an estimate of their density, and the start of EIM.
 
-    Both are the same model, unless a single expert is requested and the data have several branches.
-
-    Parameters
-    ----------
-    config : FamilyConfig
-    n_components : int
-        Number of components of the start.
-    n_iterations : int
-        Maximum number of EM iterations.
-    training, held_out : Pairs
-        Shuffled data for the fits and for the choice of the number of branches.
-    generator : torch.Generator
-
-    Returns
-    -------
-    mixture : MixtureOfExperts
-        Estimate of the density of the data.
-    start : MixtureOfExperts
+    Both are the same model, unless a single expert is requested and the data have several branches. The start has
+    `n_components` components. The data are shuffled; the held-out ones determine the number of branches.
     """
     networks = config.networks.replace("iterations", max(config.networks.iterations, MIN_NETWORK_ITERATIONS))
     family: dict[str, Any] = {
@@ -145,25 +129,11 @@ def _log_prob(model: MixtureOfExperts, data: Pairs) -> Tensor:
 def start_of(
     config: EIMConfig, given: MixtureOfExperts | None, data: Pairs, generator: torch.Generator
 ) -> tuple[MixtureOfExperts | None, MixtureOfExperts]:
-    """Return a candidate for the reference density and the start.
+    """Return a candidate for the reference density, fitted to the training part of the shuffled data, and the start.
 
     A neural model is soon better than any reference density with linear experts, which would then limit it. Therefore,
-    a candidate with neural experts is fitted even if the user passes a start, unless the ratio needs no reference.
-
-    Parameters
-    ----------
-    config : EIMConfig
-    given : MixtureOfExperts, optional
-        The user's start. By default, EM is run from several k-means starts, and the best fit is used.
-    data : Pairs
-        Shuffled data.
-    generator : torch.Generator
-
-    Returns
-    -------
-    candidate : MixtureOfExperts or None
-        A fit to the training part of the data, or None if there is no candidate.
-    start : MixtureOfExperts
+    a candidate with neural experts is fitted even if a start is given, unless the ratio needs no reference. Without a
+    given start, EM is run from several k-means starts, and the best fit is used. The candidate may be None.
     """
     if given is None:
         return _fitted(config, data, generator)
@@ -204,22 +174,13 @@ LEAST_SHARE = 1e-12  # added to all weights, so that every component can be draw
 def closest_start(
     fitted: MixtureOfExperts, reference: MixtureOfExperts, context: Tensor, generator: torch.Generator
 ) -> MixtureOfExperts:
-    """Return the start with the smallest KL to the reference density.
+    """Return the start with the smallest KL to the reference density, the density of the data.
 
-    The candidates are the fit by EM and subsets of the components of the reference density.
-
-    Parameters
-    ----------
-    fitted : MixtureOfExperts
-        Fit by EM. The subsets have the same number of components.
-    reference : MixtureOfExperts
-        Density of the data. If it is not linear or has no more components than the fit, the fit is returned.
-    context : Tensor (n_samples, n_context)
-        Contexts of the data.
-    generator : torch.Generator
+    The candidates are the fit by EM and subsets of the components of the reference density of the same size. If the
+    reference is not linear or has no more components than the fit, the fit is returned. `context` (n_samples,
+    n_context) contains the contexts of the data.
     """
-    linear = isinstance(reference.gating, SoftmaxGating) and isinstance(reference.experts, LinearExperts)
-    if not linear or reference.n_components <= fitted.n_components:
+    if not reference.is_linear or reference.n_components <= fitted.n_components:
         return fitted
     rows = torch.randint(len(context), (N_SAMPLES,), generator=generator, device=context.device)
     chosen = context[rows]
@@ -227,19 +188,13 @@ def closest_start(
     size = fitted.n_components
     subsets = [share.topk(size).indices]
     subsets += [torch.multinomial(share, size, generator=generator) for _ in range(N_SUBSETS)]
-    candidates = [fitted, *(_subset(reference, subset) for subset in subsets)]
+    candidates = [fitted, *(reference.take(subset) for subset in subsets)]
 
     def divergence(model: MixtureOfExperts) -> float:
         sample = model.sample(chosen, generator)
         return float((model.log_prob(chosen, sample) - reference.log_prob(chosen, sample)).mean())
 
     return min(candidates, key=divergence)
-
-
-def _subset(model: MixtureOfExperts, index: Tensor) -> MixtureOfExperts:
-    gating = model.gating
-    assert isinstance(gating, SoftmaxGating)
-    return MixtureOfExperts(SoftmaxGating(gating.weights[index], gating.biases[index]), model.experts.take(index))
 
 
 class EIM(Learner[EIMConfig, EIMState]):

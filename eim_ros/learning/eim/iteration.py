@@ -16,10 +16,11 @@ from torch import Tensor
 
 from eim_ros.learning.adaptation import Adaptation, AdaptationState
 from eim_ros.learning.configs import EIMConfig
-from eim_ros.learning.data import Pairs
+from eim_ros.learning.data import Pairs, random_rows
 from eim_ros.learning.eim.gradient_step import update_by_gradients
 from eim_ros.learning.eim.m_step import update_experts, update_gating
 from eim_ros.learning.models.evaluator import PreparedMixture
+from eim_ros.learning.models.gaussian import tensors_of
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.ratio.choice import DELTA, RatioDemand, smoothed
 from eim_ros.learning.ratio.density_ratio import DensityRatio, LogRatio
@@ -122,7 +123,7 @@ class EIMIteration:
     def _exact_step(self, state: EIMState, ratio: ExactRatio) -> tuple[EIMState, dict[str, float]]:
         generator = state.generator
         ratio.anneal(state.iteration)
-        data = self._some_contexts(generator)
+        data = random_rows(self.data, self.config.exact.n_contexts, generator)
         model, components, record = state.model, state.components, dict[str, float]()
         if self.config.adaptation.adapts:
             model, components, record = self.adaptation(
@@ -136,13 +137,6 @@ class EIMIteration:
         if self.config.adaptation.adapts:
             components = self.adaptation.followed(components, model, data.context, reward)
         return EIMState(following, following, ratio, generator, state.iteration + 1, components), record
-
-    def _some_contexts(self, generator: torch.Generator) -> Pairs:
-        """Return the data whose contexts are used in an iteration, drawn at random if there are more than needed."""
-        n_all, n_some = len(self.data), self.config.exact.n_contexts
-        if n_some == 0 or n_some >= n_all:
-            return self.data
-        return self.data[torch.randperm(n_all, generator=generator, device=self.data.context.device)[:n_some]]
 
     def _updated(
         self, model: MixtureOfExperts, ratio: LogRatio, context: Tensor, generator: torch.Generator
@@ -175,10 +169,12 @@ class EIMIteration:
     def restore(self, state: EIMState, tensors: dict[str, Tensor], iteration: int) -> EIMState:
         device = state.generator.device
         model = MixtureOfExperts.from_tensors(tensors).to(device=device)
-        kept = {name.removeprefix(KEPT): value for name, value in tensors.items() if name.startswith(KEPT)}
         state.ratio.restore(tensors, model, iteration)
         state.generator.set_state(tensors["generator"])
-        best, components = MixtureOfExperts.from_tensors(kept), AdaptationState.from_tensors(tensors, device)
+        best, components = (
+            MixtureOfExperts.from_tensors(tensors_of(KEPT, tensors)),
+            AdaptationState.from_tensors(tensors, device),
+        )
         return EIMState(model, best.to(device=device), state.ratio, state.generator, iteration, components)
 
     def finished(self, history: History) -> bool:
@@ -209,16 +205,9 @@ class EIMIteration:
     def better(self, following: MixtureOfExperts, state: EIMState, context: Tensor) -> MixtureOfExperts:
         """Return the new model, or the kept one if it is closer to p under the current ratio.
 
-        The KL of each model is estimated from fresh samples. Both use the same estimate log p = phi + log q_old, which
-        is available everywhere. If the estimator has not learnt anything yet (phi = 0), q_old counts as p.
-
-        Parameters
-        ----------
-        following : MixtureOfExperts
-            The new model.
-        state : EIMState
-        context : Tensor (n_samples, n_context)
-            Contexts of the data.
+        The KL of each model is estimated from fresh samples at contexts of the data (n_samples, n_context). Both use
+        the same estimate log p = phi + log q_old, which is available everywhere. If the estimator has not learnt
+        anything yet (phi = 0), q_old counts as p.
         """
         n_samples = self.config.n_selection_samples
         if n_samples == 0:

@@ -95,16 +95,9 @@ def balanced_noise(context: Tensor, n_samples: int, n_dims: int, generator: torc
     """Draw noise (n_components, n_contexts, n_samples, n_dims) with mean 0 and covariance I at every context.
 
     The noise consists of pairs of opposite sign, whitened by their empirical covariance. Equally weighted samples then
-    have exactly the moments of their expert, so a constant ratio does not change it.
-
-    Parameters
-    ----------
-    context : Tensor (n_components, n_contexts, n_context)
-        Sets the shape, dtype and device of the noise.
-    n_samples : int
-        Number of samples per context. It is rounded up to an even number of at least 2 (n_dims + 1).
-    n_dims : int
-    generator : torch.Generator
+    have exactly the moments of their expert, so a constant ratio does not change it. The number of samples per context
+    is rounded up to an even number of at least 2 (n_dims + 1). `context` has the shape (n_components, n_contexts,
+    n_context).
     """
     n_pairs = max(-(-n_samples // 2), n_dims + 1)
     shape = (*context.shape[:2], n_pairs, n_dims)

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 from eim_ros.core.lazy import deferred_names
 
 if TYPE_CHECKING:
+    from eim_ros.learning.configs import TruncatedEMConfig
     from eim_ros.learning.em.em import EM
-    from eim_ros.learning.em.truncated import TruncatedEM, TruncatedEMConfig
+    from eim_ros.learning.em.truncated import TruncatedEM
 
 __all__ = [
     "EM",
@@ -14,11 +15,4 @@ __all__ = [
     "TruncatedEMConfig",
 ]
 
-__getattr__, __dir__ = deferred_names(
-    __name__,
-    {
-        "EM": "em",
-        "TruncatedEM": "truncated",
-        "TruncatedEMConfig": "truncated",
-    },
-)
+__getattr__, __dir__ = deferred_names(__name__, __file__)

@@ -29,10 +29,11 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.errors import DistributionError
-from eim_ros.learning.configs import EMConfig
+from eim_ros.learning.configs import EMConfig, TruncatedEMConfig
 from eim_ros.learning.data import Pairs, checked_data, checked_start
-from eim_ros.learning.families import is_linear, with_networks
+from eim_ros.learning.families import with_networks
 from eim_ros.learning.learner import Learner, Prepared
+from eim_ros.learning.models.gaussian import tensors_of
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import Experts, Gating, MixtureOfExperts
@@ -43,70 +44,6 @@ from eim_ros.learning.projections.likelihood import fit_experts, fit_gating, fit
 from eim_ros.learning.projections.neural import FitSettings, fit_neural_experts, fit_neural_gating
 from eim_ros.learning.run import FitResult, History, Status
 from eim_ros.learning.starts import branching_start, initial_mixture_of_experts
-
-
-@dataclass(frozen=True)
-class NeuralIteration:
-    """Result of one EM iteration with networks.
-
-    Attributes
-    ----------
-    model : MixtureOfExperts
-        The updated model.
-    log_likelihood : float
-        Mean log-likelihood of the data under the old model [nat].
-    free_energy : float
-        In hard EM, the mean log joint density of each point and its most probable component under the old model [nat].
-        Otherwise, it equals the log-likelihood.
-    """
-
-    model: MixtureOfExperts
-    log_likelihood: float
-    free_energy: float
-
-
-def iterate(
-    model: MixtureOfExperts,
-    data: Pairs,
-    settings: FitSettings,
-    *,
-    covariance_floor: float,
-    gating_iterations: int,
-    hard: bool = False,
-) -> NeuralIteration:
-    """Run one E-step and one M-step for a model with networks.
-
-    Parameters
-    ----------
-    model : MixtureOfExperts
-        Model with a neural gating, neural experts or both.
-    data : Pairs
-    settings : FitSettings
-        How the networks are fitted.
-    covariance_floor : float
-        Smallest variance of an expert, relative to the variances of the data.
-    gating_iterations : int
-        Number of L-BFGS iterations if the gating is linear.
-    hard : bool
-        Assign each point to its most probable expert only.
-
-    Raises
-    ------
-    DistributionError
-        If the type of the gating or of the experts is not supported.
-    """
-    log_joint = model.log_joint(data.context, data.sample)
-    log_prob, best = torch.logsumexp(log_joint, -1), log_joint.amax(-1)
-    if hard:
-        responsibilities = torch.nn.functional.one_hot(log_joint.argmax(-1), model.n_components).to(log_joint)
-    else:
-        responsibilities = (log_joint - log_prob.unsqueeze(-1)).exp()
-    improved = MixtureOfExperts(
-        _fit_gating(model.gating, data.context, responsibilities, settings, gating_iterations),
-        _fit_experts(model.experts, data, responsibilities, settings, covariance_floor),
-    )
-    likelihood = float(log_prob.mean())
-    return NeuralIteration(improved, likelihood, float(best.mean()) if hard else likelihood)
 
 
 def _fit_gating(old: Gating, context: Tensor, targets: Tensor, settings: FitSettings, n_iterations: int) -> Gating:
@@ -133,6 +70,7 @@ def _fit_experts(
     return fit_neural_experts(old, context, sample, weights, settings, variance_floor=floor)
 
 
+NO_DENSITY = "the start is so far from some of the data that they have no density"
 CHUNK_ELEMENTS = 262_144  # responsibilities per chunk, small enough to stay in cache
 LEAST_LOG_RESPONSIBILITY = -300.0  # far below rounding; exp is several times slower where it underflows
 
@@ -219,47 +157,32 @@ def _add_selected(sums: Tensor, products: Tensor, states: Tensor, shares: Tensor
         sums.index_add_(0, states[:, column], products * shares[:, column].unsqueeze(-1))
 
 
-@dataclass(frozen=True)
-class Maximisation:
-    """Result of an M-step.
+def maximised(
+    config: EMConfig | TruncatedEMConfig,
+    units: Standardisation,
+    joint: Tensor,
+    model: MixtureOfExperts,
+    expectation: Expectation,
+) -> tuple[MixtureOfExperts, float]:
+    """Run the M-step of a linear model in standardised coordinates; `joint` contains the points [x, y].
 
-    Attributes
-    ----------
-    model : MixtureOfExperts
-        The updated model.
-    log_normaliser : float
-        Mean log normaliser A(y) of the old gating over the data [nat]. Subtract it from the values of the E-step to get
-        a log-likelihood.
+    Return the updated model in the original coordinates. Also return the number to subtract from the values of the
+    E-step to get those in the original coordinates [nat]. It includes the mean of A(y).
+
+    Raises
+    ------
+    DistributionError
+        If some points have no density under the old model.
     """
-
-    model: MixtureOfExperts
-    log_normaliser: float
-
-
-def maximise(
-    model: MixtureOfExperts, moments: Tensor, context: Tensor, *, covariance_floor: float, gating_iterations: int
-) -> Maximisation:
-    """Run the M-step of a linear model.
-
-    Parameters
-    ----------
-    model : MixtureOfExperts
-        The old model, linear and in standardised coordinates.
-    moments : Tensor (n_components, n_dims + n_context + 1, n_dims + n_context + 1)
-        Expected sums of e e' for e = [x, y, 1].
-    context : Tensor (n_samples, n_context)
-        Standardised contexts of the data.
-    covariance_floor : float
-        Smallest variance of an expert in any direction, in standardised coordinates.
-    gating_iterations : int
-        Number of L-BFGS iterations of the gating.
-    """
-    gating, experts = linear_parts(model)
-    improved = improve_experts(experts, moments, covariance_floor)
-    fit = fit_gating_to_moments(
-        gating, context, moments[:, model.n_dims :, model.n_dims :], max_iterations=gating_iterations
+    if not math.isfinite(expectation.free_energy):
+        raise DistributionError(NO_DENSITY, model)
+    (gating, experts), moments = linear_parts(model), expectation.moments
+    improved = improve_experts(experts, moments, config.covariance_floor)
+    of_contexts = moments[:, model.n_dims :, model.n_dims :]
+    new_gating, log_normaliser = fit_gating_to_moments(
+        gating, joint[:, model.n_dims :], of_contexts, max_iterations=config.gating_iterations
     )
-    return Maximisation(MixtureOfExperts(fit.gating, improved), fit.log_normaliser)
+    return units.original(MixtureOfExperts(new_gating, improved)), log_normaliser + units.log_volume()
 
 
 BEST = "best."  # prefix of the tensors of the best earlier result in a checkpoint
@@ -347,7 +270,7 @@ class EMIteration:
         return start if config.is_linear else with_networks(start, config, context, generator)
 
     def step(self, state: EMState) -> tuple[EMState, dict[str, float]]:
-        following, record = self._linear(state.model) if is_linear(state.model) else self._neural(state.model)
+        following, record = self._linear(state.model) if state.model.is_linear else self._neural(state.model)
         value, iteration = record[objective(self.config)], state.iteration + 1
         if self.config.n_starts == 1:
             return dataclasses.replace(state, model=following, iteration=iteration, value=value), record
@@ -365,65 +288,43 @@ class EMIteration:
         """Return the updated linear model and the record of the old one."""
         model = self.units.standard(old)
         expectation = expect(model, self.joint, 1 if self.config.hard else None)
-        if not math.isfinite(expectation.log_likelihood):
-            raise DistributionError("the start is so far from some of the data that they have no density", model)
-        maximum = maximise(
-            model,
-            expectation.moments,
-            self.joint[:, self.units.n_dims :],
-            covariance_floor=self.config.covariance_floor,
-            gating_iterations=self.config.gating_iterations,
-        )
-        offset = maximum.log_normaliser + self.units.log_volume()
+        following, offset = maximised(self.config, self.units, self.joint, model, expectation)
         record = {"log_likelihood": expectation.log_likelihood - offset}
-        if self.config.hard:
-            record["free_energy"] = expectation.free_energy - offset
-        return self.units.original(maximum.model), record
+        return following, record | ({"free_energy": expectation.free_energy - offset} if self.config.hard else {})
 
     def _neural(self, old: MixtureOfExperts) -> tuple[MixtureOfExperts, dict[str, float]]:
-        iteration = iterate(
-            old,
-            self.data,
-            self.config.networks.fit_settings,
-            covariance_floor=self.config.covariance_floor,
-            gating_iterations=self.config.gating_iterations,
-            hard=self.config.hard,
-        )
-        if not math.isfinite(iteration.log_likelihood):
-            raise DistributionError("the start is so far from some of the data that they have no density", old)
-        record = {"log_likelihood": iteration.log_likelihood}
-        return iteration.model, record | ({"free_energy": iteration.free_energy} if self.config.hard else {})
+        config, data, settings = self.config, self.data, self.config.networks.fit_settings
+        log_joint = old.log_joint(data.context, data.sample)
+        log_prob = torch.logsumexp(log_joint, -1)
+        record = {"log_likelihood": float(log_prob.mean())}
+        if not math.isfinite(record["log_likelihood"]):
+            raise DistributionError(NO_DENSITY, old)
+        if config.hard:
+            record["free_energy"] = float(log_joint.amax(-1).mean())
+            shares = torch.nn.functional.one_hot(log_joint.argmax(-1), old.n_components).to(log_joint)
+        else:
+            shares = (log_joint - log_prob.unsqueeze(-1)).exp()
+        gating = _fit_gating(old.gating, data.context, shares, settings, config.gating_iterations)
+        experts = _fit_experts(old.experts, data, shares, settings, config.covariance_floor)
+        return MixtureOfExperts(gating, experts), record
 
     def restore(self, state: EMState, tensors: dict[str, Tensor], iteration: int) -> EMState:
         model = MixtureOfExperts.from_tensors(tensors).to(device=state.model.device)
-        best = {name.removeprefix(BEST): value for name, value in tensors.items() if name.startswith(BEST)}
+        best = tensors_of(BEST, tensors)
         start, begun, value, best_value = tensors["progress"].tolist()
         kept = MixtureOfExperts.from_tensors(best).to(device=state.model.device) if best else None
         return EMState(model, iteration, int(start), int(begun), value, kept, best_value)
 
     def finished(self, history: History) -> bool:
         last = float(self.config.n_starts - 1)
-        name = objective(self.config)
-        values = [record[name] for record in history.records if record.get("start", last) == last]
-        full = self.config.n_starts > 1 and len(values) == self.config.n_iterations
-        return full or converged(self.config, values)
+        of_last = History(tuple(record for record in history.records if record.get("start", last) == last))
+        full = self.config.n_starts > 1 and len(of_last.records) == self.config.n_iterations
+        return full or of_last.settled(objective(self.config), self.config.tolerance)
 
 
 def objective(config: EMConfig) -> str:
     """Return the name of the objective that no step lowers."""
     return "free_energy" if config.hard else "log_likelihood"
-
-
-def converged(config: EMConfig, values: list[float]) -> bool:
-    """Return whether the last iteration of a start improved the objective by less than the tolerance.
-
-    Parameters
-    ----------
-    config : EMConfig
-    values : list of float
-        Objective at each iteration of the start [nat].
-    """
-    return len(values) > 1 and values[-1] - values[-2] < config.tolerance
 
 
 class EM(Learner[EMConfig, EMState]):
@@ -470,20 +371,17 @@ class EM(Learner[EMConfig, EMState]):
         return Prepared(fitting, EMState(fitting.start(0), 0), n_iterations, checked)
 
     def _finished(self, result: FitResult[EMState]) -> FitResult[EMState]:
-        return result if self.config.n_starts == 1 else self._of_the_best_start(result)
-
-    def _of_the_best_start(self, result: FitResult[EMState]) -> FitResult[EMState]:
         """Return the result with the history and the status of the best start only."""
+        if self.config.n_starts == 1 or not result.history.records:
+            return result
         of_start: dict[float, list[dict[str, float]]] = {}
         for record in result.history.records:
             of_start.setdefault(record["start"], []).append(record)
-        if not of_start:
-            return result
         name = objective(self.config)
         best = max(of_start, key=lambda start: of_start[start][-1][name])
         history = History(tuple(of_start[best]))
         status = result.status
         if status is not Status.INTERRUPTED:
-            rests = converged(self.config, history.column(name))
-            status = Status.CONVERGED if rests else Status.MAX_ITERATIONS
+            settled = history.settled(name, self.config.tolerance)
+            status = Status.CONVERGED if settled else Status.MAX_ITERATIONS
         return dataclasses.replace(result, history=history, status=status)

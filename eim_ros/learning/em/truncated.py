@@ -30,10 +30,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eim_ros.core.errors import DistributionError
-from eim_ros.core.settings import Settings, option
+from eim_ros.learning.configs import TruncatedEMConfig
 from eim_ros.learning.data import Pairs, checked_data, checked_start
-from eim_ros.learning.em.em import Expectation, expect, maximise
+from eim_ros.learning.em.em import Expectation, expect, maximised
 from eim_ros.learning.learner import Learner, Prepared, generator_from
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
@@ -43,28 +42,9 @@ from eim_ros.learning.run import History
 from eim_ros.learning.starts import initial_mixture_of_experts
 
 
-@dataclass(frozen=True)
-class Search:
-    """Result of a partial E-step.
-
-    Attributes
-    ----------
-    expectation : Expectation
-        Expected sums and the new K(n).
-    neighbours : Tensor (n_components, n_neighbours) of int64
-        The new lists g_c.
-    n_evaluations : int
-        Number of joint densities evaluated.
-    """
-
-    expectation: Expectation
-    neighbours: Tensor
-    n_evaluations: int
-
-
 def search_neighbourhoods(
     forms: QuadraticForms, joint: Tensor, states: Tensor, neighbours: Tensor, random: Tensor
-) -> Search:
+) -> tuple[Expectation, Tensor, int]:
     """Run a partial E-step, which searches for better K(n) among the neighbours.
 
     All tensors must be on the CPU.
@@ -81,42 +61,20 @@ def search_neighbourhoods(
         The lists g_c, each beginning with c.
     random : Tensor (n_samples, n_random) of int64
         Additional random candidates of each point.
+
+    Returns
+    -------
+    expectation : Expectation
+        Expected sums and the new K(n).
+    neighbours : Tensor (n_components, n_neighbours) of int64
+        The new lists g_c.
+    n_evaluations : int
+        Number of joint densities evaluated.
     """
     arrays = (joint.detach().numpy(), states.numpy(), neighbours.numpy(), random.numpy())
     following, refreshed, products, free, n_evaluations = forms.selected().improve_states(*arrays)
     expectation = Expectation(torch.from_numpy(products), math.nan, free / len(joint), torch.from_numpy(following))
-    return Search(expectation, torch.from_numpy(refreshed), n_evaluations)
-
-
-@dataclass(frozen=True)
-class TruncatedEMConfig(Settings):
-    """Settings of `TruncatedEM`.
-
-    Examples
-    --------
-    >>> from eim_ros.learning import TruncatedEM, TruncatedEMConfig
-    >>> config = TruncatedEMConfig(n_components=1000, n_states=8)
-    >>> TruncatedEM(config, tolerance=1e-3).config.n_states
-    8
-    """
-
-    n_components: int = option(1000, "number of experts", minimum=1)
-    n_iterations: int = option(100, "upper bound on iterations", minimum=0)
-    tolerance: float = option(1e-4, "stop when the mean free energy rises by less than this", unit="nat", minimum=0.0)
-    covariance_floor: float = option(
-        1e-6, "smallest variance of an expert in any direction, relative to the data's variances", minimum=0.0
-    )
-    gating_iterations: int = option(2, "L-BFGS iterations of the gating per M-step", minimum=1)
-    search: str = option(
-        "auto",
-        "search for the components of a point: full, among all components; partial, among neighbours; auto, partial "
-        "search, or exact EM below dense_below components",
-        choices=("auto", "full", "partial"),
-    )
-    dense_below: int = option(200, "smallest number of components that auto truncates", minimum=0)
-    n_states: int = option(5, "number C' of components that share a point", minimum=1)
-    n_neighbours: int = option(16, "length G of the list of components near a component, including itself", minimum=1)
-    n_random: int = option(1, "random candidates per point", minimum=0)
+    return expectation, torch.from_numpy(refreshed), n_evaluations
 
 
 @dataclass(frozen=True)
@@ -246,30 +204,24 @@ class _Fitting:
         model = self.units.standard(state.model)
         share, neighbours = 1.0, state.neighbours
         if self.partial and len(state.states):
-            found = self._search(model, state)
-            expectation, neighbours = found.expectation, found.neighbours
-            share = found.n_evaluations / (len(self.joint) * model.n_components)
+            random = torch.randint(
+                model.n_components, (len(self.joint), self.config.n_random), generator=state.generator
+            )
+            forms = QuadraticForms.from_model(model)
+            expectation, neighbours, n_evaluations = search_neighbourhoods(
+                forms, self.joint, state.states, state.neighbours, random
+            )
+            share = n_evaluations / (len(self.joint) * model.n_components)
         else:
             expectation = expect(model, self.joint, self.n_states, log_likelihood=self.partial)
             if self.partial:
                 n_neighbours = min(self.config.n_neighbours, model.n_components)
                 neighbours = nearest_components(QuadraticForms.from_model(model), expectation.products, n_neighbours)
-        if not math.isfinite(expectation.free_energy):
-            raise DistributionError("the start is so far from some of the data that they have no density", model)
-        maximum = maximise(
-            model,
-            expectation.moments,
-            self.joint[:, self.units.n_dims :],
-            covariance_floor=self.config.covariance_floor,
-            gating_iterations=self.config.gating_iterations,
-        )
-        offset = maximum.log_normaliser + self.units.log_volume()
+        following, offset = maximised(self.config, self.units, self.joint, model, expectation)
         record = {"free_energy": expectation.free_energy - offset, "joint_evaluations": share}
         if math.isfinite(expectation.log_likelihood):
             record["log_likelihood"] = expectation.log_likelihood - offset
-        following = self.units.original(maximum.model)
-        states = expectation.states
-        return TruncatedEMState(following, state.iteration + 1, states, neighbours, state.generator), record
+        return TruncatedEMState(following, state.iteration + 1, expectation.states, neighbours, state.generator), record
 
     def restore(self, state: TruncatedEMState, tensors: dict[str, Tensor], iteration: int) -> TruncatedEMState:
         state.generator.set_state(tensors["generator"])
@@ -277,11 +229,4 @@ class _Fitting:
         return TruncatedEMState(model, iteration, tensors["states"], tensors["neighbours"], state.generator)
 
     def finished(self, history: History) -> bool:
-        values = history.column("free_energy")
-        return len(values) > 1 and values[-1] - values[-2] < self.config.tolerance
-
-    def _search(self, model: MixtureOfExperts, state: TruncatedEMState) -> Search:
-        shape = (len(self.joint), self.config.n_random)
-        random = torch.randint(model.n_components, shape, generator=state.generator)
-        forms = QuadraticForms.from_model(model)
-        return search_neighbourhoods(forms, self.joint, state.states, state.neighbours, random)
+        return history.settled("free_energy", self.config.tolerance)

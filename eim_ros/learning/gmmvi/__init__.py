@@ -55,34 +55,4 @@ __all__ = [
     "random_start",
 ]
 
-__getattr__, __dir__ = deferred_names(
-    __name__,
-    {
-        "ALGORITHMS": "settings",
-        "AdaptiveStepSize": "updates",
-        "ComponentSamples": "samples",
-        "ComponentUpdate": "updates",
-        "DecayingStepSize": "updates",
-        "DirectUpdate": "updates",
-        "DirectWeights": "updates",
-        "EntropyBoundedUpdate": "updates",
-        "EntropyBoundedWeights": "updates",
-        "FixedStepSize": "updates",
-        "GMMVI": "gmmvi",
-        "GMMVIConfig": "settings",
-        "GMMVIState": "iteration",
-        "GradientEstimator": "gradients",
-        "ImprovedBayesianUpdate": "updates",
-        "MixtureSamples": "samples",
-        "Modules": "iteration",
-        "More": "gradients",
-        "Regression": "gradients",
-        "SampleSelection": "samples",
-        "Stein": "gradients",
-        "StepSize": "updates",
-        "TrustRegionUpdate": "updates",
-        "TrustRegionWeights": "updates",
-        "WeightUpdate": "updates",
-        "random_start": "gmmvi",
-    },
-)
+__getattr__, __dir__ = deferred_names(__name__, __file__)

@@ -13,16 +13,23 @@ context, the slope is a matrix, and m has one column per feature. A mixture with
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from eim_ros.learning.gmmvi.weights import SampleWeights
+from eim_ros.learning.models.gaussian import log_normaliser
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 CHUNK_ELEMENTS = 262_144  # densities per block, small enough to stay in cache
 SnapshotT = TypeVar("SnapshotT", bound="Snapshot")
@@ -109,6 +116,12 @@ class NaturalGradient:
 
     curvature: Tensor
     slope: Tensor
+
+    def where(self, chosen: Tensor, other: NaturalGradient) -> NaturalGradient:
+        """Return these gradients for the components in the mask `chosen` (n_components,), and the others elsewhere."""
+        pairs = ((self.curvature, other.curvature), (self.slope, other.slope))
+        curvature, slope = (torch.where(chosen.reshape(-1, *[1] * (one.dim() - 1)), one, two) for one, two in pairs)
+        return NaturalGradient(curvature, slope)
 
 
 @dataclass(frozen=True)
@@ -294,12 +307,7 @@ class Components(Protocol):
     def reward(self, sample: Tensor, value: Tensor, weights: SampleWeights) -> Tensor:
         """Return rewards E_o[R|y] as linear functions of the features of the context, (n_components, n_features).
 
-        Parameters
-        ----------
-        sample : Tensor (n_samples, width)
-        value : Tensor (n_samples,)
-            R [nat].
-        weights : SampleWeights
+        `value` (n_samples,) contains R [nat] at the rows `sample` (n_samples, width).
         """
         ...
 
@@ -338,38 +346,56 @@ class Components(Protocol):
         ...
 
 
-class _Plain(Protocol):
-    """Components of a mixture without contexts."""
+@dataclass(frozen=True)
+class ConstantWeights(ABC):
+    """Base class of components of a mixture without contexts, whose fields have a row for each component."""
+
+    means: Tensor
+
+    n_context: ClassVar[int] = 0
+
+    if TYPE_CHECKING:
+
+        @property
+        def scale_trils(self) -> Tensor: ...
+
+    @abstractmethod
+    def tensors(self) -> dict[str, Tensor]: ...
+
+    @abstractmethod
+    def isotropic(self, mean: Tensor, variance: Tensor) -> Self:
+        """Return one component with covariance `variance` I."""
+
+    @abstractmethod
+    def halved(self, share: float) -> tuple[Tensor, Self]:
+        """Return offsets (n_components, n_dims) of the halves from the means, and components as narrow as halves."""
 
     @property
-    def means(self) -> Tensor: ...
+    def n_components(self) -> int:
+        return self.means.shape[0]
 
     @property
-    def scale_trils(self) -> Tensor: ...
-
-    def take(self: _PlainT, index: Tensor) -> _PlainT: ...
-
-    def joined(self: _PlainT, other: Any) -> _PlainT: ...
-
-    def isotropic(self: _PlainT, mean: Tensor, variance: Tensor) -> _PlainT: ...
-
-
-_PlainT = TypeVar("_PlainT", bound=_Plain)
-
-
-class ConstantWeights:
-    """Weights that do not depend on a context, as a mixin for kinds of `Components`."""
-
-    n_context = 0
-
-    def model(self: _Plain, log_weights: Tensor) -> MixtureOfExperts:
-        return MixtureOfExperts.from_mixture(GaussianMixture(log_weights, self.means, self.scale_trils))
+    def n_dims(self) -> int:
+        return self.means.shape[1]
 
     @property
-    def center(self: _Plain) -> Tensor:
+    def center(self) -> Tensor:
         return self.means.mean(0)
 
-    def at(self: _PlainT, log_weights: Tensor, context: Tensor) -> tuple[Tensor, _PlainT]:
+    def model(self, log_weights: Tensor) -> MixtureOfExperts:
+        return MixtureOfExperts.from_mixture(GaussianMixture(log_weights, self.means, self.scale_trils))
+
+    def take(self, index: Tensor) -> Self:
+        return type(self)(**{name: value[index] for name, value in self.tensors().items()})
+
+    def joined(self, other: Self) -> Self:
+        theirs = other.tensors()
+        return type(self)(**{name: torch.cat([value, theirs[name]]) for name, value in self.tensors().items()})
+
+    def snapshot(self) -> Self:
+        return self
+
+    def at(self, log_weights: Tensor, context: Tensor) -> tuple[Tensor, Self]:
         return log_weights, self
 
     def log_weights_at_contexts(self, log_weights: Tensor) -> Tensor:
@@ -381,20 +407,50 @@ class ConstantWeights:
     def reward_at_contexts(self, reward: Tensor) -> Tensor:
         return reward.T
 
-    def reweighted(self: _PlainT, log_weights: Tensor, reward: Tensor, step: WeightStep) -> tuple[Tensor, _PlainT]:
+    def reweighted(self, log_weights: Tensor, reward: Tensor, step: WeightStep) -> tuple[Tensor, Self]:
         return step.followed(log_weights, reward[:, 0]), self
 
-    def without(self: _PlainT, log_weights: Tensor, kept: Tensor) -> tuple[Tensor, _PlainT]:
+    def without(self, log_weights: Tensor, kept: Tensor) -> tuple[Tensor, Self]:
         return normalised(log_weights[kept]), self.take(kept)
 
     def with_addition(
-        self: _PlainT, log_weights: Tensor, place: Tensor, variance: Tensor, log_weight: float
-    ) -> tuple[Tensor, _PlainT]:
+        self, log_weights: Tensor, place: Tensor, variance: Tensor, log_weight: float
+    ) -> tuple[Tensor, Self]:
         every = torch.cat([log_weights, log_weights.new_tensor([log_weight])])
         return normalised(every), self.joined(self.isotropic(place, variance))
 
-    def snapshot(self: _PlainT) -> _PlainT:
-        return self
+    def with_halves(self, log_weights: Tensor, whole: Tensor, heavy: Tensor, share: float) -> tuple[Tensor, Self]:
+        apart, half = self.take(heavy).halved(share)
+        components, log_half = self.take(whole), log_weights[heavy] - math.log(2.0)
+        for offset in (apart, -apart):
+            components = components.joined(replace(half, means=half.means + offset))
+        return torch.cat([log_weights[whole], log_half, log_half]), components
+
+
+class FullCovariances:
+    """Parts shared by components with full covariances, as a mixin for kinds of `Components`."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def scale_trils(self) -> Tensor: ...
+
+    @cached_property
+    def whitening(self) -> Tensor:
+        """L^-1, (n_components, n_dims, n_dims)."""
+        identity = torch.eye(self.scale_trils.shape[-1], dtype=self.scale_trils.dtype, device=self.scale_trils.device)
+        whitening: Tensor = torch.linalg.solve_triangular(self.scale_trils, identity, upper=False)
+        return whitening
+
+    def entropy(self) -> Tensor:
+        return 0.5 * self.scale_trils.shape[-1] - log_normaliser(self.scale_trils)
+
+    def products(self, sample: Tensor, gradient: Tensor) -> Tensor:
+        return (sample.unsqueeze(-1) * gradient.unsqueeze(-2)).flatten(1)
+
+    def quadratic_features(self, whitened: Tensor) -> Tensor:
+        row, column = torch.triu_indices(whitened.shape[-1], whitened.shape[-1], device=whitened.device)
+        return whitened[..., row] * whitened[..., column]
 
 
 ROUNDING = 1e-10  # minimum standard deviation relative to the mean; below it, samples have fewer than six digits
@@ -417,11 +473,7 @@ def representable(means: Tensor, scales: Tensor) -> Tensor:
     """Return a mask (n_components,) of the components that are wide enough to be sampled without loss to rounding.
 
     A component is too narrow if its width is tiny relative to its distance from zero. Its samples would have almost no
-    density under the component itself, and the ELBO would be unbounded.
-
-    Parameters
-    ----------
-    means, scales : Tensor (n_components, n_dims)
-        The scales are the diagonals of the Cholesky factors.
+    density under the component itself, and the ELBO would be unbounded. Means and scales have the shape (n_components,
+    n_dims). The scales are the diagonals of the Cholesky factors.
     """
     return (scales > ROUNDING * means.abs()).all(-1)

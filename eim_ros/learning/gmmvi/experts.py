@@ -26,6 +26,7 @@ import eim_ros.learning.gmmvi.gate as gate
 from eim_ros.learning.gmmvi.components import (
     LEAST_LOG_WEIGHT,
     Densities,
+    FullCovariances,
     NaturalGradient,
     Spectrum,
     WeightStep,
@@ -33,17 +34,13 @@ from eim_ros.learning.gmmvi.components import (
     representable,
 )
 from eim_ros.learning.gmmvi.gate import ContextGate, with_common_rest
-from eim_ros.learning.gmmvi.gaussians import halved, moved_by, spectrum_of
+from eim_ros.learning.gmmvi.gaussians import FEW_COMPONENTS, MANY_DIMS, halved, moved_by, spectrum_of
 from eim_ros.learning.gmmvi.weights import SampleWeights
-from eim_ros.learning.models.gaussian import log_normaliser
+from eim_ros.learning.models.gaussian import log_normaliser, tensors_of
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.quadratic_form import QuadraticForms, products_of_coordinates
 from eim_ros.learning.models.standardisation import Standardisation
-
-# Products of the coordinates are faster if there are at least as many components as coordinates, within these limits.
-FEW_COMPONENTS = 6
-MANY_DIMS = 64
 
 
 class ExpertDensities:
@@ -104,6 +101,9 @@ def _units(experts: LinearExperts, gate: ContextGate) -> Standardisation:
     return Standardisation(typical.context_center, typical.context_scale, means.mean(0), variance.sqrt())
 
 
+BATCH = ("experts", "own", "whole")  # parts of a batch in a checkpoint
+
+
 @dataclass(frozen=True)
 class PastExperts:
     """Densities of experts from several iterations, each with its gating at that time; see `Snapshot`.
@@ -153,7 +153,7 @@ class PastExperts:
     def tensors(self) -> dict[str, Tensor]:
         tensors: dict[str, Tensor] = {}
         for number, (experts, own, whole) in enumerate(self.batches):
-            for part, values in {"experts": experts.tensors(), "own": own.tensors(), "whole": whole.tensors()}.items():
+            for part, values in zip(BATCH, (experts.tensors(), own.tensors(), whole.tensors()), strict=True):
                 tensors |= {f"{number}.{part}.{name}": value for name, value in values.items()}
         return tensors
 
@@ -161,18 +161,11 @@ class PastExperts:
     def from_tensors(cls, tensors: dict[str, Tensor]) -> PastExperts:
         """Build the snapshot from named parameters; the inverse of `tensors`."""
         n_batches = 1 + max((int(name.split(".")[0]) for name in tensors), default=-1)
-
-        def part(prefix: str) -> dict[str, Tensor]:
-            return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-
+        parts = [{part: tensors_of(f"{n}.{part}.", tensors) for part in BATCH} for n in range(n_batches)]
         return cls(
             tuple(
-                (
-                    LinearExperts(**part(f"{number}.experts.")),
-                    SoftmaxGating(**part(f"{number}.own.")),
-                    SoftmaxGating(**part(f"{number}.whole.")),
-                )
-                for number in range(n_batches)
+                (LinearExperts(**part["experts"]), SoftmaxGating(**part["own"]), SoftmaxGating(**part["whole"]))
+                for part in parts
             )
         )
 
@@ -182,7 +175,7 @@ SCARCITY = 3.0  # ridge of the slopes of rewards per feature, divided by the eff
 
 
 @dataclass(frozen=True)
-class ExpertComponents:
+class ExpertComponents(FullCovariances):
     """Linear experts with a softmax gating as `Components`; log weights are log q(o), given by the gate.
 
     Attributes
@@ -223,19 +216,12 @@ class ExpertComponents:
         return torch.cat([self.means.mean(0), self.gate.context.mean(0)])
 
     @cached_property
-    def _whitening(self) -> Tensor:
-        """L^-1, (n_components, n_dims, n_dims)."""
-        identity = torch.eye(self.n_dims, dtype=self.means.dtype, device=self.means.device)
-        whitening: Tensor = torch.linalg.solve_triangular(self.scale_trils, identity, upper=False)
-        return whitening
-
-    @cached_property
     def _to_own(self) -> Tensor:
         """Matrix that maps [x, y] to [v, u], (n_components, width, width)."""
         n_dims, factor = self.n_dims, self.gate.scale_tril
         matrix = factor.new_zeros(self.n_components, n_dims + self.n_context, n_dims + self.n_context)
-        matrix[:, :n_dims, :n_dims] = self._whitening
-        matrix[:, :n_dims, n_dims:] = -self._whitening @ self.experts.weights
+        matrix[:, :n_dims, :n_dims] = self.whitening
+        matrix[:, :n_dims, n_dims:] = -self.whitening @ self.experts.weights
         identity = torch.eye(self.n_context, dtype=factor.dtype, device=factor.device)
         matrix[:, n_dims:, n_dims:] = torch.linalg.solve_triangular(factor, identity, upper=False)
         return matrix
@@ -244,9 +230,6 @@ class ExpertComponents:
     def _origin(self) -> Tensor:
         """Row at which [v, u] is zero, (n_components, width)."""
         return torch.cat([self.means, self.gate.center], -1)
-
-    def entropy(self) -> Tensor:
-        return 0.5 * self.n_dims - log_normaliser(self.scale_trils)
 
     def densities(self) -> Densities:
         return ExpertDensities(self.experts, self.gate)
@@ -261,9 +244,6 @@ class ExpertComponents:
 
     def whiten(self, sample: Tensor) -> Tensor:
         return (sample - self._origin.unsqueeze(1)) @ self._to_own.mT
-
-    def products(self, sample: Tensor, gradient: Tensor) -> Tensor:
-        return (sample.unsqueeze(-1) * gradient.unsqueeze(-2)).flatten(1)
 
     def stein_gradient(self, offset: Tensor, moment: Tensor, slope: Tensor) -> NaturalGradient:
         local = (self._origin - offset).unsqueeze(-1) * slope.unsqueeze(-2)
@@ -286,10 +266,6 @@ class ExpertComponents:
         intercept = slope.unsqueeze(-2) @ self.scale_trils - center.mT @ slopes
         hessian, on_features = slopes[:, : self.n_dims], slopes[:, self.n_dims :]
         return NaturalGradient(-0.5 * (hessian + hessian.mT), torch.cat([intercept, on_features], -2).mT)
-
-    def quadratic_features(self, whitened: Tensor) -> Tensor:
-        row, column = torch.triu_indices(whitened.shape[-1], whitened.shape[-1], device=whitened.device)
-        return whitened[..., row] * whitened[..., column]
 
     def quadratic_gradient(self, coefficients: Tensor, slope: Tensor) -> NaturalGradient:
         n_dims, width = self.n_dims, slope.shape[-1]
@@ -373,8 +349,7 @@ class ExpertComponents:
         slope = self.experts.weights[near]
         identity = torch.eye(self.n_dims, dtype=place.dtype, device=place.device).unsqueeze(0)
         new = LinearExperts(slope, (sample - slope[0] @ context).unsqueeze(0), variance.sqrt() * identity)
-        mine, theirs = self.experts.tensors(), new.tensors()
-        experts = LinearExperts(**{name: torch.cat([value, theirs[name]]) for name, value in mine.items()})
+        experts = self.experts.joined(new)
         bias = self.gate.biases[greatest] - self.gate.log_mass[greatest] + log_weight
         weights = torch.cat([self.gate.weights, self.gate.weights[greatest]])
         return self._gated(weights, torch.cat([self.gate.biases, bias]), experts)

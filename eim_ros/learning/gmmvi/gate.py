@@ -113,12 +113,8 @@ class ContextGate:
     def moments(self, ratios: Tensor, context: Tensor, values: Tensor) -> Tensor:
         """Return sums over contexts of values times q(o|y)/q(o) times the features, (n_components, n_context + 1).
 
-        Parameters
-        ----------
-        ratios : Tensor (n_samples, n_components)
-            q(o|y)/q(o).
-        context : Tensor (n_samples, n_context)
-        values : Tensor (n_samples, n_components), or (n_samples, 1) if all components share the values
+        The ratios q(o|y)/q(o) have the shape (n_samples, n_components) and belong to contexts (n_samples, n_context).
+        The values have the shape of the ratios, or (n_samples, 1) if all components share them.
         """
         extended = torch.cat([context, torch.ones_like(context[:, :1])], -1)
         sums = ratios.T @ (values * extended) if values.shape[-1] == 1 else (ratios * values).T @ extended

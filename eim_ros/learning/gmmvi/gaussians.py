@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -16,12 +15,13 @@ from torch import Tensor
 from eim_ros.learning.gmmvi.components import (
     ConstantWeights,
     Densities,
+    FullCovariances,
     NaturalGradient,
     Spectrum,
     padded_noise,
     representable,
 )
-from eim_ros.learning.models.gaussian import log_normaliser
+from eim_ros.learning.models.gaussian import LOG_TWO_PI, log_normaliser
 from eim_ros.learning.models.linear import LinearExperts
 from eim_ros.learning.models.quadratic_form import QuadraticForms, products_of_coordinates
 
@@ -31,7 +31,7 @@ MANY_DIMS = 64
 
 
 @dataclass(frozen=True)
-class FullComponents(ConstantWeights):
+class FullComponents(ConstantWeights, FullCovariances):
     """Components with full covariances; see `Components`.
 
     Attributes
@@ -40,26 +40,7 @@ class FullComponents(ConstantWeights):
     scale_trils : Tensor (n_components, n_dims, n_dims)
     """
 
-    means: Tensor
     scale_trils: Tensor
-
-    @property
-    def n_components(self) -> int:
-        return self.means.shape[0]
-
-    @property
-    def n_dims(self) -> int:
-        return self.means.shape[1]
-
-    @cached_property
-    def whitening(self) -> Tensor:
-        """L^-1, (n_components, n_dims, n_dims)."""
-        identity = torch.eye(self.n_dims, dtype=self.means.dtype, device=self.means.device)
-        whitening: Tensor = torch.linalg.solve_triangular(self.scale_trils, identity, upper=False)
-        return whitening
-
-    def entropy(self) -> Tensor:
-        return 0.5 * self.n_dims - log_normaliser(self.scale_trils)
 
     def densities(self) -> Densities:
         if self.n_components >= max(FEW_COMPONENTS, self.n_dims) and self.n_dims <= MANY_DIMS:
@@ -74,9 +55,6 @@ class FullComponents(ConstantWeights):
 
     def whiten(self, sample: Tensor) -> Tensor:
         return (sample - self.means.unsqueeze(1)) @ self.whitening.mT
-
-    def products(self, sample: Tensor, gradient: Tensor) -> Tensor:
-        return (sample.unsqueeze(-1) * gradient.unsqueeze(-2)).flatten(1)
 
     def stein_gradient(self, offset: Tensor, moment: Tensor, slope: Tensor) -> NaturalGradient:
         local = (self.means - offset).unsqueeze(-1) * slope.unsqueeze(-2)
@@ -94,10 +72,6 @@ class FullComponents(ConstantWeights):
         center = self.whitening @ (column - (self.means - offset).unsqueeze(-1))
         at_mean = (slope.unsqueeze(-2) @ self.scale_trils - center.mT @ slopes).squeeze(-2)
         return NaturalGradient(-0.5 * (slopes + slopes.mT), at_mean)
-
-    def quadratic_features(self, whitened: Tensor) -> Tensor:
-        row, column = torch.triu_indices(self.n_dims, self.n_dims, device=whitened.device)
-        return whitened[..., row] * whitened[..., column]
 
     def quadratic_gradient(self, coefficients: Tensor, slope: Tensor) -> NaturalGradient:
         row, column = torch.triu_indices(self.n_dims, self.n_dims, device=slope.device)
@@ -117,21 +91,9 @@ class FullComponents(ConstantWeights):
         means = torch.where(moved.unsqueeze(-1), means, self.means)
         return FullComponents(means, torch.where(moved[:, None, None], factors, self.scale_trils)), moved
 
-    def take(self, index: Tensor) -> FullComponents:
-        return FullComponents(self.means[index], self.scale_trils[index])
-
-    def with_halves(
-        self, log_weights: Tensor, whole: Tensor, heavy: Tensor, share: float
-    ) -> tuple[Tensor, FullComponents]:
-        apart, factors = halved(self.scale_trils[heavy], share)
-        means, rest = self.means[heavy], self.take(whole)
-        half = log_weights[heavy] - math.log(2.0)
-        return torch.cat([log_weights[whole], half, half]), FullComponents(
-            torch.cat([rest.means, means + apart, means - apart]), torch.cat([rest.scale_trils, factors, factors])
-        )
-
-    def joined(self, other: FullComponents) -> FullComponents:
-        return FullComponents(torch.cat([self.means, other.means]), torch.cat([self.scale_trils, other.scale_trils]))
+    def halved(self, share: float) -> tuple[Tensor, FullComponents]:
+        apart, factors = halved(self.scale_trils, share)
+        return apart, FullComponents(self.means, factors)
 
     def isotropic(self, mean: Tensor, variance: Tensor) -> FullComponents:
         identity = torch.eye(self.n_dims, dtype=mean.dtype, device=mean.device)
@@ -223,9 +185,6 @@ class _Residuals:
         return torch.addmm(-self._shift, sample, self._rows.T).reshape(-1, *self._shape)
 
 
-LOG_TWO_PI = math.log(2.0 * math.pi)
-
-
 @dataclass(frozen=True)
 class DiagonalComponents(ConstantWeights):
     """Components with diagonal covariances; see `Components`.
@@ -237,20 +196,11 @@ class DiagonalComponents(ConstantWeights):
         Standard deviations, > 0.
     """
 
-    means: Tensor
     scales: Tensor
 
     @property
     def scale_trils(self) -> Tensor:
         return torch.diag_embed(self.scales)
-
-    @property
-    def n_components(self) -> int:
-        return self.means.shape[0]
-
-    @property
-    def n_dims(self) -> int:
-        return self.means.shape[1]
 
     def entropy(self) -> Tensor:
         return self.scales.log().sum(-1) + 0.5 * self.n_dims * (1.0 + LOG_TWO_PI)
@@ -299,22 +249,10 @@ class DiagonalComponents(ConstantWeights):
         means = torch.where(moved.unsqueeze(-1), means, self.means)
         return DiagonalComponents(means, torch.where(moved.unsqueeze(-1), scales, self.scales)), moved
 
-    def take(self, index: Tensor) -> DiagonalComponents:
-        return DiagonalComponents(self.means[index], self.scales[index])
-
-    def with_halves(
-        self, log_weights: Tensor, whole: Tensor, heavy: Tensor, share: float
-    ) -> tuple[Tensor, DiagonalComponents]:
-        means, scales, half = self.means[heavy], self.scales[heavy], log_weights[heavy] - math.log(2.0)
-        longest = torch.nn.functional.one_hot(scales.argmax(-1), self.n_dims).to(scales)
-        apart, scales = math.sqrt(share) * longest * scales, scales * (1.0 - share * longest).sqrt()
-        return torch.cat([log_weights[whole], half, half]), DiagonalComponents(
-            torch.cat([self.means[whole], means + apart, means - apart]),
-            torch.cat([self.scales[whole], scales, scales]),
-        )
-
-    def joined(self, other: DiagonalComponents) -> DiagonalComponents:
-        return DiagonalComponents(torch.cat([self.means, other.means]), torch.cat([self.scales, other.scales]))
+    def halved(self, share: float) -> tuple[Tensor, DiagonalComponents]:
+        longest = torch.nn.functional.one_hot(self.scales.argmax(-1), self.n_dims).to(self.scales)
+        narrowed = self.scales * (1.0 - share * longest).sqrt()
+        return math.sqrt(share) * longest * self.scales, DiagonalComponents(self.means, narrowed)
 
     def isotropic(self, mean: Tensor, variance: Tensor) -> DiagonalComponents:
         return DiagonalComponents(mean.unsqueeze(0), variance.sqrt().expand(1, self.n_dims))

@@ -74,11 +74,7 @@ class LogRatio:
     def moment(self, components: Components, offset: Tensor, factor: Tensor) -> Tensor:
         """Return means of `components.products(x - offset, factor)` for all components, (n_components, n_products).
 
-        Parameters
-        ----------
-        components : Components
-        offset : Tensor (width,)
-        factor : Tensor (n_samples, ...)
+        `offset` has the shape (width,), and `factor` (n_samples, ...).
         """
         n_products = components.products(self.sample[:1], factor[:1]).shape[-1]
         return self.weights.means(
@@ -206,12 +202,7 @@ class GradientEstimator(Protocol):
     def __call__(self, components: Components, ratio: LogRatio, ridge: Tensor) -> NaturalGradient:
         """Estimate the natural gradients; those that cannot be estimated are NaN.
 
-        Parameters
-        ----------
-        components : Components
-        ratio : LogRatio
-        ridge : Tensor (n_components,)
-            Ridge, for rules with a regression on values.
+        Rules with a regression on values use the ridges (n_components,).
         """
         ...
 
@@ -251,12 +242,7 @@ class Regression:
         enough = ratio.weights.effective_samples() >= ENOUGH * (len(offset) + 1)
         if bool(enough.all()):
             return fitted
-        plain = components.stein_gradient(offset, moment, slope)
-        chosen = enough.reshape(-1, *[1] * (plain.curvature.dim() - 1))
-        return NaturalGradient(
-            torch.where(chosen, fitted.curvature, plain.curvature),
-            torch.where(enough.reshape(-1, *[1] * (plain.slope.dim() - 1)), fitted.slope, plain.slope),
-        )
+        return fitted.where(enough, components.stein_gradient(offset, moment, slope))
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,9 @@ from eim_ros.learning.adaptation import (
     Candidates,
     ComponentAdaptation,
     ComponentRecords,
-    FixedComponents,
     Mixture,
-    SplitComponents,
 )
+from eim_ros.learning.data import random_rows
 from eim_ros.learning.gmmvi.components import Components, NaturalGradient, Snapshot
 from eim_ros.learning.gmmvi.experts import ExpertComponents, PastExperts
 from eim_ros.learning.gmmvi.gate import ContextGate
@@ -43,7 +42,6 @@ from eim_ros.learning.gmmvi.samples import (
 from eim_ros.learning.gmmvi.settings import ComponentStepConfig, GMMVIConfig, WeightStepConfig
 from eim_ros.learning.gmmvi.updates import (
     AdaptiveStepSize,
-    ComponentStep,
     ComponentUpdate,
     DecayingStepSize,
     DirectUpdate,
@@ -57,6 +55,7 @@ from eim_ros.learning.gmmvi.updates import (
     TrustRegionWeights,
     WeightUpdate,
 )
+from eim_ros.learning.models.gaussian import tensors_of
 from eim_ros.learning.models.linear import LinearExperts
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.standardisation import linear_parts
@@ -64,33 +63,6 @@ from eim_ros.learning.run import History, on_plateau
 from eim_ros.learning.target import TargetDensity, restricted_elbo
 
 NOTICED = 1e-6  # a component with a greater share of samples outside the support of the target follows values of R
-
-
-def moved_components(
-    estimator: GradientEstimator,
-    rule: ComponentUpdate,
-    components: Components,
-    ratio: LogRatio,
-    ridge: Tensor,
-    step: Tensor,
-) -> tuple[Components, Tensor, ComponentStep]:
-    """Return components after a step, a mask (n_components,) of the moved ones, and the steps.
-
-    Parameters
-    ----------
-    estimator : GradientEstimator
-    rule : ComponentUpdate
-    components : Components
-    ratio : LogRatio
-    ridge : Tensor (n_components,)
-        Ridge of a regression on values.
-    step : Tensor (n_components,)
-        Step sizes.
-    """
-    spectrum = components.spectrum(natural_gradient(estimator, components, ratio, ridge))
-    update = rule(spectrum, step)
-    moved, accepted = components.moved(spectrum, update.precision, update.shift, update.accepted)
-    return moved, accepted, update
 
 
 def natural_gradient(
@@ -102,12 +74,7 @@ def natural_gradient(
         return gradient
     share = ratio.weights.mean((~ratio.finite).to(ratio.value).unsqueeze(-1)).squeeze(-1)
     outside = (share > NOTICED) & (ratio.weights.effective_samples() > ratio.sample.shape[1])
-    by_values = More()(components, ratio, ridge)
-
-    def chosen(values: Tensor, others: Tensor) -> Tensor:
-        return torch.where(outside.reshape(-1, *[1] * (values.dim() - 1)), values, others)
-
-    return NaturalGradient(chosen(by_values.curvature, gradient.curvature), chosen(by_values.slope, gradient.slope))
+    return More()(components, ratio, ridge).where(outside, gradient)
 
 
 REGIONS = ("trust-region", "entropy-bounded")  # updates whose step size is a bound on the KL
@@ -165,7 +132,7 @@ class Modules:
             updates[component.update],
             _step_size(weight, 0.1 if weight.update in REGIONS else 1.0),
             weight_updates[weight.update],
-            _adaptation(config, component_size.first),
+            AdaptiveComponents(config.adaptation, config.temperature, component_size.first, config.first_ridge),
         )
 
 
@@ -178,35 +145,11 @@ def _step_size(config: ComponentStepConfig | WeightStepConfig, default: float) -
     return AdaptiveStepSize(first, config.smallest, config.largest)
 
 
-def _adaptation(config: GMMVIConfig, first_step: float) -> ComponentAdaptation:
-    rule: ComponentAdaptation = FixedComponents()
-    adaptation = config.adaptation
-    if adaptation.rule == "adaptive":
-        rule = AdaptiveComponents(
-            add_every=adaptation.add_every,
-            delete_after=adaptation.delete_after,
-            max_components=adaptation.max_components,
-            n_candidates=adaptation.n_candidates if adaptation.add_every > 0 else 0,
-            temperature=config.temperature,
-            first_step=first_step,
-            first_ridge=config.first_ridge,
-            n_prior_candidates=adaptation.n_prior_candidates,
-        )
-    if adaptation.split_every == 0:
-        return rule
-    return SplitComponents(rule, adaptation.split_every, adaptation.delete_after, adaptation.max_components)
-
-
 def components_of(model: MixtureOfExperts, context: Tensor, covariance: str) -> tuple[Tensor, Components]:
-    """Return the log weights and components of a linear model.
+    """Return the log weights and components of a linear model at contexts (n_contexts, n_context).
 
-    Parameters
-    ----------
-    model : MixtureOfExperts
-    context : Tensor (n_contexts, n_context)
-        Contexts; without columns for a mixture.
-    covariance : str
-        "full", or "diagonal" for components without contexts; "diagonal" keeps only the variances.
+    The contexts have no columns for a mixture. The covariance is "full", or "diagonal" for components without contexts,
+    which keeps only the variances.
     """
     gating, experts = linear_parts(model)
     if model.n_context > 0:
@@ -302,7 +245,8 @@ class Iteration:
     def step(self, state: GMMVIState) -> tuple[GMMVIState, dict[str, float]]:
         config, modules, generator = self.config, self.modules, state.generator
         mixture = state.mixture
-        log_weights, components = mixture.components.at(mixture.log_weights, self._contexts(generator))
+        context = random_rows(self.context, config.n_contexts, generator)
+        log_weights, components = mixture.components.at(mixture.log_weights, context)
         database = state.database.trimmed(modules.samples.n_reused(components.n_components))
         target = self.target.at(state.iteration).drawn(generator)
         selection = modules.samples(
@@ -319,13 +263,15 @@ class Iteration:
         )
         rewards = ratio.reward(components)
         reward = rewards[:, 0]
-        records = mixture.records.followed(log_weights + reward, log_weights)
+        history = mixture.records.history.followed(log_weights + reward, log_weights)
+        records = dataclasses.replace(mixture.records, history=history)
         figures = restricted_elbo(ratio.unfloored, ratio.weights.share(log_weights), config.temperature)
 
         step = modules.component_step_size(records.step, records.n_updates, records.gain)
-        updated, moved, _ = moved_components(
-            modules.natural_gradient, modules.component_update, components, ratio, records.ridge, step
-        )
+        gradient = natural_gradient(modules.natural_gradient, components, ratio, records.ridge)
+        spectrum = components.spectrum(gradient)
+        update = modules.component_update(spectrum, step)
+        updated, moved = components.moved(spectrum, update.precision, update.shift, update.accepted)
         records = records.updated(step, moved, config.first_ridge, config.largest_ridge)
 
         elbo = torch.stack([state.elbo[1], (log_weights.exp() * reward).sum()])
@@ -373,11 +319,7 @@ class Iteration:
         state.generator.set_state(tensors["generator"])
         placed = {name: value.to(device) for name, value in tensors.items() if name not in ("generator", "counts")}
         n_additions, n_seen, evaluations, last_evaluations = tensors["counts"].tolist()
-
-        def part(name: str) -> dict[str, Tensor]:
-            return {key.removeprefix(name): value for key, value in placed.items() if key.startswith(name)}
-
-        components, earlier = restored(part("components."), part("earlier."), self.context)
+        components, earlier = restored(tensors_of("components.", placed), tensors_of("earlier.", placed), self.context)
         database = SampleDatabase(
             Evaluated(placed["database.sample"], placed["database.log_target"], placed.get("database.gradient")),
             placed["database.origin"],
@@ -387,7 +329,7 @@ class Iteration:
         mixture = Mixture(
             placed["log_weights"],
             components,
-            ComponentRecords.from_tensors(part("records.")),
+            ComponentRecords.from_tensors(tensors_of("records.", placed)),
             n_additions,
         )
         return GMMVIState(
@@ -413,13 +355,6 @@ class Iteration:
             needed = min(needed, state.last_evaluations)
         needed += self.modules.adaptation.n_prior(state.mixture.components.n_components, state.iteration + 1)
         return 0 < bound < state.evaluations + needed
-
-    def _contexts(self, generator: torch.Generator) -> Tensor:
-        """Return the contexts of one iteration."""
-        n_all, n_some = len(self.context), self.config.n_contexts
-        if n_some == 0 or n_some >= n_all:
-            return self.context
-        return self.context[torch.randperm(n_all, generator=generator, device=self.context.device)[:n_some]]
 
     def _from_start(
         self, target: TargetDensity, n_components: int, iteration: int, generator: torch.Generator

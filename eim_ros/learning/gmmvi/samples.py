@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -214,7 +215,39 @@ class SampleSelection(Protocol):
 
 
 @dataclass(frozen=True)
-class MixtureSamples:
+class _Samples(ABC):
+    n_samples: int
+    reuse_ratio: float = 0.0
+
+    def n_reused(self, n_components: int) -> int:
+        return math.floor(self.reuse_ratio * self.n_samples)
+
+    def n_new(self, n_components: int) -> int:
+        return self.n_samples
+
+    def __call__(
+        self,
+        components: Components,
+        log_weights: Tensor,
+        database: SampleDatabase,
+        evaluate: Evaluate,
+        generator: torch.Generator,
+    ) -> Selection:
+        counts = self._counts(components, log_weights, database, generator)
+        sample, component = components.sample(counts, generator)
+        every, log_earlier = database.recent.joined(evaluate(sample)), None
+        if len(database.recent):
+            log_earlier = _log_background(database, every.sample) + math.log(len(database.recent) / len(every))
+        return Selection(every.sample, every.log_target, every.gradient, counts.to(sample), component, log_earlier)
+
+    @abstractmethod
+    def _counts(
+        self, components: Components, log_weights: Tensor, database: SampleDatabase, generator: torch.Generator
+    ) -> Tensor:
+        """Return the number of new samples from each component, (n_components,) of int64."""
+
+
+class MixtureSamples(_Samples):
     """Samples from the mixture (P).
 
     The number of new samples is max(1, n_samples - effective sample size of the reused ones for the mixture).
@@ -235,35 +268,19 @@ class MixtureSamples:
     (100, 1000)
     """
 
-    n_samples: int
-    reuse_ratio: float = 0.0
-
-    def n_reused(self, n_components: int) -> int:
-        return math.floor(self.reuse_ratio * self.n_samples)
-
-    def n_new(self, n_components: int) -> int:
-        return self.n_samples
-
-    def __call__(
-        self,
-        components: Components,
-        log_weights: Tensor,
-        database: SampleDatabase,
-        evaluate: Evaluate,
-        generator: torch.Generator,
-    ) -> Selection:
+    def _counts(
+        self, components: Components, log_weights: Tensor, database: SampleDatabase, generator: torch.Generator
+    ) -> Tensor:
         n_new, reused = self.n_samples, database.recent
         if len(reused):
             log_prob = mixture_log_prob(components, log_weights, reused.sample)
             weights = torch.softmax(log_prob - _log_background(database, reused.sample), 0)
             n_new = max(1, self.n_samples - math.floor(1.0 / float(weights.square().sum())))
         drawn = torch.multinomial(log_weights.exp(), n_new, replacement=True, generator=generator)
-        counts = torch.bincount(drawn, minlength=components.n_components)
-        return _selected(components, counts, database, evaluate, generator)
+        return torch.bincount(drawn, minlength=components.n_components)
 
 
-@dataclass(frozen=True)
-class ComponentSamples:
+class ComponentSamples(_Samples):
     """Samples from each component (M).
 
     The number of new samples is max(1, n_samples - effective sample size of the reused ones for the component).
@@ -276,44 +293,22 @@ class ComponentSamples:
         Maximum number of reused samples per component, as a multiple of `n_samples`.
     """
 
-    n_samples: int
-    reuse_ratio: float = 0.0
-
     def n_reused(self, n_components: int) -> int:
-        return math.floor(self.reuse_ratio * self.n_samples) * n_components
+        return super().n_reused(n_components) * n_components
 
     def n_new(self, n_components: int) -> int:
         return self.n_samples * n_components
 
-    def __call__(
-        self,
-        components: Components,
-        log_weights: Tensor,
-        database: SampleDatabase,
-        evaluate: Evaluate,
-        generator: torch.Generator,
-    ) -> Selection:
+    def _counts(
+        self, components: Components, log_weights: Tensor, database: SampleDatabase, generator: torch.Generator
+    ) -> Tensor:
         counts = torch.full((components.n_components,), self.n_samples, device=log_weights.device)
         reused = database.recent.sample
         if len(reused):
             log_ratio = log_densities(components, reused) - _log_background(database, reused).unsqueeze(-1)
             effective = torch.softmax(log_ratio, 0).square().sum(0).reciprocal().floor().to(torch.int64)
             counts = (counts - effective).clamp_min(1)
-        return _selected(components, counts, database, evaluate, generator)
-
-
-def _selected(
-    components: Components,
-    counts: Tensor,
-    database: SampleDatabase,
-    evaluate: Evaluate,
-    generator: torch.Generator,
-) -> Selection:
-    sample, component = components.sample(counts, generator)
-    every, log_earlier = database.recent.joined(evaluate(sample)), None
-    if len(database.recent):
-        log_earlier = _log_background(database, every.sample) + math.log(len(database.recent) / len(every))
-    return Selection(every.sample, every.log_target, every.gradient, counts.to(sample), component, log_earlier)
+        return counts
 
 
 def _log_background(database: SampleDatabase, sample: Tensor) -> Tensor:

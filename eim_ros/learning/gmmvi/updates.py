@@ -302,16 +302,9 @@ class StepSize(Protocol):
         ...
 
     def __call__(self, step: Tensor, n_updates: Tensor, gain: Tensor) -> Tensor:
-        """Compute the next step sizes (n,).
+        """Compute the next step sizes (n,) from those of the last update, the numbers of updates so far, and the gains.
 
-        Parameters
-        ----------
-        step : Tensor (n,)
-            Step sizes of the last update.
-        n_updates : Tensor (n,)
-            Number of updates so far.
-        gain : Tensor (n,)
-            Increase of each objective since the last update [nat]; NaN if unknown.
+        The gain (n,) is the increase of each objective since the last update [nat], or NaN if unknown.
         """
         ...
 

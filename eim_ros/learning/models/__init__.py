@@ -44,24 +44,4 @@ __all__ = [
     "save_model",
 ]
 
-__getattr__, __dir__ = deferred_names(
-    __name__,
-    {
-        "Estimate": "divergence",
-        "Experts": "mixture_of_experts",
-        "Gating": "mixture_of_experts",
-        "Gaussian": "gaussian",
-        "GaussianMixture": "gaussian_mixture",
-        "LinearExperts": "linear",
-        "MixtureOfExperts": "mixture_of_experts",
-        "NeuralExperts": "neural",
-        "NeuralGating": "neural",
-        "SoftmaxGating": "linear",
-        "entropy": "divergence",
-        "kl_divergence": "divergence",
-        "load_mixture_of_experts": "serialization",
-        "load_model": "serialization",
-        "save_mixture_of_experts": "serialization",
-        "save_model": "serialization",
-    },
-)
+__getattr__, __dir__ = deferred_names(__name__, __file__)

@@ -8,8 +8,7 @@ lower bound of log q(x|y); the gap is minus the log of the posterior mass of K. 
 posterior q~(z|x, y) = q(x, z|y)/q_K(x|y) (Luecke 2016, eqs. 3 and 18). For a sample drawn by expert i, K holds i and
 the components nearest to it, so the cost does not depend on the number of components.
 
-Selected experts are evaluated on the CPU by a compiled loop, about 15 ns per density at D = 10 on one core. On other
-devices they are evaluated as one batch of Gaussians per column.
+The components in K are evaluated by a compiled loop on the CPU, about 15 ns per density at D = 10 on one core.
 """
 
 from __future__ import annotations
@@ -17,8 +16,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from eim_ros.core.errors import DistributionError
-from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.quadratic_form import (
     QuadraticForms,
@@ -59,10 +56,9 @@ class PreparedMixture:
     def __init__(self, model: MixtureOfExperts, context: Tensor, sample: Tensor, n_states: int = 0) -> None:
         self.model = model
         self.states = torch.empty(model.n_components, 0, dtype=torch.int64)
-        linear = isinstance(model.gating, SoftmaxGating) and isinstance(model.experts, LinearExperts)
         truncated = 0 < n_states < model.n_components and sample.device.type == "cpu"
         worthwhile = truncated or model.n_components >= FEW_COMPONENTS
-        self._prepared = linear and worthwhile and sample.dtype == torch.float64
+        self._prepared = model.is_linear and worthwhile and sample.dtype == torch.float64
         if not self._prepared:
             return
         self._units = Standardisation.from_data(context, sample)
@@ -177,117 +173,3 @@ def _distinct(rows: Tensor) -> tuple[Tensor, Tensor]:
     if torch.equal(distinct[index], rows):
         return distinct, index
     return rows, torch.arange(len(rows), device=rows.device)
-
-
-def selected_log_prob(experts: LinearExperts, context: Tensor, sample: Tensor, index: Tensor) -> Tensor:
-    """Return the log density [nat] of each sample under selected experts.
-
-    Parameters
-    ----------
-    experts : LinearExperts
-    context : Tensor (n_samples, n_context)
-    sample : Tensor (n_samples, n_dims)
-    index : Tensor (n_samples, n_selected) of int64
-        Selected components of each sample.
-
-    Returns
-    -------
-    Tensor (n_samples, n_selected)
-    """
-    return SelectedExperts(experts, context, sample, index).log_prob()
-
-
-def selected_score(experts: LinearExperts, context: Tensor, sample: Tensor, index: Tensor, log_gate: Tensor) -> Tensor:
-    """Return the gradient of log sum_g exp(log_gate_g) N_g(sample) with respect to the sample, (n_samples, n_dims).
-
-    Parameters
-    ----------
-    experts, context, sample, index
-        See `selected_log_prob`.
-    log_gate : Tensor (n_samples, n_selected)
-        Log weights, up to a constant per sample; minus infinity excludes a component.
-    """
-    selected = SelectedExperts(experts, context, sample, index)
-    return selected.score(torch.softmax(log_gate + selected.log_prob(), -1))
-
-
-class SelectedExperts:
-    """Selected experts at given samples; quantities shared by density and score are computed once.
-
-    Parameters
-    ----------
-    experts, context, sample, index
-        See `selected_log_prob`.
-    """
-
-    def __init__(self, experts: LinearExperts, context: Tensor, sample: Tensor, index: Tensor) -> None:
-        self.experts, self.context, self.sample, self.index = experts, context, sample, index
-        if index.dim() != 2 or len(index) != len(sample) or bool(((index < 0) | (index >= experts.n_components)).any()):
-            raise DistributionError(
-                f"expected indices ({len(sample)}, n_selected) of {experts.n_components} components, got "
-                f"{tuple(index.shape)}",
-                index,
-            )
-        self._compiled = sample.device.type == "cpu" and sample.dtype == torch.float64 and len(sample) > 0
-        if self._compiled:
-            self._units = Standardisation.from_data(context, sample)
-            blank = SoftmaxGating(
-                experts.weights.new_zeros(experts.n_components, experts.n_context), experts.biases[:, 0]
-            )
-            standard = linear_parts(self._units.standard(MixtureOfExperts(blank, experts)))[1]
-            self._forms = QuadraticForms.from_experts(standard).selected()
-            self._joint = self._units.joint(context, sample).detach().numpy()
-
-    def log_prob(self) -> Tensor:
-        """Return the log densities [nat], (n_samples, n_selected)."""
-        if not self._compiled:
-            columns = [self.experts.select(one, self.context).log_prob(self.sample) for one in self.index.unbind(-1)]
-            return torch.stack(columns, -1) if columns else self.sample.new_zeros(self.index.shape)
-        values = self._forms.values(self._joint, self.index.numpy())
-        return torch.from_numpy(values) - self._units.log_volume()
-
-    def score(self, shares: Tensor) -> Tensor:
-        """Return the gradients of the log densities in the sample, averaged with shares (n_samples, n_selected)."""
-        if not self._compiled:
-            total = torch.zeros_like(self.sample)
-            for one, share in zip(self.index.unbind(-1), shares.unbind(-1), strict=True):
-                gaussian = self.experts.select(one, self.context)
-                whitened = gaussian.whiten(self.sample).unsqueeze(-1)
-                total -= share.unsqueeze(-1) * _solve_transposed(gaussian.scale_tril, whitened)
-            return total
-        scores = self._forms.scores(self._joint, self.index.numpy(), shares.detach().numpy())
-        return torch.from_numpy(scores) / self._units.sample_scale
-
-
-def _solve_transposed(factor: Tensor, right: Tensor) -> Tensor:
-    solved: Tensor = torch.linalg.solve_triangular(factor.mT, right, upper=True)
-    return solved.squeeze(-1)
-
-
-TRUNCATED_CHUNK_ELEMENTS = 1_048_576  # gating probabilities per block
-
-
-def truncated_log_prob(model: MixtureOfExperts, context: Tensor, sample: Tensor, states: Tensor) -> Tensor:
-    """Return log q_K(x|y) [nat], (n_samples,).
-
-    Its mean over the data is the free energy of truncated EM (Luecke 2016, Prop. 3).
-
-    Parameters
-    ----------
-    model : MixtureOfExperts
-        A linear model.
-    context : Tensor (n_samples, n_context)
-    sample : Tensor (n_samples, n_dims)
-    states : Tensor (n_samples, n_states) of int64
-        K of each sample, without duplicates.
-    """
-    _, experts = linear_parts(model)
-    log_gate = selected_log_gate(model, context, states)
-    return torch.logsumexp(log_gate + selected_log_prob(experts, context, sample, states), -1)
-
-
-def selected_log_gate(model: MixtureOfExperts, context: Tensor, states: Tensor) -> Tensor:
-    """Return log q(z|y) [nat] of selected components, (n_samples, n_states)."""
-    rows = max(1, TRUNCATED_CHUNK_ELEMENTS // model.n_components)
-    pairs = zip(context.split(rows), states.split(rows), strict=True)
-    return torch.cat([model.gating(part).gather(-1, index) for part, index in pairs])

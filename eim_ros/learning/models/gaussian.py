@@ -42,6 +42,19 @@ def as_parameter(name: str, value: Any) -> Tensor:
         raise DistributionError(f"{name} must be a tensor, or an array of numbers, got {value!r}", value) from error
 
 
+def tensors_of(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors whose names begin with the prefix, by the rest of their names."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+def named_tensors(tensors: dict[str, Tensor], names: Sequence[str], lacking: str) -> list[Tensor]:
+    """Return the tensors with the given names; raise `DistributionError` "`lacking` ..." with the missing names."""
+    missing = [name for name in names if name not in tensors]
+    if missing:
+        raise DistributionError(f"{lacking} {', '.join(missing)}", sorted(tensors))
+    return [tensors[name] for name in names]
+
+
 def checked_values(values: Tensor, n_columns: int, name: str = "samples") -> Tensor:
     """Return the values if they are a tensor (..., n_columns); otherwise raise `DistributionError`."""
     if not isinstance(values, Tensor):
@@ -97,8 +110,8 @@ class Gaussian:
 
     @property
     def batch_shape(self) -> torch.Size:
-        shape: torch.Size = torch.broadcast_shapes(self.mean.shape[:-1], self.scale_tril.shape[:-2])
-        return shape
+        # torch.broadcast_shapes would import sympy, which takes seconds
+        return torch.Size(np.broadcast_shapes(self.mean.shape[:-1], self.scale_tril.shape[:-2]))
 
     @property
     def event_shape(self) -> torch.Size:
@@ -205,7 +218,7 @@ class Gaussian:
         N(x; a, A) N(x; b, B) = N(b; a, A + B) N(x; c, C). N(c, C) is the posterior of x ~ N(a, A) after a measurement b
         of x with noise covariance B.
         """
-        batch = torch.broadcast_shapes(self.scale_tril.shape, other.scale_tril.shape)
+        batch = np.broadcast_shapes(self.scale_tril.shape, other.scale_tril.shape)
         own, noise = self.scale_tril.expand(batch), other.scale_tril.expand(batch)
         rows = [torch.cat([own, noise], -1), torch.cat([own, torch.zeros_like(own)], -1)]
         mean = torch.cat([self.mean, self.mean], -1)
@@ -253,10 +266,7 @@ class Gaussian:
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> Gaussian:
         """Build the distribution from named parameters; the inverse of `tensors`."""
-        missing = [name for name in ("mean", "scale_tril") if name not in tensors]
-        if missing:
-            raise DistributionError(f"a Gaussian lacks {', '.join(missing)}", sorted(tensors))
-        return cls(tensors["mean"], tensors["scale_tril"])
+        return cls(*named_tensors(tensors, ("mean", "scale_tril"), "a Gaussian lacks"))
 
 
 def triangular_factor(rows: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from eim_ros.learning.models.gaussian import (
     as_parameter,
     checked_generator,
     checked_values,
+    named_tensors,
     sample_shape,
     split_dims,
     tensor_fields,
@@ -242,8 +243,4 @@ class GaussianMixture:
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> GaussianMixture:
         """Build the mixture from named parameters; `DistributionError` lists the missing names."""
-        names = ("log_weights", "means", "scale_trils")
-        missing = [name for name in names if name not in tensors]
-        if missing:
-            raise DistributionError(f"a Gaussian mixture lacks {', '.join(missing)}", sorted(tensors))
-        return cls(*(tensors[name] for name in names))
+        return cls(*named_tensors(tensors, ("log_weights", "means", "scale_trils"), "a Gaussian mixture lacks"))

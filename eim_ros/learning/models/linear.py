@@ -112,6 +112,11 @@ class LinearExperts:
         """Return a subset of the experts by their indices (n,) of int64, in that order."""
         return LinearExperts(self.weights[index], self.biases[index], self.scale_trils[index])
 
+    def joined(self, other: LinearExperts) -> LinearExperts:
+        """Return the experts of both, those of `self` first."""
+        theirs = other.tensors()
+        return LinearExperts(**{name: torch.cat([value, theirs[name]]) for name, value in self.tensors().items()})
+
     def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
         """Return the log density [nat] under every expert, (n_samples, n_components).
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.errors import DistributionError
-from eim_ros.learning.models.gaussian import Gaussian, checked_generator, checked_values
+from eim_ros.learning.models.gaussian import Gaussian, checked_generator, checked_values, tensors_of
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.neural import NeuralExperts, NeuralGating
@@ -83,12 +83,7 @@ class Experts(Protocol):
     def score(self, context: Tensor, sample: Tensor, log_gate: Tensor) -> Tensor:
         """Return the gradient of log sum_k exp(log_gate_k) N_k(sample) in the sample, (n_samples, n_dims).
 
-        Parameters
-        ----------
-        context : Tensor (n_samples, n_context)
-        sample : Tensor (n_samples, n_dims)
-        log_gate : Tensor (n_samples, n_components)
-            Log weights of the experts; they need not be normalised.
+        The log weights `log_gate` (n_samples, n_components) need not be normalised.
         """
         ...
 
@@ -152,6 +147,11 @@ class MixtureOfExperts:
     @property
     def n_context(self) -> int:
         return self.experts.n_context
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the gating and the experts are linear."""
+        return isinstance(self.gating, SoftmaxGating) and isinstance(self.experts, LinearExperts)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -249,6 +249,10 @@ class MixtureOfExperts:
         entropy = -(log_gate.exp() * log_gate).sum(-1).mean()
         return torch.zeros_like(entropy) if self.n_components == 1 else self._normalised(entropy)
 
+    def take(self, index: Tensor) -> MixtureOfExperts:
+        """Return a linear model with a subset of the components, by their indices (n,) of int64, in that order."""
+        return MixtureOfExperts.from_tensors({name: value[index] for name, value in self.tensors().items()})
+
     def to(self, **options: Any) -> MixtureOfExperts:
         """Return the same model with another dtype or on another device."""
         return MixtureOfExperts.from_tensors({name: value.to(**options) for name, value in self.tensors().items()})
@@ -261,10 +265,7 @@ class MixtureOfExperts:
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> MixtureOfExperts:
         """Build the model from named parameters; `DistributionError` lists the missing names."""
-        gate, experts = (
-            {name.removeprefix(part): value for name, value in tensors.items() if name.startswith(part)}
-            for part in ("gating.", "experts.")
-        )
+        gate, experts = tensors_of("gating.", tensors), tensors_of("experts.", tensors)
         neural_gate, neural_experts = "layers.0.weight" in gate, "layers.0.weight" in experts
         missing = [] if neural_gate else [f"gating.{name}" for name in LINEAR_GATING if name not in gate]
         missing += [] if neural_experts else [f"experts.{name}" for name in LINEAR_EXPERTS if name not in experts]
@@ -332,18 +333,8 @@ LEAST_LOG_RESPONSIBILITY = -300.0  # relative to the best context of an expert; 
 def draw_contexts(model: MixtureOfExperts, context: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
     """Resample the contexts of each expert from p~(y|z_i) = p(y) q(z_i|y)/q(z_i) (thesis 4.3.2).
 
-    Parameters
-    ----------
-    model : MixtureOfExperts
-    context : Tensor (n_contexts, n_context)
-        Contexts of the data.
-    n_samples : int
-        Number of contexts per expert.
-    generator : torch.Generator
-
-    Returns
-    -------
-    Tensor (n_components, n_samples, n_context)
+    `context` (n_contexts, n_context) contains the contexts of the data. The result has the shape (n_components,
+    n_samples, n_context).
     """
     shape = (model.n_components, n_samples)
     if model.n_context == 0:

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.errors import DistributionError
-from eim_ros.learning.models.gaussian import Gaussian
+from eim_ros.learning.models.gaussian import Gaussian, named_tensors
 from eim_ros.learning.models.linear import LinearExperts
 
 FIRST_LAYER_SLOPE = 4.0  # for standardised inputs; steep enough to follow a function with several periods
@@ -85,10 +85,7 @@ class BatchedNetwork:
     def __call__(self, inputs: Tensor) -> Tensor:
         """Return the outputs (n_networks, n_samples, n_outputs).
 
-        Parameters
-        ----------
-        inputs : Tensor (n_samples, n_inputs) or (n_networks, n_samples, n_inputs)
-            Either shared by all networks or separate for each network.
+        Inputs (n_samples, n_inputs) are shared by all networks; inputs (n_networks, n_samples, n_inputs) are separate.
         """
         standard = ((inputs - self.center) / self.scale).expand(self.n_networks, *inputs.shape[-2:])
         return forward(self.weights, self.biases, standard)
@@ -113,11 +110,8 @@ class BatchedNetwork:
         """
         n_layers = sum(name.startswith("layers.") and name.endswith(".weight") for name in tensors)
         names = ["center", "scale", *(f"layers.{i}.{part}" for i in range(n_layers) for part in ("weight", "bias"))]
-        missing = [name for name in names if name not in tensors]
-        if missing:
-            raise DistributionError(f"a network lacks {', '.join(missing)}", sorted(tensors))
-        weights, biases = (tuple(tensors[f"layers.{i}.{part}"] for i in range(n_layers)) for part in ("weight", "bias"))
-        return cls(tensors["center"], tensors["scale"], weights, biases)
+        center, scale, *layers = named_tensors(tensors, names, "a network lacks")
+        return cls(center, scale, tuple(layers[::2]), tuple(layers[1::2]))
 
     @classmethod
     def random(
@@ -128,17 +122,9 @@ class BatchedNetwork:
         n_outputs: int,
         generator: torch.Generator,
     ) -> BatchedNetwork:
-        """Return randomly initialised networks whose outputs are zero everywhere.
+        """Return randomly initialised networks whose outputs are zero everywhere; each draws different hidden weights.
 
-        Parameters
-        ----------
-        inputs : Tensor (n_samples, n_inputs)
-            Determines the standardisation, device and dtype.
-        n_networks, n_outputs : int
-        hidden_layers : sequence of int
-            Layer widths.
-        generator : torch.Generator
-            Each network draws different hidden weights.
+        Inputs (n_samples, n_inputs) determine the standardisation, device and dtype.
         """
         scale = (inputs - inputs.mean(0)).square().mean(0).sqrt()
         scale = torch.where(scale > 0.0, scale, torch.ones_like(scale))
@@ -212,16 +198,9 @@ class NeuralExperts:
     def around(
         cls, base: LinearExperts, context: Tensor, hidden_layers: Sequence[int], generator: torch.Generator
     ) -> NeuralExperts:
-        """Return new neural experts that equal the linear experts.
+        """Return new neural experts that equal the linear experts, with hidden layers of the given widths.
 
-        Parameters
-        ----------
-        base : LinearExperts
-        context : Tensor (n_samples, n_context)
-            Data used to standardise the inputs.
-        hidden_layers : sequence of int
-            Widths of the hidden layers.
-        generator : torch.Generator
+        Contexts (n_samples, n_context) standardise the inputs.
         """
         n_outputs = n_outputs_of(base.n_dims)
         return cls(base, BatchedNetwork.random(context, base.n_components, hidden_layers, n_outputs, generator))
@@ -299,10 +278,8 @@ class NeuralExperts:
     def from_tensors(cls, tensors: dict[str, Tensor]) -> NeuralExperts:
         """Build the experts from named parameters; `DistributionError` lists the missing names."""
         names = ("base.weights", "base.biases", "base.scale_trils")
-        missing = [name for name in names if name not in tensors]
-        if missing:
-            raise DistributionError(f"neural experts lack {', '.join(missing)}", sorted(tensors))
-        return cls(LinearExperts(*(tensors[name] for name in names)), BatchedNetwork.from_tensors(tensors))
+        base = LinearExperts(*named_tensors(tensors, names, "neural experts lack"))
+        return cls(base, BatchedNetwork.from_tensors(tensors))
 
     def _chunks(self, n_samples: int) -> Iterator[slice]:
         """Yield slices with a bounded number of rows; yield one empty slice if there are no rows."""
@@ -359,14 +336,7 @@ class NeuralGating:
     ) -> NeuralGating:
         """Return a new gating that gives all components the same probability for every context.
 
-        Parameters
-        ----------
-        context : Tensor (n_samples, n_context)
-            Data used to standardise the inputs.
-        n_components : int
-        hidden_layers : sequence of int
-            Widths of the hidden layers.
-        generator : torch.Generator
+        Contexts (n_samples, n_context) standardise the inputs; the hidden layers have the given widths.
         """
         return cls(BatchedNetwork.random(context, 1, hidden_layers, n_components, generator))
 

@@ -158,19 +158,9 @@ LEAST_LOG_PROBABILITY = -300.0  # far below rounding; exp is several times slowe
 def nearest_components(forms: QuadraticForms, products: Tensor, n_neighbours: int) -> Tensor:
     """Return the components with the greatest mean log joint density at the points of each component.
 
-    Parameters
-    ----------
-    forms : QuadraticForms
-        Log joint densities of a model.
-    products : Tensor (n_components, n_products)
-        Sums or means of the products of the coordinates over the points of each component.
-    n_neighbours : int
-        Length of the lists.
-
-    Returns
-    -------
-    Tensor (n_components, n_neighbours) of int64
-        Each row begins with the component itself.
+    `products` (n_components, n_products) contains sums or means of the products of the coordinates over the points of
+    each component. The result (n_components, n_neighbours) of int64 contains a list for each component, which begins
+    with the component itself.
     """
     count = products[:, -1:]
     mean = products / torch.where(count > 0.0, count, torch.ones_like(count))
@@ -187,19 +177,10 @@ def nearest_components(forms: QuadraticForms, products: Tensor, n_neighbours: in
 
 
 def products_of_samples(model: MixtureOfExperts, context: Tensor) -> Tensor:
-    """Return the mean products of the coordinates over the samples that each expert would draw.
+    """Return the mean products of [x, y, 1] over the samples that each expert would draw, (n_components, n_products).
 
-    Parameters
-    ----------
-    model : MixtureOfExperts
-        A linear model.
-    context : Tensor (n_contexts, n_context)
-        Contexts y of the data, weighted by q(z_i|y) for expert i.
-
-    Returns
-    -------
-    Tensor (n_components, n_products)
-        Products of [x, y, 1], in the order of `products_of_coordinates`.
+    The model is linear. Contexts (n_contexts, n_context) of the data are weighted by q(z_i|y) for expert i. The
+    products are in the order of `products_of_coordinates`.
     """
     _, experts = linear_parts(model)
     n_dims, width = model.n_dims, model.n_dims + model.n_context + 1

@@ -52,27 +52,4 @@ __all__ = [
     "weigh_samples",
 ]
 
-__getattr__, __dir__ = deferred_names(
-    __name__,
-    {
-        "CategoricalUpdate": "categorical",
-        "FitSettings": "neural",
-        "GatingUpdate": "gating",
-        "GaussianUpdate": "gaussian",
-        "QuadraticSurrogate": "gaussian",
-        "ShortenedStep": "neural",
-        "WeightedSamples": "neural",
-        "fit_experts": "likelihood",
-        "fit_gating": "likelihood",
-        "fit_neural_experts": "neural",
-        "fit_neural_gating": "neural",
-        "fit_to_gradients": "gaussian",
-        "fit_to_values": "gaussian",
-        "project_categorical": "categorical",
-        "project_experts": "gaussian",
-        "project_gating": "gating",
-        "shorten_step": "neural",
-        "solve_multipliers": "gaussian",
-        "weigh_samples": "neural",
-    },
-)
+__getattr__, __dir__ = deferred_names(__name__, __file__)

@@ -143,17 +143,9 @@ def _regress(columns: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Solve batched least squares with intercept on standardised columns, over the rows whose targets are finite.
 
     If some rows are not finite and the finite rows do not outnumber the columns, the result is NaN. If all rows are
-    finite but too few, the ridge determines the result.
-
-    Parameters
-    ----------
-    columns : Tensor (n_components, n_samples, n_columns)
-    target : Tensor (n_components, n_samples, n_targets)
-
-    Returns
-    -------
-    coefficients : Tensor (n_components, n_columns, n_targets)
-    intercept : Tensor (n_components, n_targets)
+    finite but too few, the ridge determines the result. Columns (n_components, n_samples, n_columns) and targets
+    (n_components, n_samples, n_targets) give coefficients (n_components, n_columns, n_targets) and an intercept
+    (n_components, n_targets).
     """
     if not bool(torch.isfinite(target).all()):
         columns, target = _without_bad_rows(columns, target)

@@ -14,7 +14,6 @@ never decreases, with or without a floor.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,21 +33,6 @@ FloatArray = npt.NDArray[np.float64]
 LEAST_LOG_WEIGHT = -700.0  # stands for a weight of zero; its exp is still above zero in float64
 LEAST_LOG_PROBABILITY = -300.0  # far below rounding; exp is several times slower where it underflows
 CHUNK_ELEMENTS = 262_144  # probabilities per block, small enough to stay in cache
-
-
-@dataclass(frozen=True)
-class GatingFit:
-    """Result of `fit_gating_to_moments`.
-
-    Attributes
-    ----------
-    gating : SoftmaxGating
-    log_normaliser : float
-        Mean of log sum_i exp(V y + v)_i over the contexts, at the start of the optimisation [nat].
-    """
-
-    gating: SoftmaxGating
-    log_normaliser: float
 
 
 def fit_gating(
@@ -93,14 +77,14 @@ def fit_gating(
     products = (design.unsqueeze(-1) * design.unsqueeze(-2)).flatten(1)
     moments = (targets.T @ products).reshape(-1, *2 * (design.shape[1],))
     start = SoftmaxGating(initial.weights * scale, initial.biases + initial.weights @ center)
-    fitted = fit_gating_to_moments(start, standard, moments, max_iterations=max_iterations, l2=l2).gating
+    fitted = fit_gating_to_moments(start, standard, moments, max_iterations=max_iterations, l2=l2)[0]
     weights = fitted.weights / scale
     return SoftmaxGating(weights, fitted.biases - weights @ center)
 
 
 def fit_gating_to_moments(
     initial: SoftmaxGating, context: Tensor, moments: Tensor, *, max_iterations: int = 50, l2: float = 1e-6
-) -> GatingFit:
+) -> tuple[SoftmaxGating, float]:
     """Fit a softmax gating to soft targets that are given by their moments.
 
     Parameters
@@ -115,20 +99,22 @@ def fit_gating_to_moments(
 
     Returns
     -------
-    GatingFit
-        The cross entropy of its gating is never greater than that of `initial`.
+    gating : SoftmaxGating
+        Its cross entropy is never greater than that of `initial`.
+    log_normaliser : float
+        Mean of log sum_i exp(V y + v)_i over the contexts, for `initial` [nat].
     """
     share = moments[:, -1, -1] / moments[:, -1, -1].sum()
     if initial.n_context == 0:
         log_weights = share.log().clamp_min(LEAST_LOG_WEIGHT)
         normaliser = float(torch.logsumexp(initial.biases, 0))
-        return GatingFit(SoftmaxGating(initial.weights, log_weights), normaliser)
+        return SoftmaxGating(initial.weights, log_weights), normaliser
     design = _design(context)
     first = moments[:, -1] / len(context)
     start = torch.cat([initial.weights, initial.biases.unsqueeze(-1)], -1)
     normaliser, expected = _normaliser_and_gradient(design, start)
     if initial.n_components == 1:
-        return GatingFit(SoftmaxGating(torch.zeros_like(initial.weights), torch.zeros_like(initial.biases)), normaliser)
+        return SoftmaxGating(torch.zeros_like(initial.weights), torch.zeros_like(initial.biases)), normaliser
     # Hessian blocks: half from the targets, as if they were fitted exactly, and half from the current probabilities
     identity = torch.eye(design.shape[1], dtype=design.dtype, device=design.device)
     blocks = 0.5 * moments / len(context) + (0.5 * expected[:, -1].clamp_min(0.0) + l2)[:, None, None] * identity
@@ -145,7 +131,7 @@ def fit_gating_to_moments(
 
     fitted = _minimise(losses, start, factor, max_iterations)
     weights, biases = fitted[:, :-1], fitted[:, -1]
-    return GatingFit(SoftmaxGating(weights - weights.mean(0), biases - biases.mean()), normaliser)
+    return SoftmaxGating(weights - weights.mean(0), biases - biases.mean()), normaliser
 
 
 def _design(context: Tensor) -> Tensor:

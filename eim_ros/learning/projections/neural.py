@@ -122,13 +122,8 @@ def fit_neural_experts(
 def fit_neural_gating(initial: NeuralGating, context: Tensor, targets: Tensor, settings: FitSettings) -> NeuralGating:
     """Refit a gating to soft targets by minimising the cross entropy -1/N sum_n sum_i t_ni log q(z_i|y_n).
 
-    Parameters
-    ----------
-    initial : NeuralGating
-    context : Tensor (n_samples, n_context)
-    targets : Tensor (n_samples, n_components)
-        Non-negative; each row sums to 1.
-    settings : FitSettings
+    Contexts have the shape (n_samples, n_context). The targets (n_samples, n_components) are non-negative; each row
+    sums to 1.
     """
 
     def loss(outputs: Tensor, share: Tensor) -> Tensor:

@@ -20,15 +20,4 @@ __all__ = [
     "WhitenedInputs",
 ]
 
-__getattr__, __dir__ = deferred_names(
-    __name__,
-    {
-        "DensityRatio": "density_ratio",
-        "FeatureInputs": "inputs",
-        "NetworkRatio": "network",
-        "PlugInRatio": "plug_in",
-        "RatioInputs": "inputs",
-        "StandardisedInputs": "inputs",
-        "WhitenedInputs": "inputs",
-    },
-)
+__getattr__, __dir__ = deferred_names(__name__, __file__)

@@ -32,10 +32,10 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.parallel import tell
-from eim_ros.learning.configs import EMConfig, RatioConfig, ReferenceConfig
+from eim_ros.learning.configs import EMConfig, RatioConfig, ReferenceConfig, TruncatedEMConfig
 from eim_ros.learning.data import Pairs
 from eim_ros.learning.em.em import EM
-from eim_ros.learning.em.truncated import TruncatedEM, TruncatedEMConfig
+from eim_ros.learning.em.truncated import TruncatedEM
 from eim_ros.learning.models.evaluator import PreparedMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.ratio.density_ratio import DensityRatio, LogRatio

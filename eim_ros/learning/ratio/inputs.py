@@ -45,14 +45,9 @@ class RatioInputs(Protocol):
         ...
 
     def __call__(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
-        """Return the inputs (n_samples, n_inputs), differentiable with respect to `sample`.
+        """Return the inputs (n_samples, n_inputs), differentiable with respect to `sample` (n_samples, n_dims).
 
-        Parameters
-        ----------
-        context : Tensor (n_samples, n_context)
-        sample : Tensor (n_samples, n_dims)
-        iteration : int
-            Iteration of EIM, from 0.
+        The iteration of EIM counts from 0. Contexts have the shape (n_samples, n_context).
         """
         ...
 
@@ -272,10 +267,7 @@ class WhitenedInputs(CentredInputs):
 def default_inputs(context: Tensor, sample: Tensor) -> RatioInputs:
     """Return standardised inputs, or whitened ones if some columns are almost linear combinations of others.
 
-    Parameters
-    ----------
-    context : Tensor (n_samples, n_context)
-    sample : Tensor (n_samples, n_dims)
+    The columns are those of samples (n_samples, n_dims) and contexts (n_samples, n_context).
     """
     standardised = StandardisedInputs.from_data(context, sample)
     eigenvalues, axes = _spectrum(standardised, context, sample)

@@ -33,6 +33,7 @@ from torch import Tensor, nn
 
 from eim_ros.learning.configs import RatioConfig
 from eim_ros.learning.data import Pairs
+from eim_ros.learning.models.gaussian import tensors_of
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.ratio.density_ratio import RatioReport, report_of
 from eim_ros.learning.ratio.inputs import RatioInputs
@@ -82,15 +83,8 @@ def ratio_network(
 ) -> nn.Sequential:
     """Return a network from (n, n_inputs) to (n, 1) in float32 on the CPU, with an initial output of zero.
 
-    Parameters
-    ----------
-    n_inputs : int
-    hidden_layers : tuple of int
-        Widths of the hidden layers.
-    dropout : float
-        Dropout probability after each hidden layer.
-    generator : torch.Generator
-        Source of the initial weights. Its device may differ from the CPU.
+    Each hidden layer is followed by dropout with the given probability. The device of the generator may differ from the
+    CPU.
     """
     layers: list[nn.Module] = []
     width = n_inputs
@@ -195,24 +189,12 @@ class RatioTraining:
         held_out: tuple[PreparedPairs, PreparedPairs] | None,
         generator: torch.Generator,
     ) -> bool:
-        """Train the learner for several epochs, and update the network.
+        """Train the learner for several epochs with pairs from the data and from the model, and update the network.
 
-        The network becomes a copy of the learner whenever the held-out loss falls below its previous minimum. Without
-        held-out pairs, this happens at the end.
-
-        Parameters
-        ----------
-        positive, negative : PreparedPairs
-            Training pairs from the data and from the model.
-        held_out : tuple of PreparedPairs, optional
-            Held-out pairs from the data and from the model.
-        generator : torch.Generator
-            Source of the order of the pairs and of the dropout masks.
-
-        Returns
-        -------
-        bool
-            Whether training stopped because a loss or a gradient was not finite.
+        The network becomes a copy of the learner whenever the loss on the held-out pairs, from the data and from the
+        model, falls below its previous minimum. Without held-out pairs, this happens at the end. The generator draws
+        the order of the pairs and the dropout masks. Return whether training stopped because a loss or a gradient was
+        not finite.
         """
         best = self._loss(self.network, *held_out) if held_out else math.inf
         for _ in range(self.config.n_epochs if self._trained else self.config.initial_epochs):
@@ -250,18 +232,10 @@ class RatioTraining:
         return 0.5 * float(loss_p.mean() + loss_q.mean())
 
     def epoch(self, positive: PreparedPairs, negative: PreparedPairs, generator: torch.Generator) -> bool:
-        """Train the learner for one pass over the data.
+        """Train the learner for one pass over pairs from the data and from the model.
 
-        Parameters
-        ----------
-        positive, negative : PreparedPairs
-            Training pairs from the data and from the model.
-        generator : torch.Generator
-
-        Returns
-        -------
-        bool
-            False if a loss or a gradient was not finite. The pass ends there, before the weights are updated with it.
+        Return False if a loss or a gradient was not finite. The pass ends there, before the weights are updated with
+        it.
         """
         n = min(len(positive.base), len(negative.base))
         order_p = torch.randperm(len(positive.base), generator=generator, device=generator.device)
@@ -297,23 +271,18 @@ class RatioTraining:
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
         """Restore the state that `tensors` returned."""
-        self.network.load_state_dict(_named("network", tensors))
-        self.learner.load_state_dict(_named("learner", tensors))
+        self.network.load_state_dict(tensors_of("network.", tensors))
+        self.learner.load_state_dict(tensors_of("learner.", tensors))
         self._moments = {**self.optimiser.state_dict(), "state": _indexed("moments", tensors)}
         self.optimiser.load_state_dict({**self._moments, "state": _indexed("adam", tensors)})
         trained, self.stale = (int(count) for count in tensors["training"])
         self._trained = bool(trained)
 
 
-def _named(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors with names that begin with the prefix, without the prefix in their names."""
-    return {name.removeprefix(f"{prefix}."): v for name, v in tensors.items() if name.startswith(f"{prefix}.")}
-
-
 def _indexed(prefix: str, tensors: dict[str, Tensor]) -> dict[int, dict[str, Tensor]]:
     """Return the state of an optimiser, by the index of the parameter and the name of the tensor."""
     state: dict[int, dict[str, Tensor]] = {}
-    for name, value in _named(prefix, tensors).items():
+    for name, value in tensors_of(f"{prefix}.", tensors).items():
         index, key = name.split(".")
         state.setdefault(int(index), {})[key] = value.clone()
     return state

@@ -26,15 +26,7 @@ Objective = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 def logistic(phi_p: Tensor, phi_q: Tensor) -> tuple[Tensor, Tensor]:
     """Return the logistic losses of each sample of p and of each sample of q; the sum of both means is (2.2).
 
-    Parameters
-    ----------
-    phi_p, phi_q : Tensor (...)
-        Estimates of log p/q [nat] at samples of p and at samples of q.
-
-    Returns
-    -------
-    loss_p, loss_q : Tensor (...)
-        Losses with the shapes of `phi_p` and `phi_q`.
+    `phi_p` and `phi_q` are estimates of log p/q [nat] at samples of p and of q. The losses have their shapes.
     """
     return softplus(-phi_p), softplus(phi_q)
 

@@ -131,12 +131,7 @@ class PlugInRatio:
     def auxiliary_error(self, drawn: Pairs, component: Tensor) -> float:
         """Return the mean bias of phi due to a truncated auxiliary distribution [nat]; 0 if it is exact.
 
-        Parameters
-        ----------
-        drawn : Pairs
-            Samples of the model at their contexts.
-        component : Tensor (n_samples,) of int64
-            Expert that drew each sample.
+        `component` (n_samples,) of int64 contains the expert that drew each of the samples.
         """
         return self._current().truncation_error(drawn.context, drawn.sample, component)
 
@@ -211,17 +206,10 @@ class ExactRatio:
     def record(self, new: MixtureOfExperts, context: Tensor, generator: torch.Generator) -> dict[str, float]:
         """Return the record of an iteration that updated q_old to a new model.
 
-        The objective E[log p] + T H(q) is estimated from fresh samples, see `restricted_elbo`. The change of the model,
-        KL(new || old), equals half the variance of log new/old up to terms of third order. The variance is used because
-        cancellation makes the mean of log new/old inaccurate for small changes.
-
-        Parameters
-        ----------
-        new : MixtureOfExperts
-            The model after the iteration.
-        context : Tensor (n_contexts, n_context)
-            All contexts. A random subset of them is used.
-        generator : torch.Generator
+        The objective E[log p] + T H(q) is estimated from fresh samples, see `restricted_elbo`, at a random subset of
+        the contexts (n_contexts, n_context). The change of the model, KL(new || old), equals half the variance of log
+        new/old up to terms of third order. The variance is used because cancellation makes the mean of log new/old
+        inaccurate for small changes.
 
         Returns
         -------
@@ -266,19 +254,9 @@ class ExactRatio:
 def draw_pairs(
     model: MixtureOfExperts, context: Tensor, n_samples: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Draw contexts at random, with replacement, and one sample of the model at each of them.
+    """Draw contexts (n_samples, n_context) at random, with replacement, and a sample of the model at each of them.
 
-    Parameters
-    ----------
-    model : MixtureOfExperts
-    context : Tensor (n_contexts, n_context)
-    n_samples : int
-    generator : torch.Generator
-
-    Returns
-    -------
-    context : Tensor (n_samples, n_context)
-    sample : Tensor (n_samples, n_dims)
+    The samples have the shape (n_samples, n_dims). The contexts are rows of `context` (n_contexts, n_context).
     """
     chosen = _picked(context, n_samples, generator)
     return chosen, model.sample(chosen, generator)

@@ -1,4 +1,4 @@
-"""A service client that retries, and a function that waits for a lifecycle node to become active.
+"""A service client that retries, a short-lived node for programs that only call services, and a wait for a node.
 
     client = RetryingClient(node, SampleIK, "/ik_server/sample_ik", timeout=2.0)
     client.wait_for_service()
@@ -15,17 +15,19 @@ The services of a node exist from the start, so that they can report its state, 
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import rclpy
 from lifecycle_msgs.srv import GetState
 from rclpy.callback_groups import CallbackGroup
 from rclpy.client import Client
 from rclpy.clock import Clock, ClockType
-from rclpy.executors import Executor
+from rclpy.context import Context
+from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.task import Future
 from rclpy.timer import Timer
@@ -34,6 +36,8 @@ from eim_ros.core.errors import ConfigurationError, ServiceError
 from eim_ros.ik import ErrorCode
 from eim_ros.nodes.common.qos import SERVICE_QOS
 
+ClientNodeT = TypeVar("ClientNodeT", bound="ClientNode")
+
 _PAUSE = 0.1  # [s] before the first retry of a busy server; doubled after each attempt
 
 
@@ -41,13 +45,13 @@ class RetryingClient:
     """Service client that repeats a request if the response is late or the server is busy.
 
     Every call ends after at most `n_attempts` attempts. The client's queue of responses is as long as the request queue
-    of the servers in this package, see `SERVICE_QOS`.
+    of the servers in this package, see `SERVICE_QOS`. Raise `ConfigurationError` if `timeout` is not positive or
+    `n_attempts` is less than 1.
 
     Parameters
     ----------
     node : Node
         Node of the caller. It must be spun, otherwise calls do not end.
-    service_type : type
     name : str
         Name of the service.
     timeout : float
@@ -57,11 +61,6 @@ class RetryingClient:
     callback_group : CallbackGroup, optional
         Callback group of the client; default the node's group. A callback that waits for a response blocks its own
         group, so the client must be in a different one.
-
-    Raises
-    ------
-    ConfigurationError
-        If `timeout` is not positive or `n_attempts` is less than 1.
     """
 
     def __init__(
@@ -202,10 +201,56 @@ def ignore(state: str, elapsed: float) -> None:
     """Do nothing: the default `Watch`."""
 
 
+class ClientNode:
+    """Short-lived node in its own ROS context, used as a context manager, for programs that are not nodes."""
+
+    def __init__(self, name: str) -> None:
+        self._context = Context()
+        self._context.init()
+        self._node = rclpy.create_node(f"{name}_{os.getpid()}", context=self._context)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
+
+    def __enter__(self: ClientNodeT) -> ClientNodeT:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the node from the ROS graph."""
+        self._context.try_shutdown()
+
+    def _wait_for(self, client: Client, wait: float, watch: Watch = ignore) -> None:
+        """Wait for a service; raise `ServiceError` if it does not appear within `wait` [s]."""
+        self._until(client.service_is_ready, f"service {client.srv_name}", wait, watch)
+
+    def _until(self, condition: Callable[[], bool], what: str, wait: float, watch: Watch = ignore) -> None:
+        began = time.monotonic()
+        while not condition():
+            elapsed = time.monotonic() - began
+            if elapsed >= wait:
+                raise ServiceError(f"{what} did not appear within {wait} s: is the node running?")
+            watch("", elapsed)
+            self._executor.spin_once(_PERIOD)
+
+    def _answer(self, client: Client, request: Any, timeout: float) -> Any:
+        """Return the response; raise `ServiceError` if it does not arrive within `timeout` [s]."""
+        future = client.call_async(request)
+        self._executor.spin_until_future_complete(future, timeout)
+        if not future.done():
+            client.remove_pending_request(future)
+            raise ServiceError(f"service {client.srv_name} did not answer within {timeout} s")
+        return future.result()
+
+
 def wait_until_active(
     node: Node, server: str, wait: float = 5.0, watch: Watch = ignore, executor: Executor | None = None
 ) -> None:
     """Wait until a lifecycle node is active.
+
+    Raise `ServiceError` if the node is not active in time, or is finalized and so cannot become active. The value is
+    its state.
 
     Parameters
     ----------
@@ -219,11 +264,6 @@ def wait_until_active(
         Called repeatedly during the wait. An exception that it raises ends the wait.
     executor : Executor, optional
         Executor that spins `node`; default rclpy's global executor.
-
-    Raises
-    ------
-    ServiceError
-        If the node is not active in time, or is finalized and so cannot become active. The value is its state.
     """
     client = node.create_client(GetState, f"{server}/get_state")
     began = time.monotonic()

@@ -26,18 +26,8 @@ _LONGEST_NAME = 200  # maximum number of characters of a path in an error messag
 class DataDirectory:
     """Directory in which remote callers may name files.
 
-    Parameters
-    ----------
-    path : str or Path
-        If empty, the directory is `eim_ros` in the ROS home, which is $ROS_HOME or ~/.ros. The directory is created
-        when something is first written.
-    max_file_size : int
-        Maximum size of a file that is opened for reading [byte].
-
-    Attributes
-    ----------
-    path : Path
-        Absolute path of the directory.
+    By default it is `eim_ros` in the ROS home, which is $ROS_HOME or ~/.ros. It is created when something is first
+    written. Files with more than `max_file_size` [byte] are not read.
     """
 
     def __init__(self, path: str | Path = "", max_file_size: int = 2**63 - 1) -> None:
@@ -55,19 +45,14 @@ class DataDirectory:
     def resolve(self, name: str) -> Path:
         """Return the absolute path of a file named by a remote caller, with all symbolic links resolved.
 
-        Raises
-        ------
-        PathError
-            If the path leads out of the directory. The message does not reveal what exists outside.
+        Raise `PathError` if the path leads out of the directory. The message does not reveal what exists outside.
         """
         root = Path(os.path.realpath(self.path))
         with contextlib.suppress(ValueError, OSError):  # null bytes and other invalid file names
             found = os.path.realpath(root.joinpath(*self._parts(name, root)))
-            path = Path(found)
-            if (
-                path.is_relative_to(root) and os.path.realpath(found) == found
-            ):  # realpath leaves links after a loop unresolved
-                return path
+            # realpath leaves links after a loop unresolved
+            if Path(found).is_relative_to(root) and os.path.realpath(found) == found:
+                return Path(found)
         raise PathError(
             f"path {_shown(name)} is refused: paths received over ROS must lie in {self.path} (parameter "
             "data_directory) and be printable. '~' is not allowed. '..' and links may not lead out of the directory",
@@ -81,11 +66,8 @@ class DataDirectory:
     def check_file(self, path: Path) -> Path:
         """Return the path if it leads to a readable regular file within the size limit; never block.
 
-        Raises
-        ------
-        PathError
-            If there is no regular file (nothing, or a folder, pipe, socket or device), or if the file is too large or
-            cannot be read.
+        Raise `PathError` if there is no regular file (nothing, or a folder, pipe, socket or device), or if the file is
+        too large or cannot be read.
         """
         with _opened(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -100,18 +82,8 @@ class DataDirectory:
     def check_replaceable(self, path: Path, kinds: Collection[str], overwrite: bool) -> Path:
         """Return the path if nothing exists there, or if the request may replace the file.
 
-        Parameters
-        ----------
-        path : Path
-        kinds : collection of str
-            Kinds of file that may be replaced, as named by `eim_ros.core.files.described_file`.
-        overwrite : bool
-            Whether an existing file may be replaced.
-
-        Raises
-        ------
-        PathError
-            If the path exists and `overwrite` is false, or if it is not a file of one of these kinds.
+        The kinds of files that may be replaced are named as by `eim_ros.core.files.described_file`. Raise `PathError`
+        if the path exists and `overwrite` is false, or if it is not a file of one of these kinds.
         """
         if not os.path.lexists(path):
             return path

@@ -16,7 +16,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from rclpy.clock import Clock, ClockType, JumpThreshold, TimeJump
@@ -39,17 +39,8 @@ CDR_HEADER_BYTES = 4  # the identifier and two bytes of options, before the fiel
 class CdrReader:
     """Sequential reader of the fields of a serialised message.
 
-    If the message is truncated, the methods raise `struct.error` or `ValueError`.
-
-    Parameters
-    ----------
-    data : bytes
-        Serialised message.
-
-    Raises
-    ------
-    ValueError
-        If the message is not plain little-endian CDR.
+    If the message is truncated, the methods raise `struct.error` or `ValueError`. Raise `ValueError` if the message is
+    not plain little-endian CDR.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -95,26 +86,8 @@ except ImportError:
     tf2_ros = None
 
 
-class TransformBuffer(Protocol):
-    """Thread-safe buffer of recent transforms."""
-
-    def put(self, message: bytes, is_static: bool) -> list[FrameError]:
-        """Store the transforms of a serialised `tf2_msgs/TFMessage`; return an error for each invalid transform."""
-
-    def lookup(self, target: str, source: str, stamp: int | None) -> np.ndarray:
-        """Return the pose of a frame in another one, as `FrameBuffer.lookup` does."""
-
-    def clear(self) -> None:
-        """Remove all transforms except static ones."""
-
-
-def transform_buffer() -> TransformBuffer:
-    """Create tf2's buffer if tf2_ros is installed, otherwise the buffer of this package."""
-    return OwnBuffer() if tf2_ros is None else Tf2Buffer()
-
-
 class OwnBuffer:
-    """`FrameBuffer` that is filled from messages."""
+    """Thread-safe `FrameBuffer` that is filled from messages."""
 
     def __init__(self) -> None:
         self._buffer = FrameBuffer()
@@ -122,6 +95,7 @@ class OwnBuffer:
         self.clear = self._buffer.clear
 
     def put(self, message: bytes, is_static: bool) -> list[FrameError]:
+        """Store the transforms of a serialised `tf2_msgs/TFMessage`; return an error for each invalid transform."""
         refused = []
         for child, transform in stamped_transforms(message):
             try:
@@ -132,7 +106,7 @@ class OwnBuffer:
 
 
 class Tf2Buffer:
-    """Buffer of tf2_ros. tf2 itself ignores invalid transforms and reports them on stderr."""
+    """Buffer of tf2_ros, like `OwnBuffer`. tf2 itself ignores invalid transforms and reports them on stderr."""
 
     def __init__(self) -> None:
         self._buffer = tf2_ros.Buffer(Duration(seconds=HISTORY))
@@ -150,10 +124,7 @@ class Tf2Buffer:
             may_come = not isinstance(error, tf2_ros.ExtrapolationException) or "past" not in str(error)
             raise FrameError(str(error), source, may_come) from error
         position, rotation = found.transform.translation, found.transform.rotation
-        return pose_from(
-            (position.x, position.y, position.z),
-            (rotation.x, rotation.y, rotation.z, rotation.w),
-        )
+        return pose_from((position.x, position.y, position.z), (rotation.x, rotation.y, rotation.z, rotation.w))
 
     def clear(self) -> None:
         self._buffer.clear()
@@ -169,8 +140,7 @@ def stamped_transforms(message: bytes) -> list[tuple[str, StampedTransform]]:
 
 
 def _transform(reader: CdrReader) -> tuple[str, StampedTransform]:
-    stamp, parent, child = reader.time(), reader.text(), reader.text()
-    numbers = reader.doubles(7)
+    stamp, parent, child, numbers = reader.time(), reader.text(), reader.text(), reader.doubles(7)
     return _named(parent, child, stamp, numbers[:3], numbers[3:])
 
 
@@ -202,16 +172,11 @@ _PERIOD = 0.2  # [s] maximum time between two reads
 
 
 class Transforms:
-    """Thread-safe listener to /tf and /tf_static, which lasts as long as the node.
-
-    Parameters
-    ----------
-    node : Node
-    """
+    """Thread-safe listener to /tf and /tf_static, which lasts as long as the node."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._buffer = transform_buffer()
+        self._buffer = OwnBuffer() if tf2_ros is None else Tf2Buffer()
         self._subscriptions: dict[bool, DrainedSubscription] = {}
         if TFMessage is None:
             return
@@ -228,10 +193,7 @@ class Transforms:
     def lookup(self, target: str, source: str, stamp: int) -> np.ndarray:
         """Return the pose (4, 4) of frame `source` in frame `target` at a time [ns], or the latest pose if it is 0.
 
-        Raises
-        ------
-        FrameError
-            If the pose is not known; the message names the missing frame or transform.
+        Raise `FrameError` if the pose is not known; the message names the missing frame or transform.
         """
         self._take()
         try:
@@ -256,20 +218,12 @@ class Transforms:
 
 @dataclass(frozen=True, eq=False)
 class BaseFrames:
-    """Poses of frames relative to the base link of a robot.
-
-    Attributes
-    ----------
-    robot : Robot
-    transforms : Transforms, optional
-        Listener to tf. Without it, only frames that are fixed to the base link are known.
-    prefix : str
-        Prefix of the robot's link names in tf.
-    """
+    """Poses of frames relative to the base link of a robot."""
 
     robot: Robot
+    # Listener to tf. Without it, only frames that are fixed to the base link are known.
     transforms: Transforms | None = None
-    prefix: str = ""
+    prefix: str = ""  # prefix of the robot's link names in tf
 
     @cached_property
     def _fixed(self) -> Mapping[str, np.ndarray]:
@@ -285,10 +239,7 @@ class BaseFrames:
     def in_base(self, frame: str, stamp: int = 0) -> np.ndarray:
         """Return the pose (4, 4) of a frame in the base frame at a time [ns], or the latest pose if the time is 0.
 
-        Raises
-        ------
-        FrameError
-            If the pose is not known; `may_come` is true if it may become known a little later.
+        Raise `FrameError` if the pose is not known; `may_come` is true if it may become known a little later.
         """
         if self.is_fixed(frame):
             link = frame.removeprefix(self.prefix)

@@ -23,18 +23,12 @@ class JointPositions:
     """Latest position of each joint, from one or several publishers.
 
     Each publisher may cover different joints. The subscription lasts as long as the node.
-
-    Parameters
-    ----------
-    node : Node
-    topic : str
     """
 
     def __init__(self, node: Node, topic: str) -> None:
         self._node = node
-        profile = QoSProfile(
-            depth=_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT
-        )  # also matches reliable publishers
+        # best effort also matches reliable publishers
+        profile = QoSProfile(depth=_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
         self._subscription = DrainedSubscription(node, JointState, topic, profile)
         self._positions: dict[str, float] = {}
         self._lock = threading.Lock()

@@ -39,10 +39,7 @@ KINDS = {PointField.FLOAT32: "f4", PointField.FLOAT64: "f8"}
 def points_of(cloud: PointCloud2) -> np.ndarray:
     """Return the points (n, 3) of a message [m], without those that have a NaN or infinite coordinate.
 
-    Raises
-    ------
-    DataError
-        If the message lacks the field x, y or z, or contains fewer bytes than its header announces.
+    Raise `DataError` if the message lacks the field x, y or z, or contains fewer bytes than its header announces.
     """
     fields = {field.name: field for field in cloud.fields if field.name in ("x", "y", "z")}
     problem = ""

@@ -16,13 +16,8 @@ _MOST_WAITING = 3  # maximum number of models that wait to be loaded
 class ModelExchange:
     """Service that loads the requested models one after the other.
 
-    Parameters
-    ----------
-    node : Node
-        Node that serves the model.
-    replace : callable
-        Called with the path of a model on the loader's thread. It loads the model and makes it the current one. If it
-        raises an exception, the previous model remains in use and the response contains the error message.
+    `replace` is called with the path of a model on the loader's thread. It loads the model and makes it the current
+    one. If it raises an exception, the previous model remains in use and the response contains the error message.
     """
 
     def __init__(self, node: Node, replace: Callable[[str], None]) -> None:

@@ -28,10 +28,7 @@ _PERIOD = 0.02  # [s] polling period of a node that is starting
 class NameWatch:
     """Watcher for other nodes with the same name. The node must call `announce` once per second.
 
-    Parameters
-    ----------
-    node : Node
-        Node whose name is watched. It does not have to be spun.
+    The node does not have to be spun.
     """
 
     def __init__(self, node: Node) -> None:

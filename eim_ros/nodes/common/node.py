@@ -27,7 +27,7 @@ from rclpy.node import Node
 from rclpy.task import Future
 
 from eim_ros.core.errors import EimError, ServiceError
-from eim_ros.nodes.common.interfaces import ERROR_NAMES
+from eim_ros.ik import ErrorCode
 from eim_ros.nodes.common.name_watch import NameWatch
 from eim_ros.nodes.common.parameters import NodeSettings
 from eim_ros.nodes.common.service import PendingResponse, RequestPool, reason_of, respond_later, send
@@ -53,15 +53,9 @@ def answered(
 ) -> Callable[[Any, Any], Any]:
     """Return a service callback that always responds; the response type must have `success` and `message`.
 
-    Parameters
-    ----------
-    node : ManagedNode
-        Node that provides the service. While it is not active, all requests fail. Failures are logged.
-    serve : callable
-        Called with the request and the response, which it fills. If it raises an exception, the request has failed and
-        the response contains the error message.
-    then : callable, optional
-        Called before the response is sent, for example to publish a status.
+    `serve` is called with the request and the response, which it fills. If it raises an exception, or the node is not
+    active, the request has failed and the response contains the error message. Failures are logged. `then` is called
+    before the response is sent, for example to publish a status.
     """
 
     def callback(request: Any, response: Any) -> Any:
@@ -102,13 +96,7 @@ class _Job(NamedTuple):
 
 
 class Transitions:
-    """Thread that makes the transitions requested through `~/change_state`, one after the other.
-
-    Parameters
-    ----------
-    node : LifecycleNode
-        Node whose transitions are made on the thread.
-    """
+    """Thread that makes the transitions requested through `~/change_state`, one after the other."""
 
     def __init__(self, node: LifecycleNode) -> None:
         self._node = node
@@ -162,7 +150,7 @@ class AnswerCounters:
     def facts(self) -> dict[str, str]:
         """Return names and values for a diagnostic message."""
         with self._lock:
-            by_code = {f"answers {ERROR_NAMES.get(code, code)}": str(n) for code, n in sorted(self._answers.items())}
+            by_code = {f"answers {ErrorCode(code).name}": str(n) for code, n in sorted(self._answers.items())}
             return {
                 "answers": str(sum(self._answers.values())),
                 **by_code,
@@ -198,24 +186,10 @@ SettingsT = TypeVar("SettingsT", bound=ManagedSettings)
 class ManagedNode(LifecycleNode, Generic[SettingsT]):
     """Base class of lifecycle nodes.
 
-    A subclass overrides the methods `configure`, `activate`, `deactivate`, `cleanup` and `end` as required.
-
-    Parameters
-    ----------
-    name : str
-        Default name of the node; users may remap it.
-    kind : type
-        Class of its settings.
-    task : str
-        Description of its task for `/diagnostics`.
-    takes_long : bool
-        Whether `configure` takes long, for example because it loads a model. Transitions then run on a separate thread,
-        so that the node can respond in the meantime. Otherwise they run on the executor's thread.
-
-    Raises
-    ------
-    ConfigurationError
-        If a parameter is unknown or has a bad value.
+    A subclass overrides the methods `configure`, `activate`, `deactivate`, `cleanup` and `end` as required. `task`
+    describes the task for `/diagnostics`. With `takes_long`, for example because `configure` loads a model, transitions
+    run on a separate thread, so that the node can respond in the meantime. Otherwise they run on the executor's thread.
+    Raise `ConfigurationError` if a parameter is unknown or has a bad value.
     """
 
     def __init__(self, name: str, kind: type[SettingsT], task: str, *, takes_long: bool = False) -> None:

@@ -18,6 +18,7 @@ from rclpy.parameter import Parameter
 
 from eim_ros.core.errors import ConfigurationError, did_you_mean
 from eim_ros.core.settings import Settings
+from eim_ros.kinematics import Robot
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
 
@@ -30,17 +31,8 @@ _IGNORED_PREFIXES = ("qos_overrides.", "chain.", "prior.")
 class NodeSettings(Generic[SettingsT]):
     """Parameters of a node, whose current values are an immutable `Settings`.
 
-    Parameters
-    ----------
-    node : Node
-        Node that declares the parameters.
-    kind : type
-        Dataclass of the settings.
-
-    Raises
-    ------
-    ConfigurationError
-        If the command line or a parameter file contains an unknown name, a wrong type or a value out of bounds.
+    Raise `ConfigurationError` if the command line or a parameter file contains an unknown name, a wrong type or a value
+    out of bounds.
     """
 
     def __init__(self, node: Node, kind: type[SettingsT]) -> None:
@@ -51,7 +43,9 @@ class NodeSettings(Generic[SettingsT]):
             try:
                 values[field.name] = node.declare_parameter(field.name, field.default, descriptor(field)).value
             except ParameterException as error:
-                raise ConfigurationError(f"parameter {field.name}: {_one_line(error)}", field.name) from error
+                raise ConfigurationError(
+                    f"parameter {field.name}: {' '.join(str(error).split())}", field.name
+                ) from error
         self.current: SettingsT = kind.from_mapping(values)
         self._node = node
         self._told: set[str] = set()
@@ -71,6 +65,12 @@ class NodeSettings(Generic[SettingsT]):
                 self._told.add(name)
         finally:
             self._telling = None
+
+    def tell_chain(self, robot: Robot, base: str, tip: str) -> None:
+        """Set the informational parameters of the robot's chain; `base` and `tip` describe its links."""
+        self.tell("chain.base_link", robot.base_link, base)
+        self.tell("chain.tip_link", robot.tip_link, tip)
+        self.tell("chain.joint_names", list(robot.joint_names), "Joints from base to tip.")
 
     def put(self, name: str, value: Any) -> None:
         """Change a read-only parameter on behalf of the node; it remains read-only for users."""
@@ -138,7 +138,3 @@ def _refuse_unknown(node: Node, kind: type[Settings]) -> None:
             f"{did_you_mean(unknown[0], known)}",
             unknown,
         )
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())

@@ -53,9 +53,6 @@ class Startable(Protocol):
         on another thread and returns a future of the result immediately, so that it responds in the meantime.
         """
 
-    def end(self, timeout: float) -> bool:
-        """End all work; return False if some work is still running after `timeout` [s]."""
-
     def close(self) -> bool:
         """End all work and destroy the node; return False if a thread is still busy."""
 
@@ -63,24 +60,17 @@ class Startable(Protocol):
 def run_node(name: str, make: Callable[[], Startable], args: list[str] | None = None, n_threads: int = 1) -> NoReturn:
     """Run a node until a signal arrives, then exit the process.
 
-    Parameters
-    ----------
-    name : str
-        Name of the process in error messages.
-    make : callable
-        Imports the module of the node and creates the node. The import takes seconds, so it must happen after this
-        function has installed the signal handlers.
-    args : list of str, optional
-        Arguments in the format of `rclpy.init`.
-    n_threads : int
-        Number of threads of the executor.
+    `make` imports the module of the node and creates the node. The import takes seconds, so it must happen after this
+    function has installed the signal handlers. `args` are those of `rclpy.init`, and the executor has `n_threads`.
     """
     signalled = _exit_on_first_signal()
     node: Startable | None = None
     status = 1
     try:
         if _initialise(name, args):
-            executor = _executor(n_threads)  # kept until the end: after a signal, a thread of rclpy still uses it
+            executor = (
+                SingleThreadedExecutor() if n_threads == 1 else MultiThreadedExecutor(n_threads)
+            )  # kept until the end: after a signal, a thread of rclpy still uses it
             node = make()
             started = node.start()
             if started is not False and _spin(node, executor, started):
@@ -120,10 +110,6 @@ def _initialise(name: str, args: list[str] | None) -> bool:
         _complain(name, error)
         return False
     return True
-
-
-def _executor(n_threads: int) -> Executor:
-    return SingleThreadedExecutor() if n_threads == 1 else MultiThreadedExecutor(n_threads)
 
 
 def _spin(node: Any, executor: Executor, started: bool | Future) -> bool:
@@ -184,17 +170,9 @@ def wants_help(words: Sequence[str]) -> bool:
 def ros_arguments(words: Sequence[str], kind: Callable[[], type[Settings]]) -> list[str]:
     """Replace parameter flags by the equivalent ROS arguments. Everything after `--ros-args` stays as it is.
 
-    Parameters
-    ----------
-    words : sequence of str
-        Arguments after the name of the program.
-    kind : callable
-        Returns the settings class whose fields are the parameters; called only if there is a flag.
-
-    Raises
-    ------
-    ConfigurationError
-        If a flag is not a parameter (the message suggests similar ones), or has no value or a wrong one.
+    `words` are the arguments after the name of the program. `kind` returns the settings class and is called only if
+    there is a flag. Raise `ConfigurationError` if a flag is not a parameter (the message suggests similar ones), or has
+    no value or a wrong one.
     """
     given = _before_ros(words)
     if not any(word.startswith("--") for word in given):
@@ -262,13 +240,8 @@ def _value(field: dataclasses.Field[Any], flag: str, text: str | None, rest: Ite
 class PeriodicWork:
     """Timers of a node in wall time, which exist only while they are switched on.
 
-    An idle node therefore spends no time on them.
-
-    Parameters
-    ----------
-    node : Node
-    periods : mapping of callable to float
-        Period of each function [s]. Exceptions that a function raises are logged.
+    An idle node therefore spends no time on them. `periods` has the period of each function [s]. Exceptions that a
+    function raises are logged.
     """
 
     def __init__(self, node: Node, periods: Mapping[Callable[[], None], float]) -> None:

@@ -1,4 +1,4 @@
-"""Loading of a node's robot from a name, a file, URDF text or the latched topic `robot_description`."""
+"""Loading of a node's robot or model. The robot is a name, file or URDF text, or comes from a latched topic."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from rclpy.node import Node
 from std_msgs.msg import String
 
 from eim_ros.core.errors import ConfigurationError
+from eim_ros.ik import Sampler
 from eim_ros.kinematics import Robot
 from eim_ros.nodes.common.qos import LATCHED_QOS
 from eim_ros.nodes.common.settings import RobotSettings
@@ -16,21 +17,9 @@ from eim_ros.nodes.common.settings import RobotSettings
 def load_robot(settings: RobotSettings, description: str) -> Robot:
     """Load the chain of a robot between the base link and the tip link of the settings.
 
-    By default, the base link is the root of the URDF, and the tip link is its only leaf.
-
-    Parameters
-    ----------
-    settings : RobotSettings
-        Name or file of the robot, and its links.
-    description : str
-        URDF text from the parameter or the topic; used only if `settings.robot` is empty.
-
-    Raises
-    ------
-    RobotError
-        If the robot cannot be read.
-    ConfigurationError
-        If there is no robot, or the description is not URDF text.
+    By default, the base link is the root of the URDF, and the tip link is its only leaf. The URDF text of the parameter
+    or the topic is used only if `settings.robot` is empty. Raise `RobotError` if the robot cannot be read, and
+    `ConfigurationError` if there is no robot or the description is not URDF text.
     """
     base, tip = settings.base_link or None, settings.tip_link or None
     if settings.robot:
@@ -43,6 +32,15 @@ def load_robot(settings: RobotSettings, description: str) -> Robot:
     return Robot(description.lstrip(), tip, base=base)
 
 
+def load_sampler(model: str, settings: RobotSettings, description: str) -> Sampler:
+    """Load a model, for the robot of the settings or of the description if there is one; or only a robot."""
+    if not model:
+        return Sampler(load_robot(settings, description))
+    check_description(description)
+    source = settings.robot or description or None
+    return Sampler.load(model, source, settings.tip_link or None, base=settings.base_link or None)
+
+
 def check_description(description: str) -> None:
     """Raise `ConfigurationError` if a non-empty description is not URDF text.
 
@@ -52,34 +50,36 @@ def check_description(description: str) -> None:
         raise ConfigurationError("robot_description is no URDF text", description)
 
 
-class DescriptionTopic:
-    """Subscription to `robot_description`, which lasts as long as the node.
+class RobotDescription:
+    """URDF text of a node's robot: of its parameter, or of the topic `robot_description` if the settings say so.
 
     The executor's thread stores the latest URDF text, and another thread waits for it. rclpy's `wait_for_message`
     cannot be used here. If the executor spins at the same time, either of the two may take the message, and a latched
     message arrives only once.
     """
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, node: Node, settings: RobotSettings) -> None:
+        self._node, self._settings = node, settings
         self._latest = ""
         self._closed = False
         self._changed = threading.Condition()
-        self.name = node.create_subscription(String, "robot_description", self._take, LATCHED_QOS).topic_name
+        self._topic = ""
+        if settings.use_robot_description_topic:
+            self._topic = node.create_subscription(String, "robot_description", self._take, LATCHED_QOS).topic_name
 
-    def wait(self, timeout: float) -> str:
-        """Wait for a URDF text and return the latest one.
+    def urdf(self) -> str:
+        """Return the URDF text, which may be empty if it comes from the parameter.
 
-        Raises
-        ------
-        ConfigurationError
-            If no text has arrived after `timeout` [s], or when `close` is called.
+        Raise `ConfigurationError` if the topic is used and no text arrives in time, or when `close` is called.
         """
-        self._node.get_logger().info(f"waiting for {self.name}")
+        if not self._topic:
+            return self._settings.robot_description
+        self._node.get_logger().info(f"waiting for {self._topic}")
+        timeout = self._settings.robot_description_timeout
         with self._changed:
             self._changed.wait_for(lambda: self._latest or self._closed, timeout)
             if not self._latest:
-                raise ConfigurationError(f"no URDF came on {self.name} within {timeout} s")
+                raise ConfigurationError(f"no URDF came on {self._topic} within {timeout} s")
             return self._latest
 
     def close(self) -> None:
@@ -92,16 +92,3 @@ class DescriptionTopic:
         with self._changed:
             self._latest = str(message.data)
             self._changed.notify_all()
-
-
-def urdf_text(settings: RobotSettings, topic: DescriptionTopic | None) -> str:
-    """Return the URDF text from the topic if there is one, otherwise from the parameter robot_description.
-
-    The text is empty if the parameter is.
-
-    Raises
-    ------
-    ConfigurationError
-        If no text arrives on the topic in time, see `DescriptionTopic.wait`.
-    """
-    return settings.robot_description if topic is None else topic.wait(settings.robot_description_timeout)

@@ -46,20 +46,12 @@ Job = TypeVar("Job")
 
 @dataclasses.dataclass(eq=False)
 class PendingResponse:
-    """One request and its response, to be sent exactly once.
-
-    Attributes
-    ----------
-    request, response : message
-    arrival : float
-        Time at which the middleware received the request [s], on the clock of `time.monotonic`.
-    respond : callable
-        Sends a response to the client; may be called from any thread.
-    """
+    """One request and its response, to be sent exactly once."""
 
     request: Any
     response: Any
-    arrival: float = 0.0
+    arrival: float = 0.0  # time at which the middleware received the request [s], on the clock of `time.monotonic`
+    # sends a response to the client; may be called from any thread
     respond: Callable[[Any], None] = lambda response: None
 
 
@@ -98,18 +90,9 @@ class RequestPool(Generic[Job]):
     Requests are sorted into lanes by their time budgets. Each lane has its own threads, which start when they are first
     needed, and serves its requests in order of arrival. The operating system divides the processor among the lanes, and
     lanes with long budgets have a lower priority. A request with a short budget therefore runs at once, even if every
-    core is busy with long requests.
-
-    Parameters
-    ----------
-    serve : callable
-        Called with one job on a worker thread; must not raise.
-    give_up : callable
-        Called instead with each job that is still waiting when the pool is closed; must not raise.
-    n_threads : int
-        Number of threads of each lane, at least 1.
-    size : int
-        Number of jobs that may wait in each lane while its threads are busy, at least 1.
+    core is busy with long requests. `serve` is called with one job on a worker thread, and `give_up` with each job that
+    is still waiting when the pool is closed. Neither must raise. Each lane has `n_threads`, and `size` jobs may wait in
+    it while they are busy.
     """
 
     def __init__(self, serve: Callable[[Job], None], give_up: Callable[[Job], None], n_threads: int, size: int) -> None:

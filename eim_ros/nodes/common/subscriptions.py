@@ -39,13 +39,7 @@ from eim_ros.core.errors import ConfigurationError
 class DrainedSubscription:
     """Thread-safe subscription whose messages are taken from the middleware on request.
 
-    Parameters
-    ----------
-    node : Node
-    message_type : type
-    topic : str
-    qos_profile : QoSProfile
-        The depth is the maximum number of waiting messages. If more arrive, the oldest are lost.
+    The depth of the QoS is the maximum number of waiting messages. If more arrive, the oldest are lost.
     """
 
     def __init__(self, node: Node, message_type: Any, topic: str, qos_profile: QoSProfile) -> None:
@@ -105,10 +99,7 @@ def _unexpected(message: Any) -> None:
 def topic_of(node: Node, name: str) -> Topic | None:
     """Return the type of a topic and the QoS of its publishers; None while the topic has no publisher.
 
-    Raises
-    ------
-    ConfigurationError
-        If the publishers have different types.
+    Raise `ConfigurationError` if the publishers have different types.
     """
     publishers = node.get_publishers_info_by_topic(name)
     types = {publisher.topic_type for publisher in publishers}
@@ -123,18 +114,8 @@ def topic_of(node: Node, name: str) -> Topic | None:
 class RawSubscription:
     """Subscription to a topic of any type, with a deep queue and a QoS that matches the publishers.
 
-    Parameters
-    ----------
-    node : Node
-    topic : Topic
-        Topic as returned by `topic_of`.
-    depth : int
-        Length of the queue.
-
-    Raises
-    ------
-    ConfigurationError
-        If the message type is not installed.
+    The topic is a result of `topic_of`, and `depth` is the length of the queue. Raise `ConfigurationError` if the
+    message type is not installed.
     """
 
     def __init__(self, node: Node, topic: Topic, depth: int) -> None:

@@ -27,20 +27,12 @@ _MOST_AT_ONCE = 2000  # maximum number of messages taken from a topic at once, s
 
 
 class DemoRecorder(ManagedNode[DemoRecorderSettings]):
-    """Node that records topics into bags.
-
-    Raises
-    ------
-    ConfigurationError
-        If a parameter is unknown or has a bad value.
-    """
+    """Node that records topics into bags."""
 
     def __init__(self) -> None:
         super().__init__("demo_recorder", DemoRecorderSettings, "recording")
         self._recorder = Recorder(
-            self.resolve_topic_name("~/segment"),
-            self.settings.flush_period,
-            lambda: self.settings.min_free_space,
+            self.resolve_topic_name("~/segment"), self.settings.flush_period, lambda: self.settings.min_free_space
         )
         self._raw_subscriptions: dict[str, RawSubscription] = {}
         self._n_lost: dict[str, int] = {}
@@ -53,13 +45,11 @@ class DemoRecorder(ManagedNode[DemoRecorderSettings]):
         self.create_service(LabelRecording, "~/label", answered(self, self._label, self._report))
 
     def activate(self) -> None:
-        """Start a recording if `record_at_start` is set, and publish the status periodically."""
         if self.settings.record_at_start:
             self._start(StartRecording.Request(), StartRecording.Response())
         self._telling.start()
 
     def deactivate(self) -> None:
-        """Write the waiting messages and end the current recording."""
         self._telling.stop()
         guarded(self, self._take)()
         if self._recorder.is_recording:
@@ -72,7 +62,6 @@ class DemoRecorder(ManagedNode[DemoRecorderSettings]):
         return True
 
     def facts(self) -> dict[str, str]:
-        """Return the state of the recording for `/diagnostics`."""
         recorder = self._recorder
         counts = zip(recorder.topics, recorder.counts, strict=True)
         return {
@@ -83,7 +72,6 @@ class DemoRecorder(ManagedNode[DemoRecorderSettings]):
         }
 
     def warning(self) -> str:
-        """Return why a recording ended early, or how many messages were lost; empty if all is well."""
         n_lost = sum(self._n_lost.values())
         return self._recorder.message or (f"{n_lost} messages were lost" if n_lost else "")
 

@@ -5,21 +5,18 @@ It starts and stops the recorder, waits for the demonstrator, and sends trajecto
 
 from __future__ import annotations
 
-import os
+import math
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import rclpy
-from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
 from std_msgs.msg import String, UInt32
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
 from eim_ros.core.errors import ServiceError
-from eim_ros.nodes.common.client import Watch
+from eim_ros.nodes.common.client import ClientNode, Watch
 from eim_ros.nodes.common.interfaces import SetTask, StartRecording, TaskStatus
 from eim_ros.nodes.common.qos import LATCHED_QOS, SERVICE_QOS
 from eim_ros.nodes.planar_simulator.messages import task_request, trajectory_message
@@ -28,24 +25,16 @@ from eim_ros.planar import PlanarTask
 _PERIOD = 0.02  # [s] polling period
 
 
-class PlanarClient:
-    """Short-lived node in its own ROS context, used as a context manager.
+class PlanarClient(ClientNode):
+    """Client of recorder, demonstrator and simulator.
 
     Each method raises `ServiceError` if its request is refused, or if a service or message does not arrive in time.
-
-    Parameters
-    ----------
-    wait : float
-        Maximum waiting time for a service or topic to appear [s].
+    `wait` is the maximum waiting time for a service or topic to appear [s].
     """
 
     def __init__(self, wait: float = 60.0) -> None:
+        super().__init__("eim_planar")
         self._wait = wait
-        self._context = Context()
-        self._context.init()
-        self._node = rclpy.create_node(f"eim_planar_{os.getpid()}", context=self._context)
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self._node)
         self._n_shown = 0
         self._statuses: list[TaskStatus] = []
         self._refusal = ""
@@ -55,19 +44,12 @@ class PlanarClient:
         node.create_subscription(String, "planar_simulator/refused", self._take_refusal, 10)
         self._trajectory = node.create_publisher(JointTrajectory, "joint_trajectory", 10)
 
-    def __enter__(self) -> PlanarClient:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._context.try_shutdown()
-
     def wait_for_nodes(self, watch: Watch) -> None:
         """Wait without a time limit until recorder, demonstrator and simulator provide their services.
 
         Meanwhile `watch` is called repeatedly with an empty string and the elapsed time [s]. An exception that it
         raises ends the wait.
         """
-        began = time.monotonic()
         for service_type, name in (
             (StartRecording, "demo_recorder/start"),
             (Trigger, "demonstrator/start"),
@@ -75,34 +57,25 @@ class PlanarClient:
         ):
             client = self._node.create_client(service_type, name, qos_profile=SERVICE_QOS)
             try:
-                while not client.service_is_ready():
-                    watch("", time.monotonic() - began)
-                    self._executor.spin_once(_PERIOD)
+                self._wait_for(client, math.inf, watch)
             finally:
                 self._node.destroy_client(client)
 
     def start_recording(self, path: str, label: str = "") -> None:
         """Start a recording by `demo_recorder` into a bag at `path`."""
-        answer = self._call(StartRecording, "demo_recorder/start", StartRecording.Request(path=path, label=label))
-        self._check(answer, "demo_recorder")
+        self._call(StartRecording, "demo_recorder/start", StartRecording.Request(path=path, label=label))
 
     def stop_recording(self) -> None:
         """Stop the recording."""
-        self._check(self._call(Trigger, "demo_recorder/stop", Trigger.Request()), "demo_recorder")
+        self._call(Trigger, "demo_recorder/stop", Trigger.Request())
 
     def demonstrate(self, n_motions: int, progress: Callable[[int], None], patience: float = 120.0) -> None:
         """Start the demonstrator and wait until it has shown all motions.
 
-        Parameters
-        ----------
-        n_motions : int
-            Number of motions to wait for.
-        progress : callable
-            Called with the number of motions shown since the last call.
-        patience : float
-            Maximum time between two motions [s].
+        `progress` is called with the number of motions shown since the last call, and `patience` is the maximum time
+        between two motions [s].
         """
-        self._check(self._call(Trigger, "demonstrator/start", Trigger.Request()), "demonstrator")
+        self._call(Trigger, "demonstrator/start", Trigger.Request())
         told, end = 0, time.monotonic() + patience
         while told < n_motions:
             self._executor.spin_once(_PERIOD)
@@ -116,24 +89,17 @@ class PlanarClient:
 
     def set_task(self, task: PlanarTask) -> None:
         """Give the simulator a task."""
-        self._check(self._call(SetTask, "planar_simulator/set_task", task_request(task)), "planar_simulator")
+        self._call(SetTask, "planar_simulator/set_task", task_request(task))
 
     def execute(
         self, joint_names: tuple[str, ...], times: np.ndarray, positions: np.ndarray, patience: float = 30.0
     ) -> TaskStatus:
         """Reset the simulator, execute a trajectory, and return the task status after it.
 
-        Parameters
-        ----------
-        joint_names : tuple of str
-        times : (n,)
-            Times of the points [s].
-        positions : (n, n_joints)
-            Joint positions at these times [rad].
-        patience : float
-            Maximum time until the trajectory has ended [s].
+        The points have times (n,) [s] and positions (n, n_joints) [rad]. `patience` is the maximum time until the
+        trajectory has ended [s].
         """
-        self._check(self._call(Trigger, "planar_simulator/reset", Trigger.Request()), "planar_simulator")
+        self._call(Trigger, "planar_simulator/reset", Trigger.Request())
         self._until(lambda: self._trajectory.get_subscription_count() > 0, "a simulator that listens", self._wait)
         self._statuses, self._refusal, moved = [], "", False
         self._trajectory.publish(trajectory_message(joint_names, times, positions))
@@ -159,25 +125,13 @@ class PlanarClient:
     def _take_refusal(self, message: String) -> None:
         self._refusal = str(message.data)
 
-    def _call(self, service_type: Any, name: str, request: Any) -> Any:
+    def _call(self, service_type: Any, name: str, request: Any) -> None:
+        """Call a service that answers with `success` and `message`."""
         client = self._node.create_client(service_type, name, qos_profile=SERVICE_QOS)
         try:
-            self._until(client.service_is_ready, f"service {client.srv_name}", self._wait)
-            future = client.call_async(request)
-            self._executor.spin_until_future_complete(future, self._wait)
-            if not future.done():
-                raise ServiceError(f"service {client.srv_name} did not answer within {self._wait} s")
-            return future.result()
+            self._wait_for(client, self._wait)
+            answer = self._answer(client, request, self._wait)
         finally:
             self._node.destroy_client(client)
-
-    def _until(self, condition: Callable[[], bool], what: str, wait: float) -> None:
-        end = time.monotonic() + wait
-        while not condition():
-            if time.monotonic() > end:
-                raise ServiceError(f"{what} did not appear within {wait} s: is the node running?")
-            self._executor.spin_once(_PERIOD)
-
-    def _check(self, answer: Any, who: str) -> None:
         if not answer.success:
-            raise ServiceError(f"{who}: {answer.message}")
+            raise ServiceError(f"{name.partition('/')[0]}: {answer.message}")

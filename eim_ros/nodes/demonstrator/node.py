@@ -27,7 +27,7 @@ from eim_ros.nodes.demonstrator.settings import DemonstratorSettings
 from eim_ros.nodes.demonstrator.teleoperator import Person
 from eim_ros.nodes.planar_simulator.messages import task_request, trajectory_message
 from eim_ros.planar import Expert
-from eim_ros.planar.motions import Motion, MotionConfig, draw_motions
+from eim_ros.planar.motions import MotionConfig, Trajectory, draw_motions
 
 _PERIOD = 0.02  # [s] polling period
 _WAITING_PERIOD = 0.25  # [s] polling period while a service of another node is missing
@@ -36,13 +36,7 @@ _BATCH = 50  # number of motions planned at a time, so that the first ones are s
 
 
 class Demonstrator(ManagedNode[DemonstratorSettings]):
-    """Node that demonstrates motions of the planar robot.
-
-    Raises
-    ------
-    ConfigurationError
-        If a parameter is unknown or has a bad value.
-    """
+    """Node that demonstrates motions of the planar robot."""
 
     def __init__(self) -> None:
         super().__init__("demonstrator", DemonstratorSettings, "demonstrating")
@@ -52,9 +46,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         self._generator = torch.Generator().manual_seed(settings.seed)
         self._work: Iterator[None] | None = None
         self._showing = PeriodicWork(self, {self._go_on: _PERIOD})
-        self._waiting = PeriodicWork(
-            self, {self._go_on: _WAITING_PERIOD}
-        )  # replaces `_showing` until a service appears
+        self._waiting = PeriodicWork(self, {self._go_on: _WAITING_PERIOD})  # until a service appears
         self._person: Person | None = None
         self._planner: threading.Thread | None = None
         self._status: TaskStatus | None = None
@@ -73,7 +65,6 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
             self.create_service(Trigger, "~/start", answered(self, self._start))
 
     def activate(self) -> None:
-        """Start to follow a person's commands, or to show motions if `show_at_start` is set."""
         if self.settings.driver == "person":
             self._person = Person(self, self._arm, self.settings.command_timeout, self._trajectory.publish)
             self.get_logger().info("waiting for velocity commands")
@@ -81,7 +72,6 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
             self._begin()
 
     def deactivate(self) -> None:
-        """Show no more motions, and stop the robot if it is moving."""
         if self._person is not None:
             self._person.close()
             self._person = None
@@ -96,7 +86,6 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         return self._planner is None or not self._planner.is_alive()
 
     def facts(self) -> dict[str, str]:
-        """Return the driver and the motions shown, for `/diagnostics`."""
         return {
             "driver": self.settings.driver,
             "showing": str(self._work is not None).lower(),
@@ -105,7 +94,6 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         }
 
     def warning(self) -> str:
-        """Return why the last demonstration ended early; empty if it did not."""
         return self._failure
 
     # `_show` is a coroutine, which yields when it has to wait and is resumed by a timer
@@ -153,7 +141,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
                 yield from self._show_one(motion)
         self.get_logger().info(f"{self._n_successful} of {self._n_shown} motions succeeded: done")
 
-    def _show_one(self, motion: Motion) -> Generator[None, None, None]:
+    def _show_one(self, motion: Trajectory) -> Generator[None, None, None]:
         yield from self._tell_label("pause")
         yield from self._answer(self._reset, Trigger.Request())
         yield from self._pause(self.settings.pause)  # so that the recorder sees the robot at rest
@@ -166,9 +154,8 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
                 raise ServiceError(f"the simulator refused a trajectory: {self._refused}", self._refused)
             self._check(latest, "the simulator did not begin a trajectory")
             yield
-        latest = (
-            time.monotonic() + _PATIENCE + 20.0 * float(motion.times[-1])
-        )  # simulated time may be slower than real time
+        # simulated time may be slower than real time
+        latest = time.monotonic() + _PATIENCE + 20.0 * float(motion.times[-1])
         while self._moving():
             self._check(latest, "the simulator did not end a trajectory")
             yield
@@ -177,7 +164,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         self._n_successful += int(self._succeeded())
         self._progress.publish(UInt32(data=self._n_shown))
 
-    def _planned(self, n_motions: int) -> Generator[None, None, list[Motion]]:
+    def _planned(self, n_motions: int) -> Generator[None, None, list[Trajectory]]:
         """Draw motions on a separate thread; the coroutine returns them as a list."""
         outcome: list[Any] = []
         expert, start = Expert(self._arm, self._task), torch.from_numpy(self.settings.start_configuration())
@@ -196,7 +183,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
             yield
         if isinstance(outcome[0], Exception):
             raise outcome[0]
-        motions: list[Motion] = outcome[0]
+        motions: list[Trajectory] = outcome[0]
         return motions
 
     def _tell_label(self, label: str) -> Generator[None, None, None]:

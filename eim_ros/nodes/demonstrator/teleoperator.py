@@ -29,15 +29,7 @@ _HORIZON = 0.15  # [s] duration of each trajectory
 class Person:
     """Converter of a person's velocity commands into short trajectories.
 
-    Parameters
-    ----------
-    node : Node
-        Node that subscribes to the command topics.
-    arm : PlanarArm
-    patience : float
-        Time after which a command expires [s].
-    publish : callable
-        Publishes a trajectory; an empty trajectory stops the robot.
+    A command expires after `patience` [s]. `publish` also gets an empty trajectory, which stops the robot.
     """
 
     def __init__(self, node: Node, arm: PlanarArm, patience: float, publish: Callable[[JointTrajectory], None]) -> None:
@@ -45,9 +37,8 @@ class Person:
         self._patience = patience
         self._publish = publish
         self._q: np.ndarray | None = None
-        self._wish: tuple[float, Callable[[np.ndarray], np.ndarray]] | None = (
-            None  # time [s] and joint velocity as a function of q [rad/s]
-        )
+        # time [s] and joint velocity as a function of q [rad/s]
+        self._wish: tuple[float, Callable[[np.ndarray], np.ndarray]] | None = None
         self._node = node
         self._listening = [
             node.create_subscription(JointState, "joint_states", self._take_state, 10),

@@ -22,7 +22,7 @@ from eim_ros.kinematics import Robot
 from eim_ros.nodes.common.interfaces import CollectorStatus, SaveData
 from eim_ros.nodes.common.node import ManagedNode, answered
 from eim_ros.nodes.common.process import PeriodicWork
-from eim_ros.nodes.common.robot_source import DescriptionTopic, load_robot, urdf_text
+from eim_ros.nodes.common.robot_source import RobotDescription, load_robot
 from eim_ros.nodes.common.subscriptions import RawSubscription, topic_of
 from eim_ros.nodes.fk_collector.settings import FkCollectorSettings
 
@@ -34,13 +34,7 @@ _MOST_AT_ONCE = 1000  # maximum number of joint states taken at once, so that se
 
 
 class FkCollector(ManagedNode[FkCollectorSettings]):
-    """Node that collects pairs of tip pose and configuration.
-
-    Raises
-    ------
-    ConfigurationError
-        If a parameter is unknown or has a bad value.
-    """
+    """Node that collects pairs of tip pose and configuration."""
 
     def __init__(self) -> None:
         super().__init__("fk_collector", FkCollectorSettings, "collecting", takes_long=True)
@@ -55,7 +49,7 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
         self._listening = PeriodicWork(self, {self._take: _TAKE_PERIOD, self._discover: _DISCOVERY_PERIOD})
         self._sampling = PeriodicWork(self, {self._sample: _SAMPLING_PERIOD})
         self._telling = PeriodicWork(self, {self._report: self.settings.status_period})
-        self._description = DescriptionTopic(self) if self.settings.use_robot_description_topic else None
+        self._description = RobotDescription(self, self.settings)
         self._status = self.create_publisher(CollectorStatus, "~/status", 10)
         self.create_service(Trigger, "~/start", answered(self, self._start, self._report))
         self.create_service(Trigger, "~/stop", answered(self, self._stop, self._report))
@@ -63,17 +57,11 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
 
     def configure(self) -> None:
         """Load the robot."""
-        self._robot = robot = load_robot(self.settings, urdf_text(self.settings, self._description))
-        for name, value, description in (
-            ("chain.base_link", robot.base_link, "Link in whose frame poses are given."),
-            ("chain.tip_link", robot.tip_link, "Link whose pose is computed."),
-            ("chain.joint_names", list(robot.joint_names), "Joints from base to tip."),
-        ):
-            self._node_settings.tell(name, value, description)
+        self._robot = robot = load_robot(self.settings, self._description.urdf())
+        self._node_settings.tell_chain(robot, "Link in whose frame poses are given.", "Link whose pose is computed.")
         self.get_logger().info(f"configured for '{robot.name}' from '{robot.base_link}' to '{robot.tip_link}'")
 
     def activate(self) -> None:
-        """Publish the status periodically."""
         self._telling.start()
 
     def deactivate(self) -> None:
@@ -82,20 +70,17 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
         self._telling.stop()
 
     def cleanup(self) -> None:
-        """Discard the robot and the pairs; log a warning if pairs were not saved."""
         self._tell_unsaved()
         self._robot = self._pairs = None
         self._is_saved = True
 
     def end(self, timeout: float) -> bool:
         """End the wait for a robot description, and log a warning if pairs were not saved."""
-        if self._description is not None:
-            self._description.close()
+        self._description.close()
         self._tell_unsaved()
         return True
 
     def facts(self) -> dict[str, str]:
-        """Return the robot and the number of pairs for `/diagnostics`."""
         return {
             "robot": self._robot.name if self._robot is not None else "not loaded",
             "collecting": str(self._collecting).lower(),
@@ -105,7 +90,6 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
         }
 
     def warning(self) -> str:
-        """Return why nothing is collected, or how many joint states were lost; empty if all is well."""
         lost = f"{self.n_lost} joint states were lost" if self.n_lost else ""
         return (self._problem_of_pairs() or lost) if self._collecting else ""
 

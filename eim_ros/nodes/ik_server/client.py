@@ -10,30 +10,26 @@ Nodes use a `RetryingClient`, or an ordinary client of a type of `eim_ros.srv` w
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from typing import Any
 
-import rclpy
 from lifecycle_msgs.srv import GetState
 from rcl_interfaces.srv import GetParameters
-from rclpy.client import Client
-from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import parameter_value_to_python
 
 from eim_ros.core.errors import ServiceError
 from eim_ros.ik import Solutions
-from eim_ros.nodes.common.client import Watch, ignore, wait_until_active
+from eim_ros.nodes.common.client import ClientNode, Watch, ignore, wait_until_active
 from eim_ros.nodes.common.qos import SERVICE_QOS
 
-_PATIENCE = 0.05  # time between two searches for a service [s]
 _ANSWERED_WITHIN = 10.0  # [s]
 _GRACE = 1.0  # longest time to discover all services of a node [s]
 
 
-class IKClient:
+class IKClient(ClientNode):
     """Client in a short-lived node with its own context. Use it as a context manager.
+
+    Raise `ServiceError` if the service does not appear in time, or its node does not become active.
 
     Parameters
     ----------
@@ -45,62 +41,33 @@ class IKClient:
         Longest time to wait for the service to appear, and for its node to become active [s]; may be infinite.
     watch : callable
         Called while waiting, see `Watch`. An error that it raises ends the wait.
-
-    Raises
-    ------
-    ServiceError
-        If the service does not appear in time, or its node does not become active.
     """
 
-    def __init__(
-        self,
-        service_type: Any,
-        service: str,
-        wait: float = 5.0,
-        watch: Watch = ignore,
-    ) -> None:
-        self._service = service
+    def __init__(self, service_type: Any, service: str, wait: float = 5.0, watch: Watch = ignore) -> None:
+        super().__init__("eim_request")
         self._server = service.rpartition("/")[0]
         self._wait = wait
-        self._context = Context()
-        self._context.init()
         try:
-            self._node = rclpy.create_node(f"eim_request_{os.getpid()}", context=self._context)
-            self._executor = SingleThreadedExecutor(context=self._context)
-            self._executor.add_node(self._node)
-            self._states: Client = self._node.create_client(GetState, f"{self._server}/get_state")
-            self._client: Client = self._node.create_client(service_type, service, qos_profile=SERVICE_QOS)
+            self._states = self._node.create_client(GetState, f"{self._server}/get_state")
+            self._client = self._node.create_client(service_type, service, qos_profile=SERVICE_QOS)
             self._wait_until_active(watch)
         except BaseException:
             self.close()
             raise
 
-    def __enter__(self) -> IKClient:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Remove the node from the ROS graph."""
-        self._context.try_shutdown()
-
     def call(self, request: Any, timeout: float = _ANSWERED_WITHIN) -> Any:
         """Return the response to a request. `timeout` is the longest time to wait for it [s], in wall time.
 
-        Raises
-        ------
-        ServiceError
-            If no response arrives in time.
+        Raise `ServiceError` if no response arrives in time.
         """
-        return self._call(self._client, request, timeout)
+        return self._answer(self._client, request, timeout)
 
     def joint_names(self) -> list[str]:
         """Return the joint names of the server's robot, which it publishes as a parameter."""
         client = self._node.create_client(GetParameters, f"{self._server}/get_parameters")
         self._wait_for(client, _ANSWERED_WITHIN)
         request = GetParameters.Request(names=["chain.joint_names"])
-        values = [parameter_value_to_python(value) for value in self._call(client, request, _ANSWERED_WITHIN).values]
+        values = [parameter_value_to_python(value) for value in self._answer(client, request, _ANSWERED_WITHIN).values]
         if len(values) != 1 or None in values:
             raise ServiceError(f"{self._server} has no joint names yet: configure it first", self._server)
         return [str(name) for name in values[0]]
@@ -115,31 +82,11 @@ class IKClient:
             left = max(0.0, end - time.monotonic())
             wait_until_active(self._node, self._server, left, watch, self._executor)
 
-    def _wait_for(self, client: Client, wait: float, watch: Watch = ignore) -> None:
-        began = time.monotonic()
-        while not client.service_is_ready():
-            elapsed = time.monotonic() - began
-            if elapsed >= wait:
-                raise ServiceError(f"service {client.srv_name} did not appear within {wait} s: is the node running?")
-            watch("", elapsed)
-            time.sleep(_PATIENCE)
-
-    def _call(self, client: Client, request: Any, timeout: float) -> Any:
-        future = client.call_async(request)
-        self._executor.spin_until_future_complete(future, timeout)
-        if not future.done():
-            client.remove_pending_request(future)
-            raise ServiceError(f"service {client.srv_name} did not answer within {timeout} s")
-        return future.result()
-
 
 def solutions_of(response: Any) -> Solutions:
     """Return the answer that a response of `SampleIK`, `SolveAllIK` or `DrawIK` contains.
 
-    Raises
-    ------
-    ServiceError
-        If the server refused the request.
+    Raise `ServiceError` if the server refused the request.
     """
     solutions, code = response.solutions, response.solutions.error_code
     if not len(solutions.n_per_pose):

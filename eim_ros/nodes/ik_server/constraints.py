@@ -54,14 +54,10 @@ def check_size(scene: Any, options: CollisionOptions) -> None:
 def scene_obstacles(scene: Any, robot: Robot, data: DataDirectory, deadline: float = NEVER) -> tuple[Obstacle, ...]:
     """Return the obstacles of a `SceneObstacles`. Clouds without points are ignored.
 
-    Mesh files must be in ROS packages or in the data directory.
-
-    Raises
-    ------
-    ConstraintError, DataError, MeshError, PathError, PoseError
-        If lists differ in length, a mesh or a cloud is invalid, a file cannot be read, or a cloud is in another frame.
-    OutOfTime
-        If the deadline, a time of `perf_counter` [s], passes before all obstacles are read.
+    Mesh files must be in ROS packages or in the data directory. Raise `ConstraintError`, `DataError`, `MeshError`,
+    `PathError` or `PoseError` if lists differ in length, a mesh or a cloud is invalid, a file cannot be read, or a
+    cloud is in another frame. Raise `OutOfTime` if the deadline, a time of `perf_counter` [s], passes before all
+    obstacles are read.
     """
     _same_length("meshes", scene.meshes, "mesh_poses", scene.mesh_poses)
     _same_length("mesh_files", scene.mesh_files, "mesh_file_poses", scene.mesh_file_poses)
@@ -115,11 +111,8 @@ def mesh_of(message: MeshMessage, transform: np.ndarray, convex: bool = False, n
 def fill_scene(scene: Any, obstacles: Sequence[Mesh | PointCloud]) -> None:
     """Copy meshes and clouds into a `SceneObstacles`.
 
-    Raises
-    ------
-    ConstraintError
-        If only some meshes are convex, or if clouds have different radii or resolutions. A message has one value for
-        all.
+    Raise `ConstraintError` if only some meshes are convex, or if clouds have different radii or resolutions. A message
+    has one value for all.
     """
     meshes = [obstacle for obstacle in obstacles if isinstance(obstacle, Mesh)]
     clouds = [obstacle for obstacle in obstacles if isinstance(obstacle, PointCloud)]
@@ -145,14 +138,9 @@ def _same_length(first: str, these: Sequence[Any], second: str, those: Sequence[
 def constraints_of(message: Any, robot: Robot, settings: IkServerSettings, deadline: float = NEVER) -> Constraints:
     """Return the constraints of an `IKConstraints` for a robot, read until the deadline, a time of `perf_counter` [s].
 
-    Meshes of obstacles may be read from the data directory of the settings.
-
-    Raises
-    ------
-    ConstraintError, DataError, MeshError, PathError, PoseError
-        If a number is out of range, lists differ in length or name a joint twice, or an obstacle is invalid.
-    OutOfTime
-        If the deadline passes before all obstacles are read.
+    Meshes of obstacles may be read from the data directory of the settings. Raise `ConstraintError`, `DataError`,
+    `MeshError`, `PathError` or `PoseError` if a number is out of range, lists differ in length or name a joint twice,
+    or an obstacle is invalid. Raise `OutOfTime` if the deadline passes before all obstacles are read.
     """
     tolerances = (
         float(message.position_tolerance) or settings.default_position_tolerance,

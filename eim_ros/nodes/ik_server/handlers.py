@@ -29,34 +29,12 @@ from eim_ros.core.errors import ConfigurationError, ConstraintError, JointStateE
 from eim_ros.core.parallel import usable_cores
 from eim_ros.ik import Constraints, ErrorCode, Sampler, Solutions
 from eim_ros.kinematics import Obstacle, Robot
-from eim_ros.nodes.common.interfaces import (
-    DrawIK,
-    FollowIK,
-    GetPositionIK,
-    MoveItGetPositionIK,
-    SampleIK,
-    SolveAllIK,
-)
+from eim_ros.nodes.common.interfaces import DrawIK, FollowIK, GetPositionIK, MoveItGetPositionIK, SampleIK, SolveAllIK
 from eim_ros.nodes.common.node import AnswerCounters
 from eim_ros.nodes.common.service import PendingResponse, RequestPool, create_async_service, reason_of, send
+from eim_ros.nodes.ik_server import messages
+from eim_ros.nodes.ik_server.messages import FrameNotKnownYet, RequestContext, RequestError, invalid
 from eim_ros.nodes.ik_server.moveit import NearestRequest, parse_nearest
-from eim_ros.nodes.ik_server.requests import (
-    FrameNotKnownYet,
-    RequestContext,
-    RequestError,
-    constraints_for,
-    count_of,
-    guarantee_of,
-    invalid,
-    order_of,
-    poses_of,
-    positive,
-    posture_of,
-    seed_of,
-    timeout_of,
-    with_tip_and_tool,
-)
-from eim_ros.nodes.ik_server.responses import error_code_of, fill, fill_nearest, fill_path, put_code
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 
 N_CANDIDATES = 48  # number of solutions for a pose of a path
@@ -68,17 +46,10 @@ Obstacles: TypeAlias = Sequence[Obstacle]
 
 @dataclass(frozen=True)
 class Parsed:
-    """A valid request.
+    """A valid request."""
 
-    Attributes
-    ----------
-    timeout : float
-        Time that the client grants [s].
-    solve : callable
-        Function of the sampler, the obstacles of the planning scene, and the remaining time [s]. It fills the response.
-    """
-
-    timeout: float
+    timeout: float  # time that the client grants [s]
+    # Function of the sampler, the obstacles of the planning scene, and the remaining time [s]. It fills the response.
     solve: Callable[[Sampler, Obstacles, float], None]
 
 
@@ -93,11 +64,11 @@ class _Targets:
 
     @classmethod
     def of(cls, request: Any, context: RequestContext, settings: IkServerSettings) -> _Targets:
-        timeout = timeout_of(request.timeout, settings)
+        timeout = messages.timeout_of(request.timeout, settings)
         deadline = context.deadline(timeout)
-        poses = context.in_base(request.header, "poses") @ poses_of(request.poses, settings, deadline)
-        constraints = constraints_for(request.constraints, context.robot, settings, deadline)
-        return cls(poses, constraints, seed_of(request.seed), timeout)
+        poses = context.in_base(request.header, "poses") @ messages.poses_of(request.poses, settings, deadline)
+        constraints = messages.constraints_for(request.constraints, context.robot, settings, deadline)
+        return cls(poses, constraints, messages.seed_of(request.seed), timeout)
 
     def answered(
         self, operation: Callable[..., Solutions], sampler: Sampler, left: float, **arguments: Any
@@ -108,31 +79,35 @@ class _Targets:
         blocks = sampler.stream(self.poses, operation, seed=self.seed, timeout=left, **arguments)
         return Solutions.concatenate(blocks)
 
+    def parsed(self, response: Any, answer: Callable[[Sampler, float], Solutions], wants_log_prob: bool) -> Parsed:
+        """Return the request whose answers `answer` computes from a sampler with all constraints and a time [s]."""
+
+        def solve(sampler: Sampler, obstacles: Obstacles, left: float) -> None:
+            deadline = time.perf_counter() + left
+            with _refusing():
+                solutions = answer(_constrained(sampler, self.constraints, obstacles), left)
+            messages.fill(response.solutions, solutions, deadline, wants_log_prob)
+
+        return Parsed(self.timeout, solve)
+
 
 def parse_sample(request: Any, response: Any, context: RequestContext, settings: IkServerSettings) -> Parsed:
     """Parse a `SampleIK` request."""
     targets = _Targets.of(request, context, settings)
-    n = count_of("n_samples", request.n_samples, len(targets.poses), settings.max_samples)
-    near, posture, order = context.near(request.near), posture_of(request, context.robot), order_of(request)
-    if not request.diversity <= 1.0:
-        raise invalid(
-            f"diversity is {request.diversity}, expected 0 to 1, or a negative number for the default",
-            request.diversity,
-        )
+    n = messages.count_of("n_samples", request.n_samples, len(targets.poses), settings.max_samples)
+    near, posture = context.near(request.near), messages.posture_of(request, context.robot)
+    order, diversity = messages.order_of(request), float(request.diversity)
+    if not diversity <= 1.0:
+        raise invalid(f"diversity is {diversity}, expected 0 to 1, or a negative number for the default", diversity)
     arguments: dict[str, Any] = {"n": n, "near": near, "order": order}
-    arguments["diversity"] = float(request.diversity) if request.diversity >= 0.0 else None
+    arguments["diversity"] = diversity if diversity >= 0.0 else None
 
-    def solve(sampler: Sampler, obstacles: Obstacles, left: float) -> None:
-        deadline = time.perf_counter() + left
-        with _refusing():
-            sampler = _constrained(sampler, targets.constraints, obstacles)
-            if len(targets.poses) > 1 and posture is None:
-                solutions = sampler.sample_batch(targets.poses, seed=targets.seed, timeout=left, **arguments)
-            else:
-                solutions = targets.answered(Sampler.sample, sampler, left, posture=posture, **arguments)
-        fill(response.solutions, solutions, deadline, n > 1 or order is not None)
+    def answer(sampler: Sampler, left: float) -> Solutions:
+        if len(targets.poses) > 1 and posture is None:
+            return sampler.sample_batch(targets.poses, seed=targets.seed, timeout=left, **arguments)
+        return targets.answered(Sampler.sample, sampler, left, posture=posture, **arguments)
 
-    return Parsed(targets.timeout, solve)
+    return targets.parsed(response, answer, n > 1 or order is not None)
 
 
 def parse_solve_all(request: Any, response: Any, context: RequestContext, settings: IkServerSettings) -> Parsed:
@@ -140,66 +115,49 @@ def parse_solve_all(request: Any, response: Any, context: RequestContext, settin
     targets = _Targets.of(request, context, settings)
     n_poses, most = len(targets.poses), settings.max_samples
     arguments: dict[str, Any] = {
-        "max_spacing": positive("max_spacing", request.max_spacing, MAX_SPACING),
-        "guarantee": guarantee_of(request.guarantee),
+        "max_spacing": messages.positive("max_spacing", request.max_spacing, MAX_SPACING),
+        "guarantee": messages.guarantee_of(request.guarantee),
         "near": context.near(request.near),
-        "order": order_of(request),
-        "max_solutions": count_of("max_solutions", request.max_solutions or most // n_poses, n_poses, most),
+        "order": messages.order_of(request),
+        "max_solutions": messages.count_of("max_solutions", request.max_solutions or most // n_poses, n_poses, most),
     }
-
-    def solve(sampler: Sampler, obstacles: Obstacles, left: float) -> None:
-        deadline = time.perf_counter() + left
-        with _refusing():
-            sampler = _constrained(sampler, targets.constraints, obstacles)
-            solutions = targets.answered(Sampler.solve_all, sampler, left, **arguments)
-        fill(response.solutions, solutions, deadline, True)
-
-    return Parsed(targets.timeout, solve)
+    answer = partial(targets.answered, Sampler.solve_all, **arguments)
+    return targets.parsed(response, answer, True)
 
 
 def parse_draw(request: Any, response: Any, context: RequestContext, settings: IkServerSettings) -> Parsed:
     """Parse a `DrawIK` request."""
     targets = _Targets.of(request, context, settings)
-    n = count_of("n_samples", request.n_samples, len(targets.poses), settings.max_samples)
-    density, posture = str(request.density) or "uniform", posture_of(request, context.robot)
-    guarantee = guarantee_of(request.guarantee)
+    n = messages.count_of("n_samples", request.n_samples, len(targets.poses), settings.max_samples)
+    density, posture = str(request.density) or "uniform", messages.posture_of(request, context.robot)
+    guarantee = messages.guarantee_of(request.guarantee)
     if density not in DENSITIES:
         raise invalid(f"density is {density!r}, expected {', '.join(DENSITIES)}", density)
     if (density == "posture") != (posture is not None):
         raise invalid("the density 'posture' needs a posture, and others have none", density)
     if density == "proposal" and guarantee is not None:
         raise invalid("proposals have no guarantee", density)
-    temperature = positive("temperature", request.temperature, 1.0)
+    arguments: dict[str, Any] = {
+        "n": n,
+        "density": density if posture is None else posture,
+        "temperature": messages.positive("temperature", request.temperature, 1.0),
+        "guarantee": guarantee,
+    }
 
-    def solve(sampler: Sampler, obstacles: Obstacles, left: float) -> None:
-        deadline = time.perf_counter() + left
-        with _refusing():
-            sampler = _constrained(sampler, targets.constraints, obstacles)
-            if density == "proposal":
-                parts = []
-                for i, pose in enumerate(targets.poses):
-                    seed = None if targets.seed is None else targets.seed + i
-                    parts.append(sampler.propose(pose, n, seed=seed))
-                solutions = Solutions.concatenate(parts)
-            else:
-                solutions = targets.answered(
-                    Sampler.draw,
-                    sampler,
-                    left,
-                    n=n,
-                    density=density if posture is None else posture,
-                    temperature=temperature,
-                    guarantee=guarantee,
-                )
-        fill(response.solutions, solutions, deadline, True)
+    def answer(sampler: Sampler, left: float) -> Solutions:
+        if density != "proposal":
+            return targets.answered(Sampler.draw, sampler, left, **arguments)
+        seeds = [None if targets.seed is None else targets.seed + i for i in range(len(targets.poses))]
+        drawn = [sampler.propose(pose, n, seed=seed) for pose, seed in zip(targets.poses, seeds, strict=True)]
+        return Solutions.concatenate(drawn)
 
-    return Parsed(targets.timeout, solve)
+    return targets.parsed(response, answer, True)
 
 
 def parse_follow(request: Any, response: Any, context: RequestContext, settings: IkServerSettings) -> Parsed:
     """Parse a `FollowIK` request."""
     targets = _Targets.of(request, context, settings)
-    n = count_of("n_candidates", int(request.n_candidates) or N_CANDIDATES, 1, settings.max_samples)
+    n = messages.count_of("n_candidates", int(request.n_candidates) or N_CANDIDATES, 1, settings.max_samples)
     near, steps = context.near(request.near), list(request.max_step) or [MAX_STEP]
     if len(steps) not in (1, context.robot.dof):
         raise invalid(f"max_step has {len(steps)} values, expected one, or one for each joint", len(steps))
@@ -214,7 +172,7 @@ def parse_follow(request: Any, response: Any, context: RequestContext, settings:
                 seed=targets.seed,
                 timeout=left,
             )
-        fill_path(response, path)
+        messages.fill_path(response, path)
 
     return Parsed(targets.timeout, solve)
 
@@ -229,7 +187,7 @@ def parse_get_position(request: Any, response: Any, context: RequestContext, set
         with _refusing():
             q, in_time = _nearest(sampler, wanted, obstacles if avoids else (), left)
         late = "" if in_time or not wanted.near else "timed out: there may be a nearer solution"
-        fill_nearest(response, state, context.robot, q, "; ".join(filter(None, [wanted.remark, late])))
+        messages.fill_nearest(response, state, context.robot, q, "; ".join(filter(None, [wanted.remark, late])))
 
     return Parsed(wanted.timeout, solve)
 
@@ -328,18 +286,8 @@ class _FrameWait:
 class Handlers:
     """The services that need a sampler.
 
-    Parameters
-    ----------
-    node : Node
-        Node that offers the services.
-    settings : callable
-        Returns the current values of the parameters.
-    sampler : callable
-        Returns the active sampler, or raises `RequestError` if there is none.
-    context : callable
-        Returns the context of a request for a robot.
-    obstacles : callable
-        Returns the obstacles of the planning scene.
+    The callables return the current parameters, the active sampler (or raise `RequestError` if there is none), the
+    context of a request for a robot, and the obstacles of the planning scene.
     """
 
     def __init__(
@@ -418,10 +366,10 @@ class Handlers:
                     self._refuse(call, ErrorCode.BUSY, "too many requests wait for transforms: try again later")
                 return
         except RequestError as error:
-            put_code(response, error.code, str(error))
+            messages.put_code(response, error.code, str(error))
         except Exception as error:
             response = type(response)()  # the old response may be incomplete
-            put_code(response, ErrorCode.FAILURE, reason_of(error))
+            messages.put_code(response, ErrorCode.FAILURE, reason_of(error))
         with self._lock:
             if self._unanswered.pop(id(pending), None) is None:  # `stop` has answered it
                 return
@@ -433,7 +381,7 @@ class Handlers:
         pending, settings = call.pending, self._settings()
         sampler = self._sampler()
         if hasattr(pending.request, "constraints"):
-            sampler = with_tip_and_tool(sampler, pending.request.constraints)
+            sampler = messages.with_tip_and_tool(sampler, pending.request.constraints)
         context = replace(self._context(sampler.robot), arrival=pending.arrival)
         try:
             parsed = call.parse(pending.request, response, context, settings)
@@ -460,7 +408,7 @@ class Handlers:
         self._refuse(call, ErrorCode.FAILURE, f"{self._node.get_name()} was ended before this was solved")
 
     def _refuse(self, call: _Call, code: ErrorCode, message: str) -> None:
-        put_code(call.pending.response, code, message)
+        messages.put_code(call.pending.response, code, message)
         self._answer(call.pending)
 
     def _answer(self, pending: PendingResponse) -> None:
@@ -469,7 +417,7 @@ class Handlers:
         answer = getattr(pending.response, "solutions", pending.response)
         if hasattr(answer, "elapsed"):
             answer.elapsed = elapsed
-        outcome = error_code_of(pending.response)
+        outcome = messages.error_code_of(pending.response)
         code, message = int(outcome.val), str(getattr(outcome, "message", ""))
         send(pending, self._node)
         self._counters.count(code, elapsed)

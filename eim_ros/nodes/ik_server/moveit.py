@@ -30,7 +30,7 @@ from eim_ros.kinematics.srdf import listed_groups, srdf_groups
 from eim_ros.kinematics.urdf import Mimic
 from eim_ros.nodes.common.messages import transform_of
 from eim_ros.nodes.ik_server.constraints import shape_of
-from eim_ros.nodes.ik_server.requests import RequestContext, RequestError, pose_of, timeout_of
+from eim_ros.nodes.ik_server.messages import RequestContext, RequestError, invalid, pose_of, timeout_of
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 
 FloatArray = npt.NDArray[np.float64]
@@ -53,29 +53,15 @@ def goal_constraints(
 ) -> tuple[Constraints, ...]:
     """Return alternative constraints; a solution satisfies one of them.
 
-    Parameters
-    ----------
-    message : Constraints
-    robot : Robot
-    state : mapping of str to float
-        Values of joints in the request's state [rad] or [m].
-    followers : mapping of str to Mimic
-        Joints that follow one of the chain.
-    frame : callable
-        See `Frame`.
-    self_collision : bool
-        Whether to reject self-collisions, see `Constraints`.
-
-    Raises
-    ------
-    RequestError
-        If a field is malformed, is not supported, or cannot be satisfied by the robot. The message names the field.
+    `state` has the joint values of the request [rad] or [m]. `followers` are joints that mimic a joint of the chain.
+    Raise `RequestError` if a field is malformed, is not supported, or cannot be satisfied by the robot. The message
+    names the field.
     """
     if len(getattr(message, "visibility_constraints", ())):
-        raise _wrong("visibility_constraints are not supported; leave them away", message.visibility_constraints)
+        raise invalid("visibility_constraints are not supported; leave them away", message.visibility_constraints)
     n_links = len(message.position_constraints) + len(message.orientation_constraints)
     if n_links > MOST_CONSTRAINTS:
-        raise _wrong(f"there are {n_links} constraints of links, at most {MOST_CONSTRAINTS} are allowed", n_links)
+        raise invalid(f"there are {n_links} constraints of links, at most {MOST_CONSTRAINTS} are allowed", n_links)
     ranges: dict[str, list[Range]] = {}
     for constraint in message.joint_constraints:
         name, span = _source(constraint, followers)
@@ -93,7 +79,7 @@ def goal_constraints(
         except RobotError as error:
             raise RequestError(ErrorCode.INVALID_LINK_NAME, f"a constrained link: {error}", name) from error
     if (n_alternatives := math.prod(map(len, ranges.values()))) > MOST_ALTERNATIVES:
-        raise _wrong(
+        raise invalid(
             f"joint_constraints: ranges over half a turn of continuous joints make {n_alternatives} alternatives, at "
             f"most {MOST_ALTERNATIVES} are allowed",
             n_alternatives,
@@ -105,7 +91,7 @@ def goal_constraints(
     try:
         alternatives[0].check(robot)
     except ConstraintError as error:
-        raise _wrong(str(error), error.value) from error
+        raise invalid(str(error), error.value) from error
     return tuple(alternatives)
 
 
@@ -117,7 +103,7 @@ def _source(constraint: Any, followers: Mapping[str, Mimic]) -> tuple[str, Range
     name, value = str(constraint.joint_name), float(constraint.position)
     below, above = float(constraint.tolerance_below), float(constraint.tolerance_above)
     if not (math.isfinite(value) and below >= 0.0 and above >= 0.0):
-        raise _wrong(
+        raise invalid(
             f"joint_constraints: {name!r} is at {value} - {below} + {above}; expected a finite position and tolerances "
             "of at least 0",
             name,
@@ -143,7 +129,7 @@ def _ranges(name: str, span: Range, robot: Robot) -> list[Range]:
         spans = [(low - turns, high - turns), (low - turns - 2.0 * math.pi, high - turns - 2.0 * math.pi)]
     within = [(max(a, lower), min(b, upper)) for a, b in spans if max(a, lower) <= min(b, upper)]
     if not within:
-        raise _wrong(
+        raise invalid(
             f"joint_constraints: {name!r} is to be from {low:.6g} to {high:.6g}, outside of its limits {lower:.6g} to "
             f"{upper:.6g}",
             name,
@@ -157,14 +143,14 @@ def _both(first: list[Range] | None, second: list[Range], name: str) -> list[Ran
         return second
     common = [(max(a, c), min(b, d)) for (a, b), (c, d) in itertools.product(first, second) if max(a, c) <= min(b, d)]
     if not common:
-        raise _wrong(f"joint_constraints: those of {name!r} exclude each other", name)
+        raise invalid(f"joint_constraints: those of {name!r} exclude each other", name)
     return common
 
 
 def _check_other(name: str, span: Range, state: Mapping[str, float]) -> None:
     """Check that a joint outside the chain, which keeps the value of the state, is in its range."""
     if name not in state:
-        raise _wrong(f"joint_constraints: {name!r} is neither a joint of this chain nor in robot_state", name)
+        raise invalid(f"joint_constraints: {name!r} is neither a joint of this chain nor in robot_state", name)
     if not span[0] - ROUNDING <= state[name] <= span[1] + ROUNDING:
         raise RequestError(
             ErrorCode.NO_IK_SOLUTION,
@@ -178,11 +164,11 @@ def _position(constraint: Any, frame: Frame) -> LinkPosition:
     what = f"position_constraints: that of link {constraint.link_name!r}"
     region, offset = constraint.constraint_region, constraint.target_point_offset
     if len(getattr(region, "meshes", ())):
-        raise _wrong(f"{what} has a mesh, which is not supported; give boxes, spheres or cylinders", region.meshes)
+        raise invalid(f"{what} has a mesh, which is not supported; give boxes, spheres or cylinders", region.meshes)
     if len(region.primitives) > MOST_SHAPES:
-        raise _wrong(f"{what} has {len(region.primitives)} primitives, at most {MOST_SHAPES} are allowed", None)
+        raise invalid(f"{what} has {len(region.primitives)} primitives, at most {MOST_SHAPES} are allowed", None)
     if len(region.primitives) != len(region.primitive_poses):
-        raise _wrong(
+        raise invalid(
             f"{what} has {len(region.primitives)} primitives and {len(region.primitive_poses)} primitive_poses; "
             "expected as many",
             len(region.primitives),
@@ -204,7 +190,7 @@ def _position(constraint: Any, frame: Frame) -> LinkPosition:
 def _orientation(constraint: Any, frame: Frame) -> LinkOrientation:
     what = f"orientation_constraints: that of link {constraint.link_name!r}"
     if constraint.parameterization not in (constraint.XYZ_EULER_ANGLES, constraint.ROTATION_VECTOR):
-        raise _wrong(
+        raise invalid(
             f"{what} has the parameterization {constraint.parameterization}, expected XYZ_EULER_ANGLES or "
             "ROTATION_VECTOR",
             constraint.parameterization,
@@ -225,36 +211,18 @@ def _understood(read: Callable[[], Understood], what: str) -> Understood:
     try:
         return read()
     except EimError as error:
-        raise _wrong(f"{what}: {error}", error.value) from error
-
-
-def _wrong(message: str, value: object) -> RequestError:
-    return RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, message, value)
+        raise invalid(f"{what}: {error}", error.value) from error
 
 
 @dataclass(frozen=True, eq=False)
 class NearestRequest:
-    """A parsed request for the nearest solution.
+    """A parsed request for the nearest solution."""
 
-    Attributes
-    ----------
-    pose : (4, 4) array
-        Pose of the chain's tip in the base frame.
-    alternatives : tuple of Constraints
-        A solution satisfies one of them.
-    near : mapping of str to float
-        Values of the joints of the chain that the state contains [rad] or [m].
-    timeout : float
-        Time for all alternatives [s].
-    remark : str
-        Part of the request that could not be satisfied, for the message of the response; normally empty.
-    """
-
-    pose: FloatArray
-    alternatives: tuple[Constraints, ...]
-    near: Mapping[str, float]
-    timeout: float
-    remark: str
+    pose: FloatArray  # (4, 4) array: pose of the chain's tip in the base frame
+    alternatives: tuple[Constraints, ...]  # a solution satisfies one of them
+    near: Mapping[str, float]  # values of the joints of the chain that the state contains [rad] or [m]
+    timeout: float  # time for all alternatives [s]
+    remark: str  # part of the request that could not be satisfied, for the message of the response; normally empty
 
     def cost(self, robot: Robot, q: FloatArray) -> float:
         """Return the squared distance of a solution (dof,) from the state, over the joints in `near`."""
@@ -264,19 +232,8 @@ class NearestRequest:
 def parse_nearest(request: Any, context: RequestContext, settings: IkServerSettings) -> NearestRequest:
     """Return the pose, constraints and reference of a request.
 
-    Parameters
-    ----------
-    request : PositionIKRequest
-        Request; see the comments of the message for units and defaults.
-    context : RequestContext
-        Robot of the server, the frames around it, and its current configuration.
-    settings : IkServerSettings
-        Groups, defaults and limits.
-
-    Raises
-    ------
-    RequestError
-        If the request is invalid; with the error code of the response.
+    The comments of the message explain units and defaults. Raise `RequestError` if the request is invalid; with the
+    error code of the response.
     """
     robot = context.robot
     stamped, link = _goal(request)
@@ -299,12 +256,7 @@ def parse_nearest(request: Any, context: RequestContext, settings: IkServerSetti
     nothing = f"avoid_collisions: nothing was checked, because {unchecked}" if unchecked else ""
     remarks = [context.unknown_joints if is_now else "", nothing]
     alternatives = goal_constraints(
-        request.constraints,
-        robot,
-        state,
-        following_joints(robot),
-        context.in_base,
-        is_checked,
+        request.constraints, robot, state, following_joints(robot), context.in_base, is_checked
     )
     named = {name: state[name] for name in robot.joint_names if name in state}
     tolerances = {
@@ -401,4 +353,4 @@ def _why_unchecked(robot: Robot) -> str:
     except MeshError as error:
         return str(error)
     except RobotError as error:
-        raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, f"avoid_collisions: {error}", error.value) from error
+        raise invalid(f"avoid_collisions: {error}", error.value) from error

@@ -18,16 +18,17 @@ from eim_ros.ik import ErrorCode, Sampler
 from eim_ros.ik.prior import DEFAULT_MODEL, SHIPPED_MODELS
 from eim_ros.kinematics import Obstacle, Robot
 from eim_ros.kinematics.collision import collision_model
+from eim_ros.nodes.common import robot_source
 from eim_ros.nodes.common.data_directory import DataDirectory
 from eim_ros.nodes.common.frames import Transforms
 from eim_ros.nodes.common.joint_states import JointPositions
 from eim_ros.nodes.common.model_exchange import ModelExchange
 from eim_ros.nodes.common.node import ManagedNode
-from eim_ros.nodes.common.robot_source import DescriptionTopic, check_description, load_robot, urdf_text
+from eim_ros.nodes.common.robot_source import RobotDescription
 from eim_ros.nodes.ik_server.handlers import Handlers
+from eim_ros.nodes.ik_server.messages import RequestContext, RequestError
 from eim_ros.nodes.ik_server.moveit import check_groups
 from eim_ros.nodes.ik_server.planning_scene import PlanningSceneTopic
-from eim_ros.nodes.ik_server.requests import RequestContext, RequestError
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 
 NO_MODEL = "none"  # value of the parameter `model`
@@ -36,31 +37,17 @@ NO_MODEL = "none"  # value of the parameter `model`
 def load_sampler(settings: IkServerSettings, description: str = "") -> Sampler:
     """Load the model and check that it matches the given robot; without a model, load only the robot.
 
-    Parameters
-    ----------
-    settings : IkServerSettings
-        Model file, robot and links.
-    description : str
-        URDF text from the parameter or the topic. If it is empty, `settings.robot` is used, else the robot stored in
-        the model.
-
-    Raises
-    ------
-    EimError
-        If the model file is missing, truncated, of another schema or format, or for another robot. Also if the robot
-        cannot be read, or if there is neither a model nor a robot.
+    `description` is the URDF text from the parameter or the topic. If it is empty, `settings.robot` is used, else the
+    robot stored in the model. Raise `EimError` if the model file is missing, truncated, of another schema or format, or
+    for another robot. Also if the robot cannot be read, or if there is neither a model nor a robot.
     """
     source = settings.robot or description
-    base, tip = settings.base_link or None, settings.tip_link or None
-    if settings.model == NO_MODEL or (source and not settings.model):
+    model = settings.model or ("" if source else DEFAULT_MODEL)
+    if model == NO_MODEL:
         if not source:
-            raise ConfigurationError(
-                "without a model a robot is needed: robot, robot_description, or its topic", settings.model
-            )
-        sampler = Sampler(load_robot(settings, description))
-    else:
-        check_description(description)
-        sampler = Sampler.load(settings.model or DEFAULT_MODEL, source or None, tip, base=base)
+            raise ConfigurationError("without a model a robot is needed: robot, robot_description, or its topic", model)
+        model = ""
+    sampler = robot_source.load_sampler(model, settings, description)
     sampler = sampler.with_collision_options(settings.collision)
     if settings.tool:
         sampler = sampler.with_tool(settings.tool_pose)
@@ -76,13 +63,8 @@ def name_of_model(settings: IkServerSettings, sampler: Sampler) -> str:
 def load_replacement(path: str, present: Sampler, data: DataDirectory) -> tuple[Sampler, str]:
     """Load another model of the same robot, and return its sampler and name.
 
-    It is an included model, or a file in the data directory.
-
-    Raises
-    ------
-    EimError
-        See `load_sampler`. A model of another robot is refused, because clients know the joints and frames of this
-        robot.
+    It is an included model, or a file in the data directory. Raise `EimError` as `load_sampler` does. A model of
+    another robot is refused, because clients know the joints and frames of this robot.
     """
     if not path:
         raise ModelFileError("the path of the model is empty", path)
@@ -93,7 +75,7 @@ def load_replacement(path: str, present: Sampler, data: DataDirectory) -> tuple[
 
 
 class IkServer(ManagedNode[IkServerSettings]):
-    """Node `ik_server`, see the module. Raises `ConfigurationError` for unknown or invalid parameters."""
+    """Node `ik_server`, see the module."""
 
     def __init__(self) -> None:
         super().__init__("ik_server", IkServerSettings, "sample_ik", takes_long=True)
@@ -101,7 +83,7 @@ class IkServer(ManagedNode[IkServerSettings]):
         self._serving: Sampler | None = None
         self._exchange = threading.Lock()  # for exchanges of models by transitions and by `~/load_model`
         self._model = ""
-        self._description = DescriptionTopic(self) if self.settings.use_robot_description_topic else None
+        self._description = RobotDescription(self, self.settings)
         self._transforms = Transforms(self) if self.settings.use_tf else None
         topic = self.settings.joint_states_topic
         self._joint_positions = JointPositions(self, topic) if topic else None
@@ -118,15 +100,13 @@ class IkServer(ManagedNode[IkServerSettings]):
         """Load the model, or only the robot."""
         began = time.monotonic()
         self.get_logger().info(f"configuring with model {self.settings.model or 'by default'}")
-        self._loaded = load_sampler(self.settings, urdf_text(self.settings, self._description))
+        self._loaded = load_sampler(self.settings, self._description.urdf())
         self._model = name_of_model(self.settings, self._loaded)
         self._node_settings.put("model", self._model)
         robot = self._loaded.robot
         self._listen_to_scene(robot)
         groups = check_groups(robot, self.settings)
-        self._node_settings.tell("chain.base_link", robot.base_link, "Link in whose frame poses are given.")
-        self._node_settings.tell("chain.tip_link", robot.tip_link, "Link that reaches the pose.")
-        self._node_settings.tell("chain.joint_names", list(robot.joint_names), "Joints from base to tip.")
+        self._node_settings.tell_chain(robot, "Link in whose frame poses are given.", "Link that reaches the pose.")
         self.get_logger().info(
             f"configured in {time.monotonic() - began:.1f} s: model {self._model}, {self._loaded.n_experts} experts, "
             f"{self._loaded.context_kind} context, robot '{robot.name}' from '{robot.base_link}' to '{robot.tip_link}'"
@@ -134,7 +114,6 @@ class IkServer(ManagedNode[IkServerSettings]):
         )
 
     def activate(self) -> None:
-        """Start serving."""
         with self._exchange:
             self._serving = self._loaded
 
@@ -144,15 +123,13 @@ class IkServer(ManagedNode[IkServerSettings]):
             self._serving = None
 
     def cleanup(self) -> None:
-        """Release the model."""
         with self._exchange:
             self._loaded = None
 
     def end(self, timeout: float) -> bool:
         """Answer all open requests. Return False if a request is still being solved or a model is being loaded."""
         self._serving = None
-        if self._description is not None:
-            self._description.close()
+        self._description.close()
         end = time.monotonic() + timeout
         idle = self._service.stop(timeout)
         return self._models.close(max(0.0, end - time.monotonic())) and idle
@@ -201,5 +178,4 @@ class IkServer(ManagedNode[IkServerSettings]):
             self._node_settings.put("model", path)
 
     def facts(self) -> dict[str, str]:
-        """Return the model and the counts of requests for `/diagnostics`."""
         return {"model": self._model or "not loaded", **self._service.facts()}

@@ -24,7 +24,7 @@ from eim_ros.kinematics.links import fixed_links
 from eim_ros.nodes.common.interfaces import MoveItGetPlanningScene, MoveItPlanningScene
 from eim_ros.nodes.common.messages import transform_of
 from eim_ros.nodes.ik_server.constraints import mesh_of, shape_of
-from eim_ros.nodes.ik_server.requests import RequestError
+from eim_ros.nodes.ik_server.messages import RequestError
 
 ADD, REMOVE, APPEND, MOVE = range(4)
 
@@ -45,10 +45,7 @@ class _Object:
 class PlanningSceneObjects:
     """Obstacles of a planning scene. One thread updates them, and other threads read them.
 
-    Parameters
-    ----------
-    frames : mapping of str to (4, 4) array
-        Poses of the base and of the links that are fixed to it, in the base frame.
+    `frames` has the poses (4, 4) of the base and of the links that are fixed to it, in the base frame.
     """
 
     def __init__(self, frames: Mapping[str, np.ndarray]) -> None:
@@ -74,10 +71,7 @@ class PlanningSceneObjects:
     def obstacles(self) -> tuple[Obstacle, ...]:
         """Obstacles in the base frame.
 
-        Raises
-        ------
-        RequestError
-            If no scene has arrived yet, or if a part of it cannot be checked.
+        Raise `RequestError` if no scene has arrived yet, or if a part of it cannot be checked.
         """
         if self._state is None:
             raise RequestError(ErrorCode.FAILURE, "no planning scene has arrived yet (parameter planning_scene_topic)")
@@ -143,18 +137,8 @@ WORLD_NAMES, WORLD_GEOMETRY, OCTOMAP = 8, 16, 32  # values of PlanningSceneCompo
 class PlanningSceneTopic:
     """Subscription to a planning scene, and its obstacles.
 
-    Parameters
-    ----------
-    node : Node
-    topic : str
-        Topic of type `moveit_msgs/PlanningScene`; the service `get_planning_scene` next to it returns the full scene.
-    robot : Robot
-        Robot. Obstacles are in its base frame.
-
-    Raises
-    ------
-    ConfigurationError
-        If moveit_msgs is not installed.
+    The service `get_planning_scene` next to the topic returns the full scene. Obstacles are in the robot's base frame.
+    Raise `ConfigurationError` if moveit_msgs is not installed.
     """
 
     def __init__(self, node: Node, topic: str, robot: Robot) -> None:

@@ -106,10 +106,7 @@ class IkServerSettings(RobotSettings, DataDirectorySettings):
         maximum=10_000_000,
     )
     max_mesh_bytes: int = option(
-        CollisionOptions.most_mesh_bytes,
-        "Maximum size of a mesh file [byte].",
-        minimum=1,
-        maximum=2_000_000_000,
+        CollisionOptions.most_mesh_bytes, "Maximum size of a mesh file [byte].", minimum=1, maximum=2_000_000_000
     )
     planning_scene_topic: str = option(
         "",

@@ -31,15 +31,7 @@ def solutions_message(
 ) -> MarkerArray:
     """Return markers that show the solutions of a target and replace all earlier markers.
 
-    Parameters
-    ----------
-    robot : Robot
-    shapes : list of BodyShape
-        Shapes of the chosen arm. If there are none, the arm is drawn as a line.
-    solutions : Solutions
-    stamp : builtin_interfaces.msg.Time
-    prefix : str
-        Prefix of the base link's name in tf.
+    If there are no shapes of the chosen arm, it is drawn as a line. `prefix` precedes the base link's name in tf.
     """
     markers = [Marker(action=Marker.DELETEALL)]
     skeletons = robot.skeleton(solutions.positions)
@@ -68,18 +60,8 @@ def solutions_message(
 def shapes_to_show(robot: Robot, packages_only: bool = False) -> list[BodyShape]:
     """Return the collision shapes of the robot, with paths of meshes replaced by file URIs.
 
-    Parameters
-    ----------
-    robot : Robot
-    packages_only : bool
-        Restriction on the location of mesh files, see `find_mesh`.
-
-    Raises
-    ------
-    RobotError
-        If a shape is malformed.
-    MeshError
-        If a mesh file does not exist.
+    `packages_only` restricts the location of mesh files, see `find_mesh`. Raise `RobotError` if a shape is malformed,
+    and `MeshError` if a mesh file does not exist.
     """
     shown = []
     for placed in body_shapes(robot, link_shapes(robot.urdf)):

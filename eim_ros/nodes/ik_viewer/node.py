@@ -14,14 +14,13 @@ from geometry_msgs.msg import PoseStamped
 from sensor_msgs.msg import JointState
 from visualization_msgs.msg import InteractiveMarkerFeedback, MarkerArray
 
-from eim_ros.ik import Sampler
 from eim_ros.kinematics.links import BodyShape
 from eim_ros.nodes.common.frames import BaseFrames, Transforms, nanoseconds
 from eim_ros.nodes.common.messages import transform_of
 from eim_ros.nodes.common.node import ManagedNode, guarded
 from eim_ros.nodes.common.process import PeriodicWork
 from eim_ros.nodes.common.qos import LATCHED_QOS
-from eim_ros.nodes.common.robot_source import DescriptionTopic, check_description, load_robot, urdf_text
+from eim_ros.nodes.common.robot_source import RobotDescription, load_sampler
 from eim_ros.nodes.ik_viewer.messages import chosen_message, shapes_to_show, solutions_message
 from eim_ros.nodes.ik_viewer.settings import IkViewerSettings
 from eim_ros.nodes.ik_viewer.target import FollowedTarget, Target, TargetMarker
@@ -29,13 +28,7 @@ from eim_ros.view.live import LiveSolutions, first_pose
 
 
 class IkViewer(ManagedNode[IkViewerSettings]):
-    """Node that shows the solutions of a target.
-
-    Raises
-    ------
-    ConfigurationError
-        If a parameter is unknown or has a bad value.
-    """
+    """Node that shows the solutions of a target."""
 
     def __init__(self) -> None:
         super().__init__("ik_viewer", IkViewerSettings, "showing solutions", takes_long=True)
@@ -43,7 +36,7 @@ class IkViewer(ManagedNode[IkViewerSettings]):
         self._shapes: list[BodyShape] = []
         self._target: FollowedTarget | None = None
         self._is_wanted, self._n_solved, self._told = False, 0, ""
-        self._description = DescriptionTopic(self) if self.settings.use_robot_description_topic else None
+        self._description = RobotDescription(self, self.settings)
         self._transforms = Transforms(self) if self.settings.use_tf else None
         self._marker = TargetMarker(self, "~/target", self.settings.target_size, self._drag)
         self._solutions = self.create_publisher(MarkerArray, "~/solutions", LATCHED_QOS)
@@ -53,32 +46,18 @@ class IkViewer(ManagedNode[IkViewerSettings]):
 
     def configure(self) -> None:
         """Load the robot, and the model if there is one."""
-        settings, description = self.settings, urdf_text(self.settings, self._description)
-        if settings.model:
-            check_description(description)
-            sampler = Sampler.load(
-                settings.model,
-                settings.robot or description or None,
-                settings.tip_link or None,
-                base=settings.base_link or None,
-            )
-        else:
-            sampler = Sampler(load_robot(settings, description))
+        settings = self.settings
+        sampler = load_sampler(settings.model, settings, self._description.urdf())
         robot = sampler.robot
         self._shapes = shapes_to_show(robot, settings.use_robot_description_topic)
         self._live = LiveSolutions(sampler, settings.n_solutions, settings.position_only, settings.seed)
         frames = BaseFrames(robot, self._transforms, settings.frame_prefix)
         self._target = FollowedTarget(frames, first_pose(robot), settings.transform_timeout)
-        for name, value, told in (
-            ("chain.base_link", robot.base_link, "Link in whose frame the target is given: RViz's fixed frame."),
-            ("chain.tip_link", robot.tip_link, "Link that reaches the target."),
-            ("chain.joint_names", list(robot.joint_names), "Joints from base to tip."),
-        ):
-            self._node_settings.tell(name, value, told)
+        base = "Link in whose frame the target is given: RViz's fixed frame."
+        self._node_settings.tell_chain(robot, base, "Link that reaches the target.")
         self.get_logger().info(f"configured for '{robot.name}' from '{robot.base_link}' to '{robot.tip_link}'")
 
     def activate(self) -> None:
-        """Show the target and its solutions."""
         self._show_marker()
         self._is_wanted = True
         self._solving.start()
@@ -89,17 +68,14 @@ class IkViewer(ManagedNode[IkViewerSettings]):
         self._marker.hide()
 
     def cleanup(self) -> None:
-        """Discard the robot and the target."""
         self._live, self._target, self._shapes = None, None, []
 
     def end(self, timeout: float) -> bool:
         """End the wait for a robot description."""
-        if self._description is not None:
-            self._description.close()
+        self._description.close()
         return True
 
     def facts(self) -> dict[str, str]:
-        """Return the robot and the number of targets solved, for `/diagnostics`."""
         return {
             "robot": self._live.robot.name if self._live is not None else "not loaded",
             "targets solved": str(self._n_solved),

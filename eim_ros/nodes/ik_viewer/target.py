@@ -17,13 +17,7 @@ from typing import Any
 import numpy as np
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
-from visualization_msgs.msg import (
-    InteractiveMarker,
-    InteractiveMarkerControl,
-    InteractiveMarkerFeedback,
-    InteractiveMarkerPose,
-    InteractiveMarkerUpdate,
-)
+from visualization_msgs import msg
 from visualization_msgs.srv import GetInteractiveMarkers
 
 from eim_ros.core.errors import PoseError
@@ -37,33 +31,17 @@ MOVED = 1e-9  # [m, 1] a target has moved if an entry of its pose in the base fr
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """Requested pose of the tip.
+    """Requested pose of the tip."""
 
-    Attributes
-    ----------
-    pose : (4, 4)
-        Pose in `frame`.
-    frame : str
-        Name of the frame; empty means the base frame.
-    stamp : int
-        Time at which the frame is evaluated [ns]. With 0, the target moves along with the frame.
-    """
-
-    pose: np.ndarray
-    frame: str = ""
-    stamp: int = 0
+    pose: np.ndarray  # (4, 4): pose in `frame`
+    frame: str = ""  # name of the frame; empty means the base frame
+    stamp: int = 0  # Time at which the frame is evaluated [ns]. With 0, the target moves along with the frame.
 
 
 class FollowedTarget:
     """Pose of the newest target in the base frame.
 
-    Parameters
-    ----------
-    frames : BaseFrames
-    first : (4, 4)
-        Initial pose in the base frame.
-    timeout : float
-        Maximum time that a target waits until the pose of its frame is known [s].
+    The pose is `first` (4, 4) at the start. A target waits at most `timeout` [s] until the pose of its frame is known.
     """
 
     def __init__(self, frames: BaseFrames, first: np.ndarray, timeout: float) -> None:
@@ -75,10 +53,7 @@ class FollowedTarget:
     def take(self, target: Target, now: float) -> bool:
         """Set a new target at the time `now` [s]; return whether the pose has changed.
 
-        Raises
-        ------
-        PoseError
-            If the pose of the target's frame is not known, and cannot become known.
+        Raise `PoseError` if the pose of the target's frame is not known, and cannot become known.
         """
         self._waiting = target, now + self._timeout
         return self.look(now)
@@ -86,10 +61,7 @@ class FollowedTarget:
     def look(self, now: float) -> bool:
         """Update the pose at the time `now` [s]; return whether it has changed.
 
-        Raises
-        ------
-        PoseError
-            If the pose of the target's frame is not known in time. The error is raised once per target.
+        Raise `PoseError` if the pose of the target's frame is not known in time. The error is raised once per target.
         """
         if self._waiting is not None:
             target, until = self._waiting
@@ -128,36 +100,28 @@ _UPDATES = QoSProfile(depth=100)
 class TargetMarker:
     """Server of the target's interactive marker, which is hidden until `show` is called.
 
-    Parameters
-    ----------
-    node : Node
-    namespace : str
-        Namespace of the topics and the service.
-    size : float
-        Size of the arrows [m].
-    moved : callable
-        Called with each feedback message that moves the target.
+    The arrows have the length `size` [m]. `moved` is called with each feedback message that moves the target.
     """
 
     def __init__(
-        self, node: Node, namespace: str, size: float, moved: Callable[[InteractiveMarkerFeedback], None]
+        self, node: Node, namespace: str, size: float, moved: Callable[[msg.InteractiveMarkerFeedback], None]
     ) -> None:
         self._node, self._size, self._moved = node, size, moved
         self._number = 0
-        self._marker: InteractiveMarker | None = None
-        self._updates = node.create_publisher(InteractiveMarkerUpdate, f"{namespace}/update", _UPDATES)
-        node.create_subscription(InteractiveMarkerFeedback, f"{namespace}/feedback", guarded(node, self._take), 10)
+        self._marker: msg.InteractiveMarker | None = None
+        self._updates = node.create_publisher(msg.InteractiveMarkerUpdate, f"{namespace}/update", _UPDATES)
+        node.create_subscription(msg.InteractiveMarkerFeedback, f"{namespace}/feedback", guarded(node, self._take), 10)
         node.create_service(GetInteractiveMarkers, f"{namespace}/get_interactive_markers", self._tell)
 
     def show(self, pose: np.ndarray, frame: str, position_only: bool) -> None:
         """Show the marker at a pose (4, 4) in a frame; without rings if `position_only` is true."""
-        marker = InteractiveMarker(name=TARGET, description=TARGET, scale=self._size, pose=pose_message(pose))
+        marker = msg.InteractiveMarker(name=TARGET, description=TARGET, scale=self._size, pose=pose_message(pose))
         marker.header.frame_id = frame
         marker.controls = [
-            InteractiveMarkerControl(name=f"{kind}_{axis}", interaction_mode=mode, orientation=_orientation(turn))
+            msg.InteractiveMarkerControl(name=f"{kind}_{axis}", interaction_mode=mode, orientation=_orientation(turn))
             for kind, mode in (
-                ("move", InteractiveMarkerControl.MOVE_AXIS),
-                ("rotate", InteractiveMarkerControl.ROTATE_AXIS),
+                ("move", msg.InteractiveMarkerControl.MOVE_AXIS),
+                ("rotate", msg.InteractiveMarkerControl.ROTATE_AXIS),
             )
             for axis, turn in _AXES.items()
             if kind == "move" or not position_only
@@ -169,7 +133,9 @@ class TargetMarker:
         """Move the marker to a pose (4, 4) for all clients; the one that drags it has already moved it."""
         assert self._marker is not None
         self._marker.pose = pose_message(pose)
-        self._publish(poses=[InteractiveMarkerPose(name=TARGET, header=self._marker.header, pose=self._marker.pose)])
+        self._publish(
+            poses=[msg.InteractiveMarkerPose(name=TARGET, header=self._marker.header, pose=self._marker.pose)]
+        )
 
     def hide(self) -> None:
         """Hide the marker."""
@@ -179,17 +145,17 @@ class TargetMarker:
 
     def _publish(self, **content: Any) -> None:
         self._number += 1
-        kind = InteractiveMarkerUpdate.UPDATE
+        kind = msg.InteractiveMarkerUpdate.UPDATE
         name = self._node.get_fully_qualified_name()
-        self._updates.publish(InteractiveMarkerUpdate(server_id=name, seq_num=self._number, type=kind, **content))
+        self._updates.publish(msg.InteractiveMarkerUpdate(server_id=name, seq_num=self._number, type=kind, **content))
 
     def _tell(self, request: Any, response: Any) -> Any:
         response.sequence_number = self._number
         response.markers = [] if self._marker is None else [self._marker]
         return response
 
-    def _take(self, message: InteractiveMarkerFeedback) -> None:
-        is_move = message.event_type == InteractiveMarkerFeedback.POSE_UPDATE
+    def _take(self, message: msg.InteractiveMarkerFeedback) -> None:
+        is_move = message.event_type == msg.InteractiveMarkerFeedback.POSE_UPDATE
         if is_move and message.marker_name == TARGET and self._marker is not None:
             self._moved(message)
 

@@ -29,13 +29,7 @@ FAILURE, INVALID = ErrorCodes.FAILURE, ErrorCodes.INVALID_GOAL_CONSTRAINTS
 
 
 class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
-    """Node that serves a motion prior.
-
-    Raises
-    ------
-    ConfigurationError
-        If a parameter is unknown or has a bad value.
-    """
+    """Node that serves a motion prior."""
 
     def __init__(self) -> None:
         super().__init__("motion_prior_server", MotionPriorServerSettings, "sample_motion", takes_long=True)
@@ -63,7 +57,6 @@ class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
             self.get_logger().info("waiting for a model")
 
     def cleanup(self) -> None:
-        """Discard the prior."""
         with self._exchange:
             self._is_configured, self._prior = False, None
 
@@ -72,12 +65,10 @@ class MotionPriorServer(ManagedNode[MotionPriorServerSettings]):
         return self._models.close(timeout)
 
     def facts(self) -> dict[str, str]:
-        """Return the model and the counts of responses for `/diagnostics`."""
         model = self.settings.model if self._prior is not None else "not loaded"
         return {"model": model, **self._counters.facts()}
 
     def warning(self) -> str:
-        """Return a warning if there is no model."""
         return _NO_MODEL if self._prior is None else ""
 
     def _served(self, service_type: Any, answer: Answer) -> Callable[[Any, Any], Any]:

@@ -39,13 +39,7 @@ def trajectory_parts(message: JointTrajectory) -> dict[str, Any]:
 def trajectory_message(joint_names: tuple[str, ...], times: np.ndarray, positions: np.ndarray) -> JointTrajectory:
     """Return a trajectory message that starts on arrival.
 
-    Parameters
-    ----------
-    joint_names : tuple of str
-    times : (n_points,)
-        Times since the start [s].
-    positions : (n_points, n_joints)
-        Joint positions [rad].
+    The times (n_points,) [s] are since the start, and the positions are (n_points, n_joints) [rad].
     """
     message = JointTrajectory(joint_names=list(joint_names))
     for time, row in zip(times.tolist(), positions, strict=True):

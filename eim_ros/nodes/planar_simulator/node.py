@@ -32,15 +32,7 @@ from eim_ros.nodes.common.interfaces import SetTask, TaskStatus
 from eim_ros.nodes.common.node import ManagedNode, answered, guarded
 from eim_ros.nodes.common.qos import LATCHED_QOS
 from eim_ros.nodes.common.service import reason_of
-from eim_ros.nodes.planar_simulator.messages import (
-    joint_state_message,
-    markers_message,
-    seconds,
-    status_message,
-    task_of,
-    tip_message,
-    trajectory_parts,
-)
+from eim_ros.nodes.planar_simulator import messages
 from eim_ros.nodes.planar_simulator.settings import PlanarSimulatorSettings
 from eim_ros.planar import PlanarSimulator
 from eim_ros.planar.arm import planar_urdf
@@ -53,13 +45,7 @@ _STATE_QOS = QoSProfile(depth=1000)
 
 
 class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
-    """Node that simulates a planar robot.
-
-    Raises
-    ------
-    ConfigurationError
-        If a parameter is unknown or has a bad value.
-    """
+    """Node that simulates a planar robot."""
 
     def __init__(self) -> None:
         super().__init__("planar_simulator", PlanarSimulatorSettings, "simulation")
@@ -92,7 +78,6 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
         self.get_logger().info(f"configured: {settings.n_links} links at {settings.rate} Hz")
 
     def activate(self) -> None:
-        """Start simulated time, or continue it."""
         settings, simulator = self.settings, self._simulator
         self._began = time.monotonic() - simulator.tick / (settings.rate * settings.speed)
         if not settings.publish_clock:  # with publish_clock, stamps continue where they stopped
@@ -102,14 +87,12 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
         self._timer = self.create_timer(self._period(), guarded(self, self._tick), clock=steady)
 
     def deactivate(self) -> None:
-        """Stop the robot and simulated time."""
         self._simulator.execute((), (), ())
         if self._timer is not None:
             self.destroy_timer(self._timer)
             self._timer = None
 
     def facts(self) -> dict[str, str]:
-        """Return the robot and the simulated time for `/diagnostics`."""
         simulator = self._simulator
         return {
             "links": str(self.settings.n_links),
@@ -171,18 +154,18 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
         if flags != self._told or simulator.tick >= self._next_status:
             self._told = flags
             self._next_status = simulator.tick + max(1, round(settings.rate * settings.speed / settings.status_rate))
-            self._status.publish(status_message(outcome, _stamp(now)))
+            self._status.publish(messages.status_message(outcome, _stamp(now)))
         if simulator.tick >= self._next_markers:
             self._next_markers = simulator.tick + max(1, round(settings.rate * settings.speed / settings.marker_rate))
             if self._markers.get_subscription_count():  # the markers are only for display
-                self._markers.publish(markers_message(simulator.points, outcome, simulator.task, _stamp(now)))
+                self._markers.publish(messages.markers_message(simulator.points, outcome, simulator.task, _stamp(now)))
 
     def _publish_state(self, now: int) -> None:
         simulator, stamp = self._simulator, _stamp(now)
         if self._shown[0] is not simulator.q or self._shown[1] is not simulator.velocity:
             self._shown = simulator.q, simulator.velocity
-            state = joint_state_message(simulator.arm.joint_names, simulator.q, simulator.velocity, stamp)
-            self._last = state, tip_message(simulator.points[-1], float(np.sum(simulator.q)), stamp)
+            state = messages.joint_state_message(simulator.arm.joint_names, simulator.q, simulator.velocity, stamp)
+            self._last = state, messages.tip_message(simulator.points[-1], float(np.sum(simulator.q)), stamp)
         state, tip = self._last
         state.header.stamp = tip.header.stamp = stamp
         self._joint_states.publish(state)
@@ -195,9 +178,9 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
         try:
             self.check_active()
             self._wake()
-            stamp = seconds(message.header.stamp)
+            stamp = messages.seconds(message.header.stamp)
             delay = stamp - 1e-9 * self._now() if stamp > 0.0 else 0.0
-            self._simulator.execute(**trajectory_parts(message), delay=delay)
+            self._simulator.execute(**messages.trajectory_parts(message), delay=delay)
         except Exception as error:  # an exception must not stop the executor
             reason = reason_of(error)
             self.get_logger().warning(f"trajectory refused: {reason}")
@@ -210,7 +193,7 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
 
     def _set_task(self, request: Any, response: Any) -> None:
         self._wake()
-        self._simulator.set_task(task_of(request, self.settings.tolerance))
+        self._simulator.set_task(messages.task_of(request, self.settings.tolerance))
         self._told = None
 
 

@@ -21,7 +21,7 @@ from rclpy.callback_groups import ReentrantCallbackGroup
 from eim_ros.core.errors import RobotError
 from eim_ros.core.files import check_outputs, temporary_beside
 from eim_ros.kinematics import SHIPPED_ROBOTS
-from eim_ros.kinematics.robot import shipped_urdf
+from eim_ros.kinematics.robot import robot_path
 from eim_ros.nodes.common.interfaces import Train
 from eim_ros.nodes.common.node import ManagedNode
 from eim_ros.nodes.common.service import reason_of
@@ -38,13 +38,7 @@ _KINDS = {  # kinds of file that a training may replace, as named by `described_
 
 
 class Trainer(ManagedNode[TrainerSettings]):
-    """Node that trains models.
-
-    Raises
-    ------
-    ConfigurationError
-        If a parameter is unknown or has a bad value.
-    """
+    """Node that trains models."""
 
     def __init__(self) -> None:
         super().__init__("trainer", TrainerSettings, "training")
@@ -66,7 +60,6 @@ class Trainer(ManagedNode[TrainerSettings]):
         )
 
     def activate(self) -> None:
-        """Accept goals."""
         self._giving_up.clear()
 
     def cleanup(self) -> None:
@@ -82,7 +75,6 @@ class Trainer(ManagedNode[TrainerSettings]):
         return idle
 
     def facts(self) -> dict[str, str]:
-        """Return the current training and the numbers of finished ones, for `/diagnostics`."""
         return {
             "training": self._phase if self._busy else "none",
             "models written": str(self._n_trained),
@@ -144,9 +136,8 @@ class Trainer(ManagedNode[TrainerSettings]):
         try:
             outcome = self._watched(TrainingProcess(command, str(draft)), goal_handle, began)
             if outcome.model:
-                files.check_replaceable(
-                    output, _KINDS.get(task, ()), goal.overwrite
-                )  # it may have changed since the first check
+                # it may have changed since the first check
+                files.check_replaceable(output, _KINDS.get(task, ()), goal.overwrite)
                 os.replace(draft, output)
                 outcome = dataclasses.replace(outcome, model=str(output))
         finally:
@@ -181,7 +172,7 @@ class Trainer(ManagedNode[TrainerSettings]):
         if not robot:
             return None
         if robot in SHIPPED_ROBOTS:
-            return shipped_urdf(robot)
+            return robot_path(robot)
         path = self.settings.data.readable(robot)
         if path.suffix == ".xacro":  # xacro macros can include any file and evaluate Python
             raise RobotError(f"{path} is not expanded for a remote caller: give a URDF, xacro FILE > robot.urdf", robot)
@@ -212,11 +203,6 @@ def _feedback(progress: Progress, elapsed: float) -> Train.Feedback:
 
 
 def _result(outcome: Outcome) -> Train.Result:
-    return Train.Result(
-        success=outcome.success,
-        message=outcome.message,
-        model=outcome.model,
-        status=outcome.status,
-        metric_names=list(outcome.metrics),
-        metrics=list(outcome.metrics.values()),
-    )
+    fields = dataclasses.asdict(outcome)
+    metrics = fields.pop("metrics")
+    return Train.Result(**fields, metric_names=list(metrics), metrics=list(metrics.values()))

@@ -39,40 +39,21 @@ class Progress:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of a training.
-
-    Attributes
-    ----------
-    success : bool
-    message : str
-        Cause of a failure; empty after a success.
-    model : str
-        Path of the model that was written; empty if there is none.
-    status : str
-        Status of the learner.
-    metrics : dict
-        Finite metrics by name.
-    """
+    """Outcome of a training."""
 
     success: bool
-    message: str = ""
-    model: str = ""
-    status: str = ""
-    metrics: dict[str, float] = field(default_factory=dict)
+    message: str = ""  # cause of a failure; empty after a success
+    model: str = ""  # path of the model that was written; empty if there is none
+    status: str = ""  # status of the learner
+    metrics: dict[str, float] = field(default_factory=dict)  # finite metrics by name
 
 
 def training_command(settings: Sequence[str], **flags: str | int) -> list[str]:
     """Return the command line that runs `eim train`.
 
-    Each value is joined to its flag, so that a value cannot be mistaken for a flag.
-
-    Parameters
-    ----------
-    settings : sequence of str
-        Settings of the algorithm, each in the form NAME=VALUE.
-    **flags
-        Flags of the command: task, data, algorithm, robot, output, seed, threads and device. An empty robot is
-        omitted.
+    Each value is joined to its flag, so that a value cannot be mistaken for a flag. The flags are task, data,
+    algorithm, robot, output, seed, threads and device. An empty robot is omitted. Each setting of the algorithm is a
+    word NAME=VALUE.
     """
     words = [f"--{name.replace('_', '-')}={value}" for name, value in flags.items() if name != "robot" or value]
     words += [f"--set={setting}" for setting in settings]
@@ -83,14 +64,8 @@ def training_command(settings: Sequence[str], **flags: str | int) -> list[str]:
 class TrainingProcess:
     """Process of a running training.
 
-    The thread that creates this object must not end before the process does, see `tied`.
-
-    Parameters
-    ----------
-    command : sequence of str
-        Command line from `training_command`.
-    output : str
-        Path of the model that the process writes.
+    The thread that creates this object must not end before the process does, see `tied`. `command` comes from
+    `training_command`, and `output` is the path of the model that the process writes.
     """
 
     def __init__(self, command: Sequence[str], output: str) -> None:
@@ -135,9 +110,7 @@ class TrainingProcess:
             self._process.kill()
             self._process.wait()
         self._close()
-        for rest in self._output.parent.glob(
-            f".{_escaped(self._output.name)}.{'[0-9a-f]' * 16}"
-        ):  # matches only these files
+        for rest in self._output.parent.glob(f".{_escaped(self._output.name)}.{'[0-9a-f]' * 16}"):
             with contextlib.suppress(OSError):
                 rest.unlink()
 

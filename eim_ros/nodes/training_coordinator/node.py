@@ -44,13 +44,7 @@ Steps = Generator[None, None, ResultT]
 
 
 class TrainingCoordinator(ManagedNode[TrainingCoordinatorSettings]):
-    """Node that coordinates the training of a model.
-
-    Raises
-    ------
-    ConfigurationError
-        If a parameter is unknown or has a bad value.
-    """
+    """Node that coordinates the training of a model."""
 
     def __init__(self) -> None:
         super().__init__("training_coordinator", TrainingCoordinatorSettings, "coordinating")

@@ -6,13 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from learning.discrete.enumeration import all_states, exact_log_prob
 from learning.models.random_models import generator_of
 from learning.toys import without_times
 
 from eim_ros.core.errors import ConfigurationError, DataError, DistributionError
 from eim_ros.learning import MultipleCauseEM, MultipleCauseEMConfig, RunOptions
 from eim_ros.learning.discrete.cause_em import search_states
-from eim_ros.learning.discrete.causes import BinarySparseCoding, NoisyOr, all_states, exact_log_prob
+from eim_ros.learning.discrete.causes import BinarySparseCoding, NoisyOr
 from eim_ros.learning.run import Status
 from experiments.bars import additive_bars, n_bars_found, noisy_or_bars
 

@@ -10,6 +10,7 @@ from learning.models.random_models import (
     random_mixture,
     random_mixture_of_experts,
     random_neural_mixture_of_experts,
+    truncated_log_prob,
 )
 from learning.toys import pairs_from, without_times
 
@@ -18,7 +19,6 @@ from eim_ros.learning import EMConfig, RunOptions
 from eim_ros.learning.em import EM, TruncatedEM, TruncatedEMConfig
 from eim_ros.learning.em.truncated import TruncatedEMState
 from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
-from eim_ros.learning.models.evaluator import truncated_log_prob
 from eim_ros.learning.run import Status
 from experiments import random_mixture as separated_mixture
 

@@ -21,10 +21,10 @@ from eim_ros.learning.gmmvi import ComponentSamples, MixtureSamples
 from eim_ros.learning.gmmvi.gaussians import FullComponents
 from eim_ros.learning.gmmvi.gradients import log_ratio
 from eim_ros.learning.gmmvi.samples import Evaluated, Reservoir, SampleDatabase
+from eim_ros.learning.gmmvi.settings import ComponentAdaptationConfig
 
-ADAPTIVE = AdaptiveComponents(
-    add_every=1, delete_after=6, max_components=50, n_candidates=100, temperature=1.0, first_step=0.1, first_ridge=1e-12
-)
+SETTINGS = ComponentAdaptationConfig(add_every=1, delete_after=6, max_components=50, n_candidates=100)
+ADAPTIVE = AdaptiveComponents(SETTINGS, temperature=1.0, first_step=0.1, first_ridge=1e-12)
 
 
 def evaluated(sample):
@@ -134,7 +134,7 @@ def test_component_is_added_where_the_rule_says():
 def test_component_is_added_at_a_sample_of_the_start_if_it_is_the_best_place():
     """Also where there is no other candidate; it is wanted only when one is due."""
     mixture = mixture_of(components_of("full", 2, 2), torch.zeros(2).double())
-    rule = replace(ADAPTIVE, add_every=3, n_prior_candidates=20)
+    rule = replace(ADAPTIVE, config=replace(SETTINGS, add_every=3, n_prior_candidates=20))
     assert [rule.n_prior(2, iteration) for iteration in (1, 2, 3, 4, 6)] == [0, 0, 20, 0, 20]
     assert rule.n_prior(50, 3) == 0
     near, far = normal(generator_of(1), 10, 2), 40.0 + normal(generator_of(2), 20, 2)
@@ -164,9 +164,9 @@ def test_nothing_is_added_in_between_at_the_bound_or_without_candidates():
     for rule, reservoir, iteration in [
         (ADAPTIVE, empty, 2),
         (ADAPTIVE, full, 1),
-        (AdaptiveComponents(3, 6, 50, 100, 1.0, 0.1, 1e-12), full, 4),
-        (AdaptiveComponents(1, 6, 2, 100, 1.0, 0.1, 1e-12), full, 2),
-        (AdaptiveComponents(0, 6, 50, 100, 1.0, 0.1, 1e-12), full, 2),
+        (replace(ADAPTIVE, config=replace(SETTINGS, add_every=3)), full, 4),
+        (replace(ADAPTIVE, config=replace(SETTINGS, max_components=2)), full, 2),
+        (replace(ADAPTIVE, config=replace(SETTINGS, add_every=0)), full, 2),
     ]:
         assert rule(mixture, Candidates(reservoir), iteration, 1.0, generator_of(0)).components.n_components == 2
 

@@ -7,9 +7,10 @@ import torch
 from learning.gmmvi.problems import components_of, wide_start
 from learning.models.random_models import generator_of, normal, random_mixture_of_experts
 
-from eim_ros.learning.adaptation import Candidates, ComponentRecords, FixedComponents, Mixture, SplitComponents
+from eim_ros.learning.adaptation import AdaptiveComponents, Candidates, ComponentRecords, Mixture
 from eim_ros.learning.gmmvi import GMMVI, GMMVIConfig, iteration
 from eim_ros.learning.gmmvi.samples import Reservoir
+from eim_ros.learning.gmmvi.settings import ComponentAdaptationConfig
 from experiments.targets import Banana
 from experiments.targets.scores import mixture_scores
 
@@ -28,7 +29,8 @@ def mixture_of(kind: str, n_updates: float) -> Mixture:
 
 
 def split(mixture: Mixture, iteration: int, max_components: int = 100) -> Mixture:
-    rule = SplitComponents(FixedComponents(), split_every=3, delete_after=10, max_components=max_components)
+    config = ComponentAdaptationConfig("fixed", split_every=3, delete_after=10, max_components=max_components)
+    rule = AdaptiveComponents(config, temperature=1.0, first_step=0.1, first_ridge=1e-12)
     nothing = Reservoir(torch.zeros(0, 3).double(), torch.zeros(0).double())
     return rule(mixture, Candidates(nothing), iteration, 0.0, generator_of(0))
 

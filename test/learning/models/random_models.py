@@ -27,6 +27,7 @@ __all__ = [
     "random_neural_gating",
     "random_neural_mixture_of_experts",
     "random_scale_trils",
+    "truncated_log_prob",
 ]
 
 
@@ -101,3 +102,8 @@ def random_neural_mixture_of_experts(
     return MixtureOfExperts(
         gating(seed + 2, n_components, n_context), random_neural_experts(seed, n_components, n_dims, n_context)
     )
+
+
+def truncated_log_prob(model: MixtureOfExperts, context: Tensor, sample: Tensor, states: Tensor) -> Tensor:
+    """Log of the sum of the joint densities of the components `states` (n, n_states) of each sample, (n,)."""
+    return model.log_joint(context, sample).gather(1, states).logsumexp(-1)

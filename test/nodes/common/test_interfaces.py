@@ -8,13 +8,12 @@ import sys
 import pytest
 
 from eim_ros.ik import ErrorCode
-from eim_ros.msg import IKSolutions
+from eim_ros.msg import ErrorCodes, IKSolutions
 from eim_ros.solver import NO_EXPERT
 
 
 def test_constants_are_the_error_codes() -> None:
-    interfaces = importlib.import_module("eim_ros.nodes.common.interfaces")
-    assert {int(code): code.name for code in ErrorCode} == interfaces.ERROR_NAMES
+    assert {code.name: getattr(ErrorCodes, code.name) for code in ErrorCode} == dict(ErrorCode.__members__)
     assert IKSolutions.NO_EXPERT == NO_EXPERT
 
 

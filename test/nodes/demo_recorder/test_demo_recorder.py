@@ -18,7 +18,7 @@ from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rosbags.highlevel import AnyReader
 
-from eim_ros.bags.motion_import import MotionForm, import_motions
+from eim_ros.bags.importing import MotionForm, import_motions
 from eim_ros.bags.reader import open_bag
 from eim_ros.bags.segmentation import Cuts
 from eim_ros.bags.selection import Selection

@@ -14,7 +14,7 @@ from eim_ros.kinematics import Box, Capsule, Cylinder, Robot, Sphere, pose_from
 from eim_ros.msg import IKConstraints, SceneObstacles
 from eim_ros.nodes.ik_server.constraints import constraints_of, fill_constraints
 from eim_ros.nodes.ik_server.handlers import parse_sample
-from eim_ros.nodes.ik_server.requests import RequestContext, RequestError, constraints_for
+from eim_ros.nodes.ik_server.messages import RequestContext, RequestError, constraints_for
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 from eim_ros.srv import SampleIK
 

@@ -18,7 +18,7 @@ from eim_ros.kinematics import Robot
 from eim_ros.kinematics.collision import collision_model
 from eim_ros.nodes.common.interfaces import MoveItGetPositionIK
 from eim_ros.nodes.ik_server.handlers import parse_get_position
-from eim_ros.nodes.ik_server.requests import RequestContext
+from eim_ros.nodes.ik_server.messages import RequestContext
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 from eim_ros.srv import GetPositionIK
 

@@ -19,8 +19,7 @@ from eim_ros.msg import IKGuarantee, IKSolutions
 from eim_ros.nodes import solutions_of
 from eim_ros.nodes.common.messages import pose_message, transform_of
 from eim_ros.nodes.ik_server.handlers import SERVICES, parse_draw, parse_sample, parse_solve_all
-from eim_ros.nodes.ik_server.requests import RequestContext, RequestError, guarantee_of, order_of, posture_of
-from eim_ros.nodes.ik_server.responses import fill
+from eim_ros.nodes.ik_server.messages import RequestContext, RequestError, fill, guarantee_of, order_of, posture_of
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 from eim_ros.srv import DrawIK, SampleIK, SolveAllIK
 

@@ -20,8 +20,8 @@ from eim_ros.kinematics import Robot
 from eim_ros.kinematics.links import fixed_links, link_poses
 from eim_ros.msg import JointConstraint, OrientationConstraint, PositionConstraint
 from eim_ros.nodes.ik_server.handlers import _nearest, parse_get_position
+from eim_ros.nodes.ik_server.messages import RequestContext, RequestError
 from eim_ros.nodes.ik_server.moveit import parse_nearest
-from eim_ros.nodes.ik_server.requests import RequestContext, RequestError
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 from eim_ros.srv import GetPositionIK
 

@@ -25,8 +25,8 @@ from eim_ros.nodes.common.messages import point_cloud_message, points_of, pose_m
 from eim_ros.nodes.ik_server import constraints
 from eim_ros.nodes.ik_server.constraints import constraints_of, fill_constraints, fill_scene, scene_obstacles
 from eim_ros.nodes.ik_server.handlers import SERVICES
+from eim_ros.nodes.ik_server.messages import RequestContext, RequestError, constraints_for, poses_of
 from eim_ros.nodes.ik_server.planning_scene import PlanningSceneObjects
-from eim_ros.nodes.ik_server.requests import RequestContext, RequestError, constraints_for, poses_of
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 from eim_ros.srv import SampleIK
 
@@ -269,14 +269,14 @@ def test_mesh_file_beyond_a_limit_is_refused(tmp_path: Path) -> None:
 def test_scene_that_cannot_be_read_in_time_is_timed_out(
     request_of: Callable[[], IKConstraints], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("eim_ros.nodes.ik_server.requests.with_grace", lambda deadline: deadline)
+    monkeypatch.setattr("eim_ros.nodes.ik_server.messages.with_grace", lambda deadline: deadline)
     with pytest.raises(RequestError, match="timed out: no time was left to") as error:
         constraints_for(request_of(), ROBOT, IkServerSettings(), time.perf_counter() - 1.0)
     assert error.value.code == ErrorCode.TIMED_OUT
 
 
 def test_poses_that_cannot_be_read_in_time_are_timed_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eim_ros.nodes.ik_server.requests.with_grace", lambda deadline: deadline)
+    monkeypatch.setattr("eim_ros.nodes.ik_server.messages.with_grace", lambda deadline: deadline)
     poses = [pose_message(TURNED)] * 100
     assert np.allclose(poses_of(poses, IkServerSettings()), TURNED, atol=1e-15)
     with pytest.raises(RequestError, match="there was no time to read 100 of 100 poses") as error:
@@ -286,7 +286,7 @@ def test_poses_that_cannot_be_read_in_time_are_timed_out(monkeypatch: pytest.Mon
 
 def test_timeout_of_a_request_counts_from_its_arrival(monkeypatch: pytest.MonkeyPatch) -> None:
     """It waited longer than it grants: its scene is not prepared any more."""
-    monkeypatch.setattr("eim_ros.nodes.ik_server.requests.with_grace", lambda deadline: deadline)
+    monkeypatch.setattr("eim_ros.nodes.ik_server.messages.with_grace", lambda deadline: deadline)
     response, parse = SampleIK.Response(), SERVICES["~/sample_ik"][1]
     request = SampleIK.Request(n_samples=5, timeout=5.0, constraints=with_boxes(10))
     request.poses = [pose_message(ROBOT.fk(np.full(7, 0.5)))]

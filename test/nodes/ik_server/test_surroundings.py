@@ -15,8 +15,8 @@ from eim_ros.kinematics.frames import FrameBuffer, StampedTransform
 from eim_ros.kinematics.links import fixed_links
 from eim_ros.msg import IKConstraints
 from eim_ros.nodes.ik_server.handlers import parse_get_position
+from eim_ros.nodes.ik_server.messages import FrameNotKnownYet, RequestContext, RequestError, with_tip_and_tool
 from eim_ros.nodes.ik_server.moveit import parse_nearest
-from eim_ros.nodes.ik_server.requests import FrameNotKnownYet, RequestContext, RequestError, with_tip_and_tool
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 from eim_ros.srv import GetPositionIK
 

@@ -1,7 +1,6 @@
-"""Parse and check the fields that requests of `ik_server` have in common.
+"""Conversion between the messages of `ik_server` and the sampler: fields of requests are parsed, and responses filled.
 
-All functions are pure. An invalid field is refused with an error code, and with a message that names the cause and the
-expected value.
+An invalid field is refused with an error code, and with a message that names the cause and the expected value.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from sensor_msgs.msg import JointState
 
 from eim_ros.core.deadlines import NEVER, OutOfTime, is_past, with_grace
 from eim_ros.core.errors import EimError, PoseError
-from eim_ros.ik import Completeness, Constraints, ErrorCode, Posture, Sampler
+from eim_ros.ik import Completeness, Constraints, ErrorCode, JointPath, Posture, Sampler, Solutions
 from eim_ros.ik.problem import Guarantee
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.frames import FrameError
-from eim_ros.kinematics.links import fixed_links
+from eim_ros.kinematics.links import fixed_links, following_joints
 from eim_ros.nodes.common.frames import BaseFrames, Transforms, nanoseconds
 from eim_ros.nodes.common.interfaces import IKGuarantee
-from eim_ros.nodes.common.messages import transform_of
+from eim_ros.nodes.common.messages import float64_bytes, transform_of
 from eim_ros.nodes.ik_server.constraints import constraints_of
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 
@@ -204,43 +203,22 @@ class FrameNotKnownYet(RequestError):
 
 @dataclass(frozen=True, eq=False)
 class RequestContext:
-    """Knowledge of a server at the time of a request: the robot, frames and joint positions.
+    """Knowledge of a server at the time of a request: the robot, frames and joint positions."""
 
-    Attributes
-    ----------
-    robot : Robot
-        Poses are solved in the frame of its base link.
-    transforms : Transforms, optional
-        Transforms of tf. Without it, only frames fixed to the base link are known.
-    frame_prefix : str
-        Prefix of the robot's links in tf.
-    joints : mapping of str to float, optional
-        Current positions of joints [rad] or [m]; None without a topic of joint states.
-    arrival : float, optional
-        Arrival of the request, a time of `time.monotonic` [s]. Its timeout starts then. Default: now.
-    """
-
-    robot: Robot
-    transforms: Transforms | None = None
-    frame_prefix: str = ""
+    robot: Robot  # poses are solved in the frame of its base link
+    transforms: Transforms | None = None  # Transforms of tf. Without it, only frames fixed to the base link are known.
+    frame_prefix: str = ""  # prefix of the robot's links in tf
+    # current positions of joints [rad] or [m]; None without a topic of joint states
     joints: Mapping[str, float] | None = None
+    # Arrival of the request, a time of `time.monotonic` [s]. Its timeout starts then. Default: now.
     arrival: float | None = None
     _needed: list[tuple[str, int]] = field(default_factory=list, init=False, repr=False)
 
     def in_base(self, header: Any, what: str) -> np.ndarray:
         """Return the pose (4, 4) of a header's frame in the base link, at the header's stamp; 0 is the latest time.
 
-        Parameters
-        ----------
-        header : std_msgs/Header
-            An empty frame is the base link.
-        what : str
-            Owner of the header, for messages.
-
-        Raises
-        ------
-        RequestError
-            FRAME_TRANSFORM_FAILURE; `FrameNotKnownYet` if it may become known.
+        An empty frame is the base link. `what` names the owner of the header in messages. Raise `RequestError` with
+        FRAME_TRANSFORM_FAILURE; `FrameNotKnownYet` if the frame may become known.
         """
         wanted = str(header.frame_id), nanoseconds(header.stamp)
         if not self.frames.is_fixed(wanted[0]):
@@ -261,12 +239,8 @@ class RequestContext:
     def near(self, state: JointState) -> np.ndarray | None:
         """Return the joint values (dof,) of a request's state.
 
-        If the state is empty, the result is the robot's current joint values, or None if they are unknown.
-
-        Raises
-        ------
-        RequestError
-            INVALID_ROBOT_STATE if joints are missing, or the state is malformed.
+        If the state is empty, the result is the robot's current joint values, or None if they are unknown. Raise
+        `RequestError` with INVALID_ROBOT_STATE if joints are missing, or the state is malformed.
         """
         given = configuration_of("near", state, self.robot.joint_names)
         if given is not None or self.joints is None:
@@ -302,10 +276,7 @@ class RequestContext:
 def with_tip_and_tool(sampler: Sampler, constraints: Any) -> Sampler:
     """Return the sampler for the `tip_link` and the `tool` of an `IKConstraints`.
 
-    Raises
-    ------
-    RequestError
-        INVALID_LINK_NAME or INVALID_GOAL_CONSTRAINTS.
+    Raise `RequestError` with INVALID_LINK_NAME or INVALID_GOAL_CONSTRAINTS.
     """
     if not constraints.tip_link and _is_identity(constraints.tool):
         return sampler
@@ -328,3 +299,68 @@ def _is_identity(pose: Pose) -> bool:
     """Return whether a message has default values, which is ten times as fast to find out as to make a matrix."""
     p, r = pose.position, pose.orientation
     return p.x == p.y == p.z == r.x == r.y == r.z == 0.0 and r.w == 1.0
+
+
+def fill(message: Any, solutions: Solutions, deadline: float, wants_log_prob: bool) -> None:
+    """Copy an answer into an `IKSolutions`; arrays are copied as bytes, which is faster than lists.
+
+    Log densities are left out if they are neither requested nor known, or if computing them would exceed the deadline,
+    a time of `perf_counter` [s].
+    """
+    wants_log_prob = wants_log_prob and time.perf_counter() + solutions.seconds_of_log_prob < deadline
+    fields = solutions.to_message(wants_log_prob)
+    code = fields.pop("error_code")
+    message.error_code.val, message.error_code.message = code["val"], code["message"]
+    for name, value in fields.items():
+        if not isinstance(value, np.ndarray):
+            setattr(message, name, value)
+        elif value.dtype == np.bool_:
+            setattr(message, name, value.tolist())
+        elif value.size:
+            getattr(message, name).frombytes(value.tobytes())
+
+
+def fill_path(response: Any, path: JointPath) -> None:
+    """Copy a path into a `FollowIK.Response`."""
+    response.error_code.val, response.error_code.message = int(path.error_code), path.message
+    response.joint_names, response.n = list(path.joint_names), len(path.q)
+    response.positions.frombytes(float64_bytes(path.q))
+    response.position_error.frombytes(float64_bytes(path.position_error))
+    response.orientation_error.frombytes(float64_bytes(path.orientation_error))
+    response.valid, response.examined = path.valid.tolist(), path.examined.tolist()
+    response.max_step = path.max_step
+
+
+def fill_nearest(response: Any, state: Any, robot: Robot, q: np.ndarray, remark: str) -> None:
+    """Return a state with the chain's joints at a solution (dof,), and the joints that mimic them at matching values.
+
+    The rest of the request's state is returned unchanged. The response is ours or MoveIt's, and `remark` becomes its
+    message.
+    """
+    solved = dict(zip(robot.joint_names, q.tolist(), strict=True))
+    followers = following_joints(robot)
+    given = dict(zip(state.joint_state.name, state.joint_state.position, strict=True))
+    for name in given.keys() & followers.keys():
+        mimic = followers[name]
+        given[name] = mimic.multiplier * solved[mimic.joint] + mimic.offset
+    joints = {**given, **solved}
+    solution = response.solution
+    solution.joint_state.header = state.joint_state.header
+    solution.joint_state.name, solution.joint_state.position = list(joints), list(joints.values())
+    for name in ("multi_dof_joint_state", "attached_collision_objects", "is_diff"):
+        if hasattr(state, name):  # only MoveIt's message has the first two fields
+            setattr(solution, name, getattr(state, name))
+    put_code(response, ErrorCode.SUCCESS, remark)
+
+
+def error_code_of(response: Any) -> Any:
+    """Return the `ErrorCodes` of a response, ours or MoveIt's."""
+    return response.solutions.error_code if hasattr(response, "solutions") else response.error_code
+
+
+def put_code(response: Any, code: ErrorCode, message: str) -> None:
+    """Set the error code and message of a response."""
+    field = error_code_of(response)
+    field.val = int(code)
+    if hasattr(field, "message"):  # older releases of MoveIt have no such field
+        field.message = message

@@ -1,0 +1,334 @@
+"""Import of bags as motions of equal length, or as pairs of tip pose and configuration.
+
+Each continuous segment is resampled to one motion, or its joint states become pairs. Parts that cannot be used are
+skipped and reported.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.bags import selection as bags
+from eim_ros.bags.content import BagContent, Series
+from eim_ros.bags.segmentation import SECOND, Cuts, Piece, Segment
+from eim_ros.bags.selection import LIMIT_TOLERANCE, BagReport, Selection
+from eim_ros.core.data_set import DataSet, interpolated, interpolated_poses
+from eim_ros.core.errors import DataError
+from eim_ros.kinematics import Robot
+
+START_CONTEXT = "start"
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class MotionForm:
+    """Settings of the import of motions."""
+
+    n_points: int = 50  # number of points of each motion, equally spaced in time
+    method: str = "linear"  # interpolation, "linear" or "cubic", see `eim_ros.core.data_set.interpolated`
+    # Sources of the context, in this order. "start" is the joint values at the start of the motion. Other sources are
+    # topics of points, poses (only their positions) or lists of numbers. Their value is the latest one at the middle of
+    # the segment, or else the first one after it.
+    contexts: tuple[str, ...] = ()
+    min_duration: float = 0.1  # shorter motions are skipped [s]
+    # motions in which every joint moves less than this are skipped, because the robot stands still [rad] or [m]
+    min_displacement: float = 0.005
+
+
+def import_motions(
+    paths: Sequence[str | Path], selection: Selection, form: MotionForm
+) -> tuple[DataSet, list[BagReport]]:
+    """Import one resampled motion from each continuous segment.
+
+    The paths are bags or tables. Raise `DataError` if no motion is left. The value of the error is the list of reports.
+
+    Returns
+    -------
+    data_set : DataSet
+        `sample` (n, n_points * n_joints) contains the motions, point after point. `context` (n, n_context) may have no
+        columns. The description has the entries "task" ("motion"), "source", "joint_names", "n_points", "durations"
+        [s], "context_names", "labels", "lower" and "upper" (None for an unknown limit).
+    reports : list of BagReport
+        One for each bag.
+
+    Examples
+    --------
+    Two motions from a table, one for each label:
+
+    >>> import numpy as np
+    >>> from eim_ros.bags.importing import MotionForm, import_motions
+    >>> from eim_ros.bags.selection import Selection
+    >>> time, label = 0.1 * np.arange(20), np.repeat(["reach", "return"], 10)
+    >>> np.savez("table.npz", time=time, label=label, positions=time[:, None], joint_names=["elbow"])
+    >>> data_set, reports = import_motions(["table.npz"], Selection(), MotionForm(n_points=5))
+    >>> data_set.sample.shape, data_set.description["labels"]
+    ((2, 5), ['reach', 'return'])
+    """
+    reports: list[BagReport] = []
+    names = bags.wanted_names(selection)
+    motions: list[FloatArray] = []
+    contexts: list[FloatArray] = []
+    durations: list[float] = []
+    labels: list[str] = []
+    topics = [source for source in form.contexts if source != START_CONTEXT]
+    context_names: list[str] = []
+    for path in paths:
+        report, content, segments = bags.read_bag(path, selection, names, topics)
+        reports.append(report)
+        if content is None:
+            continue
+        for segment in segments:
+            told = bags.told_of(segment)
+            report.segments.append(told)
+            told.reason = (
+                selection.refuses(segment.label) or _no_motion(segment, form) or _out_of_limits(segment, selection)
+            )
+            if told.reason:
+                continue
+            context, told.reason = _context(content, segment, form.contexts)
+            if contexts and context is not None and len(context) != len(contexts[0]):
+                told.reason = f"its context has {len(context)} numbers, that of others {len(contexts[0])}"
+            if told.reason or context is None:
+                continue
+            names = names or content.joint_names
+            piece = bags.unwrapped(segment.pieces[0], selection)
+            moments = np.linspace(piece.times[0], piece.times[-1], form.n_points)
+            motions.append(interpolated(piece.times, piece.positions, moments, form.method).ravel())
+            context_names = _context_names(content, form.contexts)
+            contexts.append(context)
+            durations.append(piece.duration)
+            labels.append(segment.label)
+            told.n_used, told.duration = 1, piece.duration
+    if not motions or names is None:
+        raise bags.nothing_left(reports, "motion")
+    lower, upper = _limits(selection, len(names))
+    description = {
+        "task": "motion",
+        "source": "bags",
+        "joint_names": list(names),
+        "n_points": form.n_points,
+        "durations": durations,
+        "context_names": context_names,
+        "labels": labels,
+        "lower": lower,
+        "upper": upper,
+    }
+    return DataSet(np.array(contexts).reshape(len(motions), -1), np.array(motions), description), reports
+
+
+def _no_motion(segment: Segment, form: MotionForm) -> str:
+    if not segment.n_messages:
+        return "no joint states in it"
+    if segment.cuts:
+        more = f" and {len(segment.cuts) - 1} more" if len(segment.cuts) > 1 else ""
+        return f"not continuous: {segment.cuts[0]}{more}"
+    (piece,) = segment.pieces
+    if len(piece.times) < 2 or piece.duration < form.min_duration:
+        return f"{len(piece.times)} joint states within {piece.duration:.3f} s, shorter than {form.min_duration} s"
+    moved = float(np.ptp(piece.positions, axis=0).max())
+    if moved < form.min_displacement:
+        return f"the robot stands still: no joint moves by more than {moved:.2g}"
+    return ""
+
+
+def _out_of_limits(segment: Segment, selection: Selection) -> str:
+    robot = selection.robot
+    if robot is None:
+        return ""
+    positions = segment.pieces[0].positions
+    outside = np.maximum(robot.lower - positions, positions - robot.upper).max(axis=0)
+    outside[robot.continuous] = 0.0
+    worst = int(np.argmax(outside))
+    if outside[worst] <= LIMIT_TOLERANCE:
+        return ""
+    return f"{robot.joint_names[worst]} is out of its limits by {outside[worst]:.3g}"
+
+
+def _limits(selection: Selection, n_joints: int) -> tuple[list[Any], list[Any]]:
+    robot = selection.robot
+    if robot is None:
+        return [None] * n_joints, [None] * n_joints
+    bounds = [
+        [None if is_continuous else float(limit) for limit, is_continuous in zip(limits, robot.continuous, strict=True)]
+        for limits in (robot.lower, robot.upper)
+    ]
+    return bounds[0], bounds[1]
+
+
+def _context(content: BagContent, segment: Segment, sources: Sequence[str]) -> tuple[FloatArray | None, str]:
+    parts = []
+    for source in sources:
+        if source == START_CONTEXT:
+            parts.append(segment.pieces[0].positions[0])
+            continue
+        series = content.vectors[source]
+        middle = (segment.begin + segment.end) // 2
+        before = int(np.searchsorted(series.arrival, middle, side="right")) - 1
+        row = before if before >= 0 else 0
+        if not len(series) or series.arrival[row] >= segment.end:
+            return None, f"nothing came on {source} until its end"
+        parts.append(_position(series)[row])
+    return np.concatenate(parts) if parts else np.zeros(0), ""
+
+
+def _context_names(content: BagContent, sources: Sequence[str]) -> list[str]:
+    names: list[str] = []
+    for source in sources:
+        if source == START_CONTEXT:
+            names += [f"{START_CONTEXT}.{joint}" for joint in content.joint_names]
+            continue
+        n_columns = _position(content.vectors[source]).shape[1]
+        columns = "xyz" if n_columns == 3 else range(n_columns)
+        names += [f"{source}.{column}" for column in columns]
+    return names
+
+
+def _position(series: Series) -> FloatArray:
+    """Return the values of a series; for poses only the positions."""
+    return series.values[:, :3] if series.is_pose else series.values
+
+
+@dataclass(frozen=True)
+class PairForm:
+    """Settings of the import of pairs."""
+
+    # topic of the poses of the tip in the frame of the base link; default forward kinematics
+    pose_topic: str | None = None
+    rate: float | None = None  # pairs per second [Hz]; default one pair for each joint state
+    method: str = "linear"  # interpolation between joint states if `rate` is given: "linear" or "cubic"
+
+
+def import_pairs(
+    paths: Sequence[str | Path], selection: Selection, form: PairForm
+) -> tuple[FloatArray, FloatArray, list[BagReport]]:
+    """Import pairs of tip pose and configuration from all continuous pieces of all segments.
+
+    The paths are bags or tables. Raise `DataError` if no pair is left; then the value of the error is the list of
+    reports. Also if there is no robot.
+
+    Returns
+    -------
+    poses : (n, 4, 4)
+        Poses of the tip in the frame of the base link.
+    configurations : (n, dof)
+        [rad] or [m].
+    reports : list of BagReport
+        One for each bag.
+
+    Examples
+    --------
+    Pairs from a table of joint values, with poses by forward kinematics:
+
+    >>> import numpy as np
+    >>> from eim_ros import Robot
+    >>> from eim_ros.bags.importing import PairForm, import_pairs
+    >>> from eim_ros.bags.selection import Selection
+    >>> robot, time = Robot("ur5e"), 0.1 * np.arange(10)
+    >>> np.savez("table.npz", time=time, positions=np.outer(time, np.ones(6)), joint_names=robot.joint_names)
+    >>> poses, configurations, reports = import_pairs(["table.npz"], Selection(robot=robot), PairForm())
+    >>> poses.shape, configurations.shape, reports[0].n_used
+    ((10, 4, 4), (10, 6), 10)
+    """
+    robot = selection.robot
+    if robot is None:
+        raise DataError("pairs of pose and configuration need a robot", None)
+    reports: list[BagReport] = []
+    poses: list[FloatArray] = []
+    configurations: list[FloatArray] = []
+    for path in paths:
+        report, content, segments = bags.read_bag(
+            path, selection, bags.wanted_names(selection), [form.pose_topic] if form.pose_topic else []
+        )
+        reports.append(report)
+        if content is None:
+            continue
+        if form.pose_topic and (problem := _wrong_poses(content.vectors[form.pose_topic], form.pose_topic, robot)):
+            report.error = problem
+            continue
+        differences: list[FloatArray] = []
+        for segment in segments:
+            told = bags.told_of(segment)
+            report.segments.append(told)
+            told.reason = selection.refuses(segment.label)
+            if told.reason:
+                continue
+            told.reason = "; ".join(segment.cuts) if segment.n_messages else "no joint states in it"
+            origin = _origin(content, segment, selection.cuts)
+            for piece in segment.pieces:
+                reached, values = _pairs_of(piece, content, origin, robot, selection, form, report.dropped)
+                poses.append(reached)
+                configurations.append(values)
+                told.n_used += len(values)
+                if form.pose_topic and len(values):
+                    offsets = reached[:, :3, 3] - robot.fk(values)[:, :3, 3]
+                    differences.append(np.linalg.norm(offsets, axis=1))
+            if not told.n_used and not told.reason:
+                told.reason = "no pair is left"
+        if differences:
+            far = np.concatenate(differences)
+            report.notes.append(
+                f"positions of {form.pose_topic} differ from forward kinematics by {np.median(far):.3g} m (median), "
+                f"{far.max():.3g} m (largest)"
+            )
+    if not sum(map(len, configurations)):
+        raise bags.nothing_left(reports, "pair")
+    return np.concatenate(poses), np.concatenate(configurations), reports
+
+
+def _wrong_poses(series: Series, topic: str, robot: Robot) -> str:
+    if not len(series):
+        return f"nothing came on {topic}"
+    if not series.is_pose:
+        return f"{topic} holds no poses"
+    if series.frame and series.frame != robot.base_link:
+        return f"poses of {topic} are in frame '{series.frame}', expected the base link '{robot.base_link}'"
+    return ""
+
+
+def _origin(content: BagContent, segment: Segment, cuts: Cuts) -> int:
+    """Return the time that is 0 in the pieces of a segment [ns]."""
+    inside = (content.joints.arrival >= segment.begin) & (content.joints.arrival < segment.end)
+    clock = content.joints.arrival if cuts.use_arrival else content.joints.stamp
+    return int(clock[inside][0]) if inside.any() else 0
+
+
+def _pairs_of(
+    piece: Piece,
+    content: BagContent,
+    origin: int,
+    robot: Robot,
+    selection: Selection,
+    form: PairForm,
+    dropped: Counter[str],
+) -> tuple[FloatArray, FloatArray]:
+    piece = bags.unwrapped(piece, selection)
+    moments, values = piece.times, piece.positions
+    if form.rate is not None and len(piece.times) > 1:
+        moments = np.arange(piece.times[0], piece.times[-1], 1.0 / form.rate)
+        values = interpolated(piece.times, piece.positions, moments, form.method)
+    values = np.where(robot.continuous, (values + math.pi) % (2.0 * math.pi) - math.pi, values)
+    known = robot.within_limits(values, LIMIT_TOLERANCE)
+    if n_outside := int(np.sum(~known)):
+        dropped["configurations out of the robot's limits"] += n_outside
+    if form.pose_topic is None:
+        return robot.fk(values[known]), values[known]
+    poses, near = _poses_at(content.vectors[form.pose_topic], origin, moments, selection.cuts)
+    if n_alone := int(np.sum(known & ~near)):
+        dropped[f"configurations without a pose within {selection.cuts.max_gap} s"] += n_alone
+    return poses[known & near], values[known & near]
+
+
+def _poses_at(series: Series, origin: int, moments: FloatArray, cuts: Cuts) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+    clock = series.arrival if cuts.use_arrival else series.stamp
+    times = (clock - origin) / SECOND
+    order = np.concatenate([[True], times[1:] > np.maximum.accumulate(times)[:-1]]) if len(times) else slice(0)
+    return interpolated_poses(times[order], series.values[order], moments, cuts.max_gap)
