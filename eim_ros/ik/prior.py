@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from eim_ros.learning.models import MixtureOfExperts
 
 
-SHIPPED_MODELS = ("iiwa14_pose", "iiwa14_position", "panda_pose", "panda_position")
+SHIPPED_MODELS = ("iiwa14_pose", "iiwa14_position", "panda_pose", "panda_position", "panda_table")
 DEFAULT_MODEL = "iiwa14_pose"
 
 UNIFORM_CONFIGURATIONS = "forward kinematics, configurations uniform within limits"
