@@ -137,6 +137,7 @@ setup(
             "planar_simulator = eim_ros.nodes.__main__:main",
             "motion_prior_server = eim_ros.nodes.__main__:main",
             "trainer = eim_ros.nodes.__main__:main",
+            "training_coordinator = eim_ros.nodes.__main__:main",
         ]
     },
 )

@@ -174,6 +174,7 @@ def fault(line: str) -> str:
             "launch": wrong_launch,
             "param": wrong_parameter,
             "service": wrong_service,
+            "action": wrong_action,
             "security": wrong_policy,
         }
         return checks[rest[0]](rest[1:])
@@ -225,6 +226,15 @@ def wrong_service(words: list[str]) -> str:
         return "its type"
     fields = re.findall(r"^\S+ (\w+)", path.read_text(encoding="utf-8").partition("\n---\n")[0], re.MULTILINE)
     return ", ".join(set(yaml.safe_load(rest[0]) if rest else {}) - set(fields))
+
+
+def wrong_action(words: list[str]) -> str:
+    _, _, kind, goal = words
+    path = ROOT / f"{kind.removeprefix('eim_ros/')}.action"
+    if not kind.startswith("eim_ros/action/") or not path.exists():
+        return "its type"
+    fields = re.findall(r"^\S+ (\w+)", path.read_text(encoding="utf-8").partition("\n---\n")[0], re.MULTILINE)
+    return ", ".join(set(yaml.safe_load(goal)) - set(fields))
 
 
 def wrong_policy(words: list[str]) -> str:

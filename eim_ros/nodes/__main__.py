@@ -56,6 +56,7 @@ NODES = {
     "planar_simulator": Entry("planar_simulator.node", "PlanarSimulatorNode"),
     # one thread trains; the others handle further goals, cancellations, results and parameters
     "trainer": Entry("trainer.node", "Trainer", n_threads=4),
+    "training_coordinator": Entry("training_coordinator.node", "TrainingCoordinator"),
 }
 """Entry of each executable. The name of the executable is also the default name of the node."""
 

@@ -11,11 +11,13 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.errors import ConfigurationError, ServiceError
 from eim_ros.kinematics import share_path
 
 if TYPE_CHECKING:
     from launch import LaunchContext, LaunchDescription
+    from launch.actions import EmitEvent
+    from launch.events.process import ProcessExited
     from launch_ros.actions import Node
 
 Given = Mapping[str, str]
@@ -35,6 +37,16 @@ def switch(given: Given, name: str) -> bool:
     return text in ("true", "1")
 
 
+def integer(given: Given, name: str) -> int:
+    """Return the value of an integer launch argument; raise `ConfigurationError` if it is not an integer."""
+    try:
+        return int(given[name])
+    except ValueError:
+        raise ConfigurationError(
+            f"launch argument {name} must be an integer, got '{given[name]}'", given[name]
+        ) from None
+
+
 @dataclasses.dataclass(frozen=True)
 class LaunchedNode:
     """One node of a launch file."""
@@ -50,6 +62,13 @@ class LaunchedNode:
     more: Callable[[Given], dict[str, Any]] | None = None  # computes further parameters from the launch arguments
     # decides from the launch arguments whether the node is started; by default it always is
     when: Callable[[Given], bool] | None = None
+    # whether the launch ends with exit code 1 if the node fails; with `respawn`, the node is started again instead
+    required: bool = False
+    # Whether the node ends when its task is done. It is never started again, so if it is required, its failure always
+    # ends the launch.
+    has_end: bool = False
+    # executable of a node with an end; this node ends after it; empty: none
+    ended_by: str = ""
 
     def is_wanted(self, given: Given) -> bool:
         """Return whether the node is to be started."""
@@ -64,6 +83,10 @@ class LaunchedNode:
             parameters["use_robot_description_topic"] = True
         parameters |= {parameter: given[name] for name, parameter in self.arguments.items() if given[name]}
         return parameters | (self.more(given) if self.more is not None else {})
+
+    def respawns(self, given: Given) -> bool:
+        """Return whether the node is started again after it has ended."""
+        return not self.has_end and switch(given, "respawn")
 
     def remappings(self, given: Given) -> list[tuple[str, str]]:
         """Return the topic remappings as pairs (name, new name)."""
@@ -97,7 +120,12 @@ def description(nodes: Sequence[LaunchedNode], **arguments: tuple[str, str]) -> 
 
     def start(context: LaunchContext) -> list[Node]:
         given = {name: context.perform_substitution(LaunchConfiguration(name)) for name in every}
-        return [_action(node, given) for node in nodes if node.is_wanted(given)]
+        actions: dict[str, Node] = {}  # by executable
+        for node in nodes:
+            if node.is_wanted(given):
+                following = [other.executable for other in nodes if other.ended_by == node.executable]
+                actions[node.executable] = _action(node, given, _ExitHandler(node, given, following, actions))
+        return [*actions.values()]
 
     declared = [
         DeclareLaunchArgument(name, default_value=default, description=told) for name, (default, told) in every.items()
@@ -105,12 +133,46 @@ def description(nodes: Sequence[LaunchedNode], **arguments: tuple[str, str]) -> 
     return LaunchDescription([*declared, OpaqueFunction(function=start)])
 
 
-def _action(node: LaunchedNode, given: Given) -> Node:
+@dataclasses.dataclass(frozen=True)
+class _ExitHandler:
+    """Callback for the exit of a node's process."""
+
+    node: LaunchedNode
+    given: Given
+    following: Sequence[str]  # executables of the nodes that end after this one
+    actions: Mapping[str, Node]  # of all nodes, by executable; complete when the first process exits
+
+    def __call__(self, event: ProcessExited, context: LaunchContext) -> list[EmitEvent]:
+        """Return the events that end other nodes.
+
+        Raise `ServiceError` if a required node has failed. `launch` then ends all processes and exits with code 1.
+        """
+        from launch.actions import EmitEvent
+        from launch.events import matches_action
+        from launch.events.process import ShutdownProcess
+
+        node = self.node
+        if context.is_shutdown:
+            return []
+        is_regular = event.returncode == 0 and (node.has_end or node.ended_by)
+        if node.required and not is_regular and not node.respawns(self.given):
+            raise ServiceError(
+                f"{node.executable} ended with exit code {event.returncode}; its messages above name the cause",
+                event.returncode,
+            )
+        following = [self.actions[name] for name in self.following if name in self.actions] if is_regular else []
+        return [EmitEvent(event=ShutdownProcess(process_matcher=matches_action(action))) for action in following]
+
+
+def _action(node: LaunchedNode, given: Given, on_exit: _ExitHandler) -> Node:
     from launch_ros.actions import Node
     from launch_ros.parameter_descriptions import ParameterValue
 
     files = [str(share_path(f"config/{node.executable}.yaml")), given["params_file"]]
-    overrides = {name: ParameterValue(value, value_type=type(value)) for name, value in node.parameters(given).items()}
+    overrides = {
+        name: ParameterValue(value, value_type=list[str] if isinstance(value, list) else type(value))
+        for name, value in node.parameters(given).items()
+    }
     return Node(
         package="eim_ros",
         executable=node.executable,
@@ -121,8 +183,9 @@ def _action(node: LaunchedNode, given: Given) -> Node:
         ros_arguments=["--log-level", given["log_level"]],
         output="screen",
         emulate_tty=True,
-        respawn=switch(given, "respawn"),
+        respawn=node.respawns(given),
         respawn_delay=_seconds(given, "respawn_delay"),
+        on_exit=on_exit,
         sigterm_timeout="20",  # [s]; on a busy computer, nodes need more than the default of 5 s to shut down
     )
 

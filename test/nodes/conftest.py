@@ -16,7 +16,7 @@ from nodes.domains import own_domain
 from nodes.models import save_small_model
 from nodes.server_process import ServerProcess
 
-WITH_FILES = ("demo_recorder", "fk_collector", "ik_server", "motion_prior_server", "trainer")
+WITH_FILES = ("demo_recorder", "fk_collector", "ik_server", "motion_prior_server", "trainer", "training_coordinator")
 
 
 @pytest.fixture(scope="session", autouse=True)

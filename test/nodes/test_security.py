@@ -18,6 +18,7 @@ from nodes.server_process import PATIENCE, ServerProcess, wait_until
 from rcl_interfaces.msg import Parameter
 from rcl_interfaces.srv import SetParameters
 from rclpy.action import ActionClient
+from rclpy.action import get_action_client_names_and_types_by_node as called_actions_of
 from rclpy.action import get_action_server_names_and_types_by_node as actions_of
 from rclpy.parameter import Parameter as PythonParameter
 from rclpy.parameter import parameter_value_to_python
@@ -43,8 +44,9 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "demo_recorder": {"min_free_space": 0},
     "motion_prior_server": {},
     "trainer": {},
+    "training_coordinator": {"autostart": False},  # it would use the other nodes
 }
-WITH_FILES = ("ik_server", "fk_collector", "demo_recorder", "motion_prior_server", "trainer")
+WITH_FILES = ("ik_server", "fk_collector", "demo_recorder", "motion_prior_server", "trainer", "training_coordinator")
 
 
 @pytest.fixture(scope="module")
@@ -235,6 +237,7 @@ def test_files_of_ours_are_replaced_on_request_alone(client: ClientNode, nodes: 
 def test_parameters_that_hold_paths_are_fixed_while_a_node_runs(client: ClientNode, nodes: Nodes, node: str) -> None:
     names = {"ik_server": ["model", "robot", "package_paths", "robot_description"], "fk_collector": ["output", "robot"]}
     names |= {"demo_recorder": ["folder"], "trainer": ["folder"], "motion_prior_server": ["model"]}
+    names |= {"training_coordinator": ["folder", "bag", "robot"]}
     wanted: list[Parameter] = [
         PythonParameter(name, value="/etc/passwd").to_parameter_msg() for name in [*names[node], "data_directory"]
     ]
@@ -274,6 +277,7 @@ def used(client: ClientNode, node: str) -> dict[str, dict[str, str]]:
         "reply": here.get_service_names_and_types_by_node(node, "/"),
         "request": here.get_client_names_and_types_by_node(node, "/"),
         "execute": actions_of(here, node, "/"),
+        "call": called_actions_of(here, node, "/"),
     }
     named = {
         kind: {name: types[0] for name, types in found if "/_action/" not in name} for kind, found in lists.items()

@@ -14,13 +14,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from bags.example_bags import joint_state, write_own
 from lifecycle_msgs.srv import GetState
-from nodes.client_node import NODE, ClientNode
+from nodes.client_node import NODE, ClientNode, request
 from nodes.launching.launch_process import LaunchProcess
 from rcl_interfaces.srv import GetParameters
 from rclpy.parameter import parameter_value_to_python
 
+from eim_ros.ik import Solutions
+from eim_ros.kinematics import Robot
 from eim_ros.nodes.__main__ import NODES
 
 pytest.importorskip("launch_ros", reason="launch comes with ROS 2, not from PyPI")
@@ -32,6 +36,10 @@ FILES = {  # what each starts, with arguments by which it starts all that it can
     "motion_prior": (("motion_prior_server",), ()),
     "trainer": (("trainer",), ()),
     "record": (("demo_recorder", "fk_collector"), ("collect:=true", "robot:=planar3")),
+    "learn_ik": (
+        ("ik_server", "trainer", "fk_collector", "training_coordinator"),
+        ("robot:=planar3", "iterations:=1000000"),  # longer than the test
+    ),
     "planar_demo": (("planar_simulator", "demo_recorder", "demonstrator", "trainer"), ()),
 }
 OF_ALL = {"namespace", "params_file", "autostart", "respawn", "respawn_delay", "use_sim_time", "log_level"}
@@ -174,3 +182,59 @@ def test_bad_argument_is_named(start: Start, argument: str, reason: str) -> None
     launch = start("trainer", argument)
     assert launch.wait() != 0
     assert reason in launch.log
+
+
+QUICK = ("robot:=planar3", "experts:=3", "iterations:=3", "samples:=300")
+
+
+@pytest.mark.parametrize("source", ["samples", "recording"])
+def test_model_is_learned_and_served_by_one_launch(
+    client: ClientNode, start: Start, tmp_path: Path, source: str
+) -> None:
+    client.waits_for_start = False
+    robot, arguments = Robot("planar3"), [*QUICK, f"data_directory:={tmp_path}"]
+    if source == "recording":
+        times = 0.02 * np.arange(300)
+        swings = np.sin(np.outer(times, 1.0 + np.arange(robot.dof)))
+        bag = [joint_state(time, robot.joint_names, q) for time, q in zip(times, swings, strict=True)]
+        arguments.append(f"bag:={write_own(tmp_path / 'swings', bag)}")
+    launch = start("learn_ik", *arguments)
+    launch.wait_for(lambda: "[training_coordinator-" in launch.log and "ik_server answers with" in launch.log, "model")
+    (path,) = (tmp_path / "learn_ik").glob("*.safetensors")
+    assert f"ik_server answers with {path}" in launch.log
+    assert parameters(client, launch, NODE, "model") == [str(path)]
+    position = robot.fk(np.full(robot.dof, 0.5))[:3, 3]
+    samples = Solutions.from_message(client.sample(launch, request(position)))
+    assert len(samples) == 10
+    assert set(samples.expert.tolist()) <= {0, 1, 2}
+    assert np.isfinite(samples.log_prob).all()
+    finished = ["training_coordinator", *(["fk_collector"] if source == "samples" else [])]
+    pids = [pid for name in finished for pid in launch.pids(name)]
+    launch.wait_for(lambda: all(map(is_gone, pids)), "end of the nodes that are done")
+    assert len(pids) == len(finished)
+    assert launch.interrupt() == 0, launch.log
+
+
+@pytest.mark.parametrize(
+    ("argument", "reason"),
+    [
+        ("robot:=/missing.urdf", "ended with exit code 1"),
+        ("bag:=missing", "training_coordinator ended with exit code 1"),
+        ("experts:=-1", "training_coordinator ended with exit code 1"),
+        ("folder:=../outside", "training_coordinator ended with exit code 1"),
+        ("samples:=many", "samples must be an integer, got 'many'"),
+    ],
+)
+def test_failure_ends_the_launch(start: Start, tmp_path: Path, argument: str, reason: str) -> None:
+    launch = start("learn_ik", *QUICK, f"data_directory:={tmp_path}", argument)
+    assert launch.wait() == 1, launch.log
+    assert reason in launch.log
+    assert all(is_gone(pid) for name in NODES for pid in launch.pids(name))
+
+
+def test_killed_trainer_ends_the_launch(start: Start, tmp_path: Path) -> None:
+    launch = start("learn_ik", *QUICK, "iterations:=1000000", f"data_directory:={tmp_path}")
+    launch.wait_for(lambda: "training: preparing" in launch.log or "training: fitting" in launch.log, "training")
+    os.kill(launch.pids("trainer")[0], signal.SIGKILL)
+    assert launch.wait() == 1, launch.log
+    assert "trainer ended with exit code -9" in launch.log

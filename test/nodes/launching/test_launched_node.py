@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.nodes.launching import LaunchedNode, switch
+from eim_ros.nodes.launching import LaunchedNode, integer, switch
 
 EMPTY = {"use_sim_time": "false", "autostart": "", "model": "", "robot_description_topic": "", "collect": "false"}
 NODE = LaunchedNode(
@@ -38,3 +38,17 @@ def test_node_that_describes_the_robot_itself_does_not_take_it_from_the_topic() 
 def test_switch_is_true_or_false(text: str) -> None:
     with pytest.raises(ConfigurationError, match="autostarted must be true or false"):
         switch({"autostarted": text}, "autostarted")
+
+
+@pytest.mark.parametrize("text", ["many", "", "1.5"])
+def test_number_is_an_integer(text: str) -> None:
+    assert integer({"samples": "-10"}, "samples") == -10
+    with pytest.raises(ConfigurationError, match="samples must be an integer"):
+        integer({"samples": text}, "samples")
+
+
+@pytest.mark.parametrize("respawn", ["true", "false"])
+def test_node_with_an_end_is_never_started_again(respawn: str) -> None:
+    given = {"respawn": respawn}
+    assert not LaunchedNode("training_coordinator", has_end=True).respawns(given)
+    assert LaunchedNode("trainer").respawns(given) == (respawn == "true")
