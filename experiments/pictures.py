@@ -23,6 +23,7 @@ METHOD_COLOURS = {
     "EM": "#E69F00",
     "EIM": "#0072B2",
     "EIM + tip": "#009E73",
+    "EIM, defaults": "#AA4499",
     "VIPS": "#1B1F27",
     "GAN": "#CC79A7",
     "f-GAN": "#D55E00",
