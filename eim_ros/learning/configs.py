@@ -119,6 +119,12 @@ class RatioConfig(Settings):
 class GatingStepConfig(Settings):
     """Settings of the update of the gating."""
 
+    update: str = option(
+        "direct",
+        "maximise the objective over the parameters directly, or refit the gating to the updated probabilities of each "
+        "context (thesis 4.2.1); without contexts, both are the same",
+        choices=("direct", "refit"),
+    )
     kl_bound: float = option(0.01, "largest mean KL of the update", unit="nat", minimum=0.0)
     entropy_loss_bound: float = option(0.05, "largest loss of mean entropy per iteration", unit="nat", minimum=0.0)
     gradient: str = option(

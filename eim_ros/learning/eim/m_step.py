@@ -150,8 +150,15 @@ def update_gating(
         )
         gating = SoftmaxGating(chosen.new_zeros(model.n_components, 0), shared.log_probs[0])
         return MixtureOfExperts(gating, model.experts), {"gating_kl": shared.kl}, mean_reward
-    natural = config.gating.gradient == "natural"
-    update = project_gating(model.gating, chosen, reward, *bounds, kl_weight=kl_weight, natural=natural)
+    update = project_gating(
+        model.gating,
+        chosen,
+        reward,
+        *bounds,
+        kl_weight=kl_weight,
+        natural=config.gating.gradient == "natural",
+        refit=config.gating.update == "refit",
+    )
     return MixtureOfExperts(update.gating, model.experts), {"gating_kl": update.kl}, mean_reward
 
 
