@@ -147,6 +147,12 @@ class MStepConfig(Settings):
     entropy_loss_bound: float = option(
         0.05, "largest loss of an expert's entropy per iteration", unit="nat", minimum=0.0
     )
+    covariance: str = option(
+        "full",
+        "covariances of linear experts: full; diagonal; or tied, one covariance of all experts, whose bounds apply to "
+        "the mean over the experts",
+        choices=("full", "diagonal", "tied"),
+    )
     n_samples: int = option(150, "samples per linear expert for its surrogate", minimum=2)
     surrogate: str = option(
         "gradient", "fit the quadratic surrogate to gradients or values of the ratio", choices=("gradient", "value")
