@@ -341,11 +341,12 @@ class TruncatedEMConfig(Settings):
     gating_iterations: int = option(2, "L-BFGS iterations of the gating per M-step", minimum=1)
     search: str = option(
         "auto",
-        "search for the components of a point: full, among all components; partial, among neighbours; auto, partial "
-        "search, or exact EM below dense_below components",
-        choices=("auto", "full", "partial"),
+        "search for the components of a point: full, among all components; partial, among neighbours; selection, among "
+        "those with near means; auto, partial search, or exact EM below dense_below components",
+        choices=("auto", "full", "partial", "selection"),
     )
     dense_below: int = option(200, "smallest number of components that auto truncates", minimum=0)
     n_states: int = option(5, "number C' of components that share a point", minimum=1)
     n_neighbours: int = option(16, "length G of the list of components near a component, including itself", minimum=1)
     n_random: int = option(1, "random candidates per point", minimum=0)
+    n_selected: int = option(16, "components per point that the selection function suggests", minimum=1)

@@ -12,8 +12,8 @@ from learning.toys import without_times
 
 from eim_ros.core.errors import ConfigurationError, DataError, DistributionError
 from eim_ros.learning import MultipleCauseEM, MultipleCauseEMConfig, RunOptions
-from eim_ros.learning.discrete.cause_em import search_states
-from eim_ros.learning.discrete.causes import BinarySparseCoding, NoisyOr
+from eim_ros.learning.discrete.cause_em import search_states, selected_states
+from eim_ros.learning.discrete.causes import BinarySparseCoding, NoisyOr, sparsest_states
 from eim_ros.learning.run import Status
 from experiments.bars import additive_bars, n_bars_found, noisy_or_bars
 
@@ -80,6 +80,48 @@ def test_states_are_all_different_and_soon_the_most_probable(kind):
     everything = true.log_joint(sample, all_states(6).expand(200, -1, -1))
     torch.testing.assert_close(found.log_joint, everything.topk(5, -1).values, rtol=0.0, atol=1e-10)
     assert found.n_evaluations == 200 * (5 + 200 * 40)
+
+
+@KINDS
+def test_selection_of_all_causes_finds_the_most_probable_states(kind):
+    sample, _, model = problem(kind)
+    start = sparsest_states(6, 5).expand(200, -1, -1)
+    found = search_states(
+        model,
+        sample,
+        start,
+        generator_of(1),
+        n_variations=0,
+        n_draws=0,
+        construct=lambda rows: selected_states(model, rows, 6, 6),
+    )
+    everything = model.log_joint(sample, all_states(6).expand(200, -1, -1))
+    torch.testing.assert_close(found.log_joint, everything.topk(5, -1).values, rtol=0.0, atol=1e-10)
+
+
+@pytest.mark.parametrize(("n_selected", "sparsity", "n_states"), [(4, 2, 1 + 4 + 6), (3, 5, 8), (1, 1, 2)])
+def test_selected_states_are_all_sparse_combinations_of_the_relevant_causes(n_selected, sparsity, n_states):
+    """Equation 41, point by point."""
+    sample, model, _ = problem(NoisyOr, n=20)
+    single = torch.eye(6, dtype=torch.bool).expand(20, -1, -1)
+    relevant = model.log_joint(sample, single).topk(n_selected, -1).indices
+    for states, chosen in zip(selected_states(model, sample, n_selected, sparsity), relevant, strict=True):
+        expected = [
+            state
+            for state in all_states(6).tolist()
+            if sum(state) <= sparsity and not any(on and h not in chosen for h, on in enumerate(state))
+        ]
+        assert {tuple(state) for state in states.tolist()} == {tuple(state) for state in expected}
+        assert len(states) == n_states
+
+
+@KINDS
+def test_free_energy_with_selected_states_alone_never_falls(kind):
+    sample, _, start = problem(kind)
+    settings = {"n_variations": 0, "n_draws": 0, "n_selected": 4, "sparsity": 3}
+    values = MultipleCauseEM(config(**settings)).fit(sample, start).history.column("free_energy")
+    assert np.diff(values).min() > -1e-11
+    assert values[-1] > values[0] + 0.1
 
 
 @pytest.mark.parametrize("n_causes", [62, 63, 70])
