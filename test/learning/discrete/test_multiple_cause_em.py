@@ -13,7 +13,7 @@ from learning.toys import without_times
 from eim_ros.core.errors import ConfigurationError, DataError, DistributionError
 from eim_ros.learning import MultipleCauseEM, MultipleCauseEMConfig, RunOptions
 from eim_ros.learning.discrete.cause_em import search_states, selected_states
-from eim_ros.learning.discrete.causes import BinarySparseCoding, NoisyOr, sparsest_states
+from eim_ros.learning.discrete.causes import BinarySparseCoding, NoisyOr, SigmoidBeliefNetwork, sparsest_states
 from eim_ros.learning.run import Status
 from experiments.bars import additive_bars, n_bars_found, noisy_or_bars
 
@@ -30,6 +30,30 @@ def problem(kind, n: int = 200, size: int = 3, seed: int = 0):
 
 def config(**settings) -> MultipleCauseEMConfig:
     return MultipleCauseEMConfig(**{"n_iterations": 12, "tolerance": 0.0, "n_states": 8, **settings})
+
+
+def test_belief_network_equals_exact_em_and_learns_from_truncated_states():
+    """Enumeration of all 16 states of a small network, then C' = 4 states per point."""
+    generator = generator_of(0)
+    weights = 4.0 * torch.tensor(
+        [[1.0, 0, 0, -1], [1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 1], [0, 0, 1, 0], [0, 0, 1, 0]]
+    )
+    prior = torch.full((4,), 0.4).double()
+    true = SigmoidBeliefNetwork(weights.double(), torch.full((6,), -2.0).double(), prior)
+    sample = true.sample(500, generator)
+    start = SigmoidBeliefNetwork.start(sample, 4, generator)
+    exact = MultipleCauseEM(config(n_states=16, n_iterations=40)).fit(sample, start)
+    model = start
+    states = all_states(4).expand(500, -1, -1)
+    for value in exact.history.column("free_energy")[:5]:
+        assert value == pytest.approx(float(exact_log_prob(model, sample).mean()), abs=1e-10)
+        model = model.improved(sample, states, torch.softmax(model.log_joint(sample, states), -1))
+    few = MultipleCauseEM(config(n_states=4, n_iterations=40)).fit(sample, start)
+    for result in (exact, few):
+        assert np.diff(result.history.column("free_energy")).min() > -1e-11
+    reached, of_truth = (float(exact_log_prob(m, sample).mean()) for m in (exact.state.model, true))
+    assert reached > of_truth - 0.02
+    assert float(exact_log_prob(few.state.model, sample).mean()) > of_truth - 0.1
 
 
 @KINDS
