@@ -1,11 +1,11 @@
 """Models of inverse kinematics by five learners, with equal data, experts and seed: raw quality and training time.
 
-    python -m benchmarks.included_models [--robots iiwa14 panda] [--contexts pose position] [--experts 1000]
+    python -m benchmarks.included_models [--robots iiwa14 panda] [--contexts pose position]
         [--output benchmarks/results/included_models.txt] [--save FOLDER]
 
 All learners get the same pairs from `collect`: uniform configurations and the contexts that they reach. Settings are
-the presets of `eim train`, except where a label says otherwise. "Start" is the model that EIM starts from: five
-iterations of EM.
+the presets of `eim train`, except for the numbers of experts and iterations, and for `EIM_SETTINGS`. The EIM models are
+the included ones. "Start" is the model that EIM starts from: five iterations of EM.
 
 Errors, the share within the limits, entropies and log-likelihood are those of `evaluate`: raw draws, one for each of
 the test contexts. "Components" is the share of self-motion components near 200 raw draws, over 100 poses. Times are CPU
@@ -31,20 +31,22 @@ from eim_ros.ik.training import SmoothingConfig
 from eim_ros.learning import EIMConfig, EMConfig
 from eim_ros.learning.em import TruncatedEMConfig
 
+N_EXPERTS = {"pose": 1000, "position": 500}
+EIM_SETTINGS = {"n_iterations": 120, "m_step.n_samples": 60, "m_step.gating.n_contexts": 200}
 N_TRAINING, N_TEST = 100_000, 2_000
 N_POSES, N_DRAWS, N_SEEDS = 100, 200, 4000
 
 
 def trainings(n_experts: int, seed: int) -> dict[str, Training]:
     """Return the training of each row, by its label."""
-    eim = EIMConfig.kinematic(n_components=n_experts)
+    eim = EIMConfig.kinematic(n_components=n_experts).replace(**EIM_SETTINGS)
     known = EIMConfig.known_kinematics(n_components=n_experts)
     return {
         "start": Training(eim.replace(n_iterations=0), seed, smoothing=SmoothingConfig()),
-        "EM, 25 iterations": Training(EMConfig(n_components=n_experts, n_iterations=25), seed),
-        "truncated EM": Training(TruncatedEMConfig(n_components=n_experts, n_iterations=25), seed),
-        "known density": Training(known, seed, known=True),
         "EIM": Training(eim, seed, smoothing=SmoothingConfig()),
+        "truncated EM": Training(TruncatedEMConfig(n_components=n_experts, n_iterations=25), seed),
+        "EM, 25 iterations": Training(EMConfig(n_components=n_experts, n_iterations=25), seed),
+        "known density": Training(known, seed, known=True),
     }
 
 
@@ -81,7 +83,7 @@ def row(label: str, training: Training, data: DataSet, test: DataSet, seed: int,
 def report(
     names: list[str],
     kinds: list[str],
-    n_experts: int,
+    experts: int | None,
     n_training: int,
     seed: int,
     folder: Path | None,
@@ -94,13 +96,14 @@ def report(
         lines.append(line)
         show(line)
 
-    add(f"Models by five learners: {n_experts} experts, {n_training} pairs of uniform configurations, seed {seed}")
+    add(f"Models by five learners: {n_training} pairs of uniform configurations, seed {seed}")
     add(f"{processor()}, load {load_average()}; Python {platform.python_version()}, {versions(['numpy', 'torch'])}")
     for name in names:
         for kind in kinds:
             robot = Robot(name)
             data, test = collect(robot, n_training, kind, seed), collect(robot, N_TEST, kind, seed + 1)
-            add(f"\n{name}, {kind}")
+            n_experts = N_EXPERTS[kind] if experts is None else experts
+            add(f"\n{name}, {kind}: {n_experts} experts")
             add(
                 f"{'':18}{'position':>9}{'orient.':>9}{'within':>9}{'log p':>10}{'H(z)':>7}{'H(z|y)':>8}"
                 f"{'compo-':>9}{'time':>9}"
@@ -115,7 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--robots", nargs="+", default=["iiwa14", "panda"])
     parser.add_argument("--contexts", nargs="+", default=["pose", "position"], choices=("pose", "position"))
-    parser.add_argument("--experts", type=int, default=1000)
+    parser.add_argument("--experts", type=int, help="default: 1000 for poses, 500 for positions")
     parser.add_argument("--samples", type=int, default=N_TRAINING)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path)
