@@ -119,6 +119,12 @@ class RatioConfig(Settings):
 class GatingStepConfig(Settings):
     """Settings of the update of the gating."""
 
+    update: str = option(
+        "direct",
+        "maximise the objective over the parameters directly, or refit the gating to the updated probabilities of each "
+        "context (thesis 4.2.1); without contexts, both are the same",
+        choices=("direct", "refit"),
+    )
     kl_bound: float = option(0.01, "largest mean KL of the update", unit="nat", minimum=0.0)
     entropy_loss_bound: float = option(0.05, "largest loss of mean entropy per iteration", unit="nat", minimum=0.0)
     gradient: str = option(
@@ -140,6 +146,12 @@ class MStepConfig(Settings):
     kl_bound: float = option(0.1, "largest KL of an expert's update", unit="nat", minimum=0.0)
     entropy_loss_bound: float = option(
         0.05, "largest loss of an expert's entropy per iteration", unit="nat", minimum=0.0
+    )
+    covariance: str = option(
+        "full",
+        "covariances of linear experts: full; diagonal; or tied, one covariance of all experts, whose bounds apply to "
+        "the mean over the experts",
+        choices=("full", "diagonal", "tied"),
     )
     n_samples: int = option(150, "samples per linear expert for its surrogate", minimum=2)
     surrogate: str = option(
@@ -329,11 +341,12 @@ class TruncatedEMConfig(Settings):
     gating_iterations: int = option(2, "L-BFGS iterations of the gating per M-step", minimum=1)
     search: str = option(
         "auto",
-        "search for the components of a point: full, among all components; partial, among neighbours; auto, partial "
-        "search, or exact EM below dense_below components",
-        choices=("auto", "full", "partial"),
+        "search for the components of a point: full, among all components; partial, among neighbours; selection, among "
+        "those with near means; auto, partial search, or exact EM below dense_below components",
+        choices=("auto", "full", "partial", "selection"),
     )
     dense_below: int = option(200, "smallest number of components that auto truncates", minimum=0)
     n_states: int = option(5, "number C' of components that share a point", minimum=1)
     n_neighbours: int = option(16, "length G of the list of components near a component, including itself", minimum=1)
     n_random: int = option(1, "random candidates per point", minimum=0)
+    n_selected: int = option(16, "components per point that the selection function suggests", minimum=1)

@@ -6,7 +6,12 @@ from eim_ros.core.lazy import deferred_names
 
 if TYPE_CHECKING:
     from eim_ros.learning.discrete.cause_em import MultipleCauseEM, MultipleCauseEMConfig
-    from eim_ros.learning.discrete.causes import BinarySparseCoding, MultipleCauseModel, NoisyOr
+    from eim_ros.learning.discrete.causes import (
+        BinarySparseCoding,
+        MultipleCauseModel,
+        NoisyOr,
+        SigmoidBeliefNetwork,
+    )
     from eim_ros.learning.discrete.exponential_em import ExponentialEM, ExponentialEMConfig
     from eim_ros.learning.discrete.families import (
         CategoricalFamily,
@@ -27,6 +32,7 @@ __all__ = [
     "MultipleCauseModel",
     "NoisyOr",
     "PoissonFamily",
+    "SigmoidBeliefNetwork",
 ]
 
 __getattr__, __dir__ = deferred_names(__name__, __file__)

@@ -5,15 +5,18 @@ zero elsewhere (algorithm 1). The free energy F(K, Theta) = sum_n log sum_{s in 
 log-likelihood and never decreases (Prop. 5, 6). The E-step replaces states by others with a greater joint probability;
 the M-step is defined by the model.
 
-The E-step suggests new states in two ways. Random variations change one or two causes of a state in K(n). Approximate
-marginal sampling draws each cause independently, with the mean of its probabilities under K(n) and under the prior.
+The E-step suggests new states in three ways. Random variations change one or two causes of a state in K(n). Approximate
+marginal sampling draws each cause independently, with the mean of its probabilities under K(n) and under the prior. If
+requested, a selection function chooses the most relevant causes of a point, and suggests their sparse combinations.
 The C' states with the greatest joint probabilities are kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -69,6 +72,7 @@ def search_states(
     n_variations: int,
     n_draws: int,
     n_rounds: int = 1,
+    construct: Callable[[Tensor], Tensor] | None = None,
 ) -> SearchedStates:
     """Improve K(n) by a truncated E-step.
 
@@ -83,6 +87,8 @@ def search_states(
         Suggestions of each kind, per point and round.
     n_rounds : int
         Number of rounds. The suggestions of a round are based on the states kept in the previous round.
+    construct : callable, optional
+        Suggestions of the first round that depend only on the samples, such as `selected_states`.
     """
     n_suggested = n_variations + n_draws
     width = max(model.n_dims, states.shape[2])
@@ -91,6 +97,11 @@ def search_states(
     for rows, kept in zip(sample.split(step), states.split(step), strict=True):
         log_joint = model.log_joint(rows, kept)
         n_evaluations += log_joint.numel()
+        if construct is not None:
+            new = construct(rows)
+            suggested = model.log_joint(rows, new)
+            n_evaluations += suggested.numel()
+            kept, log_joint = _best(torch.cat([kept, new], 1), torch.cat([log_joint, suggested], 1), kept.shape[1])
         for _ in range(n_rounds if n_suggested else 0):
             shares = torch.softmax(log_joint, -1)
             new = torch.cat(
@@ -102,6 +113,22 @@ def search_states(
         found.append(kept)
         joints.append(log_joint)
     return SearchedStates(torch.cat(found), torch.cat(joints), n_evaluations)
+
+
+def selected_states(model: MultipleCauseModel, sample: Tensor, n_selected: int, sparsity: int) -> Tensor:
+    """Return all states with at most `sparsity` causes, all of them among the most relevant causes I(n) (eq. 41).
+
+    The selection function of a cause h is the joint probability of the state in which only h is active. It approximates
+    the marginal posterior of h if few causes are active. The result (n, n_states, n_causes) of bool has
+    sum_{i <= gamma} binomial(H', i) states for each of the samples (n, n_dims).
+    """
+    n_causes = len(model.prior)
+    single = torch.eye(n_causes, dtype=torch.bool).expand(len(sample), -1, -1)
+    chosen = model.log_joint(sample, single).topk(n_selected, -1).indices
+    n_states = sum(math.comb(n_selected, size) for size in range(min(sparsity, n_selected) + 1))
+    pattern = sparsest_states(n_selected, n_states).expand(len(sample), -1, -1)
+    states = torch.zeros(len(sample), n_states, n_causes, dtype=torch.bool)
+    return states.scatter_(2, chosen.unsqueeze(1).expand(-1, n_states, -1), pattern)
 
 
 def _variations(states: Tensor, shares: Tensor, n: int, generator: torch.Generator) -> Tensor:
@@ -179,6 +206,12 @@ class MultipleCauseEMConfig(Settings):
     n_states: int = option(30, "largest number C' of states with positive probability per point", minimum=1)
     n_variations: int = option(20, "new states per point with one or two causes of a state in K(n) changed", minimum=0)
     n_draws: int = option(10, "new states per point drawn with the mean probabilities of the causes in K(n)", minimum=0)
+    n_selected: int = option(
+        0,
+        "causes per point whose sparse combinations are suggested, chosen by a selection function; 0: none",
+        minimum=0,
+    )
+    sparsity: int = option(2, "largest number of causes in these combinations", minimum=1)
     initial_rounds: int = option(10, "rounds of suggestions in the first E-step", minimum=1)
     trial_iterations: int = option(50, "iterations after which the best of several starts is chosen", minimum=1)
 
@@ -346,10 +379,15 @@ class _Fitting(Generic[ModelT]):
             n_variations=0 if complete else self.config.n_variations,
             n_draws=0 if complete else self.config.n_draws,
             n_rounds=self.config.initial_rounds if state.iteration == 0 else 1,
+            construct=None if complete or self.config.n_selected == 0 else partial(self._constructed, state.model),
         )
         record = {"free_energy": found.free_energy, "joint_evaluations": found.n_evaluations / len(self.sample)}
         model = state.model.improved(self.sample, found.states, found.shares)
         return MultipleCauseState(model, state.iteration + 1, found.states, state.generator), record
+
+    def _constructed(self, model: ModelT, sample: Tensor) -> Tensor:
+        n_selected = min(self.config.n_selected, len(model.prior))
+        return selected_states(model, sample, n_selected, self.config.sparsity)
 
     def restore(
         self, state: MultipleCauseState[ModelT], tensors: dict[str, Tensor], iteration: int

@@ -3,12 +3,14 @@
     p(s, y) = prod_h pi_h^s_h (1 - pi_h)^(1 - s_h) p(y | s),    s in {0, 1}^H
 
 A model consists of its joint distribution and its M-step. The protocol `MultipleCauseModel` lists the methods that
-`MultipleCauseEM` needs. Two models are provided:
+`MultipleCauseEM` needs. Three models are provided:
 
 - Binary sparse coding adds up the weights of all active causes, plus Gaussian noise (Henniges et al. 2010):
   p(y | s) = N(y; W s, sigma^2 I).
 - Noisy-OR lets each active cause switch on each binary output independently (Singliar and Hauskrecht 2006):
   p(y_d = 0 | s) = (1 - b_d) prod_h (1 - W_dh)^s_h. The leak b switches on outputs without any cause.
+- A sigmoid belief network lets each active cause switch each binary output on or off (Saul et al. 1996):
+  p(y_d = 1 | s) = 1 / (1 + exp{-(W s + b)_d}).
 """
 
 from __future__ import annotations
@@ -264,6 +266,7 @@ class BinarySparseCoding:
 
 
 LEAST_WEIGHT = 1e-6  # keeps weights and leaks away from 0 and 1
+START_RATE = 0.01  # keeps the initial rate of an output without any cause away from 0 and 1
 CHUNK_ELEMENTS = 1_000_000  # probabilities per block
 
 
@@ -397,11 +400,134 @@ class NoisyOr:
         return (-torch.expm1(off)).log(), off
 
 
+@dataclass(frozen=True)
+class SigmoidBeliefNetwork:
+    """Binary outputs whose log odds are the sum of the weights of all active causes and a bias.
+
+    Attributes
+    ----------
+    weights : Tensor (n_dims, n_causes)
+        W, the contribution of an active cause to the log odds of an output.
+    bias : Tensor (n_dims,)
+        b, the log odds of an output without any cause.
+    prior : Tensor (n_causes,)
+        Probability of each cause.
+    n_updates : int
+        Number of updates of W and b per M-step.
+
+    Examples
+    --------
+    The first cause switches on the first output and switches off the second one:
+
+    >>> import torch
+    >>> from eim_ros.learning.discrete import SigmoidBeliefNetwork
+    >>> model = SigmoidBeliefNetwork(torch.tensor([[4.0], [-4.0]]), torch.tensor([-2.0, 2.0]), torch.tensor([0.5]))
+    >>> sample, states = model.sample_with_states(1000, torch.Generator().manual_seed(0))
+    >>> [round(share, 1) for share in sample[states[:, 0]].mean(0).tolist()]
+    [0.9, 0.1]
+    """
+
+    weights: Tensor
+    bias: Tensor
+    prior: Tensor
+    n_updates: int = 5
+
+    def __post_init__(self) -> None:
+        sizes = (tuple(self.bias.shape), tuple(self.prior.shape))
+        if self.weights.dim() != 2 or sizes != (self.weights.shape[:1], self.weights.shape[1:]):
+            raise DistributionError(
+                f"weights (n_dims, n_causes), bias (n_dims,) and prior (n_causes,) disagree: "
+                f"{tuple(self.weights.shape)}, {sizes[0]} and {sizes[1]}",
+                sizes,
+            )
+        if not bool(torch.isfinite(self.weights).all() and torch.isfinite(self.bias).all()):
+            raise DistributionError("weights and bias must be finite", self.weights)
+        if not bool((self.prior > 0.0).all() and (self.prior < 1.0).all()):
+            raise DistributionError("the prior of each cause must lie between 0 and 1, both excluded", self.prior)
+
+        # contiguous like the tensors of a restored model, so that both round in the same way
+        object.__setattr__(self, "weights", self.weights.contiguous())
+
+    @classmethod
+    def start(cls, sample: Tensor, n_causes: int, generator: torch.Generator, active: float = 2.0) -> Self:
+        """Return an initial model in which each cause tends to switch on the outputs of a random sample.
+
+        Samples (n_samples, n_dims) are zeros and ones. `active` is the approximate number of active causes per
+        observation.
+        """
+        sample = data_of_causes(sample, n_causes)
+        _check_binary(sample)
+        chosen = torch.randperm(len(sample), generator=generator)[:n_causes]
+        noise = torch.rand(sample.shape[1], n_causes, generator=generator, dtype=sample.dtype)
+        rate = (0.5 * sample.mean(0)).clamp(START_RATE, 1.0 - START_RATE)
+        prior = sample.new_full((n_causes,), min(active / n_causes, 0.5))
+        return cls(2.0 * sample[chosen].T - 1.0 + noise, torch.logit(rate), prior)
+
+    @property
+    def n_dims(self) -> int:
+        return len(self.weights)
+
+    def log_joint(self, sample: Tensor, states: Tensor) -> Tensor:
+        states = states.to(sample)
+        log_odds = states @ self.weights.T + self.bias
+        # log p(y|s) = y l - log(1 + exp l) for log odds l
+        likelihood = (sample.unsqueeze(1) * log_odds - torch.nn.functional.softplus(log_odds)).sum(-1)
+        return log_prior(self.prior, states) + likelihood
+
+    def improved(self, sample: Tensor, states: Tensor, shares: Tensor) -> Self:
+        """Do the M-step by a few updates of a logistic regression of the outputs on the causes.
+
+        The curvature of log(1 + exp l) is at most 1/4. Therefore 1/4 sum q_n(s) e e' with e = [s, 1] bounds the Hessian
+        of all outputs, and Newton steps with it never decrease the expected log-likelihood (Boehning 1992). Directions
+        in which the data do not determine the weights are not changed.
+        """
+        states = states.to(sample)
+        extended = torch.cat([states, torch.ones_like(states[..., :1])], -1)
+        moment = (extended * shares.unsqueeze(-1)).flatten(0, 1).T @ extended.flatten(0, 1)
+        inverse = torch.linalg.pinv(moment, hermitian=True)
+        parameters = torch.cat([self.weights, self.bias.unsqueeze(-1)], -1)
+        step = max(1, CHUNK_ELEMENTS // (states.shape[1] * self.n_dims))
+        for _ in range(self.n_updates):
+            gradient = torch.zeros_like(parameters)
+            for start in range(0, len(sample), step):
+                rows = slice(start, start + step)
+                error = sample[rows].unsqueeze(1) - torch.sigmoid(extended[rows] @ parameters.T)
+                gradient += (error * shares[rows].unsqueeze(-1)).flatten(0, 1).T @ extended[rows].flatten(0, 1)
+            parameters = parameters + 4.0 * gradient @ inverse
+        prior = (states * shares.unsqueeze(-1)).sum((0, 1)) / len(sample)
+        prior = prior.clamp(LEAST_PRIOR, 1.0 - LEAST_PRIOR)
+        return type(self)(parameters[:, :-1], parameters[:, -1], prior, self.n_updates)
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """Draw observations (n, n_dims) of 0 and 1."""
+        return self.sample_with_states(n, generator)[0]
+
+    def sample_with_states(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Draw observations like `sample`, and also return their states, (n, n_causes) of bool."""
+        sample_shape(n)
+        uniform = torch.rand(n, len(self.prior) + self.n_dims, generator=generator, dtype=self.prior.dtype)
+        states = uniform[:, : len(self.prior)] < self.prior
+        on = torch.sigmoid(states.to(self.prior) @ self.weights.T + self.bias)
+        return (uniform[:, len(self.prior) :] < on).to(self.prior), states
+
+    def check(self, sample: Tensor) -> None:
+        """Raise `DataError` unless all samples are 0 or 1."""
+        _check_binary(sample)
+
+    def tensors(self) -> dict[str, Tensor]:
+        counts = torch.tensor(self.n_updates)
+        return {"weights": self.weights, "bias": self.bias, "prior": self.prior, "n_updates": counts}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> Self:
+        return cls(tensors["weights"], tensors["bias"], tensors["prior"], int(tensors["n_updates"]))
+
+
 def _check_binary(sample: Tensor) -> None:
     wrong = ((sample != 0.0) & (sample != 1.0)).any(-1).nonzero().flatten()
     if len(wrong):
         raise DataError(
-            f"a noisy-OR explains zeros and ones; row {int(wrong[0])} holds others: compare them with a threshold, or "
+            f"this model explains zeros and ones; row {int(wrong[0])} holds others: compare them with a threshold, or "
             "take BinarySparseCoding",
             int(wrong[0]),
         )

@@ -60,6 +60,7 @@ from eim_ros.learning.adaptation import Adaptation, AdaptationState
 from eim_ros.learning.configs import EIMConfig, EMConfig
 from eim_ros.learning.data import Pairs, checked_data, checked_start, data_or_contexts, has_samples
 from eim_ros.learning.eim.iteration import EIMIteration, EIMState
+from eim_ros.learning.eim.m_step import with_covariances
 from eim_ros.learning.em.em import EM
 from eim_ros.learning.families import FamilyConfig, with_networks
 from eim_ros.learning.learner import Learner, Prepared
@@ -220,7 +221,8 @@ class EIM(Learner[EIMConfig, EIMState]):
     ------
     ConfigurationError
         Raised by the constructor if a setting has no effect on this kind of fit. Raised by `fit` if the number of
-        components adapts, but the model has networks or `update` is "unstructured".
+        components adapts, but the model has networks or `update` is "unstructured". The same applies to diagonal and
+        tied covariances.
     DataError
         Raised by `fit` if there are neither samples nor a start.
     DistributionError
@@ -319,6 +321,7 @@ class EIM(Learner[EIMConfig, EIMState]):
         reference = data_density(self.config.ratio, found.n_components, inputs, shuffled, generator, first, most)
         if given is None and reference is not None and self.config.is_linear:
             found = closest_start(found, reference, shuffled.context, generator)
+        found = self._restricted(found, shuffled.context)
         ratio = density_ratio(self.config.ratio, inputs, reference, shuffled, generator)
         return Prepared(
             EIMIteration.from_samples(self.config, inputs, shuffled),
@@ -337,6 +340,7 @@ class EIM(Learner[EIMConfig, EIMState]):
             start = self._likeliest(checked, generator)
         first = checked_start(start, checked).to(device=generator.device)
         self._check_adaptation(first)
+        first = self._restricted(first, checked.context)
         target = target_density(given, conditional=checked.conditional, device=generator.device)
         by_gradients = self.config.m_step.surrogate == "gradient" and isinstance(first.experts, LinearExperts)
         _check(target, first, checked.context, differentiable=by_gradients)
@@ -366,6 +370,17 @@ class EIM(Learner[EIMConfig, EIMState]):
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return with_networks(result.mixture_of_experts, self.config, data.context, generator)
+
+    def _restricted(self, start: MixtureOfExperts, context: Tensor) -> MixtureOfExperts:
+        """Return the start with the covariances that the M-step keeps."""
+        covariance = self.config.m_step.covariance
+        if covariance != "full" and self.config.update == "unstructured":
+            raise ConfigurationError(
+                f"an M-step by gradients does not keep {covariance} covariances; set m_step.covariance to full, or "
+                "update to structured",
+                covariance,
+            )
+        return with_covariances(start, covariance, context)
 
     def _check_adaptation(self, start: MixtureOfExperts) -> None:
         """Raise `ConfigurationError` if the number of components shall adapt but the model or the M-step cannot."""

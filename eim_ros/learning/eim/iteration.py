@@ -18,7 +18,7 @@ from eim_ros.learning.adaptation import Adaptation, AdaptationState
 from eim_ros.learning.configs import EIMConfig
 from eim_ros.learning.data import Pairs, random_rows
 from eim_ros.learning.eim.gradient_step import update_by_gradients
-from eim_ros.learning.eim.m_step import update_experts, update_gating
+from eim_ros.learning.eim.m_step import update_experts, update_gating, with_covariances
 from eim_ros.learning.models.evaluator import PreparedMixture
 from eim_ros.learning.models.gaussian import tensors_of
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
@@ -129,6 +129,7 @@ class EIMIteration:
             model, components, record = self.adaptation(
                 model, components, ratio.log_target, data.context, state.iteration, generator
             )
+            model = with_covariances(model, self.config.m_step.covariance, data.context)
         n_candidates = record.pop("candidates", 0.0)
         ratio.fit(data, model)
         following, update_record, reward = self._updated(model, ratio, data.context, generator)
@@ -164,7 +165,10 @@ class EIMIteration:
         adaptation = dataclasses.replace(self.adaptation, data=data[self.config.ratio.held_out(len(data))])
         components = adaptation.followed(state.components, state.model, data.context, reward)
         demand = RatioDemand(state.ratio, state.model, self.config.ratio.n_training(len(data)))
-        return adaptation(following, components, demand, data.context, state.iteration + 1, state.generator)
+        adapted, components, record = adaptation(
+            following, components, demand, data.context, state.iteration + 1, state.generator
+        )
+        return with_covariances(adapted, self.config.m_step.covariance, data.context), components, record
 
     def restore(self, state: EIMState, tensors: dict[str, Tensor], iteration: int) -> EIMState:
         device = state.generator.device

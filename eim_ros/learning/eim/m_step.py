@@ -16,7 +16,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from eim_ros.core.errors import DistributionError
+from eim_ros.core.errors import ConfigurationError, DistributionError
 from eim_ros.learning.configs import MStepConfig
 from eim_ros.learning.families import NetworkConfig
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
@@ -24,7 +24,12 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts, draw_co
 from eim_ros.learning.models.neural import NeuralExperts
 from eim_ros.learning.projections.categorical import project_categorical
 from eim_ros.learning.projections.gating import project_gating
-from eim_ros.learning.projections.gaussian import fit_to_gradients, fit_to_values, project_experts
+from eim_ros.learning.projections.gaussian import (
+    fit_to_gradients,
+    fit_to_values,
+    project_experts,
+    restrict_covariances,
+)
 from eim_ros.learning.projections.neural import fit_neural_experts, shorten_step, weigh_samples
 from eim_ros.learning.ratio.density_ratio import LogRatio
 
@@ -150,8 +155,15 @@ def update_gating(
         )
         gating = SoftmaxGating(chosen.new_zeros(model.n_components, 0), shared.log_probs[0])
         return MixtureOfExperts(gating, model.experts), {"gating_kl": shared.kl}, mean_reward
-    natural = config.gating.gradient == "natural"
-    update = project_gating(model.gating, chosen, reward, *bounds, kl_weight=kl_weight, natural=natural)
+    update = project_gating(
+        model.gating,
+        chosen,
+        reward,
+        *bounds,
+        kl_weight=kl_weight,
+        natural=config.gating.gradient == "natural",
+        refit=config.gating.update == "refit",
+    )
     return MixtureOfExperts(update.gating, model.experts), {"gating_kl": update.kl}, mean_reward
 
 
@@ -166,7 +178,8 @@ def update_experts(
 ) -> tuple[MixtureOfExperts, dict[str, float]]:
     """Update every expert by a trust-region I-projection onto a quadratic surrogate of phi (thesis 4.1.2, 4.2.2).
 
-    The surrogate is fitted to the gradients of phi. It is fitted to the values of phi if the settings ask for it, or if
+    The covariances of linear experts must belong to the family of the settings, see `with_covariances`. The surrogate
+    is fitted to the gradients of phi. It is fitted to the values of phi if the settings ask for it, or if
     phi has no finite gradient at some samples of the expert. Nonlinear experts are updated by
     `update_nonlinear_experts`.
 
@@ -206,13 +219,44 @@ def update_experts(
         by_values = fit_to_values(residual[lacking], local[lacking], value)
         surrogate = by_values if surrogate is None else surrogate.replaced(lacking, by_values)
     assert surrogate is not None
-    update = project_experts(experts, surrogate, config.kl_bound, config.entropy_loss_bound, kl_weight=kl_weight)
+    update = project_experts(
+        experts,
+        surrogate,
+        config.kl_bound,
+        config.entropy_loss_bound,
+        kl_weight=kl_weight,
+        covariance=config.covariance,
+        weights=mean_weights(model, context) if config.covariance == "tied" else None,
+    )
     solution = update.multipliers
     record = {
         "expert_kl": float(torch.where(solution.feasible, solution.kl, torch.zeros_like(solution.kl)).mean()),
         "updated": float(solution.feasible.double().mean()),
     }
     return MixtureOfExperts(model.gating, update.experts), record
+
+
+def mean_weights(model: MixtureOfExperts, context: Tensor) -> Tensor:
+    """Return the mean probability of each component over the contexts, (n_components,)."""
+    return model.gating(context).exp().mean(0)
+
+
+def with_covariances(model: MixtureOfExperts, covariance: str, context: Tensor) -> MixtureOfExperts:
+    """Return a model whose linear experts have "full", "diagonal" or "tied" covariances.
+
+    Raises
+    ------
+    ConfigurationError
+        If the experts are not linear and their covariances shall be restricted.
+    """
+    if covariance == "full":
+        return model
+    if not isinstance(model.experts, LinearExperts):
+        raise ConfigurationError(
+            f"{covariance} covariances need linear experts; set m_step.covariance to full, or expert_kind to linear",
+            covariance,
+        )
+    return MixtureOfExperts(model.gating, restrict_covariances(model.experts, covariance, mean_weights(model, context)))
 
 
 def _rewards(

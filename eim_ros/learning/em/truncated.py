@@ -19,6 +19,14 @@ densities become the new K(n). They compete with the old ones, so the free energ
 probable component are visited together, so that the components that they share stay in cache. The list of c is updated
 from the joint densities that its points evaluated. A component is near c if its mean log joint density over these
 points is only slightly below the mean for c.
+
+A selection function suggests candidates without regard to K(n) (eq. 41 with a single cause, gamma = 1). Here it is the
+joint density with one diagonal covariance for all components, so it needs only the distances to the means. As the paper
+proposes, the suggestions compete with the old states instead of replacing them, so the free energy never falls.
+
+Eq. 39 of the paper prints the condition of the E-step as a rise of sum_n sum_{z in K(n)} log q(x_n, z|y_n). This is a
+misprint: the free energy above has the log outside the inner sum. Both forms agree if a single state is exchanged
+(Prop. 6), but not if several are.
 """
 
 from __future__ import annotations
@@ -32,7 +40,7 @@ from torch import Tensor
 
 from eim_ros.learning.configs import TruncatedEMConfig
 from eim_ros.learning.data import Pairs, checked_data, checked_start
-from eim_ros.learning.em.em import Expectation, expect, maximised
+from eim_ros.learning.em.em import CHUNK_ELEMENTS, Expectation, expect, maximised
 from eim_ros.learning.learner import Learner, Prepared, generator_from
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
@@ -60,7 +68,7 @@ def search_neighbourhoods(
     neighbours : Tensor (n_components, n_neighbours) of int64
         The lists g_c, each beginning with c.
     random : Tensor (n_samples, n_random) of int64
-        Additional random candidates of each point.
+        Additional candidates of each point, random or selected.
 
     Returns
     -------
@@ -77,6 +85,25 @@ def search_neighbourhoods(
     return expectation, torch.from_numpy(refreshed), n_evaluations
 
 
+def select_components(model: MixtureOfExperts, joint: Tensor, n_selected: int) -> Tensor:
+    """Return the components I(n) with the largest values of the selection function, (n_samples, n_selected) of int64.
+
+    `joint` (n_samples, n_dims + n_context) contains points [x, y]. The selection function is the joint density with the
+    median of the experts' variances in each dimension. Its cost per component is that of one distance.
+    """
+    gating, experts = linear_parts(model)
+    variance = experts.scale_trils.square().sum(-1).median(0).values
+    chosen = []
+    for rows in joint.split(max(1, CHUNK_ELEMENTS // model.n_components)):
+        context = rows[:, model.n_dims :]
+        score = context @ gating.weights.T + gating.biases
+        for axis in range(model.n_dims):
+            mean = context @ experts.weights[:, axis].T + experts.biases[:, axis]
+            score -= 0.5 * (rows[:, axis : axis + 1] - mean).square() / variance[axis]
+        chosen.append(score.topk(n_selected, -1).indices)
+    return torch.cat(chosen)
+
+
 @dataclass(frozen=True)
 class TruncatedEMState:
     """State of `TruncatedEM`.
@@ -88,7 +115,8 @@ class TruncatedEMState:
     states : Tensor (n_samples, n_states) of int64
         K(n) of the last E-step. It has no rows before the first step.
     neighbours : Tensor (n_components, n_neighbours) of int64
-        The lists g_c. It has no rows before the first step, or if the search is not partial.
+        The lists g_c, of length 1 if a selection function replaces them. It has no rows before the first step, or if
+        the search is full.
     generator : torch.Generator
         Source of randomness. Each step advances it in place.
     """
@@ -207,6 +235,9 @@ class _Fitting:
             random = torch.randint(
                 model.n_components, (len(self.joint), self.config.n_random), generator=state.generator
             )
+            if self.config.search == "selection":
+                n_selected = min(self.config.n_selected, model.n_components)
+                random = torch.cat([select_components(model, self.joint, n_selected), random], 1)
             forms = QuadraticForms.from_model(model)
             expectation, neighbours, n_evaluations = search_neighbourhoods(
                 forms, self.joint, state.states, state.neighbours, random
@@ -216,6 +247,8 @@ class _Fitting:
             expectation = expect(model, self.joint, self.n_states, log_likelihood=self.partial)
             if self.partial:
                 n_neighbours = min(self.config.n_neighbours, model.n_components)
+                if self.config.search == "selection":
+                    n_neighbours = 1  # each list holds only its own component
                 neighbours = nearest_components(QuadraticForms.from_model(model), expectation.products, n_neighbours)
         following, offset = maximised(self.config, self.units, self.joint, model, expectation)
         record = {"free_energy": expectation.free_energy - offset, "joint_evaluations": share}

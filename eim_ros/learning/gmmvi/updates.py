@@ -14,6 +14,20 @@ line for the mean, which is a misprint. Since R = log p~/T - log q, eta >= 1 her
 Weights follow log w' = log w + beta E_o[R] + constant. With contexts, rewards are linear in the context and the KL is
 averaged over contexts, so a softmax gating follows the same rule exactly.
 
+These are natural-gradient steps both on the ELBO J and on the lower bound of VIPS and EIM (Theorem 2.1, appendix E).
+With q_old the model of the E-step, the bound is
+
+    J_old(q) = sum_o w_o { E_o[log p~ - log q_old] - KL(q(x|o) || q_old(x|o)) } - KL(w || w_old)
+
+At q = q_old, the gradient of each KL is zero. That of E_q[log q] is int (grad q) log q + grad int q, and int q is 1. It
+equals the gradient of E_q[log q_old], so grad J = grad J_old. The Fisher matrix depends on q only.
+
+The same holds for the weights (appendix F). With K components, the natural parameters are log w_o/w_K, and the natural
+gradient of J is E_o[R] - E_K[R]. A step beta gives w' ~ w exp(beta E_o[R]), in which E_K[R] cancels. VIPS maximises
+sum_o w'_o r_o + H(w') - eta KL(w' || w) with r_o = E_o[R] + log w_o, and obtains
+
+    w' ~ w^(eta/(1+eta)) exp(r)^(1/(1+eta)) = w exp(E_o[R])^(1/(1+eta)),  that is, beta = 1/(1+eta)
+
 Examples
 --------
 All updates of the components find the mean of a Gaussian target:

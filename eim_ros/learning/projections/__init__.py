@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         fit_to_gradients,
         fit_to_values,
         project_experts,
+        restrict_covariances,
         solve_multipliers,
     )
     from eim_ros.learning.projections.likelihood import fit_experts, fit_gating
@@ -47,6 +48,7 @@ __all__ = [
     "project_categorical",
     "project_experts",
     "project_gating",
+    "restrict_covariances",
     "shorten_step",
     "solve_multipliers",
     "weigh_samples",

@@ -5,10 +5,12 @@ With rewards phi(y, z), over the parameters theta of the gating:
     maximise E_y sum_z q(z|y) phi(y, z) - kl_weight E_y KL(q(z|y) || q_old(z|y))
     subject to E_y KL(q || q_old) <= kl_bound and E_y H(q) >= E_y H(q_old) - entropy_loss_bound.
 
-The thesis projects the probabilities of each context separately and fits the gating to them by cross entropy. Rewards
-from one sample per context are noisy, and the softmax of a noisy reward is biased. The trust region is then spent on
-noise that the fit averages away, so the gating hardly moves. Here L-BFGS maximises the Lagrangian over theta. Rewards
-enter it linearly, so noise averages out, and the bounds hold for the returned gating.
+By default, L-BFGS maximises the Lagrangian over theta. Rewards enter it linearly, so noise averages out, and the bounds
+hold for the returned gating.
+
+The thesis projects the probabilities of each context separately and refits the gating to this table by maximum
+likelihood (`refit`). Rewards from one sample per context are noisy, and the softmax of a noisy reward is biased. The
+trust region is then spent on noise that the fit averages away, so the gating hardly moves.
 """
 
 from __future__ import annotations
@@ -233,6 +235,7 @@ def project_gating(
     *,
     kl_weight: float = 1.0,
     natural: bool = False,
+    refit: bool = False,
     max_iterations: int = 15,
 ) -> GatingUpdate:
     """Improve a gating, given rewards of its components.
@@ -249,8 +252,11 @@ def project_gating(
         Weight of the KL term in the objective, >= 0.
     natural : bool
         Whether a linear gating follows the natural gradient.
+    refit : bool
+        Whether to project the probabilities of each context and fit the gating to them, as in the thesis. The
+        multipliers are then those of the probabilities. A step that exceeds a bound after the fit is shortened.
     max_iterations : int
-        Maximum number of L-BFGS iterations for one pair of multipliers.
+        Maximum number of L-BFGS iterations for one pair of multipliers, or of the fit.
 
     Returns
     -------
@@ -285,7 +291,8 @@ def project_gating(
         return unchanged
     family = family_of(old, context, natural=natural)
     problem = _Problem.of(family, reward, kl_bound, entropy_loss_bound, kl_weight)
-    solved = problem.solved(max_iterations) if kl_bound > 0.0 else None
+    solve = problem.refitted if refit else problem.solved
+    solved = solve(max_iterations) if kl_bound > 0.0 else None
     if solved is None:
         return unchanged
     flat, eta, omega = solved
@@ -350,6 +357,24 @@ class _Problem:
                 break
         return (self._shortened(flat), *multipliers) if multipliers is not None else None
 
+    def refitted(self, max_iterations: int) -> tuple[FloatArray, float, float] | None:
+        """Fit the family to the projected probabilities by weighted maximum likelihood, with the results of `solved`.
+
+        With a = kl_weight + eta and s = a + omega, the table is q(z|y) ~ exp{(a log q_old(z|y) + phi(y, z)) / s}
+        (thesis 4.2.1). It weights every component of every context.
+        """
+        dual = CategoricalDual(self.old_log_probs, self.reward, *self.bounds, self.kl_weight)
+        multipliers = dual.multipliers(None)
+        if multipliers is None:
+            return None
+        table = dual.log_probs(*multipliers).exp()
+
+        def cross_entropy(log_probs: Tensor) -> tuple[float, Tensor]:
+            value = -float(torch.linalg.vecdot(table, log_probs).mean())
+            return value, (log_probs.exp() - table) / len(table)
+
+        return (self._shortened(self._minimiser(cross_entropy, self.family.start, max_iterations)), *multipliers)
+
     def _multipliers(self, reward: Tensor, start: tuple[float, float] | None) -> tuple[float, float] | None:
         """Return the multipliers for the projection of the probabilities themselves."""
         return CategoricalDual(self.old_log_probs, reward, *self.bounds, self.kl_weight).multipliers(start)
@@ -367,11 +392,14 @@ class _Problem:
             mean = torch.linalg.vecdot(probabilities, value).unsqueeze(-1)
             return -float(mean.mean()), torch.sub(mean, value, out=value).mul_(probabilities).div_(len(value))
 
-        def objective(flat: FloatArray) -> tuple[float, FloatArray]:
-            return self.family.value_and_gradient(flat, negative)
+        return self._minimiser(negative, start, max_iterations)
 
+    def _minimiser(
+        self, objective: Callable[[Tensor], tuple[float, Tensor]], start: FloatArray, max_iterations: int
+    ) -> FloatArray:
+        """Minimise an objective of the log probabilities by L-BFGS."""
         result = minimize(
-            objective,
+            lambda flat: self.family.value_and_gradient(flat, objective),
             start,
             jac=True,
             method="L-BFGS-B",

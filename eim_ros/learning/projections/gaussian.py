@@ -14,11 +14,30 @@ s = a + omega:
     [W w] += C U diag(1/(a+rho)) U' [A b],   B = C U diag(sqrt(s/(a+rho))),   C <- chol(B B')
 
 One eigendecomposition thus reduces the two-variable dual of the appendix to one decreasing function of a per expert.
+
+Restricted covariances change only the part of the KL and of the entropy that belongs to the covariance. The update
+stays exact within the family:
+
+- Diagonal: C is diagonal. The shift above still maximises over the mean, and needs the eigenvalues rho of R. The
+  variances are C_jj^2 s/(a+R_jj), so R_jj replaces rho_j in the terms without c_j. Since min R_jj >= min rho, the range
+  of a does not change.
+- Tied: all experts share C, and K(a) below is the KL averaged with the weights w_k of the components. The covariance
+  follows from Rbar = sum_k w_k R_k with eigenvalues rhobar:
+
+      K(a) = 1/2 sum_j [ s/(a+rhobar_j) - 1 - log(s/(a+rhobar_j)) ] + sum_k w_k m_k(max(a, a_k))
+      m_k(a) = 1/2 sum_j c_kj/(a+rho_kj)^2,   m_k(a_k) = kl_bound
+
+  Without the additional bound m_k <= kl_bound on every component, one of small weight could move without limit. Its
+  multiplier turns a into max(a, a_k).
+
+Both are separate maximisations over means and covariances that share one bound. The best value of each is a concave
+function of its share of the bound, so the dual has no gap.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -216,6 +235,8 @@ def project_experts(
     entropy_loss_bound: float,
     *,
     kl_weight: float = 1.0,
+    covariance: str = "full",
+    weights: Tensor | None = None,
 ) -> GaussianUpdate:
     """Compute the trust-region I-projection of every expert, given its surrogate.
 
@@ -231,10 +252,22 @@ def project_experts(
     kl_weight : float
         tau >= 0, the weight of the KL in the objective. Use 1 for phi = log p/q_old. Use the temperature T for phi =
         log p - T log q_old, which maximises E[log p] + T H. Use 0 for the ablation without this term (thesis 6.1).
+    covariance : str
+        "full", "diagonal" or "tied". The covariances of the old experts must belong to this family, see
+        `restrict_covariances`.
+    weights : Tensor (n_components,), optional
+        Positive weights of the components if covariances are tied; by default, equal weights. Then `kl_bound` applies
+        to the weighted mean of the KL, and to the KL that is due to the mean of each expert.
 
     Returns
     -------
     GaussianUpdate
+
+    Notes
+    -----
+    If covariances are diagonal and R is indefinite, a surrogate without slope along the lowest eigenvector of R has two
+    equally good steps of the mean, one in each direction. None of them is taken. Samples give such a slope with
+    probability zero.
 
     Examples
     --------
@@ -255,25 +288,70 @@ def project_experts(
     rho, basis = torch.linalg.eigh(curvature)
     rotated = basis.mT @ linear
     shift = ((rotated @ surrogate.context_moment) * rotated).sum(-1)
-    solution = solve_multipliers(rho, shift, kl_bound, entropy_loss_bound, kl_weight=kl_weight)
+    if covariance == "tied":
+        shares = torch.ones_like(rho[:, 0]) if weights is None else weights
+        shares = shares / shares.sum()
+        spread, axes = torch.linalg.eigh((shares[:, None, None] * curvature).sum(0))
+        bounds = (kl_bound, entropy_loss_bound)
+        solution, damping = solve_tied_multipliers(rho, shift, spread, shares, bounds, kl_weight=kl_weight)
+        usable = torch.ones_like(usable)  # all experts get the common covariance
+    else:
+        diagonal = torch.diagonal(curvature, dim1=-2, dim2=-1) if covariance == "diagonal" else None
+        solution = solve_multipliers(rho, shift, kl_bound, entropy_loss_bound, kl_weight=kl_weight, diagonal=diagonal)
+        damping = solution.eta + kl_weight
+        spread, axes = (rho, basis) if diagonal is None else (diagonal, torch.eye(rho.shape[-1]).to(basis))
 
     a = (solution.eta + kl_weight).unsqueeze(-1)
-    precision = a + rho
-    stretched = experts.scale_trils @ (basis * ((a + solution.omega.unsqueeze(-1)) / precision).sqrt().unsqueeze(-2))
+    scale = ((a + solution.omega.unsqueeze(-1)) / (a + spread)).sqrt().unsqueeze(-2)
+    stretched = experts.scale_trils @ (axes * scale)
     factor, info = torch.linalg.cholesky_ex(stretched @ stretched.mT)
-    step = experts.scale_trils @ (basis @ (rotated / precision.unsqueeze(-1)))
+    step = experts.scale_trils @ (basis @ (rotated / (damping.unsqueeze(-1) + rho).unsqueeze(-1)))
     finite = torch.isfinite(step).all(-1).all(-1) & torch.isfinite(factor).all(-1).all(-1)
     accepted = usable & solution.feasible & (info == 0) & finite
+    if covariance == "tied":
+        accepted = accepted.all().expand(len(accepted))
     solution = Multipliers(solution.eta, solution.omega, solution.kl, solution.entropy_change, accepted)
 
-    weights = torch.where(accepted[:, None, None], experts.weights + step[..., :-1], experts.weights)
+    slopes = torch.where(accepted[:, None, None], experts.weights + step[..., :-1], experts.weights)
     biases = torch.where(accepted[:, None], experts.biases + step[..., -1], experts.biases)
     scale_trils = torch.where(accepted[:, None, None], factor, experts.scale_trils)
-    return GaussianUpdate(LinearExperts(weights, biases, scale_trils), solution)
+    return GaussianUpdate(LinearExperts(slopes, biases, scale_trils), solution)
+
+
+def restrict_covariances(experts: LinearExperts, covariance: str, weights: Tensor) -> LinearExperts:
+    """Return experts with "full", "diagonal" or "tied" covariances that are closest to the given ones.
+
+    They minimise the KL of the given experts to the new ones, averaged with the weights (n_components,). The means do
+    not change. Diagonal covariances keep the variances, and the tied one is the weighted mean of all covariances.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from eim_ros.learning.models import LinearExperts
+    >>> from eim_ros.learning.projections import restrict_covariances
+    >>> old = LinearExperts(torch.zeros(2, 1, 0), torch.zeros(2, 1), torch.tensor([[[1.0]], [[3.0]]]))
+    >>> restrict_covariances(old, "tied", torch.tensor([0.5, 0.5])).scale_trils.square().flatten().round().tolist()
+    [5.0, 5.0]
+    """
+    if covariance == "full":
+        return experts
+    covariances = experts.scale_trils @ experts.scale_trils.mT
+    if covariance == "diagonal":
+        factors = torch.diag_embed(torch.diagonal(covariances, dim1=-2, dim2=-1).sqrt())
+    else:
+        mean = (covariances * (weights / weights.sum())[:, None, None]).sum(0)
+        factors = torch.linalg.cholesky(mean).expand(covariances.shape).contiguous()
+    return LinearExperts(experts.weights, experts.biases, factors)
 
 
 def solve_multipliers(
-    rho: Tensor, shift: Tensor, kl_bound: float | Tensor, entropy_loss_bound: float, *, kl_weight: float = 1.0
+    rho: Tensor,
+    shift: Tensor,
+    kl_bound: float | Tensor,
+    entropy_loss_bound: float,
+    *,
+    kl_weight: float = 1.0,
+    diagonal: Tensor | None = None,
 ) -> Multipliers:
     """Minimise the dual of every expert by one monotone root-find in a = eta + kl_weight.
 
@@ -285,6 +363,8 @@ def solve_multipliers(
         c_j >= 0, mean squared slope along each eigenvector.
     kl_bound, entropy_loss_bound, kl_weight : float
         As in `project_experts`. `kl_bound` may also be a Tensor (n_components,).
+    diagonal : Tensor (n_components, n_dims), optional
+        Diagonal of R if covariances are diagonal; by default, they are full.
 
     Returns
     -------
@@ -302,19 +382,92 @@ def solve_multipliers(
     >>> round(float(found.eta), 2), bool(found.feasible)
     (4.0, True)
     """
-    start = (-rho.amin(-1)).clamp_min(kl_weight)
+    spread = rho if diagonal is None else diagonal
+    return _minimised(
+        lambda a, omega: _kl(a, omega, spread, rho, shift),
+        spread,
+        rho.amin(-1),
+        rho.amin(-1),
+        (kl_bound, entropy_loss_bound, kl_weight),
+    )
+
+
+def solve_tied_multipliers(
+    rho: Tensor,
+    shift: Tensor,
+    spread: Tensor,
+    weights: Tensor,
+    bounds: tuple[float, float],
+    *,
+    kl_weight: float = 1.0,
+) -> tuple[Multipliers, Tensor]:
+    """Minimise the common dual of all experts if they share one covariance.
+
+    Parameters
+    ----------
+    rho, shift : Tensor (n_components, n_dims)
+        As in `solve_multipliers`.
+    spread : Tensor (n_dims,)
+        Eigenvalues of the mean curvature.
+    weights : Tensor (n_components,)
+        Weights of the components, which sum to 1.
+    bounds : tuple of float
+        Bounds of the weighted mean KL, also the bound for each mean, and of the loss of entropy [nat].
+    kl_weight : float
+        As in `project_experts`.
+
+    Returns
+    -------
+    multipliers : Multipliers
+        `eta`, `omega`, the entropy and `feasible` are the same for all experts. The weighted mean of `kl` is bounded.
+    a : Tensor (n_components,)
+        max(a, a_k), the damping of each expert's mean.
+    """
+    least = decreasing_root(
+        lambda a: _mean_kl(a, rho, shift) - bounds[0], (-rho.amin(-1)).clamp_min(kl_weight), relative_tolerance=1e-9
+    )
+
+    def kl(a: Tensor, omega: Tensor) -> Tensor:
+        of_means = _mean_kl(torch.maximum(a, least.upper), rho, shift)
+        return (weights * of_means).sum(-1, keepdim=True) + _kl(a, omega, spread[None], spread[None], zero)
+
+    zero = torch.zeros_like(spread)[None]
+    lowest = spread.amin(-1, keepdim=True)
+    common = _minimised(kl, spread[None], lowest, torch.minimum(rho.amin(), lowest), (*bounds, kl_weight))
+    a = torch.maximum(common.eta + kl_weight, least.upper)
+    of_covariance = _kl(common.eta + kl_weight, common.omega, spread[None], spread[None], zero)
+    shared = (part.expand(len(rho)) for part in (common.eta, common.omega, common.entropy_change))
+    eta, omega, change = shared
+    feasible = common.feasible & least.found.all()
+    return Multipliers(eta, omega, of_covariance + _mean_kl(a, rho, shift), change, feasible.expand(len(rho))), a
+
+
+def _minimised(
+    kl: Callable[[Tensor, Tensor], Tensor],
+    spread: Tensor,
+    lowest: Tensor,
+    of_objective: Tensor,
+    settings: tuple[float | Tensor, float, float],
+) -> Multipliers:
+    """Minimise duals with the curvatures `spread` (n, n_dims) of the covariances.
+
+    `kl(a, omega)` is the KL of the update, `lowest` (n,) minus the lower limit of a, and `of_objective` (n,) the lowest
+    curvature of the objective. The settings are `kl_bound`, `entropy_loss_bound` and `kl_weight`.
+    """
+    kl_bound, entropy_loss_bound, kl_weight = settings
+    start = (-lowest).clamp_min(kl_weight)
     bracket = decreasing_root(
-        lambda a: _kl(a, _omega(a, rho, entropy_loss_bound), rho, shift) - kl_bound, start, relative_tolerance=1e-9
+        lambda a: kl(a, _omega(a, spread, entropy_loss_bound)) - kl_bound, start, relative_tolerance=1e-9
     )
     a = bracket.upper
-    omega = _omega(a, rho, entropy_loss_bound)
-    kl = _kl(a, omega, rho, shift)
-    feasible = bracket.found & torch.isfinite(kl)
+    omega = _omega(a, spread, entropy_loss_bound)
+    value = kl(a, omega)
+    feasible = bracket.found & torch.isfinite(value)
     unbounded = torch.as_tensor(kl_bound).isinf()
     if bool(unbounded.any()):  # then only the curvature bounds the objective
         held = kl_weight > 0.0 or math.isfinite(entropy_loss_bound)  # otherwise the optimum is a point mass
-        feasible = feasible & (((rho.amin(-1) > -kl_weight) & held) | ~unbounded.to(rho.device))
-    return Multipliers(a - kl_weight, omega, kl, _entropy_change(a, omega, rho), feasible)
+        feasible = feasible & (((of_objective > -kl_weight) & held) | ~unbounded.to(spread.device))
+    return Multipliers(a - kl_weight, omega, value, _entropy_change(a, omega, spread), feasible)
 
 
 def _omega(a: Tensor, rho: Tensor, entropy_loss_bound: float) -> Tensor:
@@ -322,10 +475,18 @@ def _omega(a: Tensor, rho: Tensor, entropy_loss_bound: float) -> Tensor:
     return (mean_log.exp() - a).clamp_min(0.0)
 
 
-def _kl(a: Tensor, omega: Tensor, rho: Tensor, shift: Tensor) -> Tensor:
+def _kl(a: Tensor, omega: Tensor, spread: Tensor, rho: Tensor, shift: Tensor) -> Tensor:
+    of_covariance, of_mean = a.unsqueeze(-1) + spread, a.unsqueeze(-1) + rho
+    ratio = (a + omega).unsqueeze(-1) / of_covariance
+    kl = 0.5 * (ratio - 1.0 - torch.log(ratio) + shift / of_mean.square()).sum(-1)
+    positive = (of_covariance > 0.0).all(-1) & (of_mean > 0.0).all(-1)
+    return torch.where(positive, kl, torch.full_like(kl, torch.inf))
+
+
+def _mean_kl(a: Tensor, rho: Tensor, shift: Tensor) -> Tensor:
+    """Return the part of the KL that belongs to the mean."""
     precision = a.unsqueeze(-1) + rho
-    ratio = (a + omega).unsqueeze(-1) / precision
-    kl = 0.5 * (ratio - 1.0 - torch.log(ratio) + shift / precision.square()).sum(-1)
+    kl = 0.5 * (shift / precision.square()).sum(-1)
     return torch.where((precision > 0.0).all(-1), kl, torch.full_like(kl, torch.inf))
 
 

@@ -12,8 +12,8 @@ from learning.toys import without_times
 
 from eim_ros.core.errors import ConfigurationError, DataError, DistributionError
 from eim_ros.learning import MultipleCauseEM, MultipleCauseEMConfig, RunOptions
-from eim_ros.learning.discrete.cause_em import search_states
-from eim_ros.learning.discrete.causes import BinarySparseCoding, NoisyOr
+from eim_ros.learning.discrete.cause_em import search_states, selected_states
+from eim_ros.learning.discrete.causes import BinarySparseCoding, NoisyOr, SigmoidBeliefNetwork, sparsest_states
 from eim_ros.learning.run import Status
 from experiments.bars import additive_bars, n_bars_found, noisy_or_bars
 
@@ -30,6 +30,30 @@ def problem(kind, n: int = 200, size: int = 3, seed: int = 0):
 
 def config(**settings) -> MultipleCauseEMConfig:
     return MultipleCauseEMConfig(**{"n_iterations": 12, "tolerance": 0.0, "n_states": 8, **settings})
+
+
+def test_belief_network_equals_exact_em_and_learns_from_truncated_states():
+    """Enumeration of all 16 states of a small network, then C' = 4 states per point."""
+    generator = generator_of(0)
+    weights = 4.0 * torch.tensor(
+        [[1.0, 0, 0, -1], [1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 1], [0, 0, 1, 0], [0, 0, 1, 0]]
+    )
+    prior = torch.full((4,), 0.4).double()
+    true = SigmoidBeliefNetwork(weights.double(), torch.full((6,), -2.0).double(), prior)
+    sample = true.sample(500, generator)
+    start = SigmoidBeliefNetwork.start(sample, 4, generator)
+    exact = MultipleCauseEM(config(n_states=16, n_iterations=40)).fit(sample, start)
+    model = start
+    states = all_states(4).expand(500, -1, -1)
+    for value in exact.history.column("free_energy")[:5]:
+        assert value == pytest.approx(float(exact_log_prob(model, sample).mean()), abs=1e-10)
+        model = model.improved(sample, states, torch.softmax(model.log_joint(sample, states), -1))
+    few = MultipleCauseEM(config(n_states=4, n_iterations=40)).fit(sample, start)
+    for result in (exact, few):
+        assert np.diff(result.history.column("free_energy")).min() > -1e-11
+    reached, of_truth = (float(exact_log_prob(m, sample).mean()) for m in (exact.state.model, true))
+    assert reached > of_truth - 0.02
+    assert float(exact_log_prob(few.state.model, sample).mean()) > of_truth - 0.1
 
 
 @KINDS
@@ -80,6 +104,48 @@ def test_states_are_all_different_and_soon_the_most_probable(kind):
     everything = true.log_joint(sample, all_states(6).expand(200, -1, -1))
     torch.testing.assert_close(found.log_joint, everything.topk(5, -1).values, rtol=0.0, atol=1e-10)
     assert found.n_evaluations == 200 * (5 + 200 * 40)
+
+
+@KINDS
+def test_selection_of_all_causes_finds_the_most_probable_states(kind):
+    sample, _, model = problem(kind)
+    start = sparsest_states(6, 5).expand(200, -1, -1)
+    found = search_states(
+        model,
+        sample,
+        start,
+        generator_of(1),
+        n_variations=0,
+        n_draws=0,
+        construct=lambda rows: selected_states(model, rows, 6, 6),
+    )
+    everything = model.log_joint(sample, all_states(6).expand(200, -1, -1))
+    torch.testing.assert_close(found.log_joint, everything.topk(5, -1).values, rtol=0.0, atol=1e-10)
+
+
+@pytest.mark.parametrize(("n_selected", "sparsity", "n_states"), [(4, 2, 1 + 4 + 6), (3, 5, 8), (1, 1, 2)])
+def test_selected_states_are_all_sparse_combinations_of_the_relevant_causes(n_selected, sparsity, n_states):
+    """Equation 41, point by point."""
+    sample, model, _ = problem(NoisyOr, n=20)
+    single = torch.eye(6, dtype=torch.bool).expand(20, -1, -1)
+    relevant = model.log_joint(sample, single).topk(n_selected, -1).indices
+    for states, chosen in zip(selected_states(model, sample, n_selected, sparsity), relevant, strict=True):
+        expected = [
+            state
+            for state in all_states(6).tolist()
+            if sum(state) <= sparsity and not any(on and h not in chosen for h, on in enumerate(state))
+        ]
+        assert {tuple(state) for state in states.tolist()} == {tuple(state) for state in expected}
+        assert len(states) == n_states
+
+
+@KINDS
+def test_free_energy_with_selected_states_alone_never_falls(kind):
+    sample, _, start = problem(kind)
+    settings = {"n_variations": 0, "n_draws": 0, "n_selected": 4, "sparsity": 3}
+    values = MultipleCauseEM(config(**settings)).fit(sample, start).history.column("free_energy")
+    assert np.diff(values).min() > -1e-11
+    assert values[-1] > values[0] + 0.1
 
 
 @pytest.mark.parametrize("n_causes", [62, 63, 70])

@@ -11,7 +11,7 @@ from learning.models.random_models import generator_of, normal
 from scipy import optimize, stats
 
 from eim_ros.core.errors import DataError, DistributionError
-from eim_ros.learning.discrete.causes import BinarySparseCoding, NoisyOr, sparsest_states
+from eim_ros.learning.discrete.causes import BinarySparseCoding, NoisyOr, SigmoidBeliefNetwork, sparsest_states
 
 
 def sparse_coding(n_dims: int = 4, n_causes: int = 3, shared_prior: bool = False) -> BinarySparseCoding:
@@ -29,7 +29,17 @@ def noisy_or(n_dims: int = 4, n_causes: int = 3, n_updates: int = 5) -> NoisyOr:
     return NoisyOr(uniform(n_dims, n_causes), 0.3 * uniform(n_dims), uniform(n_causes), n_updates)
 
 
-MODELS = pytest.mark.parametrize("model", [sparse_coding(), noisy_or()], ids=["sparse coding", "noisy-OR"])
+def belief_network(n_dims: int = 4, n_causes: int = 3, n_updates: int = 5) -> SigmoidBeliefNetwork:
+    generator = generator_of(7)
+    prior = 0.2 + 0.5 * torch.rand(n_causes, generator=generator, dtype=torch.float64)
+    return SigmoidBeliefNetwork(normal(generator, n_dims, n_causes), normal(generator, n_dims), prior, n_updates)
+
+
+MODELS = pytest.mark.parametrize(
+    "model",
+    [sparse_coding(), noisy_or(), belief_network()],
+    ids=["sparse coding", "noisy-OR", "sigmoid belief network"],
+)
 
 
 def expected_log_joint(model, sample, states, shares) -> float:
@@ -71,8 +81,19 @@ def test_joint_of_noisy_or_is_prior_times_the_product_of_what_fails():
         assert float(found[n, s].exp()) == pytest.approx(float(expected), rel=1e-12)
 
 
-def test_noisy_or_sums_to_one():
-    assert float(exact_log_prob(noisy_or(), all_states(4).double()).exp().sum()) == pytest.approx(1.0, abs=1e-12)
+def test_joint_of_a_belief_network_is_prior_times_logistic_probabilities():
+    model = belief_network()
+    sample, states = all_states(4).double(), all_states(3).double()
+    on = 1.0 / (1.0 + np.exp(-(states @ model.weights.T + model.bias).numpy()))
+    prior = np.where(states == 1, model.prior, 1 - model.prior).prod(-1)
+    expected = prior * np.where(sample[:, None] == 1, on, 1 - on).prod(-1)
+    found = model.log_joint(sample, all_states(3).expand(16, -1, -1)).exp()
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("model", [noisy_or(), belief_network()], ids=["noisy-OR", "sigmoid belief network"])
+def test_probabilities_of_all_binary_outputs_sum_to_one(model):
+    assert float(exact_log_prob(model, all_states(4).double()).exp().sum()) == pytest.approx(1.0, abs=1e-12)
 
 
 @MODELS
@@ -84,6 +105,8 @@ def test_samples_have_the_moments_of_the_model(model):
     weight = torch.where(combinations == 1, model.prior, 1 - model.prior).prod(-1)
     if isinstance(model, NoisyOr):
         mean = 1 - (1 - model.leak) * (1 - model.weights * combinations.unsqueeze(1)).prod(-1)
+    elif isinstance(model, SigmoidBeliefNetwork):
+        mean = torch.sigmoid(combinations @ model.weights.T + model.bias)
     else:
         mean = combinations @ model.weights.T
     torch.testing.assert_close(sample.mean(0), weight @ mean, rtol=0.0, atol=4 * error)
@@ -129,9 +152,20 @@ def test_m_step_of_noisy_or_climbs_to_what_an_optimiser_finds():
     assert -expected_log_joint(improved, sample, states, shares) == pytest.approx(best, abs=1e-3)
 
 
+def test_m_step_of_a_belief_network_climbs_to_a_stationary_point():
+    """The objective is concave, so this is its maximum."""
+    model = belief_network(n_updates=2000)
+    sample, states, shares = posterior_problem(model)
+    improved = model.improved(sample, states, shares)
+    leaves = [value.clone().requires_grad_(True) for value in (improved.weights, improved.bias, improved.prior)]
+    (shares * SigmoidBeliefNetwork(*leaves).log_joint(sample, states)).sum().backward()
+    assert max(float(leaf.grad.abs().max()) for leaf in leaves) < 1e-8  # rounding of sums of 300 terms
+
+
 @pytest.mark.parametrize("n_updates", [1, 5])
-def test_no_update_of_noisy_or_lowers_the_expected_joint(n_updates):
-    model = noisy_or(n_updates=n_updates)
+@pytest.mark.parametrize("kind", [noisy_or, belief_network])
+def test_no_update_of_binary_outputs_lowers_the_expected_joint(kind, n_updates):
+    model = kind(n_updates=n_updates)
     sample, states, shares = posterior_problem(model)
     values = [expected_log_joint(model, sample, states, shares)]
     for _ in range(30):

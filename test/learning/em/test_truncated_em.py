@@ -17,8 +17,8 @@ from learning.toys import pairs_from, without_times
 from eim_ros.core.errors import ConfigurationError, DataError, DistributionError
 from eim_ros.learning import EMConfig, RunOptions
 from eim_ros.learning.em import EM, TruncatedEM, TruncatedEMConfig
-from eim_ros.learning.em.truncated import TruncatedEMState
-from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
+from eim_ros.learning.em.truncated import TruncatedEMState, select_components
+from eim_ros.learning.models import GaussianMixture, LinearExperts, MixtureOfExperts
 from eim_ros.learning.run import Status
 from experiments import random_mixture as separated_mixture
 
@@ -34,6 +34,7 @@ def config(**settings) -> TruncatedEMConfig:
         "n_states": 3,
         "n_neighbours": 4,
         "n_random": 1,
+        "n_selected": 5,
     }
     return TruncatedEMConfig(**{**defaults, **settings})
 
@@ -50,7 +51,7 @@ def mean_log_prob(model: MixtureOfExperts, data, states: torch.Tensor) -> float:
 
 
 @pytest.mark.parametrize("n_context", [0, 2])
-@pytest.mark.parametrize("search", ["full", "partial", "auto"])
+@pytest.mark.parametrize("search", ["full", "partial", "selection", "auto"])
 def test_as_many_states_as_components_equal_em(n_context, search):
     data, start = problem(n_context)
     exact = EM(EMConfig(n_components=12, n_iterations=8, tolerance=0.0, covariance_floor=0.0, gating_iterations=2))
@@ -63,7 +64,7 @@ def test_as_many_states_as_components_equal_em(n_context, search):
 
 
 @pytest.mark.parametrize("n_context", [0, 2])
-@pytest.mark.parametrize("search", ["full", "partial"])
+@pytest.mark.parametrize("search", ["full", "partial", "selection"])
 @pytest.mark.parametrize("n_states", [1, 3])
 def test_free_energy_falls_in_neither_half_step(n_context, search, n_states):
     data, start = problem(n_context)
@@ -102,14 +103,25 @@ def test_first_states_are_the_most_probable_of_all(n_states):
 
 
 @pytest.mark.parametrize("n_context", [0, 2])
-def test_lists_of_all_components_find_what_full_search_finds(n_context):
+@pytest.mark.parametrize("candidates", [{"n_neighbours": 12}, {"search": "selection", "n_selected": 12}])
+def test_candidates_of_all_components_find_what_full_search_finds(n_context, candidates):
     data, start = problem(n_context)
     full = TruncatedEM(config(search="full", n_iterations=6)).fit(data, start)
-    partial = TruncatedEM(config(n_neighbours=12, n_iterations=6)).fit(data, start)
+    partial = TruncatedEM(config(n_iterations=6, **candidates)).fit(data, start)
     assert torch.equal(partial.state.states, full.state.states)
     for name, value in full.model.tensors().items():
         torch.testing.assert_close(partial.model.tensors()[name], value, rtol=1e-9, atol=1e-9)
     assert set(partial.history.column("joint_evaluations")) == {1.0}
+
+
+@pytest.mark.parametrize("n_context", [0, 2])
+def test_selection_function_is_the_joint_with_one_diagonal_covariance(n_context):
+    data, start = problem(n_context)
+    deviation = torch.tensor([0.7, 1.3]).double()
+    experts = LinearExperts(start.experts.weights, start.experts.biases, torch.diag(deviation).expand(12, 2, 2))
+    model = MixtureOfExperts(start.gating, experts)
+    found = select_components(model, torch.cat([data[1], data[0]], -1), 4)
+    assert torch.equal(found, model.log_joint(*data).topk(4, -1).indices)
 
 
 def test_states_are_never_duplicated_and_lists_begin_with_their_component():
@@ -157,7 +169,7 @@ def test_few_components_are_not_truncated(dense_below, dense):
         assert all(torch.equal(value, expected[name]) for name, value in result.model.tensors().items())
 
 
-@pytest.mark.parametrize("search", ["full", "partial"])
+@pytest.mark.parametrize("search", ["full", "partial", "selection"])
 def test_resumed_run_is_bitwise_the_same(tmp_path, search):
     data, start = problem(2)
     learner = TruncatedEM(config(search=search, n_iterations=8))
@@ -210,7 +222,7 @@ def test_fewer_points_than_components_are_refused():
         TruncatedEM(config()).fit(torch.randn(4, 2, generator=generator_of(11)))
 
 
-@pytest.mark.parametrize("setting", [{"n_states": 0}, {"search": "none"}, {"n_neighbours": 0}, {"n_random": -1}])
+@pytest.mark.parametrize("setting", [{"n_states": 0}, {"search": "none"}, {"n_neighbours": 0}, {"n_selected": 0}])
 def test_setting_out_of_bounds_is_refused(setting):
     with pytest.raises(ConfigurationError):
         config(**setting)

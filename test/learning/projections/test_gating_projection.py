@@ -34,12 +34,13 @@ GATINGS = pytest.mark.parametrize("gating", [linear_gating(), neural_gating()], 
 
 
 @GATINGS
+@pytest.mark.parametrize("refit", [False, True])
 @pytest.mark.parametrize("scale", [0.1, 10.0])
-def test_bounds_hold_for_the_gating_that_is_returned(gating, scale):
+def test_bounds_hold_for_the_gating_that_is_returned(gating, scale, refit):
     context = contexts()
     reward = scale * normal(generator_of(2), len(context), 4)
     reward[:, 0] += scale * context[:, 0]
-    update = project_gating(gating, context, reward, 0.02, 0.03)
+    update = project_gating(gating, context, reward, 0.02, 0.03, refit=refit)
     log_new, log_old = update.gating(context), gating(context)
     kl = float((log_new.exp() * (log_new - log_old)).sum(-1).mean())
     entropy_change = float((log_old.exp() * log_old - log_new.exp() * log_new).sum(-1).mean())
@@ -60,14 +61,29 @@ def test_large_rewards_use_the_trust_region(gating):
     assert update.eta > 0.0
 
 
-def test_linear_rewards_without_bounds_give_the_closed_form():
+@pytest.mark.parametrize("refit", [False, True])
+def test_linear_rewards_without_bounds_give_the_closed_form(refit):
     """With phi linear in y the maximiser log q_old + phi is a softmax gating itself."""
     context, gating, change = contexts(), linear_gating(), linear_gating(seed=3)
     reward = context @ change.weights.T + change.biases
-    update = project_gating(gating, context, reward, WIDE, WIDE, max_iterations=500)
+    update = project_gating(gating, context, reward, WIDE, WIDE, refit=refit, max_iterations=500)
     expected = SoftmaxGating(gating.weights + change.weights, gating.biases + change.biases)
     torch.testing.assert_close(update.gating(context).exp(), expected(context).exp(), rtol=0.0, atol=1e-4)
     assert (update.eta, update.omega) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("bounds", [(0.01, WIDE), (0.01, 0.002), (WIDE, 0.01)])
+def test_refit_equals_direct_update_for_a_gating_that_represents_the_table(bounds):
+    """With phi linear in y, the table is a softmax gating for all multipliers."""
+    context, gating, change = contexts(), linear_gating(), linear_gating(seed=3)
+    reward = 3.0 * (context @ change.weights.T + change.biases)
+    direct, refitted = (
+        project_gating(gating, context, reward, *bounds, refit=refit, max_iterations=500) for refit in (False, True)
+    )
+    assert refitted.kl <= bounds[0]
+    assert refitted.entropy_change >= -bounds[1]
+    assert refitted.kl == pytest.approx(direct.kl, rel=0.05)  # L-BFGS ends a little outside, so the step is shortened
+    torch.testing.assert_close(refitted.gating(context).exp(), direct.gating(context).exp(), rtol=0.0, atol=2e-3)
 
 
 def test_single_context_agrees_with_the_categorical_projection():
