@@ -91,8 +91,7 @@ class Experiment(Generic[SettingsT]):
     settings_type : type of Settings
     cells : callable
         Function from settings to all cells. All cells have the same keys, including "estimator" for the density ratio:
-        "network" (the thesis' classifier), "contrastive", "plug-in", "residual" or "known". Methods without a ratio
-        have "none".
+        "network" (the thesis' classifier), "plug-in", "residual" or "known". Methods without a ratio have "none".
     measure : callable
         Function from settings, a cell and a seed to an outcome. The outcome depends on nothing else.
     aliases : mapping

@@ -34,20 +34,8 @@ METHOD_COLOURS = {
     "EIM-US": "#7A5195",
     "EIM-US-KL": "#BC5090",
 }
-RATIO_LINES: dict[str, Any] = {
-    "network": "-",
-    "contrastive": (0, (5, 1, 1, 1)),
-    "plug-in": "--",
-    "residual": ":",
-    "known": "-.",
-    "none": "-",
-}
-RATIO_NAMES = {
-    "network": "classifier",
-    "contrastive": "contrastive",
-    "plug-in": "plug-in",
-    "residual": "plug-in + network",
-}
+RATIO_LINES = {"network": "-", "plug-in": "--", "residual": ":", "known": "-.", "none": "-"}
+RATIO_NAMES = {"network": "classifier", "plug-in": "plug-in", "residual": "plug-in + network"}
 
 
 def method_label(method: str, ratio: str) -> str:

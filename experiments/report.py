@@ -68,7 +68,7 @@ class Claim:
     source: str
     text: str
     check: Callable[[ResultTable, str], Finding | None]
-    estimators: tuple[str, ...] = (*ALWAYS_SHOWN, "residual", "contrastive")
+    estimators: tuple[str, ...] = (*ALWAYS_SHOWN, "residual")
 
     def findings(self, table: ResultTable) -> dict[str, Finding]:
         """Return the findings by estimator."""
@@ -113,13 +113,7 @@ def paired_means(
     return {key: (float(mean[0]), float(mean[1])) for key, mean in means.items()}
 
 
-ESTIMATORS = {
-    "network": "classifier",
-    "contrastive": "contrastive",
-    "plug-in": "plug-in",
-    "residual": "plug-in + network",
-    "known": "density known",
-}
+ESTIMATORS = {"network": "classifier", "plug-in": "plug-in", "residual": "plug-in + network", "known": "density known"}
 VERDICTS = {True: "yes", False: "**no**", None: "undecided"}
 OPENING = """# The claims of the thesis, measured
 
