@@ -69,7 +69,7 @@ ADVERSARIAL = {
 OTHERS = {"VIPS": "known", "EM": "none", "MDN": "none", "scikit-learn EM": "none", "scikit-learn VB": "none"}
 METHODS = tuple(dict.fromkeys(("EIM", "EM", *ADVERSARIAL, *EIM_VARIANTS, *OTHERS)))  # in the order of a run
 WEIGHTS = ("gumbel", "mutual-information")
-RATIOS = ("network", "plug-in", "residual", "known")
+RATIOS = ("network", "contrastive", "plug-in", "residual", "known")
 
 
 @dataclass(frozen=True)
@@ -355,7 +355,7 @@ TITLES = {
     "gumbel": "mixtures; adversarial weights\nby Gumbel-softmax",
     "mutual-information": "mixtures; adversarial weights\nby mutual information",
 }
-MARKERS = {"network": "o", "plug-in": "D", "residual": "s", "known": "P", "none": "X"}
+MARKERS = {"network": "o", "contrastive": "v", "plug-in": "D", "residual": "s", "known": "P", "none": "X"}
 LINEAR_BELOW = 1e-3  # [nat]; the axis is linear below, because estimates of a zero KL may be negative
 
 

@@ -68,12 +68,14 @@ class Outcome:
 class Preset(Generic[SettingsT]):
     """Settings of a run and its default number of seeds.
 
-    `note` says in one line what a quick run can and cannot show. It is empty for a full run.
+    `note` says in one line what a quick run can and cannot show. It is empty for a full run. `departures` lists the
+    differences of the full run from the thesis.
     """
 
     settings: SettingsT
     n_seeds: int
     note: str = ""
+    departures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,8 @@ class Experiment(Generic[SettingsT]):
     settings_type : type of Settings
     cells : callable
         Function from settings to all cells. All cells have the same keys, including "estimator" for the density ratio:
-        "network" (the thesis' classifier), "plug-in", "residual" or "known". Methods without a ratio have "none".
+        "network" (the thesis' classifier), "contrastive", "plug-in", "residual" or "known". Methods without a ratio
+        have "none".
     measure : callable
         Function from settings, a cell and a seed to an outcome. The outcome depends on nothing else.
     aliases : mapping
@@ -109,13 +112,14 @@ class Experiment(Generic[SettingsT]):
     def preset(self, quick: bool = False) -> Preset[SettingsT]:
         """Return the settings of the full or the quick run from `presets/<name>.yaml`.
 
-        The file contains `seeds` and `full`. For the quick run, which takes minutes, `quick` contains the settings that
-        differ, `quick_seeds` the number of seeds, and `quick_note` what the run can and cannot show. Settings that the
-        file does not mention keep the default of the settings class.
+        The file contains `seeds`, `full`, and `departures`, a list of the differences from the thesis. For the quick
+        run, which takes minutes, `quick` contains the settings that differ, `quick_seeds` the number of seeds, and
+        `quick_note` what the run can and cannot show. Settings that the file does not mention keep the default of the
+        settings class.
         """
         path = PRESETS / f"{self.name.replace('-', '_')}.yaml"
         content = read_yaml(path)
-        unknown = sorted(set(content) - {"seeds", "full", "quick_seeds", "quick", "quick_note"})
+        unknown = sorted(set(content) - {"seeds", "departures", "full", "quick_seeds", "quick", "quick_note"})
         if unknown:
             raise ConfigurationError(f"{path} has unknown parts {', '.join(unknown)}", unknown)
         values, n_seeds = dict(content.get("full") or {}), int(content.get("seeds", 1))
@@ -123,7 +127,8 @@ class Experiment(Generic[SettingsT]):
         if quick:
             values |= content.get("quick") or {}
             n_seeds, note = int(content.get("quick_seeds", 1)), " ".join(str(content.get("quick_note", "")).split())
-        return Preset(self.settings_type.from_mapping(values), n_seeds, note)
+        departures = tuple(" ".join(str(text).split()) for text in content.get("departures") or ())
+        return Preset(self.settings_type.from_mapping(values), n_seeds, note, departures)
 
 
 TABLE_NAME = "table.csv"

@@ -224,7 +224,7 @@ def _figures(data: _Data, model: MixtureOfExperts, test: DataSet, seed: int, n: 
 
 HIGH = 0.9  # smallest share of the maximum entropy that counts as using all experts
 FALLS = 0.9  # largest share of EM's final E H(q(z|y)) that counts as lower
-SHOWN = ("network", "plug-in", "residual", "known")
+SHOWN = ("network", "contrastive", "plug-in", "residual", "known")
 
 
 def _below_em(table: ResultTable, estimator: str) -> Finding | None:
@@ -276,7 +276,7 @@ LABELS = {
     "entropy_conditional": "E H(q(z|y)), share of its maximum",
     "entropy_marginal": "H(E q(z|y)), share of its maximum",
 }
-MARKERS = {"none": "o", "network": "s", "plug-in": "^", "residual": "D", "known": "v"}
+MARKERS = {"none": "o", "network": "s", "plug-in": "^", "contrastive": "P", "residual": "D", "known": "v"}
 
 
 def draw(table: ResultTable, folder: Path) -> list[Path]:

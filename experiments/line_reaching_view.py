@@ -22,7 +22,6 @@ from eim_ros.ik import Sampler
 from eim_ros.kinematics import Robot
 from eim_ros.planar import Outcome, PlanarArm, PlanarSimulator, PlanarTask, folded
 from eim_ros.planar.arm import planar_urdf
-from eim_ros.planar.line_reaching import EXPERT, LineReachingConfig, line_reaching_arm
 from eim_ros.planar.motions import reaching_motion
 from eim_ros.view.live import light
 from eim_ros.view.motion_tab import Playback, by_hand
@@ -30,7 +29,7 @@ from eim_ros.view.page import Page
 from eim_ros.view.panels import HEIGHT, MARGIN, WARNING, WIDTH, text_panel
 from eim_ros.view.scene import ArmMeshes, Lines
 from eim_ros.view.style import FAINT, INK, MUTED
-from experiments.line_reaching import EXPERIMENT
+from experiments.line_reaching import EXPERIMENT, EXPERT, LineReachingConfig, line_reaching_arm
 from experiments.pictures import METHOD_COLOURS, method_label
 from experiments.table import ResultTable
 

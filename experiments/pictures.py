@@ -23,6 +23,7 @@ METHOD_COLOURS = {
     "EM": "#E69F00",
     "EIM": "#0072B2",
     "EIM + tip": "#009E73",
+    "EIM, defaults": "#AA4499",
     "VIPS": "#1B1F27",
     "GAN": "#CC79A7",
     "f-GAN": "#D55E00",
@@ -33,8 +34,20 @@ METHOD_COLOURS = {
     "EIM-US": "#7A5195",
     "EIM-US-KL": "#BC5090",
 }
-RATIO_LINES = {"network": "-", "plug-in": "--", "residual": ":", "known": "-.", "none": "-"}
-RATIO_NAMES = {"network": "classifier", "plug-in": "plug-in", "residual": "plug-in + network"}
+RATIO_LINES: dict[str, Any] = {
+    "network": "-",
+    "contrastive": (0, (5, 1, 1, 1)),
+    "plug-in": "--",
+    "residual": ":",
+    "known": "-.",
+    "none": "-",
+}
+RATIO_NAMES = {
+    "network": "classifier",
+    "contrastive": "contrastive",
+    "plug-in": "plug-in",
+    "residual": "plug-in + network",
+}
 
 
 def method_label(method: str, ratio: str) -> str:

@@ -68,7 +68,7 @@ class Claim:
     source: str
     text: str
     check: Callable[[ResultTable, str], Finding | None]
-    estimators: tuple[str, ...] = (*ALWAYS_SHOWN, "residual")
+    estimators: tuple[str, ...] = (*ALWAYS_SHOWN, "residual", "contrastive")
 
     def findings(self, table: ResultTable) -> dict[str, Finding]:
         """Return the findings by estimator."""
@@ -113,18 +113,24 @@ def paired_means(
     return {key: (float(mean[0]), float(mean[1])) for key, mean in means.items()}
 
 
-ESTIMATORS = {"network": "classifier", "plug-in": "plug-in", "residual": "plug-in + network", "known": "density known"}
+ESTIMATORS = {
+    "network": "classifier",
+    "contrastive": "contrastive",
+    "plug-in": "plug-in",
+    "residual": "plug-in + network",
+    "known": "density known",
+}
 VERDICTS = {True: "yes", False: "**no**", None: "undecided"}
 OPENING = """# The claims of the thesis, measured
 
 This report compares claims of the thesis ([Becker 2019](#sources)) about EIM with measurements of this package.
-`{command}` writes it from the result tables in [`{tables}`]({link}). It fits nothing, so repeating it changes nothing.
+`{command}` writes it from the result tables in [`{tables}`]({link}).
 
 *Classifier* is the density ratio estimator of the thesis, a network that distinguishes data from samples of the model.
-*Plug-in* divides a density fitted to the data by EM by the known density of the model. Both are always shown.
+*Plug-in* divides a density fitted to the data by EM by the density of the model.
 
-QUICK settings are smaller than in the thesis, and their results need not apply to FULL ones. FULL, IN PART means that
-some settings of a full run are missing. INCOMPLETE means that no seed is finished yet.
+Results of QUICK settings need not apply to FULL ones. FULL, IN PART: some settings of a full run are missing.
+INCOMPLETE: no seed is finished yet.
 """
 SOURCES = """## Sources
 
@@ -204,7 +210,14 @@ def report_text(sections: Sequence[Section], tables: str, link: str, command: st
         Command that creates the report.
     """
     parts = [OPENING.format(command=command, tables=tables, link=link), _overview(sections)]
-    return "\n".join([*parts, *(_section(one, tables) for one in sections), SOURCES])
+    versions = dict.fromkeys(_versions(one.table) for one in sections if one.table is not None and one.table.rows)
+    if len(versions) == 1:
+        parts += [f"{next(iter(versions))}\n"]
+    return "\n".join([*parts, *(_section(one, tables, len(versions) > 1) for one in sections), SOURCES])
+
+
+def _versions(table: ResultTable) -> str:
+    return f"Versions: {', '.join(f'{name} {version}' for name, version in table.header.versions.items())}."
 
 
 def _overview(sections: Sequence[Section]) -> str:
@@ -234,7 +247,7 @@ def _score(findings: Sequence[Mapping[str, Finding]], estimators: Sequence[str])
     return f"{sum(decided)} of {len(decided)}" if decided else ""
 
 
-def _section(one: Section, tables: str) -> str:
+def _section(one: Section, tables: str, with_versions: bool) -> str:
     experiment, table = one.experiment, one.table
     lines = [f"## {experiment.name}", "", f"{experiment.summary[:1].upper()}{experiment.summary[1:]}.", ""]
     if table is None or not table.rows:
@@ -242,7 +255,9 @@ def _section(one: Section, tables: str) -> str:
         if one.claims:
             lines += [*(f"- {claim.text} ({claim.source})" for claim in one.claims), ""]
         return "\n".join(lines)
-    lines += [_provenance(one, table), ""]
+    lines += [_provenance(one, table) + (f" {_versions(table)}" if with_versions else ""), ""]
+    if departures := experiment.preset().departures:
+        lines += [f"Differs from the thesis: {'; '.join(departures)}.", ""]
     if one.claims:
         lines += ["| the thesis says | estimator | we measured | agrees |", "|---|---|---|---|"]
         lines += [line for claim in one.claims for line in _lines(claim, table)]
@@ -259,13 +274,12 @@ def _section(one: Section, tables: str) -> str:
 def _provenance(one: Section, table: ResultTable) -> str:
     kind, (_, differences) = _kind(one, table), _setting(one.experiment, table)
     seeds = ", ".join(map(str, sorted(table.distinct("seed"))))
-    versions = ", ".join(f"{name} {version}" for name, version in table.header.versions.items())
     left_out = f" {one.n_left_out} rows of unfinished seeds are left out." if one.n_left_out else ""
     apart = f" Unlike the full setting: {'; '.join(differences)}." if differences else ""
     minutes = sum(row["cpu_seconds"] for row in table.rows) / 60.0
     return (
         f"**Setting: {kind}**, seeds {seeds}: [{len(table.rows)} rows]({one.link}), {minutes:.1f} minutes of "
-        f"CPU time.{left_out}{apart} Versions: {versions}."
+        f"CPU time.{left_out}{apart}"
     )
 
 
@@ -290,11 +304,17 @@ def _setting(experiment: Experiment[Any], table: ResultTable) -> tuple[str, list
     """
     found = _comparable(experiment.settings_type.from_mapping(table.settings))
     full, quick = (_comparable(experiment.preset(is_quick).settings) for is_quick in (False, True))
-    differences = [f"{name} {value} (full: {full[name]})" for name, value in found.items() if value != full[name]]
+    differences = [_difference(name, value, full[name]) for name, value in found.items() if value != full[name]]
     if found in (full, quick):
         return "FULL" if found == full else "QUICK", differences
     in_part = all(_is_part(experiment, full, {name: found[name]}) for name in found if found[name] != full[name])
     return "FULL, IN PART" if in_part else "NEITHER FULL NOR QUICK", differences
+
+
+def _difference(name: str, value: Any, full: Any) -> str:
+    if isinstance(value, list) and isinstance(full, list) and set(value) < set(full):
+        return f"{name} without {' and '.join(str(one) for one in full if one not in value)}"
+    return f"{name} {value} (full: {full})"
 
 
 def _is_part(experiment: Experiment[Any], full: dict[str, Any], changed: dict[str, Any]) -> bool:

@@ -330,7 +330,7 @@ CLAIMS = (
 )
 
 
-MARKERS = {"network": "o", "plug-in": "s", "residual": "^", "none": "o"}
+MARKERS = {"network": "o", "plug-in": "s", "residual": "^", "contrastive": "v", "none": "o"}
 MARGIN = 15.0  # margin of the maps around the road [m]
 
 

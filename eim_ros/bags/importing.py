@@ -42,6 +42,8 @@ class MotionForm:
     min_duration: float = 0.1  # shorter motions are skipped [s]
     # motions in which every joint moves less than this are skipped, because the robot stands still [rad] or [m]
     min_displacement: float = 0.005
+    # remove the time before a joint first moves by `min_displacement`, and after the last one stops
+    trim: bool = False
 
 
 def import_motions(
@@ -101,6 +103,7 @@ def import_motions(
                 continue
             names = names or content.joint_names
             piece = bags.unwrapped(segment.pieces[0], selection)
+            piece = _without_rest(piece, form.min_displacement) if form.trim else piece
             moments = np.linspace(piece.times[0], piece.times[-1], form.n_points)
             motions.append(interpolated(piece.times, piece.positions, moments, form.method).ravel())
             context_names = _context_names(content, form.contexts)
@@ -138,6 +141,18 @@ def _no_motion(segment: Segment, form: MotionForm) -> str:
     if moved < form.min_displacement:
         return f"the robot stands still: no joint moves by more than {moved:.2g}"
     return ""
+
+
+def _without_rest(piece: Piece, displacement: float) -> Piece:
+    """Return the rows without those before the motion starts and those after it ends, or all rows if none remain."""
+    first, last = piece.positions[0], piece.positions[-1]
+    left = np.abs(piece.positions - first).max(axis=1) >= displacement
+    away = np.abs(piece.positions - last).max(axis=1) >= displacement
+    begin = max(int(np.argmax(left)) - 1, 0)
+    end = len(away) - int(np.argmax(away[::-1])) if away.any() else len(away) - 1
+    if end <= begin:  # all rows are near the first position or near the last one
+        return piece
+    return Piece(piece.times[begin : end + 1], piece.positions[begin : end + 1])
 
 
 def _out_of_limits(segment: Segment, selection: Selection) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from eim_ros.cli.options import NO_DEFAULT, Arm, Count, CountOrNone, Json, Positive, Quiet, Repeated, Seed, Text
+from eim_ros.cli.options import NO_DEFAULT, Arm, Count, CountOrNone, Json, Positive, Quiet, Repeated, Seed, Switch, Text
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import check_outputs, to_json
 
@@ -95,6 +95,8 @@ class Segments:
     """Joint displacement below which a motion is not a jump [rad or m]."""
     min_displacement: Positive = 0.005
     """Joint displacement below which the robot counts as standing still [rad or m]."""
+    trim: Switch = False
+    """Leave out the time at rest before and after each motion."""
     min_duration: Positive = 0.1
     """Minimum duration of a motion [s]."""
 
@@ -179,7 +181,7 @@ class Import:
         data_set, reports = import_motions(
             self.bags,
             selection,
-            MotionForm(form.points, form.method, self.context, form.min_duration, form.min_displacement),
+            MotionForm(form.points, form.method, self.context, form.min_duration, form.min_displacement, form.trim),
         )
         if selection.robot is None:
             return data_set, reports

@@ -1,4 +1,4 @@
-"""`eim demo-planar`: a planar robot that reaches a line, from demonstrations to the execution of samples."""
+"""`eim demo-planar`: a planar robot that reaches lines, from demonstrations to the execution of samples."""
 
 from __future__ import annotations
 
@@ -15,41 +15,50 @@ from tyro.conf import arg
 from eim_ros.cli.options import Count, Json, Seed, Threads, use_threads
 from eim_ros.cli.processes import ServerProcess, Waiting, ended_by_sigterm, use_own_domain
 from eim_ros.cli.progress import Bar
-from eim_ros.core.errors import ServiceError
+from eim_ros.core.errors import ConfigurationError, ServiceError
 from eim_ros.core.files import check_outputs, to_json
 
 if TYPE_CHECKING:
     from eim_ros.core.data_set import DataSet
     from eim_ros.motion import MotionPrior
-    from eim_ros.planar import Trajectory
-    from eim_ros.planar.line_reaching import LineReachingResult
+    from eim_ros.planar import PlanarArm, PlanarTask, Trajectory
+    from eim_ros.planar.line_experts import LineExperts
 
 FloatArray = npt.NDArray[np.float64]
+Table = dict[str, dict[str, float]]
 
-SPEED = 5.0  # simulated seconds per second
-RATE = 50  # [Hz] of simulated time
+SPEED = 20.0  # simulated seconds per second
+RATE = 25  # [Hz] of simulated time
+SPEED_SHARE = 0.9  # largest velocity of a joint, as a share of its limit
 LABEL = "demonstration"
-LEARNERS = ("EM", "EIM + tip")
-ITERATIONS = 60  # number of iterations of EIM
+GOAL = "planar_simulator/goal"  # topic with the ends of the line
+FIRST_X, LAST_X, HEIGHT = 4.0, 7.0, 5.0  # [m] the lines go from -HEIGHT to HEIGHT at x from FIRST_X to LAST_X
+N_POINTS = 30  # number of points of an imported motion
+N_NEW_LINES = 3
+N_OWN_MOTIONS = 200  # number of motions drawn from each prior for each new line
+EVERY = 5  # each fifth motion is held out from the training of the priors
+PRIOR_EXPERTS, PRIOR_LATENT = 5, 30  # numbers of experts and latent coordinates of a motion prior
+CLEAR = 2.0  # smallest difference that counts, in standard errors
 
 
 @dataclass(frozen=True, kw_only=True)
 class DemoPlanar:
     """Demonstrate, record, train, sample and execute with a planar robot.
 
-    The nodes planar_simulator, demonstrator and demo_recorder run as processes. The robot shows motions of the expert,
-    which are recorded and imported. A motion prior is trained on them and scores them. EM and EIM learn mixtures over
-    configurations that reach the line from draws of the same expert, and the simulator executes samples of both.
+    The nodes planar_simulator, demonstrator and demo_recorder run as processes. The robot shows motions of the expert
+    to vertical lines at several places, which are recorded and imported. EM and EIM learn which configurations reach a
+    line, given where it is, and the simulator executes samples of both for lines that were not shown. Motion priors by
+    EM and EIM are compared on the same recording.
     """
 
-    motions: Count = 30
+    motions: Count = 360
     """Number of motions to demonstrate."""
-    samples: Count = 4000
-    """Number of draws from the expert."""
-    components: Count = 5
+    places: Count = 9
+    """Number of places of the line, at least 2."""
+    components: Count = 20
     """Number of components of each mixture."""
-    executed: Count = 20
-    """Number of samples of each mixture to execute."""
+    executed: Count = 12
+    """Number of samples of each mixture to execute for each new line."""
     seed: Seed = 0
     """Random seed."""
     output: Annotated[str, arg(metavar="FOLDER")] = "demo-planar"
@@ -59,12 +68,15 @@ class DemoPlanar:
 
     def run(self) -> int:
         folder = Path(self.output)
+        if self.places < 2:
+            raise ConfigurationError(f"--places must be at least 2, got {self.places}", self.places)
         check_outputs({"--output": folder / "motions.npz"})
         from eim_ros.nodes.demonstrator.client import PlanarClient
-        from eim_ros.planar.line_reaching import LineReachingConfig, fit_line_reaching
+        from eim_ros.planar import PlanarArm
 
         use_threads(self.threads)
         domain_id = use_own_domain()
+        arm, lines = PlanarArm(), _new_lines(self.places)
         with ended_by_sigterm(), contextlib.ExitStack() as stack:
             nodes = _nodes(self, domain_id, folder)
             for node in nodes:
@@ -73,131 +85,236 @@ class DemoPlanar:
                 client = stack.enter_context(PlanarClient())
                 with Waiting("planar_simulator, demo_recorder and demonstrator", nodes) as waiting:
                     client.wait_for_nodes(waiting)
-                print(f"1. {self.motions} motions of the expert, simulated at {SPEED:g} times real time and recorded")
+                print(f"1. {self.motions} motions of the expert to lines at {self.places} places, recorded")
                 bag = folder / "demonstrations"
                 _demonstrate(client, bag, self.motions)
 
                 print("2. The bag becomes a data set")
                 motions = _import(bag, folder / "motions.npz")
-                print(f"   {len(motions)} motions of {motions.description['n_points']} points")
+                shown = _pairs(motions, folder / "pairs.npz")
+                print(f"   {len(motions)} motions of {N_POINTS} points; {len(shown)} pairs of line and configuration")
 
-                print(f"3. Two mixtures of {self.components} Gaussians over configurations, and a motion prior")
-                config = LineReachingConfig(
-                    n_components=(self.components,), n_samples=self.samples, n_iterations=ITERATIONS, learners=LEARNERS
-                )
-                result = fit_line_reaching(config, self.seed)
-                prior = _prior(motions, folder / "prior.safetensors", self.seed)
+                print(f"3. Two mixtures of {self.components} experts learn these pairs")
+                models = _fit(arm, shown, self.components, self.seed)
 
-                print(f"4. {self.executed} samples of each, executed by the simulator")
-                table, samples = _execute(client, result, self)
+                print(f"4. {self.executed} samples of each for {len(lines)} new lines, executed by the simulator")
+                table, samples = _execute(client, arm, models, lines, self)
             except ServiceError:
                 for node in nodes:
                     node.check()
                 raise
         _print(table)
-        print(f"5. Score of the motions: {_scores(prior, motions, self.seed)}")
+        print(f"5. Motion priors of {PRIOR_EXPERTS} experts from the same recording")
+        priors = _compare_priors(arm, motions, lines, folder / "prior.safetensors", self.seed)
+        print(f"   {_in_words(priors)}")
 
         from eim_ros.view.planar import draw_planar_demo  # imported here: matplotlib takes a second
 
         picture = folder / "planar.png"
-        draw_planar_demo(result, samples, table, picture)
-        print(f"6. Samples of EM and EIM: {picture}")
+        draw_planar_demo(arm, _line(lines[len(lines) // 2]), shown.sample, samples, table, picture)
+        print(f"6. Samples of EM and EIM for one of the new lines: {picture}")
         if self.json:
-            print(to_json({"executed": table, "n_motions": len(motions), "picture": str(picture)}))
+            figures = {"executed": table, "n_motions": len(motions), "priors": priors, "picture": str(picture)}
+            print(to_json(figures))
         return 0
 
 
+def _new_lines(n_places: int) -> list[float]:
+    """Return x of some lines halfway between neighbouring places [m]."""
+    places = np.linspace(FIRST_X, LAST_X, n_places)
+    between = 0.5 * (places[1:] + places[:-1])
+    rows = np.unique(np.linspace(0, len(between) - 1, N_NEW_LINES).round().astype(int))
+    return [float(x) for x in between[rows]]
+
+
+def _line(x: float) -> PlanarTask:
+    from eim_ros.planar import line_task
+
+    return line_task((x, -HEIGHT), (x, HEIGHT))
+
+
 def _nodes(flags: DemoPlanar, domain_id: int, folder: Path) -> list[ServerProcess]:
-    robot = {"obstacles": "[0.0, 0.0, 0.0]"}
+    line = {"goal_start": f"[{FIRST_X}, {-HEIGHT}]", "goal_end": f"[{FIRST_X}, {HEIGHT}]"}
+    robot = {"obstacles": "[0.0, 0.0, 0.0]", **line}
     clock = {"publish_clock": "true", "speed": str(SPEED), "rate": str(RATE), "marker_rate": "1.0"}
-    shown = {"n_motions": str(flags.motions), "seed": str(flags.seed)}
-    expert = {"show_at_start": "false", "recorder": "demo_recorder", **shown}
+    shown = {"n_motions": str(flags.motions), "n_places": str(flags.places), "seed": str(flags.seed)}
+    way = {"last_shift": f"[{LAST_X - FIRST_X}, 0.0]", "speed_share": str(SPEED_SHARE), "pause": "0.05"}
+    expert = {"show_at_start": "false", "recorder": "demo_recorder", "label": LABEL, **shown, **way}
     return [
         ServerProcess({**robot, **clock}, domain_id, folder, "planar_simulator"),
         ServerProcess(
             {"use_sim_time": "true", "data_directory": str(folder.resolve())}, domain_id, folder, "demo_recorder"
         ),
-        ServerProcess({**robot, **expert, "label": LABEL, "use_sim_time": "true"}, domain_id, folder, "demonstrator"),
+        ServerProcess({**robot, **expert, "use_sim_time": "true"}, domain_id, folder, "demonstrator"),
     ]
 
 
 def _demonstrate(client: Any, bag: Path, n_motions: int) -> None:
     if bag.exists():
         shutil.rmtree(bag)  # remove the results of an earlier run
-    client.start_recording(str(bag.resolve()), "pause")
+    client.start_recording(str(bag.resolve()), "pause", ("joint_states", GOAL))
     with Bar("   demonstrations", n_motions) as bar:
         client.demonstrate(n_motions, bar.advance)
     client.stop_recording()
 
 
 def _import(bag: Path, output: Path) -> DataSet:
+    """Import the motions, with x of the line as their context."""
     from eim_ros.bags.importing import MotionForm, import_motions
     from eim_ros.bags.selection import Selection
-    from eim_ros.core.data_set import save_data_set
+    from eim_ros.core.data_set import DataSet, save_data_set
     from eim_ros.kinematics import Robot
 
-    robot = Robot("planar10")
-    data_set, _ = import_motions([bag], Selection(robot=robot, labels=(LABEL,)), MotionForm())
+    selection = Selection(robot=Robot("planar10"), labels=(LABEL,))
+    form = MotionForm(N_POINTS, contexts=(f"/{GOAL}",), trim=True)
+    found, _ = import_motions([bag], selection, form)
+    # only x of the ends of the line varies
+    data_set = DataSet(found.context[:, :1], found.sample, {**found.description, "context_names": ["line_x"]})
     save_data_set(output, data_set)
     return data_set
 
 
-def _prior(motions: DataSet, output: Path, seed: int) -> MotionPrior:
-    from eim_ros.learning import EMConfig
-    from eim_ros.learning.run import Status
-    from eim_ros.motion import MotionTraining
+def _pairs(motions: DataSet, output: Path) -> DataSet:
+    """Return pairs of x of the line and the configuration at the end of each motion."""
+    from eim_ros.core.data_set import DataSet, save_data_set
 
-    outcome = MotionTraining(learner=EMConfig(n_components=1, n_iterations=20), seed=seed).run(motions)
-    if outcome.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt
-    prior = outcome.model
-    prior.save(output)
-    return prior
+    about = motions.description
+    description = {name: about[name] for name in ("joint_names", "context_names")}
+    pairs = DataSet(motions.context, motions.sample[:, -len(about["joint_names"]) :], description)
+    save_data_set(output, pairs)
+    return pairs
 
 
-def _execute(
-    client: Any, result: LineReachingResult, flags: DemoPlanar
-) -> tuple[dict[str, dict[str, float]], dict[str, FloatArray]]:
-    """Return the mean distance to the line and the share that reached it for each model, and the samples."""
+def _fit(arm: PlanarArm, pairs: DataSet, n_components: int, seed: int) -> dict[str, LineExperts]:
     import torch
 
-    from eim_ros.planar import folded
-    from eim_ros.planar.motions import reaching_motion
+    from eim_ros.planar.line_experts import LEARNERS, fit_line_experts
 
-    client.set_task(result.task)
-    generator = torch.Generator().manual_seed(flags.seed + 1)
-    table, samples = {}, {}
-    for learner in LEARNERS:
-        drawn = result.fits[learner, flags.components].mixture.sample(flags.executed, generator)
-        drawn = drawn.clamp(-result.arm.joint_limit, result.arm.joint_limit)
-        start = torch.from_numpy(folded(result.arm))
-        motions = [reaching_motion(result.arm, start, goal) for goal in drawn]
-        table[learner] = _executed(client, result.arm.joint_names, motions, learner)
-        samples[learner] = drawn.numpy()
-    return table, samples
-
-
-def _executed(client: Any, joint_names: tuple[str, ...], motions: list[Trajectory], name: str) -> dict[str, float]:
-    outcomes = []
-    with Bar(f"   {name:14}", len(motions)) as bar:
-        for motion in motions:
-            outcomes.append(client.execute(joint_names, motion.times, motion.positions))
-            bar.advance()
+    line_x, q = torch.from_numpy(pairs.context[:, 0]), torch.from_numpy(pairs.sample)
     return {
-        "mean_distance": float(np.mean([outcome.distance for outcome in outcomes])),
-        "share_reached": float(np.mean([outcome.reached for outcome in outcomes])),
+        learner: fit_line_experts(learner, arm, line_x, q, n_components, torch.Generator().manual_seed(seed))
+        for learner in LEARNERS
     }
 
 
-def _print(table: dict[str, dict[str, float]]) -> None:
+def _execute(
+    client: Any, arm: PlanarArm, models: dict[str, LineExperts], lines: list[float], flags: DemoPlanar
+) -> tuple[Table, dict[str, FloatArray]]:
+    """Return the mean distance to the line and the share that reached it for each model.
+
+    Also return the samples of each model for the line in the middle.
+    """
+    import torch
+
+    from eim_ros.planar import folded
+    from eim_ros.planar.motions import MotionConfig, reaching_motion
+
+    generator = torch.Generator().manual_seed(flags.seed + 1)
+    start, config = torch.from_numpy(folded(arm)), MotionConfig(speed=SPEED_SHARE)
+    outcomes: dict[str, list[Any]] = {learner: [] for learner in models}
+    samples: dict[str, FloatArray] = {}
+    with Bar("   executed", flags.executed * len(lines) * len(models)) as bar:
+        for number, x in enumerate(lines):
+            client.set_task(_line(x))
+            for learner, model in models.items():
+                drawn = model.draw(x, flags.executed, generator).clamp(-arm.joint_limit, arm.joint_limit)
+                if number == len(lines) // 2:
+                    samples[learner] = drawn.numpy()
+                for goal in drawn:
+                    motion: Trajectory = reaching_motion(arm, start, goal, config)
+                    outcomes[learner].append(client.execute(arm.joint_names, motion.times, motion.positions))
+                    bar.advance()
+    table = {
+        learner: {
+            "mean_distance": float(np.mean([outcome.distance for outcome in some])),
+            "share_reached": float(np.mean([outcome.reached for outcome in some])),
+        }
+        for learner, some in outcomes.items()
+    }
+    return table, samples
+
+
+def _print(table: Table) -> None:
     print(f"   {'':16}{'distance [m]':>14}{'reached the line':>18}")
     for name, figures in table.items():
         print(f"   {name:16}{figures['mean_distance']:14.3f}{100.0 * figures['share_reached']:16.0f} %")
 
 
-def _scores(prior: MotionPrior, motions: DataSet, seed: int) -> str:
-    shape = (len(motions), motions.description["n_points"], len(prior.joint_names))
-    shown = motions.sample.reshape(shape)
-    bent = np.clip(shown + 0.5 * np.random.default_rng(seed).standard_normal((len(shown), 1, shape[2])), -3.14, 3.14)
-    share = [float((prior.score(positions).quantile < 0.05).mean()) for positions in (shown, bent)]
-    return f"{share[0]:.0%} of the demonstrations count as outliers, {share[1]:.0%} of those bent by 0.5 rad"
+def _compare_priors(arm: PlanarArm, motions: DataSet, lines: list[float], output: Path, seed: int) -> dict[str, Any]:
+    """Train motion priors by EM and EIM on most motions, write that of EIM, and return their figures.
+
+    `log_density` is the mean log density of the other motions [nat]. `distance` is the mean distance to a new line at
+    the end of a prior's own motions [m]. `differences` has EIM's minus EM's, each with its standard error.
+    """
+    from eim_ros.learning import EIMConfig, EMConfig
+
+    is_new = np.arange(len(motions)) % EVERY == 0
+    known, new = _rows(motions, ~is_new), _rows(motions, is_new)
+    positions = new.sample.reshape(len(new), N_POINTS, -1)
+    log_density, distance = {}, {}
+    for name, kind in (("EM", EMConfig), ("EIM", EIMConfig)):
+        prior = _prior(known, kind(n_components=PRIOR_EXPERTS), seed)
+        log_density[name] = prior.score(positions, new.context).log_prob
+        distance[name] = _distances(arm, prior, lines, seed)
+    prior.save(output)
+    gain = log_density["EIM"] - log_density["EM"]  # of the same motions
+    errors = [float(values.std() / np.sqrt(len(values))) for values in (gain, *distance.values())]
+    return {
+        **{
+            name: {"log_density": float(log_density[name].mean()), "distance": float(distance[name].mean())}
+            for name in distance
+        },
+        "differences": {
+            "log_density": [float(gain.mean()), errors[0]],
+            "distance": [float(distance["EIM"].mean() - distance["EM"].mean()), float(np.hypot(errors[1], errors[2]))],
+        },
+    }
+
+
+def _rows(motions: DataSet, chosen: npt.NDArray[np.bool_]) -> DataSet:
+    from eim_ros.core.data_set import DataSet
+
+    about = motions.description
+    lists = {
+        name: [one for one, is_chosen in zip(about[name], chosen, strict=True) if is_chosen]
+        for name in ("durations", "labels")
+    }
+    return DataSet(motions.context[chosen], motions.sample[chosen], {**about, **lists})
+
+
+def _prior(motions: DataSet, learner: Any, seed: int) -> MotionPrior:
+    from eim_ros.learning.run import Status
+    from eim_ros.motion import MotionConfig, MotionTraining
+
+    outcome = MotionTraining(MotionConfig(n_latent=PRIOR_LATENT), learner, seed).run(motions)
+    if outcome.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return outcome.model
+
+
+def _distances(arm: PlanarArm, prior: MotionPrior, lines: list[float], seed: int) -> FloatArray:
+    """Return the distances to new lines at the end of the prior's own motions [m]."""
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+    parts = []
+    for x in lines:
+        ends = prior.condition([x]).sample(N_OWN_MOTIONS, generator).positions[:, -1]
+        parts.append(_line(x).distance(arm.tip(torch.from_numpy(ends))).numpy())
+    return np.concatenate(parts)
+
+
+def _in_words(priors: dict[str, Any]) -> str:
+    """Return the comparison of the priors as one line, which says whether they differ clearly."""
+    better = {"log_density": 1.0, "distance": -1.0}  # sign of a gain
+    verdicts = [
+        f"{'EIM' if sign * priors['differences'][what][0] > 0.0 else 'EM'} has the better {what.replace('_', ' ')}"
+        for what, sign in better.items()
+        if abs(priors["differences"][what][0]) > CLEAR * priors["differences"][what][1]
+    ]
+    em, eim = priors["EM"], priors["EIM"]
+    return (
+        f"log density of new motions: EM {em['log_density']:.2f}, EIM {eim['log_density']:.2f} nat; own motions end "
+        f"EM {em['distance']:.2f}, EIM {eim['distance']:.2f} m from the line: "
+        f"{' and '.join(verdicts) or 'no clear difference'}"
+    )

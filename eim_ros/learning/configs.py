@@ -17,7 +17,7 @@ from eim_ros.learning.models.evaluator import PreparedMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.ratio.objectives import OBJECTIVES
 
-RATIO_ESTIMATORS = ("residual", "network", "plug-in")  # estimators from samples; the first one is the default
+RATIO_ESTIMATORS = ("residual", "contrastive", "network", "plug-in")  # from samples; the first one is the default
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,9 @@ class RatioConfig(Settings):
 
     estimator: str = option(
         "residual",
-        "estimator of the density ratio: a density fitted to the data (plug-in), that and a network (residual), or a "
-        "network alone",
-        choices=("plug-in", "residual", "network"),
+        "estimator of the density ratio: a density fitted to the data (plug-in), that and a network (residual), a "
+        "network that knows the model's density (contrastive), or a network alone",
+        choices=("plug-in", "residual", "contrastive", "network"),
     )
     objective: str = option("logistic", "training objective of the network", choices=tuple(OBJECTIVES))
     hidden_layers: tuple[int, ...] = option((128, 128), "widths of the hidden layers", minimum=1)

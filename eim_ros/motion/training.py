@@ -286,7 +286,7 @@ class MotionTraining:
             floor = config.covariance_floor
             return None, start_of_ways(context, weights, coordinates, n_components, floor, generator)
         reference = fit_reference(config.ratio, n_components, context, weights, coordinates, generator)
-        if config.ratio.estimator == "network":
+        if config.ratio.estimator in ("network", "contrastive"):
             return None, reference.start
         inputs = StandardisedInputs.from_data(context, coordinates)
         return ReferenceInputs(inputs.center, inputs.scale, reference.density), reference.start

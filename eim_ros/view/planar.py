@@ -1,6 +1,6 @@
 """Pictures of planar arms with their goal and obstacles.
 
-`draw_planar_demo` shows samples of EM and EIM, and how far from the line they end in the simulator.
+`draw_planar_demo` shows samples of EM and EIM, and how far from their line they end in the simulator.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from matplotlib.patches import Circle
 from torch import Tensor
 
 from eim_ros.planar import PlanarArm, PlanarTask
-from eim_ros.planar.line_reaching import LineReachingResult
 from eim_ros.view.figure_file import new_figure, write_figure
 from eim_ros.view.style import INK, LIMITS, MUTED
 
@@ -51,29 +50,33 @@ def draw_task(axes: Axes, task: PlanarTask) -> None:
 
 COLOURS = {"EM": "#0072B2", "EIM + tip": "#E69F00"}
 TITLES = {"EM": "EM", "EIM + tip": "EIM, told about the tip"}
+N_SHOWN = 60  # number of demonstrations in the picture
 
 
 def draw_planar_demo(
-    result: LineReachingResult,
+    arm: PlanarArm,
+    task: PlanarTask,
+    demonstrated: npt.NDArray[np.float64],
     samples: Mapping[str, npt.NDArray[np.float64]],
     table: Mapping[str, Mapping[str, float]],
     path: str | Path,
 ) -> None:
-    """Draw the expert's test configurations and those of each learner, and write the picture.
+    """Draw demonstrated configurations and samples of each learner for one new line, and write the picture.
 
-    The samples (n, n_links) [rad] of each learner were executed by the simulator. For each learner, the table has
-    `mean_distance` [m] and `share_reached`.
+    Configurations are (n, n_links) [rad]; the demonstrated ones reach other lines. The samples of each learner were
+    executed by the simulator. For each learner, the table has `mean_distance` [m] and `share_reached` for all lines.
     """
-    panels = {"the expert": result.test[: len(next(iter(samples.values())))], **samples}
+    some = demonstrated[:: max(1, len(demonstrated) // N_SHOWN)]
+    panels = {"demonstrations of other lines": some, **samples}
     figure = new_figure(4.2 * len(panels), 4.8)
     for place, (name, q) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
-        draw_task(place, result.task)
-        draw_arms(place, result.arm, torch.as_tensor(q), COLOURS.get(name, "#555555"))
+        draw_task(place, task)
+        draw_arms(place, arm, torch.as_tensor(q), COLOURS.get(name, "#555555"))
         title = TITLES.get(name, name)
         if name in table:
             figures = table[name]
             reached = 100.0 * figures["share_reached"]
-            title += f"\n{figures['mean_distance']:.2f} m from the line, {reached:.0f} % on it"
+            title += f"\n{figures['mean_distance']:.2f} m from new lines, {reached:.0f} % on them"
         place.set_title(title, fontsize=9)
         place.set_xlim(-2.5, 9.0)
         place.set_ylim(-8.0, 8.0)

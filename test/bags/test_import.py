@@ -74,6 +74,20 @@ def test_segments_become_motions_whoever_wrote_the_bag(tmp_path: Path, write: Wr
     assert np.allclose(second, np.column_stack([np.sin(moments), 0.5 * moments]), rtol=0.0, atol=PERIOD**2 / 8 + 1e-9)
 
 
+def test_trim_leaves_out_the_rest_before_and_after_a_motion(tmp_path: Path) -> None:
+    def position(time: float) -> list[float]:  # at rest, a motion from 1 s to 2 s, at rest again
+        return [float(np.clip(time - 1.0, 0.0, 1.0)), 0.3]
+
+    items = [joint_state(float(time), NAMES, position(float(time))) for time in np.arange(0.0, 4.0, PERIOD)]
+    folder = write_own(tmp_path / "bag", [label(0.0, "a"), *items])
+    whole, _ = motions(folder, n_points=11)
+    trimmed, _ = motions(folder, n_points=11, trim=True)
+    assert whole.description["durations"] == pytest.approx([3.99])
+    # the displacement that counts as rest is less than the step between two messages
+    assert trimmed.description["durations"] == pytest.approx([1.0], abs=2.1 * PERIOD)
+    assert trimmed.sample[0, ::2] == pytest.approx(np.linspace(0.0, 1.0, 11), abs=2.1 * PERIOD)
+
+
 def test_bag_without_labels_is_one_motion(tmp_path: Path) -> None:
     data_set, _ = motions(write_standard(tmp_path / "bag", states(0.0, 1.0)))
     assert data_set.description["labels"] == [""]

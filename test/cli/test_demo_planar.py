@@ -7,31 +7,47 @@ import signal
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from cli.command import COMMAND, PATIENCE, eim_process
 from core.processes import children, wait_for, wait_for_end
 
+from eim_ros.cli.demo_planar import _in_words
 from eim_ros.core.data_set import load_data_set
 from eim_ros.motion import MotionPrior
+from eim_ros.planar import PlanarArm
 
 
 def test_whole_circle_of_the_planar_robot(tmp_path: Path) -> None:
     folder = tmp_path / "planar"
-    # motions are shown in real time; eight of a sample are enough where the two models differ by a factor of fifty
-    words = ("--motions", 5, "--samples", 500, "--components", 2, "--executed", 8, "--seed", 4)
+    # four samples for each of three lines are enough where the two models differ by a factor of ten
+    words = ("--motions", 60, "--places", 4, "--components", 4, "--executed", 4, "--seed", 4)
     outcome = eim_process("demo-planar", *words, "--output", folder, "--json")
     assert outcome.code == 0, outcome.err
     figures = json.loads(outcome.out.splitlines()[-1])
-    assert figures["n_motions"] == 5
+    assert figures["n_motions"] == 60
     em, told = figures["executed"]["EM"], figures["executed"]["EIM + tip"]
-    # EM is .5 m and more off the line with so few components, EIM a few centimetres
-    assert told["mean_distance"] < 0.25 * em["mean_distance"]
-    assert told["share_reached"] > 0.9 > em["share_reached"]
+    # EM is .5 m and more off the line with so few components, EIM less than a decimetre
+    assert told["mean_distance"] < 0.5 * em["mean_distance"]
+    assert told["share_reached"] > em["share_reached"]
+    assert set(figures["priors"]["differences"]) == {"log_density", "distance"}
+    assert "no clear difference" in outcome.out or "has the better" in outcome.out
     motions = load_data_set(folder / "motions.npz")
-    assert len(motions) == 5
+    assert len(motions) == 60
+    assert np.unique(motions.context) == pytest.approx([4.0, 5.0, 6.0, 7.0])
     assert set(motions.description["labels"]) == {"demonstration"}
+    pairs = load_data_set(folder / "pairs.npz")
+    tip = PlanarArm().tip(torch.from_numpy(pairs.sample))[:, 0].numpy()
+    assert np.abs(tip - pairs.context[:, 0]).max() < 0.1  # each configuration reaches the line that it belongs to
     assert MotionPrior.load(folder / "prior.safetensors").joint_names[0] == "joint_1"
     assert (folder / "planar.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_lines_need_at_least_two_places(tmp_path: Path) -> None:
+    outcome = eim_process("demo-planar", "--places", 1, "--output", tmp_path)
+    assert outcome.code == 2
+    assert "--places must be at least 2, got 1" in outcome.err
 
 
 def restore_sigint() -> None:
@@ -57,3 +73,19 @@ def test_nodes_end_with_the_demonstration(tmp_path: Path, number: signal.Signals
         finally:
             process.kill()
     wait_for_end(nodes)
+
+
+@pytest.mark.parametrize(
+    ("gain", "distance", "verdict"),
+    [
+        ((0.1, 0.2), (0.01, 0.04), "no clear difference"),
+        ((1.0, 0.2), (0.01, 0.04), "EIM has the better log density"),
+        ((-1.0, 0.2), (-0.2, 0.04), "EM has the better log density and EIM has the better distance"),
+    ],
+)
+def test_difference_of_priors_is_said_if_it_is_clear(
+    gain: tuple[float, float], distance: tuple[float, float], verdict: str
+) -> None:
+    figures = {name: {"log_density": 10.0, "distance": 0.9} for name in ("EM", "EIM")}
+    words = _in_words({**figures, "differences": {"log_density": gain, "distance": distance}})
+    assert words.endswith(f": {verdict}")

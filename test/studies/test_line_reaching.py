@@ -5,19 +5,56 @@ import dataclasses
 import pytest
 import torch
 
-from eim_ros.planar.line_reaching import LEARNERS, LineReachingConfig, coverage, fit_line_reaching
-from experiments.line_reaching import EXPERIMENT
+from eim_ros.learning import EIMConfig
+from experiments.line_reaching import (
+    DEFAULTS,
+    EXPERIMENT,
+    LEARNERS,
+    LineFit,
+    LineReachingConfig,
+    LineReachingData,
+    coverage,
+    fit_mixture,
+    line_reaching_data,
+)
 
-SMALL = LineReachingConfig(n_components=(1, 2), n_samples=1000, n_links=4, line_x=2.0, line_height=3.0, n_iterations=15)
+SMALL = LineReachingConfig(
+    n_components=(1, 2),
+    n_samples=1000,
+    n_validation=200,
+    n_test=1000,
+    n_links=4,
+    line_x=2.0,
+    line_height=3.0,
+    n_iterations=25,
+    kl_bound=0.1,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Fits:
+    data: LineReachingData
+    fits: dict[tuple[str, int], LineFit]
 
 
 @pytest.fixture(scope="module")
 def result():
-    return fit_line_reaching(SMALL, seed=1)
+    return fits_of(SMALL, 1)
+
+
+def fits_of(config, seed):
+    data = line_reaching_data(config, seed)
+    return Fits(
+        data,
+        {
+            (learner, count): fit_mixture(config, data, learner, "network", count, seed)[0]
+            for count in config.n_components
+            for learner in LEARNERS
+        },
+    )
 
 
 def test_every_learner_is_reported_for_every_number_of_components(result):
-    assert set(result.fits) == {(learner, count) for learner in LEARNERS for count in (1, 2)}
     for (_, count), fit in result.fits.items():
         assert fit.mixture.n_components == count
         assert 0.0 <= fit.coverage <= 1.0
@@ -26,8 +63,8 @@ def test_every_learner_is_reported_for_every_number_of_components(result):
 
 def test_figures_are_those_of_fresh_samples(result):
     for fit in result.fits.values():
-        tip = result.arm.tip(fit.mixture.sample(20_000, torch.Generator().manual_seed(7)))
-        distance = result.task.distance(tip)
+        tip = result.data.arm.tip(fit.mixture.sample(20_000, torch.Generator().manual_seed(7)))
+        distance = result.data.task.distance(tip)
         # four standard errors of both means, of 1000 and 20000 samples
         assert float(distance.mean()) == pytest.approx(fit.distance, abs=4.2 * float(distance.std()) / 1000**0.5)
         assert float((distance <= 0.1).double().mean()) == pytest.approx(fit.near, abs=4.2 * 0.5 / 1000**0.5)
@@ -35,14 +72,28 @@ def test_figures_are_those_of_fresh_samples(result):
 
 def test_eim_stays_nearer_to_the_line_than_em_and_nearest_with_the_tip(result):
     for count in (1, 2):
-        em, eim, informed = (result.fits[learner, count].distance for learner in LEARNERS)
-        assert eim < 0.5 * em
-        assert informed < 0.5 * em
+        em, *others = (result.fits[learner, count].distance for learner in LEARNERS)
+        assert all(distance < 0.5 * em for distance in others)
+
+
+def test_thesis_settings_are_those_of_its_table():
+    config = LineReachingConfig()
+    assert (config.n_samples, config.n_validation, config.n_test) == (10_000, 5000, 5000)
+    assert (config.kl_bound, config.weights_kl_bound) == (0.005, 0.005)
+    assert (config.entropy_loss_bound, config.weights_entropy_loss_bound) == (0.05, 0.05)
+    assert (config.hidden_layers, config.dropout) == ((100, 100), 0.0)
+
+
+def test_settings_of_the_package_are_a_row_of_their_own():
+    cells = [cell for cell in EXPERIMENT.cells(SMALL) if cell["method"] == DEFAULTS]
+    assert [cell["estimator"] for cell in cells] == [EIMConfig().ratio.estimator] * 2
+    assert all(cell["estimator"] != "residual" for cell in EXPERIMENT.cells(SMALL) if cell not in cells)
 
 
 def test_expert_covers_the_line_from_end_to_end(result):
-    assert result.task.distance(result.arm.tip(result.test)).mean() < 0.02
-    assert result.histogram.sum() == pytest.approx(1.0)
+    data = result.data
+    assert data.task.distance(data.arm.tip(data.test)).mean() < 0.02
+    assert data.histogram.sum() == pytest.approx(1.0)
 
 
 def test_coverage_is_the_overlap_of_histograms():
@@ -54,7 +105,7 @@ def test_coverage_is_the_overlap_of_histograms():
 
 def test_row_of_the_table_has_the_figures_of_the_fit(result):
     for cell in EXPERIMENT.cells(SMALL):
-        if cell["n_components"] != 2 or cell["estimator"] not in ("none", "residual"):
+        if cell["n_components"] != 2 or cell["estimator"] == "plug-in":
             continue
         figures = EXPERIMENT.measure(SMALL, cell, 1).figures
         fit = result.fits[cell["method"], 2]
@@ -65,14 +116,15 @@ def test_row_of_the_table_has_the_figures_of_the_fit(result):
 
 def test_row_of_the_expert_is_that_of_the_test_data(result):
     (cell,) = [cell for cell in EXPERIMENT.cells(SMALL) if cell["method"] == "expert"]
+    data = result.data
     figures = EXPERIMENT.measure(SMALL, cell, 1).figures
-    assert figures["distance"] == pytest.approx(float(result.task.distance(result.arm.tip(result.test)).mean()))
+    assert figures["distance"] == pytest.approx(float(data.task.distance(data.arm.tip(data.test)).mean()))
     assert sum(figures["histogram"]) == pytest.approx(1.0, abs=1e-4)  # rounded
 
 
 def test_seed_alone_decides():
-    few = dataclasses.replace(SMALL, n_components=(2,), n_samples=200, n_iterations=2)
+    few = dataclasses.replace(SMALL, n_components=(2,), n_samples=200, n_validation=40, n_test=200, n_iterations=2)
     whole = dataclasses.replace(few, n_components=(1, 2))
-    first, second = fit_line_reaching(few, seed=3), fit_line_reaching(whole, seed=3)
+    first, second = fits_of(few, 3), fits_of(whole, 3)
     for learner in LEARNERS:
         assert first.fits[learner, 2].distance == second.fits[learner, 2].distance

@@ -4,8 +4,8 @@ import pytest
 import torch
 from matplotlib.image import imread
 
-from eim_ros.planar.line_reaching import LEARNERS, LineReachingConfig
 from experiments import line_reaching, obstacle
+from experiments.line_reaching import LineReachingConfig
 from experiments.obstacle import ObstacleConfig
 from experiments.table import Header, ResultTable
 
@@ -30,7 +30,7 @@ def test_line_reaching_has_a_row_for_each_learner_in_its_colour(tmp_path, counts
     rows = [{"method": "expert", "estimator": "none", "n_components": 0, **figures}] + [
         {"method": learner, "estimator": "none" if learner == "EM" else "plug-in", "n_components": count, **figures}
         for count in counts
-        for learner in LEARNERS
+        for learner in ("EM", "EIM", "EIM + tip")
     ]
     (path,) = line_reaching.draw(ResultTable(Header("line-reaching", settings, {}), tuple(rows)), tmp_path)
     image = imread(path)[..., :3]

@@ -60,3 +60,10 @@ def test_unknown_part_of_a_file_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("experiments.harness.PRESETS", tmp_path)
     with pytest.raises(ConfigurationError, match="unknown parts fast"):
         experiment("obstacle").preset()
+
+
+@NAMED
+def test_departures_from_the_thesis_are_lines_of_text(name):
+    departures = experiment(name).preset().departures
+    assert all(text and "\n" not in text and not text.endswith(".") for text in departures)
+    assert departures or name in ("gmmvi", "nonlinear", "projections")

@@ -49,6 +49,7 @@ def test_report_has_claims_setting_seeds_versions_time_and_figures_and_is_the_sa
     assert "| [obstacle](#obstacle) | FULL | 2 | 2 of 2 | 2 of 2 | 2 of 2 |" in text
     assert "**Setting: FULL**, seeds 0, 1: [10 rows](../tables/obstacle/table.csv), 1.0 minutes of CPU time." in text
     assert "Versions: eim_ros 0.1.0, torch 2.0." in text
+    assert "Differs from the thesis: all settings (thesis: not given)." in text
     assert "| classifier | EIM: 1.0% collide, 0.02 m from the point; EM: 70.0%, 2.00 m | yes |" in text
     assert "![obstacle](obstacle/obstacle.png)" in text
     first = {path: path.read_bytes() for path in (tmp_path / "report").rglob("*.*")}
@@ -65,7 +66,9 @@ def test_quick_partial_and_changed_settings_are_said(tmp_path):
     assert "**Setting: NEITHER FULL NOR QUICK**" in text
     assert "Unlike the full setting: n_components 3 (full: 1)." in text
     obstacle_table(tmp_path, quick=False, ratios=("plug-in",))
-    assert "**Setting: FULL, IN PART**" in made(tmp_path, tmp_path / "report")
+    text = made(tmp_path, tmp_path / "report")
+    assert "**Setting: FULL, IN PART**" in text
+    assert "Unlike the full setting: ratios without" in text
     obstacle_table(tmp_path, quick=False, ratios=("plug-in",), n_components=3)
     assert "**Setting: NEITHER FULL NOR QUICK**" in made(tmp_path, tmp_path / "report")
 

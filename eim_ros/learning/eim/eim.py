@@ -138,7 +138,7 @@ def start_of(
     """
     if given is None:
         return _fitted(config, data, generator)
-    wants_neural = not config.is_linear and config.ratio.estimator != "network"
+    wants_neural = not config.is_linear and config.ratio.estimator in ("plug-in", "residual")
     return (_fitted(config, data, generator)[0] if wants_neural else None), given
 
 

@@ -243,6 +243,8 @@ def data_density(
         return None
     blurred = smoothed(inputs, data, 0, generator)
     training, held_out = blurred[: config.n_training(len(data))], blurred[config.held_out(len(data))]
+    if config.estimator == "contrastive":  # a single Gaussian or linear expert
+        return best_fit(blurred, blurred, n_components=1, n_starts=1, n_iterations=1, generator=generator)
     candidate = first if blurred is data else None
     reference = fit_reference(config.reference, n_components, training, held_out, generator, candidate, most_components)
     if config.estimator == "plug-in":  # without a network, no data have to be held out from the density

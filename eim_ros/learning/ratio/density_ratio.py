@@ -3,9 +3,15 @@
 The data are samples of p and form the positive class. All estimators satisfy the Protocol `DensityRatio`. The setting
 `estimator` selects one of them:
 
-    plug-in   log p_hat - log q_old without a network; p_hat is known or fitted once (thesis 7.1.1)
-    residual  the plug-in ratio plus a network that starts at zero and learns the error of p_hat
-    network   a network that is trained as a classifier (thesis 2.3.1)
+    plug-in      log p_hat - log q_old without a network; p_hat is known or fitted once (thesis 7.1.1)
+    residual     the plug-in ratio plus a network that starts at zero and learns the error of p_hat
+    contrastive  the same, but p_hat is a single Gaussian, or a linear expert; the network learns all the rest
+    network      a network that is trained as a classifier (thesis 2.3.1)
+
+The thesis' classifier must learn log q_old again in every iteration, although the density of the model is known. A
+contrastive network adds it to its output: log p_hat + network - log q_old. It therefore learns the same function,
+log p/p_hat, in all iterations, and every iteration improves it (noise-contrastive estimation with the model as noise;
+Gutmann and Hyvaerinen 2010).
 """
 
 from __future__ import annotations

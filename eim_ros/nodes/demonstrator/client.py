@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,9 +61,10 @@ class PlanarClient(ClientNode):
             finally:
                 self._node.destroy_client(client)
 
-    def start_recording(self, path: str, label: str = "") -> None:
-        """Start a recording by `demo_recorder` into a bag at `path`."""
-        self._call(StartRecording, "demo_recorder/start", StartRecording.Request(path=path, label=label))
+    def start_recording(self, path: str, label: str = "", topics: Sequence[str] = ()) -> None:
+        """Start a recording by `demo_recorder` into a bag at `path`; without topics it records its default ones."""
+        request = StartRecording.Request(path=path, label=label, topics=list(topics))
+        self._call(StartRecording, "demo_recorder/start", request)
 
     def stop_recording(self) -> None:
         """Stop the recording."""

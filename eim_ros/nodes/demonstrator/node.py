@@ -1,8 +1,8 @@
 """`Demonstrator`: a lifecycle node that drives the planar simulator with motions of an expert or commands of a person.
 
-With the expert, a separate thread plans the motions. For each motion, the node resets the robot, sends a label to the
-recorder, publishes the trajectory and waits until it has ended. The latched topic ~/progress counts the motions shown,
-and the service ~/start begins again. See `Person` for the other mode.
+With the expert, a separate thread plans the motions, and the goal may move to several places. For each motion, the node
+resets the robot, sends a label to the recorder, publishes the trajectory and waits until it has ended. The latched
+topic ~/progress counts the motions shown, and the service ~/start begins again. See `Person` for the other mode.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from eim_ros.nodes.common.service import reason_of
 from eim_ros.nodes.demonstrator.settings import DemonstratorSettings
 from eim_ros.nodes.demonstrator.teleoperator import Person
 from eim_ros.nodes.planar_simulator.messages import task_request, trajectory_message
-from eim_ros.planar import Expert
+from eim_ros.planar import Expert, PlanarTask
 from eim_ros.planar.motions import MotionConfig, Trajectory, draw_motions
 
 _PERIOD = 0.02  # [s] polling period
@@ -42,7 +42,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         super().__init__("demonstrator", DemonstratorSettings, "demonstrating")
         torch.set_num_threads(1)
         settings = self.settings
-        self._arm, self._task = settings.arm(), settings.task()
+        self._arm, self._tasks = settings.arm(), settings.tasks()
         self._generator = torch.Generator().manual_seed(settings.seed)
         self._work: Iterator[None] | None = None
         self._showing = PeriodicWork(self, {self._go_on: _PERIOD})
@@ -130,15 +130,17 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
     def _show(self) -> Generator[None, None, None]:
         self._n_shown = self._n_successful = 0
         settings = self.settings
-        if settings.set_task:
-            answer = yield from self._answer(self._set_task, task_request(self._task))
-            if not answer.success:
-                raise ServiceError(f"the simulator refuses the task: {answer.message}", answer.message)
-        while self._n_shown < settings.n_motions:
-            yield from self._tell_label("pause")  # the time for planning is not part of a demonstration
-            motions = yield from self._planned(min(_BATCH, settings.n_motions - self._n_shown))
-            for motion in motions:
-                yield from self._show_one(motion)
+        for number, task in enumerate(self._tasks, 1):
+            if settings.set_task:
+                answer = yield from self._answer(self._set_task, task_request(task))
+                if not answer.success:
+                    raise ServiceError(f"the simulator refuses the task: {answer.message}", answer.message)
+            last = settings.n_motions * number // len(self._tasks)  # motions shown after this place of the goal
+            while self._n_shown < last:
+                yield from self._tell_label("pause")  # the time for planning is not part of a demonstration
+                motions = yield from self._planned(task, min(_BATCH, last - self._n_shown))
+                for motion in motions:
+                    yield from self._show_one(motion)
         self.get_logger().info(f"{self._n_successful} of {self._n_shown} motions succeeded: done")
 
     def _show_one(self, motion: Trajectory) -> Generator[None, None, None]:
@@ -164,10 +166,10 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         self._n_successful += int(self._succeeded())
         self._progress.publish(UInt32(data=self._n_shown))
 
-    def _planned(self, n_motions: int) -> Generator[None, None, list[Trajectory]]:
+    def _planned(self, task: PlanarTask, n_motions: int) -> Generator[None, None, list[Trajectory]]:
         """Draw motions on a separate thread; the coroutine returns them as a list."""
         outcome: list[Any] = []
-        expert, start = Expert(self._arm, self._task), torch.from_numpy(self.settings.start_configuration())
+        expert, start = Expert(self._arm, task), torch.from_numpy(self.settings.start_configuration())
         config = MotionConfig(speed=self.settings.speed_share)
 
         def draw() -> None:

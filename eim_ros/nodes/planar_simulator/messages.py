@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from geometry_msgs.msg import Point, PoseStamped
 from sensor_msgs.msg import JointState
-from std_msgs.msg import ColorRGBA
+from std_msgs.msg import ColorRGBA, Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from visualization_msgs.msg import Marker, MarkerArray
 
@@ -69,6 +69,11 @@ def task_request(task: PlanarTask) -> SetTask.Request:
     request.tolerance = task.tolerance
     request.obstacles = array("d", task.obstacles.flatten().tolist())
     return request
+
+
+def goal_message(task: PlanarTask) -> Float64MultiArray:
+    """Return the ends of the goal line as a message: x and y of the start, then of the end [m]."""
+    return Float64MultiArray(data=array("d", [*task.start.tolist(), *task.end.tolist()]))
 
 
 def joint_state_message(joint_names: tuple[str, ...], q: np.ndarray, velocity: np.ndarray, stamp: Any) -> JointState:

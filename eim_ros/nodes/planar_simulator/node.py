@@ -1,8 +1,9 @@
 """`PlanarSimulatorNode`: a kinematic simulator of a planar robot, which executes trajectories and reports its status.
 
 The node subscribes to joint_trajectory. It publishes joint_states and tip_pose in each tick, and also ~/status,
-~/markers, ~/refused (why a trajectory was refused), robot_description and, if requested, /clock. It provides the
-services ~/reset and ~/set_task. While the node is inactive, simulated time stands still.
+~/goal (the ends of the goal line), ~/markers, ~/refused (why a trajectory was refused), robot_description and, if
+requested, /clock. It provides the services ~/reset and ~/set_task. While the node is inactive, simulated time stands
+still.
 
 The stamp of tick n is the start time plus n / rate. The timer only determines how many ticks are due. If the computer
 was late, several ticks follow at once, and none is skipped. While the robot stands still, ticks are grouped into
@@ -23,7 +24,7 @@ from rclpy.time import Time
 from rclpy.timer import Timer
 from rosgraph_msgs.msg import Clock as ClockMessage
 from sensor_msgs.msg import JointState
-from std_msgs.msg import String
+from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 from visualization_msgs.msg import MarkerArray
@@ -61,6 +62,7 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
         self._joint_states = self.create_publisher(JointState, "joint_states", _STATE_QOS)
         self._tip = self.create_publisher(PoseStamped, "tip_pose", _STATE_QOS)
         self._status = self.create_publisher(TaskStatus, "~/status", 100)
+        self._goal = self.create_publisher(Float64MultiArray, "~/goal", LATCHED_QOS)
         self._markers = self.create_publisher(MarkerArray, "~/markers", 1)
         self._refused = self.create_publisher(String, "~/refused", 10)
         self._description = self.create_publisher(String, "robot_description", LATCHED_QOS)
@@ -75,6 +77,7 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
         settings = self.settings
         self._simulator = self._at_start()
         self._description.publish(String(data=planar_urdf(settings.n_links, settings.link_length)))
+        self._goal.publish(messages.goal_message(self._simulator.task))
         self.get_logger().info(f"configured: {settings.n_links} links at {settings.rate} Hz")
 
     def activate(self) -> None:
@@ -194,6 +197,7 @@ class PlanarSimulatorNode(ManagedNode[PlanarSimulatorSettings]):
     def _set_task(self, request: Any, response: Any) -> None:
         self._wake()
         self._simulator.set_task(messages.task_of(request, self.settings.tolerance))
+        self._goal.publish(messages.goal_message(self._simulator.task))
         self._told = None
 
 

@@ -36,6 +36,13 @@ def test_residual_is_the_reference_and_a_network():
     assert ratio.base.known.model is reference
 
 
+def test_contrastive_network_starts_from_a_single_expert():
+    ratio, reference = chosen("contrastive")
+    assert isinstance(ratio, NetworkRatio)
+    assert ratio.base.known.model is reference
+    assert reference.n_components == 1
+
+
 def test_network_needs_no_reference():
     ratio, reference = chosen("network")
     assert isinstance(ratio, NetworkRatio)

@@ -12,7 +12,7 @@ from nodes.planar_client import PlanarRobot
 from nodes.server_process import ServerProcess
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import JointState
-from std_msgs.msg import UInt32
+from std_msgs.msg import Float64MultiArray, UInt32
 from std_srvs.srv import Trigger
 
 from eim_ros.msg import TaskStatus
@@ -51,12 +51,17 @@ def test_motions_of_the_expert_are_shown_one_after_the_other_and_succeed(
     start_server: Start, started: Started, client: ClientNode
 ) -> None:
     robot = started("/expert")
-    given = {**SMALL, "n_motions": 3, "show_at_start": False, "pause": 0.05, "speed_share": 0.9}
+    places = {"n_places": 3, "last_shift": "[0.2, 0.0]"}  # the goal moves after each motion
+    given = {**SMALL, **places, "n_motions": 3, "show_at_start": False, "pause": 0.05, "speed_share": 0.9}
+    goals: list[list[float]] = []
     demonstrator = start_server("-r", "__ns:=/expert", node="demonstrator", **given)
     shown: list[int] = []
     latched = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
     subscription = client.node.create_subscription(
         UInt32, "/expert/demonstrator/progress", lambda message: shown.append(message.data), latched
+    )
+    of_goal = client.node.create_subscription(
+        Float64MultiArray, "/expert/planar_simulator/goal", lambda message: goals.append(list(message.data)), latched
     )
     begin = client.call(demonstrator, Trigger, "/expert/demonstrator/start", Trigger.Request())
     assert begin.success
@@ -86,7 +91,9 @@ def test_motions_of_the_expert_are_shown_one_after_the_other_and_succeed(
         if np.array_equal(after.position, START) and not np.array_equal(before.position, START)
     ]
     assert len({tuple(message.position) for message in ends}) == 2  # between three motions, and they differ
+    assert np.array(goals[-3:]) == pytest.approx(np.array([[x, -1.5, x, 1.5] for x in (2.8, 2.9, 3.0)]))
     client.node.destroy_subscription(subscription)
+    client.node.destroy_subscription(of_goal)
     assert demonstrator.stop() == 0, demonstrator.log
 
 
@@ -150,7 +157,12 @@ def test_person_moves_the_tip_and_single_joints(start_server: Start, started: St
 
 @pytest.mark.parametrize(
     ("parameters", "reason"),
-    [({"driver": "ghost"}, "driver must be one of"), ({"goal_start": "[1.0]"}, "points of x, y")],
+    [
+        ({"driver": "ghost"}, "driver must be one of"),
+        ({"goal_start": "[1.0]"}, "points of x, y"),
+        ({"last_shift": "[1.0]"}, "last_shift must be x, y"),
+        ({"n_places": 2, "set_task": False}, "need set_task"),
+    ],
 )
 def test_bad_parameter_ends_the_start_with_a_reason(
     start_server: Start, parameters: dict[str, object], reason: str
