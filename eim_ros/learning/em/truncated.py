@@ -22,7 +22,8 @@ points is only slightly below the mean for c.
 
 A selection function suggests candidates without regard to K(n) (eq. 41 with a single cause, gamma = 1). Here it is the
 joint density with one diagonal covariance for all components, so it needs only the distances to the means. As the paper
-proposes, the suggestions compete with the old states instead of replacing them, so the free energy never falls.
+proposes, the suggestions compete with the old states instead of replacing them, so the free energy never falls. Partial
+search reached a higher free energy in less time with 300 full covariances in 10 dimensions, so "auto" uses it.
 
 Eq. 39 of the paper prints the condition of the E-step as a rise of sum_n sum_{z in K(n)} log q(x_n, z|y_n). This is a
 misprint: the free energy above has the log outside the inner sum. Both forms agree if a single state is exchanged
@@ -89,18 +90,21 @@ def select_components(model: MixtureOfExperts, joint: Tensor, n_selected: int) -
     """Return the components I(n) with the largest values of the selection function, (n_samples, n_selected) of int64.
 
     `joint` (n_samples, n_dims + n_context) contains points [x, y]. The selection function is the joint density with the
-    median of the experts' variances in each dimension. Its cost per component is that of one distance.
+    median of the experts' variances in each dimension. With e = [y, 1] and scaled x and M = [W w], it is, up to terms
+    without z, x' M_z e - 1/2 e' M_z' M_z e + [V v]_z e, so one matrix product evaluates all components.
     """
     gating, experts = linear_parts(model)
-    variance = experts.scale_trils.square().sum(-1).median(0).values
+    deviation = experts.scale_trils.square().sum(-1).median(0).values.sqrt()
+    maps = torch.cat([experts.weights, experts.biases.unsqueeze(-1)], -1) / deviation.unsqueeze(-1)
+    of_contexts = -0.5 * maps.mT @ maps
+    of_contexts[:, -1] += torch.cat([gating.weights, gating.biases.unsqueeze(-1)], -1)
+    coefficients = torch.cat([maps, of_contexts], 1).flatten(1).T.contiguous()
     chosen = []
     for rows in joint.split(max(1, CHUNK_ELEMENTS // model.n_components)):
-        context = rows[:, model.n_dims :]
-        score = context @ gating.weights.T + gating.biases
-        for axis in range(model.n_dims):
-            mean = context @ experts.weights[:, axis].T + experts.biases[:, axis]
-            score -= 0.5 * (rows[:, axis : axis + 1] - mean).square() / variance[axis]
-        chosen.append(score.topk(n_selected, -1).indices)
+        extended = torch.cat([rows[:, model.n_dims :], torch.ones_like(rows[:, :1])], -1)
+        left = torch.cat([rows[:, : model.n_dims] / deviation, extended], -1)
+        score = (left.unsqueeze(-1) * extended.unsqueeze(-2)).flatten(1) @ coefficients
+        chosen.append(score.topk(n_selected, -1, sorted=False).indices)
     return torch.cat(chosen)
 
 

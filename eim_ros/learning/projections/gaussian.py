@@ -451,8 +451,9 @@ def _minimised(
 ) -> Multipliers:
     """Minimise duals with the curvatures `spread` (n, n_dims) of the covariances.
 
-    `kl(a, omega)` is the KL of the update, `lowest` (n,) minus the lower limit of a, and `of_objective` (n,) the lowest
-    curvature of the objective. The settings are `kl_bound`, `entropy_loss_bound` and `kl_weight`.
+    `kl(a, omega)` (n,) is the KL of the update. The multiplier a must exceed -`lowest` (n,). Without a KL bound, a
+    maximum exists only if the lowest curvature of the objective, `of_objective` (n,), exceeds -`kl_weight`.
+    The settings are `kl_bound`, `entropy_loss_bound` and `kl_weight`.
     """
     kl_bound, entropy_loss_bound, kl_weight = settings
     start = (-lowest).clamp_min(kl_weight)
