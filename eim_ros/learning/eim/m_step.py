@@ -161,8 +161,7 @@ def update_gating(
         reward,
         *bounds,
         kl_weight=kl_weight,
-        natural=config.gating.gradient == "natural",
-        refit=config.gating.update == "refit",
+        update="refit" if config.gating.update == "refit" else config.gating.gradient,
     )
     return MixtureOfExperts(update.gating, model.experts), {"gating_kl": update.kl}, mean_reward
 

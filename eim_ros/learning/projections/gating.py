@@ -234,8 +234,7 @@ def project_gating(
     entropy_loss_bound: float,
     *,
     kl_weight: float = 1.0,
-    natural: bool = False,
-    refit: bool = False,
+    update: str = "plain",
     max_iterations: int = 15,
 ) -> GatingUpdate:
     """Improve a gating, given rewards of its components.
@@ -250,11 +249,11 @@ def project_gating(
         Maximum mean KL and maximum mean loss of entropy [nat].
     kl_weight : float
         Weight of the KL term in the objective, >= 0.
-    natural : bool
-        Whether a linear gating follows the natural gradient.
-    refit : bool
-        Whether to project the probabilities of each context and fit the gating to them, as in the thesis. The
-        multipliers are then those of the probabilities. A step that exceeds a bound after the fit is shortened.
+    update : str
+        "plain" maximises the objective over the parameters by its gradient, "natural" does so along the natural
+        gradient of a linear gating. "refit" projects the probabilities of each context and fits the gating to them, as
+        in the thesis. The multipliers are then those of the probabilities. A step that exceeds a bound after the fit is
+        shortened.
     max_iterations : int
         Maximum number of L-BFGS iterations for one pair of multipliers, or of the fit.
 
@@ -289,9 +288,9 @@ def project_gating(
     unchanged = GatingUpdate(old, float("inf"), 0.0, 0.0, 0.0, False)
     if old.n_components == 1 or not bool(torch.isfinite(reward).all()):
         return unchanged
-    family = family_of(old, context, natural=natural)
+    family = family_of(old, context, natural=update == "natural")
     problem = _Problem.of(family, reward, kl_bound, entropy_loss_bound, kl_weight)
-    solve = problem.refitted if refit else problem.solved
+    solve = problem.refitted if update == "refit" else problem.solved
     solved = solve(max_iterations) if kl_bound > 0.0 else None
     if solved is None:
         return unchanged

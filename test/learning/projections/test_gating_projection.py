@@ -40,7 +40,7 @@ def test_bounds_hold_for_the_gating_that_is_returned(gating, scale, refit):
     context = contexts()
     reward = scale * normal(generator_of(2), len(context), 4)
     reward[:, 0] += scale * context[:, 0]
-    update = project_gating(gating, context, reward, 0.02, 0.03, refit=refit)
+    update = project_gating(gating, context, reward, 0.02, 0.03, update="refit" if refit else "plain")
     log_new, log_old = update.gating(context), gating(context)
     kl = float((log_new.exp() * (log_new - log_old)).sum(-1).mean())
     entropy_change = float((log_old.exp() * log_old - log_new.exp() * log_new).sum(-1).mean())
@@ -66,7 +66,9 @@ def test_linear_rewards_without_bounds_give_the_closed_form(refit):
     """With phi linear in y the maximiser log q_old + phi is a softmax gating itself."""
     context, gating, change = contexts(), linear_gating(), linear_gating(seed=3)
     reward = context @ change.weights.T + change.biases
-    update = project_gating(gating, context, reward, WIDE, WIDE, refit=refit, max_iterations=500)
+    update = project_gating(
+        gating, context, reward, WIDE, WIDE, update="refit" if refit else "plain", max_iterations=500
+    )
     expected = SoftmaxGating(gating.weights + change.weights, gating.biases + change.biases)
     torch.testing.assert_close(update.gating(context).exp(), expected(context).exp(), rtol=0.0, atol=1e-4)
     assert (update.eta, update.omega) == (0.0, 0.0)
@@ -78,7 +80,8 @@ def test_refit_equals_direct_update_for_a_gating_that_represents_the_table(bound
     context, gating, change = contexts(), linear_gating(), linear_gating(seed=3)
     reward = 3.0 * (context @ change.weights.T + change.biases)
     direct, refitted = (
-        project_gating(gating, context, reward, *bounds, refit=refit, max_iterations=500) for refit in (False, True)
+        project_gating(gating, context, reward, *bounds, update="refit" if refit else "plain", max_iterations=500)
+        for refit in (False, True)
     )
     assert refitted.kl <= bounds[0]
     assert refitted.entropy_change >= -bounds[1]
@@ -103,7 +106,7 @@ def test_component_that_has_lost_its_weight_comes_back_where_its_reward_is_best(
     for _ in range(60):
         reward = normal(noise, len(context), 4) - gating(context)
         reward[:, 0] += 2.0
-        update = project_gating(gating, context, reward, 0.05, WIDE, natural=True)
+        update = project_gating(gating, context, reward, 0.05, WIDE, update="natural")
         assert update.kl <= 0.05
         gating = update.gating
     expected = torch.softmax(torch.tensor([2.0, 0.0, 0.0, 0.0]).double(), -1)  # maximises E[r] + H
@@ -130,7 +133,7 @@ def test_few_contexts_give_a_weightless_component_no_large_step():
     gating = SoftmaxGating(gating.weights, gating.biases - 25.0 * (torch.arange(300) == 0).double())
     reward = normal(generator_of(3), 200, 300)
     reward[7, 0] = 60.0
-    update = project_gating(gating, many[:200], reward, 0.05, WIDE, natural=True)
+    update = project_gating(gating, many[:200], reward, 0.05, WIDE, update="natural")
     assert float(update.gating(many)[:, 0].exp().max()) < 1e-3
 
 
