@@ -19,4 +19,4 @@ def test_every_robot_and_model_is_listed(eim: Command) -> None:
 def test_one_kind_may_be_asked_for(eim: Command) -> None:
     robots, models = eim("list", "robots").out, eim("list", "models").out
     assert robots.count("\n") == 1 + len(SHIPPED_ROBOTS) and "models" not in robots
-    assert "panda_pose       panda, given a pose: 1000 experts by truncated-em" in models
+    assert "panda_pose       panda, given a pose: 1000 experts by eim-kinematics" in models

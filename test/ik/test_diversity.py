@@ -134,7 +134,7 @@ def test_what_continuation_from_the_first_seeds_missed_is_followed_when_a_seed_l
     rng = np.random.default_rng(3)
     for pose in poses_of(sampler, 4, 13):
         truth = exact_solutions(sampler.robot, pose, 6000, rng)
-        few, all_of_them = (sampler.sample(pose, n, order="none", seed=1).q for n in (60, 900))
+        few, all_of_them = (sampler.sample(pose, n, order="none", seed=1, diversity=0.85).q for n in (60, 900))
         coverage.append((truth.coverage(few), truth.coverage(all_of_them)))
     before, after = np.mean(coverage, axis=0)
     assert before < 0.7
