@@ -23,7 +23,20 @@ SMALL = {
         *("--hidden-layers", "4", "--em-iterations", "2"),
     ],
     "line-reaching": [
-        *("--components", "1", "--n-samples", "150", "--n-iterations", "1", "--n-links", "3"),
+        *(
+            "--components",
+            "1",
+            "--n-samples",
+            "150",
+            "--n-validation",
+            "50",
+            "--n-test",
+            "50",
+            "--n-iterations",
+            "1",
+            "--n-links",
+            "3",
+        ),
         *("--line-x", "2.0", "--line-height", "1.0"),
     ],
     "nonlinear": [
