@@ -39,6 +39,7 @@ def reason_of(error: Exception) -> str:
 
 
 _LANE_FACTOR = 4.0  # maximum ratio of two time budgets in the same lane
+_DELIVERY = 0.2  # [s] the middleware sends the last answers in threads of its own; an exit at once may lose them
 _PATIENT, _NICENESS = 8.0, 10  # [s] budget above which requests run with this niceness, so that others start at once
 
 Job = TypeVar("Job")
@@ -124,9 +125,13 @@ class RequestPool(Generic[Job]):
         with self._lock:
             self._closed = True
             lanes = [*self._lanes.values()]
+        is_waited_for = any(jobs for _, jobs in lanes)
         for threads, _ in lanes:
             threads.shutdown(wait=False, cancel_futures=True)
-        return not concurrent.futures.wait([future for _, jobs in lanes for future in [*jobs]], timeout).not_done
+        is_done = not concurrent.futures.wait([future for _, jobs in lanes for future in [*jobs]], timeout).not_done
+        if is_waited_for:
+            time.sleep(_DELIVERY)
+        return is_done
 
     def _lane(self, budget: float) -> tuple[ThreadPoolExecutor, dict[Future[None], Job]]:
         level = round(math.log(max(budget, 1e-3), _LANE_FACTOR))
