@@ -251,10 +251,12 @@ def _section(one: Section, tables: str, with_versions: bool) -> str:
         return "\n".join(lines)
     lines += [_provenance(one, table) + (f" {_versions(table)}" if with_versions else ""), ""]
     if departures := experiment.preset().departures:
-        lines += [f"Differs from the thesis: {'; '.join(departures)}.", ""]
+        lines += [f"Differs from the {experiment.source}: {'; '.join(departures)}.", ""]
     if one.claims:
         lines += ["| the thesis says | estimator | we measured | agrees |", "|---|---|---|---|"]
         lines += [line for claim in one.claims for line in _lines(claim, table)]
+    elif experiment.page is not None:
+        lines += experiment.page(table)
     else:
         text = experiment.report or (
             lambda table: summary(table, list(experiment.cells(experiment.settings_type())[0]))
