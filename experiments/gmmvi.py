@@ -424,13 +424,15 @@ EXPERIMENT = Experiment(
 
 
 COLOURS = (*GROUP_COLOURS[2:], INK)  # excludes the colours of EIM and EM
+MAX_HORIZONTAL = 5  # names of algorithms that fit below a panel
 SHOWN = 20.0  # [nat] above the best value of a panel; worse values are triangles at its top
 
 
 def draw(table: ResultTable, folder: Path) -> list[Path]:
     """Write a PNG with one panel per target: a dot for each run and a line for the paper's mean; lower is better.
 
-    Runs far above the best one of their panel are triangles at its top, labelled with the best value among them.
+    Runs far above the best one of their panel are triangles at its top, labelled with the best value among them. A
+    second PNG has the learning curves of the algorithms in the paper's table 5.
 
     Parameters
     ----------
@@ -451,7 +453,31 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
         fontsize=9,
         color=MUTED,
     )
-    return [write_figure(figure, folder / "gmmvi.png")]
+    paths = [write_figure(figure, folder / "gmmvi.png")]
+    if all("curve" in row for row in table.rows):
+        paths.append(_draw_curves(table, folder / "gmmvi_curves.png"))
+    return paths
+
+
+def _draw_curves(table: ResultTable, path: Path) -> Path:
+    """Write a PNG of -ELBO above the least value of any run of the problem, over the evaluations."""
+    targets = table.distinct("target")
+    figure, panels = panel_figure(len(targets), 4.2, 3.2)
+    for axes, name in zip(panels, targets, strict=True):
+        least = min(value for row in table.where(target=name) for _, value in row["curve"])
+        for place, word in enumerate(TABLE_5):
+            for row in table.where(target=name, method=word):
+                points = [(n, value - least) for n, value in row["curve"] if n > 0.0]
+                label = word if row["seed"] == min(table.distinct("seed")) else None
+                axes.plot(*zip(*points, strict=True), color=COLOURS[place], linewidth=1.0, label=label)
+        axes.set_xscale("log")
+        axes.set_yscale("symlog", linthresh=0.1)
+        axes.set_ylim(bottom=0.0)
+        _style(axes, name)
+        axes.legend(fontsize=7, frameon=False)
+    figure.supxlabel("evaluations of the target", fontsize=9, color=MUTED)
+    figure.supylabel("-ELBO above the least value of any run [nat]", fontsize=9, color=MUTED)
+    return write_figure(figure, path)
 
 
 def _draw_target(axes: Axes, name: str, rows: list[Row]) -> None:
@@ -472,10 +498,17 @@ def _draw_target(axes: Axes, name: str, rows: list[Row]) -> None:
         if algorithm in paper:
             axes.plot([place - 0.3, place + 0.3], [paper[algorithm]] * 2, color=MUTED, linewidth=1.5, zorder=2)
     axes.margins(y=0.15)
-    axes.set_xticks(range(len(algorithms)), algorithms)
+    crowded = len(algorithms) > MAX_HORIZONTAL
+    axes.set_xticks(
+        range(len(algorithms)), algorithms, rotation=40 if crowded else 0, ha="right" if crowded else "center"
+    )
     axes.set_xlim(-0.6, len(algorithms) - 0.4)
-    axes.set_title(name, fontsize=9, color=INK)
     axes.set_ylabel("-ELBO [nat]", fontsize=9)
+    _style(axes, name)
+
+
+def _style(axes: Axes, title: str) -> None:
+    axes.set_title(title, fontsize=9, color=INK)
     axes.grid(axis="y", color=FAINT, linewidth=0.5)
     for spine in axes.spines.values():
         spine.set_color(LIMITS)
