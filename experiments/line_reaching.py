@@ -159,6 +159,7 @@ def _mixture(
             "ratio.estimator": ratio,
             "ratio.hidden_layers": config.hidden_layers,
             "ratio.dropout": config.dropout,
+            "ratio.evidence": 0.0,  # as in the thesis, the network is always used
             "ratio.validation_share": config.n_validation / len(data.both),
             "ratio.reference.factors": REFERENCE_FACTORS,
             "m_step.kl_bound": config.kl_bound,
