@@ -38,8 +38,8 @@ from eim_ros.view.figure_file import new_figure, write_figure
 from eim_ros.view.style import FAINT, INK
 from experiments.harness import Cell, Experiment, Outcome
 from experiments.pictures import METHOD_COLOURS, OURS, RATIO_LINES, method_label
-from experiments.report import Claim, Finding, Variant, judged, listed, paired_means
-from experiments.table import ResultTable, Row, mean_and_error
+from experiments.report import Claim, Finding, Pairs, Variant, judged, listed, paired_means
+from experiments.table import ResultTable, Row, Value, mean_and_error
 
 KNOWN = "known"  # the estimator that knows the kinematics
 THESIS_ROBOT = "iiwa14"  # the arm of the thesis; only this one is fitted with its settings
@@ -253,13 +253,21 @@ VARIANTS = (Variant("network"), *(Variant(ratio, OURS) for ratio in ("network", 
 BY = ("robot", "n_components")
 
 
+def _ends(robot: Value, pairs: Pairs) -> list[tuple[Value, ...]]:
+    """Return the keys of a robot with the fewest and the most experts."""
+    keys = [key for key in pairs if key[0] == robot]
+    return [keys[0], keys[-1]]
+
+
 def _below_em(table: ResultTable, variant: Variant) -> Finding | None:
     pairs = paired_means(table, "rmse_position", BY, variant.key, {"method": "EM"})
     if not pairs:
         return None
     failing = [key for key, (first, second) in pairs.items() if first >= second]
+    ends = dict.fromkeys(end for robot, _ in pairs for end in _ends(robot, pairs))
     shown = "; ".join(
-        f"{robot}, K = {count}: {first:.3f} m (EM {second:.3f})" for (robot, count), (first, second) in pairs.items()
+        f"{robot}, K = {count}: {pairs[robot, count][0]:.3f} m (EM {pairs[robot, count][1]:.3f})"
+        for robot, count in ends
     )
     why = ""
     if failing:

@@ -326,10 +326,8 @@ def _section(one: Section, tables: str, with_versions: bool) -> str:
         return "\n".join(lines)
     lines += [_provenance(one, table) + (f" {_versions(table)}" if with_versions else ""), ""]
     if one.claims:
-        lines += [
-            "| the thesis says | row | differs from the thesis | seeds | we measured | agrees |",
-            "|---|---|---|---|---|---|",
-        ]
+        lines += ["| row | differs from the thesis | seeds |", "|---|---|---|", *_rows(one, table), ""]
+        lines += ["| the thesis says | row | we measured | agrees |", "|---|---|---|---|"]
         lines += [line for claim in one.claims for line in _lines(one, claim)]
     else:
         text = experiment.report or (
@@ -352,21 +350,37 @@ def _provenance(one: Section, table: ResultTable) -> str:
     )
 
 
-def _lines(one: Section, claim: Claim) -> list[str]:
-    """Return the table lines of a claim, one per variant; only the first contains the claim's text."""
+def _rows(one: Section, table: ResultTable) -> list[str]:
+    """Return a table line for each variant: its departures from the thesis, and its number of finished seeds.
+
+    Departures of a method are given once, for its first variant.
+    """
     departures = one.experiment.preset().departures
-    kind = _setting(one.experiment, one.table)[0] if one.table else "FULL"
+    kind = _setting(one.experiment, table)[0]
     if kind != "FULL":
         departures = {"all": (f"{kind} settings",)}
-    lines = []
-    for number, (variant, finding) in enumerate(one.findings(claim).items()):
+    lines: list[str] = []
+    first: dict[str, str] = {}
+    for variant, rows in one.tables.items():
+        if variant is None:
+            continue
         of_variant = [*departures.get("all", ()), *departures.get(variant.method, ())]
+        if of_variant and variant.method in first:
+            of_variant = [f"as {first[variant.method]}"]
+        first.setdefault(variant.method, variant.label)
         of_variant += departures.get(variant.estimator, ())
+        lines.append(f"| {variant.label} | {'; '.join(of_variant)} | {len(rows.distinct('seed'))} |")
+    return lines
+
+
+def _lines(one: Section, claim: Claim) -> list[str]:
+    """Return the table lines of a claim, one per measured variant; only the first contains the claim's text."""
+    measured = {v: finding for v, finding in one.findings(claim).items() if len(one.tables[v].rows)}
+    lines = []
+    for number, (variant, finding) in enumerate(measured.items()):
         cells = [
             f"{claim.text} ({claim.source})" if number == 0 else "",
             variant.label,
-            "; ".join(of_variant),
-            str(len(one.tables[variant].distinct("seed"))),
             finding.measured,
             VERDICTS[finding.agrees] + (f": {finding.why}" if finding.why else ""),
         ]
