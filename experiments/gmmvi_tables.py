@@ -229,7 +229,10 @@ ONE_COMPONENT = (
     " Our models have one component, whose best value on BreastCancer is about 78.9 nat. The paper's 68.22 is below "
     "any value with all data, so it is probably of batches."
 )
-MISSED = "Each missed mode of ten costs about 0.1 nat; a component is added only every 30 iterations."
+MISSED = (
+    "A model of k modes has log(10/k) nat; a component is added only every 30 iterations. SEPYFUX has small fixed "
+    "steps, which need more evaluations."
+)
 REASONS = {
     "breast-cancer": "The start is 10^5 nat away, so that fixed steps of iBLR must be small; they need about 10^6 "
     "evaluations. MORE needs more samples than Stein's estimate.",

@@ -7,7 +7,6 @@ import torch
 
 from eim_ros.learning import EIMConfig
 from experiments.line_reaching import (
-    DEFAULTS,
     EXPERIMENT,
     LEARNERS,
     LineFit,
@@ -17,6 +16,7 @@ from experiments.line_reaching import (
     fit_mixture,
     line_reaching_data,
 )
+from experiments.pictures import DEFAULTS
 
 SMALL = LineReachingConfig(
     n_components=(1, 2),
