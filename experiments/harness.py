@@ -99,6 +99,10 @@ class Experiment(Generic[SettingsT]):
         Short flags for settings.
     report : callable, optional
         Function from a table to lines of text, for experiments that need more than the mean figures of `summary`.
+    page : callable, optional
+        Function from a table to lines of Markdown, which the report shows instead of `report`.
+    source : str
+        Word for the publication that the experiment belongs to.
     """
 
     name: str
@@ -108,11 +112,13 @@ class Experiment(Generic[SettingsT]):
     measure: Callable[[SettingsT, Cell, int], Outcome]
     aliases: Mapping[str, str]
     report: Callable[[ResultTable], list[str]] | None = None
+    page: Callable[[ResultTable], list[str]] | None = None
+    source: str = "thesis"
 
     def preset(self, quick: bool = False) -> Preset[SettingsT]:
         """Return the settings of the full or the quick run from `presets/<name>.yaml`.
 
-        The file contains `seeds`, `full`, and `departures`, lists of the differences from the thesis. For the quick
+        The file contains `seeds`, `full`, and `departures`, lists of the differences from `source`. For the quick
         run, which takes minutes, `quick` contains the settings that differ, `quick_seeds` the number of seeds, and
         `quick_note` what the run can and cannot show. Settings that the file does not mention keep the default of the
         settings class.

@@ -329,6 +329,10 @@ def _section(one: Section, tables: str, with_versions: bool) -> str:
         lines += ["| row | differs from the thesis | seeds |", "|---|---|---|", *_rows(one, table), ""]
         lines += ["| the thesis says | row | we measured | agrees |", "|---|---|---|---|"]
         lines += [line for claim in one.claims for line in _lines(one, claim)]
+    elif experiment.page is not None:
+        departures = experiment.preset().departures.get("all", ())
+        lines += [f"Differs from the {experiment.source}: {'; '.join(departures)}.", ""] if departures else []
+        lines += experiment.page(table)
     else:
         text = experiment.report or (
             lambda table: summary(table, list(experiment.cells(experiment.settings_type())[0]))
