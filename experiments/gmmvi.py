@@ -35,7 +35,7 @@ from eim_ros.learning.run import completed, timed
 from eim_ros.view.figure_file import write_figure
 from eim_ros.view.style import FAINT, GROUP_COLOURS, INK, LIMITS, MUTED
 from experiments import targets
-from experiments.gmmvi_tables import ELBO, TABLE_2, TABLE_4, TABLE_5, page
+from experiments.gmmvi_tables import ELBO, TABLE_2, TABLE_4, TABLE_5, details, page
 from experiments.harness import Cell, Experiment, Outcome
 from experiments.pictures import panel_figure
 from experiments.table import ResultTable, Row, mean_and_error
@@ -419,6 +419,7 @@ EXPERIMENT = Experiment(
     {},
     _report,
     page,
+    details,
     source="paper",
 )
 

@@ -101,6 +101,8 @@ class Experiment(Generic[SettingsT]):
         Function from a table to lines of text, for experiments that need more than the mean figures of `summary`.
     page : callable, optional
         Function from a table to lines of Markdown, which the report shows instead of `report`.
+    details : callable, optional
+        Function from a table to lines of Markdown, which the report writes beside the table and links to.
     source : str
         Word for the publication that the experiment belongs to.
     """
@@ -113,6 +115,7 @@ class Experiment(Generic[SettingsT]):
     aliases: Mapping[str, str]
     report: Callable[[ResultTable], list[str]] | None = None
     page: Callable[[ResultTable], list[str]] | None = None
+    details: Callable[[ResultTable], list[str]] | None = None
     source: str = "thesis"
 
     def preset(self, quick: bool = False) -> Preset[SettingsT]:

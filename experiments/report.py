@@ -333,6 +333,8 @@ def _section(one: Section, tables: str, with_versions: bool) -> str:
         departures = experiment.preset().departures.get("all", ())
         lines += [f"Differs from the {experiment.source}: {'; '.join(departures)}.", ""] if departures else []
         lines += experiment.page(table)
+        if experiment.details is not None:
+            lines += ["", f"More tables: [{DETAILS}]({Path(one.link).parent.as_posix()}/{DETAILS})."]
     else:
         text = experiment.report or (
             lambda table: summary(table, list(experiment.cells(experiment.settings_type())[0]))
@@ -419,6 +421,7 @@ def _difference(name: str, value: Any, full: Any) -> str:
 
 TABLES, OUTPUT = "benchmarks/results/experiments", "docs/report"
 PAGE = "index.md"
+DETAILS = "tables.md"  # beside the result table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -451,6 +454,10 @@ class Report:
             else f"python -m experiments report --tables {self.tables}"
         )
         write_atomically(folder / PAGE, report_text(sections, self.tables, link, command).encode())
+        for one in sections:
+            if one.experiment.details is not None and one.table is not None:
+                lines = one.experiment.details(one.table)
+                write_atomically(tables / one.experiment.name / DETAILS, "\n".join([*lines, ""]).encode())
         missing = [one.experiment.name for one in sections if one.table is None]
         if self.json:
             print(to_json({"report": str(folder / PAGE), "missing": missing}))

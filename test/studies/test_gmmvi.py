@@ -9,7 +9,7 @@ from eim_ros.core.errors import ConfigurationError
 from eim_ros.learning.gmmvi import GMMVI, GMMVIConfig
 from experiments import gmmvi
 from experiments.gmmvi import EXPERIMENT, PROBLEMS, GMMVIExperimentConfig, learning_curve
-from experiments.gmmvi_tables import evaluations_needed, page
+from experiments.gmmvi_tables import details, evaluations_needed, page
 from experiments.harness import run_experiment
 from experiments.table import Header, ResultTable
 
@@ -175,7 +175,8 @@ def planar_table(**elbos):
 
 
 def test_page_has_the_papers_figure_beside_each_of_ours_and_the_cost():
-    text = "\n".join(page(planar_table(SAMTRON=-11.6, ZAMTRUX=-16.1, SEMTRON=-12.0)))
+    table = planar_table(SAMTRON=-11.6, ZAMTRUX=-16.1, SEMTRON=-12.0)
+    text = "\n".join([*page(table), *details(table)])
     # standard error of 0.0, 0.1 and 0.2: 0.1 / sqrt(3)
     assert "| PlanarRobot4 | 360 000 | 3 % | 11.50 ± 0.06 (11.47) |  |  | 16.00 ± 0.06 (11.48) |" in text
     assert "| PlanarRobot4 | MMD |  |  | 2.0e-02 (1.6e-02) |" in text
@@ -187,7 +188,8 @@ def test_page_has_the_papers_figure_beside_each_of_ours_and_the_cost():
 
 def test_page_names_no_difference_for_other_data_and_ignores_other_targets():
     rows = [{**row, "target": target} for row in planar_table(SAMTRON=-500.0).rows for target in ("credit", "funnel")]
-    text = "\n".join(page(ResultTable(Header("gmmvi", {}, {}), tuple(rows))))
+    table = ResultTable(Header("gmmvi", {}, {}), tuple(rows))
+    text = "\n".join([*page(table), *details(table)])
     assert "- GermanCredit, synthetic data: " not in text
     assert "funnel" not in text
     assert "| GermanCredit, synthetic data | 360 000 | 3 % | 499.90 ± 0.06 (585.10) |" in text
