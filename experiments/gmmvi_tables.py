@@ -229,7 +229,8 @@ def _table_6(table: ResultTable) -> list[str]:
 CLEARLY = 0.5  # nat
 ONE_COMPONENT = (
     " Our models have one component, whose best value on BreastCancer is about 78.9 nat. The paper's 68.22 is below "
-    "any value with all data, so it is probably of batches."
+    "any value with all data, so it is probably of batches. Without tuned step sizes, direct updates (I) diverge and "
+    "decaying steps (D) become too small."
 )
 MISSED = (
     "A model of k modes has log(10/k) nat; a component is added only every 30 iterations. SEPYFUX has small fixed "
