@@ -83,6 +83,13 @@ class ClosedForm:
     def __init__(self, chain: Chain, held: int) -> None: ...
     def roots(self, chain: Chain, task: Task, tolerance: float) -> Roots:
         """Return the roots that differ by more than a tolerance [rad] in some joint."""
+    def roots_of_poses(
+        self, chain: Chain, task: Task, poses: FloatArray, tolerance: float
+    ) -> tuple[FloatArray, IntArray, BoolArray]:
+        """Return the roots (k, dof) of poses (m, 4, 4) in turn, their number for each pose (m,), and flags (3, m).
+
+        The flags are those of `Roots`: complete, certified, singular. The pose of the task does not matter.
+        """
 
 class Roots:
     """Configurations (n, dof) that reach the pose of a task, regardless of the limits.
