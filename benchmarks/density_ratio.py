@@ -13,6 +13,8 @@ their variants on mixtures only. Estimators:
     network           a network alone
     network, kliep    a network alone with another objective of the Bregman family; the same for lsif
     network, thesis   settings of the thesis: 3 x 50 units, dropout 0.1, bounds of 0.005 nat (table B.1), k-means start
+    network, products the same start and bounds; one layer of 100 units that sees products of coordinates, too; no data
+                      are held out, as in thesis 6.1
     EM, EM of 8       maximum likelihood from one k-means start, and from the likeliest of eight
 
 EIM includes the choice of its start. For plug-in and residual, the start is the best among EM fits and components of
@@ -62,6 +64,14 @@ ESTIMATORS = {
     "network, kliep": {"ratio.estimator": "network", "ratio.objective": "kliep"},
     "network, lsif": {"ratio.estimator": "network", "ratio.objective": "lsif"},
     "network, thesis": THESIS,
+    "network, products": {
+        **THESIS,
+        "ratio.quadratic": True,
+        "ratio.hidden_layers": (100,),
+        "ratio.batch_size": 250,
+        "ratio.n_epochs": 2,
+        "ratio.validation_share": 0.0,
+    },
 }
 
 

@@ -24,7 +24,6 @@ from eim_ros.cli.options import (
     Seed,
     Switch,
     Text,
-    Threads,
     parse,
     parse_settings,
     read_with_settings,
@@ -66,7 +65,9 @@ class Run:
     """Folder of the results (default: build/experiments, or build/experiments/quick)."""
     quiet: Quiet = False
     json: Json = False
-    threads: Threads = None
+    threads: Annotated[
+        OptionalCount, arg(help="Threads of torch (default: 1; more change the rounding, and with it the results).")
+    ] = None
     names: Suppress[tuple[str, ...]] = ()
     settings: Suppress[tuple[str, ...]] = ()
 
@@ -128,7 +129,7 @@ def _run(name: str, args: Run, workers: Any) -> dict[str, Any]:
             newest = names[: names.index("seed") + 1] if row else []
             bar.show(n_done, n_rows, figures=" ".join(str(row[name]) for name in newest) if row else "")
 
-        table = run_experiment(experiment, settings, seeds, folder, workers, progress)
+        table = run_experiment(experiment, settings, seeds, folder, workers, progress, args.threads or 1)
     report = experiment.report or (lambda table: summary(table, list(experiment.cells(settings)[0])))
     print("\n".join(report(table)))
     figures = [str(path) for path in module.draw(table, folder)]

@@ -1,11 +1,13 @@
 """EIM, adversarial training and variants of EIM on random Gaussian mixtures (thesis 6.1, figures 6.1, 6.2).
 
-All models can represent their targets. All methods except scikit-learn's start from the same mixture. The figure of
-merit is the objective of the I-projection, KL(model || target), estimated with samples of the model.
+All models can represent their targets. All methods except scikit-learn's and "EIM, defaults" start from the same
+mixture. The figure of merit is the objective of the I-projection, KL(model || target), estimated with samples of the
+model.
 
 The column "estimator" names the density ratio estimator. For EIM it is the thesis' classifier ("network"), a plug-in
-density, both together ("residual"), or the true ratio ("known"), which VIPS also uses. Adversarial methods have a
-"discriminator", a "critic" or the "ratio" itself. Methods without a ratio, such as EM, have "none".
+density, both together ("residual"), or the true ratio ("known"), which VIPS also uses. "EIM, defaults" has the default
+settings of the package, including its start. Adversarial methods have a "discriminator", a "critic" or the "ratio"
+itself. Methods without a ratio, such as EM, have "none".
 
 EM and VIPS appear in the second figure for reference: maximum likelihood, and a method that knows the target density.
 """
@@ -24,7 +26,8 @@ from matplotlib.lines import Line2D
 from torch import Tensor
 
 from eim_ros.core.settings import Settings, option
-from eim_ros.learning import EMConfig
+from eim_ros.learning import EIMConfig, EMConfig
+from eim_ros.learning.eim import EIM
 from eim_ros.learning.em import EM
 from eim_ros.learning.gmmvi import GMMVI, GMMVIConfig
 from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
@@ -54,9 +57,9 @@ from experiments.baselines.others import (
     fit_by_variational_bayes,
 )
 from experiments.harness import Cell, Experiment, Outcome, Pairs, paired, pairs_in_words
-from experiments.pictures import METHOD_COLOURS, method_label
+from experiments.pictures import DEFAULTS, METHOD_COLOURS, method_label
 from experiments.random_mixtures import random_mixture
-from experiments.report import Claim, Finding, paired_means
+from experiments.report import Claim, Finding, Variant, judged, listed, paired_means
 from experiments.table import ResultTable, Row, mean_and_error, summary
 
 ADVERSARIAL = {
@@ -66,8 +69,16 @@ ADVERSARIAL = {
     "WGAN": "critic",
     "WGAN-GP": "critic",
 }
-OTHERS = {"VIPS": "known", "EM": "none", "MDN": "none", "scikit-learn EM": "none", "scikit-learn VB": "none"}
-METHODS = tuple(dict.fromkeys(("EIM", "EM", *ADVERSARIAL, *EIM_VARIANTS, *OTHERS)))  # in the order of a run
+OTHERS = {
+    "VIPS": "known",
+    DEFAULTS: EIMConfig().ratio.estimator,
+    "EM": "none",
+    "MDN": "none",
+    "scikit-learn EM": "none",
+    "scikit-learn VB": "none",
+}
+REFERENCES = tuple(name for name in OTHERS if name != DEFAULTS)
+METHODS = tuple(dict.fromkeys(("EIM", DEFAULTS, "EM", *ADVERSARIAL, *EIM_VARIANTS, *OTHERS)))  # in the order of a run
 WEIGHTS = ("gumbel", "mutual-information")
 RATIOS = ("network", "plug-in", "residual", "known")
 
@@ -148,12 +159,16 @@ def _measure(config: AdversarialComparisonConfig, cell: Cell, seed: int) -> Outc
 def _report(table: ResultTable) -> list[str]:
     """Return mean figures, and the number of pairs (same target and seed) in which EIM has the lower KL."""
     lines = summary(table, ["method", "estimator", "weights", "n_dims", "n_components"])
-    for ratio in table.distinct("estimator", method="EIM"):
-        eim = {"method": "EIM", "estimator": ratio}
+    for method, ratio in dict.fromkeys((row["method"], row["estimator"]) for row in table.rows):
+        if method not in ("EIM", DEFAULTS):
+            continue
+        eim = {"method": method, "estimator": ratio}
         variants = [{"method": name, "estimator": ratio} for name in EIM_VARIANTS if name != "EIM"]
-        for group in ([{"method": name} for name in ADVERSARIAL], variants, [{"method": name} for name in OTHERS]):
+        for group in ([{"method": name} for name in ADVERSARIAL], variants, [{"method": name} for name in REFERENCES]):
+            if method == DEFAULTS and group is variants:
+                continue
             pairs = {other["method"]: paired(table, "kl", ("n_dims", "n_components"), eim, other) for other in group}
-            lines += pairs_in_words(f"EIM ({ratio})", pairs)
+            lines += pairs_in_words(f"{method} ({ratio})", pairs)
     return lines
 
 
@@ -213,6 +228,8 @@ def _fitted(
     if method == "VIPS":
         vips = GMMVIConfig.named("ZEMTRUX", n_iterations=config.n_iterations)
         model = completed(GMMVI(problem.target, vips).fit(start=start, generator=generator))
+    elif method == DEFAULTS:
+        model = completed(EIM(EIMConfig(n_components=start.n_components)).fit(train, generator=generator))
     elif method == "EM":
         model = completed(EM(EMConfig(n_components=start.n_components)).fit(train, start))
     elif method == "MDN":
@@ -267,65 +284,100 @@ def _weights(config: AdversarialComparisonConfig, way: str) -> WeightLearning:
 
 SIZE = ("n_dims", "n_components")
 NEEDED = 0.9  # required share of pairs: if both KLs are close to zero, noise decides which one is lower
+LOCAL_OPTIMUM = 0.1  # [nat]; a method that knows the density and ends farther from it is in a local optimum
 NO_MATTER = 1.5  # largest factor between means that count as equal
 
 
-def _below_adversarial(table: ResultTable, estimator: str) -> Finding | None:
+VARIANTS = (
+    Variant("network", others=tuple(name for name in EIM_VARIANTS if name != "EIM")),
+    Variant("plug-in", others=tuple(name for name in EIM_VARIANTS if name != "EIM")),
+    Variant(EIMConfig().ratio.estimator, DEFAULTS),
+)
+
+
+def _below_adversarial(table: ResultTable, variant: Variant) -> Finding | None:
     """Compare EIM with adversarial methods in pairs of the same target and seed.
 
     Each way to learn the weights of a mixture forms a separate pair.
     """
-    eim = {"method": "EIM", "estimator": estimator}
-    of_methods = {name: paired(table, "kl", SIZE, eim, {"method": name}) for name in ADVERSARIAL}
+    of_methods = {name: paired(table, "kl", SIZE, variant.key, {"method": name}) for name in ADVERSARIAL}
     total = sum(of_methods.values(), Pairs(0, 0))
     if not total.n_pairs:
         return None
     shown = ", ".join(f"{name} {pairs}" for name, pairs in of_methods.items() if pairs.n_pairs)
-    return Finding(
-        f"below in {total} pairs of the same target and seed: {shown}", total.n_below >= NEEDED * total.n_pairs
+    better = [name for name, pairs in of_methods.items() if pairs.n_below < NEEDED * pairs.n_pairs]
+    return judged(
+        f"below in {total} pairs of the same target and seed: {shown}",
+        total.n_below >= NEEDED * total.n_pairs,
+        f"in more than {1.0 - NEEDED:.0%} of their pairs, {listed(better)} has the lower KL",
     )
 
 
-def _best_of_variants(table: ResultTable, estimator: str) -> Finding | None:
-    of_sizes = _variants(table, estimator)
+def _best_of_variants(table: ResultTable, variant: Variant) -> Finding | None:
+    of_sizes = _variants(table, variant)
     if not of_sizes:
         return None
-    n_first = sum(kl["EIM"] == min(kl.values()) for kl in of_sizes.values())
+    behind = {size: kl["EIM"] - min(kl.values()) for size, kl in of_sizes.items() if kl["EIM"] > min(kl.values())}
     (n_dims, count), kl = max(of_sizes.items())
     shown = ", ".join(f"{name} {value:.3f}" for name, value in kl.items())
-    return Finding(
-        f"first at {n_first} of {len(of_sizes)} sizes; d = {n_dims}, {count} components: {shown} nat",
-        n_first == len(of_sizes),
+    first = listed(sorted({min(of_sizes[size], key=of_sizes[size].__getitem__) for size in behind}))
+    where = listed(f"({d}, {k})" for d, k in behind)
+    gap = max(behind.values(), default=0.0)
+    why = f"{first} is lower at (dimensions, components) = {where}, by at most {gap:.2g} nat"
+    if behind and all(k == 1 for _, k in behind):
+        why += ": one component has no structure to exploit"
+    return judged(
+        f"first at {len(of_sizes) - len(behind)} of {len(of_sizes)} sizes; d = {n_dims}, {count} components: "
+        f"{shown} nat",
+        not behind,
+        why,
     )
 
 
-def _kl_term_without_structure(table: ResultTable, estimator: str) -> Finding | None:
-    of_sizes = {key: kl for key, kl in _variants(table, estimator).items() if key[1] > 1}
+def _kl_term_without_structure(table: ResultTable, variant: Variant) -> Finding | None:
+    of_sizes = {key: kl for key, kl in _variants(table, variant).items() if key[1] > 1}
     if not of_sizes:
         return None
     factors = [kl["EIM-US-KL"] / kl["EIM-US"] for kl in of_sizes.values()]
-    return Finding(
+    worse, better = (sum(apart) for apart in ([f > NO_MATTER for f in factors], [f < 1.0 / NO_MATTER for f in factors]))
+    return judged(
         f"mixtures: KL of EIM-US-KL is {min(factors):.2f} to {max(factors):.2f} times that of EIM-US",
-        max(factors) <= NO_MATTER and min(factors) >= 1.0 / NO_MATTER,
+        not worse and not better,
+        f"without the KL term, nothing keeps the gradient steps near the model that the ratio belongs to: the KL is "
+        f"clearly higher at {worse} of {len(factors)} sizes"
+        if worse >= better
+        else f"without the KL term, the KL is clearly lower at {better} of {len(factors)} sizes",
     )
 
 
-def _behind_vips(table: ResultTable, estimator: str) -> Finding | None:
-    pairs = paired_means(table, "kl", SIZE, {"method": "VIPS"}, {"method": "EIM", "estimator": estimator})
+def _behind_vips(table: ResultTable, variant: Variant) -> Finding | None:
+    pairs = paired_means(table, "kl", SIZE, {"method": "VIPS"}, variant.key)
     if not pairs:
         return None
-    n_below = sum(vips <= eim for vips, eim in pairs.values())
+    failing = {size: (vips, eim) for size, (vips, eim) in pairs.items() if vips > eim}
     vips, eim = pairs[max(pairs)]
-    return Finding(
-        f"VIPS below EIM at {n_below} of {len(pairs)} sizes; at the largest {vips:.3f} against {eim:.3f} nat",
-        n_below == len(pairs),
+    size = max(failing, key=lambda size: failing[size][0] - failing[size][1], default=max(pairs))
+    far = pairs[size][0] > LOCAL_OPTIMUM
+    why = (
+        f"at ({size[0]}, {size[1]}), VIPS ends {pairs[size][0]:.2f} nat from a target that its model can "
+        f"represent, in a local optimum"
+        if far
+        else f"both are near zero: VIPS is higher by at most {pairs[size][0] - pairs[size][1]:.4f} nat"
+    )
+    return judged(
+        f"VIPS below EIM at {len(pairs) - len(failing)} of {len(pairs)} sizes; at the largest {vips:.3f} against "
+        f"{eim:.3f} nat",
+        not failing,
+        why,
     )
 
 
-def _variants(table: ResultTable, estimator: str) -> dict[tuple[int, int], dict[str, float]]:
-    """Return the mean KL of EIM and its variants by size, over the seeds that all of them have."""
+def _variants(table: ResultTable, variant: Variant) -> dict[tuple[int, int], dict[str, float]]:
+    """Return the mean KL of EIM and its modified versions by size, over the seeds that all of them have."""
+    if not variant.others:
+        return {}
     found: dict[tuple[int, int], dict[str, float]] = {}
-    rows: list[Row] = [row for row in table.where(estimator=estimator) if row["method"] in EIM_VARIANTS]
+    rows: list[Row] = [row for row in table.where(estimator=variant.estimator) if row["method"] in EIM_VARIANTS]
     for size in sorted({(row["n_dims"], row["n_components"]) for row in rows}):
         of_size = [row for row in rows if (row["n_dims"], row["n_components"]) == size]
         seeds = [{row["seed"] for row in of_size if row["method"] == name} for name in EIM_VARIANTS]
@@ -391,14 +443,16 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
     list of Path
     """
     pairs = list(dict.fromkeys((row["method"], row["estimator"]) for row in table.rows))
-    eim = [_Series(*pair) for pair in pairs if pair[0] == "EIM"]
+    eim = [_Series(*pair) for pair in pairs if pair[0] in ("EIM", DEFAULTS)]
     games = [_Series(*pair) for pair in pairs if pair[0] in ADVERSARIAL]
-    variants = [_Series(*pair) for method in (*EIM_VARIANTS, "EM", "VIPS") for pair in pairs if pair[0] == method]
+    variants = [
+        _Series(*pair) for method in (*EIM_VARIANTS, DEFAULTS, "EM", "VIPS") for pair in pairs if pair[0] == method
+    ]
     panels = []
     for way in ("none", *WEIGHTS):
         rows = [row for row in table.rows if (row["n_components"] == 1) == (way == "none")]
         if any(row["method"] in ADVERSARIAL and row["weights"] == way for row in rows):
-            chosen = [row for row in rows if row["method"] == "EIM" or row["weights"] == way]
+            chosen = [row for row in rows if row["method"] in ("EIM", DEFAULTS) or row["weights"] == way]
             panels.append((TITLES[way], chosen))
     paths = [_draw(folder / "adversarial.png", panels, [*eim, *games])] if panels else []
     counts = sorted(table.distinct("n_components"))

@@ -2,8 +2,9 @@
 
 An experiment consists of settings, cells, and a function that measures one cell with one seed. A cell is one
 combination of the varied quantities, such as a method and a number of components. Each cell and seed give one row of
-the result table (`experiments.table`). A row depends only on settings, cell and seed, so rows can be computed on any
-machine and in any order.
+the result table (`experiments.table`). A row depends only on settings, cell and seed, so rows can be computed in any
+order and in any process of a machine, with equal digits. Other processors and other versions of the code round
+differently. Long runs of EIM amplify this, so that single rows may change visibly.
 
 `run_experiment` computes the rows that the table lacks and rewrites the table after each of them. A run that is killed
 therefore loses only the rows in progress. The next run with the same settings continues and completes the same table.
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -40,7 +41,7 @@ EXPERIMENTS = {
     "traffic": "traffic",
 }
 """Module of each experiment. It defines `EXPERIMENT` and `draw(table, folder) -> paths`. If the thesis makes claims
-about the experiment, it also defines `CLAIMS`."""
+about the experiment, it also defines `CLAIMS` and `VARIANTS`, the rows of EIM that they are checked for."""
 
 Cell: TypeAlias = Mapping[str, int | float | str]
 
@@ -69,13 +70,13 @@ class Preset(Generic[SettingsT]):
     """Settings of a run and its default number of seeds.
 
     `note` says in one line what a quick run can and cannot show. It is empty for a full run. `departures` lists the
-    differences of the full run from the thesis.
+    differences of the full run from the thesis, for "all" rows of EIM and for those of one method or estimator.
     """
 
     settings: SettingsT
     n_seeds: int
     note: str = ""
-    departures: tuple[str, ...] = ()
+    departures: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,12 @@ class Experiment(Generic[SettingsT]):
         Short flags for settings.
     report : callable, optional
         Function from a table to lines of text, for experiments that need more than the mean figures of `summary`.
+    page : callable, optional
+        Function from a table to lines of Markdown, which the report shows instead of `report`.
+    details : callable, optional
+        Function from a table to lines of Markdown, which the report writes beside the table and links to.
+    source : str
+        Word for the publication that the experiment belongs to.
     """
 
     name: str
@@ -107,11 +114,14 @@ class Experiment(Generic[SettingsT]):
     measure: Callable[[SettingsT, Cell, int], Outcome]
     aliases: Mapping[str, str]
     report: Callable[[ResultTable], list[str]] | None = None
+    page: Callable[[ResultTable], list[str]] | None = None
+    details: Callable[[ResultTable], list[str]] | None = None
+    source: str = "thesis"
 
     def preset(self, quick: bool = False) -> Preset[SettingsT]:
         """Return the settings of the full or the quick run from `presets/<name>.yaml`.
 
-        The file contains `seeds`, `full`, and `departures`, a list of the differences from the thesis. For the quick
+        The file contains `seeds`, `full`, and `departures`, lists of the differences from `source`. For the quick
         run, which takes minutes, `quick` contains the settings that differ, `quick_seeds` the number of seeds, and
         `quick_note` what the run can and cannot show. Settings that the file does not mention keep the default of the
         settings class.
@@ -126,7 +136,10 @@ class Experiment(Generic[SettingsT]):
         if quick:
             values |= content.get("quick") or {}
             n_seeds, note = int(content.get("quick_seeds", 1)), " ".join(str(content.get("quick_note", "")).split())
-        departures = tuple(" ".join(str(text).split()) for text in content.get("departures") or ())
+        departures = {
+            str(rows): tuple(" ".join(str(text).split()) for text in texts)
+            for rows, texts in (content.get("departures") or {}).items()
+        }
         return Preset(self.settings_type.from_mapping(values), n_seeds, note, departures)
 
 
@@ -142,11 +155,12 @@ class Work:
 
     experiment: Experiment[Any]
     settings: Settings
+    n_threads: int = 1
 
-    @torch_threads()
     def __call__(self, task: Task) -> Row:
         cell, seed = task
-        outcome = self.experiment.measure(self.settings, cell, seed)
+        with torch_threads(self.n_threads):
+            outcome = self.experiment.measure(self.settings, cell, seed)
         return {
             **cell,
             "seed": seed,
@@ -168,8 +182,11 @@ def run_experiment(
     folder: Path,
     workers: Workers | None = None,
     progress: Progress | None = None,
+    n_threads: int = 1,
 ) -> ResultTable:
     """Compute the missing rows of the table in a folder.
+
+    The table may have settings that select some of the cells, such as one of two estimators. Its rows are then kept.
 
     Parameters
     ----------
@@ -184,6 +201,8 @@ def run_experiment(
         Default: this process.
     progress : callable, optional
         Called once at the start and after each row, with the number of rows done, the total, and the new row.
+    n_threads : int
+        Threads of torch. More than one change the rounding, and with it the results of long runs.
 
     Returns
     -------
@@ -202,15 +221,16 @@ def run_experiment(
         table = ResultTable(Header(experiment.name, settings.to_mapping(), versions()))
         if path.exists():
             found = ResultTable.read(path)
-            table.header.check(found.header, path)
-            table = found
+            if not _is_extended(experiment, found.header, table.header):
+                table.header.check(found.header, path)
+            table = table.with_rows(found.rows)
         rows = {(order[_key(row, cells[0])], int(row["seed"])): row for row in table.rows}
         tasks = [(cell, seed) for seed in seeds for number, cell in enumerate(cells) if (number, seed) not in rows]
         total = len(cells) * len(seeds)
         n_done = total - len(tasks)
         if progress is not None:
             progress(n_done, total, None)
-        for row in (workers or ThisProcess())(Work(experiment, settings), tasks):
+        for row in (workers or ThisProcess())(Work(experiment, settings, n_threads), tasks):
             _check_versions(row, table.header)
             rows[order[_key(row, cells[0])], row["seed"]] = row
             table = table.with_rows(rows[key] for key in sorted(rows))
@@ -219,6 +239,43 @@ def run_experiment(
             if progress is not None:
                 progress(n_done, total, row)
         return table
+
+
+def _is_extended(experiment: Experiment[Any], old: Header, new: Header) -> bool:
+    """Return whether the cells of a header are some of those of another one, with all other settings equal."""
+    if (old.experiment, old.versions) != (new.experiment, new.versions):
+        return False
+    try:
+        settings = [experiment.settings_type.from_mapping(header.settings) for header in (old, new)]
+    except ConfigurationError:  # settings of another version
+        return False
+    return comparable(settings[0]) == comparable(settings[1]) or is_selection(experiment, *settings)
+
+
+def comparable(settings: Settings) -> dict[str, Any]:
+    """Return the settings by name, with lists of names sorted, because their order only affects the row order."""
+    values = settings.to_mapping()
+    return {
+        name: sorted(value) if isinstance(value, list) and all(isinstance(one, str) for one in value) else value
+        for name, value in values.items()
+    }
+
+
+def is_selection(experiment: Experiment[Any], part: SettingsT, whole: SettingsT) -> bool:
+    """Return whether settings differ from others only in that they select some of the cells.
+
+    The rows of `part` are then valid results of `whole`, because no row depends on others.
+    """
+    found, wanted = comparable(part), comparable(whole)
+    changed = [name for name in found if found[name] != wanted[name]]
+    return bool(changed) and all(
+        _cell_keys(experiment, whole.replace(name, getattr(part, name))) < _cell_keys(experiment, whole)
+        for name in changed
+    )
+
+
+def _cell_keys(experiment: Experiment[SettingsT], settings: SettingsT) -> set[tuple[Any, ...]]:
+    return {tuple(cell.items()) for cell in experiment.cells(settings)}
 
 
 def _key(row: Row | Cell, names: Cell) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""One nonlinear expert, N(psi_mu(y), psi_Sigma(y)), on univariate targets (thesis 6.6, figure 6.8).
+"""One nonlinear expert, N(psi_mu(y), psi_Sigma(y)), on univariate targets (thesis 6.6, figures 6.8 and 6.9).
 
 Contexts y are uniform in [-1, 1], and p(x|y) is
 
@@ -7,6 +7,9 @@ Contexts y are uniform in [-1, 1], and p(x|y) is
     spread     N(0, ((y + 1)^2 + 0.05)^2)
 
 EM and EIM fit the same expert. One Gaussian cannot represent two modes: EM covers both, EIM ignores one.
+
+One more row records how EIM approaches the sine from an expert that hardly follows it (figure 6.9). At some iterations,
+it stores the expert, samples of it, and their weights for the M-step.
 """
 
 from __future__ import annotations
@@ -24,21 +27,32 @@ from matplotlib.colors import LinearSegmentedColormap
 from torch import Tensor
 
 from eim_ros.core.settings import Settings, option
-from eim_ros.learning import EIMConfig, EMConfig
+from eim_ros.learning import EIMConfig, EMConfig, RunOptions
 from eim_ros.learning.configs import RATIO_ESTIMATORS
 from eim_ros.learning.eim import EIM
+from eim_ros.learning.eim.iteration import EIMState
+from eim_ros.learning.eim.m_step import balanced_noise
 from eim_ros.learning.em import EM
-from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
+from eim_ros.learning.models import (
+    GaussianMixture,
+    MixtureOfExperts,
+    NeuralExperts,
+)
+from eim_ros.learning.projections.neural import weigh_samples
 from eim_ros.learning.run import completed, timed
 from eim_ros.view.figure_file import new_figure, write_figure
-from eim_ros.view.style import INK, MUTED
+from eim_ros.view.style import FAINT, INK, MUTED
 from experiments.harness import Cell, Experiment, Outcome
-from experiments.pictures import METHOD_COLOURS, method_label
-from experiments.report import Claim, Finding
+from experiments.pictures import METHOD_COLOURS, method_label, panel_figure
+from experiments.report import Claim, Finding, Variant, judged, listed
 from experiments.table import ResultTable, Row, mean_and_error
 
 NEAR = 3.0  # distance within which a sample belongs to a mode [standard deviations]
 DEVIATION = 0.1
+COURSE = "EIM, early start"  # name of the row that records the course of a run
+EARLY_STEPS = 10  # steps of L-BFGS before this run
+SHOWN = (1, 5, 10, 20, 30, 60)  # recorded iterations
+N_COURSE_CONTEXTS, N_COURSE_SAMPLES = 60, 10  # contexts, and samples at each of them, that an iteration records
 N_DRAWN = 201  # number of contexts from -1 to 1 at which a row stores the model for the figure
 
 
@@ -74,6 +88,7 @@ class NonlinearConfig(Settings):
     n_iterations: int = option(60, "number of EIM iterations", minimum=1)
     em_iterations: int = option(20, "maximum number of EM iterations", minimum=1)
     start_iterations: int = option(10, "maximum number of EM iterations for EIM's start", minimum=1)
+    course_iterations: int = option(60, "number of EIM iterations of the recorded course", minimum=1)
     kl_bound: float = option(0.01, "maximum KL divergence of an update", unit="nat", minimum=0.0)
     entropy_loss_bound: float = option(0.05, "maximum loss of entropy per update", unit="nat", minimum=0.0)
     ratios: tuple[str, ...] = option(RATIO_ESTIMATORS, "density ratio estimators of EIM", choices=RATIO_ESTIMATORS)
@@ -84,22 +99,31 @@ class NonlinearConfig(Settings):
 
 def _cells(config: NonlinearConfig) -> list[Cell]:
     methods = [("EM", "none"), *(("EIM", ratio) for ratio in config.ratios)]
-    return [
+    cells: list[Cell] = [
         {"target": name, "method": method, "estimator": ratio} for name in config.targets for method, ratio in methods
     ]
+    if "sine" in config.targets and "network" in config.ratios:
+        cells.append({"target": "sine", "method": COURSE, "estimator": "network"})
+    return cells
 
 
 def _measure(config: NonlinearConfig, cell: Cell, seed: int) -> Outcome:
     name, ratio = str(cell["target"]), str(cell["estimator"])
     data = _data(config.n_samples, name, seed)
     generator = torch.Generator().manual_seed(_seed(name, seed) + 500_000)  # differs from the seed of the data
-    model, seconds = timed(lambda: _fitted(config, ratio, data, generator))
-    return Outcome(seconds, {**_judged(config, TARGETS[name], model, generator), **_drawn(model)})
+    if cell["method"] == COURSE:
+        course = Course(config, _early_start(config, data, generator))
+        model, seconds = timed(lambda: _fitted(config, ratio, data, generator, course))
+        recorded = {"course": course.records}
+    else:
+        model, seconds = timed(lambda: _fitted(config, ratio, data, generator))
+        recorded = {}
+    return Outcome(seconds, {**_judged(config, TARGETS[name], model, generator), **_drawn(model), **recorded})
 
 
 EXPERIMENT = Experiment(
     "nonlinear",
-    "one neural expert on three univariate targets, by EM and EIM (thesis 6.6, figure 6.8)",
+    "one neural expert on three univariate targets, by EM and EIM (thesis 6.6, figures 6.8, 6.9)",
     NonlinearConfig,
     _cells,
     _measure,
@@ -118,32 +142,91 @@ def _data(n_samples: int, name: str, seed: int) -> tuple[Tensor, Tensor]:
     return context, TARGETS[name](context).sample(generator=generator)
 
 
-def _fitted(
-    config: NonlinearConfig, ratio: str, data: tuple[Tensor, Tensor], generator: torch.Generator
-) -> MixtureOfExperts:
-    """Fit the expert by EIM, or by EM if `ratio` is "none"."""
-    family: dict[str, Any] = {
+class Course:
+    """Callback of a run that records the expert, its samples and their weights at some iterations.
+
+    The samples have their own random numbers, so the run does not depend on the record.
+
+    Attributes
+    ----------
+    records : list of dict
+        Number of the `iteration`, `mean` and `deviation` of the expert at all drawn contexts, and for samples of this
+        expert their `contexts`, `samples` and `weights`. The weights are relative to equal weights.
+    """
+
+    def __init__(self, config: NonlinearConfig, start: MixtureOfExperts) -> None:
+        self.start = start
+        self.records: list[dict[str, Any]] = []
+        self._bounds = config.kl_bound, config.entropy_loss_bound
+        self._shown = {*SHOWN, config.course_iterations}
+        self._before = start
+
+    def __call__(self, state: EIMState, record: dict[str, float]) -> None:
+        """Record an iteration; the ratio of the state belongs to the model before the iteration."""
+        if state.iteration in self._shown:
+            self.records.append(self._recorded(state))
+        self._before = state.model
+
+    def _recorded(self, state: EIMState) -> dict[str, Any]:
+        generator = torch.Generator().manual_seed(state.iteration)
+        context = _contexts(N_COURSE_CONTEXTS, generator).unsqueeze(0)
+        assert isinstance(self._before.experts, NeuralExperts)
+        old = self._before.experts.local(context)
+        noise = balanced_noise(context, N_COURSE_SAMPLES, 1, generator)
+        sample = old.mean.unsqueeze(2) + noise @ old.scale_tril.mT
+        repeated = context.unsqueeze(2).expand_as(sample)
+        phi = state.ratio.log_ratio(repeated.flatten(0, 2), sample.flatten(0, 2)).reshape(sample.shape[:3])
+        log_old = type(old)(old.mean.unsqueeze(2), old.scale_tril.unsqueeze(2)).log_prob(sample)
+        weights = weigh_samples(phi, log_old, *self._bounds).weights * sample.shape[2]
+        columns = {"contexts": repeated, "samples": sample, "weights": weights}
+        rounded = {name: ((values * 1e3).round() / 1e3).flatten().tolist() for name, values in columns.items()}
+        return {"iteration": state.iteration, **_drawn(self._before), **rounded}
+
+
+def _early_start(config: NonlinearConfig, data: tuple[Tensor, Tensor], generator: torch.Generator) -> MixtureOfExperts:
+    """Return an expert after a few optimiser steps of maximum likelihood: wide, and with a mean that is far off."""
+    early = EMConfig.from_mapping({"n_iterations": 1, "networks.iterations": EARLY_STEPS, **_family(config)})
+    model = completed(EM(early).fit(data, generator=generator))
+    assert isinstance(model, MixtureOfExperts)
+    return model
+
+
+def _family(config: NonlinearConfig) -> dict[str, Any]:
+    return {
         "n_components": 1,
         "expert_kind": "neural",
         "networks.layers": config.parameter_layers,
         "networks.l2": config.parameter_l2,
     }
+
+
+def _fitted(
+    config: NonlinearConfig,
+    ratio: str,
+    data: tuple[Tensor, Tensor],
+    generator: torch.Generator,
+    course: Course | None = None,
+) -> MixtureOfExperts:
+    """Fit the expert by EIM, or by EM if `ratio` is "none". A course sets the start and is recorded."""
     if ratio == "none":
-        em_config = EMConfig.from_mapping({"n_iterations": config.em_iterations, "networks.iterations": 60, **family})
+        em_config = EMConfig.from_mapping(
+            {"n_iterations": config.em_iterations, "networks.iterations": 60, **_family(config)}
+        )
         model = completed(EM(em_config).fit(data, generator=generator))
     else:
         eim_config = EIMConfig.from_mapping(
             {
-                "n_iterations": config.n_iterations,
+                "n_iterations": config.course_iterations if course else config.n_iterations,
                 "start.em_iterations": config.start_iterations,
                 "m_step.kl_bound": config.kl_bound,
                 "m_step.entropy_loss_bound": config.entropy_loss_bound,
                 "ratio.estimator": ratio,
                 "ratio.hidden_layers": config.hidden_layers,
-                **family,
+                **_family(config),
             }
         )
-        model = completed(EIM(eim_config).fit(data, generator=generator))
+        start, options = (course.start, RunOptions(callbacks=[course])) if course else (None, RunOptions())
+        model = completed(EIM(eim_config).fit(data, start, generator=generator, run=options))
     assert isinstance(model, MixtureOfExperts)
     return model
 
@@ -185,41 +268,109 @@ def _contexts(n_samples: int, generator: torch.Generator) -> Tensor:
 
 
 MOST_KL = 0.1  # [nat]; about the KL of a mean that is off by 0.45 standard deviations
+FAR = 0.15  # mean distance to the sine; 0.08 for samples of the target itself
 LEAST_NEAR, LEAST_ON_ONE = 0.95, 0.9  # shares of the samples; where the modes cross, either may be the closest
 
 
-def _fits(target: str) -> Callable[[ResultTable, str], Finding | None]:
-    def check(table: ResultTable, estimator: str) -> Finding | None:
-        rows = table.where(target=target, method="EIM", estimator=estimator)
+VARIANTS = (Variant("network", others=(COURSE,)), Variant("plug-in"), Variant("residual"))
+
+
+def _fits(target: str) -> Callable[[ResultTable, Variant], Finding | None]:
+    def check(table: ResultTable, variant: Variant) -> Finding | None:
+        rows = table.where(target=target, **variant.key)
         if not rows:
             return None
-        worst = max(row["kl"] for row in rows)
+        worst = max(rows, key=lambda row: float(row["kl"]))
         mean, _ = mean_and_error(rows, "kl")
-        return Finding(f"KL(model || target) {mean:.3f} nat, {worst:.3f} in the worst run", worst <= MOST_KL)
+        measured = f"KL(model || target) {mean:.3f} nat, {worst['kl']:.3f} in the worst run"
+        return judged(measured, worst["kl"] <= MOST_KL, _misfit(worst))
 
     return check
 
 
-def _ignores_a_mode(table: ResultTable, estimator: str) -> Finding | None:
-    rows, of_em = (
-        table.where(target="modes", method="EIM", estimator=estimator),
-        table.where(target="modes", method="EM"),
+def _misfit(row: Row) -> str:
+    """Explain the KL of an expert on a target with one mode: by its mean, or by its standard deviation."""
+    if "mean" not in row:
+        return f"the KL exceeds {MOST_KL} nat"
+    target = TARGETS[row["target"]](CONTEXTS)
+    centre, spread = target.means[:, 0, 0], target.scale_trils[:, 0, 0, 0]
+    mean, deviation = (torch.tensor(row[name], dtype=torch.float64) for name in ("mean", "deviation"))
+    share = deviation / spread
+    of_mean = float((0.5 * ((mean - centre) / spread).square()).mean())
+    of_deviation = float((0.5 * (share.square() - 1.0) - share.log()).mean())
+    if of_mean > of_deviation:
+        off = float(((mean - centre) / spread).abs().mean())
+        return (
+            f"in the worst run, the mean is off by {off:.2f} standard deviations on average, "
+            f"which is {of_mean:.2f} nat of the KL"
+        )
+    return (
+        f"in the worst run, the deviation is {float(share.median()):.2f} times the target's (median), "
+        f"which is {of_deviation:.2f} nat of the KL"
     )
+
+
+def _ignores_a_mode(table: ResultTable, variant: Variant) -> Finding | None:
+    rows, of_em = table.where(target="modes", **variant.key), table.where(target="modes", method="EM")
     if not rows or not of_em:
         return None
     near, on_one = (min(row[name] for row in rows) for name in ("near", "on_one_mode"))
     em_near, _ = mean_and_error(of_em, "near")
-    return Finding(
+    reasons = []
+    if near < LEAST_NEAR:
+        reasons.append(f"{1.0 - near:.1%} of the samples are between or beyond the modes")
+    if on_one < LEAST_ON_ONE:
+        reasons.append(f"only {on_one:.1%} are closest to the same mode")
+    return judged(
         f"within three deviations of a mode {near:.1%} of the samples (EM {em_near:.1%}), closest to one and the same "
         f"mode {on_one:.1%} (worst run)",
-        near >= LEAST_NEAR and on_one >= LEAST_ON_ONE,
+        not reasons,
+        f"in the worst run, {listed(reasons)}",
     )
+
+
+def _weights_draw_the_model(table: ResultTable, variant: Variant) -> Finding | None:
+    """Compare distances of samples to the sine with and without their weights, until the model is at the sine."""
+    rows = table.where(target="sine", method=COURSE, estimator=variant.estimator)
+    if not rows:
+        return None
+    first, last, shares = [], [], []
+    for row in rows:
+        distances = [_distances(record) for record in row["course"]]
+        first.append(distances[0][0])
+        last.append(distances[-1][0])
+        shares += [weighted / plain for plain, weighted in distances if plain > FAR]
+    start, end = sum(first) / len(first), sum(last) / len(last)
+    if not shares:
+        return Finding("the model is at the target from the start", None)
+    return judged(
+        f"mean distance of the samples to the sine: {start:.2f} at first, {end:.2f} at the end; while it exceeds "
+        f"{FAR:g}, it is {min(shares):.2f} to {max(shares):.2f} times as large with the weights",
+        max(shares) < 1.0 and end < 0.5 * start,
+        f"at some iteration, the weights make the mean distance {max(shares):.2f} times as large"
+        if max(shares) >= 1.0
+        else f"the mean distance falls from {start:.2f} to {end:.2f} only",
+    )
+
+
+def _distances(record: dict[str, Any]) -> tuple[float, float]:
+    """Return the mean distance of recorded samples to the sine, without and with their weights."""
+    context, sample, weight = (
+        torch.tensor(record[name], dtype=torch.float64) for name in ("contexts", "samples", "weights")
+    )
+    distance = (sample - TARGETS["sine"](context.unsqueeze(-1)).means[:, 0, 0]).abs()
+    return float(distance.mean()), float((weight * distance).mean())
 
 
 CLAIMS = (
     Claim("6.6, figure 6.8a", "A neural expert follows a highly nonlinear function.", _fits("sine")),
     Claim("6.6, figure 6.8b", "It ignores the mode that it cannot represent.", _ignores_a_mode),
     Claim("6.6, figure 6.8c", "It learns a variance that depends on the context.", _fits("spread")),
+    Claim(
+        "6.6, figure 6.9",
+        "Samples close to the target get higher weights, which draws the model towards it.",
+        _weights_draw_the_model,
+    ),
 )
 
 
@@ -234,7 +385,9 @@ FORMULAS = {
 
 
 def draw(table: ResultTable, folder: Path) -> list[Path]:
-    """Write a PNG with a column per target: the target, EIM's expert and EM's expert, from the first seed.
+    """Write a PNG with a column per target: the target, EIM's expert and EM's expert. Write another with the course.
+
+    All are from the first seed of their row.
 
     Parameters
     ----------
@@ -246,7 +399,8 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
     -------
     list of Path
     """
-    rows = table.where(seed=min(table.values("seed")))
+    rows = [row for row in table.rows if row["method"] != COURSE]
+    courses = table.where(method=COURSE)
     targets = list(dict.fromkeys(row["target"] for row in rows))
     methods = sorted({(row["method"], row["estimator"]) for row in rows})
     figure = new_figure(10, 2.1 * (1 + len(methods)), dpi=90)
@@ -267,7 +421,56 @@ def draw(table: ResultTable, folder: Path) -> list[Path]:
         fontsize=9,
         color=MUTED,
     )
-    return [write_figure(figure, folder / "nonlinear.png")]
+    paths = [write_figure(figure, folder / "nonlinear.png")]
+    return [*paths, _draw_course(courses[0], folder / "course.png")] if courses else paths
+
+
+WEIGHTS = 0.6, 1.4  # range of the colours
+COURSE_LIMIT = 2.2  # limit of the axis of x
+
+
+def _draw_course(row: Row, path: Path) -> Path:
+    """Draw target, expert and samples coloured by their weights, with a panel per recorded iteration."""
+    figure, panels = panel_figure(len(row["course"]), 3.6, 2.9, sharex=True, sharey=True)
+    context = CONTEXTS[:, 0].numpy()
+    target = TARGETS["sine"](CONTEXTS).means[:, 0, 0].numpy()
+    for axes, record in zip(panels, row["course"], strict=True):
+        mean, deviation = (torch.tensor(record[name]).numpy() for name in ("mean", "deviation"))
+        axes.fill_between(
+            context,
+            mean - 2.0 * deviation,
+            mean + 2.0 * deviation,
+            color=FAINT,
+            alpha=0.4,
+            linewidth=0.0,
+            label="model: mean and two standard deviations",
+        )
+        axes.plot(context, mean, color=MUTED, linewidth=1.2)
+        axes.plot(context, target, color=INK, linewidth=1.4, linestyle="--", label="mean of the target")
+        order = sorted(range(len(record["weights"])), key=lambda index: abs(record["weights"][index] - 1.0))
+        drawn = axes.scatter(
+            [record["contexts"][index] for index in order],
+            [record["samples"][index] for index in order],
+            c=[record["weights"][index] for index in order],
+            cmap="coolwarm",
+            vmin=WEIGHTS[0],
+            vmax=WEIGHTS[1],
+            s=11,
+            linewidths=0.2,
+            edgecolors=MUTED,
+        )
+        axes.set_title(f"iteration {record['iteration']}", fontsize=9, color=INK)
+        axes.set_xlim(-1.0, 1.0)
+        axes.set_ylim(-COURSE_LIMIT, COURSE_LIMIT)
+        axes.set_xlabel("context y", fontsize=8)
+        axes.set_ylabel("x", fontsize=8)
+        axes.tick_params(labelsize=8)
+    bar = figure.colorbar(drawn, ax=panels, extend="both", shrink=0.8)
+    bar.set_label("weight of a sample in the M-step, relative to equal weights", fontsize=9)
+    figure.legend(
+        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=9
+    )
+    return write_figure(figure, path)
 
 
 def _expert(row: Row) -> GaussianMixture:

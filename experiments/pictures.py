@@ -17,13 +17,16 @@ from eim_ros.view.style import NO_GROUP_COLOUR
 MOST_COLUMNS = 3
 GAP = 0.08  # padding around each panel [inch]
 
+OURS, DEFAULTS = "EIM, ours", "EIM, defaults"  # rows with settings of this repository, or the defaults of the package
+
 # Each method has one colour in all pictures, and each density ratio estimator one line style.
 METHOD_COLOURS = {
     "expert": NO_GROUP_COLOUR,
     "EM": "#E69F00",
     "EIM": "#0072B2",
     "EIM + tip": "#009E73",
-    "EIM, defaults": "#AA4499",
+    OURS: "#332288",
+    DEFAULTS: "#AA4499",
     "VIPS": "#1B1F27",
     "GAN": "#CC79A7",
     "f-GAN": "#D55E00",

@@ -3,16 +3,18 @@
 `python -m experiments report` reads DIR/NAME/table.csv of each experiment, writes a page with figures, and lists
 missing tables. Everything comes from the tables; nothing is fitted.
 
-A claim consists of its text, its place in the thesis, and a check against a result table. A check looks at the rows of
-one density ratio estimator at a time, so results of the thesis' classifier and of a plug-in density are never mixed.
-Only complete seeds count. If no seed is complete, the report shows the rows that exist, without figures. It states how
-much of the full settings a table covers before it shows any numbers.
+A claim consists of its text, its place in the thesis, and a check against a result table. The rows of EIM belong to
+variants, each with one density ratio estimator and one set of settings. A check looks at one variant at a time, so
+results of the thesis' settings and of ours are never mixed. The report lists for each variant how its settings differ
+from the thesis.
+
+A seed counts for a variant if all of its rows are there, and all rows that the variants are compared with.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,13 +25,45 @@ from tyro.conf import arg
 from eim_ros.cli.options import Json
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import check_outputs, to_json, write_atomically
-from eim_ros.core.settings import Settings
-from experiments.harness import EXPERIMENTS, TABLE_NAME, Experiment, experiment_module
-from experiments.table import ResultTable, Value, summary
-
-ALWAYS_SHOWN = ("network", "plug-in")  # the thesis' classifier, and a fitted density over the model's own
+from experiments.harness import EXPERIMENTS, TABLE_NAME, Experiment, comparable, experiment_module, is_selection
+from experiments.pictures import method_label
+from experiments.table import ResultTable, Row, Value, summary
 
 Pairs = dict[tuple[Value, ...], tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Rows of EIM with one density ratio estimator and one set of settings.
+
+    Attributes
+    ----------
+    estimator : str
+        Density ratio estimator.
+    method : str
+        Name of the method in the table.
+    others : tuple of str
+        Other methods that use the same settings, such as the modified versions of EIM in thesis 6.1.
+    """
+
+    estimator: str
+    method: str = "EIM"
+    others: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """Name in tables."""
+        return f"{self.method} (known)" if self.estimator == "known" else method_label(self.method, self.estimator)
+
+    @property
+    def key(self) -> dict[str, Value]:
+        """Values that select the rows of `method` (`ResultTable.where`)."""
+        return {"method": self.method, "estimator": self.estimator}
+
+    def owns(self, row: Mapping[str, Value]) -> bool:
+        """Return whether a row or cell belongs to this variant."""
+        method = row.get("method", self.method)
+        return row["estimator"] == self.estimator and method in (self.method, *self.others)
 
 
 @dataclass(frozen=True)
@@ -42,10 +76,22 @@ class Finding:
         Measurement in words and figures.
     agrees : bool, optional
         Whether the measurement agrees with the claim; None if the table does not decide it.
+    why : str
+        If it does not agree: one sentence that says why, derived from the measurement.
     """
 
     measured: str
     agrees: bool | None
+    why: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.agrees is False) != bool(self.why):
+            raise ValueError(f"a finding is explained if and only if it disagrees: {self.measured!r}, {self.why!r}")
+
+
+def judged(measured: str, agrees: bool, why: str) -> Finding:
+    """Return a finding that is explained only if it disagrees."""
+    return Finding(measured, bool(agrees), "" if agrees else why)
 
 
 @dataclass(frozen=True)
@@ -59,22 +105,22 @@ class Claim:
     text : str
         One sentence.
     check : callable
-        Function from a table and a density ratio estimator to a finding, or None if the table has no rows for it. It
-        must accept tables in which any row is missing.
-    estimators : tuple of str
-        Estimators to check. Those of `ALWAYS_SHOWN` are reported even if their rows are missing.
+        Function from a table and a variant to a finding, or None if the claim does not concern the variant. It must
+        accept tables in which any row is missing.
     """
 
     source: str
     text: str
-    check: Callable[[ResultTable, str], Finding | None]
-    estimators: tuple[str, ...] = (*ALWAYS_SHOWN, "residual")
+    check: Callable[[ResultTable, Variant], Finding | None]
 
-    def findings(self, table: ResultTable) -> dict[str, Finding]:
-        """Return the findings by estimator."""
-        found = {estimator: self.check(table, estimator) for estimator in self.estimators}
-        missing = Finding("no rows", None)
-        return {name: one or missing for name, one in found.items() if one is not None or name in ALWAYS_SHOWN}
+
+def listed(values: Iterable[Value]) -> str:
+    """Return values in words, such as "1, 2 and 3"."""
+    words = [str(value) for value in values]
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+NOT_RUN = Finding("not run", None)
 
 
 def paired_means(
@@ -113,7 +159,6 @@ def paired_means(
     return {key: (float(mean[0]), float(mean[1])) for key, mean in means.items()}
 
 
-ESTIMATORS = {"network": "classifier", "plug-in": "plug-in", "residual": "plug-in + network", "known": "density known"}
 VERDICTS = {True: "yes", False: "**no**", None: "undecided"}
 OPENING = """# The claims of the thesis, measured
 
@@ -121,10 +166,11 @@ This report compares claims of the thesis ([Becker 2019](#sources)) about EIM wi
 `{command}` writes it from the result tables in [`{tables}`]({link}).
 
 *Classifier* is the density ratio estimator of the thesis, a network that distinguishes data from samples of the model.
-*Plug-in* divides a density fitted to the data by EM by the density of the model.
+*Plug-in* divides a density fitted to the data by EM by the density of the model, and *plug-in + network* corrects it by
+a classifier. *Known* uses the density of the target or the kinematics.
 
-Results of QUICK settings need not apply to FULL ones. FULL, IN PART: some settings of a full run are missing.
-INCOMPLETE: no seed is finished yet.
+With FULL settings, the row *EIM (classifier)* has the settings of the thesis (tables B.1 and B.2), and the tables list
+what differs. Results of QUICK settings need not apply to FULL ones. A seed counts if all rows of it are measured.
 """
 SOURCES = """## Sources
 
@@ -142,12 +188,11 @@ class Section:
     experiment : Experiment
     claims : sequence of Claim
         Claims of the thesis; empty if it makes none.
+    tables : mapping
+        Rows that count for each variant, including those that it is compared with. The key is None if there are no
+        variants.
     table : ResultTable, optional
-        Rows of the complete seeds, or all rows if no seed is complete. None if there is no table file.
-    n_left_out : int
-        Number of rows of other seeds.
-    complete : bool
-        Whether `table` contains complete seeds.
+        All rows that count; None if there are none.
     link : str
         Path from the report to the table.
     figures : sequence of str
@@ -156,15 +201,24 @@ class Section:
 
     experiment: Experiment[Any]
     claims: Sequence[Claim]
+    tables: Mapping[Variant | None, ResultTable]
     table: ResultTable | None = None
-    n_left_out: int = 0
-    complete: bool = True
     link: str = ""
     figures: Sequence[str] = ()
 
+    def findings(self, claim: Claim) -> dict[Variant, Finding]:
+        """Return the findings of all variants that a claim concerns."""
+        found = {one: claim.check(rows, one) if rows.rows else NOT_RUN for one, rows in self.tables.items() if one}
+        return {one: finding for one, finding in found.items() if finding is not None}
 
-def complete_seeds(experiment: Experiment[Any], table: ResultTable, path: Path) -> ResultTable:
-    """Return a table with only the rows of seeds that have all cells.
+
+def counted_rows(
+    experiment: Experiment[Any], variants: Sequence[Variant], table: ResultTable, path: Path
+) -> dict[Variant | None, ResultTable]:
+    """Return the rows that count for each variant of a table.
+
+    A seed counts if it has all cells of the variant and all cells that belong to no variant. Variants without any cell
+    in the settings of the table are left out. Without variants, the key is None.
 
     Raises
     ------
@@ -183,11 +237,21 @@ def complete_seeds(experiment: Experiment[Any], table: ResultTable, path: Path) 
             str(path),
         ) from error
     names = list(cells[0])
-    wanted = {tuple(cell[name] for name in names) for cell in cells}
-    found: dict[int, set[tuple[Any, ...]]] = {}
+
+    def key(row: Row) -> tuple[Any, ...]:
+        return tuple(row.get(name) for name in names)
+
+    owners = {key(dict(cell)): next((one for one in variants if one.owns(cell)), None) for cell in cells}
+    seeds: dict[int, set[tuple[Any, ...]]] = {}
     for row in table.rows:
-        found.setdefault(row["seed"], set()).add(tuple(row.get(name) for name in names))
-    return table.with_rows(row for row in table.rows if found[row["seed"]] >= wanted)
+        seeds.setdefault(row["seed"], set()).add(key(row))
+    found: dict[Variant | None, ResultTable] = {}
+    chosen: list[Variant | None] = [one for one in variants if one in owners.values()]
+    for variant in chosen or [None]:
+        expected = {cell for cell, owner in owners.items() if owner in (variant, None)}
+        finished = {seed for seed, keys in seeds.items() if keys >= expected}
+        found[variant] = table.with_rows(row for row in table.rows if row["seed"] in finished and key(row) in expected)
+    return found
 
 
 def report_text(sections: Sequence[Section], tables: str, link: str, command: str) -> str:
@@ -204,7 +268,7 @@ def report_text(sections: Sequence[Section], tables: str, link: str, command: st
         Command that creates the report.
     """
     parts = [OPENING.format(command=command, tables=tables, link=link), _overview(sections)]
-    versions = dict.fromkeys(_versions(one.table) for one in sections if one.table is not None and one.table.rows)
+    versions = dict.fromkeys(_versions(one.table) for one in sections if one.table is not None)
     if len(versions) == 1:
         parts += [f"{next(iter(versions))}\n"]
     return "\n".join([*parts, *(_section(one, tables, len(versions) > 1) for one in sections), SOURCES])
@@ -218,25 +282,36 @@ def _overview(sections: Sequence[Section]) -> str:
     lines = [
         "Number of claims that agree, among the claims that the tables decide:",
         "",
-        "| experiment | setting | seeds | classifier | plug-in | others |",
-        "|---|---|---|---|---|---|",
+        "| experiment | setting | seeds | with the thesis' settings | other rows |",
+        "|---|---|---|---|---|",
     ]
     for one in sections:
         name = one.experiment.name
-        if one.table is None or not one.table.rows:
-            lines.append(f"| [{name}](#{name}) | **no table** | | | | |")
+        if one.table is None:
+            lines.append(f"| [{name}](#{name}) | not run | | | |")
             continue
-        kind = _kind(one, one.table)
-        findings = [claim.findings(one.table) for claim in one.claims]
-        columns = [_score(findings, [estimator]) for estimator in ALWAYS_SHOWN]
-        others = _score(findings, [key for key in ESTIMATORS if key not in ALWAYS_SHOWN])
-        n_seeds = len(one.table.distinct("seed"))
-        lines.append(f"| [{name}](#{name}) | {kind} | {n_seeds} | {' | '.join(columns)} | {others} |")
+        findings = [one.findings(claim) for claim in one.claims]
+        scores = {variant: _score(findings, variant) for variant in one.tables if variant}
+        thesis = " ".join(score for variant, score in scores.items() if variant.key == THESIS.key)
+        others = "; ".join(f"{v.label}: {score}" for v, score in scores.items() if v.key != THESIS.key and score)
+        lines.append(
+            f"| [{name}](#{name}) | {_setting(one.experiment, one.table)[0]} | {_n_seeds(one.tables.values())} | "
+            f"{thesis} | {others} |"
+        )
     return "\n".join([*lines, ""])
 
 
-def _score(findings: Sequence[Mapping[str, Finding]], estimators: Sequence[str]) -> str:
-    verdicts = [one[key].agrees for one in findings for key in estimators if key in one]
+THESIS = Variant("network")
+
+
+def _n_seeds(tables: Iterable[ResultTable]) -> str:
+    """Return the number of seeds in tables, such as "3", or "1 to 3" if they differ."""
+    counts = [len(table.distinct("seed")) for table in tables]
+    return str(counts[0]) if len(set(counts)) == 1 else f"{min(counts)} to {max(counts)}"
+
+
+def _score(findings: Sequence[Mapping[Variant, Finding]], variant: Variant) -> str:
+    verdicts = [one[variant].agrees for one in findings if variant in one]
     decided = [verdict for verdict in verdicts if verdict is not None]
     return f"{sum(decided)} of {len(decided)}" if decided else ""
 
@@ -244,17 +319,22 @@ def _score(findings: Sequence[Mapping[str, Finding]], estimators: Sequence[str])
 def _section(one: Section, tables: str, with_versions: bool) -> str:
     experiment, table = one.experiment, one.table
     lines = [f"## {experiment.name}", "", f"{experiment.summary[:1].upper()}{experiment.summary[1:]}.", ""]
-    if table is None or not table.rows:
-        lines += [f"**No table.** `python -m experiments {experiment.name} --output {tables}` creates it.", ""]
+    if table is None:
+        lines += [f"**Not run.** `python -m experiments {experiment.name} --output {tables}` measures it.", ""]
         if one.claims:
             lines += [*(f"- {claim.text} ({claim.source})" for claim in one.claims), ""]
         return "\n".join(lines)
     lines += [_provenance(one, table) + (f" {_versions(table)}" if with_versions else ""), ""]
-    if departures := experiment.preset().departures:
-        lines += [f"Differs from the thesis: {'; '.join(departures)}.", ""]
     if one.claims:
-        lines += ["| the thesis says | estimator | we measured | agrees |", "|---|---|---|---|"]
-        lines += [line for claim in one.claims for line in _lines(claim, table)]
+        lines += ["| row | differs from the thesis | seeds |", "|---|---|---|", *_rows(one, table), ""]
+        lines += ["| the thesis says | row | we measured | agrees |", "|---|---|---|---|"]
+        lines += [line for claim in one.claims for line in _lines(one, claim)]
+    elif experiment.page is not None:
+        departures = experiment.preset().departures.get("all", ())
+        lines += [f"Differs from the {experiment.source}: {'; '.join(departures)}.", ""] if departures else []
+        lines += experiment.page(table)
+        if experiment.details is not None:
+            lines += ["", f"More tables: [{DETAILS}]({Path(one.link).parent.as_posix()}/{DETAILS})."]
     else:
         text = experiment.report or (
             lambda table: summary(table, list(experiment.cells(experiment.settings_type())[0]))
@@ -266,43 +346,71 @@ def _section(one: Section, tables: str, with_versions: bool) -> str:
 
 
 def _provenance(one: Section, table: ResultTable) -> str:
-    kind, (_, differences) = _kind(one, table), _setting(one.experiment, table)
+    kind, differences = _setting(one.experiment, table)
     seeds = ", ".join(map(str, sorted(table.distinct("seed"))))
-    left_out = f" {one.n_left_out} rows of unfinished seeds are left out." if one.n_left_out else ""
     apart = f" Unlike the full setting: {'; '.join(differences)}." if differences else ""
     minutes = sum(row["cpu_seconds"] for row in table.rows) / 60.0
     return (
         f"**Setting: {kind}**, seeds {seeds}: [{len(table.rows)} rows]({one.link}), {minutes:.1f} minutes of "
-        f"CPU time.{left_out}{apart}"
+        f"CPU time.{apart}"
     )
 
 
-def _lines(claim: Claim, table: ResultTable) -> list[str]:
-    """Return the table lines of a claim, one per estimator; only the first contains the claim's text."""
-    lines = []
-    for number, (estimator, finding) in enumerate(claim.findings(table).items()):
-        words = f"{claim.text} ({claim.source})" if number == 0 else ""
-        words, measured = (text.replace("|", "\\|") for text in (words, finding.measured))
-        lines.append(f"| {words} | {ESTIMATORS[estimator]} | {measured} | {VERDICTS[finding.agrees]} |")
+def _rows(one: Section, table: ResultTable) -> list[str]:
+    """Return a table line for each variant: its departures from the thesis, and its number of finished seeds.
+
+    Departures of a method are given once, for its first variant.
+    """
+    departures = one.experiment.preset().departures
+    kind = _setting(one.experiment, table)[0]
+    if kind != "FULL":
+        departures = {"all": (f"{kind} settings",)}
+    lines: list[str] = []
+    first: dict[str, str] = {}
+    for variant, rows in one.tables.items():
+        if variant is None:
+            continue
+        of_variant = [*departures.get("all", ()), *departures.get(variant.method, ())]
+        if of_variant and variant.method in first:
+            of_variant = [f"as {first[variant.method]}"]
+        first.setdefault(variant.method, variant.label)
+        of_variant += departures.get(variant.estimator, ())
+        lines.append(f"| {variant.label} | {'; '.join(of_variant)} | {len(rows.distinct('seed'))} |")
     return lines
 
 
-def _kind(one: Section, table: ResultTable) -> str:
-    return _setting(one.experiment, table)[0] + ("" if one.complete else ", INCOMPLETE")
+def _lines(one: Section, claim: Claim) -> list[str]:
+    """Return the table lines of a claim, one per measured variant; only the first contains the claim's text."""
+    measured = {v: finding for v, finding in one.findings(claim).items() if len(one.tables[v].rows)}
+    lines = []
+    for number, (variant, finding) in enumerate(measured.items()):
+        cells = [
+            f"{claim.text} ({claim.source})" if number == 0 else "",
+            variant.label,
+            finding.measured,
+            VERDICTS[finding.agrees] + (f": {finding.why}" if finding.why else ""),
+        ]
+        lines.append(f"| {' | '.join(text.replace('|', BAR) for text in cells)} |")
+    return lines
+
+
+BAR = "\\|"  # a bar within a cell of a table
 
 
 def _setting(experiment: Experiment[Any], table: ResultTable) -> tuple[str, list[str]]:
     """Return the name of the preset that a table belongs to, and its differences from the full preset.
 
-    "FULL, IN PART" is a table with some of the full run's cells.
+    A table with some of the cells of a preset has the name of that preset.
     """
-    found = _comparable(experiment.settings_type.from_mapping(table.settings))
-    full, quick = (_comparable(experiment.preset(is_quick).settings) for is_quick in (False, True))
-    differences = [_difference(name, value, full[name]) for name, value in found.items() if value != full[name]]
-    if found in (full, quick):
-        return "FULL" if found == full else "QUICK", differences
-    in_part = all(_is_part(experiment, full, {name: found[name]}) for name in found if found[name] != full[name])
-    return "FULL, IN PART" if in_part else "NEITHER FULL NOR QUICK", differences
+    settings = experiment.settings_type.from_mapping(table.settings)
+    found = comparable(settings)
+    full, quick = (experiment.preset(is_quick).settings for is_quick in (False, True))
+    wanted = comparable(full)
+    differences = [_difference(name, value, wanted[name]) for name, value in found.items() if value != wanted[name]]
+    for name, preset in (("FULL", full), ("QUICK", quick)):
+        if found == comparable(preset) or is_selection(experiment, settings, preset):
+            return name, differences
+    return "OTHER", differences
 
 
 def _difference(name: str, value: Any, full: Any) -> str:
@@ -311,29 +419,9 @@ def _difference(name: str, value: Any, full: Any) -> str:
     return f"{name} {value} (full: {full})"
 
 
-def _is_part(experiment: Experiment[Any], full: dict[str, Any], changed: dict[str, Any]) -> bool:
-    """Return whether a changed setting only removes cells of the full run.
-
-    The remaining rows are then valid results of the full run, because no row depends on others.
-    """
-    all_cells, cells = (
-        {tuple(cell.items()) for cell in experiment.cells(experiment.settings_type.from_mapping(values))}
-        for values in (full, {**full, **changed})
-    )
-    return cells < all_cells
-
-
-def _comparable(settings: Settings) -> dict[str, Any]:
-    """Return the settings by name, with lists of names sorted, because their order only affects the row order."""
-    values = settings.to_mapping()
-    return {
-        name: sorted(value) if isinstance(value, list) and all(isinstance(one, str) for one in value) else value
-        for name, value in values.items()
-    }
-
-
 TABLES, OUTPUT = "benchmarks/results/experiments", "docs/report"
 PAGE = "index.md"
+DETAILS = "tables.md"  # beside the result table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -355,7 +443,9 @@ class Report:
         for name, path in paths.items():  # read all tables before writing anything, so that an error leaves no files
             experiment = experiment_module(name).EXPERIMENT
             table = ResultTable.read(path) if path.exists() else None
-            found[name] = experiment, table, table and complete_seeds(experiment, table, path)
+            variants = getattr(experiment_module(name), "VARIANTS", ())
+            counted = counted_rows(experiment, variants, table, path) if table else {}
+            found[name] = counted, table and union(table, counted.values())
         sections = [_read_section(name, *found[name], folder, paths[name]) for name in EXPERIMENTS]
         link = Path(os.path.relpath(tables, folder)).as_posix()
         command = (
@@ -364,27 +454,40 @@ class Report:
             else f"python -m experiments report --tables {self.tables}"
         )
         write_atomically(folder / PAGE, report_text(sections, self.tables, link, command).encode())
+        for one in sections:
+            if one.experiment.details is not None and one.table is not None:
+                lines = one.experiment.details(one.table)
+                write_atomically(tables / one.experiment.name / DETAILS, "\n".join([*lines, ""]).encode())
         missing = [one.experiment.name for one in sections if one.table is None]
         if self.json:
             print(to_json({"report": str(folder / PAGE), "missing": missing}))
         else:
             print(f"report: {folder / PAGE}")
             if missing:
-                print(f"without tables of: {', '.join(missing)}")
+                print(f"not run: {', '.join(missing)}")
         return 0
 
 
-def _read_section(name: str, experiment: Any, table: Any, complete: Any, folder: Path, path: Path) -> Any:
-    """Build the section of one experiment, and draw its figures into the report's folder if a seed is complete."""
+def union(table: ResultTable, selections: Iterable[ResultTable]) -> ResultTable | None:
+    """Return the rows of a table that any of its selections contains; None if there are none."""
+    chosen = {id(row) for one in selections for row in one.rows}
+    return table.with_rows(row for row in table.rows if id(row) in chosen) if chosen else None
+
+
+def _read_section(
+    name: str,
+    tables: Mapping[Variant | None, ResultTable],
+    table: ResultTable | None,
+    folder: Path,
+    path: Path,
+) -> Section:
+    """Build the section of one experiment, and draw its figures into the report's folder if a seed counts."""
     module = experiment_module(name)
-    is_complete = complete is not None and bool(complete.rows)
-    drawn = module.draw(complete, folder / name) if is_complete else []
     return Section(
-        experiment,
+        module.EXPERIMENT,
         getattr(module, "CLAIMS", ()),
-        complete if is_complete else table,
-        len(table.rows) - len(complete.rows) if is_complete else 0,
-        is_complete,
+        tables,
+        table,
         Path(os.path.relpath(path, folder)).as_posix(),
-        [figure.relative_to(folder).as_posix() for figure in drawn],
+        [figure.relative_to(folder).as_posix() for figure in (module.draw(table, folder / name) if table else [])],
     )

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -28,8 +29,8 @@ from eim_ros.learning.run import completed, timed
 from eim_ros.view.figure_file import new_figure, write_figure
 from eim_ros.view.style import FAINT, GROUP_COLOURS, INK, MUTED
 from experiments.harness import Cell, Experiment, Outcome
-from experiments.pictures import METHOD_COLOURS, method_label
-from experiments.report import Claim, Finding
+from experiments.pictures import METHOD_COLOURS, OURS, method_label
+from experiments.report import Claim, Finding, Variant, judged, listed
 from experiments.table import ResultTable, Row
 
 FREQUENCY = 2.5 * math.pi
@@ -41,6 +42,27 @@ N_DRAWN = 400  # number of samples stored in a row for the figure
 
 
 @dataclass(frozen=True)
+class FitConfig(Settings):
+    """Settings of EIM; defaults are from thesis table B.1, which does not contain all of them."""
+
+    n_validation: int = option(
+        5000, "number of additional samples that validate EIM's estimators; 0: hold out a tenth", minimum=0
+    )
+    n_iterations: int = option(300, "number of EIM iterations", minimum=0)
+    kl_bound: float = option(0.005, "maximum KL divergence of an expert's update", unit="nat", minimum=0.0)
+    gating_kl_bound: float = option(0.005, "maximum KL divergence of the gating's update", unit="nat", minimum=0.0)
+    entropy_loss_bound: float = option(
+        0.05,
+        "maximum loss of entropy per update: an expert that becomes narrow before the gating has placed it cannot move",
+        unit="nat",
+        minimum=0.0,
+    )
+    gating_entropy_loss_bound: float = option(
+        0.05, "maximum loss of entropy per update of the gating", unit="nat", minimum=0.0
+    )
+
+
+@dataclass(frozen=True)
 class RobustnessConfig(Settings):
     """Settings of the experiment."""
 
@@ -49,25 +71,25 @@ class RobustnessConfig(Settings):
     noise: float = option(0.1, "standard deviation of the noise", minimum=1e-3)
     n_components: int = option(N_HALF_WAVES, "experts", minimum=1)
     em_iterations: int = option(500, "maximum number of EM iterations", minimum=1)
-    n_iterations: int = option(250, "number of EIM iterations", minimum=0)
-    kl_bound: float = option(0.05, "maximum KL divergence of an expert's update", unit="nat", minimum=0.0)
-    gating_kl_bound: float = option(0.02, "maximum KL divergence of the gating's update", unit="nat", minimum=0.0)
-    entropy_loss_bound: float = option(
-        0.01,
-        "maximum loss of entropy per update: an expert that becomes narrow before the gating has placed it cannot move",
-        unit="nat",
-        minimum=0.0,
-    )
-    gating_entropy_loss_bound: float = option(
-        0.01, "maximum loss of entropy per update of the gating", unit="nat", minimum=0.0
-    )
     n_gating_contexts: int = option(
         500, "number of contexts at which EIM evaluates the rewards of the gating", minimum=1
     )
     hidden_layers: tuple[int, ...] = option((150, 150, 150), "widths of the ratio network's layers", minimum=1)
     dropout: float = option(0.1, "dropout probability of the ratio network", minimum=0.0, maximum=0.9)
+    learners: tuple[str, ...] = option(
+        ("EIM", OURS), "rows of EIM: with the settings of the thesis, with ours", choices=("EIM", OURS)
+    )
     ratios: tuple[str, ...] = option(
-        ("network", "plug-in", "residual"), "density ratio estimators of EIM", choices=RATIO_ESTIMATORS
+        ("network", "plug-in", "residual"), "density ratio estimators of EIM, ours", choices=RATIO_ESTIMATORS
+    )
+    thesis: FitConfig = FitConfig()
+    ours: FitConfig = FitConfig(
+        n_validation=0,
+        n_iterations=250,
+        kl_bound=0.05,
+        gating_kl_bound=0.02,
+        entropy_loss_bound=0.01,
+        gating_entropy_loss_bound=0.01,
     )
 
 
@@ -115,7 +137,11 @@ def reached_optimum(table: ResultTable, row: Row) -> bool:
 
 
 def _cells(config: RobustnessConfig) -> list[Cell]:
-    methods = [("EM", "none"), (K_MEANS, "none"), *(("EIM", ratio) for ratio in config.ratios)]
+    methods = [("EM", "none"), (K_MEANS, "none")]
+    if "EIM" in config.learners:
+        methods.append(("EIM", "network"))
+    if OURS in config.learners:
+        methods += [(OURS, ratio) for ratio in config.ratios]
     cells: list[Cell] = [{"method": OPTIMUM, "estimator": "none", "start": 0}]
     for method, ratio in methods:
         cells += [{"method": method, "estimator": ratio, "start": start} for start in range(config.n_starts)]
@@ -123,7 +149,8 @@ def _cells(config: RobustnessConfig) -> list[Cell]:
 
 
 def _measure(config: RobustnessConfig, cell: Cell, seed: int) -> Outcome:
-    train, test = _data(config, seed)
+    train, test, more = _data(config, seed)
+    fit = config.ours if cell["method"] == OURS else config.thesis
     ratio = str(cell["estimator"])
     generator = torch.Generator().manual_seed(1_000_003 * seed + int(cell["start"]))
     start: MixtureOfExperts | None = None
@@ -131,7 +158,7 @@ def _measure(config: RobustnessConfig, cell: Cell, seed: int) -> Outcome:
         start = _half_waves(config.noise)
     elif cell["method"] != K_MEANS:
         start = random_start(*train, config.n_components, generator)
-    model, seconds = timed(lambda: _fitted(config, ratio, train, start, generator))
+    model, seconds = timed(lambda: _fitted(config, fit, ratio, train, more, start, generator))
     context = test[0][:N_DRAWN]
     drawn, component = model.sample_with_components(context, torch.Generator().manual_seed(0))
     figures = {
@@ -167,35 +194,51 @@ EXPERIMENT = Experiment(
 )
 
 
+Samples: TypeAlias = tuple[Tensor, Tensor]
+
+
 @lru_cache(maxsize=1)  # all starts with the same seed share the data
-def _data(config: RobustnessConfig, seed: int) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """Draw training and test data."""
+def _data(config: RobustnessConfig, seed: int) -> tuple[Samples, Samples, Samples]:
+    """Draw data for training, testing and validation."""
     generator = torch.Generator().manual_seed(seed)
-    train = sine_samples(config.n_samples, config.noise, generator)
-    return train, sine_samples(config.n_samples, config.noise, generator)
+    train, test = (sine_samples(config.n_samples, config.noise, generator) for _ in range(2))
+    return train, test, sine_samples(max(config.thesis.n_validation, config.ours.n_validation), config.noise, generator)
 
 
 def _fitted(
     config: RobustnessConfig,
+    fit: FitConfig,
     ratio: str,
-    train: tuple[Tensor, Tensor],
+    train: Samples,
+    more: Samples,
     start: MixtureOfExperts | None,
     generator: torch.Generator,
 ) -> MixtureOfExperts:
-    """Fit a model by EIM, or by EM if `ratio` is "none"; without a start, EM uses k-means."""
+    """Fit a model by EIM, or by EM if `ratio` is "none"; without a start, EM uses k-means.
+
+    The first of the samples `more` validate EIM's estimators. EIM shuffles all samples before it holds some out.
+    """
     if ratio == "none":
         em_config = EMConfig(n_components=config.n_components, n_iterations=config.em_iterations, tolerance=1e-7)
         model = completed(EM(em_config).fit(train, start, generator=generator))
     else:
+        shares = {}
+        if fit.n_validation:
+            shares = {"ratio.validation_share": fit.n_validation / (len(train[0]) + fit.n_validation)}
+            context, sample = (
+                torch.cat([first, second[: fit.n_validation]]) for first, second in zip(train, more, strict=True)
+            )
+            train = context, sample
         eim_config = EIMConfig.from_mapping(
             {
+                **shares,
                 "n_components": config.n_components,
-                "n_iterations": config.n_iterations,
+                "n_iterations": fit.n_iterations,
                 "ratio.estimator": ratio,
-                "m_step.kl_bound": config.kl_bound,
-                "m_step.entropy_loss_bound": config.entropy_loss_bound,
-                "m_step.gating.kl_bound": config.gating_kl_bound,
-                "m_step.gating.entropy_loss_bound": config.gating_entropy_loss_bound,
+                "m_step.kl_bound": fit.kl_bound,
+                "m_step.entropy_loss_bound": fit.entropy_loss_bound,
+                "m_step.gating.kl_bound": fit.gating_kl_bound,
+                "m_step.gating.entropy_loss_bound": fit.gating_entropy_loss_bound,
                 "m_step.gating.n_contexts": config.n_gating_contexts,
                 "ratio.hidden_layers": config.hidden_layers,
                 "ratio.dropout": config.dropout,
@@ -226,50 +269,83 @@ def _half_waves(noise: float) -> MixtureOfExperts:
     return MixtureOfExperts(gating, LinearExperts(slope.reshape(-1, 1, 1), (-slope * centre).unsqueeze(-1), factors))
 
 
-def _values(table: ResultTable, method: str, estimator: str) -> tuple[np.ndarray, np.ndarray]:
+OF_EM = Variant("none", "EM")
+
+
+def _values(table: ResultTable, variant: Variant) -> tuple[np.ndarray, np.ndarray]:
     """Return the log-likelihoods of the starts (n,) [nat], and whether each reached the optimum of its seed."""
     best = {row["seed"]: row["log_likelihood"] - AS_GOOD_AS for row in table.where(method=OPTIMUM)}
-    rows = [row for row in table.where(method=method, estimator=estimator) if row["seed"] in best]
+    rows = [row for row in table.where(**variant.key) if row["seed"] in best]
     values = np.array([row["log_likelihood"] for row in rows], dtype=float)
     return values, values >= np.array([best[row["seed"]] for row in rows])
 
 
-def _more_often(table: ResultTable, estimator: str) -> Finding | None:
-    (values, at_optimum), (of_em, em_at_optimum) = _values(table, "EIM", estimator), _values(table, "EM", "none")
+VARIANTS = (Variant("network"), *(Variant(ratio, OURS) for ratio in ("residual", "network", "plug-in")))
+LOST = 0.01  # an expert whose mean weight is below this share is lost
+
+
+def _more_often(table: ResultTable, variant: Variant) -> Finding | None:
+    (values, at_optimum), (of_em, em_at_optimum) = _values(table, variant), _values(table, OF_EM)
     if not len(values) or not len(of_em):
         return None
-    return Finding(
+    return judged(
         f"EIM from {at_optimum.sum()} of {len(values)} random starts, EM from {em_at_optimum.sum()} of {len(of_em)} "
         f"(within {AS_GOOD_AS} nat of the optimum){_from_k_means(table)}",
         bool(at_optimum.mean() > em_at_optimum.mean()),
+        _misses(table, variant),
     )
+
+
+def _misses(table: ResultTable, variant: Variant) -> str:
+    """Explain the runs that miss the optimum: some lose an expert, others end with all of them."""
+    rows = [row for row in table.where(**variant.key) if table.where(method=OPTIMUM, seed=row["seed"])]
+    missing = [row for row in rows if not reached_optimum(table, row)]
+    if not missing:
+        return "all runs reach the optimum"
+    n_lost = sum(row.get("least_weight", 1.0) < LOST for row in missing)
+    words = [f"{n_lost} have lost an expert"] if n_lost else []
+    if n_lost < len(missing):
+        least = min(row["log_likelihood"] for row in missing)
+        words.append(f"{len(missing) - n_lost} use all experts in another way (lowest of all {least:.2f} nat)")
+    return f"of the {len(missing)} runs that miss the optimum, {listed(words)}"
 
 
 def _from_k_means(table: ResultTable) -> str:
     """Describe EM from k-means, a start that the thesis does not compare with."""
-    values, at_optimum = _values(table, K_MEANS, "none")
+    values, at_optimum = _values(table, Variant("none", K_MEANS))
     return f"; EM from k-means {at_optimum.sum()} of {len(values)} times" if len(values) else ""
 
 
-def _higher_on_average(table: ResultTable, estimator: str) -> Finding | None:
-    (values, _), (of_em, _) = _values(table, "EIM", estimator), _values(table, "EM", "none")
+def _higher_on_average(table: ResultTable, variant: Variant) -> Finding | None:
+    (values, _), (of_em, _) = _values(table, variant), _values(table, OF_EM)
     if not len(values) or not len(of_em):
         return None
-    return Finding(
+    below = values[values < of_em.min()]
+    if len(below) and (values.sum() - below.sum()) / max(len(values) - len(below), 1) > of_em.mean():
+        why = f"{len(below)} runs end below the worst of EM; without them the mean would be the higher one"
+    else:
+        why = f"the median is {np.median(values):.2f} nat, that of EM {np.median(of_em):.2f}: {_misses(table, variant)}"
+    return judged(
         f"mean over the starts: EIM {values.mean():.2f} nat (worst {values.min():.2f}), EM {of_em.mean():.2f} "
         f"(worst {of_em.min():.2f})",
         bool(values.mean() > of_em.mean()),
+        why,
     )
 
 
-def _em_is_better_there(table: ResultTable, estimator: str) -> Finding | None:
-    (values, at_optimum), (of_em, em_at_optimum) = _values(table, "EIM", estimator), _values(table, "EM", "none")
+def _em_is_better_there(table: ResultTable, variant: Variant) -> Finding | None:
+    (values, at_optimum), (of_em, em_at_optimum) = _values(table, variant), _values(table, OF_EM)
     if not len(values) or not len(of_em):
         return None
     if not at_optimum.any() or not em_at_optimum.any():
-        return Finding("not both reach it", None)
+        never = listed(name for name, reached in (("EIM", at_optimum), ("EM", em_at_optimum)) if not reached.any())
+        return Finding(f"{never} never reaches it", None)
     eim, em = values[at_optimum].mean(), of_em[em_at_optimum].mean()
-    return Finding(f"mean of those runs: EM {em:.3f} nat, EIM {eim:.3f}", bool(em > eim))
+    return judged(
+        f"mean of those runs: EM {em:.3f} nat, EIM {eim:.3f}",
+        bool(em > eim),
+        f"EM reaches it {em_at_optimum.sum()} times, and ends {eim - em:.3f} nat below the mean of EIM",
+    )
 
 
 CLAIMS = (

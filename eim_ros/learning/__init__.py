@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from eim_ros.learning.em.em import EM
     from eim_ros.learning.em.truncated import TruncatedEM
     from eim_ros.learning.ratio.density_ratio import DensityRatio
-    from eim_ros.learning.ratio.inputs import FeatureInputs, RatioInputs, StandardisedInputs, WhitenedInputs
+    from eim_ros.learning.ratio.inputs import (
+        FeatureInputs,
+        QuadraticInputs,
+        RatioInputs,
+        StandardisedInputs,
+        WhitenedInputs,
+    )
     from eim_ros.learning.ratio.network import NetworkRatio
     from eim_ros.learning.ratio.plug_in import PlugInRatio
     from eim_ros.learning.run import FitResult, FittedModel, History, LoopResult, RunOptions, State, run_loop
@@ -36,6 +42,7 @@ __all__ = [
     "NetworkRatio",
     "Pairs",
     "PlugInRatio",
+    "QuadraticInputs",
     "RatioConfig",
     "RatioInputs",
     "RunOptions",

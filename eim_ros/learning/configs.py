@@ -83,6 +83,7 @@ class RatioConfig(Settings):
     )
     objective: str = option("logistic", "training objective of the network", choices=tuple(OBJECTIVES))
     hidden_layers: tuple[int, ...] = option((128, 128), "widths of the hidden layers", minimum=1)
+    quadratic: bool = option(False, "show the network the products of two coordinates, too, unless features are given")
     dropout: float = option(0.1, "dropout probability", minimum=0.0, maximum=0.9)
     learning_rate: float = option(3e-3, "step size of Adam", minimum=0.0)
     batch_size: int = option(500, "pairs of each class in a batch", minimum=1)

@@ -6,15 +6,29 @@ import pytest
 
 from experiments.harness import EXPERIMENTS, experiment_module
 from experiments.kinematics import CURVES
+from experiments.nonlinear import COURSE
 from experiments.projections import EXPERIMENT as PROJECTIONS
 from experiments.projections import ProjectionsConfig
-from experiments.report import Claim, Finding, paired_means
+from experiments.report import Claim, Finding, Variant, listed, paired_means
 from experiments.robustness import OPTIMUM
 from experiments.table import Header, ResultTable
 
 
 def table(rows) -> ResultTable:
     return ResultTable(Header("any", {}, {}), tuple({"seed": 0, **row} for row in rows))
+
+
+THESIS = Variant("network")
+
+
+def variants(module) -> tuple[Variant, ...]:
+    return importlib.import_module(f"experiments.{module}").VARIANTS
+
+
+def thesis(module) -> Variant:
+    """Variant with the settings of the thesis, and the other methods that share them."""
+    (found,) = (one for one in variants(module) if one.key == THESIS.key)
+    return found
 
 
 def claims(module) -> tuple[Claim, ...]:
@@ -40,14 +54,19 @@ def obstacle(collisions, distance, above):
     return rows_of(cells, {"EM": {"collisions": 0.7, "distance": 2.0, "above": 0.5}, "EIM": eim})
 
 
-def nonlinear(kl, near, on_one_mode):
+def nonlinear(kl, near, on_one_mode, last, gain):
     cells = [
         {"target": target, "method": method, "estimator": ratio}
         for target in ("sine", "modes", "spread")
         for method, ratio in (("EM", "none"), ("EIM", "network"))
     ]
     eim = {"kl": kl, "near": near, "on_one_mode": on_one_mode}
-    return rows_of(cells, {"EM": {"kl": 9.0, "near": 0.5, "on_one_mode": 0.5}, "EIM": eim})
+    course = [
+        {"contexts": [0.0, 0.0], "samples": [0.1, far], "weights": [1.0 + gain, 1.0 - gain]} for far in (1.0, last)
+    ]
+    cells.append({"target": "sine", "method": COURSE, "estimator": "network"})
+    em = {"kl": 9.0, "near": 0.5, "on_one_mode": 0.5}
+    return rows_of(cells, {"EM": em, "EIM": eim, COURSE: {"course": course}})
 
 
 def kinematics(rmse, marginal, conditional):
@@ -96,7 +115,7 @@ BORNE_OUT = {
     "adversarial": adversarial(**{"EIM": 0.1, "EIM-KL": 0.2, "EIM-US": 0.3, "EIM-US-KL": 0.3, "GAN": 0.5, "VIPS": 0.0}),
     "kinematics": kinematics(0.2, 0.95, 0.3),
     "line_reaching": line_reaching(0.05, 0.01, {1: 0.2, 50: 0.9}),
-    "nonlinear": nonlinear(0.01, 0.99, 0.95),
+    "nonlinear": nonlinear(0.01, 0.99, 0.95, 0.2, 0.5),
     "obstacle": obstacle(0.0, 0.05, 1.0),
     "robustness": robustness((0.5, 0.5, 0.5, -0.1), (0.6, -0.5, -0.5, -0.5)),
     "traffic": traffic(0.05),
@@ -105,7 +124,7 @@ NOT = {
     "adversarial": adversarial(**{"EIM": 0.4, "EIM-KL": 0.2, "EIM-US": 0.3, "EIM-US-KL": 0.9, "GAN": 0.3, "VIPS": 0.5}),
     "kinematics": kinematics(0.5, 0.6, 0.75),
     "line_reaching": line_reaching(0.15, 0.18, {1: 0.9, 50: 0.8}),
-    "nonlinear": nonlinear(0.5, 0.6, 0.6),
+    "nonlinear": nonlinear(0.5, 0.6, 0.6, 0.9, -0.5),
     "obstacle": obstacle(0.4, 0.05, 0.5),
     "robustness": robustness((0.5, -9.0, -9.0, -9.0), (0.4, 0.5, -0.5, -0.5)),
     "traffic": traffic(0.15),
@@ -115,24 +134,45 @@ NOT = {
 @pytest.mark.parametrize("name", BORNE_OUT)
 @pytest.mark.parametrize(("tables", "agrees"), [(BORNE_OUT, True), (NOT, False)])
 def test_claims_agree_with_tables_that_bear_them_out_and_with_no_others(name, tables, agrees):
-    assert [claim.findings(tables[name])["network"].agrees for claim in claims(name)] == [agrees] * len(claims(name))
+    found = [claim.check(tables[name], thesis(name)) for claim in claims(name)]
+    assert [finding.agrees for finding in found] == [agrees] * len(claims(name))
 
 
 @pytest.mark.parametrize("name", BORNE_OUT)
-def test_plug_in_without_rows_is_told_and_the_default_is_left_out(name):
+def test_each_no_is_explained_in_one_sentence(name):
     for claim in claims(name):
-        assert set(claim.findings(BORNE_OUT[name])) == {"network", "plug-in"}
-        assert claim.findings(BORNE_OUT[name])["plug-in"] == Finding("no rows", None)
-        assert all(finding == Finding("no rows", None) for finding in claim.findings(table([])).values())
+        why = claim.check(NOT[name], thesis(name)).why
+        assert why and "\n" not in why and ". " not in why and not why.endswith(".")
+        assert claim.check(BORNE_OUT[name], thesis(name)).why == ""
+
+
+def test_finding_without_an_explanation_is_refused():
+    with pytest.raises(ValueError, match="explained if and only if it disagrees"):
+        Finding("measured", False)
+    with pytest.raises(ValueError, match="explained if and only if it disagrees"):
+        Finding("measured", True, "because")
+
+
+@pytest.mark.parametrize("name", BORNE_OUT)
+def test_variant_without_rows_has_no_finding(name):
+    for claim in claims(name):
+        for variant in variants(name):
+            assert claim.check(table([]), variant) is None
+            if variant != thesis(name):
+                assert claim.check(BORNE_OUT[name], variant) is None
 
 
 @pytest.mark.parametrize("name", BORNE_OUT)
 def test_any_row_may_be_missing(name):
-    rows = BORNE_OUT[name].rows
-    for missing in range(len(rows)):
-        for kept in ((*rows[:missing], *rows[missing + 1 :]), rows[missing : missing + 1]):
-            for claim in claims(name):
-                assert set(claim.findings(BORNE_OUT[name].with_rows(kept))) >= {"network", "plug-in"}
+    for rows in (BORNE_OUT[name].rows, NOT[name].rows):
+        for missing in range(len(rows)):
+            for kept in ((*rows[:missing], *rows[missing + 1 :]), rows[missing : missing + 1]):
+                for claim in claims(name):
+                    claim.check(BORNE_OUT[name].with_rows(kept), thesis(name))
+
+
+def test_values_are_listed_in_words():
+    assert [listed(range(n)) for n in range(4)] == ["", "0", "0 and 1", "0, 1 and 2"]
 
 
 def test_every_file_of_claims_is_tried():
@@ -144,16 +184,17 @@ def test_i_projection_has_one_mode_and_m_projection_both():
     settings = ProjectionsConfig(n_samples=400, n_iterations=20, n_sweeps=3)
     rows = [{**cell, **PROJECTIONS.measure(settings, cell, 0).figures} for cell in PROJECTIONS.cells(settings)]
     (claim,) = claims("projections")
-    assert claim.findings(table(rows))["known"].agrees
+    (variant,) = variants("projections")
+    assert claim.check(table(rows), variant).agrees
     two_modes = rows[0]["parameters"]
     rows[0]["parameters"] = {**two_modes, "right": two_modes["between"]}
-    assert not claim.findings(table(rows))["known"].agrees
-    assert claim.findings(table([])) == {}
+    assert not claim.check(table(rows), variant).agrees
+    assert claim.check(table([]), variant) is None
 
 
 def test_what_em_alone_reaches_or_neither_reaches_cannot_tell_where_em_is_better():
     (better,) = (claim for claim in claims("robustness") if "EM's log-likelihood is higher" in claim.text)
-    assert better.findings(robustness((0.5,), (-0.5,)))["network"].agrees is None
+    assert better.check(robustness((0.5,), (-0.5,)), THESIS).agrees is None
 
 
 def test_pairs_are_means_over_the_seeds_that_both_methods_have():

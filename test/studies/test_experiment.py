@@ -15,8 +15,8 @@ SMALL = {
         *("--n-steps", "1", "--n-test-samples", "100"),
     ],
     "gmmvi": [
-        *("--targets", "gmm20", "planar4", "breast-cancer", "--algorithms", "samtron", "SEPYFUX"),
-        *("--budget", "0.001", "--n-test-samples", "100"),
+        *("--targets", "gmm20", "stm20", "banana", "--algorithms", "samtron", "SEPYFUX"),
+        *("--budget", "0.02", "--n-test-samples", "100"),
     ],
     "kinematics": [
         *("--components", "2", "--n-samples", "200", "--n-validation", "50", "--n-test", "50", "--n-iterations", "1"),

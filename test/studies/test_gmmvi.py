@@ -7,11 +7,13 @@ import torch
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.learning.gmmvi import GMMVI, GMMVIConfig
-from experiments.gmmvi import EXPERIMENT, PROBLEMS, GMMVIExperimentConfig
+from experiments import gmmvi
+from experiments.gmmvi import EXPERIMENT, PROBLEMS, GMMVIExperimentConfig, learning_curve
+from experiments.gmmvi_tables import details, evaluations_needed, page
 from experiments.harness import run_experiment
 from experiments.table import Header, ResultTable
 
-SMALL = GMMVIExperimentConfig(targets=("gmm20",), algorithms=("sepyfux",), budget=0.001, n_test_samples=100)
+SMALL = GMMVIExperimentConfig(targets=("gmm20",), algorithms=("sepyfux",), budget=0.015, n_test_samples=100)
 
 
 def test_a_row_is_of_the_problem_the_algorithm_and_the_seed():
@@ -20,23 +22,67 @@ def test_a_row_is_of_the_problem_the_algorithm_and_the_seed():
     figures = EXPERIMENT.measure(SMALL, cell, 3).figures
     assert figures == EXPERIMENT.measure(SMALL, cell, 3).figures
     assert figures["elbo"] != EXPERIMENT.measure(SMALL, cell, 4).figures["elbo"]
-    assert 0 < figures["evaluations"] <= 6000
-    assert figures["components"] == 5
+    assert 0 < figures["evaluations"] <= 6750
+    assert figures["share"] == pytest.approx(6750 / 6e6)
+    assert figures["components"] == 10
     assert 0 <= figures["found"] <= figures["modes"] == 10
     assert figures["elbo_error"] > 0.0
 
 
 def test_more_budget_is_spent():
     (cell,) = EXPERIMENT.cells(SMALL)
-    more = GMMVIExperimentConfig.from_mapping({**SMALL.to_mapping(), "budget": 0.002})
+    more = GMMVIExperimentConfig.from_mapping({**SMALL.to_mapping(), "budget": 0.03})
     spent = [EXPERIMENT.measure(config, cell, 0).figures["evaluations"] for config in (SMALL, more)]
     assert spent[1] > spent[0]
 
 
+@pytest.fixture
+def few_reference_samples(monkeypatch):
+    """The references of the MMD are kept for a process, so others must not see these few samples."""
+    references = (gmmvi._breast_cancer_discrepancy, gmmvi._planar_discrepancy)
+    monkeypatch.setattr(gmmvi, "N_REFERENCE", 500)
+    for reference in references:
+        reference.cache_clear()
+    yield
+    for reference in references:
+        reference.cache_clear()
+
+
+@pytest.mark.usefixtures("few_reference_samples")
 def test_planar_robot_counts_the_goals_that_are_found():
-    config = GMMVIExperimentConfig(targets=("planar4",), algorithms=("SAMTRON",), budget=0.001, n_test_samples=100)
+    config = GMMVIExperimentConfig(targets=("planar4",), algorithms=("SAMTRON",), budget=0.04, n_test_samples=100)
     figures = EXPERIMENT.measure(config, EXPERIMENT.cells(config)[0], 0).figures
     assert 1 <= figures["found"] <= figures["modes"] == 4
+    assert 0.0 < figures["mmd"] < 2.0
+
+
+@pytest.mark.usefixtures("few_reference_samples")
+def test_regression_has_a_discrepancy_an_accuracy_and_a_falling_curve():
+    config = GMMVIExperimentConfig(targets=("breast-cancer-mb",), algorithms=("SAMTRON",), budget=0.2)
+    figures = EXPERIMENT.measure(config, EXPERIMENT.cells(config)[0], 0).figures
+    assert 0.0 < figures["mmd"] < 0.1
+    assert 90.0 < figures["accuracy"] <= 100.0
+    assert figures["curve"][0][1] > figures["curve"][-1][1] > 70.0
+    assert figures["curve"][-1][0] < figures["evaluations"]
+
+
+def test_network_has_a_squared_error_on_rows_that_it_has_not_seen():
+    config = GMMVIExperimentConfig(targets=("wine",), algorithms=("SAMTRON",), budget=0.02, n_test_samples=10)
+    figures = EXPERIMENT.measure(config, EXPERIMENT.cells(config)[0], 0).figures
+    assert 0.4 < figures["mse"] < 60.0  # values are about 6, so a prediction of 0 has about 37
+
+
+def test_learning_curve_averages_the_iterations_since_the_last_point():
+    assert learning_curve([10.0, 10.0, 10.0], [-4.0, -2.0, -1.0]) == [[0.0, 4.0], [10.0, 2.0], [20.0, 1.0]]
+    curve = learning_curve([10.0] * 1000, [-1.0] * 1000)
+    assert len(curve) <= 41
+    assert curve[-1] == [9990.0, 1.0]
+    assert all(value == 1.0 for _, value in curve)
+
+
+def test_without_words_each_problem_has_those_of_its_tables():
+    words = {cell["method"] for cell in EXPERIMENT.cells(GMMVIExperimentConfig(targets=("breast-cancer",)))}
+    assert {"SAMTRON", "SAMYRON", "SEPYFUX", "ZAMTRUX", "SEPTRUX", "ZEPTRUX"} <= words
 
 
 def test_targets_without_known_modes_tell_of_none():
@@ -100,9 +146,56 @@ def test_settings_of_a_trust_region_are_not_those_of_a_factor():
     assert planar.config("SAMYRON", 500).component_step.first == 0.001
     assert PROBLEMS["breast-cancer"].config("SAMYRON", 500).component_step.first == 0.001  # 0.01 strays far at first
     assert PROBLEMS["breast-cancer"].config("SAMTRON", 500).component_step.first == 0.01
+    assert PROBLEMS["breast-cancer"].config("SEPTFUX", 500).component_step.first == 0.01  # a bound, although fixed
     assert PROBLEMS["banana"].config("SAMYRON", 500).component_step.first is None
     assert planar.config("SEPYFUX", 500).weight_step.first == 1e-7  # 1e-4 leaves two components of a hundred
+    assert planar.config("SEPYRUX", 500).weight_step.first == 1e-7
+    assert planar.config("SAMTRUX", 500).weight_step.first is None  # each component has its own samples
     assert planar.config("SEPYFUX", 500).n_samples == 100 * planar.config("SAMTRON", 500).n_samples
     assert planar.config("SEPYFUX", 500).component_step.first == 0.001
     assert planar.config("SEPYFUX", 500, **{"component_step.first": 0.1}).component_step.first == 0.1
     assert planar.config("SAMTRON", 500).max_evaluations == 500
+
+
+def planar_table(**elbos):
+    """Three seeds of each algorithm, with values 0.1 nat apart."""
+    common = {"target": "planar4", "estimator": "known", "evaluations": 360_000, "share": 0.03, "mmd": 0.02}
+    rows = tuple(
+        {
+            **common,
+            "method": word,
+            "seed": seed,
+            "elbo": elbo + 0.1 * seed,
+            "curve": [[0.0, 900.0], [40_000.0, 14.0], [90_000.0, -elbo]],
+        }
+        for word, elbo in elbos.items()
+        for seed in range(3)
+    )
+    return ResultTable(Header("gmmvi", {}, {}), rows)
+
+
+def test_page_has_the_papers_figure_beside_each_of_ours_and_the_cost():
+    table = planar_table(SAMTRON=-11.6, ZAMTRUX=-16.1, SEMTRON=-12.0)
+    text = "\n".join([*page(table), *details(table)])
+    # standard error of 0.0, 0.1 and 0.2: 0.1 / sqrt(3)
+    assert "| PlanarRobot4 | 360 000 | 3 % | 11.50 ± 0.06 (11.47) |  |  | 16.00 ± 0.06 (11.48) |" in text
+    assert "| PlanarRobot4 | MMD |  |  | 2.0e-02 (1.6e-02) |" in text
+    assert "| PlanarRobot4 | 15 |  |  | 40 |" in text
+    assert "- PlanarRobot4: ZAMTRUX +4.52. Our runs are short" in text  # SAMTRON is within half a nat
+    assert "| components: fixed number (E) | SEMTRON |  |  | 11.90 ± 0.06 (12.33) |" in text
+    assert "| PlanarRobot4 | 12.02 | 11.48 | 16.00 ± 0.06 |" in text
+
+
+def test_page_names_no_difference_for_other_data_and_ignores_other_targets():
+    rows = [{**row, "target": target} for row in planar_table(SAMTRON=-500.0).rows for target in ("credit", "funnel")]
+    table = ResultTable(Header("gmmvi", {}, {}), tuple(rows))
+    text = "\n".join([*page(table), *details(table)])
+    assert "- GermanCredit, synthetic data: " not in text
+    assert "funnel" not in text
+    assert "| GermanCredit, synthetic data | 360 000 | 3 % | 499.90 ± 0.06 (585.10) |" in text
+
+
+def test_evaluations_needed_are_those_before_the_first_good_point():
+    row = {"curve": [[0.0, 900.0], [40.0, 14.0], [90.0, 16.0]]}
+    assert evaluations_needed(row, 15.0) == 40.0
+    assert evaluations_needed(row, 10.0) is None

@@ -7,6 +7,15 @@ from experiments.gmmvi import COLOURS, draw
 from experiments.table import Header, ResultTable
 
 
+def test_learning_curves_are_a_second_picture(tmp_path):
+    curve = [[0.0, 900.0], [100.0, 20.0], [1000.0, 12.0]]
+    row = {"target": "planar4", "method": "SAMTRON", "estimator": "known", "seed": 0, "elbo": -12.0, "curve": curve}
+    paths = draw(ResultTable(Header("gmmvi", {}, {}), (row,)), tmp_path)
+    assert [path.name for path in paths] == ["gmmvi.png", "gmmvi_curves.png"]
+    image = imread(paths[1])[..., :3]
+    assert 0.2 < height_of(image, COLOURS[0]) < 0.9
+
+
 def drawn(tmp_path, **elbos):
     rows = tuple(
         {"target": "planar4", "method": word, "estimator": "known", "seed": 0, "elbo": elbo}

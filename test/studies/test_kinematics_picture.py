@@ -22,7 +22,8 @@ def test_each_robot_has_its_picture_and_each_method_its_name(tmp_path, monkeypat
     paths = kinematics.draw(table(), tmp_path)
     assert [path.name for path in paths] == ["kinematics_iiwa14.png", "kinematics_panda.png"]
     assert all(path.exists() for path in paths)
-    assert labels == 2 * [["EM", "EIM (classifier)", "EIM (plug-in)", "EIM (kinematics known)"]]
+    ours = ["EIM, ours (classifier)", "EIM, ours (plug-in)", "EIM, ours (kinematics known)"]
+    assert labels == [["EM", "EIM (classifier)", *ours], ["EM", *ours]]
 
 
 def test_curves_are_those_with_the_most_experts_one_for_each_seed(tmp_path, monkeypatch):
@@ -35,4 +36,6 @@ def test_curves_are_those_with_the_most_experts_one_for_each_seed(tmp_path, monk
 
     monkeypatch.setattr(Axes, "plot", kept)
     kinematics.draw(table(), tmp_path)
-    assert sum(values == [0.9, 0.7, 0.5] for values in drawn) == 2 * 3 * 4 * 2  # robots, figures, methods, seeds
+    assert (
+        sum(values == [0.9, 0.7, 0.5] for values in drawn) == 3 * (5 + 4) * 2
+    )  # figures, methods of both robots, seeds

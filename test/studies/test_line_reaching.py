@@ -5,9 +5,10 @@ import dataclasses
 import pytest
 import torch
 
+from eim_ros.core.parallel import JoblibWorkers
 from eim_ros.learning import EIMConfig
+from experiments.harness import Work, run_experiment
 from experiments.line_reaching import (
-    DEFAULTS,
     EXPERIMENT,
     LEARNERS,
     LineFit,
@@ -17,6 +18,7 @@ from experiments.line_reaching import (
     fit_mixture,
     line_reaching_data,
 )
+from experiments.pictures import DEFAULTS
 
 SMALL = LineReachingConfig(
     n_components=(1, 2),
@@ -128,3 +130,30 @@ def test_seed_alone_decides():
     first, second = fits_of(few, 3), fits_of(whole, 3)
     for learner in LEARNERS:
         assert first.fits[learner, 2].distance == second.fits[learner, 2].distance
+
+
+def test_rows_are_equal_in_any_order_and_process(tmp_path, monkeypatch):
+    """To the last digit on one machine: in reverse order, in two other processes, and with OMP_NUM_THREADS set."""
+    pytest.importorskip("joblib")
+    few = dataclasses.replace(
+        SMALL,
+        n_components=(2,),
+        n_samples=200,
+        n_validation=40,
+        n_test=200,
+        n_iterations=3,
+        hidden_layers=(16,),
+        learners=("EM", "EIM"),
+        ratios=("network",),
+    )
+
+    def values(table):
+        return [{name: value for name, value in row.items() if name != "cpu_seconds"} for row in table.rows]
+
+    expected = values(run_experiment(EXPERIMENT, few, (0, 1), tmp_path / "first"))
+    work = Work(EXPERIMENT, few)
+    tasks = [({name: row[name] for name in ("method", "estimator", "n_components")}, row["seed"]) for row in expected]
+    again = [work(task) for task in reversed(tasks)][::-1]
+    assert [{name: value for name, value in row.items() if name != "cpu_seconds"} for row in again] == expected
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert values(run_experiment(EXPERIMENT, few, (1, 0), tmp_path / "second", JoblibWorkers(2))) == expected

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from experiments.nonlinear import EXPERIMENT, TARGETS, NonlinearConfig
+from experiments.nonlinear import COURSE, EXPERIMENT, TARGETS, NonlinearConfig
 
 CONFIG = NonlinearConfig(
     n_samples=100, n_iterations=2, em_iterations=1, start_iterations=1, ratios=("plug-in",), parameter_layers=(4,)
@@ -43,3 +43,16 @@ def test_seed_alone_decides():
     for cell in EXPERIMENT.cells(FEW):
         first, second = (EXPERIMENT.measure(FEW, cell, 2) for _ in range(2))
         assert first.figures == second.figures
+
+
+def test_course_records_samples_and_weights_and_does_not_change_the_run():
+    config = dataclasses.replace(FEW, targets=("sine",), ratios=("network",), hidden_layers=(8,), course_iterations=3)
+    (cell,) = [cell for cell in EXPERIMENT.cells(config) if cell["method"] == COURSE]
+    figures = EXPERIMENT.measure(config, cell, 0).figures
+    assert [record["iteration"] for record in figures["course"]] == [1, 3]
+    for record in figures["course"]:
+        assert len(record["contexts"]) == len(record["samples"]) == len(record["weights"]) == 600
+        assert sum(record["weights"]) == pytest.approx(600.0, abs=0.5)  # rounded to a thousandth
+        assert len(record["mean"]) == len(record["deviation"]) == 201
+    few = dataclasses.replace(config, course_iterations=1)
+    assert EXPERIMENT.measure(few, cell, 0).figures["course"] == figures["course"][:1]

@@ -3,6 +3,7 @@
 import pytest
 
 from eim_ros.core.errors import ConfigurationError
+from eim_ros.learning import EIMConfig
 from experiments.harness import EXPERIMENTS, PRESETS, Experiment, experiment_module
 
 NAMED = pytest.mark.parametrize("name", EXPERIMENTS)
@@ -46,7 +47,16 @@ def test_cells_are_told_apart_and_name_their_method_and_estimator(name):
 @pytest.mark.parametrize("name", ["adversarial", "kinematics", "line-reaching", "nonlinear", "obstacle", "robustness"])
 def test_classifier_and_plug_in_are_both_run(name):
     cells = experiment(name).cells(experiment(name).settings_type())
-    assert {"network", "plug-in"} <= {cell["estimator"] for cell in cells if cell["method"] == "EIM"}
+    assert {"method": "EIM", "estimator": "network"}.items() <= {
+        item for cell in cells if cell["method"] == "EIM" and cell["estimator"] == "network" for item in cell.items()
+    }
+    assert "plug-in" in {cell["estimator"] for cell in cells if str(cell["method"]).startswith("EIM")}
+
+
+@pytest.mark.parametrize("name", ["adversarial", "line-reaching", "nonlinear", "obstacle", "robustness", "traffic"])
+def test_default_estimator_of_the_package_is_run(name):
+    cells = experiment(name).cells(experiment(name).settings_type())
+    assert EIMConfig().ratio.estimator in {cell["estimator"] for cell in cells}
 
 
 def test_every_file_is_of_an_experiment():
@@ -65,5 +75,23 @@ def test_unknown_part_of_a_file_is_refused(tmp_path, monkeypatch):
 @NAMED
 def test_departures_from_the_thesis_are_lines_of_text(name):
     departures = experiment(name).preset().departures
-    assert all(text and "\n" not in text and not text.endswith(".") for text in departures)
-    assert departures or name in ("gmmvi", "nonlinear", "projections")
+    assert all(text and "\n" not in text and not text.endswith(".") for texts in departures.values() for text in texts)
+    assert departures or name in ("gmmvi", "projections")
+
+
+@NAMED
+def test_departures_are_of_rows_that_exist(name):
+    cells = experiment(name).cells(experiment(name).settings_type())
+    known = {"all"} | {cell.get("method") for cell in cells} | {cell["estimator"] for cell in cells}
+    assert set(experiment(name).preset().departures) <= known
+
+
+@NAMED
+def test_each_row_of_eim_belongs_to_one_variant(name):
+    variants = getattr(experiment_module(name), "VARIANTS", ())
+    cells = experiment(name).cells(experiment(name).settings_type())
+    for cell in cells:
+        owners = [one for one in variants if one.owns(cell)]
+        assert len(owners) <= 1
+        assert owners or name == "gmmvi" or not str(cell.get("method")).startswith("EIM")
+    assert all(any(one.owns(cell) for cell in cells) for one in variants)

@@ -46,11 +46,15 @@ def made(tables: Path, output: Path) -> str:
 def test_report_has_claims_setting_seeds_versions_time_and_figures_and_is_the_same_twice(tmp_path):
     obstacle_table(tmp_path / "tables", quick=False, seeds=(0, 1))
     text = made(tmp_path / "tables", tmp_path / "report")
-    assert "| [obstacle](#obstacle) | FULL | 2 | 2 of 2 | 2 of 2 | 2 of 2 |" in text
+    others = "EIM (plug-in + network): 2 of 2; EIM (plug-in): 2 of 2"
+    assert f"| [obstacle](#obstacle) | FULL | 2 | 2 of 2 | {others} |" in text
     assert "**Setting: FULL**, seeds 0, 1: [10 rows](../tables/obstacle/table.csv), 1.0 minutes of CPU time." in text
     assert "Versions: eim_ros 0.1.0, torch 2.0." in text
-    assert "Differs from the thesis: all settings (thesis: not given)." in text
-    assert "| classifier | EIM: 1.0% collide, 0.02 m from the point; EM: 70.0%, 2.00 m | yes |" in text
+    measured = "EIM: 1.0% collide, 0.02 m from the point; EM: 70.0%, 2.00 m"
+    assert "| EIM (classifier) | all settings (thesis: not given) | 2 |" in text
+    assert "| EIM (plug-in) | as EIM (classifier); no classifier | 2 |" in text
+    assert f"| EIM (classifier) | {measured} | yes |" in text
+    assert f"| EIM (plug-in) | {measured} | yes |" in text
     assert "![obstacle](obstacle/obstacle.png)" in text
     first = {path: path.read_bytes() for path in (tmp_path / "report").rglob("*.*")}
     assert len(first) == 2
@@ -58,43 +62,70 @@ def test_report_has_claims_setting_seeds_versions_time_and_figures_and_is_the_sa
     assert {path: path.read_bytes() for path in (tmp_path / "report").rglob("*.*")} == first
 
 
-def test_quick_partial_and_changed_settings_are_said(tmp_path):
+def test_no_is_explained_where_it_is_said(tmp_path):
+    path = obstacle_table(tmp_path, quick=False)
+    table = ResultTable.read(path)
+    table.with_rows({**row, "collisions": 0.4} if row["estimator"] == "network" else row for row in table.rows).write(
+        path
+    )
+    text = made(tmp_path, tmp_path / "report")
+    assert "| **no**: EIM collides with 40.0% of its samples |" in text
+    assert text.count("**no**") == 1
+    assert "| [obstacle](#obstacle) | FULL | 1 | 1 of 2 |" in text
+
+
+def test_quick_selected_and_changed_settings_are_said(tmp_path):
     obstacle_table(tmp_path, quick=True)
-    assert "**Setting: QUICK**" in made(tmp_path, tmp_path / "report")
+    text = made(tmp_path, tmp_path / "report")
+    assert "**Setting: QUICK**" in text
+    assert "| EIM (classifier) | QUICK settings | 1 |" in text
     obstacle_table(tmp_path, quick=False, n_components=3)
     text = made(tmp_path, tmp_path / "report")
-    assert "**Setting: NEITHER FULL NOR QUICK**" in text
+    assert "**Setting: OTHER**" in text
     assert "Unlike the full setting: n_components 3 (full: 1)." in text
     obstacle_table(tmp_path, quick=False, ratios=("plug-in",))
     text = made(tmp_path, tmp_path / "report")
-    assert "**Setting: FULL, IN PART**" in text
+    assert "**Setting: FULL**" in text
     assert "Unlike the full setting: ratios without" in text
+    assert "EIM (classifier) |" not in text
     obstacle_table(tmp_path, quick=False, ratios=("plug-in",), n_components=3)
-    assert "**Setting: NEITHER FULL NOR QUICK**" in made(tmp_path, tmp_path / "report")
+    assert "**Setting: OTHER**" in made(tmp_path, tmp_path / "report")
 
 
 def test_missing_table_is_said_with_the_claims_it_would_tell_about(tmp_path, capsys):
     text = made(tmp_path / "nothing", tmp_path / "report")
-    assert "| [obstacle](#obstacle) | **no table** | | | | |" in text
+    assert "| [obstacle](#obstacle) | not run | | | |" in text
     assert "- EIM's Gaussian takes one way and ignores the other. (figure 1.1)" in text
-    assert "without tables of: adversarial" in capsys.readouterr().out
+    assert "not run: adversarial" in capsys.readouterr().out
     assert main(["report", "--tables", str(tmp_path), "--output", str(tmp_path / "report"), "--json"]) == 0
     assert "obstacle" in json.loads(capsys.readouterr().out)["missing"]
 
 
-def test_seeds_without_all_rows_are_left_out(tmp_path):
+def test_seeds_without_all_rows_of_a_variant_are_not_counted_for_it(tmp_path):
     path = obstacle_table(tmp_path, quick=False, seeds=(0, 1))
     table = ResultTable.read(path)
-    table.with_rows(table.rows[:-1]).write(path)
+    kept = [row for row in table.rows if (row["estimator"], row["seed"]) != ("network", 1)]
+    table.with_rows(kept).write(path)
     text = made(tmp_path, tmp_path / "report")
-    assert "seeds 0: [5 rows]" in text
-    assert "4 rows of unfinished seeds are left out." in text
-    table.with_rows(table.rows[:1]).write(path)
-    text = made(tmp_path, tmp_path / "report2")
-    assert "**Setting: FULL, INCOMPLETE**, seeds 0: [1 rows]" in text
-    assert not list((tmp_path / "report2").rglob("*.png"))
+    assert "| [obstacle](#obstacle) | FULL | 1 to 2 |" in text
+    assert "seeds 0, 1: [9 rows]" in text
+    assert "| EIM (classifier) | all settings (thesis: not given) | 1 |" in text
+    assert "| EIM (plug-in) | as EIM (classifier); no classifier | 2 |" in text
+    table.with_rows(row for row in kept if row["estimator"] != "network").write(path)
+    text = made(tmp_path, tmp_path / "report")
+    assert "| EIM (classifier) | all settings (thesis: not given) | 0 |" in text
+    assert "undecided" not in text
+
+
+def test_rows_that_all_are_compared_with_must_be_there(tmp_path):
+    path = obstacle_table(tmp_path, quick=False)
+    table = ResultTable.read(path)
+    table.with_rows(row for row in table.rows if row["method"] != "EM").write(path)
+    text = made(tmp_path, tmp_path / "report")
+    assert "| [obstacle](#obstacle) | not run | | | |" in text
+    assert not list((tmp_path / "report").rglob("*.png"))
     table.with_rows(()).write(path)
-    assert "| [obstacle](#obstacle) | **no table** | | | | |" in made(tmp_path, tmp_path / "report2")
+    assert "| [obstacle](#obstacle) | not run | | | |" in made(tmp_path, tmp_path / "report2")
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,19 @@
 import pytest
 import torch
 
-from experiments.robustness import EXPERIMENT, K_MEANS, OPTIMUM, RobustnessConfig, random_start, sine_samples
+from experiments.pictures import OURS
+from experiments.robustness import (
+    EXPERIMENT,
+    K_MEANS,
+    OPTIMUM,
+    FitConfig,
+    RobustnessConfig,
+    random_start,
+    sine_samples,
+)
 
-CONFIG = RobustnessConfig(n_starts=2, n_samples=500, n_iterations=0, em_iterations=50, ratios=("plug-in",))
+FIT = FitConfig(n_validation=100, n_iterations=0)
+CONFIG = RobustnessConfig(n_starts=2, n_samples=500, em_iterations=50, ratios=("plug-in",), thesis=FIT, ours=FIT)
 
 
 def figures(method, start, config=CONFIG, seed=0):
@@ -18,7 +28,16 @@ def test_eim_without_iterations_is_the_random_start():
     train, test = (sine_samples(500, 0.1, generator) for _ in range(2))
     start = random_start(*train, 5, generator.manual_seed(1))
     expected = float(start.log_prob(*test).mean())
-    assert figures("EIM", 1)["log_likelihood"] == pytest.approx(expected, abs=1e-12)
+    for method in ("EIM", OURS):
+        assert figures(method, 1)["log_likelihood"] == pytest.approx(expected, abs=1e-12)
+
+
+def test_thesis_settings_are_those_of_its_table():
+    config = RobustnessConfig()
+    assert (config.n_samples, config.thesis.n_validation) == (5000, 5000)
+    assert (config.thesis.kl_bound, config.thesis.gating_kl_bound) == (0.005, 0.005)
+    assert (config.thesis.entropy_loss_bound, config.thesis.gating_entropy_loss_bound) == (0.05, 0.05)
+    assert (config.hidden_layers, config.dropout) == ((150, 150, 150), 0.1)
 
 
 def test_em_from_the_half_waves_is_near_the_noises_own_likelihood():

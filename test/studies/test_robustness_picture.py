@@ -28,4 +28,4 @@ def test_picture_counts_the_starts_of_each_method(table, tmp_path, monkeypatch):
     monkeypatch.setattr(Axes, "annotate", lambda self, text, *_, **__: texts.append(text))
     (path,) = robustness.draw(table, tmp_path)
     assert path.exists()
-    assert texts == 5 * ["mean 0.20\n1 of 4 at the optimum"]
+    assert texts == 6 * ["mean 0.20\n1 of 4 at the optimum"]

@@ -97,6 +97,17 @@ def test_results_of_other_settings_are_refused_and_kept(tmp_path):
     assert (tmp_path / TABLE_NAME).read_bytes() == before
 
 
+def test_table_with_some_of_the_cells_is_continued(unbroken, tmp_path):
+    few = replace(SETTINGS, counts=(2,))
+    before = run_experiment(TOY, few, SEEDS, tmp_path)
+    computed = []
+    after = run_experiment(TOY, SETTINGS, SEEDS, tmp_path, progress=lambda n, total, row: computed.append(row))
+    assert after == unbroken
+    assert len(computed) == 1 + len(unbroken.rows) - len(before.rows)  # the first call has no row
+    with pytest.raises(ConfigurationError, match=r"another run \(counts \[1, 2, 3\], now \[2\]\)"):
+        run_experiment(TOY, few, SEEDS, tmp_path)
+
+
 def test_results_of_another_version_are_refused(tmp_path):
     table = run_experiment(TOY, SETTINGS, SEEDS, tmp_path)
     old = {**table.header.versions, "eim_ros": "0.0.1"}

@@ -314,7 +314,7 @@ class EIM(Learner[EIMConfig, EIMState]):
         shuffled = checked[torch.randperm(len(checked), generator=generator, device=generator.device)]
         first, found = start_of(self.config, given, shuffled, generator)
         self._check_adaptation(found)
-        inputs = self.inputs or default_inputs(shuffled.context, shuffled.sample)
+        inputs = self.inputs or default_inputs(shuffled.context, shuffled.sample, self.config.ratio.quadratic)
         most = max(
             found.n_components, self.config.adaptation.max_components if self.config.adaptation.add_every > 0 else 0
         )

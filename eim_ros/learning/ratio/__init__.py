@@ -6,7 +6,13 @@ from eim_ros.core.lazy import deferred_names
 
 if TYPE_CHECKING:
     from eim_ros.learning.ratio.density_ratio import DensityRatio
-    from eim_ros.learning.ratio.inputs import FeatureInputs, RatioInputs, StandardisedInputs, WhitenedInputs
+    from eim_ros.learning.ratio.inputs import (
+        FeatureInputs,
+        QuadraticInputs,
+        RatioInputs,
+        StandardisedInputs,
+        WhitenedInputs,
+    )
     from eim_ros.learning.ratio.network import NetworkRatio
     from eim_ros.learning.ratio.plug_in import PlugInRatio
 
@@ -15,6 +21,7 @@ __all__ = [
     "FeatureInputs",
     "NetworkRatio",
     "PlugInRatio",
+    "QuadraticInputs",
     "RatioInputs",
     "StandardisedInputs",
     "WhitenedInputs",

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.errors import ConfigurationError
+from eim_ros.learning.models.quadratic_form import products_of_coordinates
 
 Features = Callable[[Tensor, Tensor], Tensor]
 """theta(context, sample): (n_samples, n_features), differentiable in the sample."""
@@ -264,11 +265,54 @@ class WhitenedInputs(CentredInputs):
         return (torch.cat([sample, context], -1) - self.center) @ self.whitening
 
 
-def default_inputs(context: Tensor, sample: Tensor) -> RatioInputs:
+@dataclass(frozen=True)
+class QuadraticInputs(CentredInputs):
+    """Whitened samples and contexts, and all products of two of them, standardised.
+
+    The log ratio of two Gaussians is a quadratic function, so one linear layer on these inputs represents it, and a
+    small network represents the log ratio of two mixtures. With n columns there are n (n + 3) / 2 inputs.
+
+    Attributes
+    ----------
+    whitened : WhitenedInputs
+    scale : Tensor (n_inputs,)
+        Standard deviation of each input.
+
+    Examples
+    --------
+    The inputs for two columns contain two squares and one product:
+
+    >>> import torch
+    >>> from eim_ros.learning import QuadraticInputs
+    >>> sample = torch.randn(100, 2, generator=torch.Generator().manual_seed(0))
+    >>> QuadraticInputs.from_data(sample[:, :0], sample).n_inputs
+    5
+    """
+
+    whitened: WhitenedInputs
+    scale: Tensor
+
+    @classmethod
+    def from_data(cls, context: Tensor, sample: Tensor) -> QuadraticInputs:
+        """Compute whitening and scales from contexts (n_samples, n_context) and samples (n_samples, n_dims)."""
+        whitened = WhitenedInputs.from_data(context, sample)
+        products = products_of_coordinates(whitened(context, sample, 0))[:, :-1]
+        center, scale = _standardisation(products)
+        return cls(center, whitened, scale)
+
+    def __call__(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
+        products = products_of_coordinates(self.whitened(context, sample, iteration))[:, :-1]
+        return (products - self.center) / self.scale
+
+
+def default_inputs(context: Tensor, sample: Tensor, quadratic: bool = False) -> RatioInputs:
     """Return standardised inputs, or whitened ones if some columns are almost linear combinations of others.
 
-    The columns are those of samples (n_samples, n_dims) and contexts (n_samples, n_context).
+    The columns are those of samples (n_samples, n_dims) and contexts (n_samples, n_context). If `quadratic`, products
+    of two whitened columns are added.
     """
+    if quadratic:
+        return QuadraticInputs.from_data(context, sample)
     standardised = StandardisedInputs.from_data(context, sample)
     eigenvalues, axes = _spectrum(standardised, context, sample)
     correlated = float(eigenvalues[-1]) > CORRELATED * float(eigenvalues[0])

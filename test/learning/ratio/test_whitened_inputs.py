@@ -5,9 +5,9 @@ from learning.models.random_models import generator_of, normal
 from learning.ratios import config
 from torch import Tensor
 
-from eim_ros.learning import Pairs
-from eim_ros.learning.models import LinearExperts, MixtureOfExperts, SoftmaxGating
-from eim_ros.learning.ratio import NetworkRatio, RatioInputs, StandardisedInputs, WhitenedInputs
+from eim_ros.learning import EIM, Pairs, RatioConfig
+from eim_ros.learning.models import GaussianMixture, LinearExperts, MixtureOfExperts, SoftmaxGating
+from eim_ros.learning.ratio import NetworkRatio, QuadraticInputs, RatioInputs, StandardisedInputs, WhitenedInputs
 from eim_ros.learning.ratio.inputs import LEAST_EIGENVALUE, default_inputs
 
 BLANK = SoftmaxGating(torch.zeros(1, 1).double(), torch.zeros(1).double())
@@ -83,3 +83,38 @@ def test_a_network_sees_small_deviations_along_a_long_road():
     whitened = loss_with(WhitenedInputs.from_data(data.context, data.sample), data, model)
     assert standardised > 0.67  # log 2 is .693
     assert whitened < 0.5
+
+
+def test_quadratic_inputs_are_the_products_of_whitened_columns_and_have_variance_one():
+    context, sample = track(400, deviation=3.0)
+    inputs = QuadraticInputs.from_data(context, sample)
+    columns = inputs(context, sample, 0)
+    assert columns.shape == (400, inputs.n_inputs) == (400, 9)
+    torch.testing.assert_close(columns.mean(0), torch.zeros(9).double(), rtol=0.0, atol=1e-9)
+    torch.testing.assert_close(columns.std(0, correction=0), torch.ones(9).double(), rtol=0.0, atol=1e-9)
+    whitened = WhitenedInputs.from_data(context, sample)(context, sample, 0)
+    products = torch.stack([whitened[:, i] * whitened[:, j] for i in range(3) for j in range(i, 3)], -1)
+    extended = torch.cat([columns, torch.ones(400, 1).double()], -1)
+    explained = extended @ torch.linalg.lstsq(extended, products).solution
+    torch.testing.assert_close(explained, products, rtol=0.0, atol=1e-9)
+
+
+def test_products_help_to_tell_gaussians_with_different_correlations_apart():
+    factor = torch.eye(8).double() + 0.4 * normal(generator_of(7), 8, 8)
+    empty, sample = torch.zeros(3000, 0).double(), normal(generator_of(5), 3000, 8) @ factor
+    spread = torch.diag(sample.var(0))
+    mixture = GaussianMixture(torch.zeros(1).double(), torch.zeros(1, 8).double(), spread[None])
+    model = MixtureOfExperts.from_mixture(mixture)
+    inputs = default_inputs(empty, sample), default_inputs(empty, sample, quadratic=True)
+    plain, quadratic = (loss_with(columns, Pairs(empty, sample), model) for columns in inputs)
+    assert quadratic < plain - 0.05
+
+
+def test_eim_shows_its_network_products_if_asked():
+    sample = normal(generator_of(6), 200, 2)
+    ratio = RatioConfig(estimator="network", hidden_layers=(4,), validation_share=0.0)
+    state = {
+        quadratic: EIM(n_components=1, n_iterations=1, ratio=ratio.replace(quadratic=quadratic), seed=0).fit(sample)
+        for quadratic in (False, True)
+    }
+    assert not torch.equal(state[True].covariances, state[False].covariances)
