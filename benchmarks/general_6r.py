@@ -54,7 +54,7 @@ REGULAR = 1e-4  # least singular value of the Jacobian of a regular configuratio
 N_SEEDS, N_AT_ONCE = 40_000, 10_000
 TIMED = 1000  # poses
 N_RANDOM = 10
-FINE = {"position_tolerance": 1e-9, "orientation_tolerance": 1e-9}
+FINE = 1e-9  # tolerance of refined seeds [m, rad]
 GRID = np.pi / 12.0
 HEADER = (
     f"{'arm':30}{'prepared':>9}{'roots':>7}{'complete':>10}{'lost':>8}{'special':>9}{'':>10}{'seeds':>7}"
@@ -105,7 +105,9 @@ class Arm:
             roots, is_complete = self.roots(pose)
             is_missing = False
             for _ in range(N_SEEDS // N_AT_ONCE):
-                refined = self.robot.refine(self.robot.random(N_AT_ONCE, rng), pose, **FINE)
+                refined = self.robot.refine(
+                    self.robot.random(N_AT_ONCE, rng), pose, position_tolerance=FINE, orientation_tolerance=FINE
+                )
                 found = refined.positions[refined.converged]
                 nearest = np.min([away(found, root) for root in roots], axis=0) if len(roots) else np.ones(len(found))
                 is_missing |= bool(nearest.max(initial=0.0) > 1e-3)  # seeds end before they are exact where roots meet
@@ -145,7 +147,7 @@ def row(name: str, urdf: str, n_poses: int, n_judged: int) -> str:
     arm, rng = Arm(urdf), np.random.default_rng(SEED)
     configurations = arm.robot.random(n_poses, rng)
     n_roots, n_complete, n_lost, n_false = arm.lost(configurations)
-    special = GRID * rng.integers(-12, 13, (max(n_poses // 5, 1), 6))
+    special = np.asarray(GRID * rng.integers(-12, 13, (max(n_poses // 5, 1), 6)), dtype=np.float64)
     _, n_special, n_special_lost, n_special_false = arm.lost(special)
     poses = arm.robot.fk(configurations)
     n_missing, n_missing_false = arm.judged(poses[:n_judged], rng)

@@ -524,7 +524,10 @@ def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bo
         remarks.append(f"; {report}")
     is_certified = found.n_total is not None if report is None else report.certified
     if problem.is_certified and not is_certified:
-        remarks.append("; not certified, because the arm is near a singularity, or a curve only touches a limit")
+        why = "the arm is near a singularity, or a curve only touches a limit"
+        if found.n_total is not None:
+            why = "their number relies on a measured rounding error"
+        remarks.append(f"; not certified, because {why}")
     return remarks
 
 
