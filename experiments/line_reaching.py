@@ -255,7 +255,7 @@ def _covers_more_with_more(table: ResultTable, variant: Variant) -> Finding | No
     counts = sorted({row["n_components"] for row in rows})
     values = [mean_and_error([row for row in rows if row["n_components"] == n], "coverage")[0] for n in counts]
     shown = ", ".join(f"{value:.2f} ({count})" for count, value in zip(counts, values, strict=True))
-    measured = f"overlap of the histograms along the line, by number of components: {shown}"
+    measured = f"overlap of the histograms (number of components): {shown}"
     if len(counts) < 2:
         return Finding(measured, None)
     most, least = (counts[values.index(extreme)] for extreme in (max(values), min(values)))

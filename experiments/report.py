@@ -268,10 +268,11 @@ def report_text(sections: Sequence[Section], tables: str, link: str, command: st
         Command that creates the report.
     """
     parts = [OPENING.format(command=command, tables=tables, link=link), _overview(sections)]
-    versions = dict.fromkeys(_versions(one.table) for one in sections if one.table is not None)
-    if len(versions) == 1:
-        parts += [f"{next(iter(versions))}\n"]
-    return "\n".join([*parts, *(_section(one, tables, len(versions) > 1) for one in sections), SOURCES])
+    versions = [_versions(one.table) for one in sections if one.table is not None]
+    usual = max(versions, key=versions.count, default="")
+    if usual:
+        parts += [f"{usual}\n"]
+    return "\n".join([*parts, *(_section(one, tables, usual) for one in sections), SOURCES])
 
 
 def _versions(table: ResultTable) -> str:
@@ -316,7 +317,7 @@ def _score(findings: Sequence[Mapping[Variant, Finding]], variant: Variant) -> s
     return f"{sum(decided)} of {len(decided)}" if decided else ""
 
 
-def _section(one: Section, tables: str, with_versions: bool) -> str:
+def _section(one: Section, tables: str, usual_versions: str) -> str:
     experiment, table = one.experiment, one.table
     lines = [f"## {experiment.name}", "", f"{experiment.summary[:1].upper()}{experiment.summary[1:]}.", ""]
     if table is None:
@@ -324,7 +325,8 @@ def _section(one: Section, tables: str, with_versions: bool) -> str:
         if one.claims:
             lines += [*(f"- {claim.text} ({claim.source})" for claim in one.claims), ""]
         return "\n".join(lines)
-    lines += [_provenance(one, table) + (f" {_versions(table)}" if with_versions else ""), ""]
+    versions = _versions(table)
+    lines += [_provenance(one, table) + (f" {versions}" if versions != usual_versions else ""), ""]
     if one.claims:
         lines += ["| row | differs from the thesis | seeds |", "|---|---|---|", *_rows(one, table), ""]
         lines += ["| the thesis says | row | we measured | agrees |", "|---|---|---|---|"]
@@ -334,7 +336,10 @@ def _section(one: Section, tables: str, with_versions: bool) -> str:
         lines += [f"Differs from the {experiment.source}: {'; '.join(departures)}.", ""] if departures else []
         lines += experiment.page(table)
         if experiment.details is not None:
-            lines += ["", f"More tables: [{DETAILS}]({Path(one.link).parent.as_posix()}/{DETAILS})."]
+            lines += [
+                "",
+                f"Reasons for differences, and more tables: [{DETAILS}]({Path(one.link).parent.as_posix()}/{DETAILS}).",
+            ]
     else:
         text = experiment.report or (
             lambda table: summary(table, list(experiment.cells(experiment.settings_type())[0]))

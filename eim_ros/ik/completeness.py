@@ -68,7 +68,9 @@ class CompletenessReport:
         Whether every component was traced, and the components are certified or the requested bound is reached (0.002 by
         default).
     certified : bool
-        Whether closed forms show that there are no other components; nothing was sampled.
+        Whether closed forms show that there are no other components; nothing was sampled. For arms of six revolute
+        joints without special geometry, a measured noise level bounds the number of solutions. Their answers are
+        complete, but not certified.
     is_singular : bool
         Whether the arm is singular in some of the solutions found. More joints can move there while the tip stays, so
         the solutions form surfaces, and any answer is a small part of them.
@@ -107,10 +109,10 @@ class CompletenessReport:
         return cls(lengths, closed, traced, missed_share, wanted.confidence, is_complete, certified)
 
     @classmethod
-    def of_points(cls, n: int, wanted: Completeness | None) -> CompletenessReport:
+    def of_points(cls, n: int, wanted: Completeness | None, certified: bool = True) -> CompletenessReport:
         """Return the report of n single solutions from a closed form."""
         nothing_closed, all_known = np.zeros(n, np.bool_), np.ones(n, np.bool_)
-        return cls.of(np.zeros(n), nothing_closed, all_known, 0.0, wanted or Completeness(), certified=True)
+        return cls.of(np.zeros(n), nothing_closed, all_known, 0.0, wanted or Completeness(), certified)
 
     @property
     def n_components(self) -> int:

@@ -522,8 +522,12 @@ def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bo
         remarks.append(f"; effective sample size {found.effective_sample_size:.0f}")
     if report is not None and found.n_total is None:
         remarks.append(f"; {report}")
-    if problem.is_certified and found.n_total is None and not (report is not None and report.certified):
-        remarks.append("; not certified, because the arm is near a singularity, or a curve only touches a limit")
+    is_certified = found.n_total is not None if report is None else report.certified
+    if problem.is_certified and not is_certified:
+        why = "the arm is near a singularity, or a curve only touches a limit"
+        if found.n_total is not None:
+            why = "their number relies on a measured rounding error"
+        remarks.append(f"; not certified, because {why}")
     return remarks
 
 

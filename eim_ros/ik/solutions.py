@@ -324,8 +324,18 @@ class Solutions:
         """
         report = self.completeness
         if not np.isnan(self.n_total):
-            return bool(np.count_nonzero(self.valid) == self.n_total)
+            return self.is_complete and (report is None or report.certified)
         return report is not None and report.certified
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is missing, as far as the completeness report says; for a single pose.
+
+        Unlike `certified`, this includes bounds that hold with a confidence or rely on a measured noise level.
+        """
+        if not np.isnan(self.n_total):
+            return bool(np.count_nonzero(self.valid) == self.n_total)
+        return self.completeness is not None and self.completeness.is_complete
 
     @property
     def effective_sample_size(self) -> float:

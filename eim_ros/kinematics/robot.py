@@ -382,10 +382,11 @@ class Robot:
 
     @functools.cached_property
     def closed_form(self) -> ClosedForm | None:
-        """Closed-form inverse kinematics of an arm with six revolute joints, or None if it has none.
+        """Closed-form inverse kinematics of an arm with six revolute joints, or None for other arms.
 
-        A closed form exists if the first or last three axes intersect in a point, or if three consecutive axes are
-        parallel.
+        If the first or last three axes intersect in a point, or three consecutive axes are parallel, the solutions are
+        certified. For other arms, elimination finds all solutions, and bounds their number up to a measured noise
+        level. Its preparation takes some 20 ms. None is possible for six joints too, such as two axes in line.
         """
         return self._form(-1)
 

@@ -71,24 +71,38 @@ class ClosedForm:
     `held` is the index of the redundancy parameter, or -1 for six joints. `kind` names the closed form and is empty if
     the arm has none. The roots may belong to a nearby arm that has a closed form. `deviation` bounds the difference of
     the two arms: sines of angles, and lengths relative to the size of the arm.
+
+    Arms with six revolute joints and no special geometry have the kind "general": elimination finds all solutions, see
+    `general_6r/general_6r.hpp`. It also solves poses that the form of a nearby arm leaves open. `certifies` is true if
+    the roots of some poses are certified.
     """
 
     kind: str
     deviation: float
+    certifies: bool
     def __init__(self, chain: Chain, held: int) -> None: ...
     def roots(self, chain: Chain, task: Task, tolerance: float) -> Roots:
         """Return the roots that differ by more than a tolerance [rad] in some joint."""
+    def roots_of_poses(
+        self, chain: Chain, task: Task, poses: FloatArray, tolerance: float
+    ) -> tuple[FloatArray, IntArray, BoolArray]:
+        """Return the roots (k, dof) of poses (m, 4, 4) in turn, their number for each pose (m,), and flags (3, m).
+
+        The flags are those of `Roots`: complete, certified, singular. The pose of the task does not matter.
+        """
 
 class Roots:
     """Configurations (n, dof) that reach the pose of a task, regardless of the limits.
 
     Each joint value is within half a turn of zero. `is_singular` is true if some of the roots belong to a continuum of
-    solutions. `is_complete` is true if the set of roots is certainly complete.
+    solutions. `is_complete` is true if there are no other roots. `is_certified` is true if that does not rely on a
+    measured noise level.
     """
 
     positions: FloatArray
     is_singular: bool
     is_complete: bool
+    is_certified: bool
     def __len__(self) -> int: ...
     def revolutions(
         self,

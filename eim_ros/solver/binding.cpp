@@ -5,6 +5,7 @@
 //   numerics     packs of numbers, polynomials, intervals, random numbers, mixtures of experts
 //   chain        kinematics of an arm, the task, Newton's method
 //   selection    rows that differ, rows that are far from each other
+//   general_6r   all solutions of any arm with six revolute joints, by elimination
 //   closed_form  solutions in closed form, also with a redundancy parameter; 2 pi-equivalent solutions
 //   manifold     continuation along the solutions of a pose, curves of solutions
 //   certify      proof by interval arithmetic that all components are found

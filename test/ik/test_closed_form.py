@@ -217,10 +217,9 @@ def test_a_stretched_arm_is_at_the_edge_of_its_reach() -> None:
 
 
 def test_arms_without_closed_form_are_searched_and_certify_nothing() -> None:
-    rng = np.random.default_rng(5)
-    axes = rng.standard_normal((6, 3))
-    axes /= np.linalg.norm(axes, axis=1, keepdims=True)
-    robot = Robot(urdf_of(axes, rng.uniform(-0.5, 0.5, (6, 3)), np.array([0.1, 0.2, 0.3])))
+    axes = np.array([[0, 0, 1], [0, 0, 1], [0, 1, 0], [0, 1, 0], [1, 0, 0], [0, 1, 0]], dtype=np.float64)
+    points = np.array([[0, 0, 0], [0, 0, 0.1], [0.1, 0, 0.3], [0.1, 0, 0.7], [0.1, 0, 1.0], [0.1, 0.2, 1.1]])
+    robot = Robot(urdf_of(axes, points, np.array([0.1, 0.2, 1.3])))  # axes 1 and 2 are the same line
     assert robot.closed_form is None
     samples = Sampler(robot).sample(robot.fk(np.full(6, 0.5)), 20, timeout=ENOUGH, seed=0)
     assert np.isnan(samples.n_total)

@@ -1,5 +1,9 @@
 """Solutions of an arm with a closed form, without a search; their number is known.
 
+Every arm with six revolute joints has one: a certified one if its axes meet or are parallel in the usual ways, and
+otherwise the general one, by elimination. The number of solutions of the general one is bounded by a measured noise
+level, so that answers are complete, but not certified.
+
 Solutions that differ by revolutions of joints count separately if the limits allow more than one revolution. Because
 they can be numerous, only the requested number is enumerated, starting with the preferred ones.
 """
@@ -41,9 +45,10 @@ class Roots:
         Whether the arm is singular in some solution, so that joints can turn while the tip stays. The candidates then
         contain one solution of each such self-motion.
     is_complete : bool
-        Whether it is known that there are no other solutions. It is unknown if two roots nearly coincide and the axes
-        of the arm satisfy the conditions of the closed form only approximately, as in rounded descriptions and
-        calibrated arms.
+        Whether it is known that there are no other solutions. It is unknown if no elimination of the general form
+        bounds their number, or suspects a continuum of solutions.
+    is_certified : bool
+        Whether completeness does not rely on the measured noise of an elimination.
     in_time : bool
         Whether there was time to enumerate the requested number.
     """
@@ -52,6 +57,7 @@ class Roots:
     n_total: float
     is_singular: bool
     is_complete: bool
+    is_certified: bool
     in_time: bool = True
 
 
@@ -74,9 +80,10 @@ class ClosedForm:
         if not roots.in_time and len(found):
             return Found(found, timed_out=True, n_total=None if problem.n_unchecked else roots.n_total)
         is_certain = roots.in_time and roots.is_complete and not roots.is_singular
+        report = report_of_points(problem, roots) if is_certain else None
         if not is_certain or not len(found):
-            return Found(found, False, is_exhausted=is_certain, is_singular=roots.is_singular)
-        return Found(found, n_total=roots.n_total, report=report_of_points(problem, roots.n_total))
+            return Found(found, False, is_exhausted=is_certain, is_singular=roots.is_singular, report=report)
+        return Found(found, n_total=roots.n_total, report=report)
 
     def _drawn(self, problem: Problem) -> Found:
         log_density = log_density_of(problem)
@@ -85,8 +92,9 @@ class ClosedForm:
 
 
 def has_closed_form(problem: Problem) -> bool:
-    """Return whether the arm and the task have a closed form."""
-    return _closed_form(problem) is not None
+    """Return whether the arm and the task have a closed form, which must be a certified one if that is requested."""
+    form = _closed_form(problem)
+    return form is not None and (form.certifies or not problem.is_certified)
 
 
 def all_roots(problem: Problem) -> Roots | None:
@@ -116,20 +124,21 @@ def all_roots(problem: Problem) -> Roots | None:
     n_rows = len(rows)
     found = Candidates(rows, errors[0], errors[1], np.ones(n_rows, np.bool_), np.full(n_rows, NO_EXPERT, np.uint32))
     in_time = n_rows >= min(most, n_total) and not problem.n_unchecked
-    return Roots(found, n_total, roots.is_singular, roots.is_complete, in_time)
+    return Roots(found, n_total, roots.is_singular, roots.is_complete, roots.is_certified, in_time)
 
 
-def report_of_points(problem: Problem, n_total: float) -> CompletenessReport | None:
+def report_of_points(problem: Problem, roots: Roots) -> CompletenessReport | None:
     """Return the report of single solutions that are all known; None if there are too many to list."""
-    if n_total > MAX_SOLUTIONS:
+    if roots.n_total > MAX_SOLUTIONS:
         return None
-    return CompletenessReport.of_points(int(n_total), problem.until)
+    return CompletenessReport.of_points(int(roots.n_total), problem.until, roots.is_certified)
 
 
 def _all_points(problem: Problem) -> FloatArray:
     """Return all solutions (n, dof); raise `ConfigurationError` if some may be unknown."""
     roots = all_roots(problem.with_aim(Spread(max(problem.n, MOST_RANKED))))
-    if roots is None or roots.is_singular or not roots.is_complete or len(roots.candidates) < roots.n_total:
+    is_certain = roots is not None and roots.is_complete and (roots.is_certified or not problem.is_certified)
+    if roots is None or not is_certain or roots.is_singular or len(roots.candidates) < roots.n_total:
         raise ConfigurationError(
             "draw needs solutions that form curves or surfaces, or points in closed form that are all known; for this "
             "arm and pose call sample instead",

@@ -91,7 +91,8 @@ class Restarts:
             return self._joined_to_curves(problem, known)
         found, timed_out = self._searched(problem, is_hopeless=known.is_exhausted)
         if known.is_exhausted and not found.valid.any():
-            return Found(found, n_total=0.0, report=CompletenessReport.of_points(0, problem.until))
+            report = known.report or CompletenessReport.of_points(0, problem.until)
+            return Found(found, n_total=0.0, report=report)
         if len(known.candidates):
             found = known.candidates.joined(_apart(problem, found.chosen(), known.candidates))
             found, is_compared = _distinct(problem, found)

@@ -9,13 +9,19 @@ namespace eim {
 // The closed form of an arm, or of its other six joints while one joint is fixed.
 struct ArmForm {
     SixJoints part;
-    ClosedForm form;  // with a fixed joint: the form at some value of it
+    ClosedForm form;                           // with a fixed joint: the form at some value of it
+    std::shared_ptr<const General6R> general;  // for arms without a closed form, or with an approximate one
 };
 
 inline ArmForm make_form(const Chain& chain, int held) {
-    ArmForm made{{held}, {}};
+    ArmForm made{{held}, {}, {}};
     if (!made.part.fits(chain)) return made;
+    Unlocked unlocked;
     made.form = held < 0 ? tried_form<6>(chain, made.part) : tried_form<7>(chain, made.part);
+    if (held < 0 && (made.form.kind == ClosedForm::Kind::none || made.form.deviation() > 0.0)) {
+        auto general = std::make_shared<const General6R>(chain);
+        if (general->exists()) made.general = std::move(general);
+    }
     return made;
 }
 
@@ -23,23 +29,72 @@ inline ArmForm make_form(const Chain& chain, int held) {
 inline std::string kind_of(const ArmForm& arm) {
     using Kind = ClosedForm::Kind;
     const ClosedForm& form = arm.form;
-    if (form.kind == Kind::none) return "";
+    if (form.kind == Kind::none) return arm.general ? "general" : "";
     if (form.kind == Kind::spherical_wrist) return form.is_reversed ? "spherical shoulder" : "spherical wrist";
     const bool is_middle = form.kind == Kind::middle_parallel;
     if (form.is_reversed) return is_middle ? "axes 3 to 5 are parallel" : "axes 4 to 6 are parallel";
     return is_middle ? "axes 2 to 4 are parallel" : "axes 1 to 3 are parallel";
 }
 
-inline Roots roots_of(const ArmForm& arm, const Chain& chain, const Task& task, double tolerance) {
-    expect(arm.form.kind != ClosedForm::Kind::none && arm.part.fits(chain), "the arm has no closed form");
+// The roots of a pose. The general form also solves poses that the form of a nearby arm leaves open.
+inline Roots found_roots(const ArmForm& arm, const Chain& chain, const Task& task, double tolerance) {
+    const int held = arm.part.held;
+    if (held >= 0) {
+        const ClosedForm form = arm.part.form<7>(chain, task.bounds.lower[held]);
+        return closed_form_roots<7>(chain, form, arm.part, task, tolerance);
+    }
+    if (arm.form.kind == ClosedForm::Kind::none) return general_roots(chain, *arm.general, task, tolerance);
+    const Roots roots = closed_form_roots<6>(chain, arm.form, arm.part, task, tolerance);
+    if (!arm.general || (roots.is_complete && !roots.is_singular)) return roots;
+    Roots all = general_roots(chain, *arm.general, task, tolerance);
+    if (all.is_complete) return all;
+    const double alike = std::max(tolerance, kMerged);  // the others may be within tolerances only
+    for (Index i = 0; i < roots.size(); ++i) {
+        const auto is_known = [&](Index k) { return largest_difference(roots.row(i), all.row(k), 6) <= alike; };
+        if (numbers_where(all.size(), is_known).empty()) all.add(roots.row(i));
+    }
+    all.is_singular |= roots.is_singular;
+    return all;
+}
+
+inline void expect_roots(const ArmForm& arm, const Chain& chain, const Task& task) {
+    const bool has_form = arm.form.kind != ClosedForm::Kind::none || arm.general;
+    expect(has_form && arm.part.fits(chain), "the arm has no closed form");
     expect(!task.position_only && !task.has_tolerances,
            "closed forms need complete poses, with an orientation and without tolerances");
     const int held = arm.part.held;
     expect(held < 0 || task.bounds.lower[held] == task.bounds.upper[held], "the joint is not fixed: its limits differ");
+}
+
+inline Roots roots_of(const ArmForm& arm, const Chain& chain, const Task& task, double tolerance) {
+    expect_roots(arm, chain, task);
     Unlocked unlocked;
-    if (held < 0) return closed_form_roots<6>(chain, arm.form, arm.part, task, tolerance);
-    const ClosedForm form = arm.part.form<7>(chain, task.bounds.lower[held]);
-    return closed_form_roots<7>(chain, form, arm.part, task, tolerance);
+    return found_roots(arm, chain, task, tolerance);
+}
+
+// The roots of poses (m, 4, 4): configurations of all poses in turn, the number of each pose (m,), and whether they are
+// complete, certified and singular (3, m).
+inline py::tuple roots_of_poses(const ArmForm& arm, const Chain& chain, Task task, const Converted<double>& poses,
+                                double tolerance) {
+    expect_roots(arm, chain, task);
+    expect_shape(poses, "poses", {kAny, 4, 4});
+    const Index n = poses.shape(0);
+    std::vector<double> positions;
+    std::vector<Index> counts(n);
+    py::array_t<bool> flags({Index(3), n});
+    bool* said = flags.mutable_data();
+    {
+        Unlocked unlocked;
+        for (Index i = 0; i < n; ++i) {
+            for (int k = 0; k < 3; ++k) std::copy_n(poses.data() + 16 * i + 4 * k, 4, task.target[k]);
+            const Roots roots = found_roots(arm, chain, task, tolerance);
+            positions.insert(positions.end(), roots.positions.begin(), roots.positions.end());
+            counts[i] = roots.size();
+            said[i] = roots.is_complete, said[n + i] = roots.is_certified, said[2 * n + i] = roots.is_singular;
+        }
+    }
+    const Index n_rows = Index(positions.size()) / chain.n_joints;
+    return py::make_tuple(copy_of(positions, {n_rows, Index(chain.n_joints)}), copy_of(counts, {n}), flags);
 }
 
 // Given values of the joints. By default, the middle of the limits, or ones without `bounds`.
@@ -85,13 +140,16 @@ inline void bind_closed_forms(py::module_& module) {
         .def(py::init(&make_form))
         .def_property_readonly("kind", kind_of)
         .def_property_readonly("deviation", [](const ArmForm& arm) { return arm.form.deviation(); })
-        .def("roots", roots_of);
+        .def_property_readonly("certifies", [](const ArmForm& arm) { return arm.form.kind != ClosedForm::Kind::none; })
+        .def("roots", roots_of)
+        .def("roots_of_poses", roots_of_poses);
     py::class_<Roots>(module, "Roots", py::module_local())
         .def("__len__", [](const Roots& roots) { return roots.size(); })
         .def_property_readonly("positions",
                                [](const Roots& r) { return copy_of(r.positions, {r.size(), Index(r.n_joints)}); })
         .def_readonly("is_singular", &Roots::is_singular)
         .def_readonly("is_complete", &Roots::is_complete)
+        .def_readonly("is_certified", &Roots::is_certified)
         .def("revolutions", [](const Roots& roots, const Chain& chain, const Task& task, const py::object& reference,
                                const py::object& weights, Index most, double deadline) {
             expect(chain.n_joints == roots.n_joints, "roots are of another arm");

@@ -4,6 +4,7 @@
 
 #include "closed_form/closed_form.hpp"
 #include "closed_form/revolutions.hpp"
+#include "general_6r/general_6r.hpp"
 #include "numerics/clock.hpp"
 #include "numerics/random.hpp"
 
@@ -23,6 +24,7 @@ inline constexpr double kMerged = 0.05;
 struct Roots : Configurations {
     bool is_singular = false;  // some belong to infinitely many
     bool is_complete = true;   // complete: the form is exact for this arm, or no roots meet
+    bool is_certified = true;  // whether that does not rely on a measured noise level
 };
 
 inline Motion motion_of(const double (&rows)[3][4]) {
@@ -145,6 +147,26 @@ inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const
             if (numbers_where(roots.size(), is_known).empty()) roots.add(q);
             roots.is_singular |= candidates.is_free[i];
         }
+    }
+    return roots;
+}
+
+// The roots of a task's pose for any arm of six revolute joints, as above. Each is verified by forward kinematics.
+inline Roots general_roots(const Chain& chain, const General6R& form, const Task& task, double tolerance) {
+    const SixRevolute found = form.solve(motion_of(task.target));
+    Configurations configurations{6};
+    for (int i = 0; i < found.solutions.n; ++i) configurations.add(found.solutions.angles[i]);
+    Rows rows(std::move(configurations));
+    measure_rows<6>(chain, task, rows);
+    Roots roots{{6}};
+    roots.is_singular = found.is_singular, roots.is_complete = found.is_complete, roots.is_certified = false;
+    for (Index i = 0; i < rows.size(); ++i) {
+        if (!(rows.distances[i] <= task.position_tolerance) || !(rows.angles[i] <= task.orientation_tolerance)) {
+            roots.is_complete = false;
+            continue;
+        }
+        const auto is_known = [&](Index k) { return largest_difference(rows.row(i), roots.row(k), 6) <= tolerance; };
+        if (numbers_where(roots.size(), is_known).empty()) roots.add(rows.row(i));
     }
     return roots;
 }

@@ -1,0 +1,143 @@
+// One attempt at all solutions of a loop: an elimination of one of its twelve views, with a bound of their number.
+//
+// For many arms, such as the UR series, most eliminations are degenerate: f vanishes for all t3. The twisted attempts
+// turn L1 to L5 by a fixed random motion of size h, so that f = h^k g + O(h^(k+1)). They combine f at h, -h, 2h and
+// -2h by Richardson's rule,
+//
+//    g = (4 A(h) - A(2h) / 2^k) / 3,   A(h) the mean of f(h) and f(-h) with aligned signs.
+//
+// The zeros of g are the solutions of the arm itself, in the limit. The difference d of g and A(h) gives the error of
+// g, about 10 d^2 / amplitude. If the arm is only nearly degenerate, lower orders remain, and increase the error.
+#pragma once
+
+#include "general_6r/recovery.hpp"
+#include "numerics/random.hpp"
+
+namespace eim {
+
+inline constexpr int kAttempts = 2 * LoopView::count;  // plain ones, then twisted ones
+inline constexpr double kNoiseFactor = 30.0;           // eta over the measured noise
+inline constexpr double kLeastNoise = 1e-14;           // eta over the amplitude, at least
+inline constexpr double kMostNoise = 1e-2;             // eta over the amplitude above which an attempt is useless
+inline constexpr double kLeastRankRatio = 1e-9;
+inline constexpr double kTwist = 5e-5;  // h [rad, scaled length]
+inline constexpr int kTwists = 4;
+inline constexpr double kTwistSizes[kTwists] = {kTwist, -kTwist, 2.0 * kTwist, -2.0 * kTwist};
+inline constexpr int kMostZeros = 24;
+
+// L1 to L5, and their twisted versions.
+struct FixedLinks {
+    Motion plain[5], twisted[kTwists][5];
+
+    FixedLinks() = default;
+    explicit FixedLinks(const Motion (&links)[5]) {
+        Random random(0.37);
+        for (int i = 0; i < 5; ++i) {
+            plain[i] = links[i];
+            Vector turn, shift;
+            for (double* x : {&turn.x, &turn.y, &turn.z}) *x = random.uniform(-1.0, 1.0);
+            for (double* x : {&shift.x, &shift.y, &shift.z}) *x = random.uniform(-0.5, 0.5);
+            const double size = length(turn);
+            const Vector axis = turn * (1.0 / size);
+            for (int k = 0; k < kTwists; ++k) {
+                const double angle = kTwistSizes[k] * size;
+                Motion twist;  // its rows are the unit vectors turned back
+                twist.rows[0] = turned({1, 0, 0}, axis, -angle), twist.rows[1] = turned({0, 1, 0}, axis, -angle);
+                twist.rows[2] = turned({0, 0, 1}, axis, -angle), twist.translation = shift * kTwistSizes[k];
+                twisted[k][i] = links[i] * twist;
+            }
+        }
+    }
+    // The loop with the link that contains the pose.
+    static Loop loop(const Motion (&links)[5], const Motion& last) {
+        Loop loop;
+        for (int i = 0; i < 5; ++i) loop.links[i] = links[i];
+        loop.links[5] = last;
+        return loop;
+    }
+};
+
+// The outcome of an attempt.
+struct Attempted {
+    bool is_unknown = true;  // whether there is no bound
+    int most = 0;            // upper bound of the number of solutions
+    double amplitude = 0.0;  // of f, or of h^k g
+    int order = 0;           // k of a twisted attempt
+    double pivot = 1.0;      // smallest pivot of Newton's method
+};
+
+// f of a loop that is twisted by h, in the limit.
+struct TwistedResultant {
+    Resultant g, ahead;  // h^k g, and f(h) with its noise
+    double eta = 0.0;
+    int order = 1;
+
+    // Takes f at the sizes of the twists, and f of the loop itself.
+    template <class Plain>
+    TwistedResultant(const Resultant (&f)[kTwists], const Plain& plain) : ahead(f[0]) {
+        double sign[kTwists];
+        for (int k = 0; k < kTwists; ++k) sign[k] = f[0].product(f[k]) < 0.0 ? -1.0 : 1.0;
+        const Resultant even1 = f[0].plus(f[1], sign[1]).times(0.5), odd1 = f[0].plus(f[1], -sign[1]).times(0.5);
+        const Resultant even2 = f[2].plus(f[3], sign[2] * sign[3]).times(0.5 * sign[2]);
+        const Resultant odd2 = f[2].plus(f[3], -sign[2] * sign[3]).times(0.5 * sign[2]);
+        const double ratio = 0.5 * std::log2(even2.product(even2) / even1.product(even1));
+        order = ratio >= 0.5 && ratio < 4.5 ? int(std::round(ratio)) : 1;
+        g = even1.times(4.0 / 3.0).plus(even2, -std::exp2(-order) / 3.0);
+        const double amplitude = g.amplitude(), d = g.plus(even1, -1.0).amplitude();
+        double noise = 0.0;
+        for (const Resultant& each : f) noise = std::max(noise, each.noise);
+        double rest = std::max(d, 10.0 * d * d / amplitude);
+        if (order == 1) {  // f = f_0 + h g: a loop that is off a degenerate one by a multiple f_0 / g of the twist
+            const double f0 = odd1.times(4.0).plus(odd2, -1.0).amplitude() / 3.0;
+            rest = std::max(10.0 * d * d / amplitude, 50.0 * kTwist * f0);
+        } else if (order == 2) {
+            // f = (a + h b)^2 g / b^2: the linear term and f at h = 0 show a
+            const double f1 = odd1.times(8.0).plus(odd2, -1.0).amplitude() / 6.0;
+            const double f0 = std::max(0.0, plain().amplitude() - kNoiseFactor * noise);
+            rest = std::max({10.0 * d * d / amplitude, 50.0 * kTwist * f1, 50.0 * kTwist * std::sqrt(f0 * amplitude)});
+        }
+        eta = std::max({kNoiseFactor * noise, kLeastNoise * amplitude, rest});
+        if (d > 0.1 * amplitude) eta = amplitude;
+    }
+};
+
+// Solves a loop by attempt `number`, and adds its solutions to those found. `last` is the link with the pose.
+inline Attempted attempt(const FixedLinks& links, const Motion& last, int number, LoopSolutions& found) {
+    const bool is_twisted = number >= LoopView::count;
+    const LoopView view(number % LoopView::count);
+    const Loop loop = view.of(FixedLinks::loop(links.plain, last));
+    const Loop near = is_twisted ? view.of(FixedLinks::loop(links.twisted[0], last)) : loop;
+    const Elimination elimination(near);
+    Attempted attempted;
+    Resultant f(elimination), ahead;
+    double eta = std::max(kNoiseFactor * f.noise, kLeastNoise * f.amplitude());
+    if (is_twisted) {
+        Resultant all[kTwists] = {f};
+        for (int k = 1; k < kTwists; ++k) {
+            all[k] = Resultant(Elimination(view.of(FixedLinks::loop(links.twisted[k], last))));
+        }
+        const TwistedResultant twisted(all, [&] { return Resultant(Elimination(loop)); });
+        f = twisted.g, ahead = twisted.ahead, eta = twisted.eta, attempted.order = twisted.order;
+    }
+    attempted.amplitude = f.amplitude();
+    if (!(eta < kMostNoise * attempted.amplitude)) return attempted;
+    const Isolation isolation(f, eta);
+    attempted.is_unknown = isolation.is_unknown || !(elimination.rank_ratio() > kLeastRankRatio);
+    attempted.most = isolation.most;
+    double t3[kMostZeros];
+    const int n = std::min(isolation.n, kMostZeros);
+    for (int i = 0; i < n; ++i) {
+        double x = t3[i] = isolation.zeros[i].angle;
+        for (int step = 0; is_twisted && step < 8; ++step) {  // the zero of f(h), where the matrix is singular
+            const Resultant::Values v = ahead.at(x);
+            const double change = std::clamp(-v.f / v.f1, -0.05, 0.05);
+            x += change;
+            if (std::abs(change) < 1e-13) break;
+        }
+        if (std::abs(x - t3[i]) < 0.2) t3[i] = x;
+    }
+    attempted.pivot = recover_all(elimination, near, loop, view, t3, n, found).pivot;
+    return attempted;
+}
+
+}  // namespace eim

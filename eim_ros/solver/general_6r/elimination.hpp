@@ -1,0 +1,187 @@
+// Elimination of all angles of a loop but the third (Raghavan and Roth 1993).
+//
+// Both sides of
+//
+//    L2 Rz(t3) L3 Rz(t4) L4 Rz(t5) L5  =  Rz(-t2) L1^-1 Rz(-t1) L6^-1 Rz(-t6)
+//
+// act on the z axis a (`line_vector.hpp`), which Rz(t6) does not change. Let y(t1) = L1^-1 Rz(-t1) L6^-1 a, linear in
+// (1, c1, s1). On the right side, Rz(-t2) y:
+//
+//  - six components do not depend on t2. They are linear in (1, c1, s1), so four combinations of them are constants.
+//  - the transverse parts of l, p, m and h, as complex numbers x + i y, are exp(-i t2) times a linear form in
+//    (1, c1, s1). One complex combination of the four vanishes.
+//
+// These are six equations N x = 0 for the left side x, with orthonormal rows. With the monomials
+// g = (1, c4, s4) x (1, c5, s5) they read E(t3) g = 0, E(t3) = E_1 + E_c c3 + E_s s3, of size 6 x 9.
+//
+// Each row, times cos(t4 / 2) and times sin(t4 / 2), is linear in the 12 functions
+// (cos t4/2, sin t4/2, cos 3 t4/2, sin 3 t4/2) x (1, c5, s5). Their 12 x 12 matrix M(t3) is singular at each solution.
+// Its determinant is a trigonometric polynomial of degree 8 in t3.
+#pragma once
+
+#include "general_6r/loop.hpp"
+
+namespace eim {
+
+struct Complex {
+    double re = 0, im = 0;
+
+    Complex operator+(const Complex& b) const { return {re + b.re, im + b.im}; }
+    Complex operator-(const Complex& b) const { return {re - b.re, im - b.im}; }
+    Complex operator*(const Complex& b) const { return {re * b.re - im * b.im, re * b.im + im * b.re}; }
+    Complex operator*(double f) const { return {re * f, im * f}; }
+    Complex conjugate() const { return {re, -im}; }
+    double square() const { return re * re + im * im; }
+};
+
+class Elimination {
+   public:
+    explicit Elimination(const Loop& loop) : second_(loop.links[1]) {
+        const Turning<LineVector> right = turned_about_z(moved(loop.links[5].inverse(), kAxis), -1.0);
+        const Motion first = loop.links[0].inverse();
+        const LineVector ys[3] = {moved(first, right.constant), moved(first, right.cosine), moved(first, right.sine)};
+        LineVector rows[6];
+        eliminate_first(ys, rows);
+        eliminate_second(ys, rows);
+        const auto fifth = turned_about_z(moved(loop.links[4], kAxis), 1.0);
+        const LineVector* of_fifth[3] = {&fifth.constant, &fifth.cosine, &fifth.sine};
+        for (int j = 0; j < 3; ++j) {
+            const auto fourth = turned_about_z(moved(loop.links[3], *of_fifth[j]), 1.0);
+            left_[j] = moved(loop.links[2], fourth.constant), left_[3 + j] = moved(loop.links[2], fourth.cosine);
+            left_[6 + j] = moved(loop.links[2], fourth.sine);
+        }
+        for (int r = 0; r < 6; ++r) {
+            const LineVector row = moved_row(second_, rows[r]);
+            for (int k = 0; k < 9; ++k) equations_[r][k] = turned_product(row, left_[k]);
+        }
+    }
+
+    // How well the first angle follows from the constants. If it is 0, solutions may differ in the first two angles
+    // only, and the determinant then has fewer zeros than there are solutions.
+    double rank_ratio() const { return rank_ratio_; }
+
+    // Fills M for the angles t3 with these cosines and sines.
+    template <class V>
+    void matrix(const V& cosine, const V& sine, V (&m)[12][12]) const {
+        for (int r = 0; r < 6; ++r) {
+            for (int j = 0; j < 3; ++j) {
+                V at[3];  // factors of 1, c4, s4
+                for (int i = 0; i < 3; ++i) {
+                    const Turning<double>& e = equations_[r][3 * i + j];
+                    at[i] = e.constant + cosine * e.cosine + sine * e.sine;
+                }
+                const V c = 0.5 * at[1], s = 0.5 * at[2];
+                m[r][j] = at[0] + c, m[r][3 + j] = s, m[r][6 + j] = c, m[r][9 + j] = s;
+                m[6 + r][j] = s, m[6 + r][3 + j] = at[0] - c, m[6 + r][6 + j] = -s, m[6 + r][9 + j] = c;
+            }
+        }
+    }
+
+    // Completes a solution from t3 to t5: t1 by least squares from the constants, t2 from the phase of the transverse
+    // parts.
+    void complete(double (&angles)[6]) const {
+        const double c4 = std::cos(angles[3]), s4 = std::sin(angles[3]);
+        const double c5 = std::cos(angles[4]), s5 = std::sin(angles[4]);
+        LineVector x = left_[0] + left_[1] * c5 + left_[2] * s5;
+        x = x + (left_[3] + left_[4] * c5 + left_[5] * s5) * c4 + (left_[6] + left_[7] * c5 + left_[8] * s5) * s4;
+        x = moved(second_, turned_about_z(x, 1.0).at(std::cos(angles[2]), std::sin(angles[2])));
+        const std::array<double, 6> values = x.axial();
+        double cc = 0, cs = 0, ss = 0, rc = 0, rs = 0;
+        for (int i = 0; i < 6; ++i) {
+            const Turning<double>& y = axial_[i];
+            const double rest = values[i] - y.constant;
+            cc += y.cosine * y.cosine, cs += y.cosine * y.sine, ss += y.sine * y.sine;
+            rc += y.cosine * rest, rs += y.sine * rest;
+        }
+        angles[0] = std::atan2(cc * rs - cs * rc, rc * ss - rs * cs);
+        const double c1 = std::cos(angles[0]), s1 = std::sin(angles[0]);
+        const std::array<Complex, 4> turned = transverse(x);
+        Complex phase;
+        for (int k = 0; k < 4; ++k) {
+            const Turning<Complex>& y = transverse_[k];
+            phase = phase + turned[k] * y.at(c1, s1).conjugate();
+        }
+        angles[1] = -std::atan2(phase.im, phase.re);
+    }
+
+   private:
+    static std::array<Complex, 4> transverse(const LineVector& x) {
+        return {{{x.l.x, x.l.y}, {x.p.x, x.p.y}, {x.m.x, x.m.y}, {x.h.x, x.h.y}}};
+    }
+
+    // Rows 0 to 3: combinations of the axial components of y(t1) without c1 and s1, minus their constants.
+    void eliminate_first(const LineVector (&ys)[3], LineVector (&rows)[6]) {
+        double h[6][2], q[6][6] = {};
+        for (int i = 0; i < 6; ++i) {
+            axial_[i] = {ys[0].axial()[i], ys[1].axial()[i], ys[2].axial()[i]};
+            h[i][0] = axial_[i].cosine, h[i][1] = axial_[i].sine, q[i][i] = 1.0;
+        }
+        for (int k = 0; k < 2; ++k) {
+            double v[6] = {}, square = 0.0;
+            for (int i = k; i < 6; ++i) v[i] = h[i][k], square += v[i] * v[i];
+            if (!(square > 0.0)) continue;
+            v[k] += std::copysign(std::sqrt(square), v[k]);
+            square = 0.0;
+            for (int i = k; i < 6; ++i) square += v[i] * v[i];
+            const auto reflect = [&](auto& matrix, int j) {
+                double product = 0.0;
+                for (int i = k; i < 6; ++i) product += v[i] * matrix[i][j];
+                product *= 2.0 / square;
+                for (int i = k; i < 6; ++i) matrix[i][j] -= product * v[i];
+            };
+            for (int j = k; j < 2; ++j) reflect(h, j);
+            for (int j = 0; j < 6; ++j) reflect(q, j);
+        }
+        rank_ratio_ = std::abs(h[1][1]) / (std::abs(h[0][0]) + std::abs(h[0][1]) + 1e-300);
+        for (int r = 0; r < 4; ++r) {
+            const double* row = q[r + 2];
+            rows[r].l.z = row[0], rows[r].p.z = row[1], rows[r].m.z = row[2], rows[r].h.z = row[3];
+            rows[r].pl = row[4], rows[r].pp = row[5];
+            for (int i = 0; i < 6; ++i) rows[r].one -= row[i] * axial_[i].constant;
+        }
+    }
+
+    // Rows 4 and 5: real and imaginary part of the combination of the transverse parts of y(t1) that vanishes. It is
+    // the last row of the unitary factor of their 4 x 3 matrix.
+    void eliminate_second(const LineVector (&ys)[3], LineVector (&rows)[6]) {
+        Complex b[4][3], q[4][4];
+        const std::array<Complex, 4> parts[3] = {transverse(ys[0]), transverse(ys[1]), transverse(ys[2])};
+        for (int k = 0; k < 4; ++k) {
+            transverse_[k] = {parts[0][k], parts[1][k], parts[2][k]};
+            for (int j = 0; j < 3; ++j) b[k][j] = parts[j][k];
+            q[k][k] = {1.0, 0.0};
+        }
+        for (int k = 0; k < 3; ++k) {
+            Complex v[4];
+            double square = 0.0;
+            for (int i = k; i < 4; ++i) v[i] = b[i][k], square += v[i].square();
+            if (!(square > 0.0)) continue;
+            const double norm = std::sqrt(square), head = std::sqrt(v[k].square());
+            v[k] = head > 0.0 ? v[k] * (1.0 + norm / head) : Complex{norm, 0.0};
+            square = 0.0;
+            for (int i = k; i < 4; ++i) square += v[i].square();
+            const auto reflect = [&](auto& matrix, int j) {
+                Complex product;
+                for (int i = k; i < 4; ++i) product = product + v[i].conjugate() * matrix[i][j];
+                product = product * (2.0 / square);
+                for (int i = k; i < 4; ++i) matrix[i][j] = matrix[i][j] - v[i] * product;
+            };
+            for (int j = k; j < 3; ++j) reflect(b, j);
+            for (int j = 0; j < 4; ++j) reflect(q, j);
+        }
+        const Complex* n = q[3];  // (a + ib) (x + iy): real part a x - b y, imaginary part b x + a y
+        rows[4].l = {n[0].re, -n[0].im, 0}, rows[4].p = {n[1].re, -n[1].im, 0};
+        rows[4].m = {n[2].re, -n[2].im, 0}, rows[4].h = {n[3].re, -n[3].im, 0};
+        rows[5].l = {n[0].im, n[0].re, 0}, rows[5].p = {n[1].im, n[1].re, 0};
+        rows[5].m = {n[2].im, n[2].re, 0}, rows[5].h = {n[3].im, n[3].re, 0};
+    }
+
+    Motion second_;                    // L2
+    Turning<double> axial_[6];         // of y(t1)
+    Turning<Complex> transverse_[4];   // of y(t1)
+    LineVector left_[9];               // L3 Rz(t4) L4 Rz(t5) L5 a on the monomials
+    Turning<double> equations_[6][9];  // E(t3)
+    double rank_ratio_ = 0.0;
+};
+
+}  // namespace eim

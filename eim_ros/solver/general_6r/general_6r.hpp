@@ -1,0 +1,179 @@
+// All real solutions of any arm with six revolute joints (Raghavan and Roth 1993), with evidence of completeness.
+//
+// An attempt (`attempt.hpp`) gives solutions, and an upper bound of their number that relies on a measured noise
+// level. Each solution is a zero of the resultant, so if as many distinct solutions are known as an attempt allows,
+// there are no others. Otherwise the next attempt adds its solutions and its bound. The order of the attempts is chosen
+// once for each arm.
+//
+// The bound is strong evidence, not a proof, because the noise is measured at some coefficients of the resultant.
+#pragma once
+
+#include <numeric>
+#include <vector>
+
+#include "chain/chain.hpp"
+#include "general_6r/attempt.hpp"
+
+namespace eim {
+
+// Solutions of a pose, each angle in [-pi, pi].
+struct SixRevolute {
+    LoopSolutions solutions;
+    bool is_complete = false;
+    bool is_singular = false;  // a continuum of solutions is suspected
+};
+
+class General6R {
+   public:
+    General6R() = default;
+
+    // Takes a chain of six revolute joints. Random poses show which attempts suit it.
+    explicit General6R(const Chain& chain) : base_(motion(chain.links[0])), tip_(motion(chain.links[6])) {
+        double size = 0.0;
+        Motion links[5];
+        for (int i = 0; i < 5; ++i) links[i] = motion(chain.links[i + 1]), size += length(links[i].translation);
+        if (!(size > 0.0)) return;
+        scale_ = 2.0 / size;
+        for (Motion& link : links) link.translation = link.translation * scale_;
+        for (Motion* end : {&base_, &tip_}) end->translation = end->translation * scale_;
+        links_ = FixedLinks(links);
+        choose_order();
+    }
+
+    bool exists() const { return !order_.empty(); }
+
+    SixRevolute solve(const Motion& target) const {
+        Motion scaled = target;
+        scaled.translation = scaled.translation * scale_;
+        return solve_last(tip_ * scaled.inverse() * base_);
+    }
+
+   private:
+    static constexpr int kTried = 48, kMostAttempts = 8, kAttemptsNearSingular = 4;
+    static constexpr double kCostOfTwisted = 2.5;   // over that of a plain attempt
+    static constexpr double kUseful = 0.5;          // share of poses below which the arm is left to the search
+    static constexpr double kSingularPivot = 1e-7;  // below: a continuum of solutions, or solutions that meet
+    static constexpr double kVanishing = 1e-13;     // amplitude over that of random poses
+    static constexpr double kBeyondReach = 1e-9;
+
+    static Motion motion(const Link<double>& link) {
+        Motion motion;
+        for (int k = 0; k < 3; ++k) {
+            motion.rows[k] = {link.rotation[3 * k], link.rotation[3 * k + 1], link.rotation[3 * k + 2]};
+        }
+        motion.translation = {link.translation[0], link.translation[1], link.translation[2]};
+        return motion;
+    }
+
+    SixRevolute solve_last(const Motion& last) const {
+        SixRevolute found;
+        double reach = 0.0;
+        for (const Motion& link : links_.plain) reach += length(link.translation);
+        if (length(last.translation) > reach + kBeyondReach) {
+            found.is_complete = true;
+            return found;
+        }
+        int most = LoopSolutions::kMost;
+        bool has_bound = false;
+        for (std::size_t i = 0; i < order_.size(); ++i) {
+            if (found.is_singular && i >= kAttemptsNearSingular) break;
+            const Attempted tried = attempt(links_, last, order_[i], found.solutions);
+            const Typical& typical = typical_[order_[i]];
+            found.is_singular |= tried.pivot < kSingularPivot || tried.amplitude < kVanishing * typical.amplitude ||
+                                 tried.order > typical.order;
+            if (!tried.is_unknown) has_bound = true, most = std::min(most, tried.most);
+            if (!has_bound || found.is_singular) continue;
+            if (found.solutions.n > 0 && found.solutions.n < most) {
+                add_partners(FixedLinks::loop(links_.plain, last), found.solutions);
+            }
+            // more solutions than the bound: never complete
+            if (found.solutions.n == most) {
+                found.is_complete = true;
+                break;
+            }
+        }
+        return found;
+    }
+
+    // Puts attempts first that settle most random poses for their cost, then those that settle most of the others.
+    void choose_order() {
+        Random random(0.61);
+        std::vector<Motion> lasts;
+        std::vector<std::array<double, 6>> origins;
+        for (int i = 0; i < kTried; ++i) {
+            std::array<double, 6> q;
+            for (double& angle : q) angle = random.uniform(-kPi, kPi);
+            Motion all = turned_by(q[0]);
+            for (int j = 0; j < 5; ++j) all = all * links_.plain[j] * turned_by(q[j + 1]);
+            lasts.push_back(all.inverse()), origins.push_back(q);
+        }
+        std::vector<bool> settled[kAttempts];
+        double shares[kAttempts] = {};
+        for (int number = 0; number < kAttempts; ++number) {
+            std::vector<double> amplitudes, orders;
+            for (int i = 0; i < kTried; ++i) {
+                LoopSolutions found;
+                const Attempted tried = attempt(links_, lasts[i], number, found);
+                amplitudes.push_back(tried.amplitude), orders.push_back(tried.order);
+                settled[number].push_back(!tried.is_unknown && found.n == tried.most);
+            }
+            shares[number] = double(std::count(settled[number].begin(), settled[number].end(), true)) / kTried;
+            typical_[number] = {median(amplitudes), int(median(orders))};
+        }
+        choose(settled, shares);
+        for (int i = 0; i < kTried && exists(); ++i) {  // a wrong bound shows that the method does not suit the arm
+            const SixRevolute found = solve_last(lasts[i]);
+            if (found.is_complete && !contains(found.solutions, origins[i])) order_.clear();
+        }
+    }
+
+    void choose(const std::vector<bool> (&settled)[kAttempts], const double (&shares)[kAttempts]) {
+        std::vector<bool> done(kTried, false), is_used(kAttempts, false);
+        while (order_.size() < kMostAttempts) {
+            int best = -1;
+            double best_value = 0.0;
+            for (int number = 0; number < kAttempts; ++number) {
+                if (is_used[number]) continue;
+                int n_new = 0;
+                for (int i = 0; i < kTried; ++i) n_new += settled[number][i] && !done[i];
+                const double cost = number < LoopView::count ? 1.0 : kCostOfTwisted;
+                const double value = (n_new + 0.01 * shares[number]) / cost;
+                if (value > best_value) best = number, best_value = value;
+            }
+            if (best < 0) break;
+            is_used[best] = true, order_.push_back(best);
+            for (int i = 0; i < kTried; ++i) done[i] = done[i] || settled[best][i];
+        }
+        if (std::count(done.begin(), done.end(), true) < kUseful * kTried) order_.clear();
+    }
+
+    static Motion turned_by(double angle) {
+        const double c = std::cos(angle), s = std::sin(angle);
+        return {{{c, -s, 0}, {s, c, 0}, {0, 0, 1}}, {}};
+    }
+    static double median(std::vector<double>& values) {
+        std::nth_element(values.begin(), values.begin() + kTried / 2, values.end());
+        return values[kTried / 2];
+    }
+    static bool contains(const LoopSolutions& solutions, const std::array<double, 6>& q) {
+        for (int i = 0; i < solutions.n; ++i) {
+            double most = 0.0;
+            for (int j = 0; j < 6; ++j) most = std::max(most, std::abs(wrapped_angle(solutions.angles[i][j] - q[j])));
+            if (most < 1e-4) return true;
+        }
+        return false;
+    }
+
+    struct Typical {
+        double amplitude = 0.0;
+        int order = 0;
+    };
+
+    Motion base_, tip_;  // before the first joint and after the last one, scaled
+    FixedLinks links_;
+    double scale_ = 1.0;
+    std::vector<int> order_;
+    Typical typical_[kAttempts];
+};
+
+}  // namespace eim

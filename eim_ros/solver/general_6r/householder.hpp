@@ -1,0 +1,34 @@
+// Householder's triangularisation of small matrices, one matrix in each lane.
+#pragma once
+
+#include "numerics/pack.hpp"
+
+namespace eim {
+
+// Makes the first N columns of a matrix upper triangular by reflections of its rows, which also apply to the other
+// columns. Returns the determinant of the first N columns. There is no pivoting, so all lanes do the same.
+template <class V, int N, int C>
+inline V triangularise(V (&m)[N][C]) {
+    V determinant = fill<V>(1.0);
+    for (int k = 0; k < N - 1; ++k) {
+        V square{};
+        for (int i = k; i < N; ++i) square += m[i][k] * m[i][k];
+        const V norm = square_root(square), head = m[k][k];
+        const V diagonal = head > 0.0 ? -norm : norm;
+        V half = norm * (norm + absolute(head));  // half the squared length of the reflector
+        half = half > 0.0 ? half : fill<V>(1.0);
+        const V factor = 1.0 / half;
+        m[k][k] = head - diagonal;
+        for (int j = k + 1; j < C; ++j) {
+            V product{};
+            for (int i = k; i < N; ++i) product += m[i][k] * m[i][j];
+            product *= factor;
+            for (int i = k; i < N; ++i) m[i][j] -= product * m[i][k];
+        }
+        m[k][k] = diagonal;
+        determinant *= -diagonal;
+    }
+    return determinant * m[N - 1][N - 1];
+}
+
+}  // namespace eim
