@@ -64,6 +64,7 @@ struct Attempted {
     double amplitude = 0.0;  // of f, or of h^k g
     int order = 0;           // k of a twisted attempt
     double pivot = 1.0;      // smallest pivot of Newton's method
+    double quiet = 0.0;      // t3 where f and its derivatives are smallest: zeros may crowd there
 };
 
 // f of a loop that is twisted by h, in the limit.
@@ -102,28 +103,29 @@ struct TwistedResultant {
 };
 
 // Solves a loop by attempt `number`, and adds its solutions to those found. `last` is the link with the pose.
-inline Attempted attempt(const FixedLinks& links, const Motion& last, int number, LoopSolutions& found) {
+inline Attempted attempt(const FixedLinks& links, const Motion& last, int number, LoopSolutions& found,
+                         const Focus* focus = nullptr) {
     const bool is_twisted = number >= LoopView::count;
     const LoopView view(number % LoopView::count);
     const Loop loop = view.of(FixedLinks::loop(links.plain, last));
     const Loop near = is_twisted ? view.of(FixedLinks::loop(links.twisted[0], last)) : loop;
     const Elimination elimination(near);
     Attempted attempted;
-    Resultant f(elimination), ahead;
+    Resultant f(elimination, focus), ahead;
     double eta = std::max(kNoiseFactor * f.noise, kLeastNoise * f.amplitude());
     if (is_twisted) {
         Resultant all[kTwists] = {f};
         for (int k = 1; k < kTwists; ++k) {
-            all[k] = Resultant(Elimination(view.of(FixedLinks::loop(links.twisted[k], last))));
+            all[k] = Resultant(Elimination(view.of(FixedLinks::loop(links.twisted[k], last))), focus);
         }
-        const TwistedResultant twisted(all, [&] { return Resultant(Elimination(loop)); });
+        const TwistedResultant twisted(all, [&] { return Resultant(Elimination(loop), focus); });
         f = twisted.g, ahead = twisted.ahead, eta = twisted.eta, attempted.order = twisted.order;
     }
     attempted.amplitude = f.amplitude();
     if (!(eta < kMostNoise * attempted.amplitude)) return attempted;
     const Isolation isolation(f, eta);
     attempted.is_unknown = isolation.is_unknown || !(elimination.rank_ratio() > kLeastRankRatio);
-    attempted.most = isolation.most;
+    attempted.most = isolation.most, attempted.quiet = isolation.quiet;
     double t3[kMostZeros];
     const int n = std::min(isolation.n, kMostZeros);
     for (int i = 0; i < n; ++i) {
@@ -135,6 +137,7 @@ inline Attempted attempt(const FixedLinks& links, const Motion& last, int number
             if (std::abs(change) < 1e-13) break;
         }
         if (std::abs(x - t3[i]) < 0.2) t3[i] = x;
+        if (focus) t3[i] = focus->angle(t3[i]);
     }
     attempted.pivot = recover_all(elimination, near, loop, view, t3, n, found).pivot;
     return attempted;

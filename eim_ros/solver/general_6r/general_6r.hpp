@@ -2,8 +2,8 @@
 //
 // An attempt (`attempt.hpp`) gives solutions, and an upper bound of their number that relies on a measured noise
 // level. Each solution is a zero of the resultant, so if as many distinct solutions are known as an attempt allows,
-// there are no others. Otherwise the next attempt adds its solutions and its bound. The order of the attempts is chosen
-// once for each arm.
+// there are no others. Otherwise the next attempt adds its solutions and its bound. If all fail, the first ones are
+// repeated with a focus where zeros crowd. The order of the attempts is chosen once for each arm.
 //
 // The bound is strong evidence, not a proof, because the noise is measured at some coefficients of the resultant.
 #pragma once
@@ -50,10 +50,12 @@ class General6R {
 
    private:
     static constexpr int kTried = 48, kMostAttempts = 8, kAttemptsNearSingular = 4;
-    static constexpr double kCostOfTwisted = 2.5;   // over that of a plain attempt
-    static constexpr double kUseful = 0.5;          // share of poses below which the arm is left to the search
-    static constexpr double kSingularPivot = 1e-7;  // below: a continuum of solutions, or solutions that meet
-    static constexpr double kVanishing = 1e-13;     // amplitude over that of random poses
+    static constexpr std::size_t kFocused = 5;        // attempts that are repeated where zeros crowd
+    static constexpr double kFactors[] = {0.3, 0.1};  // of the focus
+    static constexpr double kCostOfTwisted = 2.5;     // over that of a plain attempt
+    static constexpr double kUseful = 0.5;            // share of poses below which the arm is left to the search
+    static constexpr double kSingularPivot = 1e-7;    // below: a continuum of solutions, or solutions that meet
+    static constexpr double kVanishing = 1e-13;       // amplitude over that of random poses
     static constexpr double kBeyondReach = 1e-9;
 
     static Motion motion(const Link<double>& link) {
@@ -75,21 +77,31 @@ class General6R {
         }
         int most = LoopSolutions::kMost;
         bool has_bound = false;
-        for (std::size_t i = 0; i < order_.size(); ++i) {
-            if (found.is_singular && i >= kAttemptsNearSingular) break;
-            const Attempted tried = attempt(links_, last, order_[i], found.solutions);
-            const Typical& typical = typical_[order_[i]];
-            found.is_singular |= tried.pivot < kSingularPivot || tried.amplitude < kVanishing * typical.amplitude ||
-                                 tried.order > typical.order;
+        // Adds a bound. Returns whether it is reached; more solutions than the bound are never complete.
+        const auto settles = [&](const Attempted& tried) {
+            found.is_singular |= tried.pivot < kSingularPivot;
             if (!tried.is_unknown) has_bound = true, most = std::min(most, tried.most);
-            if (!has_bound || found.is_singular) continue;
+            if (!has_bound || found.is_singular) return false;
             if (found.solutions.n > 0 && found.solutions.n < most) {
                 add_partners(FixedLinks::loop(links_.plain, last), found.solutions);
             }
-            // more solutions than the bound: never complete
-            if (found.solutions.n == most) {
-                found.is_complete = true;
-                break;
+            found.is_complete = found.solutions.n == most;
+            return found.is_complete;
+        };
+        double quiet[kMostAttempts];
+        const std::size_t n = order_.size();
+        for (std::size_t i = 0; i < n; ++i) {
+            if (found.is_singular && i >= kAttemptsNearSingular) return found;
+            const Attempted tried = attempt(links_, last, order_[i], found.solutions);
+            const Typical& typical = typical_[order_[i]];
+            found.is_singular |= tried.amplitude < kVanishing * typical.amplitude || tried.order > typical.order;
+            quiet[i] = tried.quiet;
+            if (settles(tried)) return found;
+        }
+        for (const double factor : kFactors) {
+            for (std::size_t i = 0; i < std::min(n, kFocused) && !found.is_singular; ++i) {
+                const Focus focus{quiet[i], factor};
+                if (settles(attempt(links_, last, order_[i], found.solutions, &focus))) return found;
             }
         }
         return found;

@@ -11,6 +11,8 @@
 // counted as unknown.
 #pragma once
 
+#include <limits>
+
 #include "general_6r/resultant.hpp"
 
 namespace eim {
@@ -30,6 +32,7 @@ class Isolation {
     Zero zeros[kMost];
     int least = 0, most = 0;  // bounds of the number of zeros, unless it is unknown
     bool is_unknown = false;
+    double quiet = 0.0;  // where f and its derivatives are smallest
 
     // eta: values up to this modulus may be zero.
     Isolation(const Resultant& f, double eta) : f_(f), eta_(eta) {
@@ -37,15 +40,19 @@ class Isolation {
         constexpr int W = AngleTables::W;
         const AngleTables& tables = AngleTables::get();
         const double r = AngleTables::half_cell();
-        for (int first = 0; first < kCells && n_noisy_ < kMostNoisy; first += W) {
+        double least_size = std::numeric_limits<double>::infinity();
+        for (int first = 0; first < kCells; first += W) {
             WideDouble v[4] = {fill<WideDouble>(f.cosine[0]), {}, {}, {}};
             for (int k = 1; k <= kDegree; ++k) {
                 const WideDouble c = tables.cell_cosine[k][first / W], s = tables.cell_sine[k][first / W];
                 const WideDouble even = f.cosine[k] * c + f.sine[k] * s, odd = k * (f.sine[k] * c - f.cosine[k] * s);
                 v[0] += even, v[1] += odd, v[2] -= k * k * even, v[3] -= k * k * odd;
             }
-            for (int lane = 0; lane < W && n_noisy_ < kMostNoisy; ++lane) {
-                examine(AngleTables::middle(first + lane), r, {v[0][lane], v[1][lane], v[2][lane], v[3][lane]}, 0);
+            const WideDouble sizes = absolute(v[0]) + absolute(v[1]) * r + absolute(v[2]) * (r * r / 2);
+            for (int lane = 0; lane < W; ++lane) {
+                const double c = AngleTables::middle(first + lane);
+                if (sizes[lane] < least_size) least_size = sizes[lane], quiet = c;
+                if (n_noisy_ < kMostNoisy) examine(c, r, {v[0][lane], v[1][lane], v[2][lane], v[3][lane]}, 0);
             }
         }
         tidy();

@@ -113,7 +113,7 @@ inline Recovered recover_all(const Elimination& elimination, const Loop& near, c
         for (int lane = 0; lane < W; ++lane) angle[lane] = t3[first + std::min(lane, n_lanes - 1)];
         null_vectors(elimination, angle, vectors);
         for (int lane = 0; lane < W; ++lane) {
-            double v[12], angles[6];
+            double v[12], angles[6] = {};
             if (lane < n_lanes) {
                 for (int i = 0; i < 12; ++i) v[i] = vectors[i][lane];
                 recover(elimination, near, t3[first + lane], v, angles);
