@@ -170,7 +170,7 @@ This report compares claims of the thesis ([Becker 2019](#sources)) about EIM wi
 a classifier. *Known* uses the density of the target or the kinematics.
 
 With FULL settings, the row *EIM (classifier)* has the settings of the thesis (tables B.1 and B.2), and the tables list
-what differs. Results of QUICK settings need not apply to FULL ones. A seed counts if all rows of it are measured.
+what differs. A seed counts if all rows of it are measured.
 """
 SOURCES = """## Sources
 
