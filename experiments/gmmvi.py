@@ -475,7 +475,8 @@ def _draw_curves(table: ResultTable, path: Path) -> Path:
         axes.set_yscale("symlog", linthresh=0.1)
         axes.set_ylim(bottom=0.0)
         _style(axes, name)
-        axes.legend(fontsize=7, frameon=False)
+        if axes.lines:
+            axes.legend(fontsize=7, frameon=False)
     figure.supxlabel("evaluations of the target", fontsize=9, color=MUTED)
     figure.supylabel("-ELBO above the least value of any run [nat]", fontsize=9, color=MUTED)
     return write_figure(figure, path)

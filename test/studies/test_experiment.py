@@ -19,8 +19,8 @@ SMALL = {
         *("--budget", "0.02", "--n-test-samples", "100"),
     ],
     "kinematics": [
-        *("--components", "2", "--n-samples", "200", "--n-validation", "50", "--n-test", "50", "--n-iterations", "1"),
-        *("--hidden-layers", "4", "--em-iterations", "2"),
+        *("--components", "2", "--n-samples", "200", "--n-validation", "50", "--n-test", "50", "--em-iterations", "2"),
+        *("--ours.n-iterations", "1", "--ours.hidden-layers", "4"),
     ],
     "line-reaching": [
         *(
@@ -48,7 +48,7 @@ SMALL = {
         *("--disc-radius", "0.3"),
     ],
     "projections": ["--n-samples", "200", "--n-iterations", "3", "--n-sweeps", "3"],
-    "robustness": ["--starts", "2", "--n-iterations", "2", "--em-iterations", "5", "--n-samples", "200"],
+    "robustness": ["--starts", "2", "--ours.n-iterations", "2", "--em-iterations", "5", "--n-samples", "200"],
     "traffic": [
         *("--components", "2", "--n-samples", "200", "--n-test", "50", "--n-iterations", "1", "--em-iterations", "2"),
         *("--hidden-layers", "4"),
