@@ -59,7 +59,7 @@ from experiments.baselines.others import (
 from experiments.harness import Cell, Experiment, Outcome, Pairs, paired, pairs_in_words
 from experiments.pictures import DEFAULTS, METHOD_COLOURS, method_label
 from experiments.random_mixtures import random_mixture
-from experiments.report import Claim, Finding, Variant, judged, listed, paired_means
+from experiments.report import Claim, Finding, Setup, judged, listed, paired_means
 from experiments.table import ResultTable, Row, mean_and_error, summary
 
 ADVERSARIAL = {
@@ -288,19 +288,19 @@ LOCAL_OPTIMUM = 0.1  # [nat]; a method that knows the density and ends farther f
 NO_MATTER = 1.5  # largest factor between means that count as equal
 
 
-VARIANTS = (
-    Variant("network", others=tuple(name for name in EIM_VARIANTS if name != "EIM")),
-    Variant("plug-in", others=tuple(name for name in EIM_VARIANTS if name != "EIM")),
-    Variant(EIMConfig().ratio.estimator, DEFAULTS),
+SETUPS = (
+    Setup("network", others=tuple(name for name in EIM_VARIANTS if name != "EIM")),
+    Setup("plug-in", others=tuple(name for name in EIM_VARIANTS if name != "EIM")),
+    Setup(EIMConfig().ratio.estimator, DEFAULTS),
 )
 
 
-def _below_adversarial(table: ResultTable, variant: Variant) -> Finding | None:
+def _below_adversarial(table: ResultTable, setup: Setup) -> Finding | None:
     """Compare EIM with adversarial methods in pairs of the same target and seed.
 
     Each way to learn the weights of a mixture forms a separate pair.
     """
-    of_methods = {name: paired(table, "kl", SIZE, variant.key, {"method": name}) for name in ADVERSARIAL}
+    of_methods = {name: paired(table, "kl", SIZE, setup.key, {"method": name}) for name in ADVERSARIAL}
     total = sum(of_methods.values(), Pairs(0, 0))
     if not total.n_pairs:
         return None
@@ -313,8 +313,8 @@ def _below_adversarial(table: ResultTable, variant: Variant) -> Finding | None:
     )
 
 
-def _best_of_variants(table: ResultTable, variant: Variant) -> Finding | None:
-    of_sizes = _variants(table, variant)
+def _best_of_variants(table: ResultTable, setup: Setup) -> Finding | None:
+    of_sizes = _variants(table, setup)
     if not of_sizes:
         return None
     behind = {size: kl["EIM"] - min(kl.values()) for size, kl in of_sizes.items() if kl["EIM"] > min(kl.values())}
@@ -334,8 +334,8 @@ def _best_of_variants(table: ResultTable, variant: Variant) -> Finding | None:
     )
 
 
-def _kl_term_without_structure(table: ResultTable, variant: Variant) -> Finding | None:
-    of_sizes = {key: kl for key, kl in _variants(table, variant).items() if key[1] > 1}
+def _kl_term_without_structure(table: ResultTable, setup: Setup) -> Finding | None:
+    of_sizes = {key: kl for key, kl in _variants(table, setup).items() if key[1] > 1}
     if not of_sizes:
         return None
     factors = [kl["EIM-US-KL"] / kl["EIM-US"] for kl in of_sizes.values()]
@@ -350,8 +350,8 @@ def _kl_term_without_structure(table: ResultTable, variant: Variant) -> Finding 
     )
 
 
-def _behind_vips(table: ResultTable, variant: Variant) -> Finding | None:
-    pairs = paired_means(table, "kl", SIZE, {"method": "VIPS"}, variant.key)
+def _behind_vips(table: ResultTable, setup: Setup) -> Finding | None:
+    pairs = paired_means(table, "kl", SIZE, {"method": "VIPS"}, setup.key)
     if not pairs:
         return None
     failing = {size: (vips, eim) for size, (vips, eim) in pairs.items() if vips > eim}
@@ -372,12 +372,12 @@ def _behind_vips(table: ResultTable, variant: Variant) -> Finding | None:
     )
 
 
-def _variants(table: ResultTable, variant: Variant) -> dict[tuple[int, int], dict[str, float]]:
+def _variants(table: ResultTable, setup: Setup) -> dict[tuple[int, int], dict[str, float]]:
     """Return the mean KL of EIM and its modified versions by size, over the seeds that all of them have."""
-    if not variant.others:
+    if not setup.others:
         return {}
     found: dict[tuple[int, int], dict[str, float]] = {}
-    rows: list[Row] = [row for row in table.where(estimator=variant.estimator) if row["method"] in EIM_VARIANTS]
+    rows: list[Row] = [row for row in table.where(estimator=setup.estimator) if row["method"] in EIM_VARIANTS]
     for size in sorted({(row["n_dims"], row["n_components"]) for row in rows}):
         of_size = [row for row in rows if (row["n_dims"], row["n_components"]) == size]
         seeds = [{row["seed"] for row in of_size if row["method"] == name} for name in EIM_VARIANTS]

@@ -41,7 +41,7 @@ EXPERIMENTS = {
     "traffic": "traffic",
 }
 """Module of each experiment. It defines `EXPERIMENT` and `draw(table, folder) -> paths`. If the thesis makes claims
-about the experiment, it also defines `CLAIMS` and `VARIANTS`, the rows of EIM that they are checked for."""
+about the experiment, it also defines `CLAIMS` and `SETUPS`, the rows of EIM that they are checked for."""
 
 Cell: TypeAlias = Mapping[str, int | float | str]
 
@@ -102,7 +102,7 @@ class Experiment(Generic[SettingsT]):
     page : callable, optional
         Function from a table to lines of Markdown, which the report shows instead of `report`.
     details : callable, optional
-        Function from a table to lines of Markdown, which the report writes beside the table and links to.
+        Function from a table to lines of Markdown. The report writes them to the table's folder, and links to them.
     source : str
         Word for the publication that the experiment belongs to.
     """
@@ -330,7 +330,7 @@ def paired(
         Columns that, together with the seed, identify a problem.
     one, other : mapping
         Values that select the rows of each method (`ResultTable.where`). `one` selects at most one row per problem.
-        `other` may select several, such as variants; each of them forms a pair.
+        `other` may select several, such as setups; each of them forms a pair.
 
     Returns
     -------

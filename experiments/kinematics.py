@@ -36,9 +36,10 @@ from eim_ros.learning.ratio import FeatureInputs
 from eim_ros.learning.run import completed, timed
 from eim_ros.view.figure_file import new_figure, write_figure
 from eim_ros.view.style import FAINT, INK
+from experiments.bounds import BoundsConfig
 from experiments.harness import Cell, Experiment, Outcome
 from experiments.pictures import METHOD_COLOURS, OURS, RATIO_LINES, method_label
-from experiments.report import Claim, Finding, Pairs, Variant, judged, listed, paired_means
+from experiments.report import Claim, Finding, Pairs, Setup, judged, listed, paired_means
 from experiments.table import ResultTable, Row, Value, mean_and_error
 
 KNOWN = "known"  # the estimator that knows the kinematics
@@ -53,16 +54,14 @@ N_CURVE = 1000  # number of test samples for each point of a curve
 
 
 @dataclass(frozen=True)
-class FitConfig(Settings):
+class FitConfig(BoundsConfig):
     """Settings of EIM; defaults are from thesis table B.1, which does not contain all of them."""
 
-    n_iterations: int = option(500, "number of EIM iterations", minimum=1)
-    kl_bound: float = option(0.005, "maximum KL divergence of an expert's update", unit="nat", minimum=0.0)
-    gating_kl_bound: float = option(0.005, "maximum KL divergence of the gating's update", unit="nat", minimum=0.0)
     entropy_loss_bound: float = option(0.01, "maximum loss of entropy per update", unit="nat", minimum=0.0)
     gating_entropy_loss_bound: float = option(
         0.1, "maximum loss of entropy per update of the gating", unit="nat", minimum=0.0
     )
+    n_iterations: int = option(500, "number of EIM iterations", minimum=1)
     hidden_layers: tuple[int, ...] = option((400, 400, 400), "widths of the ratio network's layers", minimum=1)
     dropout: float = option(0.1, "dropout probability of the ratio network", minimum=0.0, maximum=0.9)
     batch_size: int = option(200, "pairs of each class in a batch", minimum=1)
@@ -193,10 +192,7 @@ def _learner(config: KinematicsConfig, fit: FitConfig, ratio: str, n_components:
     shared: dict[str, Any] = {
         "n_components": n_components,
         "n_iterations": fit.n_iterations,
-        "m_step.kl_bound": fit.kl_bound,
-        "m_step.gating.kl_bound": fit.gating_kl_bound,
-        "m_step.entropy_loss_bound": fit.entropy_loss_bound,
-        "m_step.gating.entropy_loss_bound": fit.gating_entropy_loss_bound,
+        **fit.m_step,
         "m_step.gating.n_contexts": 200,
         "m_step.n_samples": 100,
         "n_selection_samples": 0,
@@ -249,7 +245,7 @@ def _figures(data: _Data, model: MixtureOfExperts, test: DataSet, seed: int, n: 
 
 HIGH = 0.9  # smallest share of the maximum entropy that counts as using all experts
 FALLS = 0.9  # largest share of EM's final E H(q(z|y)) that counts as lower
-VARIANTS = (Variant("network"), *(Variant(ratio, OURS) for ratio in ("network", "plug-in", KNOWN)))
+SETUPS = (Setup("network"), *(Setup(ratio, OURS) for ratio in ("network", "plug-in", KNOWN)))
 BY = ("robot", "n_components")
 
 
@@ -259,8 +255,8 @@ def _ends(robot: Value, pairs: Pairs) -> list[tuple[Value, ...]]:
     return [keys[0], keys[-1]]
 
 
-def _below_em(table: ResultTable, variant: Variant) -> Finding | None:
-    pairs = paired_means(table, "rmse_position", BY, variant.key, {"method": "EM"})
+def _below_em(table: ResultTable, setup: Setup) -> Finding | None:
+    pairs = paired_means(table, "rmse_position", BY, setup.key, {"method": "EM"})
     if not pairs:
         return None
     failing = [key for key, (first, second) in pairs.items() if first >= second]
@@ -272,7 +268,7 @@ def _below_em(table: ResultTable, variant: Variant) -> Finding | None:
     why = ""
     if failing:
         worst = max(failing, key=lambda key: pairs[key][0] / pairs[key][1])
-        rows = table.where(robot=worst[0], n_components=worst[1], **variant.key)
+        rows = table.where(robot=worst[0], n_components=worst[1], **setup.key)
         curves = [row[CURVES["rmse_position"]] for row in rows if CURVES["rmse_position"] in row]
         why = f"at {listed(f'{robot}, K = {count}' for robot, count in failing)} it is above EM's"
         if curves and all(curve[-1] < max(curve) for curve in curves):
@@ -280,8 +276,8 @@ def _below_em(table: ResultTable, variant: Variant) -> Finding | None:
     return judged(f"below at {len(pairs) - len(failing)} of {len(pairs)}: {shown}", not failing, why)
 
 
-def _all_are_used(table: ResultTable, variant: Variant) -> Finding | None:
-    rows, rows_of_em = table.where(**variant.key), table.where(method="EM")
+def _all_are_used(table: ResultTable, setup: Setup) -> Finding | None:
+    rows, rows_of_em = table.where(**setup.key), table.where(method="EM")
     if not rows or not rows_of_em:
         return None
     least, of_em = (min(some, key=lambda row: float(row["entropy_marginal"])) for some in (rows, rows_of_em))
@@ -295,11 +291,11 @@ def _all_are_used(table: ResultTable, variant: Variant) -> Finding | None:
     )
 
 
-def _only_eim_parts_the_positions(table: ResultTable, variant: Variant) -> Finding | None:
-    pairs = paired_means(table, "entropy_conditional", BY, variant.key, {"method": "EM"})
+def _only_eim_parts_the_positions(table: ResultTable, setup: Setup) -> Finding | None:
+    pairs = paired_means(table, "entropy_conditional", BY, setup.key, {"method": "EM"})
     if not pairs:
         return None
-    curves = table.values(CURVES["entropy_conditional"], **variant.key)
+    curves = table.values(CURVES["entropy_conditional"], **setup.key)
     n_falling = sum(curve[-1] < curve[0] for curve in curves)
     close = [key for key, (first, second) in pairs.items() if first >= FALLS * second]
     worst = max(pairs, key=lambda key: pairs[key][0] / pairs[key][1])

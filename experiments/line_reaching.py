@@ -34,7 +34,7 @@ from eim_ros.view.planar import draw_arms, draw_task
 from eim_ros.view.style import FAINT, INK, MUTED
 from experiments.harness import Cell, Experiment, Outcome
 from experiments.pictures import DEFAULTS, METHOD_COLOURS, RATIO_LINES, method_label
-from experiments.report import Claim, Finding, Pairs, Variant, judged, listed, paired_means
+from experiments.report import Claim, Finding, Pairs, Setup, judged, listed, paired_means
 from experiments.table import ResultTable, Row, mean_and_error
 
 LEARNERS = ("EM", "EIM", "EIM + tip", DEFAULTS)
@@ -197,16 +197,16 @@ BY = ("n_components",)
 MUCH_CLOSER = 0.5  # largest share of EM's distance that counts as reaching the line while EM misses it
 
 
-VARIANTS = (Variant("network", others=("EIM + tip",)), Variant("plug-in"), Variant("residual", DEFAULTS))
+SETUPS = (Setup("network", others=("EIM + tip",)), Setup("plug-in"), Setup("residual", DEFAULTS))
 
 
-def _closer_than_em(table: ResultTable, variant: Variant) -> Finding | None:
-    pairs = paired_means(table, "distance", BY, variant.key, {"method": "EM"})
+def _closer_than_em(table: ResultTable, setup: Setup) -> Finding | None:
+    pairs = paired_means(table, "distance", BY, setup.key, {"method": "EM"})
     return _closer(pairs, "EM", MUCH_CLOSER)
 
 
-def _closer_with_tip(table: ResultTable, variant: Variant) -> Finding | None:
-    tip, plain = ({"method": method, "estimator": variant.estimator} for method in ("EIM + tip", "EIM"))
+def _closer_with_tip(table: ResultTable, setup: Setup) -> Finding | None:
+    tip, plain = ({"method": method, "estimator": setup.estimator} for method in ("EIM + tip", "EIM"))
     return _closer(paired_means(table, "distance", BY, tip, plain), "without", 1.0)
 
 
@@ -248,8 +248,8 @@ def _why_not_closer(pairs: Pairs, failing: list[int], other: str) -> str:
     )
 
 
-def _covers_more_with_more(table: ResultTable, variant: Variant) -> Finding | None:
-    rows = table.where(**variant.key)
+def _covers_more_with_more(table: ResultTable, setup: Setup) -> Finding | None:
+    rows = table.where(**setup.key)
     if not rows:
         return None
     counts = sorted({row["n_components"] for row in rows})

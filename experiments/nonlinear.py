@@ -44,7 +44,7 @@ from eim_ros.view.figure_file import new_figure, write_figure
 from eim_ros.view.style import FAINT, INK, MUTED
 from experiments.harness import Cell, Experiment, Outcome
 from experiments.pictures import METHOD_COLOURS, method_label, panel_figure
-from experiments.report import Claim, Finding, Variant, judged, listed
+from experiments.report import Claim, Finding, Setup, judged, listed
 from experiments.table import ResultTable, Row, mean_and_error
 
 NEAR = 3.0  # distance within which a sample belongs to a mode [standard deviations]
@@ -272,12 +272,12 @@ FAR = 0.15  # mean distance to the sine; 0.08 for samples of the target itself
 LEAST_NEAR, LEAST_ON_ONE = 0.95, 0.9  # shares of the samples; where the modes cross, either may be the closest
 
 
-VARIANTS = (Variant("network", others=(COURSE,)), Variant("plug-in"), Variant("residual"))
+SETUPS = (Setup("network", others=(COURSE,)), Setup("plug-in"), Setup("residual"))
 
 
-def _fits(target: str) -> Callable[[ResultTable, Variant], Finding | None]:
-    def check(table: ResultTable, variant: Variant) -> Finding | None:
-        rows = table.where(target=target, **variant.key)
+def _fits(target: str) -> Callable[[ResultTable, Setup], Finding | None]:
+    def check(table: ResultTable, setup: Setup) -> Finding | None:
+        rows = table.where(target=target, **setup.key)
         if not rows:
             return None
         worst = max(rows, key=lambda row: float(row["kl"]))
@@ -310,8 +310,8 @@ def _misfit(row: Row) -> str:
     )
 
 
-def _ignores_a_mode(table: ResultTable, variant: Variant) -> Finding | None:
-    rows, of_em = table.where(target="modes", **variant.key), table.where(target="modes", method="EM")
+def _ignores_a_mode(table: ResultTable, setup: Setup) -> Finding | None:
+    rows, of_em = table.where(target="modes", **setup.key), table.where(target="modes", method="EM")
     if not rows or not of_em:
         return None
     near, on_one = (min(row[name] for row in rows) for name in ("near", "on_one_mode"))
@@ -329,9 +329,9 @@ def _ignores_a_mode(table: ResultTable, variant: Variant) -> Finding | None:
     )
 
 
-def _weights_draw_the_model(table: ResultTable, variant: Variant) -> Finding | None:
+def _weights_draw_the_model(table: ResultTable, setup: Setup) -> Finding | None:
     """Compare distances of samples to the sine with and without their weights, until the model is at the sine."""
-    rows = table.where(target="sine", method=COURSE, estimator=variant.estimator)
+    rows = table.where(target="sine", method=COURSE, estimator=setup.estimator)
     if not rows:
         return None
     first, last, shares = [], [], []

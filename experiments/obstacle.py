@@ -27,7 +27,7 @@ from eim_ros.view.planar import draw_arms, draw_task
 from eim_ros.view.style import INK
 from experiments.harness import Cell, Experiment, Outcome
 from experiments.pictures import METHOD_COLOURS, method_label, panel_figure
-from experiments.report import Claim, Finding, Variant, judged, listed
+from experiments.report import Claim, Finding, Setup, judged, listed
 from experiments.table import ResultTable, mean_and_error
 
 LEARNERS = ("EM", "EIM")
@@ -120,11 +120,11 @@ LEAST_ON_ONE_SIDE = 0.95  # share of the samples that counts as keeping to one w
 MOST_COLLISIONS, MOST_OFF = 0.05, 0.2  # share of samples; distance to the point [m], for a 10 m arm
 
 
-VARIANTS = (Variant("network"), Variant("residual"), Variant("plug-in"))
+SETUPS = (Setup("network"), Setup("residual"), Setup("plug-in"))
 
 
-def _solves_the_task(table: ResultTable, variant: Variant) -> Finding | None:
-    rows, of_em = table.where(**variant.key), table.where(method="EM")
+def _solves_the_task(table: ResultTable, setup: Setup) -> Finding | None:
+    rows, of_em = table.where(**setup.key), table.where(method="EM")
     if not rows or not of_em:
         return None
     (collisions, _), (distance, _) = mean_and_error(rows, "collisions"), mean_and_error(rows, "distance")
@@ -142,8 +142,8 @@ def _solves_the_task(table: ResultTable, variant: Variant) -> Finding | None:
     )
 
 
-def _keeps_to_one_way(table: ResultTable, variant: Variant) -> Finding | None:
-    rows = table.where(**variant.key)
+def _keeps_to_one_way(table: ResultTable, setup: Setup) -> Finding | None:
+    rows = table.where(**setup.key)
     if not rows:
         return None
     shares = [max(row["above"], 1.0 - row["above"]) for row in rows]

@@ -36,7 +36,7 @@ from experiments.closed_form_facts import (
 )
 from experiments.harness import Cell, Experiment, Outcome
 from experiments.pictures import METHOD_COLOURS
-from experiments.report import Claim, Finding, Variant, judged
+from experiments.report import Claim, Finding, Setup, judged
 from experiments.table import ResultTable, Row
 
 
@@ -133,12 +133,12 @@ CLOSE = 0.01
 N_TARGETS = 3
 
 
-VARIANTS = (Variant("known"),)
+SETUPS = (Setup("known"),)
 
 
-def _one_mode_or_both(table: ResultTable, variant: Variant) -> Finding | None:
+def _one_mode_or_both(table: ResultTable, setup: Setup) -> Finding | None:
     seeds = [
-        seed for seed in table.distinct("seed", estimator=variant.estimator) if len(table.where(seed=seed)) == N_TARGETS
+        seed for seed in table.distinct("seed", estimator=setup.estimator) if len(table.where(seed=seed)) == N_TARGETS
     ]
     if not seeds:
         return None

@@ -4,11 +4,11 @@
 missing tables. Everything comes from the tables; nothing is fitted.
 
 A claim consists of its text, its place in the thesis, and a check against a result table. The rows of EIM belong to
-variants, each with one density ratio estimator and one set of settings. A check looks at one variant at a time, so
-results of the thesis' settings and of ours are never mixed. The report lists for each variant how its settings differ
+setups, each with one density ratio estimator and one set of settings. A check looks at one setup at a time, so
+results of the thesis' settings and of ours are never mixed. The report lists for each setup how its settings differ
 from the thesis.
 
-A seed counts for a variant if all of its rows are there, and all rows that the variants are compared with.
+A seed counts for a setup if all of its rows are there, and all rows that the setups are compared with.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Pairs = dict[tuple[Value, ...], tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class Variant:
+class Setup:
     """Rows of EIM with one density ratio estimator and one set of settings.
 
     Attributes
@@ -61,7 +61,7 @@ class Variant:
         return {"method": self.method, "estimator": self.estimator}
 
     def owns(self, row: Mapping[str, Value]) -> bool:
-        """Return whether a row or cell belongs to this variant."""
+        """Return whether a row or cell belongs to this setup."""
         method = row.get("method", self.method)
         return row["estimator"] == self.estimator and method in (self.method, *self.others)
 
@@ -105,13 +105,13 @@ class Claim:
     text : str
         One sentence.
     check : callable
-        Function from a table and a variant to a finding, or None if the claim does not concern the variant. It must
+        Function from a table and a setup to a finding, or None if the claim does not concern the setup. It must
         accept tables in which any row is missing.
     """
 
     source: str
     text: str
-    check: Callable[[ResultTable, Variant], Finding | None]
+    check: Callable[[ResultTable, Setup], Finding | None]
 
 
 def listed(values: Iterable[Value]) -> str:
@@ -189,8 +189,8 @@ class Section:
     claims : sequence of Claim
         Claims of the thesis; empty if it makes none.
     tables : mapping
-        Rows that count for each variant, including those that it is compared with. The key is None if there are no
-        variants.
+        Rows that count for each setup, including those that it is compared with. The key is None if there are no
+        setups.
     table : ResultTable, optional
         All rows that count; None if there are none.
     link : str
@@ -201,24 +201,24 @@ class Section:
 
     experiment: Experiment[Any]
     claims: Sequence[Claim]
-    tables: Mapping[Variant | None, ResultTable]
+    tables: Mapping[Setup | None, ResultTable]
     table: ResultTable | None = None
     link: str = ""
     figures: Sequence[str] = ()
 
-    def findings(self, claim: Claim) -> dict[Variant, Finding]:
-        """Return the findings of all variants that a claim concerns."""
+    def findings(self, claim: Claim) -> dict[Setup, Finding]:
+        """Return the findings of all setups that a claim concerns."""
         found = {one: claim.check(rows, one) if rows.rows else NOT_RUN for one, rows in self.tables.items() if one}
         return {one: finding for one, finding in found.items() if finding is not None}
 
 
 def counted_rows(
-    experiment: Experiment[Any], variants: Sequence[Variant], table: ResultTable, path: Path
-) -> dict[Variant | None, ResultTable]:
-    """Return the rows that count for each variant of a table.
+    experiment: Experiment[Any], setups: Sequence[Setup], table: ResultTable, path: Path
+) -> dict[Setup | None, ResultTable]:
+    """Return the rows that count for each setup of a table.
 
-    A seed counts if it has all cells of the variant and all cells that belong to no variant. Variants without any cell
-    in the settings of the table are left out. Without variants, the key is None.
+    A seed counts if it has all cells of the setup and all cells that belong to no setup. Variants without any cell
+    in the settings of the table are left out. Without setups, the key is None.
 
     Raises
     ------
@@ -241,16 +241,16 @@ def counted_rows(
     def key(row: Row) -> tuple[Any, ...]:
         return tuple(row.get(name) for name in names)
 
-    owners = {key(dict(cell)): next((one for one in variants if one.owns(cell)), None) for cell in cells}
+    owners = {key(dict(cell)): next((one for one in setups if one.owns(cell)), None) for cell in cells}
     seeds: dict[int, set[tuple[Any, ...]]] = {}
     for row in table.rows:
         seeds.setdefault(row["seed"], set()).add(key(row))
-    found: dict[Variant | None, ResultTable] = {}
-    chosen: list[Variant | None] = [one for one in variants if one in owners.values()]
-    for variant in chosen or [None]:
-        expected = {cell for cell, owner in owners.items() if owner in (variant, None)}
+    found: dict[Setup | None, ResultTable] = {}
+    chosen: list[Setup | None] = [one for one in setups if one in owners.values()]
+    for setup in chosen or [None]:
+        expected = {cell for cell, owner in owners.items() if owner in (setup, None)}
         finished = {seed for seed, keys in seeds.items() if keys >= expected}
-        found[variant] = table.with_rows(row for row in table.rows if row["seed"] in finished and key(row) in expected)
+        found[setup] = table.with_rows(row for row in table.rows if row["seed"] in finished and key(row) in expected)
     return found
 
 
@@ -292,8 +292,8 @@ def _overview(sections: Sequence[Section]) -> str:
             lines.append(f"| [{name}](#{name}) | not run | | | |")
             continue
         findings = [one.findings(claim) for claim in one.claims]
-        scores = {variant: _score(findings, variant) for variant in one.tables if variant}
-        thesis = " ".join(score for variant, score in scores.items() if variant.key == THESIS.key)
+        scores = {setup: _score(findings, setup) for setup in one.tables if setup}
+        thesis = " ".join(score for setup, score in scores.items() if setup.key == THESIS.key)
         others = "; ".join(f"{v.label}: {score}" for v, score in scores.items() if v.key != THESIS.key and score)
         lines.append(
             f"| [{name}](#{name}) | {_setting(one.experiment, one.table)[0]} | {_n_seeds(one.tables.values())} | "
@@ -302,7 +302,7 @@ def _overview(sections: Sequence[Section]) -> str:
     return "\n".join([*lines, ""])
 
 
-THESIS = Variant("network")
+THESIS = Setup("network")
 
 
 def _n_seeds(tables: Iterable[ResultTable]) -> str:
@@ -311,8 +311,8 @@ def _n_seeds(tables: Iterable[ResultTable]) -> str:
     return str(counts[0]) if len(set(counts)) == 1 else f"{min(counts)} to {max(counts)}"
 
 
-def _score(findings: Sequence[Mapping[Variant, Finding]], variant: Variant) -> str:
-    verdicts = [one[variant].agrees for one in findings if variant in one]
+def _score(findings: Sequence[Mapping[Setup, Finding]], setup: Setup) -> str:
+    verdicts = [one[setup].agrees for one in findings if setup in one]
     decided = [verdict for verdict in verdicts if verdict is not None]
     return f"{sum(decided)} of {len(decided)}" if decided else ""
 
@@ -362,9 +362,9 @@ def _provenance(one: Section, table: ResultTable) -> str:
 
 
 def _rows(one: Section, table: ResultTable) -> list[str]:
-    """Return a table line for each variant: its departures from the thesis, and its number of finished seeds.
+    """Return a table line for each setup: its departures from the thesis, and its number of finished seeds.
 
-    Departures of a method are given once, for its first variant.
+    Departures of a method are given once, for its first setup.
     """
     departures = one.experiment.preset().departures
     kind = _setting(one.experiment, table)[0]
@@ -372,26 +372,26 @@ def _rows(one: Section, table: ResultTable) -> list[str]:
         departures = {"all": (f"{kind} settings",)}
     lines: list[str] = []
     first: dict[str, str] = {}
-    for variant, rows in one.tables.items():
-        if variant is None:
+    for setup, rows in one.tables.items():
+        if setup is None:
             continue
-        of_variant = [*departures.get("all", ()), *departures.get(variant.method, ())]
-        if of_variant and variant.method in first:
-            of_variant = [f"as {first[variant.method]}"]
-        first.setdefault(variant.method, variant.label)
-        of_variant += departures.get(variant.estimator, ())
-        lines.append(f"| {variant.label} | {'; '.join(of_variant)} | {len(rows.distinct('seed'))} |")
+        of_setup = [*departures.get("all", ()), *departures.get(setup.method, ())]
+        if of_setup and setup.method in first:
+            of_setup = [f"as {first[setup.method]}"]
+        first.setdefault(setup.method, setup.label)
+        of_setup += departures.get(setup.estimator, ())
+        lines.append(f"| {setup.label} | {'; '.join(of_setup)} | {len(rows.distinct('seed'))} |")
     return lines
 
 
 def _lines(one: Section, claim: Claim) -> list[str]:
-    """Return the table lines of a claim, one per measured variant; only the first contains the claim's text."""
+    """Return the table lines of a claim, one per measured setup; only the first contains the claim's text."""
     measured = {v: finding for v, finding in one.findings(claim).items() if len(one.tables[v].rows)}
     lines = []
-    for number, (variant, finding) in enumerate(measured.items()):
+    for number, (setup, finding) in enumerate(measured.items()):
         cells = [
             f"{claim.text} ({claim.source})" if number == 0 else "",
-            variant.label,
+            setup.label,
             finding.measured,
             VERDICTS[finding.agrees] + (f": {finding.why}" if finding.why else ""),
         ]
@@ -426,7 +426,7 @@ def _difference(name: str, value: Any, full: Any) -> str:
 
 TABLES, OUTPUT = "benchmarks/results/experiments", "docs/report"
 PAGE = "index.md"
-DETAILS = "tables.md"  # beside the result table
+DETAILS = "tables.md"  # in the folder of the result table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -443,13 +443,20 @@ class Report:
         """Write the report and return the exit code."""
         folder, tables = Path(self.output), Path(self.tables)
         paths = {name: tables / name / TABLE_NAME for name in EXPERIMENTS}
-        check_outputs({"--output": folder / PAGE}, {f"--tables {name}": path for name, path in paths.items()})
+        details = {
+            f"{DETAILS} of {name}": path.with_name(DETAILS)
+            for name, path in paths.items()
+            if path.exists() and experiment_module(name).EXPERIMENT.details
+        }
+        check_outputs(
+            {"--output": folder / PAGE, **details}, {f"--tables {name}": path for name, path in paths.items()}
+        )
         found = {}
         for name, path in paths.items():  # read all tables before writing anything, so that an error leaves no files
             experiment = experiment_module(name).EXPERIMENT
             table = ResultTable.read(path) if path.exists() else None
-            variants = getattr(experiment_module(name), "VARIANTS", ())
-            counted = counted_rows(experiment, variants, table, path) if table else {}
+            setups = getattr(experiment_module(name), "SETUPS", ())
+            counted = counted_rows(experiment, setups, table, path) if table else {}
             found[name] = counted, table and union(table, counted.values())
         sections = [_read_section(name, *found[name], folder, paths[name]) for name in EXPERIMENTS]
         link = Path(os.path.relpath(tables, folder)).as_posix()
@@ -462,7 +469,7 @@ class Report:
         for one in sections:
             if one.experiment.details is not None and one.table is not None:
                 lines = one.experiment.details(one.table)
-                write_atomically(tables / one.experiment.name / DETAILS, "\n".join([*lines, ""]).encode())
+                write_atomically(paths[one.experiment.name].with_name(DETAILS), "\n".join([*lines, ""]).encode())
         missing = [one.experiment.name for one in sections if one.table is None]
         if self.json:
             print(to_json({"report": str(folder / PAGE), "missing": missing}))
@@ -481,7 +488,7 @@ def union(table: ResultTable, selections: Iterable[ResultTable]) -> ResultTable 
 
 def _read_section(
     name: str,
-    tables: Mapping[Variant | None, ResultTable],
+    tables: Mapping[Setup | None, ResultTable],
     table: ResultTable | None,
     folder: Path,
     path: Path,

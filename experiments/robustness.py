@@ -28,9 +28,10 @@ from eim_ros.learning.models import LinearExperts, MixtureOfExperts, SoftmaxGati
 from eim_ros.learning.run import completed, timed
 from eim_ros.view.figure_file import new_figure, write_figure
 from eim_ros.view.style import FAINT, GROUP_COLOURS, INK, MUTED
+from experiments.bounds import BoundsConfig
 from experiments.harness import Cell, Experiment, Outcome
 from experiments.pictures import METHOD_COLOURS, OURS, method_label
-from experiments.report import Claim, Finding, Variant, judged, listed
+from experiments.report import Claim, Finding, Setup, judged, listed
 from experiments.table import ResultTable, Row
 
 FREQUENCY = 2.5 * math.pi
@@ -42,24 +43,13 @@ N_DRAWN = 400  # number of samples stored in a row for the figure
 
 
 @dataclass(frozen=True)
-class FitConfig(Settings):
+class FitConfig(BoundsConfig):
     """Settings of EIM; defaults are from thesis table B.1, which does not contain all of them."""
 
     n_validation: int = option(
         5000, "number of additional samples that validate EIM's estimators; 0: hold out a tenth", minimum=0
     )
     n_iterations: int = option(300, "number of EIM iterations", minimum=0)
-    kl_bound: float = option(0.005, "maximum KL divergence of an expert's update", unit="nat", minimum=0.0)
-    gating_kl_bound: float = option(0.005, "maximum KL divergence of the gating's update", unit="nat", minimum=0.0)
-    entropy_loss_bound: float = option(
-        0.05,
-        "maximum loss of entropy per update: an expert that becomes narrow before the gating has placed it cannot move",
-        unit="nat",
-        minimum=0.0,
-    )
-    gating_entropy_loss_bound: float = option(
-        0.05, "maximum loss of entropy per update of the gating", unit="nat", minimum=0.0
-    )
 
 
 @dataclass(frozen=True)
@@ -235,10 +225,7 @@ def _fitted(
                 "n_components": config.n_components,
                 "n_iterations": fit.n_iterations,
                 "ratio.estimator": ratio,
-                "m_step.kl_bound": fit.kl_bound,
-                "m_step.entropy_loss_bound": fit.entropy_loss_bound,
-                "m_step.gating.kl_bound": fit.gating_kl_bound,
-                "m_step.gating.entropy_loss_bound": fit.gating_entropy_loss_bound,
+                **fit.m_step,
                 "m_step.gating.n_contexts": config.n_gating_contexts,
                 "ratio.hidden_layers": config.hidden_layers,
                 "ratio.dropout": config.dropout,
@@ -269,36 +256,36 @@ def _half_waves(noise: float) -> MixtureOfExperts:
     return MixtureOfExperts(gating, LinearExperts(slope.reshape(-1, 1, 1), (-slope * centre).unsqueeze(-1), factors))
 
 
-OF_EM = Variant("none", "EM")
+OF_EM = Setup("none", "EM")
 
 
-def _values(table: ResultTable, variant: Variant) -> tuple[np.ndarray, np.ndarray]:
+def _values(table: ResultTable, setup: Setup) -> tuple[np.ndarray, np.ndarray]:
     """Return the log-likelihoods of the starts (n,) [nat], and whether each reached the optimum of its seed."""
     best = {row["seed"]: row["log_likelihood"] - AS_GOOD_AS for row in table.where(method=OPTIMUM)}
-    rows = [row for row in table.where(**variant.key) if row["seed"] in best]
+    rows = [row for row in table.where(**setup.key) if row["seed"] in best]
     values = np.array([row["log_likelihood"] for row in rows], dtype=float)
     return values, values >= np.array([best[row["seed"]] for row in rows])
 
 
-VARIANTS = (Variant("network"), *(Variant(ratio, OURS) for ratio in ("residual", "network", "plug-in")))
+SETUPS = (Setup("network"), *(Setup(ratio, OURS) for ratio in ("residual", "network", "plug-in")))
 LOST = 0.01  # an expert whose mean weight is below this share is lost
 
 
-def _more_often(table: ResultTable, variant: Variant) -> Finding | None:
-    (values, at_optimum), (of_em, em_at_optimum) = _values(table, variant), _values(table, OF_EM)
+def _more_often(table: ResultTable, setup: Setup) -> Finding | None:
+    (values, at_optimum), (of_em, em_at_optimum) = _values(table, setup), _values(table, OF_EM)
     if not len(values) or not len(of_em):
         return None
     return judged(
         f"EIM from {at_optimum.sum()} of {len(values)} random starts, EM from {em_at_optimum.sum()} of {len(of_em)} "
         f"(within {AS_GOOD_AS} nat of the optimum){_from_k_means(table)}",
         bool(at_optimum.mean() > em_at_optimum.mean()),
-        _misses(table, variant),
+        _misses(table, setup),
     )
 
 
-def _misses(table: ResultTable, variant: Variant) -> str:
+def _misses(table: ResultTable, setup: Setup) -> str:
     """Explain the runs that miss the optimum: some lose an expert, others end with all of them."""
-    rows = [row for row in table.where(**variant.key) if table.where(method=OPTIMUM, seed=row["seed"])]
+    rows = [row for row in table.where(**setup.key) if table.where(method=OPTIMUM, seed=row["seed"])]
     missing = [row for row in rows if not reached_optimum(table, row)]
     if not missing:
         return "all runs reach the optimum"
@@ -312,19 +299,19 @@ def _misses(table: ResultTable, variant: Variant) -> str:
 
 def _from_k_means(table: ResultTable) -> str:
     """Describe EM from k-means, a start that the thesis does not compare with."""
-    values, at_optimum = _values(table, Variant("none", K_MEANS))
+    values, at_optimum = _values(table, Setup("none", K_MEANS))
     return f"; EM from k-means {at_optimum.sum()} of {len(values)} times" if len(values) else ""
 
 
-def _higher_on_average(table: ResultTable, variant: Variant) -> Finding | None:
-    (values, _), (of_em, _) = _values(table, variant), _values(table, OF_EM)
+def _higher_on_average(table: ResultTable, setup: Setup) -> Finding | None:
+    (values, _), (of_em, _) = _values(table, setup), _values(table, OF_EM)
     if not len(values) or not len(of_em):
         return None
     below = values[values < of_em.min()]
     if len(below) and (values.sum() - below.sum()) / max(len(values) - len(below), 1) > of_em.mean():
         why = f"{len(below)} runs end below the worst of EM; without them the mean would be the higher one"
     else:
-        why = f"the median is {np.median(values):.2f} nat, that of EM {np.median(of_em):.2f}: {_misses(table, variant)}"
+        why = f"the median is {np.median(values):.2f} nat, that of EM {np.median(of_em):.2f}: {_misses(table, setup)}"
     return judged(
         f"mean over the starts: EIM {values.mean():.2f} nat (worst {values.min():.2f}), EM {of_em.mean():.2f} "
         f"(worst {of_em.min():.2f})",
@@ -333,8 +320,8 @@ def _higher_on_average(table: ResultTable, variant: Variant) -> Finding | None:
     )
 
 
-def _em_is_better_there(table: ResultTable, variant: Variant) -> Finding | None:
-    (values, at_optimum), (of_em, em_at_optimum) = _values(table, variant), _values(table, OF_EM)
+def _em_is_better_there(table: ResultTable, setup: Setup) -> Finding | None:
+    (values, at_optimum), (of_em, em_at_optimum) = _values(table, setup), _values(table, OF_EM)
     if not len(values) or not len(of_em):
         return None
     if not at_optimum.any() or not em_at_optimum.any():

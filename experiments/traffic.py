@@ -35,7 +35,7 @@ from eim_ros.view.figure_file import write_figure
 from eim_ros.view.style import FAINT, INK, MUTED
 from experiments.harness import Cell, Experiment, Outcome
 from experiments.pictures import METHOD_COLOURS, RATIO_LINES, method_label, panel_figure
-from experiments.report import Claim, Finding, Variant, judged, listed, paired_means
+from experiments.report import Claim, Finding, Setup, judged, listed, paired_means
 from experiments.table import ResultTable, Row, mean_and_error
 from experiments.traffic_data import VehicleTrack, read_ngsim, split_by_vehicle, synthetic_intersection, track_windows
 
@@ -306,11 +306,11 @@ def _drawn_road(road: RoadMap) -> dict[str, object]:
 MOST_OF_EM = 0.5  # largest ratio to EM's share that counts as "far fewer"
 
 
-VARIANTS = (Variant("network"), Variant("residual"), Variant("plug-in"))
+SETUPS = (Setup("network"), Setup("residual"), Setup("plug-in"))
 
 
-def _more_plausible(table: ResultTable, variant: Variant) -> Finding | None:
-    pairs = paired_means(table, "off_road", ("n_components",), variant.key, {"method": "EM"})
+def _more_plausible(table: ResultTable, setup: Setup) -> Finding | None:
+    pairs = paired_means(table, "off_road", ("n_components",), setup.key, {"method": "EM"})
     if not pairs:
         return None
     shown = "; ".join(f"k = {n} {eim:.1%} (EM {em:.1%})" for (n,), (eim, em) in pairs.items())

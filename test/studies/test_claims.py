@@ -9,7 +9,7 @@ from experiments.kinematics import CURVES
 from experiments.nonlinear import COURSE
 from experiments.projections import EXPERIMENT as PROJECTIONS
 from experiments.projections import ProjectionsConfig
-from experiments.report import Claim, Finding, Variant, listed, paired_means
+from experiments.report import Claim, Finding, Setup, listed, paired_means
 from experiments.robustness import OPTIMUM
 from experiments.table import Header, ResultTable
 
@@ -18,16 +18,16 @@ def table(rows) -> ResultTable:
     return ResultTable(Header("any", {}, {}), tuple({"seed": 0, **row} for row in rows))
 
 
-THESIS = Variant("network")
+THESIS = Setup("network")
 
 
-def variants(module) -> tuple[Variant, ...]:
-    return importlib.import_module(f"experiments.{module}").VARIANTS
+def setups(module) -> tuple[Setup, ...]:
+    return importlib.import_module(f"experiments.{module}").SETUPS
 
 
-def thesis(module) -> Variant:
-    """Variant with the settings of the thesis, and the other methods that share them."""
-    (found,) = (one for one in variants(module) if one.key == THESIS.key)
+def thesis(module) -> Setup:
+    """Setup with the settings of the thesis, and the other methods that share them."""
+    (found,) = (one for one in setups(module) if one.key == THESIS.key)
     return found
 
 
@@ -154,12 +154,12 @@ def test_finding_without_an_explanation_is_refused():
 
 
 @pytest.mark.parametrize("name", BORNE_OUT)
-def test_variant_without_rows_has_no_finding(name):
+def test_setup_without_rows_has_no_finding(name):
     for claim in claims(name):
-        for variant in variants(name):
-            assert claim.check(table([]), variant) is None
-            if variant != thesis(name):
-                assert claim.check(BORNE_OUT[name], variant) is None
+        for setup in setups(name):
+            assert claim.check(table([]), setup) is None
+            if setup != thesis(name):
+                assert claim.check(BORNE_OUT[name], setup) is None
 
 
 @pytest.mark.parametrize("name", BORNE_OUT)
@@ -184,12 +184,12 @@ def test_i_projection_has_one_mode_and_m_projection_both():
     settings = ProjectionsConfig(n_samples=400, n_iterations=20, n_sweeps=3)
     rows = [{**cell, **PROJECTIONS.measure(settings, cell, 0).figures} for cell in PROJECTIONS.cells(settings)]
     (claim,) = claims("projections")
-    (variant,) = variants("projections")
-    assert claim.check(table(rows), variant).agrees
+    (setup,) = setups("projections")
+    assert claim.check(table(rows), setup).agrees
     two_modes = rows[0]["parameters"]
     rows[0]["parameters"] = {**two_modes, "right": two_modes["between"]}
-    assert not claim.check(table(rows), variant).agrees
-    assert claim.check(table([]), variant) is None
+    assert not claim.check(table(rows), setup).agrees
+    assert claim.check(table([]), setup) is None
 
 
 def test_what_em_alone_reaches_or_neither_reaches_cannot_tell_where_em_is_better():

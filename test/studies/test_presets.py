@@ -87,11 +87,11 @@ def test_departures_are_of_rows_that_exist(name):
 
 
 @NAMED
-def test_each_row_of_eim_belongs_to_one_variant(name):
-    variants = getattr(experiment_module(name), "VARIANTS", ())
+def test_each_row_of_eim_belongs_to_one_setup(name):
+    setups = getattr(experiment_module(name), "SETUPS", ())
     cells = experiment(name).cells(experiment(name).settings_type())
     for cell in cells:
-        owners = [one for one in variants if one.owns(cell)]
+        owners = [one for one in setups if one.owns(cell)]
         assert len(owners) <= 1
         assert owners or name == "gmmvi" or not str(cell.get("method")).startswith("EIM")
-    assert all(any(one.owns(cell) for cell in cells) for one in variants)
+    assert all(any(one.owns(cell) for cell in cells) for one in setups)

@@ -101,7 +101,7 @@ def test_missing_table_is_said_with_the_claims_it_would_tell_about(tmp_path, cap
     assert "obstacle" in json.loads(capsys.readouterr().out)["missing"]
 
 
-def test_seeds_without_all_rows_of_a_variant_are_not_counted_for_it(tmp_path):
+def test_seeds_without_all_rows_of_a_setup_are_not_counted_for_it(tmp_path):
     path = obstacle_table(tmp_path, quick=False, seeds=(0, 1))
     table = ResultTable.read(path)
     kept = [row for row in table.rows if (row["estimator"], row["seed"]) != ("network", 1)]

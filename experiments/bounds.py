@@ -1,0 +1,34 @@
+"""Bounds of EIM's updates, which several experiments have as settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eim_ros.core.settings import Settings, option
+
+
+@dataclass(frozen=True)
+class BoundsConfig(Settings):
+    """Bounds of the updates; a base of settings. Bounds of the KL divergence default to those of thesis table B.1."""
+
+    kl_bound: float = option(0.005, "maximum KL divergence of an expert's update", unit="nat", minimum=0.0)
+    gating_kl_bound: float = option(0.005, "maximum KL divergence of the gating's update", unit="nat", minimum=0.0)
+    entropy_loss_bound: float = option(
+        0.05,
+        "maximum loss of entropy per update: an expert that becomes narrow before the gating has placed it cannot move",
+        unit="nat",
+        minimum=0.0,
+    )
+    gating_entropy_loss_bound: float = option(
+        0.05, "maximum loss of entropy per update of the gating", unit="nat", minimum=0.0
+    )
+
+    @property
+    def m_step(self) -> dict[str, float]:
+        """The bounds as settings of `EIMConfig`."""
+        return {
+            "m_step.kl_bound": self.kl_bound,
+            "m_step.gating.kl_bound": self.gating_kl_bound,
+            "m_step.entropy_loss_bound": self.entropy_loss_bound,
+            "m_step.gating.entropy_loss_bound": self.gating_entropy_loss_bound,
+        }
