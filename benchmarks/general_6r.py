@@ -10,10 +10,10 @@ from forward kinematics of uniform random configurations. Columns:
   roots     mean number of roots of a pose
   complete  share of poses whose roots are known to be complete
   lost      number of poses where the generating configuration is not among the roots (1e-5 rad), and how many of these
-            were said to be complete
+            were reported complete
   special   the same for configurations on a grid of 15 degrees; singular ones do not count as lost
   seeds     number of judged poses where refined seeds (1e-9 m and rad) find a root that we do not have, and how many of
-            these were said to be complete
+            these were reported complete
   call      CPU time of the call for all roots of one pose, median and 99th percentile [us]
   batch     CPU time of a pose in a call for all poses [us]
   solve_all CPU time of the default call for all solutions, median [us]
@@ -99,7 +99,7 @@ class Arm:
         return n_roots, n_complete, n_lost, n_false
 
     def judged(self, poses: FloatArray, rng: np.random.Generator) -> tuple[int, int]:
-        """Return the number of poses where seeds find more, and of those that were said to be complete."""
+        """Return the number of poses where seeds find more, and how many of them were reported complete."""
         n_missing = n_false = 0
         for pose in poses:
             roots, is_complete = self.roots(pose)

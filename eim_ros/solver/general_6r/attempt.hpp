@@ -1,4 +1,4 @@
-// One attempt at all solutions of a loop: an elimination of one of its twelve views, with a bound of their number.
+// One attempt at all solutions of a loop: it eliminates the angles of one of twelve views, and bounds their number.
 //
 // For many arms, such as the UR series, most eliminations are degenerate: f vanishes for all t3. The twisted attempts
 // turn L1 to L5 by a fixed random motion of size h, so that f = h^k g + O(h^(k+1)). They combine f at h, -h, 2h and

@@ -52,7 +52,7 @@ class General6R {
     static constexpr int kTried = 48, kMostAttempts = 8, kAttemptsNearSingular = 4;
     static constexpr std::size_t kFocused = 5;        // attempts that are repeated where zeros crowd
     static constexpr double kFactors[] = {0.3, 0.1};  // of the focus
-    static constexpr double kCostOfTwisted = 2.5;     // over that of a plain attempt
+    static constexpr double kCostOfTwisted = 2.5;     // a plain attempt costs 1
     static constexpr double kUseful = 0.5;            // share of poses below which the arm is left to the search
     static constexpr double kSingularPivot = 1e-7;    // below: a continuum of solutions, or solutions that meet
     static constexpr double kVanishing = 1e-13;       // amplitude over that of random poses

@@ -7,7 +7,7 @@
 //  - f is monotone: at most one zero, and exactly one if the signs at the ends are certain and differ,
 //  - f is convex or concave: at most two zeros, decided at the extremum.
 //
-// A sign is certain if |f| is larger than eta, a multiple of the noise. A cell where f cannot be told from zero is
+// A sign is certain if |f| is larger than eta, a multiple of the noise. A cell where |f| stays within the noise is
 // counted as unknown.
 #pragma once
 
@@ -173,7 +173,7 @@ class Isolation {
             return true;
         }
         if (!(x > c - r && x < c + r) || !ends_are_certain) return false;
-        // none or two zeros within the noise; the places beside it are further starts for Newton's method
+        // none or two zeros within the noise; Newton's method also starts to the left and right of them
         const double away = std::sqrt(2.0 * std::max(std::abs(extreme), eta_) / std::abs(v.f2));
         add(x, 0, 2), add(x - away, 0, 0), add(x + away, 0, 0);
         return true;

@@ -17,7 +17,7 @@ struct Loop {
     Motion links[6];
 };
 
-// A view of a loop that begins at one of its joints, and may run backwards with all angles negated.
+// A loop, read from one of its joints on, forwards or backwards. Backwards, all angles are negated.
 //
 // Backwards, the loop reads Rz(-t6) L5^-1 Rz(-t5) L4^-1 ... Rz(-t1) L6^-1 = 1.
 struct LoopView {
