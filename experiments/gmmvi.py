@@ -485,22 +485,29 @@ def _draw_curves(table: ResultTable, path: Path) -> Path:
 def _draw_target(axes: Axes, name: str, rows: list[Row]) -> None:
     algorithms = list(dict.fromkeys(row["method"] for row in rows))
     paper = {word: value for word, value in PROBLEMS[name].published.items() if word in algorithms}
+    crowded = len(algorithms) > MAX_HORIZONTAL
     top = min([-row["elbo"] for row in rows] + list(paper.values())) + SHOWN
     for place, algorithm in enumerate(algorithms):
         values = [-row["elbo"] for row in rows if row["method"] == algorithm]
         shown = [value for value in values if value <= top]
-        colour = COLOURS[place % len(COLOURS)]
+        colour = COLOURS[TABLE_5.index(algorithm)] if algorithm in TABLE_5 else MUTED
         axes.scatter([place] * len(shown), shown, s=22, color=colour, zorder=3)
         if len(shown) < len(values):
             least = min(value for value in values if value > top)
             axes.plot([place], [0.97], "^", color=colour, markersize=5, transform=axes.get_xaxis_transform())
             axes.text(
-                place, 0.94, f"{least:.3g}", ha="center", va="top", fontsize=8, transform=axes.get_xaxis_transform()
+                place,
+                0.94,
+                f"{float(f'{least:.3g}'):.10g}",
+                ha="center",
+                va="top",
+                fontsize=8,
+                rotation=90 if crowded else 0,
+                transform=axes.get_xaxis_transform(),
             )
         if algorithm in paper:
             axes.plot([place - 0.3, place + 0.3], [paper[algorithm]] * 2, color=MUTED, linewidth=1.5, zorder=2)
     axes.margins(y=0.15)
-    crowded = len(algorithms) > MAX_HORIZONTAL
     axes.set_xticks(
         range(len(algorithms)), algorithms, rotation=40 if crowded else 0, ha="right" if crowded else "center"
     )

@@ -34,10 +34,10 @@ def height_of(image, colour):
 
 def test_runs_far_above_are_at_the_top_and_the_others_keep_their_scale(tmp_path):
     image = drawn(tmp_path, SAMTRON=-11.5, SEPYFUX=-96758.0, SAMYRON=-14.0)
-    samtron, sepyfux, samyron = (height_of(image, colour) for colour in COLOURS[:3])
+    samtron, samyron, sepyfux = (height_of(image, colour) for colour in COLOURS[:3])
     assert sepyfux < 0.2  # out of the panel
     assert sepyfux < samyron < samtron - 0.1  # 14.0 is above 11.5 and well apart from it
 
 
 def test_run_of_minus_infinity_is_drawn_at_the_top(tmp_path):
-    assert height_of(drawn(tmp_path, SAMTRON=-11.5, SEPYFUX=-np.inf), COLOURS[1]) < 0.2
+    assert height_of(drawn(tmp_path, SAMTRON=-11.5, SEPYFUX=-np.inf), COLOURS[2]) < 0.2
