@@ -1,6 +1,7 @@
 """Arms with six revolute joints and no special geometry: cost, completeness and lost roots of all solutions of a pose.
 
-    python -m benchmarks.general_6r [--poses 5000] [--judged 20] [--output benchmarks/results/general_6r.txt]
+    python -m benchmarks.general_6r [--poses 5000] [--judged 20] [--seed 11]
+        [--output benchmarks/results/general_6r.txt]
 
 The arms are a UR5, the same with frames off by small amounts as a calibration gives them, arms from published
 parameters, a spherical wrist that is slightly off, and random axes (test/kinematics/six_revolute_arms.py). Poses come
@@ -48,7 +49,6 @@ from kinematics.six_revolute_arms import ARMS, random_axes
 
 FloatArray = npt.NDArray[np.float64]
 
-SEED = 11
 SAME = 1e-5  # distance below which solutions count as one [rad]
 REGULAR = 1e-4  # least singular value of the Jacobian of a regular configuration
 N_SEEDS, N_AT_ONCE = 40_000, 10_000
@@ -142,9 +142,9 @@ def measured(call: Callable[[int], object], n: int) -> FloatArray:
     return times
 
 
-def row(name: str, urdf: str, n_poses: int, n_judged: int) -> str:
+def row(name: str, urdf: str, n_poses: int, n_judged: int, seed: int) -> str:
     """Return the row of an arm."""
-    arm, rng = Arm(urdf), np.random.default_rng(SEED)
+    arm, rng = Arm(urdf), np.random.default_rng(seed)
     configurations = arm.robot.random(n_poses, rng)
     n_roots, n_complete, n_lost, n_false = arm.lost(configurations)
     special = np.asarray(GRID * rng.integers(-12, 13, (max(n_poses // 5, 1), 6)), dtype=np.float64)
@@ -165,15 +165,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--poses", type=int, default=5000, help="of each arm (default %(default)s)")
     parser.add_argument("--judged", type=int, default=20, help="of these, by refined seeds (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=11, help="of the poses (default %(default)s)")
     parser.add_argument("--arms", help="only arms whose names contain this")
     parser.add_argument("--output", type=Path, help="file for the table, as well")
     args = parser.parse_args()
     lines = [
-        f"all roots of arms of six revolute joints; {args.poses} poses each, a fifth as many on the grid, seed {SEED}; "
-        f"{args.judged} poses judged by {N_SEEDS} seeds",
+        f"all roots of arms of six revolute joints; {args.poses} poses each, a fifth as many on the grid; "
+        f"seed {args.seed}; {args.judged} poses judged by {N_SEEDS} seeds",
         f"{processor()}, {instruction_sets()[-1]}; load {load_average()}; Python {platform.python_version()}; "
         f"{versions(('numpy', 'pin'))}",
-        "in brackets: lost although said to be complete; special: lost, and share complete; times [us], prepared [ms]",
+        "in brackets: lost although reported complete; special: lost, and share complete; times [us], prepared [ms]",
         "",
         HEADER,
     ]
@@ -182,7 +183,7 @@ def main() -> None:
     arms |= {f"random axes, {seed}": random_axes(seed) for seed in range(N_RANDOM)}
     for name, urdf in arms.items():
         if args.arms is None or args.arms in name:
-            lines.append(row(name, urdf, args.poses, args.judged))
+            lines.append(row(name, urdf, args.poses, args.judged, args.seed))
             print(lines[-1], flush=True)
     if args.output:
         write_atomically(args.output, ("\n".join(lines) + "\n").encode())
