@@ -25,8 +25,8 @@ NAMES = {
     "wine": "WINE, synthetic data",
 }
 TABLE_5 = ("SAMTRON", "SAMYRON", "SEPYFUX", "ZAMTRUX")
-OTHERS_OF_TABLE_8 = ("SAMTRUX", "SAMTROX", "SAMYRUX", "SAMYROX", "SEPYRUX")
 TABLE_8 = ("SAMTRUX", "SAMTROX", "SAMTRON", "SAMYRUX", "SAMYROX", "SAMYRON", "SEPYFUX", "SEPYRUX", "ZAMTRUX")
+OTHERS_OF_TABLE_8 = tuple(word for word in TABLE_8 if word not in TABLE_5)
 
 
 def _by_word(*values: float) -> dict[str, float]:

@@ -24,7 +24,7 @@ struct Window {
     double centre = 0.0, half = kPi;
     bool is_endless = false;
 
-    double offset(double angle) const { return wrapped(angle - centre, kTwoPi, 1.0 / kTwoPi); }
+    double offset(double angle) const { return wrapped_angle(angle - centre); }
 };
 
 // How a piece of a branch ends. At a turn, two branches meet.

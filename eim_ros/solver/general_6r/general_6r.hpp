@@ -135,7 +135,7 @@ class General6R {
         choose(settled, shares);
         for (int i = 0; i < kTried && exists(); ++i) {  // a wrong bound shows that the method does not suit the arm
             const SixRevolute found = solve_last(lasts[i]);
-            if (found.is_complete && !contains(found.solutions, origins[i])) order_.clear();
+            if (found.is_complete && !found.solutions.contains(origins[i], 1e-4)) order_.clear();
         }
     }
 
@@ -166,14 +166,6 @@ class General6R {
     static double median(std::vector<double>& values) {
         std::nth_element(values.begin(), values.begin() + kTried / 2, values.end());
         return values[kTried / 2];
-    }
-    static bool contains(const LoopSolutions& solutions, const std::array<double, 6>& q) {
-        for (int i = 0; i < solutions.n; ++i) {
-            double most = 0.0;
-            for (int j = 0; j < 6; ++j) most = std::max(most, std::abs(wrapped_angle(solutions.angles[i][j] - q[j])));
-            if (most < 1e-4) return true;
-        }
-        return false;
     }
 
     struct Typical {

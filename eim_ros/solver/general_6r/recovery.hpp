@@ -9,10 +9,6 @@
 
 namespace eim {
 
-inline double wrapped_angle(double angle) {
-    return angle - kTwoPi * std::floor((angle + kPi) / kTwoPi);
-}
-
 // Distinct solutions of a loop, each angle in [-pi, pi].
 struct LoopSolutions {
     static constexpr int kMost = 32;
@@ -21,14 +17,20 @@ struct LoopSolutions {
     int n = 0;
     double angles[kMost][6];
 
-    // Adds a solution unless it is known. Returns whether it was added.
-    bool add(const double (&q)[6]) {
+    // Whether a solution differs from q by less than a tolerance [rad] in every joint.
+    template <class Row>
+    bool contains(const Row& q, double tolerance) const {
         for (int i = 0; i < n; ++i) {
             double most = 0.0;
             for (int j = 0; j < 6; ++j) most = std::max(most, std::abs(wrapped_angle(angles[i][j] - q[j])));
-            if (most < kSame) return false;
+            if (most < tolerance) return true;
         }
-        if (n == kMost) return false;
+        return false;
+    }
+
+    // Adds a solution unless it is known. Returns whether it was added.
+    bool add(const double (&q)[6]) {
+        if (n == kMost || contains(q, kSame)) return false;
         for (int j = 0; j < 6; ++j) angles[n][j] = wrapped_angle(q[j]);
         ++n;
         return true;

@@ -110,7 +110,7 @@ class TorusCells {
     static constexpr int kCells = 14;
 
     double scaled(const double* place, int d) const {
-        return (wrapped(place[joints_[d]], kTwoPi, 1.0 / kTwoPi) + 1.5 * kTwoPi) * (kCells / kTwoPi);
+        return (wrapped_angle(place[joints_[d]]) + 1.5 * kTwoPi) * (kCells / kTwoPi);
     }
 
     int joints_[3] = {}, n_ = 0;

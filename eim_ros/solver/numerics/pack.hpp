@@ -186,4 +186,9 @@ inline V wrapped(V difference, Scalar<V> turn, Scalar<V> by_turn) {
 inline constexpr double kPi = 3.141592653589793238462643383279502884;
 inline constexpr double kTwoPi = 2.0 * kPi;
 
+// The angle in [-pi, pi].
+inline double wrapped_angle(double angle) {
+    return wrapped(angle, kTwoPi, 1.0 / kTwoPi);
+}
+
 }  // namespace eim

@@ -65,7 +65,7 @@ inline Rows seeds_of(const Task& task, const Mixture& mixture, const SearchRound
     }
     for (int j = 0; j < n_joints; ++j) {  // a continuous joint with narrowed limits is not wrapped elsewhere
         if (!continuous[j] || task.bounds.wraps[j]) continue;
-        for (Index i = 0; i < seeds.size(); ++i) seeds.row(i)[j] = wrapped(seeds.row(i)[j], kTwoPi, 1.0 / kTwoPi);
+        for (Index i = 0; i < seeds.size(); ++i) seeds.row(i)[j] = wrapped_angle(seeds.row(i)[j]);
     }
     return seeds;
 }

@@ -10,7 +10,7 @@ namespace eim {
 
 // a - b, on the circle if a joint is continuous.
 inline double difference(double a, double b, bool wraps) {
-    return wraps ? wrapped(a - b, kTwoPi, 1.0 / kTwoPi) : a - b;
+    return wraps ? wrapped_angle(a - b) : a - b;
 }
 
 class Places {

@@ -114,7 +114,7 @@ class BlocksOfRows {
 
     float place(Index row, int j) const {
         const double q = rows_.row(row)[j];
-        return float(bounds_.wraps[j] ? wrapped(q, kTwoPi, 1.0 / kTwoPi) : q);
+        return float(bounds_.wraps[j] ? wrapped_angle(q) : q);
     }
 
     // Orders slots so that the slots of each block are near each other, by recursive halving along the joint of the
