@@ -4,6 +4,9 @@ Two nodes with the same name would respond to the same requests, perhaps for dif
 publishes an identifier of its process on `~/instance` once per second. The topic is latched, so a new node receives the
 identifier as soon as the middleware has matched the two. A message proves that its sender is alive. The ROS graph does
 not prove this, because it lists a killed process for several seconds.
+
+On a busy machine, the middleware may match two nodes only after the new one has become active. The new one then ends.
+Nodes that have been active for longer do not end: two networks may have been connected, and an arm may be moving.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from eim_ros.nodes.common.subscriptions import DrainedSubscription
 _DISCOVERY = 0.5  # [s] time that the middleware usually needs to match a new node with the existing ones
 _SILENCE = 3.0  # [s] a node counts as dead after this time without a message; three publishing periods
 _PERIOD = 0.02  # [s] polling period of a node that is starting
+_NEW = 10.0  # [s] a node that is active for a shorter time ends if another one was active before
 
 
 class NameWatch:
@@ -36,6 +40,8 @@ class NameWatch:
         self._instance = uuid.uuid4().hex
         self._state = ""
         self._heard: dict[str, float] = {}  # time of the last message of each other instance [s]
+        self._active_since = 0.0  # [s since 1970]; 0: not active
+        self._earlier: set[str] = set()  # other instances that were active before this one
         self._created = time.monotonic()
         self._publisher = node.create_publisher(String, "~/instance", LATCHED_QOS)
         profile = QoSProfile(depth=100, durability=LATCHED_QOS.durability, reliability=LATCHED_QOS.reliability)
@@ -43,22 +49,35 @@ class NameWatch:
 
     def announce(self, state: str) -> None:
         """Publish the identifier and a state. Other nodes react only to "active" and "starting"."""
+        if state != "active":
+            self._active_since = 0.0
+        elif self._state != "active":
+            self._active_since = time.time()
         self._state = state
-        self._publisher.publish(String(data=f"{self._instance} {state}"))
+        self._publisher.publish(String(data=f"{self._instance} {self._active_since!r} {state}"))
 
     def conflict(self) -> str:
         """Return an error message if another node with this name is active; otherwise an empty string."""
         now = time.monotonic()
         for message in self._subscription.take():
-            instance, _, state = deserialize_message(message, String).data.partition(" ")
+            instance, since, state = deserialize_message(message, String).data.split(" ", 2)
             yields_to = state == "active" or (state == self._state == "starting" and instance < self._instance)
             if instance != self._instance and yields_to:
                 self._heard[instance] = now
             else:
                 self._heard.pop(instance, None)
+            if state == "active" and (float(since), instance) < (self._active_since, self._instance):
+                self._earlier.add(instance)
+            else:
+                self._earlier.discard(instance)
         if all(heard < now - _SILENCE for heard in self._heard.values()):
             return ""
         return f"another live node is named {self._node.get_fully_qualified_name()}: give one of them another name"
+
+    def must_end(self) -> bool:
+        """Return whether this node has just become active although another one was active before; see the top."""
+        is_new = self._active_since > time.time() - _NEW
+        return is_new and bool(self.conflict()) and not self._earlier.isdisjoint(self._heard)
 
     def check(self) -> None:
         """Raise `ServiceError` if another node with this name is active.

@@ -335,6 +335,8 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
         conflict = self._names.conflict() if self._state == "active" else ""
         if conflict:
             self.get_logger().error(conflict, throttle_duration_sec=10.0)
+            if self._names.must_end():
+                raise SystemExit(1)
         message = diagnostics(
             f"{self.get_fully_qualified_name()}: {self._task_name}",
             self._state,
