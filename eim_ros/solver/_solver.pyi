@@ -198,6 +198,15 @@ class ParameterisedForm:
     held: int
     def __init__(self, chain: Chain) -> None: ...
 
+class General7R:
+    """Any arm with seven revolute joints, for proofs about its self-motions, see `general_7r/general_7r.hpp`.
+
+    `fits` is false for other arms, and if every elimination is degenerate.
+    """
+
+    fits: bool
+    def __init__(self, chain: Chain) -> None: ...
+
 class SelfMotions:
     """Self-motion curves of a task, for an arm with one joint more than the pose or the position requires.
 
@@ -218,6 +227,11 @@ class SelfMotions:
         """Compute all self-motion components by closed form, instead of a search.
 
         Returns False, without changes, if the closed form cannot decide every case.
+        """
+    def prove(self, chain: Chain, form: ParameterisedForm | General7R, deadline: float) -> bool:
+        """Prove that the curves found by `search` are all self-motions; curves that turn out to be missing are traced.
+
+        Returns False if something is undecided, or at the deadline.
         """
     def even(
         self, chain: Chain, n: int, separation: float, distinct_tolerance: float, deadline: float

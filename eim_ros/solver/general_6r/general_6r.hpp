@@ -16,6 +16,15 @@
 
 namespace eim {
 
+inline Motion motion_of(const Link<double>& link) {
+    Motion motion;
+    for (int k = 0; k < 3; ++k) {
+        motion.rows[k] = {link.rotation[3 * k], link.rotation[3 * k + 1], link.rotation[3 * k + 2]};
+    }
+    motion.translation = {link.translation[0], link.translation[1], link.translation[2]};
+    return motion;
+}
+
 // Solutions of a pose, each angle in [-pi, pi].
 struct SixRevolute {
     LoopSolutions solutions;
@@ -28,10 +37,10 @@ class General6R {
     General6R() = default;
 
     // Takes a chain of six revolute joints. Random poses show which attempts suit it.
-    explicit General6R(const Chain& chain) : base_(motion(chain.links[0])), tip_(motion(chain.links[6])) {
+    explicit General6R(const Chain& chain) : base_(motion_of(chain.links[0])), tip_(motion_of(chain.links[6])) {
         double size = 0.0;
         Motion links[5];
-        for (int i = 0; i < 5; ++i) links[i] = motion(chain.links[i + 1]), size += length(links[i].translation);
+        for (int i = 0; i < 5; ++i) links[i] = motion_of(chain.links[i + 1]), size += length(links[i].translation);
         if (!(size > 0.0)) return;
         scale_ = 2.0 / size;
         for (Motion& link : links) link.translation = link.translation * scale_;
@@ -57,15 +66,6 @@ class General6R {
     static constexpr double kSingularPivot = 1e-7;    // below: a continuum of solutions, or solutions that meet
     static constexpr double kVanishing = 1e-13;       // amplitude over that of random poses
     static constexpr double kBeyondReach = 1e-9;
-
-    static Motion motion(const Link<double>& link) {
-        Motion motion;
-        for (int k = 0; k < 3; ++k) {
-            motion.rows[k] = {link.rotation[3 * k], link.rotation[3 * k + 1], link.rotation[3 * k + 2]};
-        }
-        motion.translation = {link.translation[0], link.translation[1], link.translation[2]};
-        return motion;
-    }
 
     SixRevolute solve_last(const Motion& last) const {
         SixRevolute found;
@@ -148,7 +148,7 @@ class General6R {
                 if (is_used[number]) continue;
                 int n_new = 0;
                 for (int i = 0; i < kTried; ++i) n_new += settled[number][i] && !done[i];
-                const double cost = number < LoopView::count ? 1.0 : kCostOfTwisted;
+                const double cost = number < LoopView<6>::count ? 1.0 : kCostOfTwisted;
                 const double value = (n_new + 0.01 * shares[number]) / cost;
                 if (value > best_value) best = number, best_value = value;
             }
