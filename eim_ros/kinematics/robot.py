@@ -51,7 +51,16 @@ from eim_ros.kinematics.urdf import (
     read_urdf_source,
     urdf_folder,
 )
-from eim_ros.solver import MOST_JOINTS, Chain, ClosedForm, ContinuationOptions, General7R, ParameterisedForm, StepOptions, Task
+from eim_ros.solver import (
+    MOST_JOINTS,
+    Chain,
+    ClosedForm,
+    ContinuationOptions,
+    General7R,
+    ParameterisedForm,
+    StepOptions,
+    Task,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

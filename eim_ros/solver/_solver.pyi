@@ -74,15 +74,18 @@ class ClosedForm:
 
     Arms with six revolute joints and no special geometry have the kind "general": elimination finds all solutions, see
     `general_6r/general_6r.hpp`. It also solves poses that the form of a nearby arm leaves open. `certifies` is true if
-    the roots of some poses are certified.
+    roots can be certified.
     """
 
     kind: str
     deviation: float
     certifies: bool
     def __init__(self, chain: Chain, held: int) -> None: ...
-    def roots(self, chain: Chain, task: Task, tolerance: float) -> Roots:
-        """Return the roots that differ by more than a tolerance [rad] in some joint."""
+    def roots(self, chain: Chain, task: Task, tolerance: float, wants_proof: bool = False) -> Roots:
+        """Return the roots that differ by more than a tolerance [rad] in some joint.
+
+        With `wants_proof`, the general form tries to certify that there are no others.
+        """
     def roots_of_poses(
         self, chain: Chain, task: Task, poses: FloatArray, tolerance: float
     ) -> tuple[FloatArray, IntArray, BoolArray]:

@@ -1,9 +1,9 @@
 // Proof that traced curves are all self-motions of a pose, for any arm with seven revolute joints.
 //
 // The solutions are the curve f(s, t) = 0 of two successive joints (`general_7r/torus_polynomial.hpp`). The circle of s
-// is divided into strips that overlap, and no piece of the curve lies inside a strip (`general_7r/strips.hpp`). So every
-// self-motion meets one of the slices in the overlaps. At a slice, the zeros of a polynomial in t are isolated. If each
-// of them belongs to a known curve, there are no others. Otherwise it leads to a solution that is missing.
+// is divided into strips that overlap, and no piece of the curve lies inside a strip (`general_7r/strips.hpp`). So
+// every self-motion meets one of the slices in the overlaps. At a slice, the zeros of a polynomial in t are isolated.
+// If each of them belongs to a known curve, there are no others. Otherwise it leads to a solution that is missing.
 #pragma once
 
 #include "general_7r/general_7r.hpp"
@@ -15,12 +15,12 @@ namespace eim {
 enum class Knowledge { all, missing, undecided };
 
 class CurveProof {
- public:
+   public:
     CurveProof(const General7R& arm, const Motion& target, int reading)
         : reading_(reading), f_(reading_.view.of(arm.loop(target)), reading_.place) {}
 
-    // Divides the circle into strips and isolates the zeros of all slices. Returns false if some are uncertain, or at the
-    // deadline, a time of the steady clock [s].
+    // Divides the circle into strips and isolates the zeros of all slices. Returns false if some are uncertain, or at
+    // the deadline, a time of the steady clock [s].
     bool prepare(double deadline, long most_looks) {
         if (!f_.is_regular()) return false;
         StripProof proof(f_);
@@ -122,8 +122,8 @@ class CurveProof {
     // Takes the crossing nearest to a place out of a list; false if none is near.
     static bool take(double place, std::vector<double>& crossings) {
         const auto away = [place](double t) { return std::abs(wrapped_angle(t - place)); };
-        const auto nearest = std::min_element(crossings.begin(), crossings.end(),
-                                              [&](double a, double b) { return away(a) < away(b); });
+        const auto nearest =
+            std::min_element(crossings.begin(), crossings.end(), [&](double a, double b) { return away(a) < away(b); });
         if (nearest == crossings.end() || !(away(*nearest) < kSameCrossing)) return false;
         *nearest = crossings.back(), crossings.pop_back();
         return true;

@@ -103,7 +103,8 @@ inline Turning<T> turned_product(const LineVectorOf<T>& n, const LineVectorOf<T>
     Turning<T> product{n.pl * x.pl + n.pp * x.pp + n.one * x.one, T(0.0), T(0.0)};
     const auto add = [&product](const VectorOf<T>& a, const VectorOf<T>& b) {
         product.constant = product.constant + a.z * b.z;
-        product.cosine = product.cosine + (a.x * b.x + a.y * b.y), product.sine = product.sine + (a.y * b.x - a.x * b.y);
+        product.cosine = product.cosine + (a.x * b.x + a.y * b.y),
+        product.sine = product.sine + (a.y * b.x - a.x * b.y);
     };
     add(n.l, x.l), add(n.p, x.p), add(n.m, x.m), add(n.h, x.h);
     return product;

@@ -6,7 +6,7 @@
 namespace eim {
 
 class General7R {
- public:
+   public:
     using Number = TorusPolynomial::Number;
 
     General7R() = default;
@@ -28,7 +28,7 @@ class General7R {
     // Numbers of the readings, the best first.
     const std::vector<int>& readings() const { return readings_; }
 
-    // The loop of a pose with twice the precision of double. Rotations are made exact by Gram and Schmidt's method.
+    // The loop of a pose with twice the precision of double.
     LoopOf<7, Number> loop(const Motion& target) const {
         Motion scaled = target;
         scaled.translation = scaled.translation * scale_;
@@ -41,17 +41,6 @@ class General7R {
    private:
     static constexpr int kTried = 16, kAngles = 2;
     static constexpr double kNoGap = 1e-6, kLeastGap = 1e-5, kWidestGap = 0.5;  // [rad]
-
-    static MotionOf<Number> exact(const Motion& motion) {
-        const auto doubled = [](const Vector& v) { return VectorOf<Number>{v.x, v.y, v.z}; };
-        const auto unit = [](const VectorOf<Number>& v) { return v * (Number(1.0) / square_root(dot(v, v))); };
-        MotionOf<Number> made;
-        made.translation = doubled(motion.translation);
-        const VectorOf<Number> first = unit(doubled(motion.rows[0])), second = doubled(motion.rows[1]);
-        made.rows[0] = first, made.rows[1] = unit(second - first * dot(first, second));
-        made.rows[2] = cross(made.rows[0], made.rows[1]);
-        return made;
-    }
 
     // Prefers readings with separate zeros. If two solutions always have the same s and t, f is a square.
     void choose_readings() {

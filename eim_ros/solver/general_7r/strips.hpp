@@ -9,13 +9,13 @@
 //                either f_s is not 0 (steep), or f_ss f_tt - f_st^2 < 0 (saddle)
 //    solitary    there is no solution, although f may be 0 (`solitary.hpp`)
 //
-// Suppose that a piece of solutions X lies inside the strip. At its least and greatest s, f_t = 0, so these places are in
-// turning cells. Let a cluster be the cells around a turning cell up to empty cells, if f_tt has one sign in all its
-// turning cells, say positive. For each s, f falls, then rises over the cluster. Let m(s) be its minimum. Where m < 0, the
-// cluster has exactly two zeros (or one, if f is negative at one end for all s), and where m > 0 none. All turning cells of
-// a cluster have to be steep with the same sign, or all saddles. In the first case, m' = f_s, so that m changes its sign at
-// most once. In the second case, m'' = f_ss - f_st^2 / f_tt < 0, so that m <= 0 cannot hold on a range inside the strip
-// with m = 0 at both ends. So zeros always continue to an edge of the strip, and X does too.
+// Suppose that a piece of solutions X lies inside the strip. At its least and greatest s, f_t = 0, so these places are
+// in turning cells. Let a cluster be the cells around a turning cell up to empty cells, if f_tt has one sign in all its
+// turning cells, say positive. For each s, f falls, then rises over the cluster. Let m(s) be its minimum. Where m < 0,
+// the cluster has exactly two zeros (or one, if f is negative at one end for all s), and where m > 0 none. All turning
+// cells of a cluster have to be steep with the same sign, or all saddles. In the first case, m' = f_s, so that m
+// changes its sign at most once. In the second case, m'' = f_ss - f_st^2 / f_tt < 0, so that m <= 0 cannot hold on a
+// range inside the strip with m = 0 at both ends. So zeros always continue to an edge of the strip, and X does too.
 //
 // Several solutions with the same s and t are a multiple zero, because M then has as many null vectors. So an isolated
 // solution, or one that shares its place with others, is not overlooked.
@@ -45,7 +45,8 @@ class StripProof {
 
     static std::vector<Cell> whole_circle() {
         std::vector<Cell> cells;
-        for (int i = 0; i < kFirstCells; ++i) cells.push_back({kShift - kPi + (2 * i + 1) * kPi / kFirstCells, kPi / kFirstCells});
+        for (int i = 0; i < kFirstCells; ++i)
+            cells.push_back({kShift - kPi + (2 * i + 1) * kPi / kFirstCells, kPi / kFirstCells});
         return cells;
     }
 
@@ -155,8 +156,8 @@ class StripProof {
 
     static constexpr int kHalvings = 50;
     static constexpr int kFirstCells = 32;
-    static constexpr long kCostOfSolitary = 100;  // in looks
-    static constexpr double kLeastRatio = 0.125, kMostRatio = 2.0;  // of a cell in t and the strip
+    static constexpr long kCostOfSolitary = 100;                          // in looks
+    static constexpr double kLeastRatio = 0.125, kMostRatio = 2.0;        // of a cell in t and the strip
     static constexpr double kWidened = 1.0 + 1e-9, kRoundedEdge = 4e-15;  // so that neighbouring cells overlap
     static constexpr int kOrders = TorusPolynomial::kOrders;
 

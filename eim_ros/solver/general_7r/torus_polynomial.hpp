@@ -2,16 +2,17 @@
 // joints.
 //
 // While the joint of s is fixed, six joints remain. Their resultant (`general_6r/resultant.hpp`) is a trigonometric
-// polynomial of degree 8 in t. The seven links form a loop, which is read such that s has place 2, 4 or 5, and t the next
-// one of places 2 and 3. Then s enters only the left side of the elimination, and M is linear in (1, cos s, sin s). So f
-// has degree 12 at most in s. At place 2 it has degree 8: of Rz(s), on vectors of 15 numbers, the part that grows with
-// exp(i s) has rank 4, like that of Rz(t).
+// polynomial of degree 8 in t. The seven links form a loop, which is read such that s has place 2, 4 or 5, and t the
+// next one of places 2 and 3. Then s enters only the left side of the elimination, and M is linear in (1, cos s, sin
+// s). So f has degree 12 at most in s. At place 2 it has degree 8: of Rz(s), on vectors of 15 numbers, the part that
+// grows with exp(i s) has rank 4, like that of Rz(t).
 //
 // So values at 28 x 24 angles determine f. They are computed with twice the precision of double, so that errors of the
 // elimination and of its determinants are far below those of evaluations of f in double. The latter are bounded, so
 // statements about f are certain. Coefficients of higher degree have to vanish, which a test checks.
 #pragma once
 
+#include "general_6r/doubled_resultant.hpp"
 #include "general_6r/general_6r.hpp"
 
 namespace eim {
@@ -42,11 +43,8 @@ inline LoopOf<6, T> with_fixed(const LoopOf<7, T>& loop, int place, const T& cos
     return rest;
 }
 
-// Relative bounds of errors. The long double of x86 has 64 bits; a wider or equal one elsewhere would be more accurate
-// or is double.
-inline constexpr double kEvaluation = 60.0 * 1.2e-16;  // of a sum over t in double
-inline constexpr double kSlicing = std::numeric_limits<long double>::digits >= 64 ? 1e-17 : 1e-14;  // of one over s
-inline constexpr double kDeterminant = 1e-22;  // of a determinant, relative to (|M|^2 / 12)^6 by the Frobenius norm
+// Relative bound of the error of a sum over s in long double, which has 64 bits on x86, and may be double elsewhere.
+inline constexpr double kSlicing = std::numeric_limits<long double>::digits >= 64 ? 1e-17 : 1e-14;
 
 // f and its first derivatives by s at one angle s, as functions of t; one derivative in each lane.
 struct TorusSlices {
@@ -87,7 +85,7 @@ inline constexpr int kDegreeInS = 12, kSamplesInS = 28;
 class TorusPolynomial {
    public:
     using Number = Doubled<double>;
-    static constexpr int kParts = 2 * kDegree + 1, kAll = 2 * kFrequencies - 1;  // numbers of functions of t
+    static constexpr int kParts = DoubledResultant::kParts, kAll = DoubledResultant::kAll;  // numbers of functions of t
     static constexpr int kPartsInS = 2 * kDegreeInS + 1, kAllInS = kSamplesInS - 1;
     static constexpr int kOrders = TorusSlices::kOrders;  // derivatives of this order are bounded
 
@@ -119,7 +117,7 @@ class TorusPolynomial {
     // Largest coefficient of those that have to vanish.
     double beyond() const { return beyond_; }
     // Whether f has a meaning: it does not vanish, and t1 follows from the other angles.
-    bool is_regular() const { return amplitude_ > 1e6 * floor_ && rank_ratio_ > kLeastRankRatio; }
+    bool is_regular() const { return amplitude_ > kFarAboveFloor * floor_ && rank_ratio_ > kLeastRankRatio; }
     // The loop of the other joints at an angle s.
     Loop rest(double s) const { return with_fixed(loop_, place_, std::cos(s), std::sin(s)); }
     // Upper bound of a derivative of order kOrders, j times of which by s.
@@ -176,60 +174,18 @@ class TorusPolynomial {
 
     // Fills in the coefficients from values at equidistant angles.
     void sample(const LoopOf<7, Number>& loop, Number (&sums)[kAllInS][kAll]) {
-        using Pack = Doubled<WideDouble>;
-        static const Table<kSamples> table;
-        static const Table<kSamplesInS> table_in_s;
-        constexpr int W = kLanes<WideDouble>;
+        const DoubledTable<kSamplesInS>& table = DoubledTable<kSamplesInS>::get();
         for (int i = 0; i < kSamplesInS; ++i) {
             const EliminationOf<Number> elimination(
-                with_fixed(loop, place_, table_in_s.cosine[2 * i + 1], table_in_s.sine[2 * i + 1]));
+                with_fixed(loop, place_, table.cosine[2 * i + 1], table.sine[2 * i + 1]));
             rank_ratio_ = i == 0 ? elimination.rank_ratio() : rank_ratio_;
-            Number values[kSamples], of_t[kAll];
-            for (int first = 0; first < kSamples; first += W) {
-                Pack c, s, m[12][12];
-                for (int lane = 0; lane < W; ++lane) {
-                    const int at = 2 * (first + lane) + 1;
-                    c.high[lane] = table.cosine[at].high, c.low[lane] = table.cosine[at].low;
-                    s.high[lane] = table.sine[at].high, s.low[lane] = table.sine[at].low;
-                }
-                elimination.matrix(c, s, m);
-                WideDouble square{};
-                for (const auto& row : m) {
-                    for (const Pack& entry : row) square += entry.high * entry.high;
-                }
-                const Pack determinant = triangularise(m);
-                for (int lane = 0; lane < W; ++lane) {
-                    floor_ = std::max(floor_, kDeterminant * std::pow(square[lane] / 12.0, 6));
-                    values[first + lane] = {determinant.high[lane], determinant.low[lane]};
-                }
-            }
-            for (int c = 0; c < kAll; ++c) {
-                for (int j = 0; j < kSamples; ++j) of_t[c] += values[j] * table.basis(c, j);
-            }
+            const DoubledResultant f(elimination);
+            floor_ = std::max(floor_, f.floor);
             for (int a = 0; a < kAllInS; ++a) {
-                for (int c = 0; c < kAll; ++c) sums[a][c] += table_in_s.basis(a, i) * of_t[c];
+                for (int c = 0; c < kAll; ++c) sums[a][c] += table.bases[a][i] * f.coefficients[c];
             }
         }
     }
-
-    // b_a at n sampled angles, times the factor of the Fourier transform.
-    template <int n>
-    struct Table {
-        Number cosine[2 * n], sine[2 * n], bases[n - 1][n];  // at pi i / n
-
-        Table() {
-            for (int i = 0; i < 2 * n; ++i) doubled_turn(i, n, cosine[i], sine[i]);
-            for (int a = 0; a < n - 1; ++a) {
-                const int k = (a + 1) / 2;
-                const Number factor = Number(a == 0 ? 1.0 : 2.0) / Number(double(n));
-                for (int j = 0; j < n; ++j) {
-                    const int at = k * (2 * j + 1) % (2 * n);
-                    bases[a][j] = factor * (a % 2 || a == 0 ? cosine[at] : sine[at]);
-                }
-            }
-        }
-        const Number& basis(int a, int j) const { return bases[a][j]; }
-    };
 
     // Adds the part of frequencies k and l to the bounds.
     void bound_part(int k, int l) {

@@ -25,8 +25,8 @@ struct Curve {
     int n_segments() const { return int(numbers.size()) - 1; }
     Segment segment(int i) const {
         static constexpr bool never[kMostJoints] = {};
-        return {places.n_joints,     places.row(i),         tangents.row(i),         1.0,
-                places.row(i + 1), tangents.row(i + 1), 1.0, never};
+        return {
+            places.n_joints, places.row(i), tangents.row(i), 1.0, places.row(i + 1), tangents.row(i + 1), 1.0, never};
     }
 };
 

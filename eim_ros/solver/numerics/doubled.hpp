@@ -119,7 +119,8 @@ inline void doubled_turn(int n, int d, Doubled<double>& cosine, Doubled<double>&
     constexpr int kHalvings = 4, kTerms = 12;
     const Doubled<double> pi{3.141592653589793, 1.2246467991473532e-16};
     n = ((n % (2 * d)) + 2 * d) % (2 * d);
-    const Doubled<double> x = pi * Doubled<double>(double(n > d ? n - 2 * d : n)) / Doubled<double>(double(d << kHalvings));
+    const Doubled<double> x =
+        pi * Doubled<double>(double(n > d ? n - 2 * d : n)) / Doubled<double>(double(d << kHalvings));
     const Doubled<double> square = x * x;
     Doubled<double> less(0.0), odd(0.0);  // 1 - cos x, and sin x / x
     for (int k = kTerms; k >= 1; --k) {

@@ -104,27 +104,32 @@ class SelfMotions {
     // undecided, or at the deadline. The first version compares them with the curves of a closed form without limits.
     bool prove(const Chain& chain, const ParameterisedForm& form, double deadline) {
         Configurations found{n_joints_};  // a place on each curve
-        const bool is_decided = CertifiedComponents(chain, form, free_)
-                                    .run([&](const Configurations& places, const Configurations&, bool) {
-                                        found.add(places.row(places.size() / 2));
-                                    });
+        const bool is_decided =
+            CertifiedComponents(chain, form, free_).run([&](const Configurations& places, const Configurations&, bool) {
+                found.add(places.row(places.size() / 2));
+            });
         if (!is_decided) return false;
         Configurations roots{n_joints_};
         for (Index i = 0; i < found.size(); ++i) {
-            if (!is_on_curve(found.row(i))) roots.add(found.row(i));
+            if (known_curve(found.row(i)) < 0) roots.add(found.row(i));
         }
         if (roots.size() > 0 && !trace_missing(chain, roots, deadline)) return false;
+        std::vector<int> known;
+        for (Index i = 0; i < found.size(); ++i) known.push_back(known_curve(found.row(i)));
+        std::sort(known.begin(), known.end());
         const std::vector<Curve>& curves = components_.curves();
-        const bool is_all = Index(curves.size()) == found.size() &&
-                            std::all_of(curves.begin(), curves.end(), [](const Curve& c) { return c.is_closed; });
+        bool is_all = known.size() == curves.size();
+        for (std::size_t i = 0; i < curves.size() && is_all; ++i) is_all = known[i] == int(i) && curves[i].is_closed;
         return is_certified_ = is_all && !components_.touches_limit();
     }
     bool prove(const Chain& chain, const General7R& arm, double deadline) {
-        const auto is_known = [&](const double* q) { return is_on_curve(q); };
+        const auto is_known = [&](const double* q) { return known_curve(q) >= 0; };
+        const std::vector<int>& readings = arm.readings();
         for (const long most_looks : {kFewLooks, kManyLooks}) {
-            for (const int reading : arm.readings()) {
+            const std::size_t n = std::min(readings.size(), most_looks == kFewLooks ? kReadings : kReadings / 2);
+            for (std::size_t i = 0; i < n; ++i) {
                 if (is_past(deadline)) return false;
-                CurveProof proof(arm, motion_of(task_.target), reading);
+                CurveProof proof(arm, motion_of(task_.target), readings[i]);
                 if (!proof.prepare(deadline, most_looks)) continue;
                 for (int round = 0; round < kMostRounds; ++round) {
                     Configurations roots{n_joints_};
@@ -189,11 +194,16 @@ class SelfMotions {
     }
 
    private:
-    static constexpr int kMostRounds = 8;  // of tracing curves that a proof finds missing
-    static constexpr long kFewLooks = 50000, kManyLooks = 600000;
+    static constexpr int kMostRounds = 8;                          // of tracing curves that a proof finds missing
+    static constexpr long kFewLooks = 50000, kManyLooks = 600000;  // at bounds of cells
+    static constexpr std::size_t kReadings = 16;
     static constexpr Index kBlockOfPlaces = 2048, kMostBlocks = 64, kPlacesAtOnce = 512;
 
-    bool is_on_curve(const double* q) const { return graph_.where(q, kSame).place >= 0; }
+    // The number of the known curve on which a solution is, or -1.
+    int known_curve(const double* q) const {
+        const int place = graph_.where(q, kCoarselySame).place;
+        return place < 0 ? -1 : components_.curve_of(place);
+    }
 
     // Traces the curves through solutions; false if there is no new one, or at the deadline.
     bool trace_missing(const Chain& chain, const Configurations& roots, double deadline) {
