@@ -68,9 +68,9 @@ class CompletenessReport:
         Whether every component was traced, and the components are certified or the requested bound is reached (0.002 by
         default).
     certified : bool
-        Whether closed forms show that there are no other components; nothing was sampled. For arms of six revolute
-        joints without special geometry, a measured noise level bounds the number of solutions. Their answers are
-        complete, but not certified.
+        Whether it is proven that there are no other components, by a closed form or by elimination with bounds of all
+        errors. Without a request for a certificate, the number of solutions of six revolute joints without special
+        geometry is bounded by a measured noise level. Such answers are complete, but not certified.
     is_singular : bool
         Whether the arm is singular in some of the solutions found. More joints can move there while the tip stays, so
         the solutions form surfaces, and any answer is a small part of them.

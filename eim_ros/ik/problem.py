@@ -526,7 +526,7 @@ def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bo
     if problem.is_certified and not is_certified:
         why = "the arm is near a singularity, or a curve only touches a limit"
         if found.n_total is not None:
-            why = "their number relies on a measured rounding error"
+            why = "rounding may hide solutions that nearly meet"
         remarks.append(f"; not certified, because {why}")
     return remarks
 

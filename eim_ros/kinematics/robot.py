@@ -51,7 +51,16 @@ from eim_ros.kinematics.urdf import (
     read_urdf_source,
     urdf_folder,
 )
-from eim_ros.solver import MOST_JOINTS, Chain, ClosedForm, ContinuationOptions, ParameterisedForm, StepOptions, Task
+from eim_ros.solver import (
+    MOST_JOINTS,
+    Chain,
+    ClosedForm,
+    ContinuationOptions,
+    General7R,
+    ParameterisedForm,
+    StepOptions,
+    Task,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -408,6 +417,16 @@ class Robot:
         the first joint. If the conditions hold with the axes counted from the tip, it is the last joint.
         """
         form = ParameterisedForm(self.chain)
+        return form if form.fits else None
+
+    @functools.cached_property
+    def general_7r(self) -> General7R | None:
+        """Form of an arm with seven revolute joints that proves which self-motions there are, or None.
+
+        It exists for almost all such arms; eliminations of a few with special axes are degenerate. See
+        `solver/certify/curves.hpp`.
+        """
+        form = General7R(self.chain)
         return form if form.fits else None
 
     @functools.cached_property

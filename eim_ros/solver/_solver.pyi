@@ -74,15 +74,18 @@ class ClosedForm:
 
     Arms with six revolute joints and no special geometry have the kind "general": elimination finds all solutions, see
     `general_6r/general_6r.hpp`. It also solves poses that the form of a nearby arm leaves open. `certifies` is true if
-    the roots of some poses are certified.
+    roots can be certified.
     """
 
     kind: str
     deviation: float
     certifies: bool
     def __init__(self, chain: Chain, held: int) -> None: ...
-    def roots(self, chain: Chain, task: Task, tolerance: float) -> Roots:
-        """Return the roots that differ by more than a tolerance [rad] in some joint."""
+    def roots(self, chain: Chain, task: Task, tolerance: float, wants_proof: bool = False) -> Roots:
+        """Return the roots that differ by more than a tolerance [rad] in some joint.
+
+        With `wants_proof`, the general form tries to certify that there are no others.
+        """
     def roots_of_poses(
         self, chain: Chain, task: Task, poses: FloatArray, tolerance: float
     ) -> tuple[FloatArray, IntArray, BoolArray]:
@@ -198,6 +201,15 @@ class ParameterisedForm:
     held: int
     def __init__(self, chain: Chain) -> None: ...
 
+class General7R:
+    """Any arm with seven revolute joints, for proofs about its self-motions, see `general_7r/general_7r.hpp`.
+
+    `fits` is false for other arms, and if every elimination is degenerate.
+    """
+
+    fits: bool
+    def __init__(self, chain: Chain) -> None: ...
+
 class SelfMotions:
     """Self-motion curves of a task, for an arm with one joint more than the pose or the position requires.
 
@@ -218,6 +230,11 @@ class SelfMotions:
         """Compute all self-motion components by closed form, instead of a search.
 
         Returns False, without changes, if the closed form cannot decide every case.
+        """
+    def prove(self, chain: Chain, form: ParameterisedForm | General7R, deadline: float) -> bool:
+        """Prove that the curves found by `search` are all self-motions; curves that turn out to be missing are traced.
+
+        Returns False if something is undecided, or at the deadline.
         """
     def even(
         self, chain: Chain, n: int, separation: float, distinct_tolerance: float, deadline: float

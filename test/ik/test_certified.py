@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 from kinematics.descriptions import chain_urdf, joint
+from kinematics.seven_revolute_arms import random_seven
 from scipy.spatial import cKDTree
 
 from eim_ros.core.errors import ConfigurationError
@@ -189,7 +190,7 @@ def test_the_nearest_and_draws_are_those_of_certified_components() -> None:
 @pytest.mark.parametrize(
     ("name", "pose", "options", "expected"),
     [
-        ("gen3", np.eye(4), {}, "closed form"),
+        ("planar5", np.eye(4), {}, "seven revolute joints"),
         ("panda", [0.4, 0.1, 0.5], {}, "closed form"),
         ("panda", np.eye(4), {"tolerances": (0, 0, 0, 0, 0, 0.1)}, "closed form"),
     ],
@@ -199,7 +200,7 @@ def test_what_cannot_be_certified_is_refused(name: str, pose: object, options: d
         sampler_of(name).with_constraints(**options).solve_all(pose, guarantee="certified")
 
 
-def test_limits_of_a_turn_are_refused_and_the_cure_is_told() -> None:
+def test_limits_of_more_than_a_turn_are_certified() -> None:
     turning = '<limit lower="-6.5" upper="6.5" effort="1" velocity="1"/>'
     urdf = chain_urdf(
         *(
@@ -214,8 +215,43 @@ def test_limits_of_a_turn_are_refused_and_the_cure_is_told() -> None:
         )
     )
     sampler = Sampler(Robot(urdf))
-    pose = sampler.robot.fk(np.full(7, 0.5))
-    with pytest.raises(ConfigurationError, match="j0 and j1 and .* by sampler.with_constraints"):
-        sampler.solve_all(pose, guarantee="certified")
-    narrower = Constraints(limits={f"j{i}": (-3.0, 3.0) for i in range(7)})
-    assert sampler.with_constraints(narrower).solve_all(pose, guarantee="certified").certified
+    pose = sampler.robot.fk(np.array([0.3, 0.8, -0.4, 1.1, 0.6, -0.9, 0.2]))
+    narrow = Constraints(limits={f"j{i}": (-3.0, 3.0) for i in range(7)})
+    within = sampler.with_constraints(narrow).solve_all(pose, guarantee="certified", max_solutions=100_000)
+    answer = sampler.solve_all(pose, guarantee="certified", max_solutions=100_000, max_spacing=1.0)
+    assert within.certified and answer.certified, answer.message
+    assert answer.completeness.n_components > within.completeness.n_components
+    assert np.abs(answer.q).max() > np.pi
+
+
+@pytest.mark.parametrize("name", ["xarm7", "sawyer", "fetch"])
+def test_included_arms_of_seven_joints_are_certified(name: str) -> None:
+    robot = Robot(name, base="torso_lift_link") if name == "fetch" else Robot(name)
+    sampler, n_certified = Sampler(robot), 0
+    for pose in poses_of(robot, 6, 46):
+        answer = sampler.solve_all(pose, DENSE, guarantee="certified", seed=0, max_solutions=100_000, timeout=60.0)
+        n_certified += answer.certified
+        if answer.certified:
+            assert farthest_missed(sampler, answer, pose, 1000, Constraints()) < MISSED
+    assert n_certified >= 5
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_arms_without_special_geometry_are_certified(seed: int) -> None:
+    robot = Robot(random_seven(100 + seed))
+    sampler, n_certified = Sampler(robot), 0
+    assert robot.parameterised_form is None
+    for pose in poses_of(robot, 3, seed):
+        answer = sampler.solve_all(pose, DENSE, guarantee="certified", seed=0, timeout=60.0)
+        n_certified += answer.certified
+        if answer.certified:
+            assert farthest_missed(sampler, answer, pose, 1500, Constraints()) < MISSED
+    assert n_certified >= 2
+
+
+def test_a_proof_that_lacks_time_is_no_proof() -> None:
+    sampler = sampler_of("sawyer")
+    pose = poses_of(sampler.robot, 1, 47)[0]
+    answer = sampler.solve_all(pose, guarantee="certified", seed=0, timeout=0.002)
+    assert not answer.certified
+    assert not answer.completeness.certified

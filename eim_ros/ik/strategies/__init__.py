@@ -17,7 +17,7 @@ from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik.problem import Covering, Draws, Found, Problem, Spread
 from eim_ros.ik.strategies.closed_form import ClosedForm, has_closed_form
 from eim_ros.ik.strategies.densities import ScaledMeasure
-from eim_ros.ik.strategies.manifold import Manifold, certified_form, joints_of_a_revolution
+from eim_ros.ik.strategies.manifold import Manifold, forms_of_curves
 from eim_ros.ik.strategies.restarts import RawProposals, Restarts
 from eim_ros.ik.strategies.slices import Slices
 
@@ -76,16 +76,10 @@ def check_guarantee(problem: Problem) -> None:
                 problem.until,
             )
         return
-    if certified_form(problem) is not None:
+    if any(True for _ in forms_of_curves(problem)):
         return
-    if problem.robot.parameterised_form is not None and problem.is_curve and (wide := joints_of_a_revolution(problem)):
-        raise ConfigurationError(
-            f"'certified' needs limits narrower than a revolution: narrow {' and '.join(wide)} by "
-            "sampler.with_constraints(limits=...)",
-            "certified",
-        )
     raise ConfigurationError(
-        "'certified' is for poses of arms with a closed form, of six joints or of seven with one fixed (such as KUKA "
-        "iiwa and Franka), without tolerances per axis; guarantee=Completeness() bounds what may be missing for others",
+        "'certified' is for poses, without tolerances per axis, of arms with seven revolute joints, or with six and a "
+        "closed form; guarantee=Completeness() bounds what may be missing for others",
         "certified",
     )

@@ -2,7 +2,8 @@
 
 Every arm with six revolute joints has one: a certified one if its axes meet or are parallel in the usual ways, and
 otherwise the general one, by elimination. The number of solutions of the general one is bounded by a measured noise
-level, so that answers are complete, but not certified.
+level, so that answers are complete, but not certified. If a certificate is requested, the elimination is repeated with
+twice the precision, which bounds all errors. This is impossible for arms whose eliminations are all degenerate.
 
 Solutions that differ by revolutions of joints count separately if the limits allow more than one revolution. Because
 they can be numerous, only the requested number is enumerated, starting with the preferred ones.
@@ -83,6 +84,8 @@ class ClosedForm:
         report = report_of_points(problem, roots) if is_certain else None
         if not is_certain or not len(found):
             return Found(found, False, is_exhausted=is_certain, is_singular=roots.is_singular, report=report)
+        if report is None and not roots.is_certified:  # too many to list, and nothing would say that it is no proof
+            return Found(found)
         return Found(found, n_total=roots.n_total, report=report)
 
     def _drawn(self, problem: Problem) -> Found:
@@ -107,7 +110,7 @@ def all_roots(problem: Problem) -> Roots | None:
     if form is None:
         return None
     chain, task, n = problem.robot.chain, problem.task, problem.n
-    roots = form.roots(chain, task, DISTINCT_TOLERANCE)
+    roots = form.roots(chain, task, DISTINCT_TOLERANCE, problem.is_certified)
     reference, weights, most = _revolution_cost(problem)
     deadline = problem.deadline
     rows, errors, sources, n_total = roots.revolutions(chain, task, reference, weights, most, deadline)

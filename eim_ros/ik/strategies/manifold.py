@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,7 +31,7 @@ from eim_ros.ik.strategies.densities import (
     took_pieces,
 )
 from eim_ros.ik.strategies.restarts import ACCEPT_DISTANCE, DISTINCT_TOLERANCE, FEWEST_TO_DIVERSIFY
-from eim_ros.solver import NO_EXPERT, ParameterisedForm, SelfMotions, nearest_on_curve
+from eim_ros.solver import NO_EXPERT, General7R, ParameterisedForm, SelfMotions, nearest_on_curve
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -102,6 +103,15 @@ def certified_form(problem: Problem) -> ParameterisedForm | None:
     return problem.robot.parameterised_form
 
 
+def forms_of_curves(problem: Problem) -> Iterator[ParameterisedForm | General7R]:
+    """Yield the forms that prove which self-motion curves there are, without limits: the faster one first."""
+    if problem.position_only or not problem.is_curve:
+        return
+    for form in (problem.robot.parameterised_form, problem.robot.general_7r):
+        if form is not None:
+            yield form
+
+
 def joints_of_a_revolution(problem: Problem) -> list[str]:
     """Return the names of joints whose limits allow a full revolution, so that they have 2π-equivalent values."""
     bounds = problem.bounds
@@ -132,8 +142,8 @@ class Curves:
         """Search until the requested bound is reached, or without one until missing components are unlikely.
 
         If a certificate is requested, components come from a closed form. There is a search only if the closed form
-        cannot decide about some components. The closed form also decides if a bound is requested and the arm is too
-        close to a singularity to trace every curve.
+        cannot decide about some components, or if there is none; a proof then shows that the search missed nothing. The
+        closed form also decides if a bound is requested and the arm is too close to a singularity to trace every curve.
         """
         until, deadline, chain = problem.until, problem.deadline, problem.robot.chain
         wanted = until or Completeness()
@@ -145,6 +155,8 @@ class Curves:
         if not certified:
             share = NO_BOUND if until is None else wanted.missed_share
             in_time = motions.search(chain, problem.effort, wanted.confidence, share, deadline)
+            if problem.is_certified:
+                certified = any(motions.prove(chain, form, deadline) for form in forms_of_curves(problem))
             is_stuck = until is not None and not motions.components[:, 2].all()
             if is_stuck and form is not None and not problem.is_certified:
                 certified = motions.certify(chain, form)

@@ -37,16 +37,18 @@ inline std::string kind_of(const ArmForm& arm) {
 }
 
 // The roots of a pose. The general form also solves poses that the form of a nearby arm leaves open.
-inline Roots found_roots(const ArmForm& arm, const Chain& chain, const Task& task, double tolerance) {
+inline Roots found_roots(const ArmForm& arm, const Chain& chain, const Task& task, double tolerance,
+                         bool wants_proof = false) {
     const int held = arm.part.held;
     if (held >= 0) {
         const ClosedForm form = arm.part.form<7>(chain, task.bounds.lower[held]);
         return closed_form_roots<7>(chain, form, arm.part, task, tolerance);
     }
-    if (arm.form.kind == ClosedForm::Kind::none) return general_roots(chain, *arm.general, task, tolerance);
+    if (arm.form.kind == ClosedForm::Kind::none)
+        return general_roots(chain, *arm.general, task, tolerance, wants_proof);
     const Roots roots = closed_form_roots<6>(chain, arm.form, arm.part, task, tolerance);
     if (!arm.general || (roots.is_complete && !roots.is_singular)) return roots;
-    Roots all = general_roots(chain, *arm.general, task, tolerance);
+    Roots all = general_roots(chain, *arm.general, task, tolerance, wants_proof);
     if (all.is_complete) return all;
     const double alike = std::max(tolerance, kMerged);  // the others may be within tolerances only
     for (Index i = 0; i < roots.size(); ++i) {
@@ -66,10 +68,10 @@ inline void expect_roots(const ArmForm& arm, const Chain& chain, const Task& tas
     expect(held < 0 || task.bounds.lower[held] == task.bounds.upper[held], "the joint is not fixed: its limits differ");
 }
 
-inline Roots roots_of(const ArmForm& arm, const Chain& chain, const Task& task, double tolerance) {
+inline Roots roots_of(const ArmForm& arm, const Chain& chain, const Task& task, double tolerance, bool wants_proof) {
     expect_roots(arm, chain, task);
     Unlocked unlocked;
-    return found_roots(arm, chain, task, tolerance);
+    return found_roots(arm, chain, task, tolerance, wants_proof);
 }
 
 // The roots of poses (m, 4, 4): configurations of all poses in turn, the number of each pose (m,), and whether they are
@@ -140,8 +142,12 @@ inline void bind_closed_forms(py::module_& module) {
         .def(py::init(&make_form))
         .def_property_readonly("kind", kind_of)
         .def_property_readonly("deviation", [](const ArmForm& arm) { return arm.form.deviation(); })
-        .def_property_readonly("certifies", [](const ArmForm& arm) { return arm.form.kind != ClosedForm::Kind::none; })
-        .def("roots", roots_of)
+        .def_property_readonly("certifies",
+                               [](const ArmForm& arm) {
+                                   return arm.form.kind != ClosedForm::Kind::none ||
+                                          (arm.general && arm.general->can_prove());
+                               })
+        .def("roots", roots_of, py::arg("chain"), py::arg("task"), py::arg("tolerance"), py::arg("wants_proof") = false)
         .def("roots_of_poses", roots_of_poses);
     py::class_<Roots>(module, "Roots", py::module_local())
         .def("__len__", [](const Roots& roots) { return roots.size(); })

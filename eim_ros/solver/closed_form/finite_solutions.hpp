@@ -152,7 +152,8 @@ inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const
 }
 
 // The roots of a task's pose for any arm of six revolute joints, as above. Each is verified by forward kinematics.
-inline Roots general_roots(const Chain& chain, const General6R& form, const Task& task, double tolerance) {
+inline Roots general_roots(const Chain& chain, const General6R& form, const Task& task, double tolerance,
+                           bool wants_proof) {
     const SixRevolute found = form.solve(motion_of(task.target));
     Configurations configurations{6};
     for (int i = 0; i < found.solutions.n; ++i) configurations.add(found.solutions.angles[i]);
@@ -167,6 +168,10 @@ inline Roots general_roots(const Chain& chain, const General6R& form, const Task
         }
         const auto is_known = [&](Index k) { return largest_difference(rows.row(i), roots.row(k), 6) <= tolerance; };
         if (numbers_where(roots.size(), is_known).empty()) roots.add(rows.row(i));
+    }
+    if (wants_proof && !roots.is_singular && roots.size() == found.solutions.n) {
+        roots.is_certified = form.prove(motion_of(task.target), int(roots.size()));
+        roots.is_complete |= roots.is_certified;
     }
     return roots;
 }

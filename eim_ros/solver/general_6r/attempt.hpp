@@ -15,10 +15,10 @@
 
 namespace eim {
 
-inline constexpr int kAttempts = 2 * LoopView::count;  // plain ones, then twisted ones
-inline constexpr double kNoiseFactor = 30.0;           // eta over the measured noise
-inline constexpr double kLeastNoise = 1e-14;           // eta over the amplitude, at least
-inline constexpr double kMostNoise = 1e-2;             // eta over the amplitude above which an attempt is useless
+inline constexpr int kAttempts = 2 * LoopView<6>::count;  // plain ones, then twisted ones
+inline constexpr double kNoiseFactor = 30.0;              // eta over the measured noise
+inline constexpr double kLeastNoise = 1e-14;              // eta over the amplitude, at least
+inline constexpr double kMostNoise = 1e-2;                // eta over the amplitude above which an attempt is useless
 inline constexpr double kLeastRankRatio = 1e-9;
 inline constexpr double kTwist = 5e-5;  // h [rad, scaled length]
 inline constexpr int kTwists = 4;
@@ -105,8 +105,8 @@ struct TwistedResultant {
 // Solves a loop by attempt `number`, and adds its solutions to those found. `last` is the link with the pose.
 inline Attempted attempt(const FixedLinks& links, const Motion& last, int number, LoopSolutions& found,
                          const Focus* focus = nullptr) {
-    const bool is_twisted = number >= LoopView::count;
-    const LoopView view(number % LoopView::count);
+    const bool is_twisted = number >= LoopView<6>::count;
+    const LoopView<6> view(number % LoopView<6>::count);
     const Loop loop = view.of(FixedLinks::loop(links.plain, last));
     const Loop near = is_twisted ? view.of(FixedLinks::loop(links.twisted[0], last)) : loop;
     const Elimination elimination(near);

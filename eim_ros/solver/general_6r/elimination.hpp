@@ -23,35 +23,40 @@
 
 namespace eim {
 
-struct Complex {
-    double re = 0, im = 0;
+template <class T>
+struct ComplexOf {
+    T re{}, im{};
 
-    Complex operator+(const Complex& b) const { return {re + b.re, im + b.im}; }
-    Complex operator-(const Complex& b) const { return {re - b.re, im - b.im}; }
-    Complex operator*(const Complex& b) const { return {re * b.re - im * b.im, re * b.im + im * b.re}; }
-    Complex operator*(double f) const { return {re * f, im * f}; }
-    Complex conjugate() const { return {re, -im}; }
-    double square() const { return re * re + im * im; }
+    ComplexOf operator+(const ComplexOf& b) const { return {re + b.re, im + b.im}; }
+    ComplexOf operator-(const ComplexOf& b) const { return {re - b.re, im - b.im}; }
+    ComplexOf operator*(const ComplexOf& b) const { return {re * b.re - im * b.im, re * b.im + im * b.re}; }
+    ComplexOf operator*(const T& f) const { return {re * f, im * f}; }
+    ComplexOf conjugate() const { return {re, -im}; }
+    T square() const { return re * re + im * im; }
 };
 
-class Elimination {
+template <class T>
+class EliminationOf {
    public:
-    explicit Elimination(const Loop& loop) : second_(loop.links[1]) {
-        const Turning<LineVector> right = turned_about_z(moved(loop.links[5].inverse(), kAxis), -1.0);
-        const Motion first = loop.links[0].inverse();
-        const LineVector ys[3] = {moved(first, right.constant), moved(first, right.cosine), moved(first, right.sine)};
-        LineVector rows[6];
+    using Row = LineVectorOf<T>;
+    using Complex = ComplexOf<T>;
+
+    explicit EliminationOf(const LoopOf<6, T>& loop) : second_(loop.links[1]) {
+        const Turning<Row> right = turned_about_z(moved(loop.links[5].inverse(), z_axis<T>()), -1.0);
+        const MotionOf<T> first = loop.links[0].inverse();
+        const Row ys[3] = {moved(first, right.constant), moved(first, right.cosine), moved(first, right.sine)};
+        Row rows[6];
         eliminate_first(ys, rows);
         eliminate_second(ys, rows);
-        const auto fifth = turned_about_z(moved(loop.links[4], kAxis), 1.0);
-        const LineVector* of_fifth[3] = {&fifth.constant, &fifth.cosine, &fifth.sine};
+        const auto fifth = turned_about_z(moved(loop.links[4], z_axis<T>()), 1.0);
+        const Row* of_fifth[3] = {&fifth.constant, &fifth.cosine, &fifth.sine};
         for (int j = 0; j < 3; ++j) {
             const auto fourth = turned_about_z(moved(loop.links[3], *of_fifth[j]), 1.0);
             left_[j] = moved(loop.links[2], fourth.constant), left_[3 + j] = moved(loop.links[2], fourth.cosine);
             left_[6 + j] = moved(loop.links[2], fourth.sine);
         }
         for (int r = 0; r < 6; ++r) {
-            const LineVector row = moved_row(second_, rows[r]);
+            const Row row = moved_row(second_, rows[r]);
             for (int k = 0; k < 9; ++k) equations_[r][k] = turned_product(row, left_[k]);
         }
     }
@@ -67,8 +72,8 @@ class Elimination {
             for (int j = 0; j < 3; ++j) {
                 V at[3];  // factors of 1, c4, s4
                 for (int i = 0; i < 3; ++i) {
-                    const Turning<double>& e = equations_[r][3 * i + j];
-                    at[i] = e.constant + cosine * e.cosine + sine * e.sine;
+                    const Turning<T>& e = equations_[r][3 * i + j];
+                    at[i] = spread<V>(e.constant) + cosine * spread<V>(e.cosine) + sine * spread<V>(e.sine);
                 }
                 const V c = 0.5 * at[1], s = 0.5 * at[2];
                 m[r][j] = at[0] + c, m[r][3 + j] = s, m[r][6 + j] = c, m[r][9 + j] = s;
@@ -82,13 +87,13 @@ class Elimination {
     void complete(double (&angles)[6]) const {
         const double c4 = std::cos(angles[3]), s4 = std::sin(angles[3]);
         const double c5 = std::cos(angles[4]), s5 = std::sin(angles[4]);
-        LineVector x = left_[0] + left_[1] * c5 + left_[2] * s5;
+        Row x = left_[0] + left_[1] * c5 + left_[2] * s5;
         x = x + (left_[3] + left_[4] * c5 + left_[5] * s5) * c4 + (left_[6] + left_[7] * c5 + left_[8] * s5) * s4;
         x = moved(second_, turned_about_z(x, 1.0).at(std::cos(angles[2]), std::sin(angles[2])));
         const std::array<double, 6> values = x.axial();
         double cc = 0, cs = 0, ss = 0, rc = 0, rs = 0;
         for (int i = 0; i < 6; ++i) {
-            const Turning<double>& y = axial_[i];
+            const Turning<T>& y = axial_[i];
             const double rest = values[i] - y.constant;
             cc += y.cosine * y.cosine, cs += y.cosine * y.sine, ss += y.sine * y.sine;
             rc += y.cosine * rest, rs += y.sine * rest;
@@ -105,36 +110,38 @@ class Elimination {
     }
 
    private:
-    static std::array<Complex, 4> transverse(const LineVector& x) {
+    static std::array<Complex, 4> transverse(const Row& x) {
         return {{{x.l.x, x.l.y}, {x.p.x, x.p.y}, {x.m.x, x.m.y}, {x.h.x, x.h.y}}};
     }
 
     // Rows 0 to 3: combinations of the axial components of y(t1) without c1 and s1, minus their constants.
-    void eliminate_first(const LineVector (&ys)[3], LineVector (&rows)[6]) {
-        double h[6][2], q[6][6] = {};
+    void eliminate_first(const Row (&ys)[3], Row (&rows)[6]) {
+        T h[6][2], q[6][6] = {};
         for (int i = 0; i < 6; ++i) {
             axial_[i] = {ys[0].axial()[i], ys[1].axial()[i], ys[2].axial()[i]};
-            h[i][0] = axial_[i].cosine, h[i][1] = axial_[i].sine, q[i][i] = 1.0;
+            h[i][0] = axial_[i].cosine, h[i][1] = axial_[i].sine, q[i][i] = T(1.0);
         }
         for (int k = 0; k < 2; ++k) {
-            double v[6] = {}, square = 0.0;
+            T v[6] = {}, square{};
             for (int i = k; i < 6; ++i) v[i] = h[i][k], square += v[i] * v[i];
             if (!(square > 0.0)) continue;
-            v[k] += std::copysign(std::sqrt(square), v[k]);
-            square = 0.0;
+            const T norm = square_root(square);
+            v[k] = v[k] < 0.0 ? v[k] - norm : v[k] + norm;
+            square = T{};
             for (int i = k; i < 6; ++i) square += v[i] * v[i];
             const auto reflect = [&](auto& matrix, int j) {
-                double product = 0.0;
+                T product{};
                 for (int i = k; i < 6; ++i) product += v[i] * matrix[i][j];
-                product *= 2.0 / square;
+                product *= T(2.0) / square;
                 for (int i = k; i < 6; ++i) matrix[i][j] -= product * v[i];
             };
             for (int j = k; j < 2; ++j) reflect(h, j);
             for (int j = 0; j < 6; ++j) reflect(q, j);
         }
-        rank_ratio_ = std::abs(h[1][1]) / (std::abs(h[0][0]) + std::abs(h[0][1]) + 1e-300);
+        const auto size = [&](int i, int j) { return std::abs(plain(h[i][j])); };
+        rank_ratio_ = size(1, 1) / (size(0, 0) + size(0, 1) + 1e-300);
         for (int r = 0; r < 4; ++r) {
-            const double* row = q[r + 2];
+            const T* row = q[r + 2];
             rows[r].l.z = row[0], rows[r].p.z = row[1], rows[r].m.z = row[2], rows[r].h.z = row[3];
             rows[r].pl = row[4], rows[r].pp = row[5];
             for (int i = 0; i < 6; ++i) rows[r].one -= row[i] * axial_[i].constant;
@@ -143,45 +150,46 @@ class Elimination {
 
     // Rows 4 and 5: real and imaginary part of the combination of the transverse parts of y(t1) that vanishes. It is
     // the last row of the unitary factor of their 4 x 3 matrix.
-    void eliminate_second(const LineVector (&ys)[3], LineVector (&rows)[6]) {
+    void eliminate_second(const Row (&ys)[3], Row (&rows)[6]) {
         Complex b[4][3], q[4][4];
         const std::array<Complex, 4> parts[3] = {transverse(ys[0]), transverse(ys[1]), transverse(ys[2])};
         for (int k = 0; k < 4; ++k) {
             transverse_[k] = {parts[0][k], parts[1][k], parts[2][k]};
             for (int j = 0; j < 3; ++j) b[k][j] = parts[j][k];
-            q[k][k] = {1.0, 0.0};
+            q[k][k].re = T(1.0);
         }
         for (int k = 0; k < 3; ++k) {
             Complex v[4];
-            double square = 0.0;
+            T square{};
             for (int i = k; i < 4; ++i) v[i] = b[i][k], square += v[i].square();
             if (!(square > 0.0)) continue;
-            const double norm = std::sqrt(square), head = std::sqrt(v[k].square());
-            v[k] = head > 0.0 ? v[k] * (1.0 + norm / head) : Complex{norm, 0.0};
-            square = 0.0;
+            const T norm = square_root(square), head = square_root(v[k].square());
+            v[k] = head > 0.0 ? v[k] * (T(1.0) + norm / head) : Complex{norm, T{}};
+            square = T{};
             for (int i = k; i < 4; ++i) square += v[i].square();
             const auto reflect = [&](auto& matrix, int j) {
                 Complex product;
                 for (int i = k; i < 4; ++i) product = product + v[i].conjugate() * matrix[i][j];
-                product = product * (2.0 / square);
+                product = product * (T(2.0) / square);
                 for (int i = k; i < 4; ++i) matrix[i][j] = matrix[i][j] - v[i] * product;
             };
             for (int j = k; j < 3; ++j) reflect(b, j);
             for (int j = 0; j < 4; ++j) reflect(q, j);
         }
         const Complex* n = q[3];  // (a + ib) (x + iy): real part a x - b y, imaginary part b x + a y
-        rows[4].l = {n[0].re, -n[0].im, 0}, rows[4].p = {n[1].re, -n[1].im, 0};
-        rows[4].m = {n[2].re, -n[2].im, 0}, rows[4].h = {n[3].re, -n[3].im, 0};
-        rows[5].l = {n[0].im, n[0].re, 0}, rows[5].p = {n[1].im, n[1].re, 0};
-        rows[5].m = {n[2].im, n[2].re, 0}, rows[5].h = {n[3].im, n[3].re, 0};
+        rows[4].l = {n[0].re, -n[0].im, T{}}, rows[4].p = {n[1].re, -n[1].im, T{}};
+        rows[4].m = {n[2].re, -n[2].im, T{}}, rows[4].h = {n[3].re, -n[3].im, T{}};
+        rows[5].l = {n[0].im, n[0].re, T{}}, rows[5].p = {n[1].im, n[1].re, T{}};
+        rows[5].m = {n[2].im, n[2].re, T{}}, rows[5].h = {n[3].im, n[3].re, T{}};
     }
 
-    Motion second_;                    // L2
-    Turning<double> axial_[6];         // of y(t1)
-    Turning<Complex> transverse_[4];   // of y(t1)
-    LineVector left_[9];               // L3 Rz(t4) L4 Rz(t5) L5 a on the monomials
-    Turning<double> equations_[6][9];  // E(t3)
+    MotionOf<T> second_;              // L2
+    Turning<T> axial_[6];             // of y(t1)
+    Turning<Complex> transverse_[4];  // of y(t1)
+    Row left_[9];                     // L3 Rz(t4) L4 Rz(t5) L5 a on the monomials
+    Turning<T> equations_[6][9];      // E(t3)
     double rank_ratio_ = 0.0;
 };
+using Elimination = EliminationOf<double>;
 
 }  // namespace eim

@@ -5,16 +5,30 @@
 // there are no others. Otherwise the next attempt adds its solutions and its bound. If all fail, the first ones are
 // repeated with a focus where zeros crowd. The order of the attempts is chosen once for each arm.
 //
-// The bound is strong evidence, not a proof, because the noise is measured at some coefficients of the resultant.
+// The bound is strong evidence, not a proof, because the noise is measured at some coefficients of the resultant. A
+// proof repeats an attempt with twice the precision of double, which makes all errors certain
+// (`doubled_resultant.hpp`). There is none for arms with only degenerate eliminations, whose resultant is 0 for all
+// angles.
 #pragma once
 
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "chain/chain.hpp"
 #include "general_6r/attempt.hpp"
+#include "general_6r/doubled_resultant.hpp"
 
 namespace eim {
+
+inline Motion motion_of(const Link<double>& link) {
+    Motion motion;
+    for (int k = 0; k < 3; ++k) {
+        motion.rows[k] = {link.rotation[3 * k], link.rotation[3 * k + 1], link.rotation[3 * k + 2]};
+    }
+    motion.translation = {link.translation[0], link.translation[1], link.translation[2]};
+    return motion;
+}
 
 // Solutions of a pose, each angle in [-pi, pi].
 struct SixRevolute {
@@ -28,12 +42,12 @@ class General6R {
     General6R() = default;
 
     // Takes a chain of six revolute joints. Random poses show which attempts suit it.
-    explicit General6R(const Chain& chain) : base_(motion(chain.links[0])), tip_(motion(chain.links[6])) {
+    explicit General6R(const Chain& chain) : base_(motion_of(chain.links[0])), tip_(motion_of(chain.links[6])) {
         double size = 0.0;
         Motion links[5];
-        for (int i = 0; i < 5; ++i) links[i] = motion(chain.links[i + 1]), size += length(links[i].translation);
+        for (int i = 0; i < 5; ++i) links[i] = motion_of(chain.links[i + 1]), size += length(links[i].translation);
         if (!(size > 0.0)) return;
-        scale_ = 2.0 / size;
+        scale_ = std::exp2(std::round(1.0 - std::log2(size)));  // a power of two, so that it causes no rounding
         for (Motion& link : links) link.translation = link.translation * scale_;
         for (Motion* end : {&base_, &tip_}) end->translation = end->translation * scale_;
         links_ = FixedLinks(links);
@@ -42,13 +56,26 @@ class General6R {
 
     bool exists() const { return !order_.empty(); }
 
+    // Whether some elimination is not degenerate.
+    bool can_prove() const { return exists() && !regular_.empty(); }
+
     SixRevolute solve(const Motion& target) const {
-        Motion scaled = target;
-        scaled.translation = scaled.translation * scale_;
-        return solve_last(tip_ * scaled.inverse() * base_);
+        const Motion to = scaled(target);
+        return solve_last(tip_ * to.inverse() * base_);
+    }
+
+    // Whether it is certain that distinct solutions of a pose, none of which is singular, are all.
+    bool prove(const Motion& target, int n_solutions) const {
+        const MotionOf<Number> last = exact(tip_) * exact(scaled(target)).inverse() * exact(base_);
+        for (const int number : regular_) {
+            const std::optional<int> most = most_solutions(last, number);
+            if (most && *most == n_solutions) return true;
+        }
+        return false;
     }
 
    private:
+    using Number = Doubled<double>;
     static constexpr int kTried = 48, kMostAttempts = 8, kAttemptsNearSingular = 4;
     static constexpr std::size_t kFocused = 5;        // attempts that are repeated where zeros crowd
     static constexpr double kFactors[] = {0.3, 0.1};  // of the focus
@@ -57,15 +84,6 @@ class General6R {
     static constexpr double kSingularPivot = 1e-7;    // below: a continuum of solutions, or solutions that meet
     static constexpr double kVanishing = 1e-13;       // amplitude over that of random poses
     static constexpr double kBeyondReach = 1e-9;
-
-    static Motion motion(const Link<double>& link) {
-        Motion motion;
-        for (int k = 0; k < 3; ++k) {
-            motion.rows[k] = {link.rotation[3 * k], link.rotation[3 * k + 1], link.rotation[3 * k + 2]};
-        }
-        motion.translation = {link.translation[0], link.translation[1], link.translation[2]};
-        return motion;
-    }
 
     SixRevolute solve_last(const Motion& last) const {
         SixRevolute found;
@@ -107,6 +125,25 @@ class General6R {
         return found;
     }
 
+    Motion scaled(const Motion& target) const {
+        Motion motion = target;
+        motion.translation = motion.translation * scale_;
+        return motion;
+    }
+
+    // A certain upper bound of the number of solutions by one view; none if the view is degenerate.
+    std::optional<int> most_solutions(const MotionOf<Number>& last, int number) const {
+        LoopOf<6, Number> loop;
+        for (int i = 0; i < 5; ++i) loop.links[i] = exact(links_.plain[i]);
+        loop.links[5] = last;
+        const EliminationOf<Number> elimination(LoopView<6>(number).of(loop));
+        const DoubledResultant f(elimination);
+        const Resultant plain = f.plain();
+        if (!(elimination.rank_ratio() > kLeastRankRatio) || !(plain.amplitude() > kFarAboveFloor * f.floor)) return {};
+        const Isolation isolation(plain, f.error());
+        return isolation.is_unknown ? std::nullopt : std::optional<int>(isolation.most);
+    }
+
     // Puts attempts first that settle most random poses for their cost, then those that settle most of the others.
     void choose_order() {
         Random random(0.61);
@@ -133,6 +170,9 @@ class General6R {
             typical_[number] = {median(amplitudes), int(median(orders))};
         }
         choose(settled, shares);
+        for (int number = 0; number < LoopView<6>::count; ++number) {
+            if (most_solutions(exact(lasts[0]), number)) regular_.push_back(number);
+        }
         for (int i = 0; i < kTried && exists(); ++i) {  // a wrong bound shows that the method does not suit the arm
             const SixRevolute found = solve_last(lasts[i]);
             if (found.is_complete && !found.solutions.contains(origins[i], 1e-4)) order_.clear();
@@ -148,7 +188,7 @@ class General6R {
                 if (is_used[number]) continue;
                 int n_new = 0;
                 for (int i = 0; i < kTried; ++i) n_new += settled[number][i] && !done[i];
-                const double cost = number < LoopView::count ? 1.0 : kCostOfTwisted;
+                const double cost = number < LoopView<6>::count ? 1.0 : kCostOfTwisted;
                 const double value = (n_new + 0.01 * shares[number]) / cost;
                 if (value > best_value) best = number, best_value = value;
             }
@@ -176,7 +216,7 @@ class General6R {
     Motion base_, tip_;  // before the first joint and after the last one, scaled
     FixedLinks links_;
     double scale_ = 1.0;
-    std::vector<int> order_;
+    std::vector<int> order_, regular_;  // attempts in turn; views for proofs
     Typical typical_[kAttempts];
 };
 

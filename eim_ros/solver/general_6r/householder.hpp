@@ -1,9 +1,15 @@
 // Householder's triangularisation of small matrices, one matrix in each lane.
 #pragma once
 
-#include "numerics/pack.hpp"
+#include "numerics/doubled.hpp"
 
 namespace eim {
+
+template <class V, class M>
+    requires(!std::is_class_v<V>)
+inline V choose(const M& mask, const V& a, const V& b) {
+    return mask ? a : b;
+}
 
 // Makes the first N columns of a matrix upper triangular by reflections of its rows, which also apply to the other
 // columns. Returns the determinant of the first N columns. There is no pivoting, so all lanes do the same.
@@ -14,10 +20,10 @@ inline V triangularise(V (&m)[N][C]) {
         V square{};
         for (int i = k; i < N; ++i) square += m[i][k] * m[i][k];
         const V norm = square_root(square), head = m[k][k];
-        const V diagonal = head > 0.0 ? -norm : norm;
+        const V diagonal = choose(head > 0.0, V(-norm), norm);
         V half = norm * (norm + absolute(head));  // half the squared length of the reflector
-        half = half > 0.0 ? half : fill<V>(1.0);
-        const V factor = 1.0 / half;
+        half = choose(half > 0.0, half, fill<V>(1.0));
+        const V factor = fill<V>(1.0) / half;
         m[k][k] = head - diagonal;
         for (int j = k + 1; j < C; ++j) {
             V product{};

@@ -13,27 +13,31 @@
 
 namespace eim {
 
-struct Loop {
-    Motion links[6];
+template <int N, class T = double>
+struct LoopOf {
+    MotionOf<T> links[N];
 };
+using Loop = LoopOf<6>;
 
 // A loop, read from one of its joints on, forwards or backwards. Backwards, all angles are negated.
 //
 // Backwards, the loop reads Rz(-t6) L5^-1 Rz(-t5) L4^-1 ... Rz(-t1) L6^-1 = 1.
+template <int N>
 struct LoopView {
-    static constexpr int count = 12;
+    static constexpr int count = 2 * N;
 
     int start = 0;
     bool is_backwards = false;
 
-    explicit LoopView(int number) : start(number % 6), is_backwards(number >= 6) {}
+    explicit LoopView(int number) : start(number % N), is_backwards(number >= N) {}
 
-    Loop of(const Loop& loop) const {
-        Loop view;
-        for (int i = 0; i < 6; ++i) {
-            const int k = (i + start) % 6;
+    template <class T>
+    LoopOf<N, T> of(const LoopOf<N, T>& loop) const {
+        LoopOf<N, T> view;
+        for (int i = 0; i < N; ++i) {
+            const int k = (i + start) % N;
             if (is_backwards) {
-                view.links[i] = loop.links[k == 5 ? 5 : 4 - k].inverse();
+                view.links[i] = loop.links[k == N - 1 ? k : N - 2 - k].inverse();
             } else {
                 view.links[i] = loop.links[k];
             }
@@ -42,8 +46,8 @@ struct LoopView {
     }
     // The joint of the original loop at place i of the view.
     int joint(int i) const {
-        const int k = (i + start) % 6;
-        return is_backwards ? 5 - k : k;
+        const int k = (i + start) % N;
+        return is_backwards ? N - 1 - k : k;
     }
     double sign() const { return is_backwards ? -1.0 : 1.0; }
 };

@@ -104,8 +104,8 @@ struct Recovered {
 
 // Recovers solutions from angles t3 and moves them onto a loop. The elimination, and the loop `near` that it belongs
 // to, may differ slightly from that loop. Solutions are added with the joints of the original loop.
-inline Recovered recover_all(const Elimination& elimination, const Loop& near, const Loop& loop, const LoopView& view,
-                             const double* t3, int n, LoopSolutions& found) {
+inline Recovered recover_all(const Elimination& elimination, const Loop& near, const Loop& loop,
+                             const LoopView<6>& view, const double* t3, int n, LoopSolutions& found) {
     using V = WideDouble;
     constexpr int W = kLanes<V>;
     Recovered recovered;

@@ -105,12 +105,15 @@ struct Resultant {
         for (int k = 0; k <= kDegree; ++k) sum += cosine[k] * b.cosine[k] + sine[k] * b.sine[k];
         return sum;
     }
+    // Adds factor b, without its noise.
+    void add(const Resultant& b, double factor) {
+        for (int k = 0; k <= kDegree; ++k) cosine[k] += factor * b.cosine[k], sine[k] += factor * b.sine[k];
+    }
     // f + factor b, without noise.
     Resultant plus(const Resultant& b, double factor) const {
-        Resultant result;
-        for (int k = 0; k <= kDegree; ++k) {
-            result.cosine[k] = cosine[k] + factor * b.cosine[k], result.sine[k] = sine[k] + factor * b.sine[k];
-        }
+        Resultant result = *this;
+        result.noise = 0.0;
+        result.add(b, factor);
         return result;
     }
     Resultant times(double factor) const { return Resultant().plus(*this, factor); }

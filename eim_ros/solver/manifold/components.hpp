@@ -23,6 +23,11 @@ struct Curve {
     bool ends_known[2] = {true, true};  // false where the curve could not be followed further
 
     int n_segments() const { return int(numbers.size()) - 1; }
+    Segment segment(int i) const {
+        static constexpr bool never[kMostJoints] = {};
+        return {
+            places.n_joints, places.row(i), tangents.row(i), 1.0, places.row(i + 1), tangents.row(i + 1), 1.0, never};
+    }
 };
 
 struct Piece {
@@ -86,7 +91,7 @@ class CurveComponents {
                 const double before = curve.places.row(i)[j];
                 curve.places.row(i + 1)[j] = before + difference(places.row(i + 1)[j], before, limits_.wraps[j]);
             }
-            component.pieces.push_back({i, 0, 0.0, 1.0, unrolled(curve, i).length});
+            component.pieces.push_back({i, 0, 0.0, 1.0, curve.segment(i).length});
             component.length += component.pieces.back().length;
         }
         curves_.push_back(std::move(curve)), components_.push_back(std::move(component)), has_component_.push_back(1);
@@ -94,7 +99,7 @@ class CurveComponents {
 
     // The segment of a piece, with its start moved into the limits.
     Segment segment(const Component& component, const Piece& piece) const {
-        Segment part = unrolled(curves_[component.curve], piece.segment);
+        Segment part = curves_[component.curve].segment(piece.segment);
         for (int j = 0; j < n_joints_; ++j) part.start[j] += component.turns[piece.turns][j];
         return part;
     }
@@ -119,18 +124,6 @@ class CurveComponents {
     }
 
    private:
-    Segment unrolled(const Curve& curve, int i) const {
-        static constexpr bool never[kMostJoints] = {};
-        return {n_joints_,
-                curve.places.row(i),
-                curve.tangents.row(i),
-                1.0,
-                curve.places.row(i + 1),
-                curve.tangents.row(i + 1),
-                1.0,
-                never};
-    }
-
     void take_in(const CurveGraph& graph, int first, Watch& watch) {
         Curve curve{{n_joints_}, {n_joints_}, {}};
         int start = first, side = 1;
@@ -176,7 +169,7 @@ class CurveComponents {
         // components at the start of the curve; those that continue into this segment; into the next one
         std::vector<int> begun, open, next;
         for (int i = 0; i < curve.n_segments() && !is_too_many_ && !is_cut_short_; ++i) {
-            const Segment part = unrolled(curve, i);
+            const Segment part = curve.segment(i);
             next.clear();
             for_turns(part, [&](const double* shift) {
                 if (is_cut_short_ |= watch.is_past(); is_cut_short_) return false;

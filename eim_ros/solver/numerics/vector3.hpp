@@ -5,21 +5,23 @@
 
 namespace eim {
 
-struct Vector {
-    double x = 0, y = 0, z = 0;
+// A vector of numbers T: double, or Doubled for proofs.
+template <class T>
+struct VectorOf {
+    T x{}, y{}, z{};
 
-    Vector operator+(const Vector& b) const { return {x + b.x, y + b.y, z + b.z}; }
-    Vector operator-(const Vector& b) const { return {x - b.x, y - b.y, z - b.z}; }
-    Vector operator-() const { return {-x, -y, -z}; }
-    Vector operator*(double f) const { return {f * x, f * y, f * z}; }
+    VectorOf operator+(const VectorOf& b) const { return {x + b.x, y + b.y, z + b.z}; }
+    VectorOf operator-(const VectorOf& b) const { return {x - b.x, y - b.y, z - b.z}; }
+    VectorOf operator-() const { return {-x, -y, -z}; }
+    VectorOf operator*(const T& f) const { return {f * x, f * y, f * z}; }
+
+    friend T dot(const VectorOf& a, const VectorOf& b) { return a.x * b.x + a.y * b.y + a.z * b.z; }
+    friend VectorOf cross(const VectorOf& a, const VectorOf& b) {
+        return {a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x};
+    }
 };
+using Vector = VectorOf<double>;
 
-inline double dot(const Vector& a, const Vector& b) {
-    return a.x * b.x + a.y * b.y + a.z * b.z;
-}
-inline Vector cross(const Vector& a, const Vector& b) {
-    return {a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x};
-}
 inline double length(const Vector& a) {
     return std::sqrt(dot(a, a));
 }
@@ -68,18 +70,32 @@ inline Normal common_normal(const Line& a, const Line& b, double tolerance) {
 }
 
 // x -> rotation x + translation.
-struct Motion {
-    Vector rows[3];
-    Vector translation;
+template <class T>
+struct MotionOf {
+    VectorOf<T> rows[3];
+    VectorOf<T> translation;
 
-    Vector turn(const Vector& v) const { return {dot(rows[0], v), dot(rows[1], v), dot(rows[2], v)}; }
-    Vector turn_back(const Vector& v) const { return rows[0] * v.x + rows[1] * v.y + rows[2] * v.z; }
-    Vector operator()(const Vector& p) const { return turn(p) + translation; }
-    Motion inverse() const {
+    VectorOf<T> turn(const VectorOf<T>& v) const { return {dot(rows[0], v), dot(rows[1], v), dot(rows[2], v)}; }
+    VectorOf<T> turn_back(const VectorOf<T>& v) const { return rows[0] * v.x + rows[1] * v.y + rows[2] * v.z; }
+    VectorOf<T> operator()(const VectorOf<T>& p) const { return turn(p) + translation; }
+    MotionOf inverse() const {
         return {
             {{rows[0].x, rows[1].x, rows[2].x}, {rows[0].y, rows[1].y, rows[2].y}, {rows[0].z, rows[1].z, rows[2].z}},
             -turn_back(translation)};
     }
+    friend MotionOf operator*(const MotionOf& a, const MotionOf& b) {
+        MotionOf product;
+        for (int i = 0; i < 3; ++i) product.rows[i] = b.turn_back(a.rows[i]);
+        product.translation = a(b.translation);
+        return product;
+    }
 };
+using Motion = MotionOf<double>;
+
+// The rotation about the z axis with this cosine and sine.
+template <class T>
+inline MotionOf<T> about_z(const T& cosine, const T& sine) {
+    return {{{cosine, -sine, T(0.0)}, {sine, cosine, T(0.0)}, {T(0.0), T(0.0), T(1.0)}}, {}};
+}
 
 }  // namespace eim

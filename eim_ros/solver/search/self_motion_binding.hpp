@@ -27,6 +27,13 @@ inline bool certify_self_motions(SelfMotions& motions, const Chain& chain, const
     return motions.certify(chain, form);
 }
 
+template <class Form>
+bool prove_self_motions(SelfMotions& motions, const Chain& chain, const Form& form, double deadline) {
+    expect(chain.kind == 7 && form.fits(), "the arm has no such form");
+    Unlocked unlocked;
+    return motions.prove(chain, form, deadline);
+}
+
 inline py::tuple timely_tuple(const Rows& rows, bool is_late) {
     const py::tuple found = verified_tuple(rows);
     return py::make_tuple(found[0], found[1], !is_late);
@@ -115,6 +122,8 @@ inline void bind_self_motions(py::module_& module) {
         .def(py::init(&make_self_motions))
         .def("search", search_self_motions)
         .def("certify", certify_self_motions)
+        .def("prove", prove_self_motions<ParameterisedForm>)
+        .def("prove", prove_self_motions<General7R>)
         .def("even", even_solutions)
         .def("scattered", scattered_solutions)
         .def("nearest", nearest_solutions)

@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "certify/components.hpp"
+#include "certify/curves.hpp"
 #include "manifold/curve_tracer.hpp"
 #include "manifold/null_space.hpp"
 #include "manifold/waypoints.hpp"
@@ -99,6 +100,47 @@ class SelfMotions {
         if (is_decided) components_ = std::move(proven);
         return is_certified_ = is_decided;
     }
+    // Proves that the traced curves are all, and traces those that a proof finds missing. Returns false if something is
+    // undecided, or at the deadline. The first version compares them with the curves of a closed form without limits.
+    bool prove(const Chain& chain, const ParameterisedForm& form, double deadline) {
+        Configurations found{n_joints_};  // a place on each curve
+        const bool is_decided =
+            CertifiedComponents(chain, form, free_).run([&](const Configurations& places, const Configurations&, bool) {
+                found.add(places.row(places.size() / 2));
+            });
+        if (!is_decided) return false;
+        Configurations roots{n_joints_};
+        for (Index i = 0; i < found.size(); ++i) {
+            if (known_curve(found.row(i)) < 0) roots.add(found.row(i));
+        }
+        if (roots.size() > 0 && !trace_missing(chain, roots, deadline)) return false;
+        std::vector<int> known;
+        for (Index i = 0; i < found.size(); ++i) known.push_back(known_curve(found.row(i)));
+        std::sort(known.begin(), known.end());
+        const std::vector<Curve>& curves = components_.curves();
+        bool is_all = known.size() == curves.size();
+        for (std::size_t i = 0; i < curves.size() && is_all; ++i) is_all = known[i] == int(i) && curves[i].is_closed;
+        return is_certified_ = is_all && !components_.touches_limit();
+    }
+    bool prove(const Chain& chain, const General7R& arm, double deadline) {
+        const auto is_known = [&](const double* q) { return known_curve(q) >= 0; };
+        const std::vector<int>& readings = arm.readings();
+        for (const long most_looks : {kFewLooks, kManyLooks}) {
+            const std::size_t n = std::min(readings.size(), most_looks == kFewLooks ? kReadings : kReadings / 2);
+            for (std::size_t i = 0; i < n; ++i) {
+                if (is_past(deadline)) return false;
+                CurveProof proof(arm, motion_of(task_.target), readings[i]);
+                if (!proof.prepare(deadline, most_looks)) continue;
+                for (int round = 0; round < kMostRounds; ++round) {
+                    Configurations roots{n_joints_};
+                    const Knowledge knowledge = proof.compare(components_.curves(), is_known, roots);
+                    if (knowledge == Knowledge::all) return is_certified_ = !components_.touches_limit();
+                    if (knowledge == Knowledge::undecided || !trace_missing(chain, roots, deadline)) break;
+                }
+            }
+        }
+        return false;
+    }
     bool is_certified() const { return is_certified_; }
 
     // Traces the curves through solutions.
@@ -152,7 +194,24 @@ class SelfMotions {
     }
 
    private:
+    static constexpr int kMostRounds = 8;                          // of tracing curves that a proof finds missing
+    static constexpr long kFewLooks = 50000, kManyLooks = 600000;  // at bounds of cells
+    static constexpr std::size_t kReadings = 16;
     static constexpr Index kBlockOfPlaces = 2048, kMostBlocks = 64, kPlacesAtOnce = 512;
+
+    // The number of the known curve on which a solution is, or -1.
+    int known_curve(const double* q) const {
+        const int place = graph_.where(q, kCoarselySame).place;
+        return place < 0 ? -1 : components_.curve_of(place);
+    }
+
+    // Traces the curves through solutions; false if there is no new one, or at the deadline.
+    bool trace_missing(const Chain& chain, const Configurations& roots, double deadline) {
+        const std::size_t n_before = components_.curves().size();
+        const bool has_ends = CurveTracer<7>(chain, free_, graph_, random_).run(roots, deadline);
+        components_.update(graph_, deadline);
+        return has_ends && components_.curves().size() > n_before;
+    }
 
     // Adds the valid ones of some places that are no near-duplicates of known ones.
     template <int N>

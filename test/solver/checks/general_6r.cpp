@@ -107,8 +107,8 @@ CHECK(resultant_vanishes_at_each_solution) {
     for (int k = 0; k < 20; ++k) {
         double q[6];
         const Loop loop = random_loop(random, q);
-        for (int number = 0; number < LoopView::count; ++number) {
-            const LoopView view(number);
+        for (int number = 0; number < LoopView<6>::count; ++number) {
+            const LoopView<6> view(number);
             const Resultant f{Elimination(view.of(loop))};
             claim(f.noise < 1e-11 * f.amplitude(), "the degree is 8");
             const Resultant::Values v = f.at(view.sign() * q[view.joint(2)]);
@@ -182,7 +182,7 @@ CHECK(attempts_find_a_configuration_within_their_bound) {
         std::copy_n(loop.links, 5, fixed);
         const FixedLinks links(fixed);
         int n_solutions = -1;
-        for (int number = 0; number < LoopView::count; ++number) {
+        for (int number = 0; number < LoopView<6>::count; ++number) {
             LoopSolutions found;
             const Attempted tried = attempt(links, loop.links[5], number, found);
             claim(tried.is_unknown || found.n <= tried.most, "the bound");

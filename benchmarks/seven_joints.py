@@ -1,0 +1,137 @@
+"""Arms with seven revolute joints: the share of poses whose solutions are proven complete, its cost, and a judge.
+
+    python -m benchmarks.seven_joints [--poses 100] [--random 20] [--judged 10] [--seed 21]
+        [--output benchmarks/results/seven_joints.txt]
+
+Each call is `solve_all(pose, guarantee="certified")`, with solutions at most 0.3 rad apart along their curves. Poses
+come from forward kinematics of uniform random configurations. Random arms have random axes and limits of 2.9 rad; each
+gets a fifth as many poses. Columns:
+
+  form        what proves completeness: a closed form with one joint as parameter, or elimination
+  prepared    CPU time to prepare the arm, once [ms]
+  components  mean number
+  proven      share of poses
+  median ...  CPU time of a call on one thread [ms]
+  judged      number of proven poses that refined seeds judge, and how many of these have solutions farther than
+              0.05 rad from an answer with solutions at most 0.04 rad apart
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
+
+import argparse
+import platform
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial import cKDTree
+
+from benchmarks._machine import instruction_sets, load_average, processor, versions
+from eim_ros.core.files import write_atomically
+from eim_ros.ik import Sampler
+from eim_ros.kinematics import Robot
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "test"))
+from kinematics.seven_revolute_arms import random_seven
+
+FloatArray = npt.NDArray[np.float64]
+
+SPACING, DENSE, MISSED = 0.3, 0.04, 0.05  # [rad]
+N_SEEDS = 4000
+TIMEOUT = 20.0  # [s]
+SHIPPED = ("panda", "iiwa14", "xarm7", "gen3", "sawyer", "fetch")
+HEADER = (
+    f"{'arm':14}{'form':>13}{'prepared':>10}{'components':>12}{'proven':>8}{'median':>9}{'p90':>8}{'p99':>8}{'max':>8}"
+    f"{'judged':>9}"
+)
+
+
+def arm_named(name: str) -> Robot:
+    """Return an included arm; Fetch's without its torso, which slides."""
+    return Robot(name, base="torso_lift_link") if name == "fetch" else Robot(name)
+
+
+def on_circles(robot: Robot, q: FloatArray) -> FloatArray:
+    """Return configurations such that continuous joints are near each other on their circles."""
+    circles = [np.sin(q[:, robot.continuous]), np.cos(q[:, robot.continuous])]
+    return np.concatenate([q[:, ~robot.continuous], *circles], axis=1)
+
+
+def has_missed(sampler: Sampler, pose: FloatArray, rng: np.random.Generator) -> bool:
+    """Return whether refined seeds lead to solutions that are far from a dense answer."""
+    robot = sampler.robot
+    answer = sampler.solve_all(pose, DENSE, guarantee="certified", seed=0, timeout=TIMEOUT, max_solutions=100_000)
+    refined = robot.refine(robot.random(N_SEEDS, rng), pose)
+    found = refined.positions[refined.converged]
+    if not answer.certified or not len(found):
+        return False
+    if not answer:
+        return True
+    tree = cKDTree(on_circles(robot, answer.q[answer.valid]))
+    return bool(tree.query(on_circles(robot, found))[0].max() > MISSED)
+
+
+def row(name: str, robot: Robot, n_poses: int, n_judged: int, seed: int) -> str:
+    """Return the row of an arm."""
+    sampler, rng = Sampler(robot), np.random.default_rng(seed)
+    began = time.process_time()
+    form = "closed form" if robot.parameterised_form else "elimination" if robot.general_7r else "none"
+    prepared = time.process_time() - began
+    times, counts, proven = np.empty(n_poses), [], []
+    poses = robot.fk(robot.random(n_poses + 1, rng))
+    sampler.solve_all(poses[-1], SPACING, guarantee="certified", seed=0, timeout=TIMEOUT)
+    for i, pose in enumerate(poses[:-1]):
+        began = time.process_time()
+        answer = sampler.solve_all(pose, SPACING, guarantee="certified", seed=i, timeout=TIMEOUT)
+        times[i] = time.process_time() - began
+        counts.append(answer.completeness.n_components)
+        proven.append(answer.certified)
+    judged = poses[:-1][proven][:n_judged]
+    n_missed = sum(has_missed(sampler, pose, rng) for pose in judged)
+    quantiles = "".join(f"{1e3 * x:8.1f}" for x in np.quantile(times, [0.9, 0.99, 1.0]))
+    return (
+        f"{name:14}{form:>13}{1e3 * prepared:10.1f}{np.mean(counts):12.1f}{100.0 * np.mean(proven):7.0f}%"
+        f"{1e3 * np.median(times):9.1f}{quantiles}{f'{len(judged)} ({n_missed})':>9}"
+    )
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--poses", type=int, default=100, help="of each arm (default %(default)s)")
+    parser.add_argument("--random", type=int, default=20, help="number of random arms (default %(default)s)")
+    parser.add_argument("--judged", type=int, default=10, help="poses judged by refined seeds (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=21, help="of the poses (default %(default)s)")
+    parser.add_argument("--arms", help="only arms whose names contain this")
+    parser.add_argument("--output", type=Path, help="file for the table, as well")
+    args = parser.parse_args()
+    lines = [
+        f"all solutions of arms of seven revolute joints, proven complete; {args.poses} poses each, seed {args.seed}; "
+        f"{N_SEEDS} seeds judge a pose",
+        f"{processor()}, {instruction_sets()[-1]}; load {load_average()}; Python {platform.python_version()}; "
+        f"{versions(('numpy', 'pin'))}",
+        "times [ms]; in brackets: judged poses with solutions that are not in the answer",
+        "",
+        HEADER,
+    ]
+    print("\n".join(lines), flush=True)
+    for name in (*SHIPPED, *(f"random, {seed}" for seed in range(args.random))):
+        if args.arms is not None and args.arms not in name:
+            continue
+        is_random = name not in SHIPPED
+        robot = Robot(random_seven(int(name.split()[-1]))) if is_random else arm_named(name)
+        n_poses = max(args.poses // 5, 1) if is_random else args.poses
+        lines.append(row(name, robot, n_poses, args.judged, args.seed))
+        print(lines[-1], flush=True)
+    if args.output:
+        write_atomically(args.output, ("\n".join(lines) + "\n").encode())
+
+
+if __name__ == "__main__":
+    main()

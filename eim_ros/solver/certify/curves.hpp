@@ -1,0 +1,186 @@
+// Proof that traced curves are all self-motions of a pose, for any arm with seven revolute joints.
+//
+// The solutions are the curve f(s, t) = 0 of two successive joints (`general_7r/torus_polynomial.hpp`). The circle of s
+// is divided into strips that overlap, and no piece of the curve lies inside a strip (`general_7r/strips.hpp`). So
+// every self-motion meets one of the slices in the overlaps. At a slice, the zeros of a polynomial in t are isolated.
+// If each of them belongs to a known curve, there are no others. Otherwise it leads to a solution that is missing.
+#pragma once
+
+#include "general_7r/general_7r.hpp"
+#include "general_7r/strips.hpp"
+#include "manifold/components.hpp"
+
+namespace eim {
+
+enum class Knowledge { all, missing, undecided };
+
+class CurveProof {
+   public:
+    CurveProof(const General7R& arm, const Motion& target, int reading)
+        : reading_(reading), f_(reading_.view.of(arm.loop(target)), reading_.place) {}
+
+    // Divides the circle into strips and isolates the zeros of all slices. Returns false if some are uncertain, or at
+    // the deadline, a time of the steady clock [s].
+    bool prepare(double deadline, long most_looks) {
+        if (!f_.is_regular()) return false;
+        StripProof proof(f_);
+        most_looks_ = most_looks;
+        const double half = kPi / kFirstStrips;
+        for (int i = 0; i < kFirstStrips; ++i) {
+            const double middle = kShift - kPi + (2 * i + 1) * half;
+            if (!divide(proof, middle, half, StripProof::whole_circle(), deadline)) return false;
+        }
+        return true;
+    }
+
+    // Compares the slices with known curves. `is_known(q)` decides whether a solution is on one of them. Adds solutions
+    // to `roots` if some are missing.
+    template <class IsKnown>
+    Knowledge compare(const std::vector<Curve>& curves, IsKnown is_known, Configurations& roots) const {
+        std::vector<std::vector<double>> crossings(slices_.size());
+        for (const Curve& curve : curves) {
+            if (!curve.is_closed) return Knowledge::undecided;
+            cross(curve, crossings);
+        }
+        for (std::size_t i = 0; i < slices_.size() && roots.size() < kEnoughRoots; ++i) {
+            if (!took_pairs(slices_[i].zeros.pairs, crossings[i])) return Knowledge::undecided;
+            if (agree(slices_[i].zeros.certain, crossings[i])) continue;
+            const Configurations found = recovered(slices_[i]);  // near turns, crossings of a cubic are uncertain
+            if (found.size() < Index(slices_[i].zeros.certain.size())) return Knowledge::undecided;
+            for (Index k = 0; k < found.size(); ++k) {
+                if (!is_known(found.row(k))) roots.add(found.row(k));
+            }
+        }
+        return roots.size() == 0 ? Knowledge::all : Knowledge::missing;
+    }
+
+   private:
+    static constexpr int kFirstStrips = 24;
+    static constexpr Index kEnoughRoots = 16;
+    static constexpr double kNarrowestStrip = 1e-7;  // [rad]
+    static constexpr double kOverlap = 0.05;         // of the half width of a strip
+    static constexpr double kSameCrossing = 0.02;    // [rad]: error of t from a cubic
+
+    struct Strip {
+        double middle, half;
+    };
+    struct Slice {
+        double at;
+        StripProof::Zeros zeros;
+    };
+
+    bool divide(StripProof& proof, double middle, double half, std::vector<StripProof::Cell> cells, double deadline) {
+        if (proof.holds(middle, (1.0 + 2.0 * kOverlap) * half, cells)) {
+            const double before = strips_.empty() ? kNarrowestStrip : strips_.back().half;
+            if (add_slice(proof, middle - half, kOverlap * std::min(half, before), cells)) {
+                strips_.push_back({middle, half});
+                return true;
+            }
+        }
+        if (half < kNarrowestStrip || proof.n_looks() > most_looks_ || is_past(deadline)) return false;
+        return divide(proof, middle - 0.5 * half, 0.5 * half, cells, deadline) &&
+               divide(proof, middle + 0.5 * half, 0.5 * half, cells, deadline);
+    }
+
+    // Adds a slice near an edge of strips, at which all zeros are certain.
+    bool add_slice(const StripProof& proof, double edge, double reach, const std::vector<StripProof::Cell>& cells) {
+        for (const double offset : {0.0, 0.5, -0.5, 1.0, -1.0}) {
+            Slice slice{edge + offset * reach, {}};
+            if (!proof.zeros(slice.at, cells, slice.zeros)) continue;
+            slices_.push_back(std::move(slice));
+            return true;
+        }
+        return false;
+    }
+
+    // Adds the t of each crossing of a curve with each slice.
+    void cross(const Curve& curve, std::vector<std::vector<double>>& crossings) const {
+        const int joint = reading_.joint_of_s(), other = reading_.joint_of_t();
+        const double sign = reading_.view.sign();
+        for (int i = 0; i < curve.n_segments(); ++i) {
+            const Segment part = curve.segment(i);
+            double at[4] = {0.0};
+            const int n = extremes(part, joint, at);
+            for (int k = 0; k + 1 < n; ++k) {
+                const double from = sign * part.at(joint, at[k]), to = sign * part.at(joint, at[k + 1]);
+                const double least = std::min(from, to), most = std::max(from, to);
+                for (std::size_t s = 0; s < slices_.size(); ++s) {
+                    double x = slices_[s].at + kTwoPi * std::ceil((least - slices_[s].at) / kTwoPi);
+                    for (; x < most; x += kTwoPi) {
+                        double low = at[k], high = at[k + 1];
+                        for (int halving = 0; halving < 20; ++halving) {
+                            const double middle = 0.5 * (low + high);
+                            ((sign * part.at(joint, middle) < x) == (from < to) ? low : high) = middle;
+                        }
+                        crossings[s].push_back(sign * part.at(other, 0.5 * (low + high)));
+                    }
+                }
+            }
+        }
+    }
+
+    // Takes the crossing nearest to a place out of a list; false if none is near.
+    static bool take(double place, std::vector<double>& crossings) {
+        const auto away = [place](double t) { return std::abs(wrapped_angle(t - place)); };
+        const auto nearest =
+            std::min_element(crossings.begin(), crossings.end(), [&](double a, double b) { return away(a) < away(b); });
+        if (nearest == crossings.end() || !(away(*nearest) < kSameCrossing)) return false;
+        *nearest = crossings.back(), crossings.pop_back();
+        return true;
+    }
+    // Whether two crossings are known wherever there may be two solutions. There are not more.
+    static bool took_pairs(const std::vector<double>& pairs, std::vector<double>& crossings) {
+        return std::all_of(pairs.begin(), pairs.end(),
+                           [&](double place) { return take(place, crossings) && take(place, crossings); });
+    }
+    // Whether zeros and crossings correspond one to one.
+    static bool agree(const std::vector<double>& zeros, std::vector<double>& crossings) {
+        return zeros.size() == crossings.size() &&
+               std::all_of(zeros.begin(), zeros.end(), [&](double zero) { return take(zero, crossings); });
+    }
+
+    // Fills in the parameters at which a joint turns back along a segment, between 0 and 1. Returns their number.
+    static int extremes(const Segment& part, int j, double (&at)[4]) {
+        const double c = part.ahead[j], chord = part.chord[j], d = part.behind[j];
+        const double a3 = 3.0 * (c + d - 2.0 * chord), a2 = 2.0 * (3.0 * chord - 2.0 * c - d);
+        int n = 1;
+        const double root = a2 * a2 - 4.0 * a3 * c;
+        if (root >= 0.0) {
+            const double far = -0.5 * (a2 + std::copysign(std::sqrt(root), a2));
+            double first = far / a3, second = c / far;
+            if (!(second >= first)) std::swap(first, second);
+            for (double s : {first, second}) {
+                if (s > at[n - 1] && s < 1.0) at[n++] = s;
+            }
+        }
+        at[n++] = 1.0;
+        return n;
+    }
+
+    // The solutions at the zeros of a slice.
+    Configurations recovered(const Slice& slice) const {
+        const Loop loop = f_.rest(slice.at);
+        const int place = reading_.place;
+        const std::vector<double>& zeros = slice.zeros.certain;
+        LoopSolutions found;
+        recover_all(Elimination(loop), loop, loop, LoopView<6>(0), zeros.data(), int(zeros.size()), found);
+        Configurations rows{7};
+        for (int i = 0; i < found.n; ++i) {
+            double q[7];
+            for (int k = 0; k < 7; ++k) {
+                const double angle = k == place ? slice.at : found.angles[i][k < place ? k : k - 1];
+                q[reading_.view.joint(k)] = reading_.view.sign() * angle;
+            }
+            rows.add(q);
+        }
+        return rows;
+    }
+
+    Reading reading_;
+    TorusPolynomial f_;
+    long most_looks_ = 0;
+    std::vector<Strip> strips_;
+    std::vector<Slice> slices_;
+};
+
+}  // namespace eim
