@@ -45,6 +45,7 @@ rosidl_generate_interfaces(${PROJECT_NAME}
   srv/ScoreMotion.srv
   srv/SetTask.srv
   srv/SolveAllIK.srv
+  srv/SolveNearestIK.srv
   srv/StartRecording.srv
   DEPENDENCIES builtin_interfaces geometry_msgs sensor_msgs shape_msgs std_msgs trajectory_msgs
 )

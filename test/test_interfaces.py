@@ -13,7 +13,7 @@ FIELD = re.compile(
 )
 NEW = (
     "msg/ErrorCodes.msg", "msg/IKConstraints.msg", "msg/IKGuarantee.msg", "msg/IKSolutions.msg",
-    "srv/SampleIK.srv", "srv/SolveAllIK.srv", "srv/DrawIK.srv", "srv/FollowIK.srv",
+    "srv/SampleIK.srv", "srv/SolveAllIK.srv", "srv/DrawIK.srv", "srv/FollowIK.srv", "srv/SolveNearestIK.srv",
 )  # fmt: skip
 ALL = sorted(str(path.relative_to(ROOT)) for kind in ("msg", "srv", "action") for path in (ROOT / kind).iterdir())
 POSES = "std_msgs/Header header; geometry_msgs/Pose[] poses;"
@@ -25,6 +25,7 @@ PROMISED = {
     "srv/SolveAllIK.srv": f"{POSES} float64 max_spacing; IKGuarantee guarantee; uint32 max_solutions; {ORDER} {LIMITS}",
     "srv/DrawIK.srv": f"{POSES} uint32 n_samples; string density; IKGuarantee guarantee; {POSTURE} "
     f"float64 temperature; {LIMITS}",
+    "srv/SolveNearestIK.srv": f"{POSES} string priority; float64[] weights; {LIMITS}",
     "srv/FollowIK.srv": f"{POSES} sensor_msgs/JointState near; float64[] max_step; uint32 n_candidates; {LIMITS}",
 }
 PATH = """

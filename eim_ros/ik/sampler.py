@@ -26,6 +26,7 @@ from eim_ros.core.errors import ConfigurationError, PoseError, RobotError
 from eim_ros.ik.batch import BatchTask, answer_batch, answer_blocks
 from eim_ros.ik.completeness import Completeness
 from eim_ros.ik.constraints import Constraints
+from eim_ros.ik.nearest_pose import NearestPose, Priority, checked_priority, nearest_pose
 from eim_ros.ik.order import AS_FOUND, Order, Ordering, Posture, distinct_in_time
 from eim_ros.ik.paths import JointPath, follow_path
 from eim_ros.ik.prior import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, IKModel, MixtureEvaluator, Prior
@@ -440,6 +441,51 @@ class Sampler:
         (3, True)
         """
         return self._answer(pose, *self._all(max_spacing, guarantee, near, order, max_solutions), seed, timeout)
+
+    @names_wrong_keywords
+    def solve_nearest_pose(
+        self,
+        pose: npt.ArrayLike,
+        priority: Priority = "position",
+        *,
+        seed: int | None = None,
+        timeout: float = 5.0,
+    ) -> NearestPose:
+        """Return the configuration whose pose is nearest to a target that the arm may not reach.
+
+        Parameters
+        ----------
+        pose : array_like
+            See `solve`.
+        priority : "position", "orientation", or (float, float)
+            "position" minimises the position error, and among equal ones the orientation error. "orientation" does the
+            reverse. Two weights [1/m, 1/rad] minimise the root of the sum of squared weighted errors.
+        seed, timeout
+            See `solve`.
+
+        Returns
+        -------
+        NearestPose
+            The best of the local minima that 256 random configurations lead to. An exact solution, if there is one.
+
+        Examples
+        --------
+        >>> from eim_ros import Sampler
+        >>> nearest = Sampler("panda").solve_nearest_pose([0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0], seed=0, timeout=10.0)
+        >>> nearest.is_exact
+        True
+        """
+        deadline = time.perf_counter() + _timeout(timeout)
+        checked_priority(priority)
+        solutions = self.solve(pose, seed=seed, timeout=0.2 * timeout)
+        if solutions:
+            q, no_error = solutions.q[0], (float(solutions.position_error[0]), float(solutions.orientation_error[0]))
+            return NearestPose(self.robot.joint_names, q, self.robot.fk(q), *no_error, True, solutions.q[1:])
+        is_point = is_position(pose)
+        target = pose_from(pose) if is_point else check_pose(pose)
+        position_only = is_point or self._setup.is_position_only(self.prior.kind)
+        problem = Problem(self._setup, target, position_only, Spread(1), seed=_seed(seed), deadline=deadline)
+        return nearest_pose(problem, priority)
 
     @names_wrong_keywords
     def draw(

@@ -32,6 +32,7 @@ try:
         ScoreMotion,
         SetTask,
         SolveAllIK,
+        SolveNearestIK,
         StartRecording,
     )
 except ImportError as error:

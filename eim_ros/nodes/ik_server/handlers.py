@@ -4,6 +4,7 @@
 ~/solve_all_ik     all configurations, with a report on completeness
 ~/draw_ik          random draws
 ~/follow_ik        one configuration for each pose of a path
+~/solve_nearest_ik the configuration nearest to each pose, also out of reach
 ~/get_position_ik  the configuration nearest to a state; our type with the fields of MoveIt's GetPositionIK
 ~/compute_ik       the same with MoveIt's own type, if moveit_msgs is installed
 
@@ -28,8 +29,17 @@ from rclpy.node import Node
 from eim_ros.core.errors import ConfigurationError, ConstraintError, JointStateError, PoseError
 from eim_ros.core.parallel import usable_cores
 from eim_ros.ik import Constraints, ErrorCode, Sampler, Solutions
+from eim_ros.ik.nearest_pose import checked_priority
 from eim_ros.kinematics import Obstacle, Robot
-from eim_ros.nodes.common.interfaces import DrawIK, FollowIK, GetPositionIK, MoveItGetPositionIK, SampleIK, SolveAllIK
+from eim_ros.nodes.common.interfaces import (
+    DrawIK,
+    FollowIK,
+    GetPositionIK,
+    MoveItGetPositionIK,
+    SampleIK,
+    SolveAllIK,
+    SolveNearestIK,
+)
 from eim_ros.nodes.common.node import AnswerCounters
 from eim_ros.nodes.common.service import PendingResponse, RequestPool, create_async_service, reason_of, send
 from eim_ros.nodes.ik_server import messages
@@ -177,6 +187,34 @@ def parse_follow(request: Any, response: Any, context: RequestContext, settings:
     return Parsed(targets.timeout, solve)
 
 
+def parse_solve_nearest(request: Any, response: Any, context: RequestContext, settings: IkServerSettings) -> Parsed:
+    """Parse a `SolveNearestIK` request."""
+    targets = _Targets.of(request, context, settings)
+    word, weights = str(request.priority), list(request.weights)
+    if word and weights:
+        raise invalid("a request has a priority or weights, not both", word)
+    priority: Any = tuple(weights) if weights else word or "position"
+    with _refusing():
+        checked_priority(priority)
+
+    def solve(sampler: Sampler, obstacles: Obstacles, left: float) -> None:
+        deadline = time.perf_counter() + left
+        with _refusing():
+            constrained = _constrained(sampler, targets.constraints, obstacles)
+            found = [
+                constrained.solve_nearest_pose(
+                    pose,
+                    priority,
+                    seed=None if targets.seed is None else targets.seed + i,
+                    timeout=max(deadline - time.perf_counter(), 0.0) / (len(targets.poses) - i),
+                )
+                for i, pose in enumerate(targets.poses)
+            ]
+        messages.fill_nearest_poses(response, found)
+
+    return Parsed(targets.timeout, solve)
+
+
 def parse_get_position(request: Any, response: Any, context: RequestContext, settings: IkServerSettings) -> Parsed:
     """Parse a `GetPositionIK` request, ours or MoveIt's."""
     state = request.ik_request.robot_state
@@ -244,6 +282,7 @@ SERVICES: dict[str, tuple[Any, Parse]] = {
     "~/solve_all_ik": (SolveAllIK, parse_solve_all),
     "~/draw_ik": (DrawIK, parse_draw),
     "~/follow_ik": (FollowIK, parse_follow),
+    "~/solve_nearest_ik": (SolveNearestIK, parse_solve_nearest),
     "~/get_position_ik": (GetPositionIK, parse_get_position),
 }
 """Type of each service, and the function that parses its requests."""

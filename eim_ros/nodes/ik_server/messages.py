@@ -19,6 +19,7 @@ from sensor_msgs.msg import JointState
 from eim_ros.core.deadlines import NEVER, OutOfTime, is_past, with_grace
 from eim_ros.core.errors import EimError, PoseError
 from eim_ros.ik import Completeness, Constraints, ErrorCode, JointPath, Posture, Sampler, Solutions
+from eim_ros.ik.nearest_pose import NearestPose
 from eim_ros.ik.problem import Guarantee
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.frames import FrameError
@@ -329,6 +330,22 @@ def fill_path(response: Any, path: JointPath) -> None:
     response.orientation_error.frombytes(float64_bytes(path.orientation_error))
     response.valid, response.examined = path.valid.tolist(), path.examined.tolist()
     response.max_step = path.max_step
+
+
+def fill_nearest_poses(response: Any, found: Sequence[NearestPose]) -> None:
+    """Copy the configurations nearest to several targets into a `SolveNearestIK.Response`."""
+    is_missing = [bool(np.isnan(each.q).any()) for each in found]
+    code, remark = ErrorCode.SUCCESS, ""
+    if any(is_missing):
+        code, remark = ErrorCode.GOAL_IN_COLLISION, f"{sum(is_missing)} of {len(found)} targets: all candidates collide"
+    elif not all(each.in_time for each in found):
+        code, remark = ErrorCode.TIMED_OUT, "timed out: there may be nearer poses"
+    response.error_code.val, response.error_code.message = int(code), remark
+    response.joint_names, response.n = list(found[0].joint_names), len(found)
+    response.positions.frombytes(float64_bytes(np.stack([each.q for each in found])))
+    response.position_error = [each.position_error for each in found]
+    response.orientation_error = [each.orientation_error for each in found]
+    response.exact = [each.is_exact for each in found]
 
 
 def fill_nearest(response: Any, state: Any, robot: Robot, q: np.ndarray, remark: str) -> None:

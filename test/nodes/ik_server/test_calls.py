@@ -15,7 +15,7 @@ from sensor_msgs.msg import JointState
 from eim_ros.ik import ErrorCode
 from eim_ros.ik.order import limit_margin
 from eim_ros.kinematics import Robot, quaternion_from_matrix
-from eim_ros.srv import FollowIK, SampleIK
+from eim_ros.srv import FollowIK, SampleIK, SolveNearestIK
 
 SUCCESS = ErrorCode.SUCCESS
 
@@ -237,3 +237,38 @@ def test_bad_preferences_are_refused(client: ClientNode, server: ServerProcess, 
     answer = client.sample(server, request(**fields))
     assert answer.error_code.val == ErrorCode.INVALID_GOAL_CONSTRAINTS
     assert reason in answer.error_code.message
+
+
+def nearest(client: ClientNode, server: ServerProcess, wanted: SolveNearestIK.Request) -> SolveNearestIK.Response:
+    return client.call(server, SolveNearestIK, f"{NODE}/solve_nearest_ik", wanted, 60.0)
+
+
+def test_the_nearest_pose_is_answered_in_and_out_of_reach(
+    client: ClientNode, server: ServerProcess, robot: Robot
+) -> None:
+    targets = robot.fk(line(robot, 2))
+    targets[1, :3, 3] += [0.0, 3.0, 0.0]
+    response = nearest(client, server, request_of(SolveNearestIK, targets, priority="position", seed=0))
+    assert response.error_code.val == SUCCESS, response.error_code.message
+    assert tuple(response.joint_names) == robot.joint_names
+    assert list(response.exact) == [True, False]
+    q = np.array(response.positions).reshape(2, robot.dof)
+    assert robot.within_limits(q).all()
+    for row, target, position, orientation in zip(
+        q, targets, response.position_error, response.orientation_error, strict=True
+    ):
+        assert [error[0] for error in robot.pose_errors(row[None], target)] == pytest.approx([position, orientation])
+    assert response.position_error[1] < 3.0
+    weighted = nearest(client, server, request_of(SolveNearestIK, targets[1:], weights=[1.0, 1.0], seed=0))
+    distances = [np.hypot(x.position_error[-1], x.orientation_error[-1]) for x in (weighted, response)]
+    assert distances[0] <= distances[1] + 1e-6
+
+
+def test_wrong_priorities_of_the_nearest_pose_are_refused(
+    client: ClientNode, server: ServerProcess, robot: Robot
+) -> None:
+    target = robot.fk(line(robot, 1))
+    for fields in ({"priority": "speed"}, {"weights": [1.0]}, {"priority": "position", "weights": [1.0, 1.0]}):
+        response = nearest(client, server, request_of(SolveNearestIK, target, **fields))
+        assert response.error_code.val == ErrorCode.INVALID_GOAL_CONSTRAINTS
+        assert "priority" in response.error_code.message
