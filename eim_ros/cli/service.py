@@ -81,7 +81,10 @@ def fill(request: Any, verb: Any, target: Any, arguments: Mapping[str, Any], cli
             message = request.guarantee
             message.kind, message.confidence, message.missed_share = BOUND, value.confidence, value.missed_share
         elif name == "max_step":
-            request.max_step = [value]
+            request.max_step = [value] if isinstance(value, float) else list(_steps(value, client))
+        elif name == "objective":
+            if value != "squares":
+                raise ConfigurationError("the service has no --objective: leave it out, or do without --service", value)
         else:
             setattr(request, "n_samples" if name == "n" else name, value)
 
@@ -107,6 +110,16 @@ def by_name(near: list[float] | dict[str, float], client: Any) -> dict[str, floa
     if len(near) != len(names):
         raise ConfigurationError(f"--near needs {len(names)} values ({' '.join(names)}), got {len(near)}", near)
     return dict(zip(names, near, strict=True))
+
+
+def _steps(values: list[float] | dict[str, float], client: Any) -> list[float]:
+    """Return the largest step of each joint, in the order of the server."""
+    if not isinstance(values, dict):
+        return values
+    names = client.joint_names()
+    if set(names) != set(values):
+        raise ConfigurationError(f"--max-step must name all joints of the server: {' '.join(names)}", values)
+    return [values[name] for name in names]
 
 
 def _fill_state(message: Any, values: Mapping[str, float]) -> None:

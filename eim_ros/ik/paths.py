@@ -16,14 +16,18 @@ The search has three stages:
    the components found jumps. Otherwise solutions are added near the relaxed path, and the test is repeated.
 
 Joints with 2π-equivalent values are circles in the layers. The path is unrolled afterwards, see `Revolutions`.
+
+With two or three free directions, the extra joints are first fixed at several values, so that solutions are curves. The
+best path is then smoothed with all joints, see `PathSmoother`.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +41,7 @@ from eim_ros.core.files import finite
 from eim_ros.ik.batch import Solver
 from eim_ros.ik.candidates import ErrorCode
 from eim_ros.ik.order import AS_FOUND
+from eim_ros.ik.path_smoothing import OBJECTIVES, Objective, PathSmoother, sliding
 from eim_ros.ik.problem import Problem, Spread
 from eim_ros.ik.revolutions import Revolutions, Unrolled
 from eim_ros.kinematics import Robot
@@ -59,6 +64,12 @@ ROUNDING = 1e-9  # relative difference between two ways of computing a step
 PAIR = 3e-9  # first estimate of the time for one edge of the graph in the shortest path [s]
 MEASURED_AT = 16  # index of the pose at which this time is measured
 VERIFIED = 2e-5  # time to verify one pose of the final path [s]
+MAX_STEP = 0.3  # default of the largest change of a revolute joint between two poses [rad]
+MAX_SLIDE = 0.05  # the same of a prismatic joint [m]
+MOST_EXTRA = 2  # largest number of extra joints that are fixed at several values
+SLICES = (0.5, 0.25, 0.75, 0.05, 0.95)  # values of one extra joint, as shares of its range
+FEWER_SLICES = (0.5, 0.2, 0.8)  # the same for each of two extra joints
+SLICED_SHARE = 0.6  # share of the time for paths along which the extra joints do not move
 
 
 @dataclass(frozen=True)
@@ -460,18 +471,21 @@ def follow_path(
     sampler: Solver,
     poses: FloatArray,
     near: FloatArray | None,
-    max_step: float | npt.ArrayLike,
+    max_step: float | npt.ArrayLike | Mapping[str, float] | None,
     n: int,
     *,
     seed: int | None,
     deadline: float,
+    objective: Objective | None = "squares",
 ) -> JointPath:
     """Follow poses (n_poses, 4, 4) until a deadline, a time of `perf_counter` [s]; see `Sampler.follow`.
 
     `n` is the number of solutions of a pose if solutions are neither points nor curves.
     """
     began, setup = time.perf_counter(), sampler._setup
-    steps = _steps_of(max_step, sampler.robot.dof)
+    steps = _steps_of(max_step, sampler.robot)
+    if objective is not None and objective not in OBJECTIVES:
+        raise ConfigurationError(f"objective must be one of {', '.join(OBJECTIVES)}, got {objective!r}", objective)
     position_only = setup.is_position_only(sampler.prior.kind)
     try:
         problem = Problem(setup, poses[0], position_only, Spread(n), deadline=with_grace(deadline))
@@ -479,18 +493,77 @@ def follow_path(
         return _not_begun(sampler.robot, len(poses), f"timed out: {error}", began)
     rng, left = np.random.default_rng(seed), deadline - time.perf_counter()
     search = PathSearch(sampler, problem, poses, steps, rng, n, left, near)
-    chosen, is_proven = _searched(search)
+    smoother = PathSmoother(problem, poses, search.revolutions, steps, objective or "squares", near)
+    chosen, is_proven = _sliced(search, smoother), False
+    if chosen is None:
+        search = PathSearch(sampler, problem, poses, steps, rng, n, deadline - time.perf_counter(), near)
+        chosen, is_proven = _searched(search)
+    if objective is not None and not search.out_of_time and _is_found(search, chosen):
+        chosen = smoother.smoothed(chosen, search._until)
     return _joint_path(search, chosen, is_proven, began)
 
 
-def _steps_of(max_step: float | npt.ArrayLike, dof: int) -> FloatArray:
+def _steps_of(max_step: float | npt.ArrayLike | Mapping[str, float] | None, robot: Robot) -> FloatArray:
     """Return the largest step of each joint (dof,)."""
-    steps = numbers_of(
-        max_step, () if is_number(max_step) or getattr(max_step, "shape", None) == () else (dof,), "max_step"
-    )
+    steps = np.where(sliding(robot), MAX_SLIDE, MAX_STEP)
+    if isinstance(max_step, Mapping):
+        names = list(robot.joint_names)
+        if unknown := [name for name in max_step if name not in names]:
+            raise ConfigurationError(f"max_step names no joint: {unknown[0]!r}; joints: {', '.join(names)}", max_step)
+        indices = [names.index(name) for name in max_step]
+        steps[indices] = numbers_of(list(max_step.values()), (len(indices),), "max_step")
+    elif max_step is not None:
+        is_one = is_number(max_step) or getattr(max_step, "shape", None) == ()
+        steps[:] = numbers_of(max_step, () if is_one else (robot.dof,), "max_step")
     if not (steps > 0.0).all():
         raise ConfigurationError(f"max_step must be positive, got {max_step!r}", max_step)
-    return np.asarray(np.full(dof, steps), dtype=np.float64)
+    return steps
+
+
+def _sliced(search: PathSearch, smoother: PathSmoother) -> FloatArray | None:
+    """Return the best path along which the extra joints do not move; None if there is no path without jumps.
+
+    With more than one free direction, solutions of a pose form surfaces that samples cover badly. If all joints but one
+    of the extra ones are fixed, solutions form curves, and the layers cover them. Several values are tried.
+    """
+    if search.problem.tolerances is not None or not 2 <= search.redundancy <= MOST_EXTRA + 1:
+        return None
+    sampler, problem, found = search.sampler, search.problem, list[FloatArray]()
+    slices = _slices(search)
+    for number, values in enumerate(slices):
+        left = search.began + SLICED_SHARE * search.timeout - search.clock()
+        if left <= 0.0:
+            break
+        fixed = {**sampler.constraints.fixed, **values}
+        held = sampler.with_constraints(fixed=fixed)
+        held_problem = Problem(
+            held._setup, search.poses[0], problem.position_only, problem.aim, deadline=problem.deadline
+        )
+        share = left / (len(slices) - number)
+        part = PathSearch(
+            held, held_problem, search.poses, search.max_steps, search.rng, search.n, share, search.origin
+        )
+        chosen, _ = _searched(part)
+        if _is_found(part, chosen):
+            found.append(chosen)
+    search.examined[:] |= bool(found)
+    return min(found, key=smoother.cost, default=None)
+
+
+def _slices(search: PathSearch) -> list[dict[str, float]]:
+    """Return the values of the extra joints to try; sliding joints come first, then those near the base."""
+    robot, bounds = search.problem.robot, search.problem.bounds
+    slides, movable = sliding(robot), np.flatnonzero(bounds[0] < bounds[1]).tolist()
+    joints = sorted(movable, key=lambda joint: (not slides[joint], joint))[: search.redundancy - 1]
+    shares = SLICES if len(joints) == 1 else FEWER_SLICES
+    if search.origin is not None:
+        return [{robot.joint_names[joint]: float(search.origin[joint]) for joint in joints}]
+    low, high = bounds[0], bounds[1]
+    choices = [[float(low[joint] + share * (high[joint] - low[joint])) for share in shares] for joint in joints]
+    return [
+        dict(zip([robot.joint_names[joint] for joint in joints], values, strict=True))
+        for values in itertools.product(*choices)
+    ]
 
 
 def _searched(search: PathSearch) -> tuple[FloatArray, bool]:
