@@ -55,6 +55,9 @@ PUBLISHED: dict[str, tuple[float, float] | None] = {  # TORM: [rad], [m]
     "panda__1cube": (8.493, 0.0),
     "panda__2cubes": (12.628, 0.0),
     "panda__flappy_bird": None,
+    "fetch_arm__rot_yz": None,  # the last three were not used during development
+    "fetch__rot_yz": None,
+    "panda__square": None,
 }
 MAX_REVOLUTE, MAX_PRISMATIC = np.deg2rad(7.0), 0.02  # [rad], [m]
 MAX_POSITION, MAX_ORIENTATION = 1e-4, np.deg2rad(0.1)  # [m], [rad]

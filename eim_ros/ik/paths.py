@@ -64,6 +64,7 @@ ROUNDING = 1e-9  # relative difference between two ways of computing a step
 PAIR = 3e-9  # first estimate of the time for one edge of the graph in the shortest path [s]
 MEASURED_AT = 16  # index of the pose at which this time is measured
 VERIFIED = 2e-5  # time to verify one pose of the final path [s]
+MORE_SAMPLES = (1, 4, 16)  # factors on the number of samples of a pose; obstacles cut components into small pieces
 MAX_STEP = 0.3  # default of the largest change of a revolute joint between two poses [rad]
 MAX_SLIDE = 0.05  # the same of a prismatic joint [m]
 MOST_EXTRA = 2  # largest number of extra joints that are fixed at several values
@@ -494,10 +495,15 @@ def follow_path(
     rng, left = np.random.default_rng(seed), deadline - time.perf_counter()
     search = PathSearch(sampler, problem, poses, steps, rng, n, left, near)
     smoother = PathSmoother(problem, poses, search.revolutions, steps, objective or "squares", near)
-    chosen, is_proven = _sliced(search, smoother), False
-    if chosen is None:
-        search = PathSearch(sampler, problem, poses, steps, rng, n, deadline - time.perf_counter(), near)
-        chosen, is_proven = _searched(search)
+    sliced, is_proven = _sliced(search, smoother), False
+    if sliced is None:
+        for factor in MORE_SAMPLES if problem.is_checked else MORE_SAMPLES[:1]:
+            search = PathSearch(sampler, problem, poses, steps, rng, factor * n, deadline - time.perf_counter(), near)
+            chosen, is_proven = _searched(search)
+            if _is_found(search, chosen) or search.out_of_time:
+                break
+    else:
+        chosen = sliced
     if objective is not None and not search.out_of_time and _is_found(search, chosen):
         chosen = smoother.smoothed(chosen, search._until)
     return _joint_path(search, chosen, is_proven, began)
