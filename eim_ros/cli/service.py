@@ -142,6 +142,7 @@ def path_of(response: Any) -> Any:
         max_step=response.max_step,
         n_reached=response.n if is_whole else 0,
         nearest_miss=0.0 if is_whole else math.nan,  # the service does not report it
+        jumps=np.empty(0, dtype=np.int64) if is_whole else None,
         error_code=code,
         message=response.error_code.message,
         elapsed=response.elapsed,

@@ -93,6 +93,7 @@ def test_jump_that_cannot_be_avoided_is_told() -> None:
     assert_no_success(path)
     assert path.n_reached == 1
     assert 0.3 < path.nearest_miss <= path.max_step
+    assert path.jumps is not None and path.jumps.tolist() == [1]
     assert "lead as far as pose 0, and from there to pose 1 one of at least" in path.message
 
 
@@ -485,3 +486,31 @@ def test_continuous_joints_do_not_jump_along_circles(name: str) -> None:
         n_found += bool(path)
         assert steps <= 0.3 * (1.0 + 1e-8)
     assert n_found
+
+
+def test_reconfigurations_are_as_few_as_possible() -> None:
+    robot = arm_of("ur5")
+    path_points = robot.fk(motion(robot, 2, 12))
+    poses = np.concatenate([path_points, robot.fk(motion(robot, 7, 12))])  # two lines that are far apart
+    path = Sampler(robot).follow(poses, timeout=ENOUGH, seed=0, max_step=0.15)
+    assert path.valid.all() and not path and path.jumps is not None
+    steps = np.abs(np.diff(path.q, axis=0)).max(axis=1)
+    assert path.jumps.tolist() == (np.flatnonzero(steps > 0.15) + 1).tolist()
+    layers = [Sampler(robot).solve_all(pose, seed=0).q for pose in poses]
+    fewest = np.zeros(len(layers[0]))
+    for before, after in zip(layers, layers[1:], strict=False):
+        is_jump = np.abs(after[None] - before[:, None]).max(axis=2) > 0.15
+        fewest = (fewest[:, None] + is_jump).min(axis=0)
+    assert len(path.jumps) == fewest.min()
+
+
+def test_time_stamps_keep_the_velocities() -> None:
+    robot = arm_of("panda")
+    path = Sampler(robot).follow(robot.fk(motion(robot, 2, 15)), timeout=ENOUGH, seed=0)
+    limits = np.linspace(0.5, 2.0, robot.dof)
+    times = path.times(limits)
+    speeds = np.abs(np.diff(path.q, axis=0)) / np.diff(times)[:, None]
+    assert times[0] == 0.0
+    np.testing.assert_allclose((speeds / limits).max(axis=1), 1.0)
+    with pytest.raises(ConfigurationError, match="velocities must be positive"):
+        path.times(0.0)
