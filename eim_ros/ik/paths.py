@@ -604,7 +604,7 @@ def _sliced(search: PathSearch, smoother: PathSmoother) -> FloatArray | None:
             )
         except OutOfTime:
             break
-        share = left / (len(slices) - number)
+        share = left if number == len(slices) - 1 else 0.5 * left  # one path matters more than the best one
         part = PathSearch(
             held, held_problem, search.poses, search.max_steps, search.rng, search.n, share, search.origin
         )
