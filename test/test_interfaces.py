@@ -137,7 +137,7 @@ def test_each_real_number_names_its_unit_or_a_field_that_does(name):
         for match in entries(lines):
             if match["type"].startswith("float64"):
                 comment = comment_of(lines, match.group())
-                assert re.search(r"\[(m|rad|rad, m|s|nat|1)\]|draws|Number of solutions", comment), match.group()
+                assert re.search(r"\[(m|rad|rad, m|s|nat|1|1/m)\]|draws|Number of solutions", comment), match.group()
 
 
 def comment_of(lines: list[str], field: str) -> str:

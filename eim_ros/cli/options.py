@@ -427,6 +427,18 @@ def near_from(words: Sequence[str]) -> list[float] | dict[str, float]:
         raise ConfigurationError(f"--near needs a number for each joint, or NAME=NUMBER: {error}", words) from error
 
 
+def steps_from(words: Sequence[str]) -> float | list[float] | dict[str, float]:
+    """Return the largest steps of --max-step: one number, a number for each joint, or numbers by joint names."""
+    form = "one number, a number for each joint, or NAME=NUMBER"
+    if any("=" in word for word in words):
+        return named("--max-step", words, form, float)
+    try:
+        steps = [float(word) for word in words]
+    except ValueError as error:
+        raise ConfigurationError(f"--max-step needs {form}: {error}", words) from error
+    return steps[0] if len(steps) == 1 else steps
+
+
 def guarantee_from(words: Sequence[str]) -> Any:
     """Return the `Completeness` of two numbers, or "certified"."""
     if list(words) == ["certified"]:

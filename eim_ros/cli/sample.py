@@ -34,6 +34,7 @@ from eim_ros.cli.options import (
     near_from,
     order_from,
     posture_from,
+    steps_from,
 )
 from eim_ros.core.errors import ConfigurationError, DataError
 from eim_ros.core.files import check_outputs, to_json
@@ -41,6 +42,7 @@ from eim_ros.core.files import check_outputs, to_json
 ROWS_SHOWN = 10
 CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "near": near_from,
+    "max_step": steps_from,
     "posture": posture_from,
     "order": order_from,
     "guarantee": guarantee_from,
@@ -244,8 +246,11 @@ class Follow(Operation):
     poses: File = None
     """Text file with one pose per line, in the form of --pose, with spaces or commas between numbers."""
     near: Near = None
-    max_step: float = 0.3
-    """Largest change of a joint between two poses [rad or m]."""
+    max_step: Annotated[Words, arg(metavar="STEP ...")] = None
+    """Largest change of a joint between two poses [rad or m]: one for all, one for each, or NAME=VALUE
+    (default: 0.3 rad for revolute and 0.05 m for prismatic joints)."""
+    objective: Literal["squares", "length", "largest_step"] = "squares"
+    """Cost of the path that smoothing reduces."""
     candidates: Count = 48
     """Number of solutions of each pose, if they are neither points nor curves."""
     timeout: Timeout = None

@@ -81,7 +81,10 @@ def fill(request: Any, verb: Any, target: Any, arguments: Mapping[str, Any], cli
             message = request.guarantee
             message.kind, message.confidence, message.missed_share = BOUND, value.confidence, value.missed_share
         elif name == "max_step":
-            request.max_step = [value]
+            request.max_step = [value] if isinstance(value, float) else list(_steps(value, client))
+        elif name == "objective":
+            if value != "squares":
+                raise ConfigurationError("the service has no --objective: leave it out, or do without --service", value)
         else:
             setattr(request, "n_samples" if name == "n" else name, value)
 
@@ -109,6 +112,16 @@ def by_name(near: list[float] | dict[str, float], client: Any) -> dict[str, floa
     return dict(zip(names, near, strict=True))
 
 
+def _steps(values: list[float] | dict[str, float], client: Any) -> list[float]:
+    """Return the largest step of each joint, in the order of the server."""
+    if not isinstance(values, dict):
+        return values
+    names = client.joint_names()
+    if set(names) != set(values):
+        raise ConfigurationError(f"--max-step must name all joints of the server: {' '.join(names)}", values)
+    return [values[name] for name in names]
+
+
 def _fill_state(message: Any, values: Mapping[str, float]) -> None:
     message.name, message.position = list(values), list(values.values())
 
@@ -129,6 +142,7 @@ def path_of(response: Any) -> Any:
         max_step=response.max_step,
         n_reached=response.n if is_whole else 0,
         nearest_miss=0.0 if is_whole else math.nan,  # the service does not report it
+        jumps=np.empty(0, dtype=np.int64) if is_whole else None,
         error_code=code,
         message=response.error_code.message,
         elapsed=response.elapsed,

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from eim_ros.core.checks import checked_whole
 from eim_ros.core.deadlines import OutOfTime, is_past
 from eim_ros.core.parallel import checked_threads
 from eim_ros.ik.candidates import ErrorCode
+from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.order import Ordering
 from eim_ros.ik.prior import ConditionalDensity, Prior
 from eim_ros.ik.problem import Aim, Problem, Setup, Spread
@@ -49,7 +50,12 @@ class Solver(Protocol):
 
     robot: Robot
     prior: Prior
+    constraints: Constraints
     _setup: Setup
+
+    def with_constraints(self, constraints: Constraints | None = None, **changes: Any) -> Solver:
+        """Return a sampler with other constraints."""
+        ...
 
     @property
     def n_experts(self) -> int:

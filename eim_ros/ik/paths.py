@@ -16,15 +16,19 @@ The search has three stages:
    the components found jumps. Otherwise solutions are added near the relaxed path, and the test is repeated.
 
 Joints with 2π-equivalent values are circles in the layers. The path is unrolled afterwards, see `Revolutions`.
+
+With two or three free directions, the extra joints are first fixed at several values, so that solutions are curves. The
+best path is then smoothed with all joints, see `PathSmoother`.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +41,7 @@ from eim_ros.core.files import finite
 from eim_ros.ik.batch import Solver
 from eim_ros.ik.candidates import ErrorCode
 from eim_ros.ik.order import AS_FOUND
+from eim_ros.ik.path_smoothing import OBJECTIVES, Objective, PathSmoother, sliding
 from eim_ros.ik.problem import Problem, Spread
 from eim_ros.ik.revolutions import Revolutions, Unrolled
 from eim_ros.kinematics import Robot
@@ -59,6 +64,13 @@ ROUNDING = 1e-9  # relative difference between two ways of computing a step
 PAIR = 3e-9  # first estimate of the time for one edge of the graph in the shortest path [s]
 MEASURED_AT = 16  # index of the pose at which this time is measured
 VERIFIED = 2e-5  # time to verify one pose of the final path [s]
+MORE_SAMPLES = (4, 16)  # factors on the number of samples of a pose; obstacles cut components into small pieces
+MAX_STEP = 0.3  # default of the largest change of a revolute joint between two poses [rad]
+MAX_SLIDE = 0.05  # the same of a prismatic joint [m]
+MOST_EXTRA = 2  # largest number of extra joints that are fixed at several values
+SLICES = (0.5, 0.25, 0.75, 0.05, 0.95)  # values of one extra joint, as shares of its range
+FEWER_SLICES = (0.5, 0.2, 0.8)  # the same for each of two extra joints
+SLICED_SHARE = 0.6  # share of the time for paths along which the extra joints do not move
 
 
 @dataclass(frozen=True)
@@ -400,6 +412,11 @@ class JointPath:
     nearest_miss : float
         Smallest step from the last pose reached to a known solution of the next pose [rad] or [m]. It is infinite if
         that pose has no solution, and 0 if all poses are reached. If time was up, this refers to `q`.
+    jumps : (n_jumps,) of int, optional
+        Indices of the poses that the path jumps to, because some joint moves farther than allowed. There are as few of
+        these reconfigurations as possible with the solutions found, apart from those that limits of more than one
+        revolution cause. Poses without a configuration are skipped. None for a failed path of a service, which does not
+        report them.
     error_code : ErrorCode
         SUCCESS if every pose is solved and no step is too large; otherwise NO_IK_SOLUTION or TIMED_OUT.
     message : str
@@ -427,9 +444,43 @@ class JointPath:
     max_step: float
     n_reached: int
     nearest_miss: float
+    jumps: npt.NDArray[np.int64] | None
     error_code: ErrorCode
     message: str
     elapsed: float
+
+    def times(self, velocities: npt.ArrayLike) -> FloatArray:
+        """Return the earliest time (n_poses,) at which each pose can be reached, from 0 at the first one [s].
+
+        Joints move at constant velocity between two poses, and none exceeds its limit. Accelerations are not limited,
+        so a controller needs a time parameterisation such as TOPP-RA in addition.
+
+        Parameters
+        ----------
+        velocities : float or (dof,) array_like
+            Largest velocity of all joints or of each [rad/s] or [m/s].
+
+        Raises
+        ------
+        ConfigurationError
+            If a pose has no configuration, or if a velocity is not positive.
+
+        Examples
+        --------
+        >>> from eim_ros import Sampler
+        >>> line = [[0.4, y, 0.5, 1.0, 0.0, 0.0, 0.0] for y in (-0.1, 0.0, 0.1)]
+        >>> times = Sampler("panda").follow(line, max_step=0.5, seed=0).times(1.0)
+        >>> times.shape, float(times[0])
+        ((3,), 0.0)
+        """
+        n_joints = len(self.joint_names)
+        limits = numbers_of(velocities, () if is_number(velocities) else (n_joints,), "velocities")
+        if not (limits > 0.0).all():
+            raise ConfigurationError(f"velocities must be positive, got {velocities!r}", velocities)
+        if np.isnan(self.q).any():
+            raise ConfigurationError("some poses of the path have no configuration", self.message)
+        durations = (np.abs(np.diff(self.q, axis=0)) / limits).max(axis=1, initial=0.0)
+        return np.concatenate([[0.0], np.cumsum(durations)])
 
     def to_json(self) -> str:
         """Return the path as JSON with the names of `eim_ros/srv/FollowIK`; numbers that are not finite become null."""
@@ -460,18 +511,21 @@ def follow_path(
     sampler: Solver,
     poses: FloatArray,
     near: FloatArray | None,
-    max_step: float | npt.ArrayLike,
+    max_step: float | npt.ArrayLike | Mapping[str, float] | None,
     n: int,
     *,
     seed: int | None,
     deadline: float,
+    objective: Objective | None = "squares",
 ) -> JointPath:
     """Follow poses (n_poses, 4, 4) until a deadline, a time of `perf_counter` [s]; see `Sampler.follow`.
 
     `n` is the number of solutions of a pose if solutions are neither points nor curves.
     """
     began, setup = time.perf_counter(), sampler._setup
-    steps = _steps_of(max_step, sampler.robot.dof)
+    steps = _steps_of(max_step, sampler.robot)
+    if objective is not None and objective not in OBJECTIVES:
+        raise ConfigurationError(f"objective must be one of {', '.join(OBJECTIVES)}, got {objective!r}", objective)
     position_only = setup.is_position_only(sampler.prior.kind)
     try:
         problem = Problem(setup, poses[0], position_only, Spread(n), deadline=with_grace(deadline))
@@ -479,18 +533,103 @@ def follow_path(
         return _not_begun(sampler.robot, len(poses), f"timed out: {error}", began)
     rng, left = np.random.default_rng(seed), deadline - time.perf_counter()
     search = PathSearch(sampler, problem, poses, steps, rng, n, left, near)
-    chosen, is_proven = _searched(search)
+    smoother = PathSmoother(problem, poses, search.revolutions, steps, objective or "squares", near)
+    sliced = _sliced(search, smoother)
+    if sliced is None:
+        search, chosen, is_proven = _searched_again(search, deadline)
+    else:
+        chosen, is_proven = sliced, False
+    if objective is not None and not search.out_of_time and _is_found(search, chosen):
+        chosen = smoother.smoothed(chosen, search._until)
     return _joint_path(search, chosen, is_proven, began)
 
 
-def _steps_of(max_step: float | npt.ArrayLike, dof: int) -> FloatArray:
+def _steps_of(max_step: float | npt.ArrayLike | Mapping[str, float] | None, robot: Robot) -> FloatArray:
     """Return the largest step of each joint (dof,)."""
-    steps = numbers_of(
-        max_step, () if is_number(max_step) or getattr(max_step, "shape", None) == () else (dof,), "max_step"
-    )
+    steps = np.where(sliding(robot), MAX_SLIDE, MAX_STEP)
+    if isinstance(max_step, Mapping):
+        names = list(robot.joint_names)
+        if unknown := [name for name in max_step if name not in names]:
+            raise ConfigurationError(f"max_step names no joint: {unknown[0]!r}; joints: {', '.join(names)}", max_step)
+        indices = [names.index(name) for name in max_step]
+        steps[indices] = numbers_of(list(max_step.values()), (len(indices),), "max_step")
+    elif max_step is not None:
+        is_one = is_number(max_step) or getattr(max_step, "shape", None) == ()
+        steps[:] = numbers_of(max_step, () if is_one else (robot.dof,), "max_step")
     if not (steps > 0.0).all():
         raise ConfigurationError(f"max_step must be positive, got {max_step!r}", max_step)
-    return np.asarray(np.full(dof, steps), dtype=np.float64)
+    return steps
+
+
+def _searched_again(first: PathSearch, deadline: float) -> tuple[PathSearch, FloatArray, bool]:
+    """Return a finished search, its path, and whether a path without jumps is impossible; see `_searched`.
+
+    With collision checks, the search is repeated with more samples if its path jumps. At most half of the time that is
+    left is for each repetition. The first search is returned if none finds a path without jumps.
+    """
+    left = deadline - time.perf_counter()
+    search = replace(first, timeout=left)
+    chosen, is_proven = _searched(search)
+    for factor in MORE_SAMPLES if search.problem.is_checked else ():
+        if _is_found(search, chosen) or search.has_gaps or search.out_of_time:
+            break
+        left = 0.5 * (search.deadline - search.clock())
+        again = replace(first, n=factor * first.n, timeout=left)
+        found, _ = _searched(again)
+        if _is_found(again, found):
+            again.timeout = deadline - time.perf_counter() + again.clock() - again.began
+            return again, found, False
+    return search, chosen, is_proven
+
+
+def _sliced(search: PathSearch, smoother: PathSmoother) -> FloatArray | None:
+    """Return the best path along which the extra joints do not move; None if there is no path without jumps.
+
+    With more than one free direction, solutions of a pose form surfaces that samples cover badly. If all joints but one
+    of the extra ones are fixed, solutions form curves, and the layers cover them. Several values are tried.
+    """
+    if search.problem.tolerances is not None or not 2 <= search.redundancy <= MOST_EXTRA + 1:
+        return None
+    sampler, problem, found = search.sampler, search.problem, list[FloatArray]()
+    slices = _slices(search)
+    for number, values in enumerate(slices):
+        left = search.began + SLICED_SHARE * search.timeout - search.clock()
+        if left <= 0.0:
+            break
+        fixed = {**sampler.constraints.fixed, **values}
+        held = sampler.with_constraints(fixed=fixed)
+        try:
+            held_problem = Problem(
+                held._setup, search.poses[0], problem.position_only, problem.aim, deadline=problem.deadline
+            )
+        except OutOfTime:
+            break
+        share = left if number == len(slices) - 1 else 0.5 * left  # one path matters more than the best one
+        part = PathSearch(
+            held, held_problem, search.poses, search.max_steps, search.rng, search.n, share, search.origin
+        )
+        chosen, _ = _searched(part)
+        if _is_found(part, chosen):
+            found.append(chosen)
+    search.examined[:] |= bool(found)
+    return min(found, key=smoother.cost, default=None)
+
+
+def _slices(search: PathSearch) -> list[dict[str, float]]:
+    """Return the values of the extra joints to try; sliding joints come first, then those near the base."""
+    robot, bounds = search.problem.robot, search.problem.bounds
+    slides, movable = sliding(robot), np.flatnonzero(bounds[0] < bounds[1]).tolist()
+    joints = sorted(movable, key=lambda joint: (not slides[joint], joint))[: search.redundancy - 1]
+    shares = SLICES if len(joints) == 1 else FEWER_SLICES
+    low, high = bounds[0], bounds[1]
+    if search.origin is not None:
+        start = np.clip(search.revolutions.on_circles(search.origin[None], of_limited=False)[0], low, high)
+        return [{robot.joint_names[joint]: float(start[joint]) for joint in joints}]
+    choices = [[float(low[joint] + share * (high[joint] - low[joint])) for share in shares] for joint in joints]
+    return [
+        dict(zip([robot.joint_names[joint] for joint in joints], values, strict=True))
+        for values in itertools.product(*choices)
+    ]
 
 
 def _searched(search: PathSearch) -> tuple[FloatArray, bool]:
@@ -565,16 +704,17 @@ def _joint_path(search: PathSearch, chosen: FloatArray, is_proven: bool, began: 
             message = _gaps(search, valid)
         message = f"timed out: {message}" if code == ErrorCode.TIMED_OUT else message
     found = (robot.joint_names, chosen, errors[0], errors[1], valid, search.examined | valid, largest, reach.n_poses)
-    return JointPath(*found, reach.nearest_miss, code, message, time.perf_counter() - began)
+    there = np.flatnonzero(~np.isnan(chosen).any(axis=1))
+    jumps = there[len(there) - len(steps) :][search.is_jump(steps)]
+    return JointPath(*found, reach.nearest_miss, jumps, code, message, time.perf_counter() - began)
 
 
 def _not_begun(robot: Robot, n_poses: int, message: str, began: float) -> JointPath:
     """Return the answer if no pose was examined."""
     nothing, none = np.full(n_poses, np.inf), np.zeros(n_poses, dtype=bool)
     rows, elapsed = np.full((n_poses, robot.dof), np.nan), time.perf_counter() - began
-    return JointPath(
-        robot.joint_names, rows, nothing, nothing, none, none, 0.0, 0, math.inf, ErrorCode.TIMED_OUT, message, elapsed
-    )
+    found = (robot.joint_names, rows, nothing, nothing, none, none, 0.0, 0, math.inf, np.empty(0, dtype=np.int64))
+    return JointPath(*found, ErrorCode.TIMED_OUT, message, elapsed)
 
 
 def _gaps(search: PathSearch, valid: npt.NDArray[np.bool_]) -> str:

@@ -28,6 +28,7 @@ from eim_ros.ik.completeness import Completeness
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.nearest_pose import NearestPose, Priority, checked_priority, nearest_pose
 from eim_ros.ik.order import AS_FOUND, Order, Ordering, Posture, distinct_in_time
+from eim_ros.ik.path_smoothing import Objective
 from eim_ros.ik.paths import JointPath, follow_path
 from eim_ros.ik.prior import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, IKModel, MixtureEvaluator, Prior
 from eim_ros.ik.problem import (
@@ -565,7 +566,8 @@ class Sampler:
         poses: npt.ArrayLike,
         near: Near | None = None,
         *,
-        max_step: float | npt.ArrayLike = 0.3,
+        max_step: float | npt.ArrayLike | Mapping[str, float] | None = None,
+        objective: Objective | None = "squares",
         n_candidates: int = 48,
         seed: int | None = None,
         timeout: float = 5.0,
@@ -581,8 +583,14 @@ class Sampler:
             Poses of the tip in the base frame.
         near : (dof,) array_like or mapping of str to float, optional
             Current configuration. The step from it to the first pose counts, too.
-        max_step : float or (dof,) array_like
-            Largest change of a joint between two poses [rad] or [m], for all joints or for each.
+        max_step : float, (dof,) array_like, or mapping of str to float, optional
+            Largest change of a joint between two poses [rad] or [m]: a number for all joints, one value for each, or
+            values by joint name. Default, also for joints that a mapping leaves out: 0.3 rad for revolute joints and
+            0.05 m for prismatic joints.
+        objective : {"squares", "length", "largest_step"}, optional
+            Cost of a path, which is reduced after the search until it stops falling: the sum of squared changes, the
+            sum of absolute changes of all joints, or the largest change relative to `max_step`. None returns the path
+            of the search, which is the best one for "squares" among the solutions found.
         n_candidates : int
             Solutions of a pose, if solutions are neither points nor curves.
         seed, timeout
@@ -600,7 +608,7 @@ class Sampler:
         began, targets = time.perf_counter(), check_poses(poses)
         origin = None if near is None else self._configuration(near)
         n, seed, timeout = _count(n_candidates, "n_candidates"), _seed(seed), _timeout(timeout)
-        return follow_path(self, targets, origin, max_step, n, seed=seed, deadline=began + timeout)
+        return follow_path(self, targets, origin, max_step, n, seed=seed, deadline=began + timeout, objective=objective)
 
     @names_wrong_keywords
     def solve_batch(

@@ -61,3 +61,6 @@ def test_path_has_all_its_poses() -> None:
     request = request_of("follow", *POSE, "--pose", *map(str, (0.5, 0.1, 0.5, 1, 0, 0, 0)), "--max-step", "0.2")
     assert [pose.position.x for pose in request.poses] == [0.4, 0.5]
     assert (list(request.max_step), request.n_candidates) == ([0.2], 48)
+    each = request_of("follow", *POSE, "--max-step", "0.2", "0.3")
+    assert list(each.max_step) == [0.2, 0.3]
+    assert list(request_of("follow", *POSE).max_step) == []

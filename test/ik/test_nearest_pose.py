@@ -28,7 +28,7 @@ def brute_force(robot: Robot, pose: FloatArray, weights: tuple[float, float], n:
         return np.concatenate([weights[0] * (reached[:3, 3] - pose[:3, 3]), weights[1] * turn])
 
     ends = [
-        least_squares(residual, start, bounds=(robot.lower, robot.upper), xtol=1e-12, ftol=1e-12, gtol=1e-12)
+        least_squares(residual, start, bounds=(robot.lower, robot.upper), xtol=1e-9, ftol=1e-9, gtol=1e-9)
         for start in robot.random(n, np.random.default_rng(seed))
     ]
     return float(np.sqrt(2.0 * min(end.cost for end in ends)))
@@ -48,25 +48,25 @@ def targets(robot: Robot, n: int, seed: int) -> FloatArray:
 def test_no_start_leads_nearer(name: str, weights: tuple[float, float]) -> None:
     robot = Robot(ARMS[name])
     sampler = Sampler(robot)
-    for i, pose in enumerate(targets(robot, 4, 3)):
+    for i, pose in enumerate(targets(robot, 2, 3)):
         nearest = sampler.solve_nearest_pose(pose, weights, seed=i, timeout=ENOUGH)
         assert nearest.in_time
         assert robot.within_limits(nearest.q).all()
         position, orientation = (float(x[0]) for x in robot.pose_errors(nearest.q[None], pose))
         assert (position, orientation) == pytest.approx((nearest.position_error, nearest.orientation_error), abs=1e-12)
         distance = np.hypot(weights[0] * position, weights[1] * orientation)
-        assert distance <= brute_force(robot, pose, weights, 24, i) + 1e-3
+        assert distance <= brute_force(robot, pose, weights, 8, i) + 1e-3
 
 
 @pytest.mark.parametrize("name", ARMS)
 def test_the_error_with_priority_is_the_smallest_one(name: str) -> None:
     robot = Robot(ARMS[name])
     sampler = Sampler(robot)
-    for i, pose in enumerate(targets(robot, 3, 5)):
+    for i, pose in enumerate(targets(robot, 1, 5)):
         by_position = sampler.solve_nearest_pose(pose, seed=i, timeout=ENOUGH)
         by_orientation = sampler.solve_nearest_pose(pose, "orientation", seed=i, timeout=ENOUGH)
-        assert by_position.position_error <= brute_force(robot, pose, (1.0, 0.0), 24, i) + 1e-4
-        assert by_orientation.orientation_error <= brute_force(robot, pose, (0.0, 1.0), 24, i) + 1e-4
+        assert by_position.position_error <= brute_force(robot, pose, (1.0, 0.0), 8, i) + 1e-4
+        assert by_orientation.orientation_error <= brute_force(robot, pose, (0.0, 1.0), 8, i) + 1e-4
         assert by_position.position_error <= by_orientation.position_error + 1e-5
         assert by_orientation.orientation_error <= by_position.orientation_error + 1e-5
 
@@ -74,7 +74,7 @@ def test_the_error_with_priority_is_the_smallest_one(name: str) -> None:
 def test_an_exact_position_is_kept_although_the_orientation_is_out_of_reach() -> None:
     robot = Robot(FIVE_JOINTS)
     sampler, rng = Sampler(robot), np.random.default_rng(8)
-    for q in robot.random(5, rng):
+    for q in robot.random(3, rng):
         pose = robot.fk(q)
         pose[:3, :3] = Rotation.random(random_state=int(rng.integers(1000))).as_matrix()
         nearest = sampler.solve_nearest_pose(pose, seed=0, timeout=ENOUGH)

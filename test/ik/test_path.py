@@ -15,7 +15,7 @@ from eim_ros.ik import Constraints, ErrorCode, JointPath, Sampler, Solutions
 from eim_ros.ik.candidates import Candidates
 from eim_ros.ik.paths import PathSearch
 from eim_ros.ik.problem import Problem, Setup
-from eim_ros.kinematics import Robot, Sphere
+from eim_ros.kinematics import Box, Robot, Sphere
 from eim_ros.solver import path_reach
 
 ENOUGH = 60.0  # [s]
@@ -93,6 +93,7 @@ def test_jump_that_cannot_be_avoided_is_told() -> None:
     assert_no_success(path)
     assert path.n_reached == 1
     assert 0.3 < path.nearest_miss <= path.max_step
+    assert path.jumps is not None and path.jumps.tolist() == [1]
     assert "lead as far as pose 0, and from there to pose 1 one of at least" in path.message
 
 
@@ -403,3 +404,113 @@ def test_there_is_a_path_where_brute_force_has_one_and_only_there(
         steps = np.abs(np.diff(path.q, axis=0)).max(axis=1)
         assert (steps[: path.n_reached - 1] <= largest_step).all() or path.error_code != ErrorCode.SUCCESS
     assert len(set(outcomes)) == 2  # both kinds were met
+
+
+def test_largest_steps_by_name_leave_the_default_of_the_others() -> None:
+    robot = arm_of("panda")
+    poses = robot.fk(motion(robot, 2, 15))
+    by_name = Sampler(robot).follow(poses, max_step={"panda_joint2": 0.1}, timeout=ENOUGH, seed=0)
+    most = [0.3, 0.1, *[0.3] * 5]
+    each = Sampler(robot).follow(poses, max_step=most, timeout=ENOUGH, seed=0)
+    np.testing.assert_array_equal(by_name.q, each.q)
+    with pytest.raises(ConfigurationError, match="max_step names no joint: 'elbow'"):
+        Sampler(robot).follow(poses, max_step={"elbow": 0.1})
+
+
+def fetch_line(n: int = 25) -> np.ndarray:
+    poses = np.tile(np.eye(4), (n, 1, 1))
+    poses[:, :3, 3] = np.array([0.7, 0.0, 0.8]) + np.linspace(-0.15, 0.15, n)[:, None] * np.array([0.0, 1.0, 0.3])
+    return poses
+
+
+def test_path_of_eight_joints_keeps_radians_and_metres_apart() -> None:
+    robot, poses = Robot("fetch"), fetch_line()
+    most = np.array([0.02, *[0.12] * 7])
+    path = Sampler(robot).follow(poses, max_step=most, timeout=ENOUGH, seed=0)
+    assert path, path.message
+    assert (np.abs(np.diff(path.q, axis=0)).max(axis=0) <= most * (1.0 + 1e-8)).all()
+    np.testing.assert_allclose(robot.fk(path.q), poses, atol=1e-5)
+    assert robot.within_limits(path.q, 1e-12).all()
+
+
+def test_path_of_eight_joints_starts_near_the_current_configuration() -> None:
+    robot, poses = Robot("fetch"), fetch_line()
+    first = Sampler(robot).follow(poses, timeout=ENOUGH, seed=1).q[0]
+    path = Sampler(robot).follow(poses, near=first, max_step=0.12, timeout=ENOUGH, seed=0)
+    assert path, path.message
+    assert np.abs(path.q[0] - first).max() <= 0.12 * (1.0 + 1e-8)
+
+
+@pytest.mark.parametrize("name", ["panda", "gen3"])
+def test_smoothing_reduces_the_chosen_cost(name: str) -> None:
+    robot = arm_of(name)
+    poses = robot.fk(motion(robot, 2, 30))
+    rough = Sampler(robot).follow(poses, max_step=0.2, objective=None, timeout=ENOUGH, seed=0)
+    costs = {
+        "squares": lambda q: (np.diff(q, axis=0) ** 2).sum(),
+        "length": lambda q: np.abs(np.diff(q, axis=0)).sum(),
+        "largest_step": lambda q: np.abs(np.diff(q, axis=0)).max(),
+    }
+    for objective, cost in costs.items():
+        path = Sampler(robot).follow(poses, max_step=0.2, objective=objective, timeout=ENOUGH, seed=0)
+        assert path, path.message
+        assert cost(path.q) < cost(rough.q), objective
+        np.testing.assert_allclose(robot.fk(path.q), poses, atol=1e-5)
+
+
+def test_smoothed_path_avoids_obstacles() -> None:
+    robot = arm_of("panda")
+    poses = robot.fk(motion(robot, 2, 20))
+    middle = robot.fk(Sampler(robot).follow(poses, timeout=ENOUGH, seed=0).q[10])[:3, 3]
+    sampler = Sampler(robot).with_obstacles([Box((0.1, 0.1, 0.1), at=tuple(middle + [0.0, 0.0, -0.35]))])
+    path = sampler.follow(poses, timeout=ENOUGH, seed=0, objective="length")
+    scene = sampler.constraints.scene(robot)
+    assert path and scene is not None, path.message
+    assert not scene.colliding(path.q).any()
+
+
+def test_unknown_objective_is_an_error() -> None:
+    with pytest.raises(ConfigurationError, match="objective must be one of squares, length, largest_step"):
+        Sampler("panda").follow(fetch_line(3), objective="energy")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["gen3"])
+def test_continuous_joints_do_not_jump_along_circles(name: str) -> None:
+    robot, rng = arm_of(name), np.random.default_rng(5)
+    n_found, angles = 0, np.linspace(0.0, 2.0 * np.pi, 40)
+    for seed in range(5):
+        poses = np.repeat(robot.fk(robot.random(1, rng)), len(angles), axis=0)
+        poses[:, :3, 3] += 0.08 * np.stack([np.cos(angles), np.sin(angles), 0.0 * angles], axis=1)
+        path = Sampler(robot).follow(poses, timeout=ENOUGH, seed=seed)
+        steps = np.abs(np.diff(path.q, axis=0)).max() if path else 0.0
+        n_found += bool(path)
+        assert steps <= 0.3 * (1.0 + 1e-8)
+    assert n_found
+
+
+def test_reconfigurations_are_as_few_as_possible() -> None:
+    robot = arm_of("ur5")
+    path_points = robot.fk(motion(robot, 2, 12))
+    poses = np.concatenate([path_points, robot.fk(motion(robot, 7, 12))])  # two lines that are far apart
+    path = Sampler(robot).follow(poses, timeout=ENOUGH, seed=0, max_step=0.15)
+    assert path.valid.all() and not path and path.jumps is not None
+    steps = np.abs(np.diff(path.q, axis=0)).max(axis=1)
+    assert path.jumps.tolist() == (np.flatnonzero(steps > 0.15) + 1).tolist()
+    layers = [Sampler(robot).solve_all(pose, seed=0).q for pose in poses]
+    fewest = np.zeros(len(layers[0]))
+    for before, after in zip(layers, layers[1:], strict=False):
+        is_jump = np.abs(after[None] - before[:, None]).max(axis=2) > 0.15
+        fewest = (fewest[:, None] + is_jump).min(axis=0)
+    assert len(path.jumps) == fewest.min()
+
+
+def test_time_stamps_keep_the_velocities() -> None:
+    robot = arm_of("panda")
+    path = Sampler(robot).follow(robot.fk(motion(robot, 2, 15)), timeout=ENOUGH, seed=0)
+    limits = np.linspace(0.5, 2.0, robot.dof)
+    times = path.times(limits)
+    speeds = np.abs(np.diff(path.q, axis=0)) / np.diff(times)[:, None]
+    assert times[0] == 0.0
+    np.testing.assert_allclose((speeds / limits).max(axis=1), 1.0)
+    with pytest.raises(ConfigurationError, match="velocities must be positive"):
+        path.times(0.0)

@@ -48,7 +48,7 @@ from eim_ros.nodes.ik_server.moveit import NearestRequest, parse_nearest
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 
 N_CANDIDATES = 48  # number of solutions for a pose of a path
-MAX_STEP, MAX_SPACING = 0.3, 0.3  # [rad] or [m]
+MAX_SPACING = 0.3  # [rad] or [m]
 DENSITIES = ("uniform", "model", "posture", "proposal")
 
 Obstacles: TypeAlias = Sequence[Obstacle]
@@ -168,8 +168,8 @@ def parse_follow(request: Any, response: Any, context: RequestContext, settings:
     """Parse a `FollowIK` request."""
     targets = _Targets.of(request, context, settings)
     n = messages.count_of("n_candidates", int(request.n_candidates) or N_CANDIDATES, 1, settings.max_samples)
-    near, steps = context.near(request.near), list(request.max_step) or [MAX_STEP]
-    if len(steps) not in (1, context.robot.dof):
+    near, steps = context.near(request.near), list(request.max_step)
+    if len(steps) not in (0, 1, context.robot.dof):
         raise invalid(f"max_step has {len(steps)} values, expected one, or one for each joint", len(steps))
 
     def solve(sampler: Sampler, obstacles: Obstacles, left: float) -> None:
@@ -177,7 +177,7 @@ def parse_follow(request: Any, response: Any, context: RequestContext, settings:
             path = _constrained(sampler, targets.constraints, obstacles).follow(
                 targets.poses,
                 near,
-                max_step=steps if len(steps) > 1 else steps[0],
+                max_step=steps if len(steps) > 1 else steps[0] if steps else None,
                 n_candidates=n,
                 seed=targets.seed,
                 timeout=left,

@@ -1,0 +1,267 @@
+"""Shorten a path of configurations along the self-motions of its poses.
+
+The search for a path chooses among samples of each pose, so its result is rough. Smoothing moves all configurations at
+once. Each one may move along the null space N_k of its pose, q_k + N_k z_k. A Gauss-Newton step minimises
+
+    sum over steps k and joints j of w_kj (dq_kj)^2,
+
+whose matrix is block tridiagonal. Weights w are 1 for the sum of squares. For the L1 length they are 1 / |dq_kj|, which
+is iteratively reweighted least squares. Metres count as radians in proportion to the largest steps.
+
+Then the poses are solved again. A step is accepted if the cost falls, and if limits, largest steps and collision checks
+still hold. Configurations that would violate them stay where they are in that step.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import solveh_banded
+
+from eim_ros.ik.problem import PATIENCE, Problem
+from eim_ros.ik.revolutions import TURN, Revolutions
+from eim_ros.kinematics import Robot
+from eim_ros.kinematics.urdf import PRISMATIC, SOURCE
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+Objective: TypeAlias = Literal["squares", "length", "largest_step"]
+
+OBJECTIVES: tuple[Objective, ...] = ("squares", "length", "largest_step")
+ENOUGH = 1e-3  # relative decrease of the cost below which a round ends
+MOST_ITERATIONS = 80
+MOST_TRIES = 6  # attempts of one iteration, each with more configurations held or a shorter motion
+MOST_RELEASES = 3  # number of times that held configurations are released
+TRUST = 0.3  # largest motion of a joint in one iteration [rad or m]
+HELD = 1e8  # weight that holds a configuration
+DAMPING = 1e-7  # weight of the motion, keeps the matrix definite if the arm is singular
+STRICTER = 8.0  # factor on the weight of a step that became too large
+POWER = 10  # the largest step is approximated by this norm
+ROUNDNESS = 0.02  # part of the mean motion below which the L1 length is smoothed
+MARGIN = 1e-9  # relative margin of largest steps
+FIRST_ESTIMATE = 1e-4  # time for one pose in the first iteration [s]
+
+
+def sliding(robot: Robot) -> BoolArray:
+    """Return which joints (dof,) are prismatic."""
+    links, found = robot.links[:-1], np.zeros(robot.dof, dtype=np.bool_)
+    found[links[links[:, PRISMATIC] > 0.0, SOURCE].astype(np.int64)] = True
+    return found
+
+
+@dataclass(eq=False)
+class PathSmoother:
+    """Local minimisation of the cost of a path without gaps and jumps.
+
+    Attributes
+    ----------
+    problem : Problem
+        Constraints of all poses.
+    poses : (n_poses, 4, 4)
+    revolutions : Revolutions
+        Limits of the joints, and joints with 2π-equivalent values.
+    max_steps : (dof,)
+        Largest change of each joint between two poses [rad] or [m].
+    objective : {"squares", "length", "largest_step"}
+        "squares" (sum of squared steps), "length" (sum of absolute changes of all joints) or "largest_step".
+    origin : (dof,), optional
+        Configuration before the first pose.
+    """
+
+    problem: Problem
+    poses: FloatArray
+    revolutions: Revolutions
+    max_steps: FloatArray
+    objective: Objective = "squares"
+    origin: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        self._epsilon = 0.0
+        problem, circles = self.problem, self.revolutions.bounds(self.problem.bounds)
+        self._tasks = [problem.at(pose, circles).task for pose in self.poses]
+        self._lower = np.where(self.revolutions.unlimited, -np.inf, self.revolutions.lower)
+        self._upper = np.where(self.revolutions.unlimited, np.inf, self.revolutions.upper)
+        self._movable = self.revolutions.lower < self.revolutions.upper
+        slides = self.slides = sliding(problem.robot)
+        self._units = np.ones(problem.robot.dof)  # makes a metre comparable with radians
+        if slides.any() and not slides.all():
+            self._units[slides] = np.median(self.max_steps[~slides]) / self.max_steps[slides]
+        self._before = np.empty((0, problem.robot.dof)) if self.origin is None else self.origin[None]
+
+    @property
+    def n_free(self) -> int:
+        """Number of directions in which each configuration can move."""
+        return max(self.problem.redundancy, 0)
+
+    def cost(self, rows: FloatArray) -> float:
+        """Return the cost of a path (n_poses, dof)."""
+        steps = np.abs(self._measured(rows))
+        if self.objective == "squares":
+            return float((steps**2).sum())
+        if self.objective == "length":
+            return float(steps.sum())
+        return float((np.abs(self._steps(rows)) / self.max_steps).max(initial=0.0))
+
+    def smoothed(self, rows: FloatArray, deadline: float) -> FloatArray:
+        """Return a path (n_poses, dof) of lower cost, or the same; the deadline is a time of `perf_counter` [s]."""
+        if not self.n_free or len(rows) < 2:
+            return rows
+        best, extra = rows, np.ones_like(self._steps(rows))
+        held, trust, n_releases = np.zeros(len(rows), dtype=np.bool_), TRUST, 0
+        duration = FIRST_ESTIMATE * len(rows)
+        for _ in range(MOST_ITERATIONS):
+            began = time.perf_counter()
+            if began + 1.5 * duration > deadline:
+                break
+            moved = self._moved(best, extra, held, trust, deadline)
+            duration = max(duration, time.perf_counter() - began)
+            before = self._surrogate(best)
+            decrease = 0.0 if moved is None else (before - self._surrogate(moved)) / max(before, 1e-300)
+            best = best if moved is None else moved
+            if decrease < ENOUGH:
+                if not held.any() or n_releases == MOST_RELEASES:
+                    break
+                held[:] = False
+                trust, n_releases = 0.3 * trust, n_releases + 1
+        return best if self.cost(best) <= self.cost(rows) else rows
+
+    def _steps(self, rows: FloatArray) -> FloatArray:
+        """Return the change of each joint in each step (n_steps, dof) [rad] or [m]."""
+        return np.diff(np.concatenate([self._before, rows]), axis=0)
+
+    def _measured(self, rows: FloatArray) -> FloatArray:
+        """Return the changes with metres weighted as radians."""
+        return self._units * self._steps(rows)
+
+    def _roundness(self, steps: FloatArray) -> float:
+        return ROUNDNESS * float(np.abs(steps).mean()) + 1e-9
+
+    def _surrogate(self, rows: FloatArray) -> float:
+        """Return the smooth cost that the iterations minimise."""
+        if self.objective == "length":
+            return float(np.sqrt(self._measured(rows) ** 2 + self._epsilon**2).sum())
+        if self.objective == "largest_step":
+            scaled = np.abs(self._steps(rows)) / self.max_steps
+            return float((scaled**POWER).sum() ** (1.0 / POWER))
+        return self.cost(rows)
+
+    def _weights(self, rows: FloatArray) -> FloatArray:
+        """Return the weight of the square of each step (n_steps, dof)."""
+        steps = self._measured(rows)
+        self._epsilon = self._roundness(steps)
+        if self.objective == "length":
+            return np.asarray(self._units**2 * self._epsilon / np.sqrt(steps**2 + self._epsilon**2))
+        if self.objective == "largest_step":
+            scaled = np.abs(self._steps(rows)) / self.max_steps
+            return np.asarray(((scaled / max(scaled.max(), 1e-300)) ** (POWER - 2) + 1e-4) / self.max_steps**2)
+        return np.broadcast_to(self._units**2, steps.shape)
+
+    def _moved(
+        self, rows: FloatArray, extra: FloatArray, held: BoolArray, trust: float, deadline: float
+    ) -> FloatArray | None:
+        """Return a path of lower cost after one step; None if none was found. `extra` and `held` are updated."""
+        null_space, weights = self._null_space(rows), self._weights(rows)
+        before, share, stopped = self._surrogate(rows), 1.0, np.zeros(len(rows), dtype=np.bool_)
+        for _ in range(MOST_TRIES):
+            if time.perf_counter() > deadline:
+                return None
+            motion = share * self._motion(rows, null_space, weights * extra, held | stopped, trust)
+            goal, is_kept = self._projected(rows, rows + motion)
+            steps = np.abs(self._steps(goal))
+            too_large = (steps > self.max_steps * (1.0 + MARGIN)).any(axis=1)
+            if not is_kept.all():
+                stopped |= ~is_kept
+            elif too_large.any():
+                extra[too_large] *= STRICTER
+                share *= 0.7
+            elif self._surrogate(goal) >= before:
+                share *= 0.4
+            else:
+                collides = self._colliding(rows, goal)
+                if not collides.any():
+                    return goal
+                held |= collides
+        return None
+
+    def _null_space(self, rows: FloatArray) -> FloatArray:
+        """Return orthonormal directions (n, dof, n_free) in which the pose does not change."""
+        jacobian = self.problem.robot.jacobian(rows)
+        jacobian = jacobian[:, :3] if self.problem.position_only else jacobian
+        found = np.zeros((len(rows), rows.shape[1], self.n_free))
+        found[:, self._movable] = np.linalg.svd(jacobian[:, :, self._movable])[2][:, -self.n_free :].transpose(0, 2, 1)
+        return found
+
+    def _motion(
+        self, rows: FloatArray, null_space: FloatArray, weights: FloatArray, held: BoolArray, trust: float
+    ) -> FloatArray:
+        """Return the motion (n, dof) that minimises the weighted sum of squares, with limits and largest motion."""
+        n, r, steps = len(rows), self.n_free, self._steps(rows)
+        after = np.zeros((n, rows.shape[1]))
+        first = np.zeros((n, rows.shape[1]))
+        n_before = len(self._before)
+        first[1 - n_before :], after[: n - 1] = weights, weights[n_before:]
+        pull = np.zeros_like(rows)
+        pull[1 - n_before :] += weights * steps
+        pull[: n - 1] -= (weights * steps)[n_before:]
+        diagonal = np.einsum("nji,nj,njk->nik", null_space, first + after, null_space)
+        beyond = -np.einsum("nji,nj,njk->nik", null_space[:-1], after[:-1], null_space[1:])
+        scale = float(np.abs(diagonal).max()) + 1e-300
+        diagonal += DAMPING * scale * np.eye(r)
+        fixed, at = held.copy(), np.zeros((n, r))
+        for _ in range(3):
+            found = self._solved(
+                diagonal + np.where(fixed, HELD * scale, 0.0)[:, None, None] * np.eye(r),
+                beyond,
+                -np.einsum("nji,nj->ni", null_space, pull) + np.where(fixed[:, None], HELD * scale * at, 0.0),
+            )
+            motion = np.einsum("nji,ni->nj", null_space, found)
+            largest = float(np.abs(motion).max())
+            motion *= min(1.0, trust / max(largest, 1e-300))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                room = np.where(motion > 0.0, self._upper - rows, np.where(motion < 0.0, self._lower - rows, np.inf))
+                share = np.where(np.abs(motion) > 1e-12, room / motion, np.inf).min(axis=1)
+            out = (share < 1.0) & ~fixed
+            motion *= np.clip(share, 0.0, 1.0)[:, None]
+            if not out.any():
+                break
+            fixed |= out
+            at[out] = (found * min(1.0, trust / max(largest, 1e-300)) * np.clip(share, 0.0, 1.0)[:, None])[out]
+        return np.asarray(motion)
+
+    def _solved(self, diagonal: FloatArray, beyond: FloatArray, right: FloatArray) -> FloatArray:
+        """Return the solution (n, r) of a symmetric block tridiagonal system with blocks (n, r, r), (n - 1, r, r)."""
+        n, r = right.shape
+        banded = np.zeros((2 * r, n * r))  # lower form: banded[i - j, j]
+        for row in range(r):
+            for column in range(r):
+                if row >= column:
+                    banded[row - column, column::r] = diagonal[:, row, column]
+                banded[r + row - column, column : (n - 1) * r : r] = beyond[:, column, row]
+        return np.asarray(solveh_banded(banded, right.ravel(), lower=True, check_finite=False)).reshape(n, r)
+
+    def _projected(self, rows: FloatArray, goal: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Return configurations moved onto their poses, and which of them (n,) are valid and continuous."""
+        chain, effort, found = self.problem.robot.chain, self.problem.effort_of(PATIENCE), goal.copy()
+        on_circles = self.revolutions.on_circles(goal)
+        is_valid = np.ones(len(rows), dtype=np.bool_)
+        for index in np.flatnonzero((goal != rows).any(axis=1)).tolist():
+            moved, *_ = chain.refine(self._tasks[index], effort, on_circles[index : index + 1])
+            is_valid[index] = chain.verify(self._tasks[index], moved)[1][0]
+            found[index] = moved[0]
+        turns = np.where(self.revolutions.circles, np.round((goal - found) / TURN), 0.0)
+        found += TURN * turns
+        is_valid &= ((found >= self._lower) & (found <= self._upper)).all(axis=1)
+        return found, is_valid
+
+    def _colliding(self, rows: FloatArray, goal: FloatArray) -> BoolArray:
+        """Return which configurations (n,) moved and violate the checks."""
+        found = np.zeros(len(rows), dtype=np.bool_)
+        if self.problem.is_checked:
+            changed = np.flatnonzero((goal != rows).any(axis=1))
+            on_circles = self.revolutions.on_circles(goal[changed], of_limited=False)
+            found[changed] = ~self.problem.allowed(on_circles)
+        return found
