@@ -32,18 +32,25 @@ from eim_ros.learning import EIMConfig, EMConfig
 from eim_ros.learning.em import TruncatedEMConfig
 
 N_EXPERTS = {"pose": 1000, "position": 500}
-EIM_SETTINGS = {"n_iterations": 120, "m_step.n_samples": 60, "m_step.gating.n_contexts": 200}
+EIM_SETTINGS = {
+    "pose": {"n_iterations": 120, "m_step.n_samples": 150, "m_step.gating.n_contexts": 1000},
+    "position": {"n_iterations": 120, "m_step.n_samples": 60, "m_step.gating.n_contexts": 200},
+}
+SMOOTHING = {
+    ("iiwa14", "pose"): SmoothingConfig(sigma_floor=0.045),
+    ("panda", "pose"): SmoothingConfig(sigma_floor=0.045, limit_softness=0.004),
+}  # others: the default
 N_TRAINING, N_TEST = 100_000, 2_000
 N_POSES, N_DRAWS, N_SEEDS = 100, 200, 4000
 
 
-def trainings(n_experts: int, seed: int) -> dict[str, Training]:
-    """Return the training of each row, by its label."""
-    eim = EIMConfig.kinematic(n_components=n_experts).replace(**EIM_SETTINGS)
+def trainings(name: str, kind: str, n_experts: int, seed: int) -> dict[str, Training]:
+    """Return the training of each row for a robot and a context, by its label."""
+    eim = EIMConfig.kinematic(n_components=n_experts).replace(**EIM_SETTINGS[kind])
     known = EIMConfig.known_kinematics(n_components=n_experts)
     return {
         "start": Training(eim.replace(n_iterations=0), seed, smoothing=SmoothingConfig()),
-        "EIM": Training(eim, seed, smoothing=SmoothingConfig()),
+        "EIM": Training(eim, seed, smoothing=SMOOTHING.get((name, kind), SmoothingConfig())),
         "truncated EM": Training(TruncatedEMConfig(n_components=n_experts, n_iterations=25), seed),
         "EM, 25 iterations": Training(EMConfig(n_components=n_experts, n_iterations=25), seed),
         "known density": Training(known, seed, known=True),
@@ -109,7 +116,7 @@ def report(
                 f"{'compo-':>9}{'time':>9}"
             )
             add(f"{'':18}{'[m]':>9}{'[rad]':>9}{'limits':>9}{'[nat]':>10}{'':7}{'':8}{'nents':>9}{'[s]':>9}")
-            for label, training in trainings(n_experts, seed).items():
+            for label, training in trainings(name, kind, n_experts, seed).items():
                 add(row(label, training, data, test, seed, folder))
     return lines
 

@@ -23,12 +23,11 @@ class CurveProof {
     // the deadline, a time of the steady clock [s].
     bool prepare(double deadline, long most_looks) {
         if (!f_.is_regular()) return false;
-        StripProof proof(f_);
-        most_looks_ = most_looks;
+        StripProof proof(f_, most_looks, deadline);
         const double half = kPi / kFirstStrips;
         for (int i = 0; i < kFirstStrips; ++i) {
             const double middle = kShift - kPi + (2 * i + 1) * half;
-            if (!divide(proof, middle, half, StripProof::whole_circle(), deadline)) return false;
+            if (!divide(proof, middle, half, StripProof::whole_circle())) return false;
         }
         return true;
     }
@@ -69,7 +68,7 @@ class CurveProof {
         StripProof::Zeros zeros;
     };
 
-    bool divide(StripProof& proof, double middle, double half, std::vector<StripProof::Cell> cells, double deadline) {
+    bool divide(StripProof& proof, double middle, double half, std::vector<StripProof::Cell> cells) {
         if (proof.holds(middle, (1.0 + 2.0 * kOverlap) * half, cells)) {
             const double before = strips_.empty() ? kNarrowestStrip : strips_.back().half;
             if (add_slice(proof, middle - half, kOverlap * std::min(half, before), cells)) {
@@ -77,9 +76,9 @@ class CurveProof {
                 return true;
             }
         }
-        if (half < kNarrowestStrip || proof.n_looks() > most_looks_ || is_past(deadline)) return false;
-        return divide(proof, middle - 0.5 * half, 0.5 * half, cells, deadline) &&
-               divide(proof, middle + 0.5 * half, 0.5 * half, cells, deadline);
+        if (half < kNarrowestStrip || proof.is_spent()) return false;
+        return divide(proof, middle - 0.5 * half, 0.5 * half, cells) &&
+               divide(proof, middle + 0.5 * half, 0.5 * half, cells);
     }
 
     // Adds a slice near an edge of strips, at which all zeros are certain.
@@ -178,7 +177,6 @@ class CurveProof {
 
     Reading reading_;
     TorusPolynomial f_;
-    long most_looks_ = 0;
     std::vector<Strip> strips_;
     std::vector<Slice> slices_;
 };

@@ -25,12 +25,17 @@
 
 #include "general_7r/solitary.hpp"
 #include "general_7r/torus_polynomial.hpp"
+#include "numerics/clock.hpp"
 
 namespace eim {
 
 class StripProof {
    public:
-    explicit StripProof(const TorusPolynomial& f) : f_(f) {}
+    // Ends undecided after a number of bounds of cells, or at the deadline, a time of the steady clock [s].
+    StripProof(const TorusPolynomial& f, long most_looks, double deadline)
+        : f_(f), most_looks_(most_looks), watch_(deadline, kLooksAtOnce) {}
+
+    bool is_spent() { return n_looks_ > most_looks_ || watch_.is_past(); }
 
     // A range of t. Empty and monotone cells stay so in narrower strips.
     enum class Kind { empty, monotone, turning, unknown };
@@ -65,12 +70,13 @@ class StripProof {
         }
         for (std::size_t i = 0; is_known && i < cells_.size(); ++i) {
             const Cell& cell = cells_[i];
-            is_known = cell.kind != Kind::turning || cell.is_solitary || cluster(int(i)) || is_solitary(cell);
+            is_known = !is_spent();
+            if (is_known)
+                is_known = cell.kind != Kind::turning || cell.is_solitary || cluster(int(i)) || is_solitary(cell);
         }
         cells.swap(cells_);
         return is_known;
     }
-    long n_looks() const { return n_looks_; }
 
     // The t of the solutions at one s. For some t, there are none or two solutions, up to rounding.
     struct Zeros {
@@ -156,7 +162,8 @@ class StripProof {
 
     static constexpr int kHalvings = 50;
     static constexpr int kFirstCells = 32;
-    static constexpr long kCostOfSolitary = 100;                          // in looks
+    static constexpr long kCostOfSolitary = 100;  // in looks
+    static constexpr int kStepsOfLook = 32, kLooksAtOnce = 1024;
     static constexpr double kLeastRatio = 0.125, kMostRatio = 2.0;        // of a cell in t and the strip
     static constexpr double kWidened = 1.0 + 1e-9, kRoundedEdge = 4e-15;  // so that neighbouring cells overlap
     static constexpr int kOrders = TorusPolynomial::kOrders;
@@ -209,6 +216,7 @@ class StripProof {
 
     // Adds a cell, or its parts. Returns whether all are known.
     bool examine(double t, double r) {
+        if (is_spent()) return false;
         Cell cell = look(t, r);
         const bool is_small = r <= kLeastRatio * half_;
         const bool is_narrow = r <= kMostRatio * half_;  // so that empty parts next to the turn are cells of their own
@@ -233,7 +241,7 @@ class StripProof {
     }
 
     // Decides the cluster of a turning cell.
-    bool cluster(int first) const {
+    bool cluster(int first) {
         const int bend = cells_[first].bend, slope = cells_[first].slope, n = int(cells_.size());
         if (bend == 0) return false;
         bool is_steep = slope != 0, is_saddle = cells_[first].is_saddle;
@@ -242,6 +250,7 @@ class StripProof {
             for (int step = 1; step < n && !is_closed; ++step) {
                 const Cell& cell = cells_[((first + way * step) % n + n) % n];
                 is_closed = cell.kind == Kind::empty;
+                n_looks_ += step % kStepsOfLook == 0;
                 if (cell.kind == Kind::unknown) return false;
                 if (cell.kind != Kind::turning) continue;
                 if (cell.bend != bend) return false;
@@ -256,7 +265,8 @@ class StripProof {
     double middle_ = 0.0, half_ = 0.0;
     TorusSlices slices_;
     std::vector<Cell> cells_;
-    long n_looks_ = 0;
+    long n_looks_ = 0, most_looks_;
+    Watch watch_;
 };
 
 }  // namespace eim

@@ -113,7 +113,7 @@ CHECK(bounds_of_strips_hold_at_random_places) {
     const General7R form(arm.chain());
     const Reading reading(form.readings()[0]);
     const TorusPolynomial f(reading.view.of(form.loop(motion_of(arm.task.target))), reading.place);
-    StripProof proof(f);
+    StripProof proof(f, 1000000, std::numeric_limits<double>::infinity());
     int n_empty = 0, n_monotone = 0;
     for (int k = 0; k < 40; ++k) {
         const double middle = random.uniform(-kPi, kPi), half = 0.02;
