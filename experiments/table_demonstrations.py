@@ -86,7 +86,7 @@ def demonstrations(n: int, seed: int) -> Iterator[FloatArray]:
         begin = reach(sampler, poses[0], rng)
         if begin is None:
             continue
-        path = sampler.follow(poses, near=begin, max_step=0.2, seed=0, timeout=10.0)
+        path = sampler.follow(poses, near=begin, max_step=0.2, objective=None, seed=0, timeout=10.0)
         if path:
             made += 1
             yield path.q

@@ -20,7 +20,6 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.spatial.transform import Rotation
 
 from eim_ros.core.checks import as_number
 from eim_ros.core.errors import ConfigurationError
@@ -219,6 +218,8 @@ class Descent:
 
     def _rotation(self, turned: FloatArray) -> FloatArray:
         """Return rotations (n, 3, 3) as vectors (n, 3): with tolerances, a swing and a twist, see `TaskOptions`."""
+        from scipy.spatial.transform import Rotation
+
         if not self._tolerances[3:].any():
             return np.asarray(Rotation.from_matrix(turned).as_rotvec())
         k = self._twist_axis
@@ -235,6 +236,8 @@ class Descent:
 
     def _model(self, q: FloatArray, weights: tuple[float, float]) -> tuple[FloatArray, FloatArray]:
         """Return the gradients (n, dof) of the costs, and the matrices (n, dof, dof) of Gauss and Newton."""
+        from scipy.spatial.transform import Rotation
+
         poses, jacobians = self._robot.fk(q), self._robot.jacobian(q)
         rows = np.empty((len(q), 6, q.shape[1]))
         rows[:, :3] = self.problem.pose[:3, :3].T @ jacobians[:, :3]

@@ -524,7 +524,7 @@ def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bo
         remarks.append(f"; {report}")
     is_certified = found.n_total is not None if report is None else report.certified
     if problem.is_certified and not is_certified:
-        why = "the arm is near a singularity, or a curve only touches a limit"
+        why = "the arm is near a singularity, a curve only touches a limit, or solutions nearly meet"
         if found.n_total is not None:
             why = "rounding may hide solutions that nearly meet"
         remarks.append(f"; not certified, because {why}")

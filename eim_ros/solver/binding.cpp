@@ -2,14 +2,18 @@
 // lock is released while the solver works.
 //
 // The folders, lowest first. Includes point down only.
-//   numerics     packs of numbers, numbers of twice the precision, polynomials, intervals, random numbers, mixtures of
-//   experts chain        kinematics of an arm, the task, Newton's method selection    rows that differ, rows that are
-//   far from each other general_6r   all solutions of any arm with six revolute joints, by elimination general_7r
-//   self-motions of any arm with seven revolute joints, as a polynomial of two joints closed_form  solutions in closed
-//   form, also with a redundancy parameter; 2 pi-equivalent solutions manifold     continuation along the solutions of
-//   a pose, curves of solutions certify      proof by interval arithmetic or by elimination that all components are
-//   found search       searches from random configurations, for one pose and for many paths        paths through the
-//   solutions of successive poses
+// clang-format off
+//   numerics     packs of numbers, of twice the precision, polynomials, intervals, random numbers, mixtures of experts
+//   chain        kinematics of an arm, the task, Newton's method
+//   selection    rows that differ, rows that are far from each other
+//   general_6r   all solutions of any arm with six revolute joints, by elimination
+//   general_7r   self-motions of any arm with seven revolute joints, as a polynomial of two joints
+//   closed_form  solutions in closed form, also with a redundancy parameter; 2 pi-equivalent solutions
+//   manifold     continuation along the solutions of a pose, curves of solutions
+//   certify      proof by interval arithmetic or by elimination that all components are found
+//   search       searches from random configurations, for one pose and for many
+//   paths        paths through the solutions of successive poses
+// clang-format on
 #include "certify/binding.hpp"
 
 #include "closed_form/binding.hpp"
