@@ -42,8 +42,8 @@ class CurveProof {
             cross(curve, crossings);
         }
         for (std::size_t i = 0; i < slices_.size() && roots.size() < kEnoughRoots; ++i) {
-            if (!took_pairs(slices_[i].zeros.pairs, crossings[i])) return Knowledge::undecided;
-            if (agree(slices_[i].zeros.certain, crossings[i])) continue;
+            if (agree(slices_[i].zeros, crossings[i])) continue;
+            if (!slices_[i].zeros.pairs.empty()) return Knowledge::undecided;
             const Configurations found = recovered(slices_[i]);  // near turns, crossings of a cubic are uncertain
             if (found.size() < Index(slices_[i].zeros.certain.size())) return Knowledge::undecided;
             for (Index k = 0; k < found.size(); ++k) {
@@ -127,15 +127,12 @@ class CurveProof {
         *nearest = crossings.back(), crossings.pop_back();
         return true;
     }
-    // Whether two crossings are known wherever there may be two solutions. There are not more.
-    static bool took_pairs(const std::vector<double>& pairs, std::vector<double>& crossings) {
-        return std::all_of(pairs.begin(), pairs.end(),
-                           [&](double place) { return take(place, crossings) && take(place, crossings); });
-    }
-    // Whether zeros and crossings correspond one to one.
-    static bool agree(const std::vector<double>& zeros, std::vector<double>& crossings) {
-        return zeros.size() == crossings.size() &&
-               std::all_of(zeros.begin(), zeros.end(), [&](double zero) { return take(zero, crossings); });
+    // Whether crossings correspond one to one to the zeros, with two of them at each pair. A pair has at most two.
+    static bool agree(const StripProof::Zeros& zeros, std::vector<double>& crossings) {
+        const auto has = [&](double place) { return take(place, crossings); };
+        return std::all_of(zeros.certain.begin(), zeros.certain.end(), has) &&
+               std::all_of(zeros.pairs.begin(), zeros.pairs.end(), [&](double p) { return has(p) && has(p); }) &&
+               crossings.empty();
     }
 
     // Fills in the parameters at which a joint turns back along a segment, between 0 and 1. Returns their number.

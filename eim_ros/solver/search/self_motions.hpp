@@ -113,14 +113,14 @@ class SelfMotions {
         for (Index i = 0; i < found.size(); ++i) {
             if (known_curve(found.row(i)) < 0) roots.add(found.row(i));
         }
-        if (roots.size() > 0 && !trace_missing(chain, roots, deadline)) return false;
+        if (roots.size() > 0 && !trace(chain, roots, deadline)) return false;
         std::vector<int> known;
         for (Index i = 0; i < found.size(); ++i) known.push_back(known_curve(found.row(i)));
         std::sort(known.begin(), known.end());
         const std::vector<Curve>& curves = components_.curves();
         bool is_all = known.size() == curves.size();
         for (std::size_t i = 0; i < curves.size() && is_all; ++i) is_all = known[i] == int(i) && curves[i].is_closed;
-        return is_certified_ = is_all && !components_.touches_limit();
+        return is_certified_ = is_all && may_certify(chain);
     }
     bool prove(const Chain& chain, const General7R& arm, double deadline) {
         const auto is_known = [&](const double* q) { return known_curve(q) >= 0; };
@@ -134,8 +134,8 @@ class SelfMotions {
                 for (int round = 0; round < kMostRounds; ++round) {
                     Configurations roots{n_joints_};
                     const Knowledge knowledge = proof.compare(components_.curves(), is_known, roots);
-                    if (knowledge == Knowledge::all) return is_certified_ = !components_.touches_limit();
-                    if (knowledge == Knowledge::undecided || !trace_missing(chain, roots, deadline)) break;
+                    if (knowledge == Knowledge::all) return is_certified_ = may_certify(chain);
+                    if (knowledge == Knowledge::undecided || !trace(chain, roots, deadline)) break;
                 }
             }
         }
@@ -199,18 +199,46 @@ class SelfMotions {
     static constexpr std::size_t kReadings = 16;
     static constexpr Index kBlockOfPlaces = 2048, kMostBlocks = 64, kPlacesAtOnce = 512;
 
-    // The number of the known curve on which a solution is, or -1.
+    // The number of the known curve on which a solution is, or -1. A solution that is only near a cubic has to be traced:
+    // the tracer then finds that its curve is known, and adds it as a place.
     int known_curve(const double* q) const {
-        const int place = graph_.where(q, kCoarselySame).place;
+        const int place = graph_.where(q, kSame).place;
         return place < 0 ? -1 : components_.curve_of(place);
     }
 
-    // Traces the curves through solutions; false if there is no new one, or at the deadline.
-    bool trace_missing(const Chain& chain, const Configurations& roots, double deadline) {
-        const std::size_t n_before = components_.curves().size();
+    // Traces the curves through solutions, unless they are known; false if there is no end, or at the deadline.
+    bool trace(const Chain& chain, const Configurations& roots, double deadline) {
         const bool has_ends = CurveTracer<7>(chain, free_, graph_, random_).run(roots, deadline);
         components_.update(graph_, deadline);
-        return has_ends && components_.curves().size() > n_before;
+        return has_ends;
+    }
+
+    // Whether limits cut the curves with certainty, and no curve crosses another one.
+    bool may_certify(const Chain& chain) const {
+        const std::vector<Curve>& curves = components_.curves();
+        return !components_.touches_limit() && std::none_of(curves.begin(), curves.end(), [&](const Curve& curve) {
+            return has_branch_point(chain, curve);
+        });
+    }
+
+    // Where two curves cross, the arm is singular, and the determinant of the Jacobian with the tangent as the last row
+    // changes its sign along each of them (Allgower and Georg 1990, 8.1).
+    static bool has_branch_point(const Chain& chain, const Curve& curve) {
+        double first = 0.0;
+        for (Index i = 0; i < curve.places.size(); ++i) {
+            Kinematics<double, 7> at;
+            forward<7>(chain, curve.places.row(i), at);
+            differentiate<7>(chain, at);
+            double m[7][7];
+            for (int j = 0; j < 7; ++j) {
+                for (int k = 0; k < 6; ++k) m[k][j] = at.jacobian[j][k];
+                m[6][j] = curve.tangents.row(i)[j];
+            }
+            const double determinant = triangularise(m);
+            if (i == 0) first = determinant;
+            if (!(determinant * first > 0.0)) return true;
+        }
+        return false;
     }
 
     // Adds the valid ones of some places that are no near-duplicates of known ones.
