@@ -22,7 +22,6 @@ from eim_ros.core.errors import RobotError
 from eim_ros.ik.order import distinct_rows, nearest
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.tolerances import redundancy
-from eim_ros.kinematics.urdf import PRISMATIC, SOURCE
 from eim_ros.solver import trace_components
 
 FloatArray = npt.NDArray[np.float64]
@@ -123,9 +122,7 @@ def component_labels(robot: Robot, found: list[Component], solutions: FloatArray
 
 def _single(robot: Robot, rows: FloatArray) -> list[Component]:
     """Group 2π-equivalent solutions; the first of each group is closest to the middle of the limits."""
-    moving = robot.links[:-1]
-    slides = set(moving[moving[:, PRISMATIC] != 0.0, SOURCE].astype(np.int64).tolist())
-    angles = [joint for joint in range(robot.dof) if joint not in slides]
+    angles = ~robot.prismatic
     points = rows.copy()
     points[:, angles] = np.mod(points[:, angles], 2.0 * np.pi)
     points = np.where(points >= 2.0 * np.pi, 0.0, points)

@@ -100,14 +100,14 @@ def checked_priority(priority: Priority) -> tuple[float, float, str]:
 
 
 def nearest_pose(problem: Problem, priority: Priority) -> NearestPose:
-    """Search for the configuration whose pose is nearest to that of a problem."""
+    """Search for the configuration whose pose is nearest to the target of a problem."""
     position_weight, orientation_weight, first = checked_priority(priority)
     search = Descent(problem)
     rng = np.random.default_rng(problem.seed)
     lower, upper = problem.bounds[:2]
     starts = rng.uniform(lower, upper, (N_STARTS, len(lower)))
     weights = position_weight, orientation_weight
-    q = search.run(starts, weights, FEW_STEPS, is_exact=False)
+    q = search.run(starts, weights, FEW_STEPS, by_newton=False)
     stages = [weights]
     if first == "position":
         stages = [(weight, 1.0) for weight in LATER_WEIGHTS]
@@ -116,7 +116,7 @@ def nearest_pose(problem: Problem, priority: Priority) -> NearestPose:
     q = q[np.argsort(search.costs(q, stages[0]), kind="stable")]
     q = q[distinct_rows(problem.robot, q, DISTINCT)][:N_KEPT]
     for stage in stages:
-        q = search.run(q, stage, MANY_STEPS, is_exact=True)
+        q = search.run(q, stage, MANY_STEPS, by_newton=True)
     return _chosen(problem, search, q, stages[-1], first)
 
 
@@ -180,8 +180,8 @@ class Descent:
         residuals = self._residuals(self._robot.fk(q)) * _columns(weights)
         return np.asarray(0.5 * (residuals**2).sum(axis=1))
 
-    def run(self, q: FloatArray, weights: tuple[float, float], n_steps: int, is_exact: bool) -> FloatArray:
-        """Descend from configurations (n, dof), by Newton's method if `is_exact`."""
+    def run(self, q: FloatArray, weights: tuple[float, float], n_steps: int, by_newton: bool) -> FloatArray:
+        """Descend from configurations (n, dof) by Newton's method, or by the method of Levenberg and Marquardt."""
         lower, upper = self.problem.bounds[:2]
         damping, costs = np.full(len(q), 1e-3), self.costs(q, weights)
         open_rows = np.arange(len(q))
@@ -191,7 +191,7 @@ class Descent:
                 break
             at = q[open_rows]
             gradient, curvature = self._model(at, weights)
-            if is_exact:
+            if by_newton:
                 curvature = self._hessian(at, weights)
             is_held = ((at <= lower) & (gradient > 0.0)) | ((at >= upper) & (gradient < 0.0)) | (lower == upper)
             step = _step(gradient, curvature, is_held, damping[open_rows])

@@ -24,8 +24,6 @@ from scipy.linalg import solveh_banded
 
 from eim_ros.ik.problem import PATIENCE, Problem
 from eim_ros.ik.revolutions import TURN, Revolutions
-from eim_ros.kinematics import Robot
-from eim_ros.kinematics.urdf import PRISMATIC, SOURCE
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -44,13 +42,6 @@ POWER = 10  # the largest step is approximated by this norm
 ROUNDNESS = 0.02  # part of the mean motion below which the L1 length is smoothed
 MARGIN = 1e-9  # relative margin of largest steps
 FIRST_ESTIMATE = 1e-4  # time for one pose in the first iteration [s]
-
-
-def sliding(robot: Robot) -> BoolArray:
-    """Return which joints (dof,) are prismatic."""
-    links, found = robot.links[:-1], np.zeros(robot.dof, dtype=np.bool_)
-    found[links[links[:, PRISMATIC] > 0.0, SOURCE].astype(np.int64)] = True
-    return found
 
 
 @dataclass(eq=False)
@@ -86,7 +77,7 @@ class PathSmoother:
         self._lower = np.where(self.revolutions.unlimited, -np.inf, self.revolutions.lower)
         self._upper = np.where(self.revolutions.unlimited, np.inf, self.revolutions.upper)
         self._movable = self.revolutions.lower < self.revolutions.upper
-        slides = self.slides = sliding(problem.robot)
+        slides = problem.robot.prismatic
         self._units = np.ones(problem.robot.dof)  # makes a metre comparable with radians
         if slides.any() and not slides.all():
             self._units[slides] = np.median(self.max_steps[~slides]) / self.max_steps[slides]

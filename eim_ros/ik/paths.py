@@ -41,7 +41,7 @@ from eim_ros.core.files import finite
 from eim_ros.ik.batch import Solver
 from eim_ros.ik.candidates import ErrorCode
 from eim_ros.ik.order import AS_FOUND
-from eim_ros.ik.path_smoothing import OBJECTIVES, Objective, PathSmoother, sliding
+from eim_ros.ik.path_smoothing import OBJECTIVES, Objective, PathSmoother
 from eim_ros.ik.problem import Problem, Spread
 from eim_ros.ik.revolutions import Revolutions, Unrolled
 from eim_ros.kinematics import Robot
@@ -94,7 +94,7 @@ class Reach:
 class PathSearch:
     """Search for the solutions of all poses of one path, and for the best choice among them.
 
-    The problem is that of the first pose. The number n of samples of a pose is also the number of solutions that are
+    The problem belongs to the first pose. The number n of samples of a pose is also the number of solutions that are
     moved on to the next pose if more than one direction is free. The timeout [s] begins with the construction.
 
     Attributes
@@ -546,7 +546,7 @@ def follow_path(
 
 def _steps_of(max_step: float | npt.ArrayLike | Mapping[str, float] | None, robot: Robot) -> FloatArray:
     """Return the largest step of each joint (dof,)."""
-    steps = np.where(sliding(robot), MAX_SLIDE, MAX_STEP)
+    steps = np.where(robot.prismatic, MAX_SLIDE, MAX_STEP)
     if isinstance(max_step, Mapping):
         names = list(robot.joint_names)
         if unknown := [name for name in max_step if name not in names]:
@@ -585,8 +585,8 @@ def _searched_again(first: PathSearch, deadline: float) -> tuple[PathSearch, Flo
 def _sliced(search: PathSearch, smoother: PathSmoother) -> FloatArray | None:
     """Return the best path along which the extra joints do not move; None if there is no path without jumps.
 
-    With more than one free direction, solutions of a pose form surfaces that samples cover badly. If all joints but one
-    of the extra ones are fixed, solutions form curves, and the layers cover them. Several values are tried.
+    With more than one free direction, solutions of a pose form surfaces that samples cover badly. If extra joints are
+    fixed until one direction is left, they form curves, and the layers cover them. Several values are tried.
     """
     if search.problem.tolerances is not None or not 2 <= search.redundancy <= MOST_EXTRA + 1:
         return None
@@ -618,7 +618,7 @@ def _sliced(search: PathSearch, smoother: PathSmoother) -> FloatArray | None:
 def _slices(search: PathSearch) -> list[dict[str, float]]:
     """Return the values of the extra joints to try; sliding joints come first, then those near the base."""
     robot, bounds = search.problem.robot, search.problem.bounds
-    slides, movable = sliding(robot), np.flatnonzero(bounds[0] < bounds[1]).tolist()
+    slides, movable = robot.prismatic, np.flatnonzero(bounds[0] < bounds[1]).tolist()
     joints = sorted(movable, key=lambda joint: (not slides[joint], joint))[: search.redundancy - 1]
     shares = SLICES if len(joints) == 1 else FEWER_SLICES
     low, high = bounds[0], bounds[1]

@@ -438,6 +438,13 @@ class Robot:
         return form if form.kind else None
 
     @functools.cached_property
+    def prismatic(self) -> BoolArray:
+        """Whether each joint (dof,) is prismatic, so that its unit is a metre."""
+        links, slides = self.links[:-1], np.zeros(self.dof, dtype=np.bool_)
+        slides[links[links[:, PRISMATIC] != 0.0, SOURCE].astype(np.int64)] = True
+        return slides
+
+    @functools.cached_property
     def reach(self) -> float:
         """Upper bound of the distance from base to tip [m]: the sum of link lengths and prismatic travel."""
         sliding = self.links[self.links[:, PRISMATIC] != 0.0]

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.kinematics import Robot
-from eim_ros.kinematics.urdf import PRISMATIC, SOURCE
 from eim_ros.view.style import FAINT, MUTED
 
 FloatArray = npt.NDArray[np.float64]
@@ -25,11 +24,10 @@ def joint_panel(robot: Robot, q: FloatArray | None, colour: str) -> str:
 
     The chosen solution (dof,) [rad] or [m] has the colour of its component; None shows only the limits.
     """
-    slides = {int(row[SOURCE]) for row in robot.links[:-1] if row[PRISMATIC]}
     rows = []
     for joint, name in enumerate(robot.joint_names):
         lower, upper = float(robot.lower[joint]), float(robot.upper[joint])
-        factor, unit = (1.0, "m") if joint in slides else (180.0 / np.pi, "°")
+        factor, unit = (1.0, "m") if robot.prismatic[joint] else (180.0 / np.pi, "°")
         value = None if q is None else float(q[joint])
         share = 0.0 if value is None or upper == lower else (value - lower) / (upper - lower)
         is_close = value is not None and not robot.continuous[joint] and not WARNED <= share <= 1.0 - WARNED

@@ -249,6 +249,35 @@ def test_arms_without_special_geometry_are_certified(seed: int) -> None:
     assert n_certified >= 2
 
 
+def crossing_arm(seed: int) -> Robot:
+    """An arm whose axes 3, 4 and 5 meet: with joint 4 at 0, axes 3 and 5 are in line, and self-motions cross."""
+    rng = np.random.default_rng(seed)
+    line, other = np.linalg.qr(rng.normal(size=(3, 2)))[0].T
+    axes, joints = rng.normal(size=(7, 3)), []
+    axes[[2, 4]], axes[3] = line, other
+    for i, axis in enumerate(axes):
+        xyz = np.zeros(3) if i in (3, 4) else rng.uniform(-0.3, 0.3, 3)
+        words = [" ".join(map(str, values)) for values in (xyz, axis)]
+        limits = '<limit lower="-2.9" upper="2.9" effort="1" velocity="1"/>'
+        extra = f'<origin xyz="{words[0]}"/><axis xyz="{words[1]}"/>{limits}'
+        joints.append(joint(f"j{i}", "revolute", f"l{i}", f"l{i + 1}", extra))
+    return Robot(chain_urdf(*joints))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_self_motions_that_cross_are_not_certified(seed: int) -> None:
+    """They are one connected set, and a search may find one of them only."""
+    robot = crossing_arm(seed)
+    assert robot.general_7r is not None
+    q = np.random.default_rng(seed).uniform(-2.0, 2.0, 7)
+    q[3] = 0.0
+    answer = Sampler(robot).solve_all(robot.fk(q), guarantee="certified", seed=0, timeout=60.0)
+    assert not answer.certified
+    assert "not certified" in answer.message
+    q[3] = 0.4
+    assert Sampler(robot).solve_all(robot.fk(q), guarantee="certified", seed=0, timeout=60.0).certified
+
+
 def test_a_proof_that_lacks_time_is_no_proof() -> None:
     sampler = sampler_of("sawyer")
     pose = poses_of(sampler.robot, 1, 47)[0]

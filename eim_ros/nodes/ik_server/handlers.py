@@ -299,7 +299,7 @@ def budget_of(request: Any, settings: IkServerSettings) -> float:
     return min(timeout, settings.max_timeout) if timeout > 0.0 else settings.default_timeout
 
 
-_LINGER = 0.3  # time for clients to read the last responses, which are lost when the service is destroyed [s]
+_LINGER = 1.0  # time for clients to read the last responses, which are lost when the service is destroyed [s]
 _SHORT = 0.005  # time that the executor's thread waits while there is only one request [s]
 _PERIOD = 0.005  # time between two searches for a transform [s]
 

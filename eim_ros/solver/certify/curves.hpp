@@ -1,8 +1,8 @@
 // Proof that traced curves are all self-motions of a pose, for any arm with seven revolute joints.
 //
-// The solutions are the curve f(s, t) = 0 of two successive joints (`general_7r/torus_polynomial.hpp`). The circle of s
+// The solutions lie on the curve f(s, t) = 0 of two joint angles (`general_7r/torus_polynomial.hpp`). The circle of s
 // is divided into strips that overlap, and no piece of the curve lies inside a strip (`general_7r/strips.hpp`). So
-// every self-motion meets one of the slices in the overlaps. At a slice, the zeros of a polynomial in t are isolated.
+// each self-motion meets a slice in an overlap. At a slice, the zeros of a polynomial in t are isolated.
 // If each of them belongs to a known curve, there are no others. Otherwise it leads to a solution that is missing.
 #pragma once
 
@@ -98,8 +98,8 @@ class CurveProof {
         const double sign = reading_.view.sign();
         for (int i = 0; i < curve.n_segments(); ++i) {
             const Segment part = curve.segment(i);
-            double at[4] = {0.0};
-            const int n = extremes(part, joint, at);
+            double at[4];
+            const int n = part.extremes(joint, at);
             for (int k = 0; k + 1 < n; ++k) {
                 const double from = sign * part.at(joint, at[k]), to = sign * part.at(joint, at[k + 1]);
                 const double least = std::min(from, to), most = std::max(from, to);
@@ -133,24 +133,6 @@ class CurveProof {
         return std::all_of(zeros.certain.begin(), zeros.certain.end(), has) &&
                std::all_of(zeros.pairs.begin(), zeros.pairs.end(), [&](double p) { return has(p) && has(p); }) &&
                crossings.empty();
-    }
-
-    // Fills in the parameters at which a joint turns back along a segment, between 0 and 1. Returns their number.
-    static int extremes(const Segment& part, int j, double (&at)[4]) {
-        const double c = part.ahead[j], chord = part.chord[j], d = part.behind[j];
-        const double a3 = 3.0 * (c + d - 2.0 * chord), a2 = 2.0 * (3.0 * chord - 2.0 * c - d);
-        int n = 1;
-        const double root = a2 * a2 - 4.0 * a3 * c;
-        if (root >= 0.0) {
-            const double far = -0.5 * (a2 + std::copysign(std::sqrt(root), a2));
-            double first = far / a3, second = c / far;
-            if (!(second >= first)) std::swap(first, second);
-            for (double s : {first, second}) {
-                if (s > at[n - 1] && s < 1.0) at[n++] = s;
-            }
-        }
-        at[n++] = 1.0;
-        return n;
     }
 
     // The solutions at the zeros of a slice.

@@ -64,7 +64,7 @@ class General6R {
         return solve_last(tip_ * to.inverse() * base_);
     }
 
-    // Whether it is certain that distinct solutions of a pose, none of which is singular, are all.
+    // Whether a pose has certainly no more solutions than this number of regular ones.
     bool prove(const Motion& target, int n_solutions) const {
         const MotionOf<Number> last = exact(tip_) * exact(scaled(target)).inverse() * exact(base_);
         for (const int number : regular_) {
@@ -152,8 +152,8 @@ class General6R {
         for (int i = 0; i < kTried; ++i) {
             std::array<double, 6> q;
             for (double& angle : q) angle = random.uniform(-kPi, kPi);
-            Motion all = turned_by(q[0]);
-            for (int j = 0; j < 5; ++j) all = all * links_.plain[j] * turned_by(q[j + 1]);
+            Motion all = about_z(q[0]);
+            for (int j = 0; j < 5; ++j) all = all * links_.plain[j] * about_z(q[j + 1]);
             lasts.push_back(all.inverse()), origins.push_back(q);
         }
         std::vector<bool> settled[kAttempts];
@@ -199,10 +199,6 @@ class General6R {
         if (std::count(done.begin(), done.end(), true) < kUseful * kTried) order_.clear();
     }
 
-    static Motion turned_by(double angle) {
-        const double c = std::cos(angle), s = std::sin(angle);
-        return {{{c, -s, 0}, {s, c, 0}, {0, 0, 1}}, {}};
-    }
     static double median(std::vector<double>& values) {
         std::nth_element(values.begin(), values.begin() + kTried / 2, values.end());
         return values[kTried / 2];

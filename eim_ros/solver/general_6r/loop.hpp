@@ -19,7 +19,7 @@ struct LoopOf {
 };
 using Loop = LoopOf<6>;
 
-// A loop, read from one of its joints on, forwards or backwards. Backwards, all angles are negated.
+// A loop that is read forwards or backwards from any of its joints. Backwards, all angles are negated.
 //
 // Backwards, the loop reads Rz(-t6) L5^-1 Rz(-t5) L4^-1 ... Rz(-t1) L6^-1 = 1.
 template <int N>

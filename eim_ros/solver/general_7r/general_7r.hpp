@@ -50,8 +50,7 @@ class General7R {
             Motion all = base_.inverse() * base_;
             LoopOf<7> loop;
             for (int j = 0; j < 7; ++j) {
-                const double angle = random.uniform(-kPi, kPi);
-                all = all * about_z(std::cos(angle), std::sin(angle));
+                all = all * about_z(random.uniform(-kPi, kPi));
                 if (j < 6) all = all * links_[j], loop.links[j] = links_[j];
             }
             loop.links[6] = all.inverse();

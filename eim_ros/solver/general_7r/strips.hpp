@@ -1,7 +1,7 @@
 // Proof that no piece of the curve f(s, t) = 0 lies between two values of s.
 //
-// A strip is a range of s, divided into cells by ranges of t. A mean value recursion from derivatives at the middle and
-// a bound of the fourth ones bounds f and its derivatives over a cell. A cell is
+// A strip is a range of s, divided into cells by ranges of t. Taylor's formula of order 8 bounds f and its derivatives
+// over a cell, from derivatives at the middle and bounds for the highest order. A cell is
 //
 //    empty       f is not 0
 //    monotone    f_t is not 0: at most one zero for each s
@@ -50,8 +50,8 @@ class StripProof {
 
     static std::vector<Cell> whole_circle() {
         std::vector<Cell> cells;
-        for (int i = 0; i < kFirstCells; ++i)
-            cells.push_back({kShift - kPi + (2 * i + 1) * kPi / kFirstCells, kPi / kFirstCells});
+        const double r = kPi / kFirstCells;
+        for (int i = 0; i < kFirstCells; ++i) cells.push_back({kShift - kPi + (2 * i + 1) * r, r});
         return cells;
     }
 
@@ -70,9 +70,8 @@ class StripProof {
         }
         for (std::size_t i = 0; is_known && i < cells_.size(); ++i) {
             const Cell& cell = cells_[i];
-            is_known = !is_spent();
-            if (is_known)
-                is_known = cell.kind != Kind::turning || cell.is_solitary || cluster(int(i)) || is_solitary(cell);
+            is_known =
+                !is_spent() && (cell.kind != Kind::turning || cell.is_solitary || cluster(int(i)) || is_solitary(cell));
         }
         cells.swap(cells_);
         return is_known;
@@ -164,8 +163,8 @@ class StripProof {
     static constexpr int kFirstCells = 32;
     static constexpr long kCostOfSolitary = 100;  // in looks
     static constexpr int kStepsOfLook = 32, kLooksAtOnce = 1024;
-    static constexpr double kLeastRatio = 0.125, kMostRatio = 2.0;        // of a cell in t and the strip
-    static constexpr double kWidened = 1.0 + 1e-9, kRoundedEdge = 4e-15;  // so that neighbouring cells overlap
+    static constexpr double kLeastRatio = 0.125, kMostRatio = 2.0;            // of a cell in t and the strip
+    static constexpr double kOverlapping = 1.0 + 1e-9, kRoundedEdge = 4e-15;  // so that neighbouring cells overlap
     static constexpr int kOrders = TorusPolynomial::kOrders;
 
     // Bounds of derivatives over a cell, by Taylor's formula at its middle.
@@ -186,7 +185,7 @@ class StripProof {
             for (int j = 0; j < kOrders; ++j) sizes[j][m] = std::abs(bounds.at[m][j]) + slices_.noise[m][j];
         }
         double in_s[kOrders + 1] = {1.0}, in_t[kOrders + 1] = {1.0};  // half^i / i!, r^i / i!
-        r = r * kWidened + kRoundedEdge;
+        r = r * kOverlapping + kRoundedEdge;
         for (int i = 1; i <= kOrders; ++i) in_s[i] = in_s[i - 1] * half_ / i, in_t[i] = in_t[i - 1] * r / i;
         for (int order = 0; order <= 2; ++order) {
             for (int j = 0; j <= order; ++j) {
@@ -197,7 +196,7 @@ class StripProof {
                     for (int k = i == 0; i + k < left; ++k) inner += in_t[k] * sizes[j + i][m + k];
                     sum += in_s[i] * inner;
                 }
-                bounds.away[j][m] = sum * kWidened;
+                bounds.away[j][m] = sum * kOverlapping;
             }
         }
     }
@@ -219,7 +218,7 @@ class StripProof {
         if (is_spent()) return false;
         Cell cell = look(t, r);
         const bool is_small = r <= kLeastRatio * half_;
-        const bool is_narrow = r <= kMostRatio * half_;  // so that empty parts next to the turn are cells of their own
+        const bool is_narrow = r <= kMostRatio * half_;  // so that the parts next to the turn can be empty cells
         if (is_small && cell.kind == Kind::turning && !cell.is_regular()) {
             cell.is_solitary = is_solitary(cell);
             if (!cell.is_solitary) cell.kind = Kind::unknown;

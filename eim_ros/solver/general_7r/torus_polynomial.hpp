@@ -120,7 +120,7 @@ class TorusPolynomial {
     bool is_regular() const { return amplitude_ > kFarAboveFloor * floor_ && rank_ratio_ > kLeastRankRatio; }
     // The loop of the other joints at an angle s.
     Loop rest(double s) const { return with_fixed(loop_, place_, std::cos(s), std::sin(s)); }
-    // Upper bound of a derivative of order kOrders, j times of which by s.
+    // Upper bound of the derivative j times by s and kOrders - j times by t.
     double highest(int j) const { return sizes_[j][kOrders - j]; }
 
     // M(s, t), and bounds of its change over a cell (s +- ds, t +- dt) by the Frobenius norm.
@@ -204,8 +204,8 @@ class TorusPolynomial {
         }
     }
 
-    // M is linear in b(s) and in b(t), b = (1, cos, sin), so values at three angles each give its parts. By Cauchy's
-    // inequality, |M_t| is at most the norm of the parts with cos t and sin t, for each of which |b(s)|^2 = 2.
+    // M is linear in b(s) and in b(t), b = (1, cos, sin), so values at three angles each give its parts. The
+    // parts with cos t and sin t bound |M_t| by Cauchy's inequality, because |b(s)|^2 = 2.
     void bound_rates() {
         double values[3][3][12][12];
         for (int a = 0; a < 3; ++a) {

@@ -47,7 +47,7 @@ struct Component {
 
 class CurveComponents {
    public:
-    // limits: those of the task; period: of each joint, 0 for none
+    // limits of the task; period of each joint, 0 for none
     CurveComponents(const Bounds<double>& limits, const double* period, int n_joints)
         : limits_(limits), n_joints_(n_joints) {
         std::copy_n(period, n_joints, period_);

@@ -47,6 +47,26 @@ struct Segment {
                s * (3.0 * s - 2.0) * behind[j];
     }
 
+    // Fills in 0, the parameters at which joint j turns back, and 1. Returns their number.
+    int extremes(int j, double (&at)[4]) const {
+        const double c = ahead[j], d = behind[j];
+        // coefficients of the slope, with c
+        const double a3 = 3.0 * (c + d - 2.0 * chord[j]), a2 = 2.0 * (3.0 * chord[j] - 2.0 * c - d);
+        int n = 0;
+        at[n++] = 0.0;
+        const double root = a2 * a2 - 4.0 * a3 * c;
+        if (root >= 0.0) {
+            const double far = -0.5 * (a2 + std::copysign(std::sqrt(root), a2));
+            double first = far / a3, second = c / far;
+            if (!(second >= first)) std::swap(first, second);
+            for (double s : {first, second}) {
+                if (s > at[n - 1] && s < 1.0) at[n++] = s;
+            }
+        }
+        at[n++] = 1.0;
+        return n;
+    }
+
     // Finds the s closest to a place, given as offset `away` from the start, by iteration from s. Returns the squared
     // distance.
     double closest(const double* away, double& s) const {
@@ -195,6 +215,7 @@ class CurveGraph {
     OnCurve where(const double* q, double tolerance, double enough = kSame) const {
         double least = tolerance * tolerance;
         OnCurve best;
+        const auto is_enough = [&] { return best.place >= 0 && least <= enough * enough; };
         cells_.for_near(q, [&](int i) {
             double away[kMostJoints], square = 0.0, ahead = 0.0;
             for (int j = 0; j < n_joints_; ++j) {
@@ -206,13 +227,13 @@ class CurveGraph {
             if (aside > kMostBend * std::abs(ahead) + tolerance) return false;
             if (square <= least) best = {i, 0, 0.0}, least = square;
             const int side = ahead >= 0.0;
-            if (least > enough * enough && links_[i][side].place >= 0) {
+            if (!is_enough() && links_[i][side].place >= 0) {
                 const Segment part = segment(i, side);
                 double s = std::abs(ahead) / std::max(part.length, 1e-300);
                 const double squared = part.closest(away, s);
                 if (squared <= least && s > -0.05 && s < 1.05) best = {i, side, s}, least = squared;
             }
-            return best.place >= 0 && least <= enough * enough;
+            return is_enough();
         });
         return best;
     }

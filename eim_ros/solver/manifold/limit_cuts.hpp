@@ -21,21 +21,8 @@ inline std::pair<double, double> extent(const Segment& part, int j) {
 // Adds the parameters at which joint j of a segment has a value, by bisection between the extremes of the cubic.
 // Returns whether an extreme, or a range between two, equals that value up to rounding.
 inline bool add_crossings(const Segment& part, int j, double value, std::vector<double>& cuts) {
-    const double c = part.ahead[j], chord = part.chord[j], d = part.behind[j];
-    // coefficients of the slope, with c
-    const double a3 = 3.0 * (c + d - 2.0 * chord), a2 = 2.0 * (3.0 * chord - 2.0 * c - d);
-    double at[4] = {0.0};
-    int n = 1;
-    const double root = a2 * a2 - 4.0 * a3 * c;
-    if (root >= 0.0) {
-        const double far = -0.5 * (a2 + std::copysign(std::sqrt(root), a2));
-        double first = far / a3, second = c / far;
-        if (!(second >= first)) std::swap(first, second);
-        for (double s : {first, second}) {
-            if (s > at[n - 1] && s < 1.0) at[n++] = s;
-        }
-    }
-    at[n++] = 1.0;
+    double at[4];
+    const int n = part.extremes(j, at);
     bool touches = false, is_before = false;  // whether the previous extreme, or the start, equals the value
     for (int i = 0; i < n; ++i) {
         const bool is_at = std::abs(part.at(j, at[i]) - value) <= kTouch;

@@ -1,6 +1,6 @@
 // Numbers of twice the precision of double: sums of two doubles without overlap (Dekker 1971), also in packs.
 //
-// The relative error of an operation is at most kDoubledUnit; that of a sum is relative to |a| + |b|.
+// The relative error of an operation is at most 1e-31. The error of a sum is relative to |a| + |b|.
 #pragma once
 
 #include <cmath>
@@ -8,8 +8,6 @@
 #include "numerics/pack.hpp"
 
 namespace eim {
-
-inline constexpr double kDoubledUnit = 1e-31;  // above 8 times 2^-106
 
 // a b - c with one rounding.
 inline double product_minus(double a, double b, double c) {

@@ -97,5 +97,8 @@ template <class T>
 inline MotionOf<T> about_z(const T& cosine, const T& sine) {
     return {{{cosine, -sine, T(0.0)}, {sine, cosine, T(0.0)}, {T(0.0), T(0.0), T(1.0)}}, {}};
 }
+inline Motion about_z(double angle) {
+    return about_z(std::cos(angle), std::sin(angle));
+}
 
 }  // namespace eim

@@ -113,7 +113,7 @@ class SelfMotions {
         for (Index i = 0; i < found.size(); ++i) {
             if (known_curve(found.row(i)) < 0) roots.add(found.row(i));
         }
-        if (roots.size() > 0 && !trace(chain, roots, deadline)) return false;
+        if (roots.size() > 0 && !trace<7>(chain, roots, deadline)) return false;
         std::vector<int> known;
         for (Index i = 0; i < found.size(); ++i) known.push_back(known_curve(found.row(i)));
         std::sort(known.begin(), known.end());
@@ -135,7 +135,7 @@ class SelfMotions {
                     Configurations roots{n_joints_};
                     const Knowledge knowledge = proof.compare(components_.curves(), is_known, roots);
                     if (knowledge == Knowledge::all) return is_certified_ = may_certify(chain);
-                    if (knowledge == Knowledge::undecided || !trace(chain, roots, deadline)) break;
+                    if (knowledge == Knowledge::undecided || !trace<7>(chain, roots, deadline)) break;
                 }
             }
         }
@@ -143,11 +143,13 @@ class SelfMotions {
     }
     bool is_certified() const { return is_certified_; }
 
-    // Traces the curves through solutions.
+    // Traces the curves through solutions, unless they are known; false if there is no end, or at the deadline.
     template <int N>
-    void trace(const Chain& chain, const Configurations& solutions) {
-        CurveTracer<N>(chain, free_, graph_, random_).run(solutions);
-        components_.update(graph_);
+    bool trace(const Chain& chain, const Configurations& solutions,
+               double deadline = std::numeric_limits<double>::infinity()) {
+        const bool has_ends = CurveTracer<N>(chain, free_, graph_, random_).run(solutions, deadline);
+        components_.update(graph_, deadline);
+        return has_ends;
     }
 
     // Places on the components, from which solutions follow.
@@ -199,18 +201,11 @@ class SelfMotions {
     static constexpr std::size_t kReadings = 16;
     static constexpr Index kBlockOfPlaces = 2048, kMostBlocks = 64, kPlacesAtOnce = 512;
 
-    // The number of the known curve on which a solution is, or -1. A solution that is only near a cubic has to be traced:
-    // the tracer then finds that its curve is known, and adds it as a place.
+    // The number of the known curve on which a solution is, or -1. A solution that is only near a cubic has to be
+    // traced: the tracer then finds that its curve is known, and adds it as a place.
     int known_curve(const double* q) const {
         const int place = graph_.where(q, kSame).place;
         return place < 0 ? -1 : components_.curve_of(place);
-    }
-
-    // Traces the curves through solutions, unless they are known; false if there is no end, or at the deadline.
-    bool trace(const Chain& chain, const Configurations& roots, double deadline) {
-        const bool has_ends = CurveTracer<7>(chain, free_, graph_, random_).run(roots, deadline);
-        components_.update(graph_, deadline);
-        return has_ends;
     }
 
     // Whether limits cut the curves with certainty, and no curve crosses another one.

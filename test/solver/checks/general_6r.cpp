@@ -20,11 +20,6 @@ Motion random_motion(Random& random) {
     return motion;
 }
 
-Motion about_z(double angle) {
-    const double c = std::cos(angle), s = std::sin(angle);
-    return {{{c, -s, 0}, {s, c, 0}, {0, 0, 1}}, {}};
-}
-
 LineVector random_line(Random& random) {
     const Vector direction = random_vector(random);
     const Vector l = direction * (1.0 / length(direction)), p = random_vector(random);
