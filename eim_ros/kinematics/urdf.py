@@ -21,6 +21,7 @@ import hashlib
 import importlib
 import json
 import math
+import re
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Iterable
@@ -36,6 +37,19 @@ from eim_ros.core.checks import checked_path
 from eim_ros.core.errors import RobotError, did_you_mean
 
 MOVING_TYPES = ("revolute", "continuous", "prismatic")
+# names of joints that move no arm, of links that carry no tool, and of tips, the most common first
+_ACCESSORY = re.compile("finger|thumb|knuckle|jaw|claw|wheel|caster|rotor|(gripper|hand).* of ")
+_SENSOR = re.compile("imu|camera|optical|laser|lidar|sensor|sonar|gyro|accelerometer|skin|inertia|(^|_)ft(_|$)")
+_TOOLS = [
+    re.compile(pattern)
+    for pattern in (
+        "(^|_)tool0$",
+        "tcp",
+        "tool|grasp|gripper_frame",
+        "(^|_)(ee|eef)($|_)|end_?eff",
+        "hand|gripper|palm",
+    )
+]
 MOST_MOVABLE = 64  # maximum number of moving joints in a chain, including mimic joints
 
 
@@ -87,23 +101,57 @@ class UrdfTree:
             raise RobotError(f"a URDF must have one root link, {described}", roots)
         return roots[0]
 
-    def leaf(self) -> str:
-        """Return the only link without a child."""
+    def leaves(self) -> list[str]:
+        """Return the links without a child."""
         parents = {joint.parent for joint in self.joints}
-        leaves = [link for link in self.links if link not in parents]
-        if len(leaves) != 1:
-            raise RobotError(
-                f"robot {self.name!r} branches, so its tip link must be named; its leaves are {listed(leaves)}", leaves
-            )
-        return leaves[0]
+        return [link for link in self.links if link not in parents]
+
+    def default_tip(self, base: str) -> str:
+        """Return the link that most users would call the tip.
+
+        It is at the end of the longest chain of moving joints below the base, without those of grippers, wheels and
+        rotors. There, names of tools come first (`tool0`, `tcp`, tool, end effector, hand), then the last link.
+        """
+        children: dict[str, list[UrdfJoint]] = {}
+        for joint in self.joints:
+            children.setdefault(joint.parent, []).append(joint)
+        for counts in (
+            lambda joint: not _ACCESSORY.search(f"{joint.name} of {joint.child}".lower()),
+            lambda joint: True,
+        ):
+            depths, open_links = {base: 0}, [base]
+            while open_links:
+                for joint in children.get(open_links.pop(), ()):
+                    if joint.child not in depths and (not joint.moves or counts(joint)):
+                        depths[joint.child] = depths[joint.parent] + joint.moves
+                        open_links.append(joint.child)
+            if most := max(depths.values()):
+                break
+        else:
+            raise RobotError(f"robot {self.name!r} has no movable joint below {base!r}", base)
+        ends = [link for link in self.links if depths.get(link) == most]
+        for pattern in _TOOLS:
+            named = [link for link in ends if pattern.search(link.lower()) and not _SENSOR.search(link.lower())]
+            if named:
+                return named[0]
+        link = ends[0]
+        while True:
+            below = [
+                joint.child
+                for joint in children.get(link, ())
+                if joint.child in depths and not joint.moves and not _SENSOR.search(joint.child.lower())
+            ]
+            if len(below) != 1:
+                return link
+            link = below[0]
 
     def chain(self, base: str | None = None, tip: str | None = None) -> tuple[str, str, tuple[UrdfJoint, ...]]:
         """Return the base, the tip, and the joints between them in order, including fixed ones.
 
-        The base is the root by default, and the tip the only leaf.
+        The base is the root by default, and the tip that of `default_tip`.
         """
         base = self.root() if base is None else base
-        tip = self.leaf() if tip is None else tip
+        tip = self.default_tip(base) if tip is None and base in self.links else tip
         for role, link in (("base", base), ("tip", tip)):
             if not isinstance(link, str) or link not in self.links:
                 known = listed(self.links) + did_you_mean(str(link), self.links)
