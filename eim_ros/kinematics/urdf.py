@@ -151,16 +151,19 @@ class UrdfTree:
         The base is the root by default, and the tip that of `default_tip`.
         """
         base = self.root() if base is None else base
-        tip = self.default_tip(base) if tip is None and base in self.links else tip
-        for role, link in (("base", base), ("tip", tip)):
-            if not isinstance(link, str) or link not in self.links:
-                known = listed(self.links) + did_you_mean(str(link), self.links)
-                raise RobotError(f"robot {self.name!r} has no {role} link {link!r}; its links: {known}", link)
+        self._check_link("base", base)
+        tip = self.default_tip(base) if tip is None else tip
+        self._check_link("tip", tip)
         if base == tip:
             raise RobotError(f"base and tip are the same link {base!r}: there is no joint between them", base)
         joints = self._path_up(tip, base)
         _check_chain(joints, base, tip)
         return base, tip, joints
+
+    def _check_link(self, role: str, link: str) -> None:
+        if not isinstance(link, str) or link not in self.links:
+            known = listed(self.links) + did_you_mean(str(link), self.links)
+            raise RobotError(f"robot {self.name!r} has no {role} link {link!r}; its links: {known}", link)
 
     def _path_up(self, tip: str, base: str) -> tuple[UrdfJoint, ...]:
         to_parent = {joint.child: joint for joint in self.joints}
