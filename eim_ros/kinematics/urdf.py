@@ -112,38 +112,36 @@ class UrdfTree:
         It is at the end of the longest chain of moving joints below the base, without those of grippers, wheels and
         rotors. There, names of tools come first (`tool0`, `tcp`, tool, end effector, hand), then the last link.
         """
+        depths = self._depths(base, without_accessories=True)
+        if max(depths.values()) == 0:
+            depths = self._depths(base, without_accessories=False)
+        most = max(depths.values())
+        if most == 0:
+            raise RobotError(f"robot {self.name!r} has no movable joint below {base!r}", base)
+        ends = [link for link in self.links if depths.get(link) == most]
+        carriers = [link for link in ends if not _SENSOR.search(link.lower())]
+        named = [link for pattern in _TOOLS for link in carriers if pattern.search(link.lower())]
+        if named:
+            return named[0]
+        link, below = "", ends[:1]
+        while len(below) == 1:
+            link = below[0]
+            below = [joint.child for joint in self.joints if joint.parent == link and joint.child in carriers]
+        return link
+
+    def _depths(self, base: str, without_accessories: bool) -> dict[str, int]:
+        """Return the number of moving joints between the base and each link below it."""
         children: dict[str, list[UrdfJoint]] = {}
         for joint in self.joints:
             children.setdefault(joint.parent, []).append(joint)
-        for counts in (
-            lambda joint: not _ACCESSORY.search(f"{joint.name} of {joint.child}".lower()),
-            lambda joint: True,
-        ):
-            depths, open_links = {base: 0}, [base]
-            while open_links:
-                for joint in children.get(open_links.pop(), ()):
-                    if joint.child not in depths and (not joint.moves or counts(joint)):
-                        depths[joint.child] = depths[joint.parent] + joint.moves
-                        open_links.append(joint.child)
-            if most := max(depths.values()):
-                break
-        else:
-            raise RobotError(f"robot {self.name!r} has no movable joint below {base!r}", base)
-        ends = [link for link in self.links if depths.get(link) == most]
-        for pattern in _TOOLS:
-            named = [link for link in ends if pattern.search(link.lower()) and not _SENSOR.search(link.lower())]
-            if named:
-                return named[0]
-        link = ends[0]
-        while True:
-            below = [
-                joint.child
-                for joint in children.get(link, ())
-                if joint.child in depths and not joint.moves and not _SENSOR.search(joint.child.lower())
-            ]
-            if len(below) != 1:
-                return link
-            link = below[0]
+        depths, open_links = {base: 0}, [base]
+        while open_links:
+            for joint in children.get(open_links.pop(), ()):
+                is_accessory = joint.moves and _ACCESSORY.search(f"{joint.name} of {joint.child}".lower())
+                if joint.child not in depths and not (is_accessory and without_accessories):
+                    depths[joint.child] = depths[joint.parent] + joint.moves
+                    open_links.append(joint.child)
+        return depths
 
     def chain(self, base: str | None = None, tip: str | None = None) -> tuple[str, str, tuple[UrdfJoint, ...]]:
         """Return the base, the tip, and the joints between them in order, including fixed ones.
