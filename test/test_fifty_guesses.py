@@ -9,6 +9,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from eim_ros import Box, Robot, Sampler, Sphere
+from eim_ros.core.errors import EimError
 
 GUESSES = [
     # loading
@@ -30,18 +31,15 @@ GUESSES = [
     "robot.fkine(q)",
     "robot.forward_kinematics(q)",
     "robot.fk(list(q))",
-    "robot.fk({'panda_joint4': -1.5})",
     "robot.jacobian(q)",
     "robot.jacob0(q)",
     "robot.random()",
     "robot.random_configuration()",
-    "robot.neutral",
     "robot.manipulability(q)",
     # one solution
     "sampler.solve(pose)",
     "sampler.solve(matrix)",
     "sampler.solve([0.4, 0.1, 0.5])",
-    "sampler.solve(position=[0.4, 0.1, 0.5], orientation=[1, 0, 0, 0])",
     "sampler.solve(([0.4, 0.1, 0.5], Rotation.from_euler('x', 180, degrees=True)))",
     "sampler.solve(pose, q0=q)",
     "sampler.solve(pose, seed_state=q)",
@@ -55,17 +53,24 @@ GUESSES = [
     "sampler.solve_all(pose)",
     "sampler.sample(pose, n=50)",
     "sampler.sample(pose, 50, seed=1)",
-    "sampler.sample([pose, pose], 10)",
     "sampler.solve_all(pose).to_dict()",
     "list(sampler.solve_all(pose))",
     "np.asarray(sampler.solve_all(pose))",
     "sampler.with_constraints(limits={'panda_joint1': (-1, 1)}).solve(pose)",
     "sampler.with_constraints(fixed={'panda_joint1': 0.0}).sample(pose, 5)",
-    "sampler.with_obstacles([Box([0.1, 0.1, 0.1], [0.5, 0.0, 0.2])]).solve(pose)",
     "sampler.with_obstacles(Sphere(center=[0.5, 0.0, 0.2], radius=0.1)).solve(pose)",
     "sampler.with_tool([0, 0, 0.1]).solve(pose)",
     "sampler.follow([pose, pose])",
 ]
+
+
+REFUSED = {
+    "robot.fk({'panda_joint4': -1.5})": r"joint_names",
+    "robot.neutral": r"give joint values",
+    "sampler.solve(position=[0.4, 0.1, 0.5], orientation=[1, 0, 0, 0])": r"\(position, quaternion\)",
+    "sampler.sample([pose, pose], 10)": r"sample_batch",
+    "sampler.with_obstacles([Box([0.1, 0.1, 0.1], [0.5, 0.0, 0.2])]).solve(pose)": r"Box\(pose, size\)",
+}  # guesses that cannot be meant, with the hint that they get
 
 
 @pytest.fixture
@@ -91,3 +96,9 @@ def names() -> dict[str, Any]:
 @pytest.mark.parametrize("guess", GUESSES)
 def test_a_first_guess_runs(guess: str, names: dict[str, Any]) -> None:
     eval(guess, names)
+
+
+@pytest.mark.parametrize("guess", REFUSED)
+def test_other_guesses_get_a_hint(guess: str, names: dict[str, Any]) -> None:
+    with pytest.raises((AttributeError, EimError), match=REFUSED[guess]):
+        eval(guess, names)
