@@ -8,8 +8,8 @@ obstacles, a start, and one goal configuration. The first problems of each scene
 given goal collides.
 
 The planner is OMPL's RRTConnect with its default settings (`pip install ompl`). Paths are simplified in the same way,
-without a change of the goal; with `--may-change-goal` the path may end at another goal of the set afterwards, which is
-the default of `SimpleSetup`. Our collision check uses meshes, for the Fetch their convex hulls, and decides about
+without a change of the goal. With `--may-change-goal` they may then end at another goal of the set, which is the default
+of `SimpleSetup`. Our collision check uses meshes, for the Fetch their convex hulls, and decides about
 motions in steps of 0.02 rad or m. Afterwards a judge checks the path in steps of 0.005. A path that fails counts as not
 solved. Limits are CPU times of one thread.
 
