@@ -8,10 +8,10 @@ obstacles, a start, and one goal configuration. The first problems of each scene
 given goal collides.
 
 The planner is OMPL's RRTConnect with its default settings (`pip install ompl`). Paths are simplified in the same way,
-without a change of the goal. With `--may-change-goal` they may then end at another goal of the set, which is the default
-of `SimpleSetup`. Our collision check uses meshes, for the Fetch their convex hulls, and decides about
-motions in steps of 0.02 rad or m. Afterwards a judge checks the path in steps of 0.005. A path that fails counts as not
-solved. Limits are CPU times of one thread.
+without a change of the goal. With `--may-change-goal` they may then end at another goal of the set, as is the default
+of `SimpleSetup`. Our collision check uses meshes, for the Fetch their convex hulls, and decides about motions in steps
+of 0.02 rad or m. Afterwards a judge checks the path in steps of 0.005. A path that fails counts as not solved. Limits
+are CPU times of one thread.
 
 Lengths are Euclidean in joint space [rad, m], and are compared on those runs that all goal sets solved. Continuous
 joints are planned on the line. Their goal values are the 2π-equivalent ones nearest to the start.
