@@ -385,7 +385,8 @@ class Sampler:
         n : int
             Number of solutions, 1 to 1000000.
         near : (dof,) array_like or mapping of str to float, optional
-            Configuration, or values of some joints by name; the nearest solutions come first.
+            Configuration, or values of some joints by name; the nearest solutions come first. The distance is Euclidean
+            [rad, m], as the length of a straight path. Continuous joints take the short way around.
         posture : Posture, or mapping of str to float, optional
             Preferred values of some joints. Each solution is moved along the null space to a local minimum of its cost.
         order : str or mapping of str to float, optional
