@@ -8,6 +8,7 @@ posture prefers values p_j of joints by the cost
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -218,12 +219,12 @@ class Ordering:
         """Weight of each criterion."""
         return {self.order: 1.0} if isinstance(self.order, str) else dict(self.order)
 
-    @property
+    @functools.cached_property
     def is_fair(self) -> bool:
         """Whether the first solutions found are kept, regardless of their rank, to avoid a bias of the sample."""
         return set(self.weights) <= {"density", UNORDERED}
 
-    @property
+    @functools.cached_property
     def criterion(self) -> str | None:
         """The only criterion; an empty text if there is none, None if there are several."""
         if self.order == UNORDERED:
@@ -231,7 +232,7 @@ class Ordering:
         criteria = tuple(self._criteria)
         return None if len(criteria) > 1 else "".join(criteria)
 
-    @property
+    @functools.cached_property
     def needs_density(self) -> bool:
         """Whether log densities are needed."""
         return "density" in self._criteria
@@ -264,7 +265,7 @@ class Ordering:
         ranks = np.argsort(self.costs(robot, found.q[:kept], log_prob, position_only), kind="stable")
         return ranks[np.argsort(~valid[ranks], kind="stable")][:n]
 
-    @property
+    @functools.cached_property
     def _criteria(self) -> dict[str, float]:
         """Criteria with a weight, and their weights."""
         if self.order == UNORDERED:

@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -421,8 +421,7 @@ class Problem:
         return found
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
+class Found(NamedTuple):
     """Result of a strategy.
 
     Attributes
@@ -473,7 +472,7 @@ def outcome(problem: Problem, found: Found, kept: Candidates, is_cut_short: bool
         Whether there was no time to optimize or compare all solutions.
     """
     aim, n = problem.aim, problem.n
-    n_valid = min(int(np.count_nonzero(kept.valid)), n)
+    n_valid = min(kept.n_valid, n)
     n = len(kept) if isinstance(aim, Covering) else n
     timed_out = found.timed_out or is_cut_short or problem.n_unchecked > 0
     if timed_out:

@@ -136,6 +136,7 @@ class Sampler:
     def _serve(self, robot: Robot, prior: Prior) -> None:
         self.robot, self.prior = robot, prior
         self._setup = Setup(robot, self.constraints)
+        self._no_attempt = np.full((1, robot.dof), np.nan)
         self._with_tools = OrderedDict[bytes, Sampler]()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -868,8 +869,13 @@ class Sampler:
             rows, is_compared = distinct_in_time(self.robot, kept.q, DISTINCT_TOLERANCE, with_grace(deadline))
             kept, is_cut_short = kept.pick(rows), is_cut_short or not is_compared
         code, message = outcome(problem, found, kept, is_cut_short)
-        best, log_prob = kept.pick(slice(0)) if kept.valid.any() else kept.best(), found.log_prob
-        if not isinstance(aim, Proposals) and not kept.valid.all():  # a caller may execute any returned row
+        n_valid, log_prob = kept.n_valid, found.log_prob
+        best_attempt, best_errors = self._no_attempt, UNKNOWN_ERRORS
+        if not n_valid and len(kept):
+            best = kept.best()
+            best_attempt = best.q
+            best_errors = np.stack([best.position_error, best.orientation_error], axis=1)
+        if not isinstance(aim, Proposals) and n_valid < len(kept):  # a caller may execute any returned row
             log_prob = None if log_prob is None else log_prob[kept.valid]
             kept = kept.chosen()
         if order.is_fair and len(kept) > aim.n:
@@ -881,8 +887,9 @@ class Sampler:
                 log_prob = conditional.log_prob(kept.q)
             else:
                 order, message = AS_FOUND, message + "; there was no time to order them by density"
-        chosen = order.rows(self.robot, kept, aim.n, log_prob, position_only)
-        kept = kept.pick(chosen)
+        if order is not AS_FOUND or isinstance(aim, Proposals):
+            chosen = order.rows(self.robot, kept, aim.n, log_prob, position_only)
+            kept, log_prob = kept.pick(chosen), None if log_prob is None else log_prob[chosen]
         size = found.effective_sample_size
         return Solutions(
             self.robot.joint_names,
@@ -898,9 +905,9 @@ class Sampler:
             UNKNOWN if found.n_total is None else np.array([found.n_total]),
             (found.report,),
             UNKNOWN if size is None else np.array([size]),
-            best.q if len(best) else np.full((1, self.robot.dof), np.nan),
-            np.stack([best.position_error, best.orientation_error], axis=1) if len(best) else UNKNOWN_ERRORS,
-            None if log_prob is None else log_prob[chosen],
+            best_attempt,
+            best_errors,
+            log_prob,
             (density,) if self.n_experts else None,
         )
 

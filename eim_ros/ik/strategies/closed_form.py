@@ -11,29 +11,30 @@ they can be numerous, only the requested number is enumerated, starting with the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.deadlines import NEVER
 from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.parallel import generator
 from eim_ros.ik.candidates import Candidates
 from eim_ros.ik.completeness import CompletenessReport
 from eim_ros.ik.problem import MAX_SOLUTIONS, Draws, Found, Problem, Proposals, Spread
 from eim_ros.ik.strategies.densities import ScaledMeasure, WeightedPoints, draw, log_density_of
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
-from eim_ros.solver import NO_EXPERT, revolutions
+from eim_ros.solver import revolutions
 from eim_ros.solver import ClosedForm as Form
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
 
 SEVEN_JOINTS = 7
 MOST_RANKED = 10_000  # number of revolutions to rank if they are not enumerated in the requested order
 
 
-@dataclass(frozen=True, eq=False)
-class Roots:
+class Roots(NamedTuple):
     """Solutions of a pose by a closed form.
 
     Attributes
@@ -109,25 +110,32 @@ def all_roots(problem: Problem) -> Roots | None:
     form = _closed_form(problem)
     if form is None:
         return None
-    chain, task, n = problem.robot.chain, problem.task, problem.n
-    roots = form.roots(chain, task, DISTINCT_TOLERANCE, problem.is_certified)
+    chain, task, deadline = problem.robot.chain, problem.task, problem.deadline
+    options = chain, task, problem.pose[None], DISTINCT_TOLERANCE, problem.is_certified
     reference, weights, most = _revolution_cost(problem)
-    deadline = problem.deadline
-    rows, errors, sources, n_total = roots.revolutions(chain, task, reference, weights, most, deadline)
-    if problem.is_checked or (n < n_total and problem.order.is_fair):
-        # take each root once before further revolutions
-        rows, _, sources, _ = roots.revolutions(chain, task, None, weights, len(roots), NEVER)
-        first = np.sort(np.unique(sources, return_index=True)[1])
-        kept = roots.positions[sources[first]]
-        if problem.is_checked:  # revolutions do not change collisions
-            kept = kept[problem.allowed(rows[first])]
-        if n < len(kept) and problem.order.is_fair:
-            kept = kept[np.random.default_rng(problem.seed).permutation(len(kept))]
-        rows, errors, _, n_total = revolutions(chain, task, kept, reference, weights, most, deadline)
-    n_rows = len(rows)
-    found = Candidates(rows, errors[0], errors[1], np.ones(n_rows, np.bool_), np.full(n_rows, NO_EXPERT, np.uint32))
-    in_time = n_rows >= min(most, n_total) and not problem.n_unchecked
-    return Roots(found, n_total, roots.is_singular, roots.is_complete, roots.is_certified, in_time)
+    if problem.is_checked:  # revolutions do not change collisions, so each root is checked once
+        rows, _, table = form.solutions(*options, None, weights, 0, NEVER)
+        _, n_roots, _, is_complete, is_certified, is_singular = table[0].tolist()
+        each = rows[: int(n_roots)]
+        kept = each[problem.allowed(each)]
+        n_roots = len(kept)
+        rows, errors, _, n_total = revolutions(chain, task, kept, reference, weights, max(most, n_roots), deadline)
+    else:
+        rows, errors, table = form.solutions(*options, reference, weights, most, deadline)
+        _, n_roots, n_total, is_complete, is_certified, is_singular = table[0].tolist()
+    in_time = len(rows) >= min(most, n_total) and not problem.n_unchecked
+    if len(rows) > problem.n:
+        chosen = _chosen(problem, int(n_roots), most)
+        rows, errors = rows[chosen], errors[:, chosen]
+    return Roots(Candidates.solutions(rows, errors), n_total, is_singular, is_complete, is_certified, in_time)
+
+
+def _chosen(problem: Problem, n_roots: int, most: int) -> IntArray | slice:
+    """Return the rows of solutions to keep. Without a wish, each of the first rows is another root, equally likely."""
+    n, order = problem.n, problem.order
+    if n < n_roots and order.is_fair and order.reference is None:
+        return generator(problem.seed).permutation(n_roots)[:n]
+    return slice(most)
 
 
 def report_of_points(problem: Problem, roots: Roots) -> CompletenessReport | None:
