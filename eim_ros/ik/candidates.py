@@ -28,11 +28,15 @@ class Candidates:
     expert: npt.NDArray[np.uint32]
 
     @classmethod
-    def solutions(cls, q: FloatArray, errors: FloatArray) -> Candidates:
-        """Return verified solutions (n, dof) with errors (2, n) [m], [rad] that no expert proposed."""
-        valid, expert = np.empty(len(q), np.bool_), np.empty(len(q), np.uint32)
-        valid.fill(True)  # np.full takes longer
-        expert.fill(NO_EXPERT)
+    def solutions(
+        cls, q: FloatArray, errors: FloatArray, expert: npt.NDArray[np.uint32] | None = None
+    ) -> Candidates:
+        """Return verified solutions (n, dof) with errors (2, n) [m], [rad]; by default, no expert proposed them."""
+        valid = np.empty(len(q), np.bool_)
+        valid.fill(True)  # takes less time than np.full
+        if expert is None:
+            expert = np.empty(len(q), np.uint32)
+            expert.fill(NO_EXPERT)
         return cls(q, errors[0], errors[1], valid, expert)
 
     def __len__(self) -> int:

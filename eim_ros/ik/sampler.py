@@ -30,7 +30,7 @@ from eim_ros.ik.nearest_pose import NearestPose, Priority, checked_priority, nea
 from eim_ros.ik.order import AS_FOUND, Order, Ordering, Posture, distinct_in_time
 from eim_ros.ik.path_smoothing import Objective
 from eim_ros.ik.paths import JointPath, follow_path
-from eim_ros.ik.prior import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, IKModel, MixtureEvaluator, Prior
+from eim_ros.ik.prior import EVEN_SOLUTIONS, NO_COMPONENTS, UNIFORM_CONFIGURATIONS, IKModel, MixtureEvaluator, Prior
 from eim_ros.ik.problem import (
     MAX_SOLUTIONS,
     Aim,
@@ -300,8 +300,10 @@ class Sampler:
     @property
     def has_preference(self) -> bool:
         """Whether there is a model that was trained on data with preferences for some configurations."""
+        if not self.n_experts:
+            return False
         indifferent = self.training.get("data_source") in (UNIFORM_CONFIGURATIONS, EVEN_SOLUTIONS)
-        return self.n_experts > 0 and not indifferent
+        return not indifferent
 
     @names_wrong_keywords
     def solve(
@@ -843,9 +845,10 @@ class Sampler:
         started, constraints = time.perf_counter(), self.constraints
         if position_only is None:
             position_only = self._setup.is_position_only(self.prior.kind)
-        contexts = self.prior.contexts(pose, position_only, self.robot, constraints, seed)
-        density = self.prior.density(contexts)
-        conditional = density.conditional
+        density, conditional = None, NO_COMPONENTS
+        if self.n_experts:
+            density = self.prior.density(self.prior.contexts(pose, position_only, self.robot, constraints, seed))
+            conditional = density.conditional
         try:
             problem = Problem(
                 self._setup,
@@ -882,7 +885,7 @@ class Sampler:
             kept = kept.pick(slice(aim.n))
         if len(kept) <= 1:
             order = AS_FOUND
-        if order.needs_density:
+        if density is not None and order.needs_density:
             if time.perf_counter() + density.seconds(len(kept)) < deadline:
                 log_prob = conditional.log_prob(kept.q)
             else:
@@ -908,7 +911,7 @@ class Sampler:
             best_attempt,
             best_errors,
             log_prob,
-            (density,) if self.n_experts else None,
+            None if density is None else (density,),
         )
 
 
