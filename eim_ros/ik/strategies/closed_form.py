@@ -78,16 +78,7 @@ class ClosedForm:
             return self._drawn(problem)
         roots = all_roots(problem)
         assert roots is not None
-        found = roots.candidates
-        if not roots.in_time and len(found):
-            return Found(found, timed_out=True, n_total=None if problem.n_unchecked else roots.n_total)
-        is_certain = roots.in_time and roots.is_complete and not roots.is_singular
-        report = report_of_points(problem, roots) if is_certain else None
-        if not is_certain or not len(found):
-            return Found(found, False, is_exhausted=is_certain, is_singular=roots.is_singular, report=report)
-        if report is None and not roots.is_certified:  # too many to list, and nothing would say that it is no proof
-            return Found(found)
-        return Found(found, n_total=roots.n_total, report=report)
+        return found_by_roots(problem, roots)
 
     def _drawn(self, problem: Problem) -> Found:
         log_density = log_density_of(problem)
@@ -95,9 +86,23 @@ class ClosedForm:
         return draw(problem, WeightedPoints(q, np.zeros(len(q))), log_density(q))
 
 
+def found_by_roots(problem: Problem, roots: Roots) -> Found:
+    """Return the result of a closed form; it is final unless the arm is singular in a root, or there is none."""
+    found = roots.candidates
+    if not roots.in_time and len(found):
+        return Found(found, timed_out=True, n_total=None if problem.n_unchecked else roots.n_total)
+    is_certain = roots.in_time and roots.is_complete and not roots.is_singular
+    report = report_of_points(problem, roots) if is_certain else None
+    if not is_certain or not len(found):
+        return Found(found, False, is_exhausted=is_certain, is_singular=roots.is_singular, report=report)
+    if report is None and not roots.is_certified:  # too many to list, and nothing would say that it is no proof
+        return Found(found)
+    return Found(found, n_total=roots.n_total, report=report)
+
+
 def has_closed_form(problem: Problem) -> bool:
     """Return whether the arm and the task have a closed form, which must be a certified one if that is requested."""
-    form = _closed_form(problem)
+    form = closed_form(problem)
     return form is not None and (form.certifies or not problem.is_certified)
 
 
@@ -107,7 +112,7 @@ def all_roots(problem: Problem) -> Roots | None:
     They are ordered by the cost of their revolutions: the distance to `near`, or the cost of the posture. Without
     either, each root first appears in the revolution nearest to the middle of the limits, then in further ones.
     """
-    form = _closed_form(problem)
+    form = closed_form(problem)
     if form is None:
         return None
     chain, task, deadline = problem.robot.chain, problem.task, problem.deadline
@@ -125,16 +130,16 @@ def all_roots(problem: Problem) -> Roots | None:
         _, n_roots, n_total, is_complete, is_certified, is_singular = table[0].tolist()
     in_time = len(rows) >= min(most, n_total) and not problem.n_unchecked
     if len(rows) > problem.n:
-        chosen = _chosen(problem, int(n_roots), most)
+        chosen = chosen_rows(problem, int(n_roots), most, problem.seed)
         rows, errors = rows[chosen], errors[:, chosen]
     return Roots(Candidates.solutions(rows, errors), n_total, is_singular, is_complete, is_certified, in_time)
 
 
-def _chosen(problem: Problem, n_roots: int, most: int) -> IntArray | slice:
+def chosen_rows(problem: Problem, n_roots: int, most: int, seed: int | None) -> IntArray | slice:
     """Return the rows of solutions to keep. Without a wish, each of the first rows is another root, equally likely."""
     n, order = problem.n, problem.order
     if n < n_roots and order.is_fair and order.reference is None:
-        return generator(problem.seed).permutation(n_roots)[:n]
+        return generator(seed).permutation(n_roots)[:n]
     return slice(most)
 
 
@@ -158,7 +163,7 @@ def _all_points(problem: Problem) -> FloatArray:
     return roots.candidates.q
 
 
-def _closed_form(problem: Problem) -> Form | None:
+def closed_form(problem: Problem) -> Form | None:
     """Return the closed form of the robot, or of a robot with seven joints, one of them fixed by the constraints."""
     robot, setup = problem.robot, problem.setup
     if problem.position_only or setup.tolerances is not None:

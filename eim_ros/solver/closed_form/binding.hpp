@@ -124,7 +124,7 @@ inline void add_solutions(const ArmForm& arm, const Chain& chain, const Task& ta
     });
     const auto is_reached = [&](Index i) { return std::find(sources.begin(), sources.end(), i) != sources.end(); };
     const Index n_reached = Index(numbers_where(roots.size(), is_reached).size());
-    const double line[kLine] = {double(rows.size()),      double(n_reached),          total,
+    const double line[kLine] = {double(rows.size()),       double(n_reached),          total,
                                 double(roots.is_complete), double(roots.is_certified), double(roots.is_singular)};
     all.table.insert(all.table.end(), line, line + kLine);
     const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
