@@ -2,7 +2,8 @@
 
 Poses are answered in blocks on all cores. If a closed form or uniform restarts give the same answers as the sampler, a
 block is one compiled call (see `RootsBatch` and `CompiledBatch`). The sampler answers the other poses in threads. Each
-pose may use an equal share of the remaining time. If all answers are kept, a second pass gives the unused time to the poses that timed out.
+pose may use an equal share of the remaining time. If all answers are kept, a second pass gives the unused time to the
+poses that timed out.
 """
 
 from __future__ import annotations
@@ -132,8 +133,9 @@ def answer_batch(sampler: Solver, poses: FloatArray, task: BatchTask) -> Solutio
 class RootsBatch:
     """Solve poses by a closed form in one compiled call, with the answers of the sampler."""
 
-    def __init__(self, sampler: Solver, task: BatchTask, problem: Problem) -> None:
-        self.sampler, self.robot, self.task, self.problem = sampler, sampler.robot, task, problem
+    def __init__(self, sampler: Solver, task: BatchTask) -> None:
+        self.sampler, self.robot, self.task = sampler, sampler.robot, task
+        self.problem = problem_of(sampler, task)
 
     @property
     def is_equivalent(self) -> bool:
@@ -227,9 +229,10 @@ class CompiledBatch:
     The answer to a pose depends on its seed, not on other poses or the number of threads.
     """
 
-    def __init__(self, sampler: Solver, task: BatchTask, problem: Problem, base: int) -> None:
+    def __init__(self, sampler: Solver, task: BatchTask) -> None:
         self.sampler, self.robot, self.task = sampler, sampler.robot, task
-        self.problem, self.base = problem, base
+        self.problem = problem_of(sampler, task)
+        self._base = int(np.random.default_rng().integers(LARGEST_SEED)) if task.seed is None else task.seed
 
     @property
     def is_equivalent(self) -> bool:
@@ -249,7 +252,7 @@ class CompiledBatch:
     ) -> tuple[Solutions, IntArray]:
         """Answer all poses (m, 4, 4), as `RootsBatch.solve` does; no pose is undecided."""
         began = time.perf_counter()
-        seeds = np.array([self.base % 2**64], dtype=np.uint64) + numbers.astype(np.uint64)
+        seeds = np.array([self._base % 2**64], dtype=np.uint64) + numbers.astype(np.uint64)
         problem, n, constraints = self.problem, self.task.aim.n, self.problem.setup.constraints
         away = np.linalg.norm(poses[:, :3, 3], axis=1)
         is_near = away <= self.robot.reach + constraints.position_tolerance + problem.setup.slack
@@ -313,6 +316,13 @@ class CompiledBatch:
         return tuple(messages)
 
 
+def problem_of(sampler: Solver, task: BatchTask) -> Problem:
+    """Return the problem that the poses of a batch have in common, with another pose."""
+    setup = sampler._setup
+    position_only = setup.is_position_only(sampler.prior.kind)
+    return Problem(setup, np.eye(4), position_only, task.aim, task.order, deadline=task.deadline)
+
+
 def densities_of(prior: Prior, poses: FloatArray) -> list[ConditionalDensity | None]:
     """Return the density of a model for each of some poses (m, 4, 4)."""
     return [prior.density(each[None]) for each in prior.contexts_of(poses)]
@@ -342,16 +352,12 @@ class _BatchWork:
     @classmethod
     def of(cls, sampler: Solver, task: BatchTask) -> _BatchWork:
         n_threads = checked_threads(task.n_threads)
-        base = int(np.random.default_rng().integers(LARGEST_SEED)) if task.seed is None else task.seed
-        setup = sampler._setup
-        position_only = setup.is_position_only(sampler.prior.kind)
         try:
-            problem = Problem(setup, np.eye(4), position_only, task.aim, task.order, deadline=task.deadline)
+            batches = RootsBatch(sampler, task), CompiledBatch(sampler, task)
         except OutOfTime as error:
             return cls(sampler, task, None, n_threads, f"timed out: {error}")
-        if problem.is_checked:  # shapes are compared under the interpreter's lock, with one scratch space
+        if batches[0].problem.is_checked:  # shapes are compared under the interpreter's lock, with one scratch space
             n_threads = 1
-        batches = RootsBatch(sampler, task, problem), CompiledBatch(sampler, task, problem, base)
         return cls(sampler, task, next((each for each in batches if each.is_equivalent), None), n_threads)
 
     def blocks(self, poses: FloatArray, indices: IntArray, size: int | None = None) -> Iterator[Solutions]:

@@ -28,9 +28,7 @@ class Candidates:
     expert: npt.NDArray[np.uint32]
 
     @classmethod
-    def solutions(
-        cls, q: FloatArray, errors: FloatArray, expert: npt.NDArray[np.uint32] | None = None
-    ) -> Candidates:
+    def solutions(cls, q: FloatArray, errors: FloatArray, expert: npt.NDArray[np.uint32] | None = None) -> Candidates:
         """Return verified solutions (n, dof) with errors (2, n) [m], [rad]; by default, no expert proposed them."""
         valid = np.empty(len(q), np.bool_)
         valid.fill(True)  # takes less time than np.full

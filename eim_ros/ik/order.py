@@ -34,7 +34,7 @@ def distance_to(robot: Robot, q: FloatArray, reference: FloatArray) -> FloatArra
     if np.count_nonzero(robot.continuous):
         wrapped = (difference + np.pi) % (2.0 * np.pi) - np.pi
         difference = np.where(robot.continuous, wrapped, difference)
-    return np.sqrt(np.add.reduce(difference * difference, axis=1))
+    return np.asarray(np.sqrt(np.add.reduce(difference * difference, axis=1)))
 
 
 def distinct_rows(robot: Robot, q: FloatArray, tolerance: float) -> npt.NDArray[np.int64]:

@@ -128,8 +128,7 @@ class Revolutions:
     def unrolled(self, rows: FloatArray, max_steps: FloatArray, origin: FloatArray | None) -> FloatArray:
         """Return configurations (n, dof) with the equivalent values that jump least often, and then move least.
 
-        A step to a row that is larger than its row of `max_steps` (n, dof) is a jump. If `origin` (dof,) is given, the
-        path starts there.
+        A step larger than `max_steps` (dof,) is a jump. If `origin` (dof,) is given, the path starts there.
         """
         if not len(rows) or not self.circles.any():
             return rows
@@ -139,7 +138,7 @@ class Revolutions:
         result[:, free] = np.unwrap(np.concatenate([before, rows])[:, free], axis=0)[len(before) :]
         for joint in np.flatnonzero(self.repeating):
             start = None if origin is None else float(origin[joint])
-            result[:, joint] = self._least_moving(rows[:, joint], int(joint), max_steps[:, joint], start)
+            result[:, joint] = self._least_moving(rows[:, joint], int(joint), float(max_steps[joint]), start)
         return result
 
     def search(
@@ -151,17 +150,16 @@ class Revolutions:
     ) -> Unrolled | None:
         """Return the shortest path without jumps among all equivalent values of the solutions (n_k, dof) of each pose.
 
-        `max_steps` (n_poses, dof) are the largest steps to each pose. Return None if time is up, or if there are too many equivalent values.
+        Return None if time is up, or if there are too many equivalent values.
         """
         states, all_states = self._first(layers[0], origin), list[_States]()
         if states is not None and not len(states.solution):
             return Unrolled(None, 0, math.inf)
         before = layers[0] if origin is None else origin[None]
-        first = 0 if origin is not None else 1
-        for layer, largest in zip(layers[first:], max_steps[first:], strict=True):
+        for layer in layers if origin is not None else layers[1:]:
             if out_of_time() or states is None:
                 return None
-            following = self._following(states, before, layer, largest)
+            following = self._following(states, before, layer, max_steps)
             if not len(following.solution):
                 n_reached = len(all_states) + (origin is None)
                 return Unrolled(None, n_reached, self._nearest(states, before, layer))
@@ -184,21 +182,21 @@ class Revolutions:
         every = first[:, None] + TURN * np.arange(int((high - low) / TURN) + 1)
         return np.where(every <= high, every, np.inf)
 
-    def _least_moving(self, values: FloatArray, joint: int, largest: FloatArray, start: float | None) -> FloatArray:
+    def _least_moving(self, values: FloatArray, joint: int, largest: float, start: float | None) -> FloatArray:
         """Return the equivalent values (n,) of one joint that jump and move least, by dynamic programming."""
         choices = self._candidates(values, joint)
         is_there = np.isfinite(choices)
         places = np.where(is_there, choices, 0.0)
 
-        def cost(away: FloatArray, row: int) -> FloatArray:
-            return away**2 + PENALTY * (np.abs(away) > largest[row])
+        def cost(away: FloatArray) -> FloatArray:
+            return away**2 + PENALTY * (np.abs(away) > largest)
 
         middle = 0.5 * (self.lower[joint] + self.upper[joint])
-        costs = TOWARDS_MIDDLE * (places[0] - middle) ** 2 if start is None else cost(places[0] - start, 0)
+        costs = TOWARDS_MIDDLE * (places[0] - middle) ** 2 if start is None else cost(places[0] - start)
         costs = np.where(is_there[0], costs, np.inf)
         previous = np.zeros(choices.shape, dtype=np.int64)
         for row in range(1, len(values)):
-            every = costs[:, None] + cost(places[row] - places[row - 1][:, None], row)
+            every = costs[:, None] + cost(places[row] - places[row - 1][:, None])
             previous[row] = every.argmin(axis=0)
             costs = np.where(is_there[row], every.min(axis=0), np.inf)
         chosen = np.empty(len(values))

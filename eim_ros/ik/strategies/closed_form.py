@@ -24,8 +24,8 @@ from eim_ros.ik.completeness import CompletenessReport
 from eim_ros.ik.problem import MAX_SOLUTIONS, Draws, Found, Problem, Proposals, Spread
 from eim_ros.ik.strategies.densities import ScaledMeasure, WeightedPoints, draw, log_density_of
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
-from eim_ros.solver import revolutions
 from eim_ros.solver import ClosedForm as Form
+from eim_ros.solver import revolutions
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
