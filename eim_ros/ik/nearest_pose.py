@@ -30,7 +30,7 @@ from eim_ros.kinematics import Robot
 FloatArray = npt.NDArray[np.float64]
 Priority = Literal["position", "orientation"] | tuple[float, float]
 
-N_STARTS, N_KEPT = 256, 24
+N_STARTS, N_KEPT = 256, 48
 FEW_STEPS, MANY_STEPS = 15, 30
 FIRST_WEIGHT, LATER_WEIGHTS = 3.0, (30.0, 300.0, 3000.0)  # of the error that has priority [1/m, 1/rad]
 LONGEST_STEP = 0.5  # [rad, m]
