@@ -224,6 +224,8 @@ OTHER_WORDS: dict[str, tuple[str, ...]] = {
     "guarantee": ("until", "certified", "completeness"),
     "density": ("distribution",),
     "centre": ("position", "origin"),
+    "sample_weight": ("sample_weights", "weights", "weight"),
+    "validation_data": ("validation", "validation_set", "x_val", "eval_set", "held_out"),
 }  # maps our keyword to its names in other libraries
 STARTS = "nothing: Robot.refine(seeds, pose) starts from given configurations"
 HINTS: dict[str, dict[str, str]] = {
@@ -240,6 +242,10 @@ HINTS: dict[str, dict[str, str]] = {
     "max_restarts": dict.fromkeys(("q0", "q_init", "x0", "start", "initial_guess", "seed_state", "near"), STARTS),
     "pose": dict.fromkeys(("rpy", "euler"), "an orientation within the pose, pose_from(position, rpy=...)")
     | dict.fromkeys(("quaternion", "quat", "orientation"), "the orientation within the pose, (position, quaternion)"),
+    "run": {
+        **dict.fromkeys(("callback", "callbacks"), "run=RunOptions(callbacks=[...])"),
+        **{word: f"run=RunOptions({word}=...)" for word in ("verbose", "checkpoint", "checkpoint_every", "resume")},
+    },
 }  # maps a keyword of the call to settings that are given through it
 HINTS["poses"] = HINTS["pose"]
 

@@ -12,8 +12,6 @@ from torch.distributions import Distribution, Gamma, Independent, MultivariateNo
 
 from eim_ros.core.errors import EimError
 
-pytestmark = pytest.mark.xfail(reason="36 of 37 guesses fail so far, and are to be fixed")
-
 KINDS = {"full": "full", "diag": "diagonal", "tied": "tied", "spherical": "spherical"}
 SHORT = {"n_components": 2, "n_iterations": 20, "n_samples": 20, "adaptation.add_every": 0}
 
