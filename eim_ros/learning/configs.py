@@ -324,7 +324,7 @@ class EMConfig(FamilyConfig):
     gating_iterations: int = option(5, "L-BFGS iterations of the gating per M-step", minimum=1)
     n_starts: int = option(1, "runs from different starts; the best is kept", minimum=1)
     n_candidates: int = option(
-        4, "k-means clusterings of which a start of linear experts is the most likely one", minimum=1
+        2, "k-means clusterings of which a start of linear experts is the most likely one", minimum=1
     )
     patience: int = option(
         10, "iterations without a rise of the likelihood of the validation data that end a fit", minimum=1

@@ -6,7 +6,6 @@ rest. Settings are given by keyword or as one object, and randomness as a seed o
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import time
@@ -158,9 +157,8 @@ class Prepared(Generic[StateT]):
         model = self.state.model
         data = data.to(model.device)
         state = ValidatedState(self.state, model, mean_log_prob(model, data))
-        return dataclasses.replace(
-            self, algorithm=Validated(self.algorithm, data, patience), state=state, validation=data
-        )
+        algorithm: Any = Validated(self.algorithm, data, patience)
+        return Prepared(algorithm, state, self.n_iterations, self.data, self.start, self.exhausted, data)
 
 
 class Learner(ABC, Generic[ConfigT, StateT]):

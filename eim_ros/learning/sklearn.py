@@ -210,7 +210,8 @@ class EMMixture(_Mixture):
     def _covariances(self, covariances: FloatArray) -> FloatArray:
         variances = covariances.diagonal(axis1=-2, axis2=-1)
         shapes = {"full": covariances, "diag": variances, "tied": covariances[0], "spherical": variances[:, 0]}
-        return shapes[self.covariance_type].copy()
+        chosen: FloatArray = shapes[self.covariance_type].copy()
+        return chosen
 
 
 @dataclass(eq=False, repr=False)

@@ -258,11 +258,12 @@ def _of_distribution(target: Distribution) -> Callable[[Tensor], Tensor]:
         )
     with torch.random.fork_rng(devices=[]):  # the global generator keeps its state
         dtype = target.sample().dtype  # the only one that every distribution evaluates
-    is_scalar = not target.event_shape
+    is_scalar, constraint = not target.event_shape, target.support
+    assert constraint is not None, "every distribution of torch has a support"
 
     def log_prob(sample: Tensor) -> Tensor:
         point = (sample.squeeze(-1) if is_scalar else sample).to(dtype)
-        inside = target.support.check(point)  # type: ignore[attr-defined]
+        inside = constraint.check(point)
         if bool(inside.all()):
             return target.log_prob(point)
         values = 0.0 * point.flatten(1).sum(-1) - torch.inf if point.dim() > 1 else 0.0 * point - torch.inf

@@ -32,6 +32,7 @@ from torch import Tensor
 from eim_ros.core.errors import ConfigurationError, DistributionError
 from eim_ros.learning.configs import EMConfig, TruncatedEMConfig
 from eim_ros.learning.data import Pairs, checked_data, checked_start
+from eim_ros.learning.em.compact import CompactStep
 from eim_ros.learning.families import with_networks
 from eim_ros.learning.learner import Learner, Prepared
 from eim_ros.learning.models.gaussian import tensors_of
@@ -259,6 +260,7 @@ class EMIteration:
     joint: Tensor
     initial: MixtureOfExperts | None
     seed: int
+    compact: CompactStep | None = None
 
     @classmethod
     def from_data(
@@ -273,7 +275,13 @@ class EMIteration:
             data = data.to(start.device)
         seed = int(torch.randint(2**31 - 1, (1,), generator=generator, device=generator.device))
         units = Standardisation.from_data(data.context, data.sample)
-        return cls(config, data, units, units.joint(data.context, data.sample), start, seed)
+        joint, compact = units.joint(data.context, data.sample), None
+        if data.context.shape[1] == 0 and config.covariance == "full" and not config.hard and config.is_linear:
+            n_components = config.n_components if start is None else start.n_components
+            # a floor of zero needs a comparison with the old experts
+            if config.covariance_floor > 0.0:
+                compact = CompactStep.from_data(units, joint, data.weight, n_components, config.covariance_floor)
+        return cls(config, data, units, joint, start, seed, compact)
 
     def start(self, index: int) -> MixtureOfExperts:
         """Return the initial model of a start.
@@ -318,6 +326,9 @@ class EMIteration:
 
     def _linear(self, old: MixtureOfExperts) -> tuple[MixtureOfExperts, dict[str, float]]:
         """Return the updated linear model and the record of the old one."""
+        quick = None if self.compact is None else self.compact(old)
+        if quick is not None:
+            return quick[0], {"log_likelihood": quick[1]}
         model = self.units.standard(old)
         weight = self.data.weight
         expectation = expect(model, self.joint, 1 if self.config.hard else None, weight=weight)
