@@ -106,8 +106,9 @@ def _coefficients(logits: FloatArray, means: FloatArray, factors: FloatArray) ->
     residuals = np.empty((n_components, n_dims, n_dims + 1))
     residuals[:, :, :-1] = np.linalg.inv(factors)
     np.matmul(residuals[:, :, :-1], -means[:, :, None], out=residuals[:, :, -1:])
-    if not np.square(residuals).sum((-2, -1)).max() <= LARGEST_FORM:
-        return None
+    with np.errstate(over="ignore"):  # a mean may be very far from the data
+        if not np.square(residuals).sum((-2, -1)).max() <= LARGEST_FORM:
+            return None
     form = -0.5 * (residuals.transpose(0, 2, 1) @ residuals)
     log_det = np.log(np.diagonal(factors, axis1=-2, axis2=-1)).sum(-1)
     form[:, -1, -1] += logits - log_det - 0.5 * n_dims * math.log(2.0 * math.pi)
