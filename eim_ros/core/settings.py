@@ -98,7 +98,8 @@ class Settings:
     unused: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
-        hints = _hints(type(self))
+        kind: Any = type(self)  # mypy does not see that classes are hashable
+        hints = _hints(kind)
         for field in dataclasses.fields(self):
             value = _checked(field, hints[field.name], getattr(self, field.name))
             object.__setattr__(self, field.name, value)
@@ -197,7 +198,8 @@ class Setting(NamedTuple):
 
 def described(settings: Settings) -> dict[str, Setting]:
     """Return the settings by dotted name, with the present values as defaults."""
-    hints = _hints(type(settings))
+    kind: Any = type(settings)
+    hints = _hints(kind)
     found: dict[str, Setting] = {}
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
