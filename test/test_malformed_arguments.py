@@ -166,7 +166,14 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "EM": (EM, {"config": FEW, "seed": 0, "n_components": 2}),
     "EM.fit": (
         EM(FEW).fit,
-        {"data": POINTS, "start": None, "generator": None, "run": RunOptions()},
+        {
+            "data": POINTS,
+            "start": None,
+            "sample_weight": [1.0] * len(POINTS),
+            "validation_data": POINTS,
+            "generator": None,
+            "run": RunOptions(),
+        },
     ),
     "EM.fit of pairs": (lambda *given: EM(FEW).fit(given), {"context": POINTS, "sample": POINTS}),
     "TruncatedEM.fit": (
@@ -191,7 +198,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
     "Gaussian": (Gaussian, {"mean": torch.zeros(2), "scale_tril": torch.eye(2)}),
     "Gaussian.log_prob": (GAUSSIAN.log_prob, {"sample": torch.zeros(3, 2)}),
-    "Gaussian.sample": (GAUSSIAN.sample, {"n": 3, "generator": None}),
+    "Gaussian.sample": (GAUSSIAN.sample, {"sample_shape": 3, "generator": None}),
     "Gaussian.condition": (GAUSSIAN.condition, {"dims": [0], "values": torch.zeros(1)}),
     "GaussianMixture": (
         GaussianMixture,
@@ -202,7 +209,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {"weights": torch.ones(2), "means": torch.zeros(2, 2), "covariances": torch.eye(2)},
     ),
     "GaussianMixture.log_prob": (MIXTURE.log_prob, {"sample": torch.zeros(3, 2)}),
-    "GaussianMixture.sample": (MIXTURE.sample, {"n": 3, "generator": None}),
+    "GaussianMixture.sample": (MIXTURE.sample, {"sample_shape": 3, "generator": None}),
     "GaussianMixture.condition": (MIXTURE.condition, {"dims": [0], "values": torch.zeros(1)}),
     "GaussianMixture.marginal": (MIXTURE.marginal, {"dims": [0]}),
     "GaussianMixture.product": (MIXTURE.product, {"other": GAUSSIAN}),

@@ -226,6 +226,8 @@ OTHER_WORDS: dict[str, tuple[str, ...]] = {
     "centre": ("center", "position", "origin"),
     "tip": ("tip_link", "ee_link", "end_effector", "ee", "end_link"),
     "base": ("base_link", "root", "root_link"),
+    "sample_weight": ("sample_weights", "weights", "weight"),
+    "validation_data": ("validation", "validation_set", "x_val", "eval_set", "held_out"),
 }  # maps our keyword to its names in other libraries
 SYNONYMS = ("near", "seed", "n", "timeout", "n_threads", "max_step", "limits", "centre", "tip", "base")
 """Keywords whose names in other libraries are accepted, because the values mean the same."""
@@ -243,10 +245,11 @@ HINTS: dict[str, dict[str, str]] = {
     },
     "max_restarts": dict.fromkeys(("q0", "q_init", "x0", "start", "initial_guess", "seed_state", "near"), STARTS),
     "pose": dict.fromkeys(("rpy", "euler"), "an orientation within the pose, pose_from(position, rpy=...)")
-    | dict.fromkeys(
-        ("position", "quaternion", "quat", "orientation"),
-        "one pose: (position, quaternion)",
-    ),
+    | dict.fromkeys(("position", "quaternion", "quat", "orientation"), "one pose: (position, quaternion)"),
+    "run": {
+        **dict.fromkeys(("callback", "callbacks"), "run=RunOptions(callbacks=[...])"),
+        **{word: f"run=RunOptions({word}=...)" for word in ("verbose", "checkpoint", "checkpoint_every", "resume")},
+    },
 }  # maps a keyword of the call to settings that are given through it
 HINTS["poses"] = HINTS["pose"]
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import types
 import typing
@@ -27,6 +28,12 @@ import yaml
 from eim_ros.core.errors import ConfigurationError, did_you_mean
 
 SettingsT = TypeVar("SettingsT", bound="Settings")
+
+
+@functools.cache
+def _hints(kind: type) -> Mapping[str, Any]:
+    """Return the annotations of a class by name; they take 0.2 ms to resolve, and do not change."""
+    return types.MappingProxyType(typing.get_type_hints(kind))
 
 
 def option(
@@ -91,7 +98,8 @@ class Settings:
     unused: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
-        hints = typing.get_type_hints(type(self))
+        kind: Any = type(self)  # mypy does not see that classes are hashable
+        hints = _hints(kind)
         for field in dataclasses.fields(self):
             value = _checked(field, hints[field.name], getattr(self, field.name))
             object.__setattr__(self, field.name, value)
@@ -190,7 +198,8 @@ class Setting(NamedTuple):
 
 def described(settings: Settings) -> dict[str, Setting]:
     """Return the settings by dotted name, with the present values as defaults."""
-    hints = typing.get_type_hints(type(settings))
+    kind: Any = type(settings)
+    hints = _hints(kind)
     found: dict[str, Setting] = {}
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from eim_ros.learning.eim.eim import EIM
     from eim_ros.learning.em.em import EM
     from eim_ros.learning.em.truncated import TruncatedEM
+    from eim_ros.learning.gmmvi.gmmvi import GMMVI, random_start
+    from eim_ros.learning.gmmvi.settings import GMMVIConfig
     from eim_ros.learning.ratio.density_ratio import DensityRatio
     from eim_ros.learning.ratio.inputs import (
         FeatureInputs,
@@ -35,6 +37,8 @@ __all__ = [
     "FeatureInputs",
     "FitResult",
     "FittedModel",
+    "GMMVI",
+    "GMMVIConfig",
     "History",
     "LoopResult",
     "MultipleCauseEM",
@@ -51,6 +55,7 @@ __all__ = [
     "TruncatedEM",
     "TruncatedEMConfig",
     "WhitenedInputs",
+    "random_start",
     "run_loop",
 ]
 

@@ -316,8 +316,19 @@ class EMConfig(FamilyConfig):
     covariance_floor: float = option(
         1e-6, "smallest variance of an expert in any direction, relative to the data's variances", minimum=0.0
     )
+    covariance: str = option(
+        "full",
+        "covariances of linear experts: full; diagonal; tied, one covariance of all experts; or spherical",
+        choices=("full", "diagonal", "tied", "spherical"),
+    )
     gating_iterations: int = option(5, "L-BFGS iterations of the gating per M-step", minimum=1)
     n_starts: int = option(1, "runs from different starts; the best is kept", minimum=1)
+    n_candidates: int = option(
+        2, "k-means clusterings of which a start of linear experts is the most likely one", minimum=1
+    )
+    patience: int = option(
+        10, "iterations without a rise of the likelihood of the validation data that end a fit", minimum=1
+    )
     hard: bool = option(False, "assign each point to its most probable expert only")
 
 
@@ -350,4 +361,7 @@ class TruncatedEMConfig(Settings):
     n_states: int = option(5, "number C' of components that share a point", minimum=1)
     n_neighbours: int = option(16, "length G of the list of components near a component, including itself", minimum=1)
     n_random: int = option(1, "random candidates per point", minimum=0)
+    patience: int = option(
+        10, "iterations without a rise of the likelihood of the validation data that end a fit", minimum=1
+    )
     n_selected: int = option(16, "components per point that the selection function suggests", minimum=1)

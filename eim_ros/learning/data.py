@@ -30,6 +30,8 @@ class Pairs:
     conditional : bool
         Whether contexts were given, even without columns. If so, the result is a mixture of experts, otherwise a
         Gaussian mixture.
+    weight : Tensor (n_samples,), optional
+        Positive weights of the samples, with a mean of one. None means equal weights.
 
     Examples
     --------
@@ -44,20 +46,28 @@ class Pairs:
     context: Tensor
     sample: Tensor
     conditional: bool = True
+    weight: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.sample)
 
     def __getitem__(self, index: Tensor | slice) -> Pairs:
-        return replace(self, context=self.context[index], sample=self.sample[index])
+        weight = None if self.weight is None else self.weight[index]
+        return replace(self, context=self.context[index], sample=self.sample[index], weight=weight)
 
     def __add__(self, other: Pairs) -> Pairs:
         """Append the pairs of `other`."""
         context, sample = torch.cat([self.context, other.context]), torch.cat([self.sample, other.sample])
-        return replace(self, context=context, sample=sample)
+        weight = None
+        if self.weight is not None or other.weight is not None:
+            weight = torch.cat(
+                [torch.ones(len(part)) if part.weight is None else part.weight for part in (self, other)]
+            )
+        return replace(self, context=context, sample=sample, weight=weight)
 
     def to(self, device: torch.device) -> Pairs:
-        return replace(self, context=self.context.to(device), sample=self.sample.to(device))
+        weight = None if self.weight is None else self.weight.to(device)
+        return replace(self, context=self.context.to(device), sample=self.sample.to(device), weight=weight)
 
 
 RowsT = TypeVar("RowsT", Pairs, Tensor)
@@ -77,13 +87,15 @@ def checked_data(data: Any) -> Pairs:
     ----------
     data : array or pair of arrays
         Samples (n, d), or a pair (context (n, dy), sample (n, dx)). A pair is a tuple or list of length two whose parts
-        are matrices.
+        are matrices. `Pairs` are validated already, and returned unchanged.
 
     Raises
     ------
     DataError
         If the data are empty, are not numbers, are not finite, or have the wrong shape.
     """
+    if isinstance(data, Pairs):
+        return data
     conditional = isinstance(data, (tuple, list)) and len(data) == 2 and all(_n_axes(part) == 2 for part in data)
     if conditional:
         context, sample = (_as_tensor(part) for part in data)
@@ -98,7 +110,7 @@ def checked_data(data: Any) -> Pairs:
         if sample.dim() != 2:
             raise DataError(
                 "data must be samples, a matrix (n, d), or a pair (context, sample) of matrices, got shape "
-                f"{tuple(sample.shape)}",
+                f"{tuple(sample.shape)}" + ("; reshape(-1, 1) makes a matrix of a vector" if sample.dim() == 1 else ""),
                 tuple(sample.shape),
             )
         context = sample.new_zeros(len(sample), 0)
@@ -117,6 +129,28 @@ def checked_data(data: Any) -> Pairs:
                 f"{name} has NaN or infinite entries in {len(bad)} rows, first row {int(bad[0])}", int(bad[0])
             )
     return Pairs(context, sample, conditional)
+
+
+def weighted(data: Any, weights: Any) -> Pairs:
+    """Validate data and their weights (n_samples,), drop data of weight zero, and scale the weights to a mean of one.
+
+    Raises
+    ------
+    DataError
+        If the data are invalid, or the weights are not finite, are negative, are all zero, or have another length.
+    """
+    pairs, weight = checked_data(data), _as_tensor(weights)
+    if weight.shape != pairs.sample.shape[:1]:
+        raise DataError(
+            f"sample_weight must hold one weight per sample, ({len(pairs)},), got shape {tuple(weight.shape)}",
+            tuple(weight.shape),
+        )
+    if not bool(torch.isfinite(weight).all() and (weight >= 0.0).all() and (weight > 0.0).any()):
+        raise DataError("sample_weight must be finite and not negative, with a positive sum", weight)
+    weight = weight.to(pairs.sample.device)
+    rows = replace(pairs, weight=weight)[weight > 0.0]
+    assert rows.weight is not None
+    return replace(rows, weight=rows.weight / rows.weight.mean())
 
 
 def checked_contexts(context: Any) -> Tensor:
@@ -151,7 +185,10 @@ def data_or_contexts(data: Any, initial: MixtureOfExperts | GaussianMixture | No
     if has_samples(data):
         return checked_data(data)
     if initial is None:
-        raise DataError("give samples to make a start of, or an initial model")
+        raise DataError(
+            "give samples to make a start of, or an initial model, as in fit(start=...); GMMVI needs neither if the "
+            "target has an event_shape"
+        )
     if data is None:
         return checked_data(torch.zeros(1, initial.n_dims, dtype=torch.float64))
     return checked_data((data[0], torch.zeros(len(data[0]), initial.n_dims, dtype=torch.float64)))

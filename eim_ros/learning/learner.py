@@ -16,25 +16,37 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import torch
 
-from eim_ros.core.checks import expect
-from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.checks import expect, names_wrong_keywords
+from eim_ros.core.errors import ConfigurationError, DataError
 from eim_ros.core.parallel import torch_threads
 from eim_ros.core.settings import Settings, field_types
-from eim_ros.learning.data import Pairs
+from eim_ros.learning.data import Pairs, checked_data, weighted
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.run import Algorithm, ExpertsState, FitResult, RunOptions, run_loop
+from eim_ros.learning.validation import Validated, ValidatedState, mean_log_prob
 
 ConfigT = TypeVar("ConfigT", bound=Settings)
 StateT = TypeVar("StateT", bound=ExpertsState)
 
 SCIKIT_LEARN_NAMES = {
+    "covariance_type": "covariance",
     "max_iter": "n_iterations",
     "n_init": "n_starts",
     "random_state": "seed",
     "reg_covar": "covariance_floor",
     "tol": "tolerance",
 }
+START, RUN = "fit(data, start=...)", "fit(data, run=RunOptions({}))"
+GIVEN_TO_FIT = {
+    **dict.fromkeys(("means_init", "weights_init", "precisions_init", "warm_start", "init_params"), START),
+    **dict.fromkeys(("callback", "callbacks"), RUN.format("callbacks=[...]")),
+    "verbose": RUN.format("verbose=True"),
+    "sample_weight": "fit(data, sample_weight=...)",
+    "validation_data": "fit(data, validation_data=...)",
+    "n_dims": "fit(start=random_start(n_dims=..., n_components=...))",
+}
+"""Settings of other libraries that are arguments of `fit` here."""
 
 
 def configuration(kind: type[ConfigT], config: ConfigT | None, settings: Mapping[str, Any]) -> ConfigT:
@@ -55,6 +67,8 @@ def configuration(kind: type[ConfigT], config: ConfigT | None, settings: Mapping
     for name in settings:
         if name not in known and SCIKIT_LEARN_NAMES.get(name) in known | {"seed"}:
             raise ConfigurationError(f"unknown setting {name}; here it is {SCIKIT_LEARN_NAMES[name]}", name)
+        if name not in known and name in GIVEN_TO_FIT:
+            raise ConfigurationError(f"unknown setting {name}; it is given to fit, as in {GIVEN_TO_FIT[name]}", name)
     if config is None:
         config = kind()
     return config.replace(**settings) if settings else config
@@ -119,6 +133,8 @@ class Prepared(Generic[StateT]):
         Initial model. It is part of the identity of the run if there are no samples.
     exhausted : callable, optional
         Function that returns True if no further iteration is possible from a state; see `run_loop`.
+    validation : Pairs, optional
+        Data that end the run.
     """
 
     algorithm: Algorithm[StateT]
@@ -127,6 +143,22 @@ class Prepared(Generic[StateT]):
     data: Pairs
     start: MixtureOfExperts | None = None
     exhausted: Callable[[StateT], bool] | None = None
+    validation: Pairs | None = None
+
+    def validated(self, validation_data: Any, patience: int) -> Prepared[Any]:
+        """Return the arguments of a run that validation data end; see `Validated`."""
+        data = checked_data(validation_data)
+        sizes = [(part.context.shape[1], part.sample.shape[1]) for part in (data, self.data)]
+        if sizes[0] != sizes[1] or data.conditional != self.data.conditional:
+            raise DataError(
+                f"validation_data must have the columns of the data, (n_context, n_dims) {sizes[1]}, got {sizes[0]}",
+                sizes[0],
+            )
+        model = self.state.model
+        data = data.to(model.device)
+        state = ValidatedState(self.state, model, mean_log_prob(model, data))
+        algorithm: Any = Validated(self.algorithm, data, patience)
+        return Prepared(algorithm, state, self.n_iterations, self.data, self.start, self.exhausted, data)
 
 
 class Learner(ABC, Generic[ConfigT, StateT]):
@@ -147,10 +179,16 @@ class Learner(ABC, Generic[ConfigT, StateT]):
         Class of the settings.
     bounds : tuple of str
         Settings that a resumed run may change because they only limit its length.
+    refused : mapping
+        Arguments of `fit` that the learner does not support, with their remedies.
     """
 
     Config: ClassVar[type[Settings]]
     bounds: ClassVar[tuple[str, ...]] = ("n_iterations",)
+    refused: ClassVar[Mapping[str, str]] = {
+        "sample_weight": "draw rows of the data in proportion to their weights",
+        "validation_data": "compare the scores of several fits",
+    }
 
     def __init__(self, config: ConfigT | None = None, *, seed: int = 0, **settings: Any) -> None:
         self.config: ConfigT = configuration(cast(type[ConfigT], self.Config), config, settings)
@@ -175,12 +213,15 @@ class Learner(ABC, Generic[ConfigT, StateT]):
             Source of all randomness of the fit.
         """
 
+    @names_wrong_keywords
     @torch_threads()
     def fit(
         self,
         data: Any = None,
         start: MixtureOfExperts | GaussianMixture | None = None,
         *,
+        sample_weight: Any = None,
+        validation_data: Any = None,
         generator: torch.Generator | None = None,
         run: RunOptions = RunOptions(),
     ) -> FitResult[StateT]:
@@ -193,10 +234,16 @@ class Learner(ABC, Generic[ConfigT, StateT]):
             Some learners also accept contexts alone, or None; see their documentation.
         start : MixtureOfExperts or GaussianMixture, optional
             Initial model. By default, the learner creates one.
+        sample_weight : array or Tensor (n_samples,), optional
+            Weights of the samples; a weight of 2 counts like a repeated sample. Only `EM` supports it.
+        validation_data : as `data`, optional
+            Data that end the fit when their mean log-likelihood has not risen for `patience` iterations. The model of
+            their highest likelihood is returned. Only `EM` and `TruncatedEM` support it. The history then also holds
+            the `validation_log_likelihood` of the model after each iteration [nat].
         generator : torch.Generator, optional
             Source of all randomness; by default, a generator with the learner's seed. The fit runs on its device.
         run : RunOptions
-            Callbacks and checkpoints.
+            Callbacks, printed progress and checkpoints.
 
         Returns
         -------
@@ -214,8 +261,16 @@ class Learner(ABC, Generic[ConfigT, StateT]):
         """
         expect(run, RunOptions, "run")
         started = time.process_time()
+        given = {"sample_weight": sample_weight, "validation_data": validation_data}
+        for name, remedy in self.refused.items():
+            if given[name] is not None:
+                raise ConfigurationError(f"{type(self).__name__} does not support {name}; {remedy}", name)
+        if sample_weight is not None:
+            data = weighted(data, sample_weight)
         seed = generator_from(generator, self.seed).initial_seed() if generator is not None else self.seed
         prepared = self.prepare(data, start, self._randomness(generator))
+        if validation_data is not None:
+            prepared = prepared.validated(validation_data, getattr(self.config, "patience", 0))
         origin = {"algorithm": self.algorithm, "config": self.config.to_mapping(), "seed": seed, **self._described()}
         result = run_loop(
             prepared.algorithm,
@@ -252,6 +307,10 @@ class Learner(ABC, Generic[ConfigT, StateT]):
         about = {**origin, "config": settings, "settings": type(self.config).__name__}
         digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
         tensors = [prepared.data.context, prepared.data.sample]
+        if prepared.data.weight is not None:
+            tensors.append(prepared.data.weight)
+        if prepared.validation is not None:
+            tensors += [prepared.validation.context, prepared.validation.sample]
         if prepared.start is not None:
             tensors += prepared.start.tensors().values()
         for tensor in tensors:

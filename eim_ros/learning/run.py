@@ -15,6 +15,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,6 +27,7 @@ from eim_ros.learning.data import checked_data
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.serialization import load_model, save_model
+from eim_ros.learning.models.standardisation import linear_parts
 
 
 class Status(str, Enum):
@@ -33,11 +35,13 @@ class Status(str, Enum):
 
     CONVERGED = "converged"
     MAX_ITERATIONS = "max_iterations"
+    STOPPED = "stopped"
     NON_FINITE = "non_finite"
     INTERRUPTED = "interrupted"
 
 
 CHUNK_ELEMENTS = 4_194_304  # probabilities per block, which bounds the memory
+EQUAL = 1e-9  # relative difference of parameters that count as equal
 
 
 @dataclass(frozen=True)
@@ -139,6 +143,31 @@ class FittedModel:
     def score(self, data: Any) -> float:
         """Return the mean log density of the samples [nat]; higher is better."""
         return float(self.score_samples(data).mean())
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of free parameters of a linear model.
+
+        Covariances count as diagonal, spherical or tied if their values are. Neural models raise `DistributionError`.
+        """
+        _, experts = linear_parts(self.mixture_of_experts)
+        n_components, n_dims, n_inputs = experts.n_components, experts.n_dims, experts.n_context + 1
+        factors = experts.scale_trils
+        diagonal = torch.diagonal(factors, dim1=-2, dim2=-1)
+        each = n_dims * (n_dims + 1) // 2
+        if torch.equal(factors, torch.diag_embed(diagonal)):
+            each = 1 if torch.allclose(diagonal, diagonal[:, :1], rtol=EQUAL, atol=0.0) else n_dims
+        n_factors = 1 if torch.allclose(factors, factors[:1], rtol=EQUAL, atol=0.0) else n_components
+        return (n_components - 1 + n_components * n_dims) * n_inputs + n_factors * each
+
+    def bic(self, data: Any) -> float:
+        """Return the Bayesian information criterion of the data [nat]; lower is better."""
+        scores = self.score_samples(data)
+        return self.n_parameters * math.log(len(scores)) - 2.0 * float(scores.sum())
+
+    def aic(self, data: Any) -> float:
+        """Return the Akaike information criterion of the data [nat]; lower is better."""
+        return 2.0 * self.n_parameters - 2.0 * float(self.score_samples(data).sum())
 
     def sample(self, n: int | Sequence[int] = 1, generator: torch.Generator | None = None) -> Tensor:
         """Draw samples (n, n_dims) from a model without contexts.
@@ -295,9 +324,9 @@ class LoopResult(Generic[StateT]):
     Attributes
     ----------
     status : Status
-        CONVERGED, MAX_ITERATIONS, INTERRUPTED or NON_FINITE. NON_FINITE means that either the parameters or the
-        objective became infinite or NaN. If the parameters did, the model before the last step is kept. The objective
-        is minus infinity if the target density is zero at samples of the model.
+        CONVERGED, MAX_ITERATIONS, STOPPED by a callback, INTERRUPTED or NON_FINITE. NON_FINITE means that either the
+        parameters or the objective became infinite or NaN. If the parameters did, the model before the last step is
+        kept. The objective is minus infinity if the target density is zero at samples of the model.
     history : History
     state : State
         Final state, which allows the run to be continued. `state.kept` is the model.
@@ -347,18 +376,20 @@ class FitResult(LoopResult[ExpertsStateT], FittedModel):
         }
 
 
-Callback: TypeAlias = Callable[[Any, dict[str, float]], None]
-"""Called with the new state and its record after each iteration."""
+Callback: TypeAlias = Callable[[Any, dict[str, float]], Any]
+"""Called with the new state and its record after each iteration. The run stops if it returns True."""
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Options of a run that do not change its result: callbacks and checkpoints.
+    """Options of a run that do not change its iterations: callbacks, printed progress and checkpoints.
 
     Attributes
     ----------
     callbacks : sequence of callable
-        Called with the new state and its record after each iteration.
+        Called with the new state and its record after each iteration. The run stops if one of them returns True.
+    verbose : int
+        Print the record of every n-th iteration; 0 or False prints nothing, 1 or True prints every record.
     checkpoint : Path, optional
         File in which the run saves its state.
     checkpoint_every : int
@@ -369,7 +400,7 @@ class RunOptions:
     Raises
     ------
     ConfigurationError
-        If a callback is not callable, or if `checkpoint_every` is below 1.
+        If a callback is not callable, `verbose` is negative, or `checkpoint_every` is below 1.
     ModelFileError
         If the checkpoint is not a path.
 
@@ -391,6 +422,7 @@ class RunOptions:
     checkpoint: Path | None = None
     checkpoint_every: int = 10
     resume: bool = False
+    verbose: int = 0
 
     def __post_init__(self) -> None:
         if not (isinstance(self.callbacks, Sequence) and all(callable(callback) for callback in self.callbacks)):
@@ -399,6 +431,7 @@ class RunOptions:
             checked_path(self.checkpoint, ModelFileError)
         checked_whole(self.checkpoint_every, 1, "iterations between checkpoints")
         checked_flag(self.resume, "resume")
+        checked_whole(int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, 0, "verbose")
 
 
 @dataclass(frozen=True)
@@ -518,10 +551,14 @@ def run_loop(
             state, complete = following, _copied(following, checkpoint)
             record = {"iteration": float(state.iteration), **record, "cpu_seconds": time.process_time() - started}
             history = history.with_record({name: v for name, v in record.items() if math.isfinite(v)})
-            for callback in run.callbacks:
-                callback(state, record)
+            if run.verbose and state.iteration % run.verbose == 0:
+                print("  ".join(f"{name} {value:.6g}" for name, value in record.items()), flush=True)  # noqa: T201
+            answers = [callback(state, record) for callback in run.callbacks]
             if algorithm.finished(history):
                 status = Status.CONVERGED
+                break
+            if any(isinstance(answer, (bool, np.bool_)) and answer for answer in answers):
+                status = Status.STOPPED
                 break
             if checkpoint is not None and state.iteration % run.checkpoint_every == 0:
                 checkpoint.save(complete, history, state.iteration)

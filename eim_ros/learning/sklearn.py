@@ -19,13 +19,25 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from eim_ros.core.errors import EimError
+from eim_ros.core.errors import ConfigurationError, EimError
 from eim_ros.learning.eim.eim import EIM
 from eim_ros.learning.em.em import EM
 from eim_ros.learning.em.truncated import TruncatedEM
-from eim_ros.learning.run import FitResult, FittedModel, Status
+from eim_ros.learning.run import FitResult, FittedModel, RunOptions, Status
 
 FloatArray = npt.NDArray[np.float64]
+
+# Settings of the learners that are parameters of the estimators.
+PARAMETERS = {
+    "covariance": "covariance_type",
+    "covariance_floor": "reg_covar",
+    "n_components": "n_components",
+    "n_iterations": "max_iter",
+    "n_starts": "n_init",
+    "seed": "random_state",
+    "tolerance": "tol",
+}
+COVARIANCES = {"full": "full", "diag": "diagonal", "tied": "tied", "spherical": "spherical"}
 
 
 class _Mixture(DensityMixin, BaseEstimator, ABC):
@@ -36,6 +48,8 @@ class _Mixture(DensityMixin, BaseEstimator, ABC):
     weights_ : ndarray (n_components,)
     means_ : ndarray (n_components, n_features)
     covariances_ : ndarray (n_components, n_features, n_features)
+        For `covariance_type` "diag" (n_components, n_features), "tied" (n_features, n_features), and "spherical"
+        (n_components,).
     fitted_ : FittedModel
         The same mixture as a model of this package, for example to save it.
     converged_ : bool
@@ -47,6 +61,7 @@ class _Mixture(DensityMixin, BaseEstimator, ABC):
     n_components: int
     settings: Mapping[str, Any] | None
     random_state: Any
+    verbose: int
 
     def fit(self, X: Any, y: Any = None) -> _Mixture:
         """Fit the mixture to samples X (n_samples, n_features); y is ignored.
@@ -55,12 +70,13 @@ class _Mixture(DensityMixin, BaseEstimator, ABC):
         """
         samples = validate_data(self, X, dtype=np.float64)
         try:
-            result: FitResult[Any] = self._learner(self._seed()).fit(samples)
+            run = RunOptions(verbose=self.verbose)
+            result: FitResult[Any] = self._learner(self._seed()).fit(samples, run=run)
         except EimError as error:
             raise ValueError(str(error)) from error
         self.fitted_ = FittedModel(result.mixture_of_experts, conditional=False)
         self.weights_, self.means_ = self.fitted_.weights.numpy(), self.fitted_.means.numpy()
-        self.covariances_ = self.fitted_.covariances.numpy()
+        self.covariances_ = self._covariances(self.fitted_.covariances.numpy())
         self.converged_ = result.status is Status.CONVERGED
         self.n_iter_ = len(result.history.records)
         return self
@@ -94,12 +110,11 @@ class _Mixture(DensityMixin, BaseEstimator, ABC):
 
     def bic(self, X: Any) -> float:
         """Return the Bayesian information criterion of the samples; lower is better."""
-        n_samples = len(self._checked(X))
-        return -2.0 * n_samples * self.score(X) + self._n_parameters() * float(np.log(n_samples))
+        return self._fitted().bic(self._checked(X))
 
     def aic(self, X: Any) -> float:
         """Return the Akaike information criterion of the samples; lower is better."""
-        return -2.0 * len(self._checked(X)) * self.score(X) + 2.0 * self._n_parameters()
+        return self._fitted().aic(self._checked(X))
 
     @abstractmethod
     def _learner(self, seed: int) -> EM | TruncatedEM | EIM:
@@ -117,9 +132,17 @@ class _Mixture(DensityMixin, BaseEstimator, ABC):
         checked: FloatArray = validate_data(self, X, dtype=np.float64, reset=False)
         return checked
 
-    def _n_parameters(self) -> int:
-        k, d = self.means_.shape
-        return int(k - 1 + k * d + k * d * (d + 1) // 2)
+    def _given(self, **parameters: Any) -> dict[str, Any]:
+        """Return the parameters together with `settings`, which must not repeat them."""
+        settings = dict(self.settings or {})
+        for name in settings:
+            if name in parameters:
+                raise ConfigurationError(f"the setting {name} is the parameter {PARAMETERS[name]}", name)
+        return {**parameters, **settings}
+
+    def _covariances(self, covariances: FloatArray) -> FloatArray:
+        """Return full covariances (n_components, n_features, n_features) in the shape that scikit-learn uses."""
+        return covariances
 
 
 @dataclass(eq=False, repr=False)
@@ -137,7 +160,11 @@ class EMMixture(_Mixture):
         Maximum number of iterations.
     n_init : int
         Number of k-means initialisations; the result with the highest likelihood is kept.
+    covariance_type : str
+        "full", "diag", "tied" or "spherical".
     random_state : int, RandomState or None
+    verbose : int
+        Print the record of every n-th iteration; 0 prints nothing.
     settings : mapping, optional
         Further settings of `EMConfig`.
 
@@ -157,19 +184,34 @@ class EMMixture(_Mixture):
     reg_covar: float = 1e-6
     max_iter: int = 100
     n_init: int = 1
+    covariance_type: str = "full"
     random_state: Any = None
+    verbose: int = 0
     settings: Mapping[str, Any] | None = None
 
     def _learner(self, seed: int) -> EM:
+        if self.covariance_type not in COVARIANCES:
+            raise ConfigurationError(
+                f"covariance_type must be one of {', '.join(COVARIANCES)}, got {self.covariance_type!r}",
+                self.covariance_type,
+            )
         return EM(
-            n_components=self.n_components,
-            tolerance=self.tol,
-            covariance_floor=self.reg_covar,
-            n_iterations=self.max_iter,
-            n_starts=self.n_init,
-            seed=seed,
-            **(self.settings or {}),
+            **self._given(
+                n_components=self.n_components,
+                tolerance=self.tol,
+                covariance_floor=self.reg_covar,
+                n_iterations=self.max_iter,
+                n_starts=self.n_init,
+                covariance=COVARIANCES[self.covariance_type],
+                seed=seed,
+            )
         )
+
+    def _covariances(self, covariances: FloatArray) -> FloatArray:
+        variances = covariances.diagonal(axis1=-2, axis2=-1)
+        shapes = {"full": covariances, "diag": variances, "tied": covariances[0], "spherical": variances[:, 0]}
+        chosen: FloatArray = shapes[self.covariance_type].copy()
+        return chosen
 
 
 @dataclass(eq=False, repr=False)
@@ -186,6 +228,8 @@ class TruncatedEMMixture(_Mixture):
     max_iter : int
         Maximum number of iterations.
     random_state : int, RandomState or None
+    verbose : int
+        Print the record of every n-th iteration; 0 prints nothing.
     settings : mapping, optional
         Further settings of `TruncatedEMConfig`.
 
@@ -205,16 +249,18 @@ class TruncatedEMMixture(_Mixture):
     reg_covar: float = 1e-6
     max_iter: int = 100
     random_state: Any = None
+    verbose: int = 0
     settings: Mapping[str, Any] | None = None
 
     def _learner(self, seed: int) -> TruncatedEM:
         return TruncatedEM(
-            n_components=self.n_components,
-            tolerance=self.tol,
-            covariance_floor=self.reg_covar,
-            n_iterations=self.max_iter,
-            seed=seed,
-            **(self.settings or {}),
+            **self._given(
+                n_components=self.n_components,
+                tolerance=self.tol,
+                covariance_floor=self.reg_covar,
+                n_iterations=self.max_iter,
+                seed=seed,
+            )
         )
 
 
@@ -231,6 +277,8 @@ class EIMMixture(_Mixture):
     max_iter : int
         Maximum number of iterations.
     random_state : int, RandomState or None
+    verbose : int
+        Print the record of every n-th iteration; 0 prints nothing.
     settings : mapping, optional
         Further settings of `EIMConfig`.
 
@@ -249,7 +297,8 @@ class EIMMixture(_Mixture):
     _: KW_ONLY
     max_iter: int = 40
     random_state: Any = None
+    verbose: int = 0
     settings: Mapping[str, Any] | None = None
 
     def _learner(self, seed: int) -> EIM:
-        return EIM(n_components=self.n_components, n_iterations=self.max_iter, seed=seed, **(self.settings or {}))
+        return EIM(**self._given(n_components=self.n_components, n_iterations=self.max_iter, seed=seed))

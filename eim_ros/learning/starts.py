@@ -17,7 +17,9 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.errors import DataError
+from eim_ros.learning.data import Pairs, random_rows
 from eim_ros.learning.families import FamilyConfig, with_networks
+from eim_ros.learning.models.evaluator import PreparedMixture
 from eim_ros.learning.models.linear import SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.neural import NeuralExperts
@@ -29,17 +31,23 @@ from eim_ros.learning.projections.neural import FitSettings, fit_neural_experts
 CHUNK_ELEMENTS = 262_144  # distances per block, small enough to stay in cache
 
 
-def k_means(points: Tensor, n_clusters: int, generator: torch.Generator, n_iterations: int = 20) -> Tensor:
+def k_means(
+    points: Tensor,
+    n_clusters: int,
+    generator: torch.Generator,
+    n_iterations: int = 20,
+    weight: Tensor | None = None,
+) -> Tensor:
     """Cluster points (n_points, n_dims) by k-means; return the cluster of each point, (n_points,) of int64.
 
     There must be at least `n_clusters` points, with columns scaled to comparable units. Clusters may be empty if points
     are duplicated. The generator may be on another device than the points. There are at most `n_iterations` of Lloyd's
-    iterations.
+    iterations. `weight` (n_points,) holds the weights of the points, which are equal by default.
     """
-    centers = _seeds(points, n_clusters, generator)
+    centers = _seeds(points, n_clusters, generator, weight)
     labels = _nearest(points, centers)
     for _ in range(n_iterations):
-        centers = _means(points, labels, centers)
+        centers = _means(points, labels, centers, weight)
         following = _nearest(points, centers)
         if torch.equal(following, labels):
             break
@@ -47,14 +55,17 @@ def k_means(points: Tensor, n_clusters: int, generator: torch.Generator, n_itera
     return labels
 
 
-def _seeds(points: Tensor, n_clusters: int, generator: torch.Generator) -> Tensor:
-    """Draw points one after the other, with probabilities proportional to the squared distance to the nearest seed."""
+def _seeds(points: Tensor, n_clusters: int, generator: torch.Generator, weight: Tensor | None = None) -> Tensor:
+    """Draw points one after the other, with probabilities proportional to the squared distance to the nearest seed.
+
+    The distances are multiplied by the weights.
+    """
     uniform = torch.rand(n_clusters, generator=generator, dtype=torch.float64, device=generator.device).to(points)
     transposed = points.T.contiguous()
     seeds = torch.empty(n_clusters, dtype=torch.int64, device=points.device)
     squared = torch.ones_like(points[:, 0])
     for k in range(n_clusters):  # a loop, because each draw depends on the previous one
-        cumulative = squared.cumsum(0)
+        cumulative = (squared if weight is None else squared * weight).cumsum(0)
         drawn = torch.searchsorted(cumulative, uniform[k] * cumulative[-1], right=True)
         seeds[k] = drawn.clamp_max(len(points) - 1)
         distance = (transposed - transposed[:, seeds[k]].unsqueeze(-1)).square_().sum(0)
@@ -74,11 +85,12 @@ def _nearest(points: Tensor, centers: Tensor) -> Tensor:
     return labels
 
 
-def _means(points: Tensor, labels: Tensor, centers: Tensor) -> Tensor:
+def _means(points: Tensor, labels: Tensor, centers: Tensor, weight: Tensor | None = None) -> Tensor:
     """Return the means of the clusters; an empty cluster keeps its centre."""
-    count = torch.bincount(labels, minlength=len(centers)).unsqueeze(-1)
-    total = torch.zeros_like(centers).index_add_(0, labels, points)
-    return torch.where(count > 0, total / count.clamp_min(1), centers)
+    count = torch.bincount(labels, weight, minlength=len(centers)).unsqueeze(-1)
+    parts = points if weight is None else points * weight.unsqueeze(-1)
+    total = torch.zeros_like(centers).index_add_(0, labels, parts)
+    return torch.where(count > 0, total / torch.where(count > 0, count, torch.ones_like(count)), centers)
 
 
 LEAST_FLOOR = 1e-6  # minimum variance relative to the data, because a cluster may consist of one point
@@ -105,17 +117,66 @@ def initial_mixture_of_experts(
     return mixture_of_clusters(context, sample, labels, n_components, covariance_floor)
 
 
+FEW_POINTS = 5000  # candidates are compared at a random subset of at least so many points
+POINTS_PER_COMPONENT = 50  # smallest size of the subset per component
+
+
+def likeliest_start(
+    data: Pairs, n_components: int, n_candidates: int, generator: torch.Generator, covariance_floor: float = 0.0
+) -> MixtureOfExperts:
+    """Return the most likely of several initial mixtures, each from its own k-means clustering.
+
+    Without contexts, every second clustering measures distances in the units of the data instead of standardised ones.
+    Neither is better for all data: standardised distances suit columns of different units, and the others principal
+    components, whose variances tell what is important. Large data sets are clustered by a random subset.
+
+    Raises
+    ------
+    DataError
+        If there are fewer samples than components.
+    """
+    if n_components > len(data):
+        raise DataError(f"{n_components} experts need at least as many points, got {len(data)}", len(data))
+    if n_candidates > 1:
+        data = random_rows(data, max(FEW_POINTS, POINTS_PER_COMPONENT * n_components), generator)
+    context, sample, weight = data.context, data.sample, data.weight
+    units = Standardisation.from_data(context, sample)
+    joint = units.joint(context, sample)
+    relative = units.sample_scale / units.sample_scale.max()
+    best, highest = None, -torch.inf
+    for number in range(n_candidates):
+        own_units = number % 2 == 1 and data.context.shape[1] == 0
+        labels = k_means(joint * relative if own_units else joint, n_components, generator, weight=weight)
+        model = mixture_of_clusters(context, sample, labels, n_components, covariance_floor, weight)
+        if n_candidates == 1:
+            return model
+        values = PreparedMixture(model, context, sample).log_prob(context, sample)
+        reached = float((values if weight is None else values * weight).mean())
+        if best is None or reached > highest:
+            best, highest = model, reached
+    assert best is not None, "there is at least one candidate"
+    return best
+
+
 def mixture_of_clusters(
-    context: Tensor, sample: Tensor, labels: Tensor, n_components: int, covariance_floor: float = 0.0
+    context: Tensor,
+    sample: Tensor,
+    labels: Tensor,
+    n_components: int,
+    covariance_floor: float = 0.0,
+    weight: Tensor | None = None,
 ) -> MixtureOfExperts:
     """Return linear experts and a softmax gating that are fitted to the given clusters.
 
-    The labels (n_samples,) of int64 are the clusters of the points. An empty cluster gets the overall distribution. The
-    other arguments are those of `initial_mixture_of_experts`.
+    The labels (n_samples,) of int64 are the clusters of the points. An empty cluster gets the overall distribution.
+    `weight` (n_samples,) holds the weights of the points. The other arguments are those of
+    `initial_mixture_of_experts`.
     """
     units = Standardisation.from_data(context, sample)
     joint = units.joint(context, sample)
     products = products_of_coordinates(joint)
+    if weight is not None:
+        products = products * weight.unsqueeze(-1)
     sums = products.new_zeros(n_components, products.shape[1]).index_add_(0, labels, products)
     overall = products.sum(0) / n_components
     soft = (1.0 - SOFTENING) * sums + SOFTENING * overall
@@ -129,7 +190,7 @@ def mixture_of_clusters(
     blank = SoftmaxGating(context.new_zeros(n_components, context.shape[1]), context.new_zeros(n_components))
     moments = symmetric_from_products(soft, width)[:, units.n_dims :, units.n_dims :]
     gating, _ = fit_gating_to_moments(
-        blank, joint[:, units.n_dims :], moments, max_iterations=GATING_ITERATIONS, l2=GATING_L2
+        blank, joint[:, units.n_dims :], moments, max_iterations=GATING_ITERATIONS, l2=GATING_L2, weight=weight
     )
     return units.original(MixtureOfExperts(gating, experts))
 

@@ -1,8 +1,8 @@
 """Targets of variational inference: log densities that are known up to a constant, and their gradients.
 
-A target is a density of this package, any object with `log_prob` and optionally `score`, or a function. Without
-contexts it is called as target(sample), otherwise as target(context, sample). Two methods of a target are optional, and
-both return a target again:
+A target is a density of this package, a distribution of torch, any object with `log_prob` and optionally `score`, or a
+function. Without contexts it is called as target(sample), otherwise as target(context, sample). Its dimension is read
+from `n_dims` or `event_shape`. Two methods of a target are optional, and both return a target again:
 
 - `at(iteration)` makes the target annealed, that is, it changes from iteration to iteration.
 - `minibatch(generator)` estimates the target from a random part of its data.
@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.distributions import Distribution
 
 from eim_ros.core.errors import DistributionError
 from eim_ros.learning.models.gaussian import Gaussian
@@ -109,6 +110,20 @@ class TargetDensity:
                 tuple(log_prob.shape),
             )
         return log_prob.to(sample)
+
+
+def n_dims_of(target: Any) -> int | None:
+    """Return the dimension of the samples of a target, from its `n_dims` or its `event_shape`; None if unknown.
+
+    A distribution of numbers has the dimension 1. Any other shape than () and (n_dims,) raises `DistributionError`.
+    """
+    n_dims = getattr(target, "n_dims", None)
+    shape = getattr(target, "event_shape", None)
+    if n_dims is not None or shape is None or callable(shape):
+        return n_dims
+    if len(shape) > 1:
+        raise DistributionError(f"the target must be a density of vectors, got the event shape {tuple(shape)}", shape)
+    return int(shape[0]) if shape else 1
 
 
 def with_floor(log_target: Tensor, penalty: float = OUTSIDE_PENALTY) -> Tensor:
@@ -233,8 +248,35 @@ def target_density(target: Target, *, conditional: bool, device: torch.device | 
     )
 
 
+def _of_distribution(target: Distribution) -> Callable[[Tensor], Tensor]:
+    """Return the log density of a distribution of torch; it is minus infinity outside the support."""
+    if target.batch_shape:
+        raise DistributionError(
+            f"the target is a batch {tuple(target.batch_shape)} of distributions; "
+            "torch.distributions.Independent(target, 1) makes one distribution of it",
+            target,
+        )
+    with torch.random.fork_rng(devices=[]):  # the global generator keeps its state
+        dtype = target.sample().dtype  # the only one that every distribution evaluates
+    is_scalar, constraint = not target.event_shape, target.support
+    assert constraint is not None, "every distribution of torch has a support"
+
+    def log_prob(sample: Tensor) -> Tensor:
+        point = (sample.squeeze(-1) if is_scalar else sample).to(dtype)
+        inside = constraint.check(point)
+        if bool(inside.all()):
+            return target.log_prob(point)
+        values = 0.0 * point.flatten(1).sum(-1) - torch.inf if point.dim() > 1 else 0.0 * point - torch.inf
+        return values.index_put((inside,), target.log_prob(point[inside])) if bool(inside.any()) else values
+
+    return log_prob
+
+
 def _given(target: Any, *, conditional: bool) -> TargetDensity:
     """Wrap an object with `log_prob`, or a function, as a `TargetDensity`."""
+    if isinstance(target, Distribution) and not conditional and not isinstance(target, Gaussian):
+        density = _of_distribution(target)
+        return TargetDensity(lambda context, sample: density(sample), None)
     log_prob = getattr(target, "log_prob", target)
     if isinstance(target, type) or not callable(log_prob):
         raise DistributionError(

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.errors import DataError, DistributionError
-from eim_ros.learning.models.gaussian import sample_shape
+from eim_ros.learning.models.gaussian import checked_shape
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -241,7 +241,7 @@ class BinarySparseCoding:
 
     def sample_with_states(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Draw observations like `sample`, and also return their states, (n, n_causes) of bool."""
-        sample_shape(n)
+        checked_shape(n)
         uniform = torch.rand(n, len(self.prior), generator=generator, dtype=self.prior.dtype)
         states = uniform < self.prior
         noise = torch.randn(n, self.n_dims, generator=generator, dtype=self.prior.dtype)
@@ -376,7 +376,7 @@ class NoisyOr:
 
     def sample_with_states(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Draw observations like `sample`, and also return their states, (n, n_causes) of bool."""
-        sample_shape(n)
+        checked_shape(n)
         uniform = torch.rand(n, len(self.prior) + self.n_dims, generator=generator, dtype=self.prior.dtype)
         states = uniform[:, : len(self.prior)] < self.prior
         on, _ = self._log_probabilities(states.to(self.prior))
@@ -504,7 +504,7 @@ class SigmoidBeliefNetwork:
 
     def sample_with_states(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Draw observations like `sample`, and also return their states, (n, n_causes) of bool."""
-        sample_shape(n)
+        checked_shape(n)
         uniform = torch.rand(n, len(self.prior) + self.n_dims, generator=generator, dtype=self.prior.dtype)
         states = uniform[:, : len(self.prior)] < self.prior
         on = torch.sigmoid(states.to(self.prior) @ self.weights.T + self.bias)

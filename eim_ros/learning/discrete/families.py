@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.errors import DataError, DistributionError
-from eim_ros.learning.models.gaussian import sample_shape, tensor_fields
+from eim_ros.learning.models.gaussian import checked_shape, tensor_fields
 
 
 @runtime_checkable
@@ -140,7 +140,7 @@ class ExponentialMixture:
 
     def sample_with_components(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Draw samples like `sample`, and also return the component of each sample, (n,) of int64."""
-        sample_shape(n)
+        checked_shape(n)
         component = torch.multinomial(self.log_weights.exp(), max(n, 1), replacement=True, generator=generator)[:n]
         return self.family.sample(self.natural[component], generator), component
 

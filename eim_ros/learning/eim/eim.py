@@ -48,7 +48,8 @@ of these mixtures.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -102,7 +103,7 @@ def neural_start(
     }
 
     def fitted(size: int, iterations: int, data: Pairs, initial: MixtureOfExperts | None) -> MixtureOfExperts:
-        algorithm = EM(n_components=size, n_iterations=iterations, tolerance=TOLERANCE, **family)
+        algorithm = EM(n_components=size, n_iterations=iterations, tolerance=TOLERANCE, n_candidates=1, **family)
         result = algorithm.fit((data.context, data.sample), initial, generator=generator)
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
@@ -270,6 +271,11 @@ class EIM(Learner[EIMConfig, EIMState]):
 
     Config = EIMConfig
 
+    refused: ClassVar[Mapping[str, str]] = {
+        "sample_weight": Learner.refused["sample_weight"],
+        "validation_data": "it holds out data automatically: set ratio.validation_share, and plateau_window to stop",
+    }
+
     def __init__(
         self,
         config: EIMConfig | None = None,
@@ -365,6 +371,7 @@ class EIM(Learner[EIMConfig, EIMState]):
             n_components=self.config.n_components,
             n_iterations=self.config.start.em_iterations,
             n_starts=self.config.start.n_starts if self.config.start.em_iterations > 0 else 1,
+            n_candidates=1,  # several starts are compared anyway
         )
         result = EM(settings).fit((data.context, data.sample), generator=generator)
         if result.status is Status.INTERRUPTED:

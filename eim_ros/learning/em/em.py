@@ -22,15 +22,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from eim_ros.core.errors import DistributionError
+from eim_ros.core.errors import ConfigurationError, DistributionError
 from eim_ros.learning.configs import EMConfig, TruncatedEMConfig
 from eim_ros.learning.data import Pairs, checked_data, checked_start
+from eim_ros.learning.em.compact import CompactStep
 from eim_ros.learning.families import with_networks
 from eim_ros.learning.learner import Learner, Prepared
 from eim_ros.learning.models.gaussian import tensors_of
@@ -40,19 +42,23 @@ from eim_ros.learning.models.mixture_of_experts import Experts, Gating, MixtureO
 from eim_ros.learning.models.neural import NeuralExperts, NeuralGating
 from eim_ros.learning.models.quadratic_form import QuadraticForms, products_of_coordinates, symmetric_from_products
 from eim_ros.learning.models.standardisation import Standardisation, linear_parts
+from eim_ros.learning.projections.gaussian import restrict_covariances
 from eim_ros.learning.projections.likelihood import fit_experts, fit_gating, fit_gating_to_moments, improve_experts
 from eim_ros.learning.projections.neural import FitSettings, fit_neural_experts, fit_neural_gating
 from eim_ros.learning.run import FitResult, History, Status
-from eim_ros.learning.starts import branching_start, initial_mixture_of_experts
+from eim_ros.learning.starts import branching_start, likeliest_start
 
 
-def _fit_gating(old: Gating, context: Tensor, targets: Tensor, settings: FitSettings, n_iterations: int) -> Gating:
+def _fit_gating(
+    old: Gating, context: Tensor, targets: Tensor, settings: FitSettings, n_iterations: int, weight: Tensor | None
+) -> Gating:
     if old.n_components == 1:
         return old
     if isinstance(old, NeuralGating):
-        return fit_neural_gating(old, context, targets, settings)
+        scaled = targets if weight is None else targets * weight.unsqueeze(-1)  # the loss is linear in the targets
+        return fit_neural_gating(old, context, scaled, settings)
     if isinstance(old, SoftmaxGating):
-        return fit_gating(old, context, targets, max_iterations=n_iterations)
+        return fit_gating(old, context, targets, max_iterations=n_iterations, weight=weight)
     raise DistributionError(f"no fit of a {type(old).__name__} is known", type(old).__name__)
 
 
@@ -106,7 +112,12 @@ class Expectation:
 
 
 def expect(
-    model: MixtureOfExperts, joint: Tensor, n_states: int | None = None, *, log_likelihood: bool = True
+    model: MixtureOfExperts,
+    joint: Tensor,
+    n_states: int | None = None,
+    *,
+    log_likelihood: bool = True,
+    weight: Tensor | None = None,
 ) -> Expectation:
     """Run the E-step of a linear model, over all components or only the most probable components of each point.
 
@@ -121,6 +132,8 @@ def expect(
         larger one truncated EM with full search. By default, and if the model has no more components, all are used.
     log_likelihood : bool
         Whether a truncated E-step also computes the log-likelihood. This takes a second pass over the joint densities.
+    weight : Tensor (n_samples,), optional
+        Weights of the points, with a mean of one; equal by default.
     """
     forms = QuadraticForms.from_model(model)
     n_kept = 0 if n_states is None or n_states >= model.n_components else n_states
@@ -134,17 +147,22 @@ def expect(
         rows = joint[start : start + step]
         products = products_of_coordinates(rows)
         values = forms(rows, products, buffer[: len(rows)])
+        share = None if weight is None else weight[start : start + step].unsqueeze(-1)
+        if share is not None:
+            products = products * share
         if n_kept:
             kept, chosen = values.topk(n_kept, -1)
             states[start : start + step] = chosen
-            free += torch.logsumexp(kept, -1).sum()
+            reached = torch.logsumexp(kept, -1, keepdim=True)
+            free += (reached if share is None else reached * share).sum()
             _add_selected(sums, products, chosen, torch.softmax(kept, -1))
             if not log_likelihood:
                 continue
         largest = values.amax(-1, keepdim=True)
         weights = values.sub_(largest).clamp_min_(LEAST_LOG_RESPONSIBILITY).exp_()
         normaliser = weights.sum(-1, keepdim=True)
-        total += (largest + normaliser.log()).sum()
+        reached = largest + normaliser.log()
+        total += (reached if share is None else reached * share).sum()
         if not n_kept:
             transposed.addmm_((products / normaliser).T, weights)
     mean = float(total) / len(joint) if log_likelihood or not n_kept else math.nan
@@ -163,8 +181,11 @@ def maximised(
     joint: Tensor,
     model: MixtureOfExperts,
     expectation: Expectation,
+    weight: Tensor | None = None,
 ) -> tuple[MixtureOfExperts, float]:
     """Run the M-step of a linear model in standardised coordinates; `joint` contains the points [x, y].
+
+    `weight` (n_samples,) holds the weights of the points, if they are not equal.
 
     Return the updated model in the original coordinates. Also return the number to subtract from the values of the
     E-step to get those in the original coordinates [nat]. It includes the mean of A(y).
@@ -177,10 +198,11 @@ def maximised(
     if not math.isfinite(expectation.free_energy):
         raise DistributionError(NO_DENSITY, model)
     (gating, experts), moments = linear_parts(model), expectation.moments
-    improved = improve_experts(experts, moments, config.covariance_floor)
+    kind = config.covariance if isinstance(config, EMConfig) else "full"
+    improved = improve_experts(experts, moments, config.covariance_floor, covariance=kind, scale=units.sample_scale)
     of_contexts = moments[:, model.n_dims :, model.n_dims :]
     new_gating, log_normaliser = fit_gating_to_moments(
-        gating, joint[:, model.n_dims :], of_contexts, max_iterations=config.gating_iterations
+        gating, joint[:, model.n_dims :], of_contexts, max_iterations=config.gating_iterations, weight=weight
     )
     return units.original(MixtureOfExperts(new_gating, improved)), log_normaliser + units.log_volume()
 
@@ -238,6 +260,7 @@ class EMIteration:
     joint: Tensor
     initial: MixtureOfExperts | None
     seed: int
+    compact: CompactStep | None = None
 
     @classmethod
     def from_data(
@@ -252,7 +275,13 @@ class EMIteration:
             data = data.to(start.device)
         seed = int(torch.randint(2**31 - 1, (1,), generator=generator, device=generator.device))
         units = Standardisation.from_data(data.context, data.sample)
-        return cls(config, data, units, units.joint(data.context, data.sample), start, seed)
+        joint, compact = units.joint(data.context, data.sample), None
+        if data.context.shape[1] == 0 and config.covariance == "full" and not config.hard and config.is_linear:
+            n_components = config.n_components if start is None else start.n_components
+            # a floor of zero needs a comparison with the old experts
+            if config.covariance_floor > 0.0:
+                compact = CompactStep.from_data(units, joint, data.weight, n_components, config.covariance_floor)
+        return cls(config, data, units, joint, start, seed, compact)
 
     def start(self, index: int) -> MixtureOfExperts:
         """Return the initial model of a start.
@@ -260,14 +289,25 @@ class EMIteration:
         Each start has its own seed, so it does not depend on the starts before it.
         """
         if index == 0 and self.initial is not None:
-            return self.initial
+            return self._restricted(self.initial)
         generator = torch.Generator().manual_seed(self.seed + index)
         config = self.config
         context, sample, floor = self.data.context, self.data.sample, config.covariance_floor
         if config.expert_kind == "neural":
-            return branching_start(config, context, sample, config.n_components, generator, floor)
-        start = initial_mixture_of_experts(context, sample, config.n_components, generator, floor)
-        return start if config.is_linear else with_networks(start, config, context, generator)
+            return self._restricted(branching_start(config, context, sample, config.n_components, generator, floor))
+        start = likeliest_start(self.data, config.n_components, config.n_candidates, generator, floor)
+        return self._restricted(start if config.is_linear else with_networks(start, config, context, generator))
+
+    def _restricted(self, model: MixtureOfExperts) -> MixtureOfExperts:
+        """Return the model with the kind of covariances in the settings."""
+        kind = self.config.covariance
+        if kind == "full":
+            return model
+        if not model.is_linear:
+            raise ConfigurationError(f"{kind} covariances need linear experts and gating; set covariance to full", kind)
+        gating, experts = linear_parts(model)
+        weights = gating(self.data.context).exp().mean(0)
+        return MixtureOfExperts(gating, restrict_covariances(experts, kind, weights))
 
     def step(self, state: EMState) -> tuple[EMState, dict[str, float]]:
         following, record = self._linear(state.model) if state.model.is_linear else self._neural(state.model)
@@ -286,9 +326,13 @@ class EMIteration:
 
     def _linear(self, old: MixtureOfExperts) -> tuple[MixtureOfExperts, dict[str, float]]:
         """Return the updated linear model and the record of the old one."""
+        quick = None if self.compact is None else self.compact(old)
+        if quick is not None:
+            return quick[0], {"log_likelihood": quick[1]}
         model = self.units.standard(old)
-        expectation = expect(model, self.joint, 1 if self.config.hard else None)
-        following, offset = maximised(self.config, self.units, self.joint, model, expectation)
+        weight = self.data.weight
+        expectation = expect(model, self.joint, 1 if self.config.hard else None, weight=weight)
+        following, offset = maximised(self.config, self.units, self.joint, model, expectation, weight)
         record = {"log_likelihood": expectation.log_likelihood - offset}
         return following, record | ({"free_energy": expectation.free_energy - offset} if self.config.hard else {})
 
@@ -296,16 +340,18 @@ class EMIteration:
         config, data, settings = self.config, self.data, self.config.networks.fit_settings
         log_joint = old.log_joint(data.context, data.sample)
         log_prob = torch.logsumexp(log_joint, -1)
-        record = {"log_likelihood": float(log_prob.mean())}
+        weight = log_prob.new_ones(len(log_prob)) if data.weight is None else data.weight
+        record = {"log_likelihood": float((log_prob * weight).mean())}
         if not math.isfinite(record["log_likelihood"]):
             raise DistributionError(NO_DENSITY, old)
         if config.hard:
-            record["free_energy"] = float(log_joint.amax(-1).mean())
+            record["free_energy"] = float((log_joint.amax(-1) * weight).mean())
             shares = torch.nn.functional.one_hot(log_joint.argmax(-1), old.n_components).to(log_joint)
         else:
             shares = (log_joint - log_prob.unsqueeze(-1)).exp()
-        gating = _fit_gating(old.gating, data.context, shares, settings, config.gating_iterations)
-        experts = _fit_experts(old.experts, data, shares, settings, config.covariance_floor)
+        gating = _fit_gating(old.gating, data.context, shares, settings, config.gating_iterations, data.weight)
+        weighted = shares if data.weight is None else shares * weight.unsqueeze(-1)
+        experts = _fit_experts(old.experts, data, weighted, settings, config.covariance_floor)
         return MixtureOfExperts(gating, experts), record
 
     def restore(self, state: EMState, tensors: dict[str, Tensor], iteration: int) -> EMState:
@@ -331,7 +377,10 @@ class EM(Learner[EMConfig, EMState]):
     """Maximum likelihood fit of a mixture or a mixture of experts by expectation maximisation.
 
     The initial model may belong to any family and have any number of components. If there are several starts, only the
-    first one uses it. All other starts are built from k-means clusters of the data.
+    first one uses it. All other starts are built from k-means clusters of the data, see `likeliest_start`.
+
+    The covariances of a given initial model are restricted to the kind in the settings. The samples may have weights.
+    The settings relative to the variances of the data use the variances without weights.
 
     The history of a fit records the mean `log_likelihood` of the data before each step [nat]. For hard EM it also
     records the `free_energy` [nat]. If there are several starts, it is the history of the best one.
@@ -361,6 +410,7 @@ class EM(Learner[EMConfig, EMState]):
 
     Config = EMConfig
     algorithm = "em"
+    refused: ClassVar[Mapping[str, str]] = {}
 
     def prepare(
         self, data: Any, start: MixtureOfExperts | GaussianMixture | None, generator: torch.Generator
@@ -381,7 +431,7 @@ class EM(Learner[EMConfig, EMState]):
         best = max(of_start, key=lambda start: of_start[start][-1][name])
         history = History(tuple(of_start[best]))
         status = result.status
-        if status is not Status.INTERRUPTED:
+        if status not in (Status.INTERRUPTED, Status.STOPPED):
             settled = history.settled(name, self.config.tolerance)
             status = Status.CONVERGED if settled else Status.MAX_ITERATIONS
         return dataclasses.replace(result, history=history, status=status)

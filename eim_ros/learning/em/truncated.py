@@ -33,8 +33,9 @@ misprint: the free energy above has the log outside the inner sum. Both forms ag
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -182,6 +183,7 @@ class TruncatedEM(Learner[TruncatedEMConfig, TruncatedEMState]):
 
     Config = TruncatedEMConfig
     algorithm = "truncated-em"
+    refused: ClassVar[Mapping[str, str]] = {"sample_weight": Learner.refused["sample_weight"] + ", or use EM"}
 
     def prepare(
         self, data: Any, start: MixtureOfExperts | GaussianMixture | None, generator: torch.Generator

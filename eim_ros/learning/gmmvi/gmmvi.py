@@ -27,7 +27,7 @@ from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.standardisation import linear_parts
-from eim_ros.learning.target import Target, TargetDensity, target_density
+from eim_ros.learning.target import Target, TargetDensity, n_dims_of, target_density
 
 N_CHECKED = 200  # samples at which the target is checked before a fit
 N_COMPONENTS = 10  # default if neither the settings nor the target specify a number
@@ -60,7 +60,7 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
     An initial model of a conditional fit may be a Gaussian mixture; its components then start independent of the
     contexts. Diagonal covariances are taken from the variances of the initial model. Without an initial model, `fit`
     calls `target.start.mixture(generator, n_components)` if the target has an attribute `start`. Otherwise it calls
-    `random_start`, and the target must have an attribute `n_dims`.
+    `random_start`, and the target must have an attribute `n_dims` or `event_shape`.
 
     The status of the result is
 
@@ -120,8 +120,8 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
         self, data: Any, start: MixtureOfExperts | GaussianMixture | None, generator: torch.Generator
     ) -> Prepared[GMMVIState]:
         places = checked_contexts(data).to(generator.device)
-        first = self._start(start, generator, places.shape[1])
         target = target_density(self.target, conditional=data is not None, device=generator.device)
+        first = self._start(start, generator, places.shape[1])
         algorithm = Iteration(self.config, self.modules, target, places, first)
         state = self._first_state(first, places, generator)
         if algorithm.exhausted(state):
@@ -138,7 +138,7 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
     def _start(
         self, initial: GaussianMixture | MixtureOfExperts | None, generator: torch.Generator, n_context: int
     ) -> MixtureOfExperts:
-        n_dims = getattr(self.target, "n_dims", None)
+        n_dims = n_dims_of(self.target)
         if initial is None:
             config, suggested = self.config, getattr(self.target, "start", None)
             if suggested is not None:
@@ -147,7 +147,11 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
                 n_components = config.n_components or N_COMPONENTS
                 initial = random_start(n_dims, n_components, config.start.spread, config.start.scale, generator)
             else:
-                raise DistributionError("the target has no attribute n_dims: give a start", self.target)
+                raise DistributionError(
+                    "the target has neither n_dims nor event_shape: give a start, as in "
+                    f"fit(start=random_start(n_dims=2, n_components={config.n_components or N_COMPONENTS}))",
+                    self.target,
+                )
         if not isinstance(initial, MixtureOfExperts):
             expect(initial, GaussianMixture, "the start", DistributionError)
         if n_dims is not None and initial.n_dims != n_dims:
@@ -184,9 +188,9 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
 
 def random_start(
     n_dims: int,
-    n_components: int,
-    spread: float | Tensor,
-    scale: float | Tensor,
+    n_components: int = N_COMPONENTS,
+    spread: float | Tensor = 1.0,
+    scale: float | Tensor = 1.0,
     generator: torch.Generator | None = None,
 ) -> GaussianMixture:
     """Return components of equal weight and equal diagonal covariance, with means drawn from N(0, spread^2).

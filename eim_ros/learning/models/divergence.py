@@ -18,6 +18,8 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 
 Model: TypeAlias = Gaussian | GaussianMixture | MixtureOfExperts
 
+N_SAMPLES = 10_000  # default; the standard error of a KL of 1 nat is about 0.01 nat
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -35,7 +37,11 @@ class Estimate:
 
 
 def kl_divergence(
-    model: Model, other: Model, n_samples: int, generator: torch.Generator, context: Tensor | None = None
+    model: Model,
+    other: Model,
+    n_samples: int = N_SAMPLES,
+    generator: torch.Generator | None = None,
+    context: Tensor | None = None,
 ) -> Estimate:
     """Estimate KL(model || other) [nat].
 
@@ -45,7 +51,8 @@ def kl_divergence(
         Two single distributions (no batch) with the same dimensions.
     n_samples : int
         Number of draws from the model.
-    generator : torch.Generator
+    generator : torch.Generator, optional
+        By default, torch's global generator.
     context : Tensor (n_contexts, n_context), optional
         Contexts from p(y), for mixtures of experts. Each draw picks one of them at random.
 
@@ -62,7 +69,12 @@ def kl_divergence(
     return _estimate(_log_prob(model, chosen, sample) - _log_prob(other, chosen, sample))
 
 
-def entropy(model: Model, n_samples: int, generator: torch.Generator, context: Tensor | None = None) -> Estimate:
+def entropy(
+    model: Model,
+    n_samples: int = N_SAMPLES,
+    generator: torch.Generator | None = None,
+    context: Tensor | None = None,
+) -> Estimate:
     """Estimate the differential entropy H(x), or the mean of H(x|y) over contexts [nat].
 
     The arguments are those of `kl_divergence`.
@@ -79,7 +91,9 @@ def entropy(model: Model, n_samples: int, generator: torch.Generator, context: T
     return _estimate(-_log_prob(model, chosen, sample))
 
 
-def _draw(model: Model, n_samples: int, generator: torch.Generator, context: Tensor | None) -> tuple[Tensor, Tensor]:
+def _draw(
+    model: Model, n_samples: int, generator: torch.Generator | None, context: Tensor | None
+) -> tuple[Tensor, Tensor]:
     """Return contexts (n_samples, n_context) and samples (n_samples, n_dims)."""
     if isinstance(model, MixtureOfExperts):
         if context is None:

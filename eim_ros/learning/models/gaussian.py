@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.distributions import Distribution, MultivariateNormal, constraints, register_kl
 
 from eim_ros.core.checks import as_numbers
 from eim_ros.core.errors import DistributionError
@@ -58,7 +59,11 @@ def named_tensors(tensors: dict[str, Tensor], names: Sequence[str], lacking: str
 def checked_values(values: Tensor, n_columns: int, name: str = "samples") -> Tensor:
     """Return the values if they are a tensor (..., n_columns); otherwise raise `DistributionError`."""
     if not isinstance(values, Tensor):
-        raise DistributionError(f"{name} must be a tensor (..., {n_columns}), got a {type(values).__name__}", values)
+        raise DistributionError(
+            f"{name} must be a tensor (..., {n_columns}), got a {type(values).__name__}; convert it with "
+            "torch.as_tensor, or call FittedModel.of(model), which accepts arrays",
+            values,
+        )
     if values.dim() == 0 or values.shape[-1] != n_columns:
         raise DistributionError(
             f"{name} must be a tensor (..., {n_columns}), got shape {tuple(values.shape)}", tuple(values.shape)
@@ -76,9 +81,9 @@ def checked_generator(generator: torch.Generator | None) -> torch.Generator | No
 LOG_TWO_PI = math.log(2.0 * math.pi)
 
 
-@dataclass(frozen=True)
-class Gaussian:
-    """Batch of multivariate normal distributions.
+@dataclass(frozen=True, slots=True)  # slots, because an attribute `mean` has to hide the property of the base class
+class Gaussian(Distribution):
+    """Batch of multivariate normal distributions, a `torch.distributions.Distribution`.
 
     Attributes
     ----------
@@ -95,8 +100,12 @@ class Gaussian:
     -1.8379
     """
 
-    mean: Tensor
+    mean: Tensor = field()
     scale_tril: Tensor
+
+    arg_constraints: ClassVar = {"mean": constraints.real_vector, "scale_tril": constraints.lower_cholesky}
+    support: ClassVar = constraints.real_vector
+    has_rsample = True
 
     def __post_init__(self) -> None:
         tensor_fields(self, "mean", "scale_tril")
@@ -122,6 +131,21 @@ class Gaussian:
         """L L', (..., n_dims, n_dims)."""
         return self.scale_tril @ self.scale_tril.mT
 
+    @property
+    def variance(self) -> Tensor:
+        """Variances of the coordinates, (..., n_dims)."""
+        return self.scale_tril.square().sum(-1).expand(*self.batch_shape, self.n_dims)
+
+    @property
+    def mode(self) -> Tensor:
+        """Highest point of the density, which is the mean, (..., n_dims)."""
+        return self.mean
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Gaussian:
+        """Return the distributions repeated along new axes of the batch, without a copy of the parameters."""
+        shape = (*batch_shape, self.n_dims)
+        return Gaussian(self.mean.expand(shape), self.scale_tril.expand(*shape, self.n_dims))
+
     def log_prob(self, sample: Tensor) -> Tensor:
         """Return the log density [nat], (...), of samples (..., n_dims)."""
         log_prob: Tensor = -0.5 * self.whiten(sample).square().sum(-1) + log_normaliser(self.scale_tril)
@@ -141,17 +165,17 @@ class Gaussian:
         score: Tensor = -torch.linalg.solve_triangular(factor.mT, whitened, upper=True)
         return score.squeeze(-1)
 
-    def sample(self, n: int | Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
+    def sample(self, sample_shape: int | Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
         """Draw samples like `rsample`, without gradients."""
         with torch.no_grad():
-            return self.rsample(n, generator)
+            return self.rsample(sample_shape, generator)
 
-    def rsample(self, n: int | Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
+    def rsample(self, sample_shape: int | Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
         """Draw samples that are differentiable in the mean and the factor (reparameterised).
 
         Parameters
         ----------
-        n : int or shape
+        sample_shape : int or shape
             Number of samples from each distribution of the batch; one by default.
         generator : torch.Generator, optional
             By default, torch's global generator.
@@ -159,9 +183,9 @@ class Gaussian:
         Returns
         -------
         Tensor (..., n_dims)
-            The shape `n`, followed by the batch shape.
+            `sample_shape`, followed by the batch shape.
         """
-        shape = (*sample_shape(n), *self.batch_shape, self.n_dims)
+        shape = (*checked_shape(sample_shape), *self.batch_shape, self.n_dims)
         noise = torch.randn(
             shape, generator=checked_generator(generator), dtype=self.mean.dtype, device=self.mean.device
         )
@@ -269,6 +293,18 @@ class Gaussian:
         return cls(*named_tensors(tensors, ("mean", "scale_tril"), "a Gaussian lacks"))
 
 
+def _kl(model: Any, other: Any) -> Tensor:
+    """Return KL(model || other) for `torch.distributions.kl_divergence`."""
+    first, second = (
+        Gaussian(part.loc, part.scale_tril) if isinstance(part, MultivariateNormal) else part for part in (model, other)
+    )
+    return first.kl(second)
+
+
+for _types in ((Gaussian, Gaussian), (Gaussian, MultivariateNormal), (MultivariateNormal, Gaussian)):
+    register_kl(*_types)(_kl)
+
+
 def triangular_factor(rows: Tensor) -> Tensor:
     """Return the lower Cholesky factor (..., m, m) of rows rows', for rows (..., m, n) of full rank m <= n.
 
@@ -294,7 +330,7 @@ def split_dims(dims: Sequence[int], n_dims: int) -> tuple[list[int], list[int]]:
     return chosen, [dim for dim in range(n_dims) if dim not in chosen]
 
 
-def sample_shape(n: int | Sequence[int]) -> tuple[int, ...]:
+def checked_shape(n: int | Sequence[int]) -> tuple[int, ...]:
     """Return the number of samples as a shape; raise `DistributionError` if it is neither a count nor a shape."""
     try:
         shape = tuple(

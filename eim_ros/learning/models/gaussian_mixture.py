@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+from torch.distributions import Distribution, constraints, register_kl
 
 from eim_ros.core.checks import expect
 from eim_ros.core.errors import DistributionError
@@ -16,17 +17,20 @@ from eim_ros.learning.models.gaussian import (
     Gaussian,
     as_parameter,
     checked_generator,
+    checked_shape,
     checked_values,
     named_tensors,
-    sample_shape,
     split_dims,
     tensor_fields,
 )
 
+MODE_ITERATIONS = 1000
+MODE_TOLERANCE = 1e-9  # largest move of the last iteration, in standard deviations of the narrowest component
+
 
 @dataclass(frozen=True)
-class GaussianMixture:
-    """Batch of Gaussian mixtures.
+class GaussianMixture(Distribution):
+    """Batch of Gaussian mixtures, a `torch.distributions.Distribution`.
 
     Samples from a mixture are not differentiable, so there is no `rsample` and `has_rsample` is False. Use
     `components.rsample` for differentiable samples from the components.
@@ -57,7 +61,13 @@ class GaussianMixture:
     means: Tensor
     scale_trils: Tensor
 
-    has_rsample: ClassVar[bool] = False
+    arg_constraints: ClassVar = {
+        "log_weights": constraints.real_vector,
+        "means": constraints.independent(constraints.real, 2),
+        "scale_trils": constraints.independent(constraints.lower_cholesky, 1),
+    }
+    support: ClassVar = constraints.real_vector
+    has_rsample = False
 
     def __post_init__(self) -> None:
         tensor_fields(self, "log_weights", "means", "scale_trils")
@@ -119,6 +129,53 @@ class GaussianMixture:
         centered = (self.means - self.mean.unsqueeze(-2)).unsqueeze(-1)
         return (weights * (self.scale_trils @ self.scale_trils.mT + centered @ centered.mT)).sum(-3)
 
+    @property
+    def variance(self) -> Tensor:
+        """Variances of the coordinates, (..., n_dims)."""
+        spread = self.scale_trils.square().sum(-1) + (self.means - self.mean.unsqueeze(-2)).square()
+        return (self.weights.unsqueeze(-1) * spread).sum(-2)
+
+    @property
+    @torch.no_grad()
+    def mode(self) -> Tensor:
+        """Highest local maximum of the density that is reached from a mean of a component, (..., n_dims).
+
+        Fixed-point iterations climb from each mean (Carreira-Perpinan 2000). A mixture may have more maxima than
+        components, so in rare cases a higher one is missed. The cost is quadratic in the number of components.
+        """
+        factors = self.scale_trils.expand(*self.means.shape, self.n_dims).unsqueeze(-4)
+        precisions = torch.cholesky_inverse(factors)
+        linear = (precisions @ self.means.unsqueeze(-3).unsqueeze(-1)).squeeze(-1)
+        least = torch.linalg.svdvals(self.scale_trils)[..., -1].min()
+        spread = GaussianMixture(  # every mean is a sample of its own mixture
+            self.log_weights.unsqueeze(-2), self.means.unsqueeze(-3), self.scale_trils.unsqueeze(-4)
+        )
+        point = self.means
+        for _ in range(MODE_ITERATIONS):
+            shares = spread.log_responsibilities(point).exp()
+            precision = (shares[..., None, None] * precisions).sum(-3)
+            following = torch.linalg.solve(precision, (shares.unsqueeze(-1) * linear).sum(-2))
+            moved = (following - point).abs().max()
+            point = following
+            if moved <= MODE_TOLERANCE * least:
+                break
+        best = spread.log_prob(point).argmax(-1, keepdim=True)
+        return point.gather(-2, best.unsqueeze(-1).expand(*best.shape, self.n_dims)).squeeze(-2)
+
+    @torch.no_grad()
+    def entropy(self, n_samples: int = 1000, generator: torch.Generator | None = None) -> Tensor:
+        """Estimate the differential entropy [nat], (...), from samples, without gradients.
+
+        `eim_ros.learning.models.entropy` also returns the standard error.
+        """
+        return -self.log_prob(self.sample(n_samples, generator)).mean(0)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> GaussianMixture:
+        """Return the mixtures repeated along new axes of the batch."""
+        shape = (*batch_shape, *self.means.shape[-2:])
+        log_weights, factors = self.log_weights.expand(shape[:-1]), self.scale_trils.expand(*shape, self.n_dims)
+        return GaussianMixture(log_weights, self.means.expand(shape), factors)
+
     def log_joint(self, sample: Tensor) -> Tensor:
         """Return log w_k + log N(x; mu_k, Sigma_k), (..., n_components), at samples (..., n_dims)."""
         return self.log_weights + self.components.log_prob(checked_values(sample, self.n_dims).unsqueeze(-2))
@@ -165,12 +222,12 @@ class GaussianMixture:
         log_joint = self.log_weights + log_integrals
         return GaussianMixture(log_joint, components.mean, components.scale_tril), torch.logsumexp(log_joint, -1)
 
-    def sample(self, n: int | Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
+    def sample(self, sample_shape: int | Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
         """Draw samples.
 
         Parameters
         ----------
-        n : int or shape
+        sample_shape : int or shape
             Number of samples from each mixture of the batch; one by default.
         generator : torch.Generator, optional
             By default, torch's global generator.
@@ -178,16 +235,16 @@ class GaussianMixture:
         Returns
         -------
         Tensor (..., n_dims)
-            The shape `n`, followed by the batch shape.
+            `sample_shape`, followed by the batch shape.
         """
-        return self.sample_with_components(n, generator)[0]
+        return self.sample_with_components(sample_shape, generator)[0]
 
     @torch.no_grad()
     def sample_with_components(
-        self, n: int | Sequence[int] = (), generator: torch.Generator | None = None
+        self, sample_shape: int | Sequence[int] = (), generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
         """Draw samples like `sample`, and also return the component of each sample, (...) of int64."""
-        shape = sample_shape(n)
+        shape = checked_shape(sample_shape)
         n_samples, batch = math.prod(shape), self.batch_shape
         if n_samples == 0:
             empty = self.means.new_empty(*shape, *batch, self.n_dims)
@@ -244,3 +301,14 @@ class GaussianMixture:
     def from_tensors(cls, tensors: dict[str, Tensor]) -> GaussianMixture:
         """Build the mixture from named parameters; `DistributionError` lists the missing names."""
         return cls(*named_tensors(tensors, ("log_weights", "means", "scale_trils"), "a Gaussian mixture lacks"))
+
+
+def _no_closed_form(model: Distribution, other: Distribution) -> Tensor:
+    raise NotImplementedError(
+        "the KL divergence of a mixture has no closed form; eim_ros.learning.models.kl_divergence estimates it from "
+        "samples"
+    )
+
+
+for _types in ((GaussianMixture, GaussianMixture), (GaussianMixture, Distribution), (Distribution, GaussianMixture)):
+    register_kl(*_types)(_no_closed_form)

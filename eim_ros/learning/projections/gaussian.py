@@ -319,10 +319,11 @@ def project_experts(
 
 
 def restrict_covariances(experts: LinearExperts, covariance: str, weights: Tensor) -> LinearExperts:
-    """Return experts with "full", "diagonal" or "tied" covariances that are closest to the given ones.
+    """Return experts with "full", "diagonal", "tied" or "spherical" covariances that are closest to the given ones.
 
     They minimise the KL of the given experts to the new ones, averaged with the weights (n_components,). The means do
-    not change. Diagonal covariances keep the variances, and the tied one is the weighted mean of all covariances.
+    not change. Diagonal covariances keep the variances, and spherical ones the mean variance. The tied one is the
+    weighted mean of all covariances.
 
     Examples
     --------
@@ -338,6 +339,9 @@ def restrict_covariances(experts: LinearExperts, covariance: str, weights: Tenso
     covariances = experts.scale_trils @ experts.scale_trils.mT
     if covariance == "diagonal":
         factors = torch.diag_embed(torch.diagonal(covariances, dim1=-2, dim2=-1).sqrt())
+    elif covariance == "spherical":
+        variance = torch.diagonal(covariances, dim1=-2, dim2=-1).mean(-1, keepdim=True)
+        factors = torch.diag_embed(variance.sqrt().expand(len(variance), experts.n_dims))
     else:
         mean = (covariances * (weights / weights.sum())[:, None, None]).sum(0)
         factors = torch.linalg.cholesky(mean).expand(covariances.shape).contiguous()

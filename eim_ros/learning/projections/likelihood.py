@@ -36,7 +36,13 @@ CHUNK_ELEMENTS = 262_144  # probabilities per block, small enough to stay in cac
 
 
 def fit_gating(
-    initial: SoftmaxGating, context: Tensor, targets: Tensor, *, max_iterations: int = 50, l2: float = 1e-6
+    initial: SoftmaxGating,
+    context: Tensor,
+    targets: Tensor,
+    *,
+    max_iterations: int = 50,
+    l2: float = 1e-6,
+    weight: Tensor | None = None,
 ) -> SoftmaxGating:
     """Fit a softmax gating to soft targets by softmax regression.
 
@@ -51,6 +57,8 @@ def fit_gating(
         Maximum number of L-BFGS iterations. Few are needed if `initial` is close.
     l2 : float
         Weight of 1/2 |V|^2 in standardised coordinates. It keeps V finite if the targets are separable.
+    weight : Tensor (n_samples,), optional
+        Weights of the samples, with a mean of one; equal by default.
 
     Returns
     -------
@@ -75,15 +83,22 @@ def fit_gating(
     standard = (context - center) / scale
     design = _design(standard)
     products = (design.unsqueeze(-1) * design.unsqueeze(-2)).flatten(1)
-    moments = (targets.T @ products).reshape(-1, *2 * (design.shape[1],))
+    shares = targets if weight is None else targets * weight.unsqueeze(-1)
+    moments = (shares.T @ products).reshape(-1, *2 * (design.shape[1],))
     start = SoftmaxGating(initial.weights * scale, initial.biases + initial.weights @ center)
-    fitted = fit_gating_to_moments(start, standard, moments, max_iterations=max_iterations, l2=l2)[0]
+    fitted = fit_gating_to_moments(start, standard, moments, max_iterations=max_iterations, l2=l2, weight=weight)[0]
     weights = fitted.weights / scale
     return SoftmaxGating(weights, fitted.biases - weights @ center)
 
 
 def fit_gating_to_moments(
-    initial: SoftmaxGating, context: Tensor, moments: Tensor, *, max_iterations: int = 50, l2: float = 1e-6
+    initial: SoftmaxGating,
+    context: Tensor,
+    moments: Tensor,
+    *,
+    max_iterations: int = 50,
+    l2: float = 1e-6,
+    weight: Tensor | None = None,
 ) -> tuple[SoftmaxGating, float]:
     """Fit a softmax gating to soft targets that are given by their moments.
 
@@ -93,8 +108,8 @@ def fit_gating_to_moments(
     context : Tensor (n_samples, n_context)
         Standardised contexts.
     moments : Tensor (n_components, n_context + 1, n_context + 1)
-        sum_n t_n e_n e_n' with e = [y, 1]; targets t sum to 1 per context.
-    max_iterations, l2
+        sum_n t_n e_n e_n' with e = [y, 1]; targets t sum to 1 per context, or to its weight.
+    max_iterations, l2, weight
         As in `fit_gating`.
 
     Returns
@@ -112,7 +127,7 @@ def fit_gating_to_moments(
     design = _design(context)
     first = moments[:, -1] / len(context)
     start = torch.cat([initial.weights, initial.biases.unsqueeze(-1)], -1)
-    normaliser, expected = _normaliser_and_gradient(design, start)
+    normaliser, expected = _normaliser_and_gradient(design, start, weight)
     if initial.n_components == 1:
         return SoftmaxGating(torch.zeros_like(initial.weights), torch.zeros_like(initial.biases)), normaliser
     # Hessian blocks: half from the targets, as if they were fitted exactly, and half from the current probabilities
@@ -123,7 +138,7 @@ def fit_gating_to_moments(
     def losses(parameters: Tensor) -> tuple[float, float, Tensor]:
         """Return the cross entropy, the penalty, and the gradient of their sum."""
         log_normaliser, gradient = (
-            (normaliser, expected) if parameters is start else _normaliser_and_gradient(design, parameters)
+            (normaliser, expected) if parameters is start else _normaliser_and_gradient(design, parameters, weight)
         )
         penalised = torch.cat([parameters[:, :-1], torch.zeros_like(parameters[:, -1:])], -1)
         penalty = 0.5 * l2 * float(penalised.square().sum())
@@ -138,21 +153,23 @@ def _design(context: Tensor) -> Tensor:
     return torch.cat([context, context.new_ones(len(context), 1)], -1)
 
 
-def _normaliser_and_gradient(design: Tensor, parameters: Tensor) -> tuple[float, Tensor]:
+def _normaliser_and_gradient(design: Tensor, parameters: Tensor, weight: Tensor | None = None) -> tuple[float, Tensor]:
     """Return the mean log normaliser of the logits, and its gradient.
 
-    The gradient is the mean of p_i [y, 1], (n_components, n_context + 1).
+    The gradient is the mean of p_i [y, 1], (n_components, n_context + 1). Both means are weighted.
     """
     step = max(1, CHUNK_ELEMENTS // len(parameters))
     buffer = design.new_empty(min(step, len(design)), len(parameters))  # avoids repeated allocation
     total, gradient = design.new_zeros(()), torch.zeros_like(parameters.T, memory_format=torch.contiguous_format)
-    for rows in design.split(step):
+    shares = None if weight is None else weight.unsqueeze(-1).split(step)
+    for number, rows in enumerate(design.split(step)):
         logits = torch.mm(rows, parameters.T, out=buffer[: len(rows)])
         largest = logits.amax(-1, keepdim=True)
         probabilities = logits.sub_(largest).clamp_min_(LEAST_LOG_PROBABILITY).exp_()
         sums = probabilities.sum(-1, keepdim=True)
-        total += (largest + sums.log()).sum()
-        gradient.addmm_((rows / sums).T, probabilities)
+        values = largest + sums.log()
+        total += (values if shares is None else values * shares[number]).sum()
+        gradient.addmm_((rows / (sums if shares is None else sums / shares[number])).T, probabilities)
     return float(total) / len(design), gradient.T / len(design)
 
 
@@ -238,7 +255,12 @@ def fit_experts(
 
 
 def experts_from_moments(
-    moments: Tensor, n_dims: int, covariance_floor: float = 0.0, ridge: float = 1e-3
+    moments: Tensor,
+    n_dims: int,
+    covariance_floor: float = 0.0,
+    ridge: float = 1e-3,
+    covariance: str = "full",
+    scale: Tensor | None = None,
 ) -> tuple[LinearExperts, Tensor]:
     """Compute maximum-likelihood experts from moments, in standardised coordinates.
 
@@ -251,6 +273,10 @@ def experts_from_moments(
         Minimum eigenvalue of a covariance.
     ridge : float
         Pseudo-observations of unit variance per regression coefficient.
+    covariance : str
+        "full", "diagonal", "tied" (one covariance of all experts) or "spherical".
+    scale : Tensor (n_dims,), optional
+        Units of the standardised coordinates. Spherical covariances are spherical in the original coordinates.
 
     Returns
     -------
@@ -261,12 +287,8 @@ def experts_from_moments(
     count = moments[:, -1, -1].clamp_min(torch.finfo(moments.dtype).tiny)
     second = moments / count[:, None, None]
     mean = second[:, :-1, -1]
-    covariance = second[:, :-1, :-1] - mean.unsqueeze(-1) * mean.unsqueeze(-2)
-    xx, xy, yy = (
-        covariance[:, :n_dims, :n_dims],
-        covariance[:, :n_dims, n_dims:],
-        covariance[:, n_dims:, n_dims:],
-    )
+    joint = second[:, :-1, :-1] - mean.unsqueeze(-1) * mean.unsqueeze(-2)
+    xx, xy, yy = joint[:, :n_dims, :n_dims], joint[:, :n_dims, n_dims:], joint[:, n_dims:, n_dims:]
     # Bounded, because weights of 1e-300 would make it overflow; much less damping already gives a slope of zero.
     damping = (ridge / count).clamp_max(1e30).unsqueeze(-1) + NOISE
     damped = yy + torch.diag_embed(damping.expand(*yy.shape[:-1]))
@@ -274,20 +296,44 @@ def experts_from_moments(
     residual = xx - slope @ xy.mT - xy @ slope.mT + slope @ yy @ slope.mT
     residual = 0.5 * (residual + residual.mT)
     noise = NOISE * torch.diagonal(second, dim1=-2, dim2=-1)[:, :n_dims].amax(-1)
+    if covariance != "full":
+        residual = _restricted(residual, covariance, count, covariance_floor, scale)
     factor, regular = _floored_factor(residual, covariance_floor, noise)
     bias = mean[:, :n_dims] - (slope @ mean[:, n_dims:].unsqueeze(-1)).squeeze(-1)
     return LinearExperts(slope, bias, factor), regular
 
 
+def _restricted(
+    residual: Tensor, covariance: str, count: Tensor, covariance_floor: float, scale: Tensor | None
+) -> Tensor:
+    """Return the most likely diagonal, tied or spherical covariances (k, d, d), given the full ones."""
+    if covariance == "tied":
+        return (residual * (count / count.sum())[:, None, None]).sum(0).expand(residual.shape).contiguous()
+    variance = torch.diagonal(residual, dim1=-2, dim2=-1)
+    if covariance == "spherical":
+        squared = torch.ones_like(variance[0]) if scale is None else scale.square()
+        mean = (variance * squared).mean(-1, keepdim=True).clamp_min(covariance_floor * float(squared.max()))
+        variance = mean / squared
+    return torch.diag_embed(variance)
+
+
 def improve_experts(
-    previous: LinearExperts, moments: Tensor, covariance_floor: float = 0.0, ridge: float = 1e-3
+    previous: LinearExperts,
+    moments: Tensor,
+    covariance_floor: float = 0.0,
+    ridge: float = 1e-3,
+    covariance: str = "full",
+    scale: Tensor | None = None,
 ) -> LinearExperts:
     """Compute maximum-likelihood experts, but keep the previous expert where the new one is not better.
 
-    An expert is kept if it has no weight or if its covariance would be singular. It is also kept if the ridge or
-    rounding would lower its expected log-likelihood. No step of EM can therefore decrease the likelihood.
+    The covariances of the previous experts must be of the same kind. An expert is kept if it has no weight or if its
+    covariance would be singular. It is also kept if the ridge or rounding would lower its expected log-likelihood. Tied
+    experts are kept all together. No step of EM can therefore decrease the likelihood.
     """
-    fitted, regular = experts_from_moments(moments, previous.n_dims, covariance_floor, ridge)
+    fitted, regular = experts_from_moments(moments, previous.n_dims, covariance_floor, ridge, covariance, scale)
+    if covariance == "tied":
+        return _improved_tied(previous, fitted, moments, bool(regular.all()))
     keep = ~regular | _empty(moments)
     if previous.n_context > 0 or covariance_floor == 0.0:  # otherwise the fit is optimal
         worse = ~(_expected_log_likelihood(fitted, moments) >= _expected_log_likelihood(previous, moments))
@@ -298,6 +344,18 @@ def improve_experts(
         keep |= worse
     pairs = ((getattr(previous, name), getattr(fitted, name)) for name in ("weights", "biases", "scale_trils"))
     return LinearExperts(*(torch.where(keep.reshape(-1, *(1,) * (old.dim() - 1)), old, new) for old, new in pairs))
+
+
+def _improved_tied(previous: LinearExperts, fitted: LinearExperts, moments: Tensor, regular: bool) -> LinearExperts:
+    """Return the fitted experts with a tied covariance, or the previous ones if they are more likely."""
+    empty = _empty(moments)
+    experts = LinearExperts(
+        torch.where(empty[:, None, None], previous.weights, fitted.weights),
+        torch.where(empty[:, None], previous.biases, fitted.biases),
+        fitted.scale_trils,
+    )
+    new, old = (_expected_log_likelihood(each, moments).sum() for each in (experts, previous))
+    return experts if regular and bool(new >= old) else previous
 
 
 def _expected_log_likelihood(experts: LinearExperts, moments: Tensor) -> Tensor:

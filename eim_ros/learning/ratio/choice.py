@@ -190,7 +190,7 @@ def _sizes(config: ReferenceConfig, n_components: int, n_samples: int, most_comp
 def _learner(n_components: int, n_iterations: int) -> EM | TruncatedEM:
     """Return EM, or truncated EM for many components."""
     if n_components < MANY_COMPONENTS:
-        return EM(EMConfig(n_components=n_components, n_iterations=n_iterations))
+        return EM(EMConfig(n_components=n_components, n_iterations=n_iterations, n_candidates=1))
     return TruncatedEM(TruncatedEMConfig(n_components=n_components, n_iterations=n_iterations, search="partial"))
 
 

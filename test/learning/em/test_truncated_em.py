@@ -92,7 +92,9 @@ def test_free_energy_is_a_lower_bound_and_grows_with_the_number_of_states(n_cont
     free_energies = [record["free_energy"] for record in values]
     assert np.diff(free_energies).min() >= 0.0
     assert free_energies[0] < free_energies[-1]
-    assert free_energies[-1] == pytest.approx(float(start.log_prob(*data).mean()), abs=1e-12)
+    assert free_energies[-1] == pytest.approx(
+        float(start.log_prob(*data).mean()), abs=1e-11
+    )  # rounding of the quadratic forms
 
 
 @pytest.mark.parametrize("n_states", [1, 2, 5])
@@ -156,7 +158,9 @@ def test_log_likelihood_is_recorded_where_the_step_was_dense():
     data, start = problem(2)
     records = TruncatedEM(config(n_iterations=3)).fit(data, start).history.records
     assert ["log_likelihood" in record for record in records] == [True, False, False]
-    assert records[0]["log_likelihood"] == pytest.approx(float(start.log_prob(*data).mean()), abs=1e-12)
+    assert records[0]["log_likelihood"] == pytest.approx(
+        float(start.log_prob(*data).mean()), abs=1e-11
+    )  # rounding of the quadratic forms
     assert records[0]["free_energy"] < records[0]["log_likelihood"]
 
 

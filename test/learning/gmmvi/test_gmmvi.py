@@ -340,7 +340,7 @@ def test_bad_starts_budgets_and_names_are_refused():
     target = three_modes()
     with pytest.raises(ConfigurationError, match="less than one iteration's 300"):
         GMMVI(target, GMMVIConfig(max_evaluations=299)).fit(start=wide_start(3))
-    with pytest.raises(DistributionError, match="has no attribute n_dims"):
+    with pytest.raises(DistributionError, match="neither n_dims nor event_shape"):
         GMMVI(lambda sample: sample.sum(-1)).fit()
     with pytest.raises(DistributionError, match="the start has 3 dimensions, but the target 2"):
         GMMVI(Bounded()).fit(start=wide_start(2, n_dims=3))
