@@ -787,7 +787,7 @@ def _around_jumps(search: PathSearch, chosen: FloatArray) -> list[range]:
 
 
 def _joint_path(search: PathSearch, chosen: FloatArray, is_proven: bool, began: float) -> JointPath:
-    """Return the path with its errors by forward kinematics. Collisions were checked during the search."""
+    """Return the path with its errors by forward kinematics. Collisions at the poses were checked during the search."""
     robot, problem = search.sampler.robot, search.problem
     errors = np.full((2, len(chosen)), np.inf)
     valid = np.zeros(len(chosen), dtype=bool)
@@ -805,12 +805,16 @@ def _joint_path(search: PathSearch, chosen: FloatArray, is_proven: bool, began: 
         jumps, n_colliding = np.union1d(jumps, colliding), len(colliding)
     is_all = bool(valid.all()) and not len(jumps)
     reach = Reach.all(len(chosen)) if is_all else search.final_reach(chosen)
+    if n_colliding and reach.n_poses == len(chosen):  # time was up, or limits end the revolutions
+        at = int(colliding[0])
+        reach = Reach(at, float(steps[at - search.first_step]))
     if is_all:
         code, message = ErrorCode.SUCCESS, f"{len(chosen)} poses, no joint steps farther than {largest:.3g}"
     else:
         code = ErrorCode.TIMED_OUT if search.out_of_time else ErrorCode.NO_IK_SOLUTION
         if valid.all() and n_colliding:
-            message = f"{n_colliding} motions between poses collide, the first of them to pose {colliding[0]}"
+            reason = "collide or were not checked" if problem.n_unchecked else "collide"
+            message = f"{n_colliding} motions between poses {reason}, the first of them to pose {colliding[0]}"
         elif valid.all():
             message = f"the path jumps {n_jumps} times, by up to {largest:.3g}{_break(search, reach, is_proven)}"
         else:
