@@ -254,8 +254,6 @@ class Constraints:
         Largest position errors along x, y and z [m] and largest rotations about x, y and z [rad], in the frame of the
         target pose. An infinite tolerance leaves an axis free, see `Robot.refine`. Only the part of an error that
         exceeds the tolerances then counts as the error of a configuration.
-    allowed_collisions : sequence of (str, str)
-        Pairs that may touch: two links, or a link and an obstacle, by their names.
     links : sequence of LinkPosition or LinkOrientation
         Conditions on links of the chain.
     clearance : float
@@ -296,7 +294,6 @@ class Constraints:
     position_only: bool | None = None
     position_tolerance: float = 1e-6
     orientation_tolerance: float = 1e-6
-    allowed_collisions: Sequence[tuple[str, str]] = ()
 
     def __post_init__(self) -> None:
         expect_mapping(self.limits, "limits", ConstraintError)
@@ -309,7 +306,6 @@ class Constraints:
         put = object.__setattr__
         put(self, "self_collision", checked_flag(self.self_collision, "self_collision", ConstraintError))
         put(self, "obstacles", checked_obstacles(self.obstacles))
-        put(self, "allowed_collisions", _checked_pairs(self.allowed_collisions))
         put(self, "clearance", float(clearance))
         for name in ("position_tolerance", "orientation_tolerance"):
             tolerance = getattr(self, name)
@@ -405,8 +401,7 @@ class Constraints:
         if not self.self_collision and not self.obstacles:
             return None
         model = collision_model(robot, deadline)
-        allowed = frozenset(map(frozenset, self.allowed_collisions))
-        return model.scene(self.self_collision, self.obstacles, self.clearance, deadline, allowed)
+        return model.scene(self.self_collision, self.obstacles, self.clearance, deadline)
 
     def link_check(self, robot: Robot) -> LinkCheck | None:
         """Return the check of the conditions on links, or None if there are no conditions.
@@ -417,17 +412,6 @@ class Constraints:
             If the robot has no such link, or if joints outside the chain move the link.
         """
         return LinkCheck(robot, self.links) if self.links else None
-
-
-def _checked_pairs(pairs: object) -> tuple[tuple[str, str], ...]:
-    """Return pairs of two different names."""
-    if isinstance(pairs, Sequence) and not isinstance(pairs, str):
-        found = tuple(tuple(pair) for pair in pairs if isinstance(pair, (tuple, list)))
-        if len(found) == len(pairs) and all(
-            len(set(pair)) == len(pair) == 2 and all(isinstance(name, str) and name for name in pair) for pair in found
-        ):
-            return found
-    raise ConstraintError(f"allowed_collisions must be pairs of two different names, got {pairs!r}", pairs)
 
 
 def _narrowed(name: str, ends: tuple[float, float], lower: float, upper: float) -> tuple[float, float]:

@@ -19,14 +19,14 @@ import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.checks import checked_flag, expect, number_from_zero
 from eim_ros.core.deadlines import NEVER, OutOfTime, check_time, is_past
-from eim_ros.core.errors import ConstraintError, EimError, MeshError, RobotError, did_you_mean
+from eim_ros.core.errors import ConstraintError, EimError, MeshError, RobotError
 from eim_ros.kinematics.collision_options import SceneSize, check_balls, disabled_pairs
 from eim_ros.kinematics.crowd import Crowd, OwnShape
 from eim_ros.kinematics.links import MeshReference, body_shapes, link_shapes
@@ -39,9 +39,6 @@ from eim_ros.kinematics.urdf import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANS
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
-AllowedPairs: TypeAlias = frozenset[frozenset[str]]
-
-NONE_ALLOWED: AllowedPairs = frozenset()
 AT_ONCE, AT_ONCE_LATE = 64, 8  # configurations between two checks of the clock, before and after the deadline
 
 
@@ -222,7 +219,6 @@ class CollisionModel:
         obstacles: Sequence[Obstacle] = (),
         clearance: float = 0.0,
         deadline: float = NEVER,
-        allowed: AllowedPairs = NONE_ALLOWED,
     ) -> CollisionScene:
         """Return a scene that checks configurations for collisions.
 
@@ -238,14 +234,12 @@ class CollisionModel:
             Minimum distance [m]; closer shapes count as colliding.
         deadline : float
             Time of `perf_counter` [s].
-        allowed : set of frozenset of str
-            Pairs of names that may touch: two links, or a link and an obstacle.
 
         Raises
         ------
         ConstraintError
             If the robot has no shapes, because nothing would ever collide, or if the scene exceeds the limits of
-            `CollisionOptions`. Also if a name in `allowed` is unknown.
+            `CollisionOptions`.
         OutOfTime
             If the shapes are not prepared before the deadline. Finished shapes are kept for the next call.
         """
@@ -258,32 +252,19 @@ class CollisionModel:
             )
         kind = "among" if obstacles else "alone"
         known: _KeptScene | None = getattr(self._kept, kind, None)
-        scene = None if known is None else known.scene_of((self_collision, clearance, allowed), obstacles)
+        scene = None if known is None else known.scene_of((self_collision, clearance), obstacles)
         if scene is None:
             SceneSize.of(obstacles).check(self.robot.collision)
-            scene = self._scene(self_collision, obstacles, clearance, deadline, allowed)
+            scene = self._scene(self_collision, obstacles, clearance, deadline)
             scene.prepare(deadline)
-            setattr(self._kept, kind, _KeptScene((self_collision, clearance, allowed), obstacles, scene))
+            setattr(self._kept, kind, _KeptScene((self_collision, clearance), obstacles, scene))
         return scene.again()
 
     def _scene(
-        self,
-        self_collision: bool,
-        obstacles: Sequence[Obstacle],
-        clearance: float,
-        deadline: float,
-        allowed: AllowedPairs,
+        self, self_collision: bool, obstacles: Sequence[Obstacle], clearance: float, deadline: float
     ) -> CollisionScene:
         shapes, bodies = self._shapes.copy(), self._shapes.bodies
         margins = self._own_margins(clearance, deadline) if self_collision else {}
-        touching = frozenset().union(*allowed)
-        known = {*shapes.names, *(obstacle.name for obstacle in obstacles)}
-        if unknown := sorted(touching - known):
-            raise ConstraintError(
-                f"allowed_collisions: {unknown[0]!r} is neither a link with a collision shape nor the name of an "
-                f"obstacle{did_you_mean(unknown[0], sorted(known))}",
-                unknown,
-            )
         plain: list[tuple[str, FloatArray, Solid]] = []
         others: list[tuple[str, FloatArray, Solid]] = []
         forms = []
@@ -295,7 +276,7 @@ class CollisionModel:
         for number, (obstacle, form) in enumerate(zip(obstacles, forms, strict=True)):
             name, pose = obstacle.name or f"obstacle {number}", np.asarray(obstacle.pose, dtype=np.float64)
             for solid in form.finished(deadline):
-                (plain if solid.surface is None and name not in touching else others).append((name, pose, solid))
+                (plain if solid.surface is None else others).append((name, pose, solid))
         if len(plain) <= FEW:
             others, plain = others + plain, []
         moving = [own for own, body in enumerate(bodies) if body]
@@ -308,9 +289,6 @@ class CollisionModel:
             numbered = [(shapes.named(name), pose, solid) for name, pose, solid in plain]
             own = [OwnShape(i, bodies[i], self._shapes.placements[i], self._shapes.solids[i]) for i in moving]
             crowd = Crowd(self.robot, own, numbered, clearance, deadline)
-        if allowed:
-            names = shapes.names
-            margins = {(a, b): each for (a, b), each in margins.items() if {names[a], names[b]} not in allowed}
         return CollisionScene(self.robot, shapes, margins, crowd)
 
     def _own_margins(self, clearance: float, deadline: float) -> dict[Pair, float]:

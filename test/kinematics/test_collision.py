@@ -8,8 +8,7 @@ import pytest
 from kinematics.descriptions import chain_urdf, joint
 
 from eim_ros.core.errors import ConstraintError, EimError, PoseError, RobotError
-from eim_ros.ik import Constraints
-from eim_ros.kinematics import Box, Capsule, Cylinder, Robot, Shape, Sphere, collision, pose_from, share_path
+from eim_ros.kinematics import Box, Capsule, Cylinder, Robot, Shape, Sphere, pose_from, share_path
 from eim_ros.kinematics.collision import CollisionModel, collision_model
 from eim_ros.kinematics.links import link_shapes
 
@@ -230,37 +229,3 @@ def test_malformed_shape_is_refused_when_it_is_needed(geometry: str) -> None:
 def test_malformed_obstacle_is_refused(make, error: type[EimError]) -> None:
     with pytest.raises(error):
         make()
-
-
-@pytest.mark.parametrize("few", [0, 100])  # many obstacles are checked by another class
-def test_allowed_pairs_may_touch(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collision, "FEW", few)
-    robot, q = slider(), np.array([[0.0, -1.0], [0.0, 0.0], [0.0, 1.0]])
-    obstacles = [Sphere((-1.0, 0.0, 0.0), 0.1, name="left"), Sphere((1.0, 0.0, 0.0), 0.1, name="right")]
-    model = collision_model(robot)
-    assert model.scene(False, obstacles).colliding(q).tolist() == [True, False, True]
-    allowed = frozenset([frozenset(["c", "left"])])
-    assert model.scene(False, obstacles, allowed=allowed).colliding(q).tolist() == [False, False, True]
-    assert model.scene(False, obstacles).colliding(q).tolist() == [True, False, True]
-
-
-def test_allowed_links_may_touch() -> None:
-    robot = Robot("panda")
-    model, q = collision_model(robot), robot.random(3000, 0)
-    found = [pairs for row in q if len(pairs := collision.collisions(robot, row)) == 1]
-    pair = frozenset(found[0][0])
-    of_pair = np.array([{frozenset(each) for each in collision.collisions(robot, row)} == {pair} for row in q])
-    without = model.scene(True, allowed=frozenset([pair])).colliding(q)
-    np.testing.assert_array_equal(without, model.scene(True).colliding(q) & ~of_pair)
-
-
-def test_unknown_names_of_allowed_pairs_are_errors() -> None:
-    for pairs, reason in (
-        ([("c", "table")], "'table' is neither a link with a collision shape nor the name of an obstacle"),
-        ([("c", "c")], "pairs of two different names"),
-        ([("c",)], "pairs of two different names"),
-        ("cd", "pairs of two different names"),
-        (["cd"], "pairs of two different names"),
-    ):
-        with pytest.raises(ConstraintError, match=reason):
-            Constraints(self_collision=True, allowed_collisions=pairs).scene(slider())
