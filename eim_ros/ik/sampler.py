@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from numbers import Integral
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +62,13 @@ UNKNOWN = np.full(1, np.nan)
 UNKNOWN_ERRORS = np.full((1, 2), np.nan)
 
 
+OTHER_NAMES = {
+    **dict.fromkeys(("ik", "inverse_kinematics", "solve_ik", "ikine", "compute_ik"), "solve"),
+    **dict.fromkeys(("ik_all", "all_solutions", "solutions"), "solve_all"),
+    **dict.fromkeys(("follow_path", "plan_path", "cartesian_path", "compute_cartesian_path"), "follow"),
+}  # method names of other libraries
+
+
 class Sampler:
     """Computes configurations that reach a pose.
 
@@ -105,6 +112,7 @@ class Sampler:
     20
     """
 
+    @names_wrong_keywords
     def __init__(
         self,
         robot: Robot | str | Path | None = None,
@@ -248,7 +256,7 @@ class Sampler:
         sampler._setup = Setup(self.robot, sampler.constraints)
         return sampler
 
-    def with_obstacles(self, obstacles: Sequence[Obstacle]) -> Sampler:
+    def with_obstacles(self, obstacles: Sequence[Obstacle] | Obstacle) -> Sampler:
         """Return a sampler that avoids these obstacles (base frame) instead of its present ones.
 
         Parameters
@@ -285,6 +293,14 @@ class Sampler:
     def context_kind(self) -> str:
         """Kind of the model's contexts, "position" or "pose"; "pose" without a model."""
         return self.prior.kind
+
+    if not TYPE_CHECKING:  # hidden from type checkers, so that they still report unknown attributes
+
+        def __getattr__(self, name: str) -> Any:
+            """Return the method that has this name in another library."""
+            if name in OTHER_NAMES:
+                return getattr(self, OTHER_NAMES[name])
+            raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}", name=name, obj=self)
 
     def prepare(self) -> None:
         """Read collision shapes and prepare obstacles now, so that the first call does not have to.

@@ -14,10 +14,9 @@ from scipy.spatial import cKDTree
 from eim_ros.core.errors import ConfigurationError, JointStateError, PoseError
 from eim_ros.ik import Constraints, ErrorCode, JointPath, Sampler, Solutions
 from eim_ros.ik.candidates import Candidates
-from eim_ros.ik.path_smoothing import Objective, PathSmoother
+from eim_ros.ik.path_smoothing import Objective
 from eim_ros.ik.paths import NO_EDGES, PathSearch
 from eim_ros.ik.problem import Problem, Setup
-from eim_ros.ik.revolutions import Revolutions
 from eim_ros.kinematics import Box, Robot, Sphere
 from eim_ros.solver import path_reach, shortest_path
 
@@ -539,33 +538,6 @@ def test_motion_that_must_collide_is_a_jump() -> None:
     assert not path
     assert path.jumps is not None and path.jumps.tolist() == [1]
     assert path.n_reached == 1
-
-
-def test_smoothing_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    robot = arm_of("panda")
-    poses = robot.fk(motion(robot, 2, 30))
-    rough = Sampler(robot).follow(poses, max_step=0.2, objective=None, timeout=ENOUGH, seed=0).q
-    problem = Problem(Setup(robot, Constraints()), poses[0], False)
-    smoother = PathSmoother(
-        problem, poses, Revolutions.of(robot, problem.bounds), np.full((30, robot.dof), 0.2), "length"
-    )
-    now, ends = [0.0], list[float]()
-    moved = PathSmoother._moved
-
-    def slow(*arguments: Any) -> np.ndarray | None:
-        found = moved(*arguments)
-        now[0] += 1.0  # each iteration takes a second
-        ends.append(now[0])
-        return found
-
-    monkeypatch.setattr(PathSmoother, "_moved", slow)
-    monkeypatch.setattr("eim_ros.ik.path_smoothing.time.perf_counter", lambda: now[0])
-    np.testing.assert_array_equal(smoother.smoothed(rough, deadline=0.0), rough)
-    assert not ends
-    smoother.smoothed(rough, deadline=4.2)
-    assert ends == [1.0, 2.0, 3.0]  # another one would begin at 3 s, and might last half as long again
-    monkeypatch.undo()
-    assert smoother.cost(smoother.smoothed(rough, np.inf)) < smoother.cost(rough)
 
 
 @pytest.mark.parametrize("seed", range(20))

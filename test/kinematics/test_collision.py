@@ -9,7 +9,7 @@ from kinematics.descriptions import chain_urdf, joint
 
 from eim_ros.core.errors import ConstraintError, EimError, PoseError, RobotError
 from eim_ros.kinematics import Box, Capsule, Cylinder, Robot, Shape, Sphere, pose_from, share_path
-from eim_ros.kinematics.collision import CollisionModel, collision_model
+from eim_ros.kinematics.collision import CollisionModel, collision_model, collisions
 from eim_ros.kinematics.links import link_shapes
 
 TURN = '<axis xyz="0 0 1"/><limit lower="-3" upper="3" effort="1" velocity="1"/>'
@@ -187,6 +187,40 @@ def test_scenes_do_not_disturb_each_other() -> None:
     everywhere = model.scene(True, [Sphere((0.0, 0.0, 0.0), 5.0)])
     assert everywhere.colliding(rows).all()
     assert np.array_equal(model.scene(True).colliding(rows), before)
+
+
+@pytest.mark.parametrize("n_others", [0, 150])
+def test_allowed_pair_of_link_and_obstacle_may_collide(n_others: int) -> None:
+    """With many obstacles, others than pinocchio check them."""
+    robot, model = slider(), CollisionModel(slider())
+    cup, post = Sphere((1.0, 0.0, 0.0), 0.2, name="cup"), Sphere((-1.0, 0.0, 0.0), 0.2, name="post")
+    far = [Sphere((0.0, 0.0, 5.0 + i), 0.1) for i in range(n_others)]
+    q = np.array([[0.0, 1.0], [0.0, -1.0], [0.0, 0.0]])
+    obstacles = [cup, post, *far]
+    assert model.scene(False, obstacles).colliding(q).tolist() == [True, True, False]
+    allowed = model.scene(False, obstacles, allowed_collisions=[("cup", "c")])
+    assert allowed.colliding(q).tolist() == [False, True, False]
+    assert allowed.names_of_pairs(q[1]) == [("c", "post")]
+    other_link = model.scene(False, obstacles, allowed_collisions=[("cup", "b"), ("c", "table")])
+    assert other_link.colliding(q).tolist() == [True, True, False]
+    assert collisions(robot, q[0], [cup], allowed_collisions=[("c", "cup")]) == []
+
+
+def test_allowed_pair_of_links_may_collide() -> None:
+    robot, folded = Robot("planar3"), np.array([0.0, np.pi, -np.pi + 0.05])
+    (pair,) = collisions(robot, folded)
+    assert collisions(robot, folded, allowed_collisions=[pair[::-1]]) == []
+
+
+@pytest.mark.parametrize("pairs", ["cup", [("c",)], [("c", 1)], ["ab"], 3, [("c", "cup", "post")]])
+def test_malformed_pairs_are_refused(pairs) -> None:
+    with pytest.raises(ConstraintError, match="list of pairs of names"):
+        collisions(slider(), np.zeros(2), allowed_collisions=pairs)
+
+
+def test_pair_without_a_link_is_refused() -> None:
+    with pytest.raises(ConstraintError, match=r"neither 'C' nor 'cup' is a link; .*: 'a', 'b', 'c'; did you mean c\?"):
+        collisions(slider(), np.zeros(2), [Sphere((1.0, 0.0, 0.0), 0.2, name="cup")], allowed_collisions=[("C", "cup")])
 
 
 def test_robot_without_shapes_is_refused() -> None:
