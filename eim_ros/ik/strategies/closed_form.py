@@ -135,7 +135,8 @@ def all_roots(problem: Problem) -> Roots | None:
             rows, errors = rows[chosen], errors[:, chosen]
         else:  # a third of the time of an index
             rows, errors = rows.take(chosen, axis=0), errors.take(chosen, axis=1)
-    return Roots(Candidates.solutions(rows, errors), n_total, is_singular, is_complete, is_certified, in_time)
+    flags = bool(is_singular), bool(is_complete), bool(is_certified)
+    return Roots(Candidates.solutions(rows, errors), n_total, *flags, in_time)
 
 
 def chosen_rows(problem: Problem, n_roots: int, most: int, seed: int | None) -> IntArray | slice:
