@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
@@ -38,7 +39,9 @@ from eim_ros.kinematics.urdf import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANS
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
+IntArray = npt.NDArray[np.int64]
 
+TURN, SAME = 2.0 * math.pi, 1e-9  # [rad]; smaller differences do not tell configurations apart
 AT_ONCE, AT_ONCE_LATE = 64, 8  # configurations between two checks of the clock, before and after the deadline
 
 
@@ -82,29 +85,59 @@ class CollisionScene:
 
         The deadline is a time of `perf_counter` [s]. Configurations that cannot be checked before it count as
         colliding, so that no unchecked configuration passes as free. A few configurations are always checked.
+        Configurations that differ by full revolutions place all links equally, so that only the first is checked.
         """
-        values, found = self._values(q), np.ones(len(q), dtype=np.bool_)
+        rows, copies = self._distinct(q)
+        found, unchecked = (each[copies] for each in self._checked(q[rows], deadline))
+        self.n_unchecked += int(np.count_nonzero(unchecked))
+        self.n_colliding += int(np.count_nonzero(found & ~unchecked))
+        return found
+
+    def _distinct(self, q: FloatArray) -> tuple[IntArray | slice, IntArray | slice]:
+        """Return the first configuration of each placement of the links, and for each configuration its index in these.
+
+        Copies are found next to each other after sorting by a fixed projection. A copy that is not found, because
+        another configuration is in between, costs one more check.
+        """
+        if len(q) < 2 or not len(self._wide_joints):
+            return slice(None), slice(None)
+        turned = q.copy()
+        turned[:, self._wide_joints] %= TURN
+        order = np.argsort(turned @ np.cos(np.arange(q.shape[1])), kind="stable")
+        differs = (np.abs(np.diff(turned[order], axis=0)) > SAME).any(axis=1)
+        group = np.concatenate([[0], np.cumsum(differs)])
+        firsts = np.minimum.reduceat(order, np.concatenate([[0], np.flatnonzero(differs) + 1]))
+        rows = np.sort(firsts)  # in the given order, because checks end at the deadline
+        copies = np.empty(len(q), dtype=np.int64)
+        copies[order] = np.searchsorted(rows, firsts)[group]
+        return rows, copies
+
+    @functools.cached_property
+    def _wide_joints(self) -> IntArray:
+        """Indices of the joints with limits of more than one revolution."""
+        robot = self._robot
+        return np.flatnonzero(robot.revolves & ~robot.continuous & (robot.upper - robot.lower > TURN + SAME))
+
+    def _checked(self, q: FloatArray, deadline: float) -> tuple[BoolArray, BoolArray]:
+        """Return which configurations (n, dof) collide or were not checked in time, and which were not checked."""
+        values, found, unchecked = self._values(q), np.ones(len(q), dtype=np.bool_), np.ones(len(q), dtype=np.bool_)
         first, step = 0, AT_ONCE_LATE if is_past(deadline) else AT_ONCE
         while first < len(q) and not (first and is_past(deadline)):
             rows = slice(first, first + step)
-            found[rows], n_unchecked = self._colliding(q[rows], values[rows], deadline)
+            found[rows], unchecked[rows] = self._colliding(q[rows], values[rows], deadline)
             first += step
-            self.n_unchecked += n_unchecked
-            self.n_colliding += int(found[rows].sum()) - n_unchecked
-        self.n_unchecked += max(len(q) - first, 0)
-        return found
+        return found, unchecked
 
-    def _colliding(self, q: FloatArray, values: FloatArray, deadline: float) -> tuple[BoolArray, int]:
-        """Return whether each of a few configurations collides, and how many could not be checked in time."""
+    def _colliding(self, q: FloatArray, values: FloatArray, deadline: float) -> tuple[BoolArray, BoolArray]:
+        """Return the same as `_checked` for a few configurations."""
         found = self._outer.colliding(values) if self._margins else np.zeros(len(q), dtype=np.bool_)
-        n_unchecked = 0
+        unchecked = np.zeros(len(q), dtype=np.bool_)
         if self._shapes.has_surfaces and found.any():
             doubtful = np.flatnonzero(found)
             found[doubtful] = self._exact.colliding(values[doubtful])
             for n_looked_at, row in enumerate(doubtful := doubtful[~found[doubtful]]):
                 if n_looked_at and is_past(deadline):
-                    n_unchecked = len(doubtful) - n_looked_at
-                    found[doubtful[n_looked_at:]] = True
+                    found[doubtful[n_looked_at:]] = unchecked[doubtful[n_looked_at:]] = True
                     break
                 found[row] = bool(self._enclosed(values[row], first=True))
         for crowd in self._crowds:
@@ -112,8 +145,8 @@ class CollisionScene:
             if not len(free):
                 break
             found[free], n_late = crowd.colliding(q[free], deadline)
-            n_unchecked += n_late
-        return found, n_unchecked
+            unchecked[free[len(free) - n_late :]] = True
+        return found, unchecked
 
     def pairs(self, q: FloatArray) -> list[Pair]:
         """Return all pairs of shapes that collide in one configuration (dof,)."""

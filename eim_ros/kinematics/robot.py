@@ -464,6 +464,17 @@ class Robot:
         return slides
 
     @functools.cached_property
+    def revolves(self) -> BoolArray:
+        """Whether a full revolution of each joint (dof,) brings all links of the chain back to the same place.
+
+        Prismatic joints do not revolve, nor do joints that others follow with a ratio that is not an integer.
+        """
+        links, revolves = self.links[:-1], np.ones(self.dof, dtype=np.bool_)
+        ratios = links[:, MULTIPLIER]
+        revolves[links[(links[:, PRISMATIC] != 0.0) | (ratios != np.round(ratios)), SOURCE].astype(np.int64)] = False
+        return revolves
+
+    @functools.cached_property
     def reach(self) -> float:
         """Upper bound of the distance from base to tip [m]: the sum of link lengths and prismatic travel."""
         sliding = self.links[self.links[:, PRISMATIC] != 0.0]
