@@ -30,12 +30,14 @@ rosidl_generate_interfaces(${PROJECT_NAME}
   msg/PositionIKRequest.msg
   msg/RecorderStatus.msg
   msg/RobotState.msg
+  msg/RobotTrajectory.msg
   msg/SceneObstacles.msg
   msg/TaskStatus.msg
   msg/ViaPoint.msg
   srv/ConditionMotion.srv
   srv/DrawIK.srv
   srv/FollowIK.srv
+  srv/GetCartesianPath.srv
   srv/GetPositionIK.srv
   srv/LabelRecording.srv
   srv/LoadModel.srv

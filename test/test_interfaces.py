@@ -13,7 +13,8 @@ FIELD = re.compile(
 )
 NEW = (
     "msg/ErrorCodes.msg", "msg/IKConstraints.msg", "msg/IKGuarantee.msg", "msg/IKSolutions.msg",
-    "srv/SampleIK.srv", "srv/SolveAllIK.srv", "srv/DrawIK.srv", "srv/FollowIK.srv", "srv/SolveNearestIK.srv",
+    "srv/SampleIK.srv", "srv/SolveAllIK.srv", "srv/DrawIK.srv", "srv/FollowIK.srv", "srv/GetCartesianPath.srv",
+    "srv/SolveNearestIK.srv",
 )  # fmt: skip
 ALL = sorted(str(path.relative_to(ROOT)) for kind in ("msg", "srv", "action") for path in (ROOT / kind).iterdir())
 POSES = "std_msgs/Header header; geometry_msgs/Pose[] poses;"
@@ -26,11 +27,13 @@ PROMISED = {
     "srv/DrawIK.srv": f"{POSES} uint32 n_samples; string density; IKGuarantee guarantee; {POSTURE} "
     f"float64 temperature; {LIMITS}",
     "srv/SolveNearestIK.srv": f"{POSES} string priority; float64[] weights; {LIMITS}",
-    "srv/FollowIK.srv": f"{POSES} sensor_msgs/JointState near; float64[] max_step; uint32 n_candidates; {LIMITS}",
+    "srv/FollowIK.srv": f"{POSES} sensor_msgs/JointState near; float64[] max_step; float64[] times; "
+    f"uint32 n_candidates; {LIMITS}",
 }
 PATH = """
     ErrorCodes error_code; string[] joint_names; uint32 n; float64[] positions; float64[] position_error;
-    float64[] orientation_error; bool[] valid; bool[] examined; float64 max_step; float64 elapsed"""
+    float64[] orientation_error; bool[] valid; bool[] examined; float64 max_step;
+    trajectory_msgs/JointTrajectory trajectory; float64 elapsed"""
 CONSTRAINTS = """
     string tip_link; geometry_msgs/Pose tool; bool position_only; float64 position_tolerance;
     float64 orientation_tolerance; float64[] tolerances; string[] limited_joints; float64[] lower_limits;

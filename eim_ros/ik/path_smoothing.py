@@ -55,8 +55,8 @@ class PathSmoother:
     poses : (n_poses, 4, 4)
     revolutions : Revolutions
         Limits of the joints, and joints with 2π-equivalent values.
-    max_steps : (dof,)
-        Largest change of each joint between two poses [rad] or [m].
+    max_steps : (n_poses, dof)
+        Largest change of each joint from the previous pose, or from `origin`, to each pose [rad] or [m].
     objective : {"squares", "length", "largest_step"}
         "squares" (sum of squared steps), "length" (sum of absolute changes of all joints) or "largest_step".
     origin : (dof,), optional
@@ -80,8 +80,10 @@ class PathSmoother:
         slides = problem.robot.prismatic
         self._units = np.ones(problem.robot.dof)  # makes a metre comparable with radians
         if slides.any() and not slides.all():
-            self._units[slides] = np.median(self.max_steps[~slides]) / self.max_steps[slides]
+            largest = np.median(self.max_steps, axis=0)
+            self._units[slides] = np.median(largest[~slides]) / largest[slides]
         self._before = np.empty((0, problem.robot.dof)) if self.origin is None else self.origin[None]
+        self._largest = self.max_steps[1 - len(self._before) :]  # (n_steps, dof)
 
     @property
     def n_free(self) -> int:
@@ -95,7 +97,7 @@ class PathSmoother:
             return float((steps**2).sum())
         if self.objective == "length":
             return float(steps.sum())
-        return float((np.abs(self._steps(rows)) / self.max_steps).max(initial=0.0))
+        return float((np.abs(self._steps(rows)) / self._largest).max(initial=0.0))
 
     def smoothed(self, rows: FloatArray, deadline: float) -> FloatArray:
         """Return a path (n_poses, dof) of lower cost, or the same; the deadline is a time of `perf_counter` [s]."""
@@ -136,7 +138,7 @@ class PathSmoother:
         if self.objective == "length":
             return float(np.sqrt(self._measured(rows) ** 2 + self._epsilon**2).sum())
         if self.objective == "largest_step":
-            scaled = np.abs(self._steps(rows)) / self.max_steps
+            scaled = np.abs(self._steps(rows)) / self._largest
             return float((scaled**POWER).sum() ** (1.0 / POWER))
         return self.cost(rows)
 
@@ -147,8 +149,8 @@ class PathSmoother:
         if self.objective == "length":
             return np.asarray(self._units**2 * self._epsilon / np.sqrt(steps**2 + self._epsilon**2))
         if self.objective == "largest_step":
-            scaled = np.abs(self._steps(rows)) / self.max_steps
-            return np.asarray(((scaled / max(scaled.max(), 1e-300)) ** (POWER - 2) + 1e-4) / self.max_steps**2)
+            scaled = np.abs(self._steps(rows)) / self._largest
+            return np.asarray(((scaled / max(scaled.max(), 1e-300)) ** (POWER - 2) + 1e-4) / self._largest**2)
         return np.broadcast_to(self._units**2, steps.shape)
 
     def _moved(
@@ -163,7 +165,7 @@ class PathSmoother:
             motion = share * self._motion(rows, null_space, weights * extra, held | stopped, trust)
             goal, is_kept = self._projected(rows, rows + motion)
             steps = np.abs(self._steps(goal))
-            too_large = (steps > self.max_steps * (1.0 + MARGIN)).any(axis=1)
+            too_large = (steps > self._largest * (1.0 + MARGIN)).any(axis=1)
             if not is_kept.all():
                 stopped |= ~is_kept
             elif too_large.any():
@@ -249,10 +251,18 @@ class PathSmoother:
         return found, is_valid
 
     def _colliding(self, rows: FloatArray, goal: FloatArray) -> BoolArray:
-        """Return which configurations (n,) moved and violate the checks."""
+        """Return which configurations (n,) moved and violate the checks, also on the way to their neighbours."""
         found = np.zeros(len(rows), dtype=np.bool_)
+        has_moved = (goal != rows).any(axis=1)
         if self.problem.is_checked:
-            changed = np.flatnonzero((goal != rows).any(axis=1))
-            on_circles = self.revolutions.on_circles(goal[changed], of_limited=False)
-            found[changed] = ~self.problem.allowed(on_circles)
+            on_circles = self.revolutions.on_circles(goal[has_moved], of_limited=False)
+            found[has_moved] = ~self.problem.allowed(on_circles)
+        if self.problem.avoids_collisions:
+            n_before, path = len(self._before), np.concatenate([self._before, goal])
+            is_new = np.concatenate([np.zeros(n_before, dtype=np.bool_), has_moved])
+            steps = np.flatnonzero(is_new[1:] | is_new[:-1])
+            colliding = steps[~self.problem.is_free(path[steps], path[steps + 1] - path[steps])]
+            ends = np.concatenate([colliding, colliding + 1]) - n_before
+            found[ends[ends >= 0]] = True
+            found &= has_moved
         return found

@@ -42,6 +42,7 @@ from eim_ros.ik.batch import Solver
 from eim_ros.ik.candidates import ErrorCode
 from eim_ros.ik.order import AS_FOUND
 from eim_ros.ik.path_smoothing import OBJECTIVES, Objective, PathSmoother
+from eim_ros.ik.path_timing import acceleration_times, velocity_times
 from eim_ros.ik.problem import Problem, Spread
 from eim_ros.ik.revolutions import Revolutions, Unrolled
 from eim_ros.kinematics import Robot
@@ -49,7 +50,9 @@ from eim_ros.solver import ContinuationOptions, distinct_rows, fill_self_motions
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
+IntArray = npt.NDArray[np.int64]
 
+NO_EDGES = np.empty((0, 2), dtype=np.int64)
 PENALTY = 1e4  # cost of a jump [rad^2], larger than any sum of allowed steps
 SPACING = 1.0 / 6.0  # distance of neighbours in a layer, as a share of the largest step
 COARSER = 4.0  # factor on the spacing with collision checks, which take a hundred times as long as a solution
@@ -110,7 +113,7 @@ class PathSearch:
     sampler: Solver
     problem: Problem
     poses: FloatArray  # (n_poses, 4, 4)
-    max_steps: FloatArray  # (dof,), largest change of each joint from one pose to the next [rad] or [m]
+    max_steps: FloatArray  # (n_poses, dof), largest change of each joint from the previous pose to each [rad] or [m]
     rng: np.random.Generator
     n: int
     timeout: float
@@ -134,6 +137,9 @@ class PathSearch:
         self._counts, self._pair = np.zeros(len(self.poses)), PAIR
         self.redundancy = problem.redundancy if problem.tolerances is None else problem.robot.dof
         self._before = nothing if self.origin is None else self.origin[None]
+        self.first_step = 1 - len(self._before)  # pose that the first step leads to
+        self._blocked = [set[tuple[int, int]]() for _ in self.poses]
+        self._is_free = dict[bytes, bool]()  # by the two configurations of a motion
         self.spacing = SPACING * self.largest_step * (COARSER if problem.is_checked else 1.0)
 
     @property
@@ -223,19 +229,55 @@ class PathSearch:
 
     def best(self) -> FloatArray:
         """Return the shortest path (n_poses, dof), unrolled; NaN for poses without a solution."""
-        chosen = self._shortest(range(len(self.poses))) if self._carried is None else self._carried
+        chosen = self._shortest_free() if self._carried is None else self._carried
         has_any = ~np.isnan(chosen).any(axis=1)
         found: FloatArray = chosen.copy()
-        found[has_any] = self.revolutions.unrolled(chosen[has_any], self.max_steps, self.origin)
+        found[has_any] = self.revolutions.unrolled(chosen[has_any], self.max_steps[has_any], self.origin)
         if self._carried is None and has_any.all() and self._is_held_back(chosen, found):
             everything = self._unrolled()
             return found if everything is None or everything.rows is None else everything.rows
         return found
 
+    def _shortest_free(self) -> FloatArray:
+        """Return the shortest path (n_poses, dof) on circles whose motions between poses do not collide.
+
+        Steps of the shortest path that collide are blocked, until no other path has fewer jumps, or time is up.
+        """
+        poses = range(len(self.poses))
+        while True:
+            rows, chosen = self._shortest(poses), self._chosen
+            if not self.problem.avoids_collisions or self.out_of_time:
+                return rows
+            colliding = np.flatnonzero(self.colliding(rows)) + self.first_step
+            new = [
+                (pose, edge)
+                for pose in colliding.tolist()
+                if (edge := (int(chosen[pose - 1]) if pose else 0, int(chosen[pose]))) not in self._blocked[pose]
+            ]
+            if not new:  # the path is free, or no other path has fewer jumps
+                return rows
+            for pose, edge in new:
+                self._blocked[pose].add(edge)
+
+    def colliding(self, rows: FloatArray) -> BoolArray:
+        """Return which steps (n,) of a path (n_poses, dof) collide between two poses, though they are not too large."""
+        path = np.concatenate([self._before, rows])
+        motions = self.revolutions.differences(path[1:], path[:-1])
+        keys = [before.tobytes() + motion.tobytes() for before, motion in zip(path, motions, strict=False)]
+        scaled = (self.scale[self.first_step :] * np.abs(motions)).max(axis=1, initial=0.0)  # NaN without a solution
+        is_small = scaled <= self.largest_step * (1.0 + ROUNDING)
+        new = [step for step in np.flatnonzero(is_small).tolist() if keys[step] not in self._is_free]
+        if new:
+            is_free = self.problem.is_free(path[:-1][new], motions[new])
+            self._is_free.update(zip([keys[step] for step in new], is_free.tolist(), strict=True))
+        collides = [not self._is_free.get(key, True) for key in keys]
+        return np.asarray(np.array(collides, dtype=np.bool_) & is_small)
+
     def _shortest(self, poses: range) -> FloatArray:
         """Return the shortest path (n, dof) on circles through a range of poses; NaN for poses without a solution."""
         began, graph = self.clock(), self._graph(poses)
-        chosen = shortest_path(*graph, self.scale, self.largest_step, PENALTY)
+        chosen = shortest_path(*graph, self.largest_step, PENALTY, self._blocked_edges(graph[1], poses))
+        self._chosen = chosen[len(self._before) :]
         if len(poses) >= MEASURED_AT and (n_pairs := float(graph[1][:-1] @ graph[1][1:])):
             self._pair = (self.clock() - began) / n_pairs
         firsts = np.cumsum(graph[1]) - graph[1]
@@ -245,7 +287,8 @@ class PathSearch:
 
     def _is_held_back(self, chosen: FloatArray, found: FloatArray) -> bool:
         """Return whether the path has no jumps on circles, but jumps because limits end the revolutions."""
-        on_circles = self.revolutions.steps(np.concatenate([self._before, chosen]), self.scale)
+        rows = np.concatenate([self._before, chosen])
+        on_circles = self.revolutions.steps(rows, self.scale[self.first_step :])
         return bool(not self.is_jump(on_circles).any() and self.is_jump(self.steps(found)).any())
 
     def _unrolled(self) -> Unrolled | None:
@@ -265,7 +308,7 @@ class PathSearch:
         elif not self.out_of_time:
             return self.reach()[0]
         rows = np.concatenate([self._before, chosen])
-        steps = (self.scale * np.abs(np.diff(rows, axis=0))).max(axis=1, initial=0.0)
+        steps = (self.scale[self.first_step :] * np.abs(np.diff(rows, axis=0))).max(axis=1, initial=0.0)
         steps = np.where(np.isnan(steps), np.inf, steps)
         if self.origin is None:
             steps = np.concatenate([[math.inf if np.isnan(chosen[0]).any() else 0.0], steps])
@@ -275,26 +318,29 @@ class PathSearch:
     def reach(self, slack: float = 0.0) -> tuple[Reach, BoolArray]:
         """Return the extent of paths with steps that may exceed the limit by `slack` [rad] or [m].
 
-        The second value marks which solutions (n,) of all layers in sequence are on such a path from the first to the
-        last pose.
+        With a slack, steps that collide are allowed too, because steps near them may be free. The second value marks
+        which solutions (n,) of all layers in sequence are on such a path from the first to the last pose.
         """
-        on_path, n_reached, nearest = path_reach(*self._graph(), self.scale, self.largest_step + slack)
+        graph = self._graph()
+        blocked = NO_EDGES if slack else self._blocked_edges(graph[1], range(len(self.poses)))
+        on_path, n_reached, nearest = path_reach(*graph, self.largest_step + slack, blocked)
         n_poses = max(n_reached - len(self._before), 0)
         nearest = 0.0 if n_poses == len(self.poses) else nearest
         return Reach(n_poses, float(nearest)), on_path[len(self._before) :]
 
     def is_cut(self, poses: range) -> bool:
         """Return whether no path leads through a range of poses. All their layers must have been refined."""
-        rows, counts, wraps = self._graph(poses)
+        graph = self._graph(poses)
         largest = self.largest_step + 2.0 * self.cover / FINER
-        return bool(path_reach(rows, counts, wraps, self.scale, largest)[1] < len(counts))
+        return bool(path_reach(*graph, largest, NO_EDGES)[1] < len(graph[1]))
 
     def steps(self, chosen: FloatArray) -> FloatArray:
         """Return the largest motion of a joint in each step of a path (n_poses, dof), without gaps.
 
         Motions are scaled so that the smallest limit of a joint applies to all joints.
         """
-        return np.asarray((self.scale * self._motions(chosen)).max(axis=1, initial=0.0))
+        scale = self.scale[~np.isnan(chosen).any(axis=1)][self.first_step :]
+        return np.asarray((scale * self._motions(chosen)).max(axis=1, initial=0.0))
 
     def max_step(self, chosen: FloatArray) -> float:
         """Return the largest motion of any joint in a path (n_poses, dof) [rad] or [m], without gaps."""
@@ -303,15 +349,30 @@ class PathSearch:
     def _motions(self, chosen: FloatArray) -> FloatArray:
         return np.abs(np.diff(np.concatenate([self._before, chosen[~np.isnan(chosen).any(axis=1)]]), axis=0))
 
-    def _graph(self, poses: range | None = None) -> tuple[FloatArray, npt.NDArray[np.int64], BoolArray]:
-        """Return the solutions of a range of poses, their number in each layer, and which joints are circles."""
-        layers = self.layers if poses is None else self.layers[poses.start : poses.stop]
-        layers = [self._before, *layers] if len(self._before) and (not poses or not poses.start) else layers
+    def _graph(self, poses: range | None = None) -> tuple[FloatArray, IntArray, BoolArray, FloatArray]:
+        """Return the solutions of a range of poses, the size of each layer, the circles, and factors of the steps."""
+        chosen = slice(None) if poses is None else slice(poses.start, poses.stop)
+        layers, scale = self.layers[chosen], self.scale[chosen]
+        if len(self._before) and (not poses or not poses.start):
+            layers, scale = [self._before, *layers], np.concatenate([self.scale[:1], scale])
         counts = np.array([len(layer) for layer in layers], dtype=np.int64)
-        return np.concatenate(layers), counts, self.revolutions.circles
+        return np.concatenate(layers), counts, self.revolutions.circles, scale
+
+    def _blocked_edges(self, counts: IntArray, poses: range) -> IntArray:
+        """Return the pairs of rows (n, 2) of a graph between which the motion is known to collide."""
+        firsts, shift = np.cumsum(counts) - counts, len(counts) - len(poses)
+        edges = [
+            (int(firsts[layer - 1]) + before, int(firsts[layer]) + after)
+            for layer, pose in enumerate(poses, shift)
+            for before, after in self._blocked[pose]
+            if layer
+        ]
+        return np.array(edges, dtype=np.int64).reshape(-1, 2)
 
     def _put(self, index: int, layer: FloatArray) -> None:
         self.layers[index], self._counts[index] = layer, len(layer)
+        for blocked in self._blocked[index : index + 2]:  # their indices refer to the previous layer
+            blocked.clear()
 
     def _samples(self, index: int) -> tuple[FloatArray, bool]:
         """Return solutions of a pose, and whether the search for them was finished in time."""
@@ -413,10 +474,10 @@ class JointPath:
         Smallest step from the last pose reached to a known solution of the next pose [rad] or [m]. It is infinite if
         that pose has no solution, and 0 if all poses are reached. If time was up, this refers to `q`.
     jumps : (n_jumps,) of int, optional
-        Indices of the poses that the path jumps to, because some joint moves farther than allowed. There are as few of
-        these reconfigurations as possible with the solutions found, apart from those that limits of more than one
-        revolution cause. Poses without a configuration are skipped. None for a failed path of a service, which does not
-        report them.
+        Indices of the poses that the path jumps to, because some joint moves farther than allowed or the straight
+        motion collides. There are as few of these reconfigurations as possible with the solutions found, apart from
+        those that limits of more than one revolution cause. Poses without a configuration are skipped. None for a
+        failed path of a service, which does not report them.
     error_code : ErrorCode
         SUCCESS if every pose is solved and no step is too large; otherwise NO_IK_SOLUTION or TIMED_OUT.
     message : str
@@ -449,21 +510,31 @@ class JointPath:
     message: str
     elapsed: float
 
-    def times(self, velocities: npt.ArrayLike) -> FloatArray:
+    def times(
+        self,
+        velocities: npt.ArrayLike,
+        accelerations: npt.ArrayLike | None = None,
+        *,
+        near: npt.ArrayLike | None = None,
+    ) -> FloatArray:
         """Return the earliest time (n_poses,) at which each pose can be reached, from 0 at the first one [s].
 
-        Joints move at constant velocity between two poses, and none exceeds its limit. Accelerations are not limited,
-        so a controller needs a time parameterisation such as TOPP-RA in addition.
+        Without accelerations, joints move at constant velocity between two poses. With accelerations, the motion is
+        along a spline through the configurations, from rest to rest.
 
         Parameters
         ----------
         velocities : float or (dof,) array_like
-            Largest velocity of all joints or of each [rad/s] or [m/s].
+            Largest velocity of all joints or of each [rad/s] or [m/s], such as `Robot.velocity_limits`.
+        accelerations : float or (dof,) array_like, optional
+            Largest accelerations [rad/s^2] or [m/s^2]. They need the library toppra.
+        near : (dof,) array_like, optional
+            Configuration at time 0, instead of the first one of the path.
 
         Raises
         ------
         ConfigurationError
-            If a pose has no configuration, or if a velocity is not positive.
+            If a pose has no configuration, a limit is not positive and finite, or toppra is needed but not installed.
 
         Examples
         --------
@@ -473,14 +544,17 @@ class JointPath:
         >>> times.shape, float(times[0])
         ((3,), 0.0)
         """
-        n_joints = len(self.joint_names)
-        limits = numbers_of(velocities, () if is_number(velocities) else (n_joints,), "velocities")
-        if not (limits > 0.0).all():
-            raise ConfigurationError(f"velocities must be positive, got {velocities!r}", velocities)
         if np.isnan(self.q).any():
             raise ConfigurationError("some poses of the path have no configuration", self.message)
-        durations = (np.abs(np.diff(self.q, axis=0)) / limits).max(axis=1, initial=0.0)
-        return np.concatenate([[0.0], np.cumsum(durations)])
+        n_joints, rows = len(self.joint_names), self.q
+        if near is not None:
+            rows = np.concatenate([numbers_of(near, (n_joints,), "near")[None], rows])
+        largest = _limits_of(velocities, n_joints, "velocities")
+        if accelerations is None:
+            times = velocity_times(rows, largest)
+        else:
+            times = acceleration_times(rows, largest, _limits_of(accelerations, n_joints, "accelerations"))
+        return times[len(rows) - len(self.q) :]
 
     def to_json(self) -> str:
         """Return the path as JSON with the names of `eim_ros/srv/FollowIK`; numbers that are not finite become null."""
@@ -507,11 +581,19 @@ class JointPath:
         return iter(self.q[: len(self)])
 
 
+def _limits_of(limits: npt.ArrayLike, n_joints: int, name: str) -> FloatArray:
+    """Return the limit of each joint (n_joints,)."""
+    found = numbers_of(limits, () if is_number(limits) else (n_joints,), name)
+    if not (found > 0.0).all():
+        raise ConfigurationError(f"{name} must be positive, got {limits!r}", limits)
+    return np.broadcast_to(found, n_joints)
+
+
 def follow_path(
     sampler: Solver,
     poses: FloatArray,
     near: FloatArray | None,
-    max_step: float | npt.ArrayLike | Mapping[str, float] | None,
+    max_steps: FloatArray,
     n: int,
     *,
     seed: int | None,
@@ -520,10 +602,10 @@ def follow_path(
 ) -> JointPath:
     """Follow poses (n_poses, 4, 4) until a deadline, a time of `perf_counter` [s]; see `Sampler.follow`.
 
-    `n` is the number of solutions of a pose if solutions are neither points nor curves.
+    `max_steps` are those of `largest_steps`. `n` is the number of solutions of a pose if solutions are neither points
+    nor curves.
     """
     began, setup = time.perf_counter(), sampler._setup
-    steps = _steps_of(max_step, sampler.robot)
     if objective is not None and objective not in OBJECTIVES:
         raise ConfigurationError(f"objective must be one of {', '.join(OBJECTIVES)}, got {objective!r}", objective)
     position_only = setup.is_position_only(sampler.prior.kind)
@@ -532,8 +614,8 @@ def follow_path(
     except OutOfTime as error:
         return _not_begun(sampler.robot, len(poses), f"timed out: {error}", began)
     rng, left = np.random.default_rng(seed), deadline - time.perf_counter()
-    search = PathSearch(sampler, problem, poses, steps, rng, n, left, near)
-    smoother = PathSmoother(problem, poses, search.revolutions, steps, objective or "squares", near)
+    search = PathSearch(sampler, problem, poses, max_steps, rng, n, left, near)
+    smoother = PathSmoother(problem, poses, search.revolutions, max_steps, objective or "squares", near)
     sliced = _sliced(search, smoother)
     if sliced is None:
         search, chosen, is_proven = _searched_again(search, deadline)
@@ -542,6 +624,20 @@ def follow_path(
     if objective is not None and not search.out_of_time and _is_found(search, chosen):
         chosen = smoother.smoothed(chosen, search._until)
     return _joint_path(search, chosen, is_proven, began)
+
+
+def largest_steps(
+    robot: Robot,
+    n_poses: int,
+    max_step: float | npt.ArrayLike | Mapping[str, float] | None,
+    times: npt.ArrayLike | None,
+    near: FloatArray | None,
+) -> FloatArray:
+    """Return the largest step of each joint to each pose (n_poses, dof), see `Sampler.follow`."""
+    steps = np.tile(_steps_of(max_step, robot), (n_poses, 1))
+    if times is None:
+        return steps
+    return np.asarray(np.minimum(steps, robot.velocity_limits * _durations(times, n_poses, near)[:, None]))
 
 
 def _steps_of(max_step: float | npt.ArrayLike | Mapping[str, float] | None, robot: Robot) -> FloatArray:
@@ -559,6 +655,16 @@ def _steps_of(max_step: float | npt.ArrayLike | Mapping[str, float] | None, robo
     if not (steps > 0.0).all():
         raise ConfigurationError(f"max_step must be positive, got {max_step!r}", max_step)
     return steps
+
+
+def _durations(times: npt.ArrayLike, n_poses: int, near: FloatArray | None) -> FloatArray:
+    """Return the duration (n_poses,) of the step to each pose [s]; infinite for the first one without `near`."""
+    stamps = numbers_of(times, (n_poses,), "times")
+    durations = np.diff(stamps, prepend=-math.inf if near is None else 0.0)
+    if not (durations > 0.0).all():
+        start = "" if near is None else ", and the first one be positive, because time 0 is at `near`"
+        raise ConfigurationError(f"times must increase{start}", times)
+    return durations
 
 
 def _searched_again(first: PathSearch, deadline: float) -> tuple[PathSearch, FloatArray, bool]:
@@ -681,7 +787,7 @@ def _around_jumps(search: PathSearch, chosen: FloatArray) -> list[range]:
 
 
 def _joint_path(search: PathSearch, chosen: FloatArray, is_proven: bool, began: float) -> JointPath:
-    """Return the path with its errors by forward kinematics. Collisions were checked during the search."""
+    """Return the path with its errors by forward kinematics. Collisions at the poses were checked during the search."""
     robot, problem = search.sampler.robot, search.problem
     errors = np.full((2, len(chosen)), np.inf)
     valid = np.zeros(len(chosen), dtype=bool)
@@ -691,21 +797,30 @@ def _joint_path(search: PathSearch, chosen: FloatArray, is_proven: bool, began: 
         measured, reaches = robot.chain.verify(task, within_limits[index : index + 1])
         errors[:, index], valid[index] = measured[:, 0], reaches[0]
     steps = search.steps(chosen)
-    largest, n_jumps = search.max_step(chosen), int(search.is_jump(steps).sum())
-    is_all = bool(valid.all()) and not n_jumps
+    largest, n_jumps, n_colliding = search.max_step(chosen), int(search.is_jump(steps).sum()), 0
+    there = np.flatnonzero(~np.isnan(chosen).any(axis=1))
+    jumps = there[len(there) - len(steps) :][search.is_jump(steps)]
+    if problem.avoids_collisions:
+        colliding = np.flatnonzero(search.colliding(chosen)) + search.first_step
+        jumps, n_colliding = np.union1d(jumps, colliding), len(colliding)
+    is_all = bool(valid.all()) and not len(jumps)
     reach = Reach.all(len(chosen)) if is_all else search.final_reach(chosen)
+    if n_colliding and reach.n_poses == len(chosen):  # time was up, or limits end the revolutions
+        at = int(colliding[0])
+        reach = Reach(at, float(steps[at - search.first_step]))
     if is_all:
         code, message = ErrorCode.SUCCESS, f"{len(chosen)} poses, no joint steps farther than {largest:.3g}"
     else:
         code = ErrorCode.TIMED_OUT if search.out_of_time else ErrorCode.NO_IK_SOLUTION
-        if valid.all():
+        if valid.all() and n_colliding:
+            reason = "collide or were not checked" if problem.n_unchecked else "collide"
+            message = f"{n_colliding} motions between poses {reason}, the first of them to pose {colliding[0]}"
+        elif valid.all():
             message = f"the path jumps {n_jumps} times, by up to {largest:.3g}{_break(search, reach, is_proven)}"
         else:
             message = _gaps(search, valid)
         message = f"timed out: {message}" if code == ErrorCode.TIMED_OUT else message
     found = (robot.joint_names, chosen, errors[0], errors[1], valid, search.examined | valid, largest, reach.n_poses)
-    there = np.flatnonzero(~np.isnan(chosen).any(axis=1))
-    jumps = there[len(there) - len(steps) :][search.is_jump(steps)]
     return JointPath(*found, reach.nearest_miss, jumps, code, message, time.perf_counter() - began)
 
 

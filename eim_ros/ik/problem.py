@@ -36,6 +36,7 @@ Density: TypeAlias = Literal["uniform", "model"] | Posture | Callable[[FloatArra
 
 MAX_SOLUTIONS = 1_000_000
 PATIENCE = 3  # iterations without progress before the solver gives up; another seed costs less than a longer attempt
+COLLISION_STEP = 0.02  # largest motion of a joint between two checks of a motion for collisions [rad or m]
 HALVINGS = 8  # number of bisections of the way to an obstacle; the last one is below 1/100 of a joint's motion
 MOVED_AT_ONCE = 16  # configurations moved between two checks of the deadline; with tolerances one may take 3 ms
 NO_TOLERANCES = np.empty(0)
@@ -334,6 +335,11 @@ class Problem:
         return self._scene is not None or self._links is not None
 
     @property
+    def avoids_collisions(self) -> bool:
+        """Whether configurations are checked for collisions."""
+        return self._scene is not None
+
+    @property
     def is_within_reach(self) -> bool:
         """Whether the target is within the length of the arm. It may be out of reach nevertheless."""
         away = math.hypot(*self.pose[:3, 3].tolist())
@@ -427,6 +433,21 @@ class Problem:
             found = self._links.satisfied(q, self.deadline)
         if self._scene is not None:
             found[found] = ~self._scene.colliding(q[found], self.deadline)
+        return found
+
+    def is_free(self, q: FloatArray, motions: FloatArray) -> npt.NDArray[np.bool_]:
+        """Return which straight motions (n, dof) from configurations (n, dof) do not collide on the way.
+
+        No joint moves more than COLLISION_STEP between two checks. The ends are not checked. Motions that cannot be
+        checked in time count as colliding.
+        """
+        found = np.ones(len(q), dtype=np.bool_)
+        if self._scene is not None and len(q):
+            n_parts = np.ceil(np.abs(motions).max(axis=1) / COLLISION_STEP).astype(np.int64)
+            motion = np.repeat(np.arange(len(q)), np.maximum(n_parts - 1, 0))
+            part = 1 + np.arange(len(motion)) - np.searchsorted(motion, motion)
+            between = q[motion] + (part / n_parts[motion])[:, None] * motions[motion]
+            found[motion[self._scene.colliding(between, self.deadline)]] = False
         return found
 
 

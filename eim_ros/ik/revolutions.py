@@ -118,12 +118,13 @@ class Revolutions:
 
     def steps(self, rows: FloatArray, scale: FloatArray) -> FloatArray:
         """Return the largest scaled motion (n - 1,) between successive configurations, the short way on circles."""
-        return np.asarray((scale * np.abs(self._differences(rows[1:], rows[:-1]))).max(axis=1, initial=0.0))
+        return np.asarray((scale * np.abs(self.differences(rows[1:], rows[:-1]))).max(axis=1, initial=0.0))
 
     def unrolled(self, rows: FloatArray, max_steps: FloatArray, origin: FloatArray | None) -> FloatArray:
         """Return configurations (n, dof) with the equivalent values that jump least often, and then move least.
 
-        A step larger than `max_steps` (dof,) is a jump. If `origin` (dof,) is given, the path starts there.
+        A step to a row that is larger than its row of `max_steps` (n, dof) is a jump. If `origin` (dof,) is given, the
+        path starts there.
         """
         if not len(rows) or not self.circles.any():
             return rows
@@ -133,7 +134,7 @@ class Revolutions:
         result[:, free] = np.unwrap(np.concatenate([before, rows])[:, free], axis=0)[len(before) :]
         for joint in np.flatnonzero(self.repeating):
             start = None if origin is None else float(origin[joint])
-            result[:, joint] = self._least_moving(rows[:, joint], int(joint), float(max_steps[joint]), start)
+            result[:, joint] = self._least_moving(rows[:, joint], int(joint), max_steps[:, joint], start)
         return result
 
     def search(
@@ -145,16 +146,18 @@ class Revolutions:
     ) -> Unrolled | None:
         """Return the shortest path without jumps among all equivalent values of the solutions (n_k, dof) of each pose.
 
-        Return None if time is up, or if there are too many equivalent values.
+        `max_steps` (n_poses, dof) are the largest steps to each pose. Return None if time is up, or if there are too
+        many equivalent values.
         """
         states, all_states = self._first(layers[0], origin), list[_States]()
         if states is not None and not len(states.solution):
             return Unrolled(None, 0, math.inf)
         before = layers[0] if origin is None else origin[None]
-        for layer in layers if origin is not None else layers[1:]:
+        first = 0 if origin is not None else 1
+        for layer, largest in zip(layers[first:], max_steps[first:], strict=True):
             if out_of_time() or states is None:
                 return None
-            following = self._following(states, before, layer, max_steps)
+            following = self._following(states, before, layer, largest)
             if not len(following.solution):
                 n_reached = len(all_states) + (origin is None)
                 return Unrolled(None, n_reached, self._nearest(states, before, layer))
@@ -164,7 +167,7 @@ class Revolutions:
             return None
         return Unrolled(self._traced_back([*all_states, states], layers, max_steps, origin), len(layers), 0.0)
 
-    def _differences(self, to: FloatArray, of: FloatArray) -> FloatArray:
+    def differences(self, to: FloatArray, of: FloatArray) -> FloatArray:
         """Return `to` minus `of`, with the shorter way around circles."""
         difference = to - of
         return np.where(self.circles, difference - TURN * np.round(difference / TURN), difference)
@@ -177,21 +180,21 @@ class Revolutions:
         every = first[:, None] + TURN * np.arange(int((high - low) / TURN) + 1)
         return np.where(every <= high, every, np.inf)
 
-    def _least_moving(self, values: FloatArray, joint: int, largest: float, start: float | None) -> FloatArray:
+    def _least_moving(self, values: FloatArray, joint: int, largest: FloatArray, start: float | None) -> FloatArray:
         """Return the equivalent values (n,) of one joint that jump and move least, by dynamic programming."""
         choices = self._candidates(values, joint)
         is_there = np.isfinite(choices)
         places = np.where(is_there, choices, 0.0)
 
-        def cost(away: FloatArray) -> FloatArray:
-            return away**2 + PENALTY * (np.abs(away) > largest)
+        def cost(away: FloatArray, row: int) -> FloatArray:
+            return np.asarray(away**2 + PENALTY * (np.abs(away) > largest[row]))
 
         middle = 0.5 * (self.lower[joint] + self.upper[joint])
-        costs = TOWARDS_MIDDLE * (places[0] - middle) ** 2 if start is None else cost(places[0] - start)
+        costs = TOWARDS_MIDDLE * (places[0] - middle) ** 2 if start is None else cost(places[0] - start, 0)
         costs = np.where(is_there[0], costs, np.inf)
         previous = np.zeros(choices.shape, dtype=np.int64)
         for row in range(1, len(values)):
-            every = costs[:, None] + cost(places[row] - places[row - 1][:, None])
+            every = costs[:, None] + cost(places[row] - places[row - 1][:, None], row)
             previous[row] = every.argmin(axis=0)
             costs = np.where(is_there[row], every.min(axis=0), np.inf)
         chosen = np.empty(len(values))
@@ -230,7 +233,7 @@ class Revolutions:
         starts, ends, steps = [nothing], [nothing], [np.empty((0, len(self.lower)))]
         for number in range(0, len(numbers), BLOCK):
             some = numbers[number : number + BLOCK]
-            away = self._differences(layer[None], before[some][:, None])
+            away = self.differences(layer[None], before[some][:, None])
             start, end = np.nonzero((np.abs(away) <= max_steps).all(axis=2))
             starts.append(some[start])
             ends.append(end)
@@ -259,7 +262,7 @@ class Revolutions:
         """Return the smallest step from any state to any equivalent value of a solution of the next pose."""
         joints, least = np.flatnonzero(self.repeating), math.inf
         for solution, turned in zip(states.solution, states.turned, strict=True):
-            away = np.abs(self._differences(layer, before[solution]))
+            away = np.abs(self.differences(layer, before[solution]))
             for value, joint in zip(turned, joints, strict=True):
                 away[:, joint] = np.abs(self._candidates(layer[:, joint], int(joint)) - value).min(axis=1)
             least = min(least, float(away.max(axis=1).min(initial=math.inf)))

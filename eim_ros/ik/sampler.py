@@ -29,7 +29,7 @@ from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.nearest_pose import NearestPose, Priority, checked_priority, nearest_pose
 from eim_ros.ik.order import AS_FOUND, Order, Ordering, Posture, distinct_in_time
 from eim_ros.ik.path_smoothing import Objective
-from eim_ros.ik.paths import JointPath, follow_path
+from eim_ros.ik.paths import JointPath, follow_path, largest_steps
 from eim_ros.ik.prior import EVEN_SOLUTIONS, NO_COMPONENTS, UNIFORM_CONFIGURATIONS, IKModel, MixtureEvaluator, Prior
 from eim_ros.ik.problem import (
     MAX_SOLUTIONS,
@@ -587,6 +587,7 @@ class Sampler:
         near: Near | None = None,
         *,
         max_step: float | npt.ArrayLike | Mapping[str, float] | None = None,
+        times: npt.ArrayLike | None = None,
         objective: Objective | None = "squares",
         n_candidates: int = 48,
         seed: int | None = None,
@@ -595,7 +596,8 @@ class Sampler:
         """Return one configuration for each pose, without jumps of joints if a path without jumps is found.
 
         Joint values are continuous along the path. The message names the first jump, and whether it was proven to be
-        unavoidable.
+        unavoidable. If the constraints exclude collisions, the straight motions between poses are checked too. No joint
+        moves more than 0.02 rad or 0.02 m between two checks.
 
         Parameters
         ----------
@@ -607,6 +609,9 @@ class Sampler:
             Largest change of a joint between two poses [rad] or [m]: a number for all joints, one value for each, or
             values by joint name. Default, also for joints that a mapping leaves out: 0.3 rad for revolute joints and
             0.05 m for prismatic joints.
+        times : (n_poses,) array_like, optional
+            Time of each pose [s], increasing. Each step then also keeps `Robot.velocity_limits`. With `near`, time 0 is
+            at that configuration.
         objective : {"squares", "length", "largest_step"}, optional
             Cost of a path, which is reduced after the search until it stops falling: the sum of squared changes, the
             sum of absolute changes of all joints, or the largest change relative to `max_step`. None returns the path
@@ -628,7 +633,8 @@ class Sampler:
         began, targets = time.perf_counter(), check_poses(poses)
         origin = None if near is None else self._configuration(near)
         n, seed, timeout = _count(n_candidates, "n_candidates"), _seed(seed), _timeout(timeout)
-        return follow_path(self, targets, origin, max_step, n, seed=seed, deadline=began + timeout, objective=objective)
+        steps = largest_steps(self.robot, len(targets), max_step, times, origin)
+        return follow_path(self, targets, origin, steps, n, seed=seed, deadline=began + timeout, objective=objective)
 
     @names_wrong_keywords
     def solve_batch(

@@ -223,6 +223,29 @@ def rotation_vectors(rotations: FloatArray) -> FloatArray:
     return np.asarray(quaternions[:, :3] * (angles / np.where(sines > 0.0, sines, 1.0))[:, None])
 
 
+def straight_lines(poses: FloatArray, max_distance: float, max_angle: float, most: int) -> FloatArray:
+    """Return poses (m, 4, 4) on the straight lines between successive poses (n, 4, 4), without the first pose.
+
+    Neighbours are equally spaced on a line, by at most `max_distance` [m] and `max_angle` [rad]. Orientations turn
+    about a fixed axis. A line between equal poses has one pose. Raise `PoseError` if there are more than `most` poses.
+    """
+    moves = np.diff(poses[:, :3, 3], axis=0)
+    turns = rotation_vectors(poses[:-1, :3, :3].transpose(0, 2, 1) @ poses[1:, :3, :3])
+    lengths = np.linalg.norm(moves, axis=1), np.linalg.norm(turns, axis=1)
+    counts = np.ceil(np.maximum(lengths[0] / max_distance, lengths[1] / max_angle)).clip(1.0)
+    if not counts.sum() <= most:
+        raise PoseError(f"the lines have {counts.sum():.3g} poses, expected at most {most}", counts.sum())
+    found = []
+    for start, end, move, turn, n in zip(poses[:-1], poses[1:], moves, turns, counts.astype(int), strict=True):
+        shares = np.arange(1, n + 1)[:, None] / n
+        line = np.tile(start, (n, 1, 1))
+        line[:, :3, :3] = start[:3, :3] @ rotations_from(shares * turn)
+        line[:, :3, 3] += shares * move
+        line[-1] = end
+        found.append(line)
+    return np.concatenate(found)
+
+
 def check_pose(transform: npt.ArrayLike) -> FloatArray:
     """Return a pose as a new contiguous float64 transform (4, 4).
 

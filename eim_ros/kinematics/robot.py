@@ -250,6 +250,8 @@ class Robot:
         Names of the independent joints from base to tip.
     lower, upper : (dof,)
         Limits [rad] or [m]; -pi and pi for continuous joints.
+    velocity_limits : (dof,)
+        Largest velocities [rad/s] or [m/s]; infinite if the URDF gives none or 0.
     continuous : (dof,) bool
         Whether each joint turns without limits; results for such joints are wrapped to [-pi, pi).
     fingerprint : str
@@ -283,6 +285,7 @@ class Robot:
     joint_names: tuple[str, ...]
     lower: FloatArray
     upper: FloatArray
+    velocity_limits: FloatArray = field(repr=False)
     continuous: BoolArray
     fingerprint: str
     links: FloatArray = field(repr=False)

@@ -64,7 +64,10 @@ class Mimic:
 
 @dataclass(frozen=True)
 class UrdfJoint:
-    """Joint of a URDF; `lower` and `upper` are in [rad] or [m], and infinite if the joint type has no limits."""
+    """Joint of a URDF.
+
+    `lower` and `upper` are in [rad] or [m], `velocity` in [rad/s] or [m/s]. They are infinite if there is no limit.
+    """
 
     name: str
     kind: str
@@ -75,6 +78,7 @@ class UrdfJoint:
     axis: tuple[float, ...]
     lower: float
     upper: float
+    velocity: float
     mimic: Mimic | None
 
     @property
@@ -320,7 +324,17 @@ def _joint(element: Element) -> UrdfJoint:
         numbers = (_numbers(follows, key, one, name)[0] for key, one in (("multiplier", "1"), ("offset", "0")))
         mimic = Mimic(_attribute(follows, "joint", f"<mimic> of joint {name!r}"), *numbers)
     xyz, rpy = (_numbers(origin, key, "0 0 0", name) for key in ("xyz", "rpy"))
-    return UrdfJoint(name, kind, ends[0], ends[1], xyz, rpy, _numbers(axis, "xyz", "1 0 0", name), lower, upper, mimic)
+    limits = lower, upper, _velocity_limit(limit)
+    return UrdfJoint(name, kind, ends[0], ends[1], xyz, rpy, _numbers(axis, "xyz", "1 0 0", name), *limits, mimic)
+
+
+def _velocity_limit(limit: Element | None) -> float:
+    """Return the largest velocity [rad/s] or [m/s]; infinite if it is missing, or 0 as in many incomplete files."""
+    try:
+        velocity = float("inf" if limit is None else limit.get("velocity", "inf"))
+    except ValueError:
+        return math.inf
+    return velocity if velocity > 0.0 else math.inf
 
 
 def _attribute(element: Element, name: str, owner: str) -> str:
@@ -403,6 +417,7 @@ class ChainModel:
     joint_names: tuple[str, ...]
     lower: FloatArray
     upper: FloatArray
+    velocity_limits: FloatArray
     continuous: npt.NDArray[np.bool_]
     fingerprint: str
 
@@ -439,9 +454,14 @@ def build_chain(joints: tuple[UrdfJoint, ...]) -> ChainModel:
     links[:, TRANSLATION] = translations
     for column, values in ((PRISMATIC, prismatic), (SOURCE, source), (MULTIPLIER, multiplier), (OFFSET, offset)):
         links[:-1, column] = values
-    for array in (links, lower, upper, continuous):
+    velocity_limits = np.array([joint.velocity for joint in independent])
+    for joint in moving:
+        if joint.mimic is not None and joint.mimic.multiplier != 0.0:
+            i = index[joint.mimic.joint]
+            velocity_limits[i] = min(velocity_limits[i], joint.velocity / abs(joint.mimic.multiplier))
+    for array in (links, lower, upper, velocity_limits, continuous):
         array.flags.writeable = False
-    return ChainModel(links, names, lower, upper, continuous, fingerprint)
+    return ChainModel(links, names, lower, upper, velocity_limits, continuous, fingerprint)
 
 
 def _placements(joints: tuple[UrdfJoint, ...]) -> tuple[FloatArray, FloatArray, FloatArray]:

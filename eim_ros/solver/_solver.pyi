@@ -401,18 +401,25 @@ def nearest_on_curve(
     """
 
 def shortest_path(
-    rows: FloatArray, counts: IntArray, wraps: BoolArray, scale: FloatArray, largest: float, penalty: float
+    rows: FloatArray,
+    counts: IntArray,
+    wraps: BoolArray,
+    scale: FloatArray,
+    largest: float,
+    penalty: float,
+    blocked: IntArray,
 ) -> IntArray:
     """Return the row of each layer (m,) that is on the shortest path through all layers; -1 for an empty layer.
 
     `rows` (n, dof) contains the layers one after the other, and `counts` (m,) their numbers of rows. Motions of
-    joints are multiplied by `scale` (dof,) before they are compared with `largest`.
+    joints to layer k are multiplied by `scale[k]`, shape (m, dof), before they are compared with `largest`. The steps
+    between the pairs of rows in `blocked` (n_blocked, 2) count as too large.
     """
 
 def path_reach(
-    rows: FloatArray, counts: IntArray, wraps: BoolArray, scale: FloatArray, largest: float
+    rows: FloatArray, counts: IntArray, wraps: BoolArray, scale: FloatArray, largest: float, blocked: IntArray
 ) -> tuple[BoolArray, int, float]:
-    """Return how far paths lead whose steps are at most `largest`.
+    """Return how far paths lead whose steps are at most `largest`; see `shortest_path`.
 
     Returns which rows are on such a path (n,), how many layers are reached, and the smallest step to the next layer.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from scipy.spatial import cKDTree
 from eim_ros.core.errors import ConfigurationError, JointStateError, PoseError
 from eim_ros.ik import Constraints, ErrorCode, JointPath, Sampler, Solutions
 from eim_ros.ik.candidates import Candidates
-from eim_ros.ik.paths import PathSearch
+from eim_ros.ik.path_smoothing import Objective
+from eim_ros.ik.paths import NO_EDGES, PathSearch
 from eim_ros.ik.problem import Problem, Setup
 from eim_ros.kinematics import Box, Robot, Sphere
-from eim_ros.solver import path_reach
+from eim_ros.solver import path_reach, shortest_path
 
 ENOUGH = 60.0  # [s]
 
@@ -165,7 +167,9 @@ def test_path_of_an_arm_of_two_turns_is_as_good_as_the_graph_of_all_its_solution
     assert all(answer.certified for answer in everything)
     layers = [answer.q for answer in everything] if near is None else [near[None], *map(np.asarray, everything)]
     counts = np.array([len(layer) for layer in layers])
-    _, n_reached, nearest = path_reach(np.concatenate(layers), counts, np.zeros(6, dtype=bool), np.ones(6), 0.3)
+    _, n_reached, nearest = path_reach(
+        np.concatenate(layers), counts, np.zeros(6, dtype=bool), np.ones((len(counts), 6)), 0.3, NO_EDGES
+    )
     path = sampler.follow(poses, near=near, timeout=ENOUGH, seed=0)
     assert bool(path) == (n_reached == len(layers)), path.message
     assert path.n_reached == n_reached - (near is not None)
@@ -202,7 +206,7 @@ def test_work_ends_with_the_time(name: str, n_poses: int, monkeypatch: pytest.Mo
     problem = Problem(Setup(robot, Constraints()), np.eye(4), False)
     poses = robot.fk(motion(robot, 3, n_poses))
     search = PathSearch(
-        sampler, problem, poses, np.full(robot.dof, 0.3), np.random.default_rng(0), 48, 1.0, clock=clock
+        sampler, problem, poses, np.full((n_poses, robot.dof), 0.3), np.random.default_rng(0), 48, 1.0, clock=clock
     )
     search.follow(range(0, n_poses, 8))
     chosen = search.best()
@@ -504,13 +508,61 @@ def test_reconfigurations_are_as_few_as_possible() -> None:
     assert len(path.jumps) == fewest.min()
 
 
-def test_time_stamps_keep_the_velocities() -> None:
-    robot = arm_of("panda")
-    path = Sampler(robot).follow(robot.fk(motion(robot, 2, 15)), timeout=ENOUGH, seed=0)
-    limits = np.linspace(0.5, 2.0, robot.dof)
-    times = path.times(limits)
-    speeds = np.abs(np.diff(path.q, axis=0)) / np.diff(times)[:, None]
-    assert times[0] == 0.0
-    np.testing.assert_allclose((speeds / limits).max(axis=1), 1.0)
-    with pytest.raises(ConfigurationError, match="velocities must be positive"):
-        path.times(0.0)
+@pytest.mark.parametrize("objective", [None, "squares"])
+@pytest.mark.parametrize("radius", [0.005, 0.04])
+def test_motions_between_poses_avoid_obstacles(radius: float, objective: Objective | None) -> None:
+    """The sphere is where the tip would pass half-way between two poses, so the arm must move around it."""
+    robot, poses = arm_of("panda"), [[0.4, y, 0.5, 1.0, 0.0, 0.0, 0.0] for y in (-0.25, 0.0, 0.25)]
+    straight = Sampler(robot).follow(poses, max_step=0.8, objective=objective, timeout=ENOUGH, seed=0)
+    middle = robot.fk(0.5 * (straight.q[0] + straight.q[1]))[:3, 3]
+    sampler = Sampler(robot).with_obstacles([Sphere(middle, radius)])
+    scene = sampler.constraints.scene(robot)
+    assert scene is not None
+    assert not scene.colliding(straight.q).any()
+    assert scene.colliding(np.linspace(straight.q[0], straight.q[1], 50)).any()
+    path = sampler.follow(poses, max_step=0.8, objective=objective, timeout=ENOUGH, seed=0)
+    assert path, path.message
+    for before, after in zip(path.q[:-1], path.q[1:], strict=True):
+        n = 1 + int(np.ceil(np.abs(after - before).max() / 0.02))
+        assert not scene.colliding(np.linspace(before, after, n)).any()
+
+
+def test_motion_that_must_collide_is_a_jump() -> None:
+    """A wall between two poses of a planar arm, whose solutions on both sides are free."""
+    robot = arm_of("planar3")
+    poses = robot.fk(np.array([[-0.25, 0.0, 0.0], [0.25, 0.0, 0.0]]))  # nearly stretched: there is one way
+    wall = Box((0.2, 0.02, 10.0), at=tuple(robot.fk(np.zeros(3))[:3, 3] * [0.7, 0.0, 0.0]))
+    sampler = Sampler(robot).with_obstacles([wall])
+    path = sampler.follow(poses, max_step=0.6, timeout=ENOUGH, seed=0)
+    assert path.valid.all()
+    assert not path
+    assert path.jumps is not None and path.jumps.tolist() == [1]
+    assert path.n_reached == 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_shortest_path_has_the_fewest_jumps_of_all(seed: int) -> None:
+    """All paths through four layers, by enumeration; some steps are blocked."""
+    rng = np.random.default_rng(seed)
+    layers = [rng.uniform(-1.0, 1.0, (4, 2)) for _ in range(4)]
+    firsts, largest = 4 * np.arange(4), 0.4
+    blocked = np.array(
+        [(firsts[k] + i, firsts[k + 1] + j) for k in range(3) for i in range(4) for j in range(4) if rng.random() < 0.3]
+    )
+    scale = rng.uniform(0.5, 2.0, (4, 2))
+    listed = {tuple(edge) for edge in blocked.tolist()}
+
+    def cost(path: tuple[int, ...]) -> tuple[int, float]:
+        n_jumps, squares = 0, 0.0
+        for k in range(3):
+            away = np.abs(layers[k + 1][path[k + 1]] - layers[k][path[k]])
+            edge = (int(firsts[k]) + path[k], int(firsts[k + 1]) + path[k + 1])
+            n_jumps += bool((scale[k + 1] * away).max() > largest or edge in listed)
+            squares += float((away**2).sum())
+        return n_jumps, squares
+
+    graph = np.concatenate(layers), np.full(4, 4), np.zeros(2, dtype=bool), scale
+    chosen = shortest_path(*graph, largest, 1e4, blocked)
+    best = min(itertools.product(range(4), repeat=4), key=cost)
+    assert cost(tuple(chosen.tolist())) == pytest.approx(cost(best))
+    assert (path_reach(*graph, largest, blocked)[1] == 4) == (cost(best)[0] == 0)

@@ -23,7 +23,7 @@ STEP = 0.5  # [rad]
 def test_path_jumps_as_rarely_as_any_choice_of_solutions(name: str, has_start: bool) -> None:
     robot, rng = arm_of(name), np.random.default_rng(1)
     problem = Problem(Setup(robot, Constraints()), np.eye(4), False)
-    steps, n_poses, n_jumps = np.full(robot.dof, STEP), 5, []
+    steps, n_poses, n_jumps = np.full((5, robot.dof), STEP), 5, []
     for _ in range(60):
         middle = 0.25 * robot.random(1, rng)
         layers = [middle + rng.uniform(-0.45, 0.45, (rng.integers(1, 5), robot.dof)) for _ in range(n_poses)]
@@ -54,7 +54,7 @@ def test_smoothing_keeps_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PathSmoother, "_projected", slow)
     monkeypatch.setattr("eim_ros.ik.path_smoothing.time", SimpleNamespace(perf_counter=lambda: now[0]))
     problem = Problem(Setup(robot, Constraints()), poses[0], False)
-    smoother = PathSmoother(problem, poses, Revolutions.of(robot, robot.bounds), np.full(robot.dof, STEP))
+    smoother = PathSmoother(problem, poses, Revolutions.of(robot, robot.bounds), np.full(q.shape, STEP))
     costs = [smoother.cost(rough)]
     for n_attempts in (0, 1, 3, 100):
         now[0] = 0.0

@@ -10,6 +10,7 @@ import pytest
 from ik.arms import arm_of
 from kinematics.six_joint_arms import URDFS
 
+from eim_ros.ik.paths import NO_EDGES
 from eim_ros.ik.revolutions import Revolutions
 from eim_ros.kinematics import Robot
 from eim_ros.solver import path_reach, shortest_path
@@ -47,8 +48,9 @@ def brute_force(layers: list[np.ndarray], origin: np.ndarray | None) -> tuple[in
     everything = everything if origin is None else [origin[None], *everything]
     counts = np.array([len(layer) for layer in everything], dtype=np.int64)
     graph = np.concatenate(everything), counts, np.zeros(3, dtype=bool)
-    _, n_reached, nearest = path_reach(*graph, np.ones(3), STEP)
-    rows = [layer[i] for layer, i in zip(everything, shortest_path(*graph, np.ones(3), STEP, 1e4), strict=True)]
+    _, n_reached, nearest = path_reach(*graph, np.ones((len(counts), 3)), STEP, NO_EDGES)
+    chosen = shortest_path(*graph, np.ones((len(counts), 3)), STEP, 1e4, NO_EDGES)
+    rows = [layer[i] for layer, i in zip(everything, chosen, strict=True)]
     cost = float((np.diff(np.array(rows), axis=0) ** 2).sum())
     return n_reached - n_before, nearest if n_reached < len(everything) else 0.0, cost
 
@@ -59,7 +61,7 @@ def test_search_among_equivalents_is_as_good_as_the_graph_of_all_of_them(seed: i
     ways = [random_way(rng, 25) for _ in range(3)]
     layers = [on_circles(np.array(rows)) for rows in zip(*ways, strict=True)]
     origin = None if seed % 3 else ways[0][0] + TURN * np.array([rng.integers(-1, 2), 0, 0])
-    found = LIMITED.search(layers, STEPS, origin, lambda: False)
+    found = LIMITED.search(layers, np.tile(STEPS, (len(layers), 1)), origin, lambda: False)
     assert found is not None
     n_reached, nearest, cost = brute_force(layers, origin)
     assert found.n_reached == n_reached
@@ -77,7 +79,7 @@ def test_search_among_equivalents_is_as_good_as_the_graph_of_all_of_them(seed: i
 def test_unrolled_path_jumps_as_rarely_as_any_choice_of_equivalents(seed: int) -> None:
     rng = np.random.default_rng(1000 + seed)
     way = on_circles(rng.uniform(LOWER, UPPER, (7, 3)) if seed % 2 else random_way(rng, 7))
-    rows = LIMITED.unrolled(way, STEPS, None)
+    rows = LIMITED.unrolled(way, np.tile(STEPS, (len(way), 1)), None)
     assert ((rows >= LOWER) & (rows <= UPPER)).all()
     np.testing.assert_allclose(on_circles(rows), way, atol=1e-12)
     for joint in range(3):
@@ -93,9 +95,9 @@ def test_unlimited_joints_are_unrolled_from_where_the_path_begins() -> None:
     free = Revolutions(np.full(1, -math.pi), np.full(1, math.pi), np.ones(1, dtype=bool), np.zeros(1, dtype=bool))
     way = np.linspace(3.0, 23.0, 100)[:, None]
     wrapped = (way + math.pi) % TURN - math.pi
-    np.testing.assert_allclose(free.unrolled(wrapped, STEPS[:1], None), way, atol=1e-12)
+    np.testing.assert_allclose(free.unrolled(wrapped, np.full_like(wrapped, STEP), None), way, atol=1e-12)
     np.testing.assert_allclose(
-        free.unrolled(wrapped, STEPS[:1], np.array([3.0 + 2.0 * TURN])), way + 2.0 * TURN, atol=1e-12
+        free.unrolled(wrapped, np.full_like(wrapped, STEP), np.array([3.0 + 2.0 * TURN])), way + 2.0 * TURN, atol=1e-12
     )
 
 
@@ -113,5 +115,5 @@ def test_joints_with_equivalent_values_are_those_that_turn_by_more_than_a_turn()
 
 def test_too_many_equivalents_and_too_little_time_are_no_outcome() -> None:
     layer = on_circles(np.random.default_rng(0).uniform(LOWER, UPPER, (100_000, 3)))
-    assert LIMITED.search([layer], STEPS, None, lambda: False) is None
-    assert LIMITED.search([layer[:2], layer[:2]], STEPS, None, lambda: True) is None
+    assert LIMITED.search([layer], STEPS[None], None, lambda: False) is None
+    assert LIMITED.search([layer[:2], layer[:2]], np.tile(STEPS, (2, 1)), None, lambda: True) is None

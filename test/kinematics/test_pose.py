@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
+from scipy.spatial.transform import Rotation, Slerp
 
 from eim_ros.core.errors import PoseError
 from eim_ros.kinematics import (
@@ -15,7 +16,7 @@ from eim_ros.kinematics import (
     pose_from_context,
     quaternion_from_matrix,
 )
-from eim_ros.kinematics.poses import check_pose
+from eim_ros.kinematics.poses import check_pose, straight_lines
 
 
 def random_quaternions(n: int) -> np.ndarray:
@@ -134,3 +135,23 @@ def test_rotation_that_is_farther_off_is_refused_with_how_far(row: int, column: 
 def test_check_pose_accepts_what_is_rigid() -> None:
     pose = pose_from([1, 2, 3], [0.5, 0.5, 0.5, 0.5])
     np.testing.assert_array_equal(check_pose(pose.tolist()), pose)
+
+
+def test_straight_lines_are_those_of_scipy() -> None:
+    rng = np.random.default_rng(0)
+    corners = np.tile(np.eye(4), (4, 1, 1))
+    corners[:, :3, :3], corners[:, :3, 3] = Rotation.random(4, rng).as_matrix(), rng.normal(size=(4, 3))
+    corners[3] = corners[2]
+    found = straight_lines(corners, 0.1, 0.2, 1000)
+    first = 0
+    for start, end in zip(corners[:-1], corners[1:], strict=True):
+        turn = (Rotation.from_matrix(start[:3, :3]).inv() * Rotation.from_matrix(end[:3, :3])).magnitude()
+        n = max(1, int(np.ceil(max(np.linalg.norm(end[:3, 3] - start[:3, 3]) / 0.1, turn / 0.2))))
+        shares, line = np.arange(1, n + 1) / n, found[first : first + n]
+        between = Slerp([0.0, 1.0], Rotation.from_matrix([start[:3, :3], end[:3, :3]]))(shares)
+        np.testing.assert_allclose(line[:, :3, :3], between.as_matrix(), atol=1e-7)  # near half a turn
+        np.testing.assert_allclose(line[:, :3, 3], start[:3, 3] + shares[:, None] * (end - start)[:3, 3])
+        first += n
+    assert first == len(found)
+    with pytest.raises(PoseError, match="expected at most 10"):
+        straight_lines(corners, 0.1, 0.2, 10)

@@ -23,6 +23,7 @@ try:
         ConditionMotion,
         DrawIK,
         FollowIK,
+        GetCartesianPath,
         GetPositionIK,
         LabelRecording,
         LoadModel,
@@ -50,6 +51,11 @@ try:
     from moveit_msgs.srv import GetPositionIK as MoveItGetPositionIK
 except ImportError:
     MoveItGetPositionIK = None
+
+try:
+    from moveit_msgs.srv import GetCartesianPath as MoveItGetCartesianPath
+except ImportError:
+    MoveItGetCartesianPath = None
 
 try:
     from moveit_msgs.msg import PlanningScene as MoveItPlanningScene

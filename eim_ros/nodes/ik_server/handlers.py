@@ -7,6 +7,8 @@
 ~/solve_nearest_ik the configuration nearest to each pose, also out of reach
 ~/get_position_ik  the configuration nearest to a state; our type with the fields of MoveIt's GetPositionIK
 ~/compute_ik       the same with MoveIt's own type, if moveit_msgs is installed
+~/get_cartesian_path      a path along straight lines; our type with the fields of MoveIt's GetCartesianPath
+~/compute_cartesian_path  the same with MoveIt's own type, if moveit_msgs is installed
 
 The executor's thread only receives requests. It answers BUSY if too many are waiting, so that no request is dropped
 silently. Every request is answered exactly once, even if it is waiting or being solved when the node stops.
@@ -34,7 +36,9 @@ from eim_ros.kinematics import Robot
 from eim_ros.nodes.common.interfaces import (
     DrawIK,
     FollowIK,
+    GetCartesianPath,
     GetPositionIK,
+    MoveItGetCartesianPath,
     MoveItGetPositionIK,
     SampleIK,
     SolveAllIK,
@@ -44,10 +48,11 @@ from eim_ros.nodes.common.node import AnswerCounters
 from eim_ros.nodes.common.service import PendingResponse, RequestPool, create_async_service, reason_of, send
 from eim_ros.nodes.ik_server import messages
 from eim_ros.nodes.ik_server.messages import FrameNotKnownYet, RequestContext, RequestError, invalid
-from eim_ros.nodes.ik_server.moveit import NearestRequest, parse_nearest
+from eim_ros.nodes.ik_server.moveit import LinesRequest, NearestRequest, parse_lines, parse_nearest
 from eim_ros.nodes.ik_server.planning_scene import SceneConditions
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 
+FOR_PART = 0.4  # share of the time for the first part of a path that cannot be followed to its end
 N_CANDIDATES = 48  # number of solutions for a pose of a path
 MAX_SPACING = 0.3  # [rad] or [m]
 DENSITIES = ("uniform", "model", "posture", "proposal")
@@ -167,7 +172,7 @@ def parse_follow(request: Any, response: Any, context: RequestContext, settings:
     """Parse a `FollowIK` request."""
     targets = _Targets.of(request, context, settings)
     n = messages.count_of("n_candidates", int(request.n_candidates) or N_CANDIDATES, 1, settings.max_samples)
-    near, steps = context.near(request.near), list(request.max_step)
+    near, steps, times = context.near(request.near), list(request.max_step), list(request.times) or None
     if len(steps) not in (0, 1, context.robot.dof):
         raise invalid(f"max_step has {len(steps)} values, expected one, or one for each joint", len(steps))
 
@@ -177,11 +182,15 @@ def parse_follow(request: Any, response: Any, context: RequestContext, settings:
                 targets.poses,
                 near,
                 max_step=steps if len(steps) > 1 else steps[0] if steps else None,
+                times=times,
                 n_candidates=n,
                 seed=targets.seed,
                 timeout=left,
             )
         messages.fill_path(response, path)
+        if path:
+            stamps = messages.stamps_of(path.q, near, context.robot.velocity_limits) if times is None else times
+            messages.fill_trajectory(response.trajectory, context.robot, path.q, stamps)
 
     return Parsed(targets.timeout, solve)
 
@@ -227,6 +236,50 @@ def parse_get_position(request: Any, response: Any, context: RequestContext, set
         messages.fill_nearest(response, state, context.robot, q, "; ".join(filter(None, [wanted.remark, late])))
 
     return Parsed(wanted.timeout, solve)
+
+
+def parse_cartesian_path(request: Any, response: Any, context: RequestContext, settings: IkServerSettings) -> Parsed:
+    """Parse a `GetCartesianPath` request, ours or MoveIt's."""
+    wanted, robot = parse_lines(request, context, settings), context.robot
+    avoids = bool(request.avoid_collisions)
+
+    def solve(sampler: Sampler, scene: SceneConditions | None, left: float) -> None:
+        with _refusing():
+            rows, code, message = _longest(sampler, wanted, scene if avoids else None, left)
+        messages.put_state(response.start_state, request.start_state, dict(wanted.state))
+        path = np.concatenate([wanted.start[None], rows])
+        stamps = messages.stamps_of(path, None, wanted.velocities)
+        messages.fill_trajectory(response.solution.joint_trajectory, robot, path, stamps)
+        response.fraction = len(rows) / len(wanted.poses)
+        remark = "; ".join(filter(None, [message, wanted.remark]))
+        messages.put_code(response, ErrorCode.SUCCESS if len(rows) else code, remark)
+
+    return Parsed(settings.default_timeout, solve)
+
+
+def _longest(
+    sampler: Sampler, wanted: LinesRequest, scene: SceneConditions | None, left: float
+) -> tuple[np.ndarray, ErrorCode, str]:
+    """Return the longest path without jumps (n, dof) along the poses from the first on, and why it ends early."""
+    deadline = time.perf_counter() + left
+    best = np.empty((0, sampler.robot.dof)), ErrorCode.NO_IK_SOLUTION, ""
+    for n_done, constraints in enumerate(wanted.alternatives):
+        share = max(deadline - time.perf_counter(), 0.0) / (len(wanted.alternatives) - n_done)
+        follow = partial(
+            _constrained(sampler, constraints, scene).follow, near=wanted.start, max_step=wanted.max_steps, seed=0
+        )
+        path = follow(wanted.poses, timeout=(1.0 - FOR_PART) * share)
+        part = path
+        if path.n_reached and not path:
+            part = follow(wanted.poses[: path.n_reached], timeout=FOR_PART * share)
+        ends = [*np.flatnonzero(~part.valid), *np.asarray(part.jumps), wanted.n_before_jump(part.q)]
+        rows = part.q[: int(min(ends))]
+        if not n_done or len(rows) > len(best[0]):
+            message = path.message if not path else "" if len(rows) == len(part.q) else "jump_threshold ends the path"
+            best = rows, path.error_code, message
+        if len(rows) == len(wanted.poses):
+            break
+    return best
 
 
 def _nearest(
@@ -289,10 +342,13 @@ SERVICES: dict[str, tuple[Any, Parse]] = {
     "~/follow_ik": (FollowIK, parse_follow),
     "~/solve_nearest_ik": (SolveNearestIK, parse_solve_nearest),
     "~/get_position_ik": (GetPositionIK, parse_get_position),
+    "~/get_cartesian_path": (GetCartesianPath, parse_cartesian_path),
 }
 """Type of each service, and the function that parses its requests."""
 if MoveItGetPositionIK is not None:
     SERVICES["~/compute_ik"] = (MoveItGetPositionIK, parse_get_position)
+if MoveItGetCartesianPath is not None:
+    SERVICES["~/compute_cartesian_path"] = (MoveItGetCartesianPath, parse_cartesian_path)
 
 
 def budget_of(request: Any, settings: IkServerSettings) -> float:
@@ -300,7 +356,7 @@ def budget_of(request: Any, settings: IkServerSettings) -> float:
     if hasattr(request, "ik_request"):
         timeout = request.ik_request.timeout.sec + 1e-9 * request.ik_request.timeout.nanosec
     else:
-        timeout = request.timeout
+        timeout = getattr(request, "timeout", 0.0)
     return min(timeout, settings.max_timeout) if timeout > 0.0 else settings.default_timeout
 
 

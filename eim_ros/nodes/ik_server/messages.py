@@ -14,12 +14,15 @@ from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import Pose
+from rclpy.duration import Duration
 from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectoryPoint
 
 from eim_ros.core.deadlines import NEVER, OutOfTime, is_past, with_grace
 from eim_ros.core.errors import EimError, PoseError
 from eim_ros.ik import Completeness, Constraints, ErrorCode, JointPath, Posture, Sampler, Solutions
 from eim_ros.ik.nearest_pose import NearestPose
+from eim_ros.ik.path_timing import velocity_times
 from eim_ros.ik.problem import Guarantee
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.frames import FrameError
@@ -29,6 +32,8 @@ from eim_ros.nodes.common.interfaces import IKGuarantee
 from eim_ros.nodes.common.messages import float64_bytes, transform_of
 from eim_ros.nodes.ik_server.constraints import constraints_of
 from eim_ros.nodes.ik_server.settings import IkServerSettings
+
+SHORTEST_STEP = 1e-6  # time between equal configurations of a trajectory, because controllers need increasing times [s]
 
 
 class RequestError(EimError):
@@ -332,6 +337,26 @@ def fill_path(response: Any, path: JointPath) -> None:
     response.max_step = path.max_step
 
 
+def stamps_of(rows: np.ndarray, near: np.ndarray | None, velocities: np.ndarray) -> Sequence[float]:
+    """Return increasing times (n,) at which configurations (n, dof) are reached with velocity limits (dof,) [s].
+
+    Time 0 is at `near`, or at the first row. All times are 0 if a joint has no velocity limit.
+    """
+    if not np.isfinite(velocities).all():
+        return [0.0] * len(rows)
+    path = rows if near is None else np.concatenate([near[None], rows])
+    times = velocity_times(path, velocities) + SHORTEST_STEP * np.arange(len(path))
+    return [float(time) for time in times[len(path) - len(rows) :]]
+
+
+def fill_trajectory(trajectory: Any, robot: Robot, rows: np.ndarray, times: Sequence[float]) -> None:
+    """Fill a `JointTrajectory` with configurations (n, dof) and their times (n,) [s]."""
+    trajectory.header.frame_id, trajectory.joint_names = robot.base_link, list(robot.joint_names)
+    for row, stamp in zip(rows.tolist(), times, strict=True):
+        duration = Duration(nanoseconds=round(1e9 * stamp)).to_msg()
+        trajectory.points.append(JointTrajectoryPoint(positions=row, time_from_start=duration))
+
+
 def fill_nearest_poses(response: Any, found: Sequence[NearestPose]) -> None:
     """Copy the configurations nearest to several targets into a `SolveNearestIK.Response`."""
     is_missing = [bool(np.isnan(each.q).any()) for each in found]
@@ -360,14 +385,17 @@ def fill_nearest(response: Any, state: Any, robot: Robot, q: np.ndarray, remark:
     for name in given.keys() & followers.keys():
         mimic = followers[name]
         given[name] = mimic.multiplier * solved[mimic.joint] + mimic.offset
-    joints = {**given, **solved}
-    solution = response.solution
-    solution.joint_state.header = state.joint_state.header
-    solution.joint_state.name, solution.joint_state.position = list(joints), list(joints.values())
-    for name in ("multi_dof_joint_state", "attached_collision_objects", "is_diff"):
-        if hasattr(state, name):  # only MoveIt's message has the first two fields
-            setattr(solution, name, getattr(state, name))
+    put_state(response.solution, state, {**given, **solved})
     put_code(response, ErrorCode.SUCCESS, remark)
+
+
+def put_state(message: Any, given: Any, joints: Mapping[str, float]) -> None:
+    """Fill a state with joint values [rad] or [m], and with the rest of a given state."""
+    message.joint_state.header = given.joint_state.header
+    message.joint_state.name, message.joint_state.position = list(joints), list(joints.values())
+    for name in ("multi_dof_joint_state", "attached_collision_objects", "is_diff"):
+        if hasattr(given, name):  # only MoveIt's message has the first two fields
+            setattr(message, name, getattr(given, name))
 
 
 def error_code_of(response: Any) -> Any:

@@ -1,4 +1,7 @@
-"""Parse a `PositionIKRequest`, ours or MoveIt's: a request for the solution of a pose that is nearest to a state.
+"""Parse requests with MoveIt's fields, in our types or MoveIt's.
+
+A `PositionIKRequest` asks for the solution of a pose that is nearest to a state. A `GetCartesianPath` asks for a path
+along straight lines from a state.
 
 All functions are pure. Each field is either obeyed or refused by name with MoveIt's error code. If the comments of the
 messages are ambiguous, a field has the same meaning as in MoveIt's own service. Fields that exist only in MoveIt's
@@ -23,14 +26,16 @@ import numpy.typing as npt
 from eim_ros.core.errors import ConstraintError, EimError, MeshError, RobotError
 from eim_ros.ik import Constraints, ErrorCode, LinkOrientation, LinkPosition, Posture
 from eim_ros.ik.constraints import MOST_CONSTRAINTS, MOST_SHAPES, LinkConstraint
+from eim_ros.ik.paths import MAX_SLIDE, MAX_STEP
 from eim_ros.kinematics import Robot, pose_from
 from eim_ros.kinematics.collision import collision_model
 from eim_ros.kinematics.links import fixed_links, following_joints, link_poses
+from eim_ros.kinematics.poses import straight_lines
 from eim_ros.kinematics.srdf import listed_groups, srdf_groups
 from eim_ros.kinematics.urdf import Mimic
 from eim_ros.nodes.common.messages import transform_of
 from eim_ros.nodes.ik_server.constraints import shape_of
-from eim_ros.nodes.ik_server.messages import RequestContext, RequestError, invalid, pose_of, timeout_of
+from eim_ros.nodes.ik_server.messages import RequestContext, RequestError, invalid, pose_of, positive, timeout_of
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 
 FloatArray = npt.NDArray[np.float64]
@@ -40,6 +45,7 @@ Range = tuple[float, float]
 Understood = TypeVar("Understood")
 
 MOST_ALTERNATIVES = 1024
+TURN_PER_METRE = 3.5  # largest rotation between two poses on a line per metre of max_step, as in MoveIt [rad/m]
 ROUNDING = 1e-9  # tolerance on the range of a joint outside the chain [rad] or [m]
 
 
@@ -239,13 +245,96 @@ def parse_nearest(request: Any, context: RequestContext, settings: IkServerSetti
     stamped, link = _goal(request)
     to_tip = np.linalg.inv(_link_on_tip(link, _tip_of(request.group_name, robot, settings), robot))
     pose = context.in_base(stamped.header, "pose_stamped") @ pose_of(stamped.pose, "pose_stamped") @ to_tip
-    state = _state(request.robot_state)
-    is_now = not state or bool(request.robot_state.is_diff)
-    if is_now:
-        state = {**(context.joints or {}), **state}
+    state = _state(request.robot_state, "robot_state", context)
     timeout = timeout_of(request.timeout.sec + 1e-9 * request.timeout.nanosec, settings)
-    avoids = bool(request.avoid_collisions)
-    if avoids and len(getattr(request.robot_state, "attached_collision_objects", ())):
+    alternatives, unchecked = _alternatives(
+        request.constraints, state, request.robot_state, bool(request.avoid_collisions), context, settings
+    )
+    named = {name: state[name] for name in robot.joint_names if name in state}
+    unknown = context.unknown_joints if _is_now(request.robot_state) else ""
+    return NearestRequest(pose, alternatives, named, timeout, "; ".join(filter(None, [unknown, unchecked])))
+
+
+@dataclass(frozen=True, eq=False)
+class LinesRequest:
+    """A parsed request for a path along straight lines."""
+
+    poses: FloatArray  # (n, 4, 4): poses of the chain's tip in the base frame, without the start
+    start: FloatArray  # (dof,): configuration before the first pose [rad] or [m]
+    state: Mapping[str, float]  # all known joint values at the start [rad] or [m]
+    alternatives: tuple[Constraints, ...]  # the path satisfies one of them
+    max_steps: FloatArray  # (dof,): largest motion of each joint between two poses [rad] or [m]
+    jump_threshold: float  # largest joint motion between two poses as a multiple of the mean; 0 for no limit
+    velocities: FloatArray  # (dof,): largest velocities; infinite if a joint has no limit [rad/s] or [m/s]
+    remark: str  # part of the request that could not be satisfied; normally empty
+
+    def n_before_jump(self, rows: FloatArray) -> int:
+        """Return the number of configurations (n, dof) before the first motion that exceeds `jump_threshold`."""
+        motions = np.abs(np.diff(np.concatenate([self.start[None], rows]), axis=0)).sum(axis=1)
+        jumps = np.flatnonzero(motions > self.jump_threshold * motions.mean()) if len(rows) else motions
+        return int(jumps[0]) if self.jump_threshold and len(jumps) else len(rows)
+
+
+def parse_lines(request: Any, context: RequestContext, settings: IkServerSettings) -> LinesRequest:
+    """Return the poses and conditions of a `GetCartesianPath` request.
+
+    The comments of the message explain units and defaults. Raise `RequestError` if the request is invalid.
+    """
+    robot = context.robot
+    if getattr(request, "max_cartesian_speed", 0.0) > 0.0:
+        raise invalid("max_cartesian_speed is not supported; use max_velocity_scaling_factor", None)
+    if not request.waypoints:
+        raise invalid("there are no waypoints, expected at least one", 0)
+    spacing, share = float(request.max_step), float(getattr(request, "max_velocity_scaling_factor", 0.0)) or 1.0
+    if not (math.isfinite(spacing) and spacing > 0.0):
+        raise invalid(f"max_step is {spacing}, expected a positive distance [m]", spacing)
+    if not 0.0 < share <= 1.0:
+        raise invalid(f"max_velocity_scaling_factor is {share}, expected 0 to 1", share)
+    slide = positive("prismatic_jump_threshold", request.prismatic_jump_threshold, MAX_SLIDE)
+    turn = positive("revolute_jump_threshold", request.revolute_jump_threshold, MAX_STEP)
+    state = _state(request.start_state, "start_state", context)
+    if missing := [name for name in robot.joint_names if name not in state]:
+        reason = context.unknown_joints or f"start_state lacks {', '.join(missing)}"
+        raise RequestError(ErrorCode.INVALID_ROBOT_STATE, f"the start is not known: {reason}", missing)
+    start = np.array([state[name] for name in robot.joint_names])
+    alternatives, remark = _alternatives(
+        request.path_constraints, state, request.start_state, bool(request.avoid_collisions), context, settings
+    )
+    on_tip = _link_on_tip(request.link_name, _tip_of(request.group_name, robot, settings), robot)
+    in_base = context.in_base(request.header, "waypoints")
+    waypoints = [in_base @ pose_of(pose, f"waypoint {index}") for index, pose in enumerate(request.waypoints)]
+    corners = np.array([robot.fk(start) @ on_tip, *waypoints])
+    with np.errstate(over="ignore"):
+        lines = _understood(
+            lambda: straight_lines(corners, spacing, TURN_PER_METRE * spacing, settings.max_samples),
+            "waypoints (parameter max_samples)",
+        )
+    return LinesRequest(
+        lines @ np.linalg.inv(on_tip),
+        start,
+        state,
+        alternatives,
+        np.where(robot.prismatic, slide, turn),
+        positive("jump_threshold", request.jump_threshold, 0.0),
+        share * robot.velocity_limits,
+        remark,
+    )
+
+
+def _alternatives(
+    message: Any,
+    state: Mapping[str, float],
+    given: Any,
+    avoids: bool,
+    context: RequestContext,
+    settings: IkServerSettings,
+) -> tuple[tuple[Constraints, ...], str]:
+    """Return alternative constraints with the default tolerances, and the reason if collisions cannot be checked.
+
+    `given` is the state of the request.
+    """
+    robot = context.robot
+    if avoids and len(getattr(given, "attached_collision_objects", ())):
         raise RequestError(
             ErrorCode.INVALID_ROBOT_STATE,
             "robot_state.attached_collision_objects cannot be checked for collisions: detach them, or leave "
@@ -253,23 +342,15 @@ def parse_nearest(request: Any, context: RequestContext, settings: IkServerSetti
         )
     unchecked = _why_unchecked(robot) if avoids else ""
     is_checked = avoids and not unchecked
-    nothing = f"avoid_collisions: nothing was checked, because {unchecked}" if unchecked else ""
-    remarks = [context.unknown_joints if is_now else "", nothing]
-    alternatives = goal_constraints(
-        request.constraints, robot, state, following_joints(robot), context.in_base, is_checked
-    )
-    named = {name: state[name] for name in robot.joint_names if name in state}
+    found = goal_constraints(message, robot, state, following_joints(robot), context.in_base, is_checked)
     tolerances = {
         "position_only": False,
         "position_tolerance": settings.default_position_tolerance,
         "orientation_tolerance": settings.default_orientation_tolerance,
     }
-    return NearestRequest(
-        pose,
-        tuple(replace(constraints, **tolerances) for constraints in alternatives),  # type: ignore[arg-type]  # by name
-        named,
-        timeout,
-        "; ".join(filter(None, remarks)),
+    return (
+        tuple(replace(constraints, **tolerances) for constraints in found),  # type: ignore[arg-type]  # by name
+        f"avoid_collisions: nothing was checked, because {unchecked}" if unchecked else "",
     )
 
 
@@ -330,8 +411,13 @@ def _link_on_tip(link: str, tip: str, robot: Robot) -> FloatArray:
     return attached[link or tip]
 
 
-def _state(message: Any) -> dict[str, float]:
-    """Return the values of all joints in a state [rad] or [m]."""
+def _is_now(message: Any) -> bool:
+    """Return whether missing joints of a state have their current values."""
+    return not len(message.joint_state.name) or bool(message.is_diff)
+
+
+def _state(message: Any, field: str, context: RequestContext) -> dict[str, float]:
+    """Return the values of all joints in a state [rad] or [m], with current values if the state does not give all."""
     names, values = list(message.joint_state.name), list(message.joint_state.position)
     problem = ""
     if len(names) != len(values):
@@ -341,8 +427,9 @@ def _state(message: Any) -> dict[str, float]:
     elif wrong := [name for name, value in zip(names, values, strict=True) if not math.isfinite(value)]:
         problem = f"is not finite for {', '.join(wrong)}"
     if problem:
-        raise RequestError(ErrorCode.INVALID_ROBOT_STATE, f"robot_state.joint_state {problem}", names)
-    return dict(zip(names, values, strict=True))
+        raise RequestError(ErrorCode.INVALID_ROBOT_STATE, f"{field}.joint_state {problem}", names)
+    given = dict(zip(names, values, strict=True))
+    return {**(context.joints or {}), **given} if _is_now(message) else given
 
 
 def _why_unchecked(robot: Robot) -> str:

@@ -70,8 +70,8 @@ class IkServerSettings(RobotSettings, DataDirectorySettings):
     )
     groups: str = option(
         "",
-        "MoveIt's planning groups that equal this chain, for get_position_ik and compute_ik. Entries are separated by "
-        "commas: NAME, or NAME=LINK with the link that reaches poses. It must be fixed to the tip link, the default.",
+        "MoveIt's planning groups that equal this chain, for the services with MoveIt's fields. Entries are separated "
+        "by commas: NAME, or NAME=LINK with the link that reaches poses. It is fixed to the tip link, the default.",
     )
     robot_description_semantic: str = option(
         "", "SRDF text. Its groups that equal this chain are served in addition to the parameter groups."

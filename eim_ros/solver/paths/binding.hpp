@@ -9,24 +9,27 @@ namespace eim {
 using Counts = Converted<std::int64_t>;
 
 inline Transitions transitions_of(const Converted<double>& rows, const Counts& counts, const Converted<bool>& wraps,
-                                  const Converted<double>& scale, double largest) {
+                                  const Converted<double>& scale, double largest, const Counts& blocked) {
     expect_shape(rows, "configurations", {kAny, wraps.size()});
-    expect_shape(scale, "scales", {wraps.size()});
+    expect_shape(scale, "scales", {counts.size(), wraps.size()});
+    expect_shape(blocked, "blocked edges", {kAny, 2});
     std::int64_t sum = 0;
     for (Index i = 0; i < counts.size(); ++i) {
         expect(counts.data()[i] >= 0, "counts cannot be negative");
         sum += counts.data()[i];
     }
     expect(sum == rows.shape(0), "counts must add up to the number of configurations");
+    std::vector<Edge> edges;
+    for (Index i = 0; i < blocked.shape(0); ++i) edges.emplace_back(blocked.data()[2 * i], blocked.data()[2 * i + 1]);
     return Transitions(rows.data(), counts.data(), counts.size(), wraps.data(), int(wraps.size()), scale.data(),
-                       largest);
+                       largest, std::move(edges));
 }
 
 // Index of the chosen solution of each layer, or -1 if it has none.
 inline py::array_t<std::int64_t> shortest_path(const Converted<double>& rows, const Counts& counts,
                                                const Converted<bool>& wraps, const Converted<double>& scale,
-                                               double largest, double penalty) {
-    const Transitions graph = transitions_of(rows, counts, wraps, scale, largest);
+                                               double largest, double penalty, const Counts& blocked) {
+    const Transitions graph = transitions_of(rows, counts, wraps, scale, largest, blocked);
     std::vector<std::int64_t> chosen;
     {
         Unlocked unlocked;
@@ -38,8 +41,8 @@ inline py::array_t<std::int64_t> shortest_path(const Converted<double>& rows, co
 // Which configurations lie on an allowed path (n,), the number of layers it reaches, and the least step to the next
 // one.
 inline py::tuple path_reach(const Converted<double>& rows, const Counts& counts, const Converted<bool>& wraps,
-                            const Converted<double>& scale, double largest) {
-    const Transitions graph = transitions_of(rows, counts, wraps, scale, largest);
+                            const Converted<double>& scale, double largest, const Counts& blocked) {
+    const Transitions graph = transitions_of(rows, counts, wraps, scale, largest, blocked);
     Transitions::Reach found;
     {
         Unlocked unlocked;

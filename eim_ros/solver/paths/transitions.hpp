@@ -3,12 +3,13 @@
 // Each pose is a layer and its solutions are the nodes. An edge costs |dq|^2, plus a penalty if a joint moves farther
 // than the largest step. Few edges are within the largest step. To find them, both layers are sorted by one joint, and
 // only solutions within the step in that joint are compared. If these edges cannot be cheaper than the penalty, all
-// edges are compared.
+// edges are compared. Blocked edges count as steps that are too large.
 #pragma once
 
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "selection/distinctness.hpp"
@@ -17,19 +18,23 @@ namespace eim {
 
 // Solutions of a pose, stored joint by joint and sorted by the key joint.
 struct Layer {
-    Index n = 0;
-    std::vector<Index> order;    // (n,): their indices in the input
-    std::vector<double> values;  // (n_joints, n)
+    Index n = 0, start = 0;         // start: number of rows of the input before this layer
+    const double* scale = nullptr;  // (n_joints,): factors of the step to this layer
+    std::vector<Index> order;       // (n,): their indices in the input
+    std::vector<double> values;     // (n_joints, n)
     const double* joint(int j) const { return values.data() + j * n; }
 };
+
+using Edge = std::pair<std::int64_t, std::int64_t>;  // two rows of the input, of successive layers
 
 class Transitions {
    public:
     // rows (n, n_joints): counts[i] successive rows belong to layer i. wraps: continuous joints.
-    // scale (n_joints,): factors that make the largest step of each joint equal to `largest`.
+    // scale (n_layers, n_joints): factors that make the largest step of each joint to a layer equal to `largest`.
     Transitions(const double* rows, const std::int64_t* counts, Index n_layers, const bool* wraps, int n_joints,
-                const double* scale, double largest)
-        : n_joints_(n_joints), wraps_(wraps), scale_(scale), largest_(largest) {
+                const double* scale, double largest, std::vector<Edge> blocked)
+        : n_joints_(n_joints), wraps_(wraps), largest_(largest), blocked_(std::move(blocked)) {
+        std::sort(blocked_.begin(), blocked_.end());
         const Index n = std::accumulate(counts, counts + n_layers, std::int64_t(0));
         double widest = -1.0;
         for (int j = 0; j < n_joints && n > 0; ++j) {
@@ -40,7 +45,11 @@ class Transitions {
             }
             if (high - low > widest) widest = high - low, key_ = j;
         }
-        for (Index i = 0; i < n_layers; rows += counts[i] * n_joints, ++i) add(rows, counts[i]);
+        Index start = 0;
+        for (Index i = 0; i < n_layers; rows += counts[i] * n_joints, start += counts[i], ++i) {
+            add(rows, counts[i]);
+            layers_.back().scale = scale + i * n_joints, layers_.back().start = start;
+        }
     }
 
     Index n_layers() const { return Index(layers_.size()); }
@@ -82,14 +91,14 @@ class Transitions {
         std::vector<std::vector<std::uint8_t>> on(layers_.size());
         for (Index k = 0; k < n_layers(); ++k) {
             on[k].assign(layers_[k].n, k == 0);
-            if (k > 0) spread(layers_[k - 1], on[k - 1], layers_[k], on[k]);
+            if (k > 0) spread(layers_[k - 1], on[k - 1], layers_[k], on[k], layers_[k].scale);
             if (std::none_of(on[k].begin(), on[k].end(), [](auto is) { return is; })) break;
             ++found.n_reached;
         }
         if (found.n_reached == n_layers()) {
             for (Index k = n_layers() - 2; k >= 0; --k) {
                 std::vector<std::uint8_t> leads(layers_[k].n, 0);
-                spread(layers_[k + 1], on[k + 1], layers_[k], leads);
+                spread(layers_[k + 1], on[k + 1], layers_[k], leads, layers_[k + 1].scale);
                 for (Index i = 0; i < layers_[k].n; ++i) on[k][i] &= leads[i];
             }
         } else {
@@ -121,14 +130,21 @@ class Transitions {
         layers_.push_back(std::move(layer));
     }
 
+    // Whether the edge between solution i of a layer and solution k of another is blocked.
+    bool is_blocked(const Layer& from, Index i, const Layer& to, Index k) const {
+        if (blocked_.empty()) return false;
+        const Index a = from.start + from.order[i], b = to.start + to.order[k];
+        return std::binary_search(blocked_.begin(), blocked_.end(), Edge(std::min(a, b), std::max(a, b)));
+    }
+
     // Largest scaled joint motion, and sum of squares, from solution i of a layer to solutions [first, last) of
     // another.
-    void measure(const Layer& from, Index i, const Layer& to, Index first, Index last) const {
+    void measure(const Layer& from, Index i, const Layer& to, Index first, Index last, const double* scales) const {
         const Index n = last - first;
         most_.assign(n, 0.0), square_.assign(n, 0.0);
         double *most = most_.data(), *square = square_.data();
         for (int j = 0; j < n_joints_; ++j) {
-            const double x = from.joint(j)[i], *values = to.joint(j) + first, scale = scale_[j];
+            const double x = from.joint(j)[i], *values = to.joint(j) + first, scale = scales[j];
             if (wraps_[j]) {
                 for (Index k = 0; k < n; ++k) {
                     const double away = std::abs(difference(values[k], x, true));
@@ -147,12 +163,12 @@ class Transitions {
     // Calls function(i, first, last) for solutions of a layer and the ranges of another layer that may be within the
     // largest step.
     template <class Function>
-    void for_windows(const Layer& from, const Layer& to, Function function) const {
+    void for_windows(const Layer& from, const Layer& to, const double* scales, Function function) const {
         for (Index i = 0; i < from.n; ++i) {
             Index first = 0, last = to.n;
             if (key_ >= 0) {
                 const double *keys = to.joint(key_), x = from.joint(key_)[i];
-                const double step = 1.0000001 * largest_ / scale_[key_];
+                const double step = 1.0000001 * largest_ / scales[key_];
                 first = std::lower_bound(keys, keys + to.n, x - step) - keys;
                 last = std::upper_bound(keys + first, keys + to.n, x + step) - keys;
             }
@@ -163,17 +179,19 @@ class Transitions {
     void extend(const Layer& before, const std::vector<double>& costs, const Layer& after, double penalty,
                 std::vector<double>& next, std::vector<Index>& previous) const {
         std::fill(next.begin(), next.end(), std::numeric_limits<double>::infinity());
-        for_windows(before, after, [&](Index i, Index first, Index last) {
-            measure(before, i, after, first, last);
+        for_windows(before, after, after.scale, [&](Index i, Index first, Index last) {
+            measure(before, i, after, first, last, after.scale);
             for (Index k = 0; k < last - first; ++k) {
                 const double cost = costs[i] + square_[k];
-                if (most_[k] <= largest_ && cost < next[first + k]) next[first + k] = cost, previous[first + k] = i;
+                if (most_[k] <= largest_ && cost < next[first + k] && !is_blocked(before, i, after, first + k)) {
+                    next[first + k] = cost, previous[first + k] = i;
+                }
             }
         });
         const double least = *std::min_element(costs.begin(), costs.end());
         for (Index i = 0; i < after.n; ++i) {
             if (next[i] <= least + penalty) continue;
-            measure(after, i, before, 0, before.n);
+            measure(after, i, before, 0, before.n, after.scale);
             for (Index k = 0; k < before.n; ++k) {
                 const double cost = costs[k] + square_[k] + penalty;
                 if (cost < next[i]) next[i] = cost, previous[i] = k;
@@ -183,11 +201,13 @@ class Transitions {
 
     // Marks solutions of a layer that an allowed step reaches from a marked one of another layer.
     void spread(const Layer& from, const std::vector<std::uint8_t>& marked, const Layer& to,
-                std::vector<std::uint8_t>& reached) const {
-        for_windows(from, to, [&](Index i, Index first, Index last) {
+                std::vector<std::uint8_t>& reached, const double* scales) const {
+        for_windows(from, to, scales, [&](Index i, Index first, Index last) {
             if (!marked[i]) return;
-            measure(from, i, to, first, last);
-            for (Index k = 0; k < last - first; ++k) reached[first + k] |= most_[k] <= largest_;
+            measure(from, i, to, first, last, scales);
+            for (Index k = 0; k < last - first; ++k) {
+                reached[first + k] |= most_[k] <= largest_ && !is_blocked(from, i, to, first + k);
+            }
         });
     }
 
@@ -195,7 +215,7 @@ class Transitions {
         double least = std::numeric_limits<double>::infinity();
         for (Index i = 0; i < from.n && to.n > 0; ++i) {
             if (!marked[i]) continue;
-            measure(from, i, to, 0, to.n);
+            measure(from, i, to, 0, to.n, to.scale);
             least = std::min(least, *std::min_element(most_.begin(), most_.end()));
         }
         return least;
@@ -203,8 +223,8 @@ class Transitions {
 
     int n_joints_, key_ = -1;  // key: the joint used for sorting, -1 if all joints wrap
     const bool* wraps_;
-    const double* scale_;
     double largest_;
+    std::vector<Edge> blocked_;  // sorted
     std::vector<Layer> layers_;
     mutable std::vector<double> most_, square_;
 };

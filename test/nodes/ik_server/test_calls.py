@@ -79,12 +79,34 @@ def test_path_is_followed_from_where_the_robot_is(client: ClientNode, server: Se
     assert robot.within_limits(positions).all()
 
 
+@pytest.mark.parametrize("is_timed", [False, True])
+def test_path_is_sent_as_a_trajectory(client: ClientNode, server: ServerProcess, robot: Robot, is_timed: bool) -> None:
+    q = line(robot, 10)
+    times = 0.5 * np.arange(1, 11)
+    wanted = request_of(FollowIK, robot.fk(q), near=state_of(robot, q[0]), times=times.tolist() if is_timed else [])
+    answer = follow(client, server, wanted)
+    assert answer.error_code.val == SUCCESS, answer.error_code.message
+    assert list(answer.trajectory.joint_names) == list(robot.joint_names)
+    rows = np.array([point.positions for point in answer.trajectory.points])
+    np.testing.assert_array_equal(rows.ravel(), answer.positions)
+    stamps = [point.time_from_start for point in answer.trajectory.points]
+    found = np.array([stamp.sec + 1e-9 * stamp.nanosec for stamp in stamps])
+    if is_timed:
+        np.testing.assert_allclose(found, times)
+    else:
+        steps, durations = np.diff(np.concatenate([q[:1], rows]), axis=0), np.diff(found, prepend=0.0)
+        fastest = (np.abs(steps) / robot.velocity_limits).max(axis=1)
+        np.testing.assert_allclose(durations, fastest, atol=1e-5)  # a microsecond more for each step
+        assert (durations[1:] > 0.0).all()
+
+
 def test_pose_of_a_path_that_is_out_of_reach_is_named(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
     poses = robot.fk(line(robot, 4))
     poses[2, 0, 3] = 9.0
     answer = follow(client, server, request_of(FollowIK, poses))
     assert answer.error_code.val == ErrorCode.NO_IK_SOLUTION
     assert "1 of 4 poses have no solution, the first of them is pose 2" in answer.error_code.message
+    assert not answer.trajectory.points
     assert list(answer.valid) == [True, True, False, True]
     assert all(answer.examined)
     assert np.isnan(np.frombuffer(answer.positions).reshape(4, -1)[2]).all()
@@ -190,6 +212,7 @@ def test_bad_batches_are_refused(
         (lambda r: setattr(r, "poses", []), ErrorCode.INVALID_GOAL_CONSTRAINTS, "there are 0 poses"),
         (lambda r: setattr(r.constraints, "tip_link", "nose"), ErrorCode.INVALID_LINK_NAME, "nose"),
         (lambda r: setattr(r, "max_step", [-1.0]), ErrorCode.INVALID_GOAL_CONSTRAINTS, "max_step"),
+        (lambda r: setattr(r, "times", [1.0]), ErrorCode.INVALID_GOAL_CONSTRAINTS, "times"),
         (
             lambda r: setattr(r.poses[1].orientation, "w", 7.0),
             ErrorCode.INVALID_GOAL_CONSTRAINTS,
