@@ -51,6 +51,7 @@ from eim_ros.kinematics.urdf import (
     read_urdf_source,
     urdf_folder,
 )
+from eim_ros.kinematics.virtual_joints import VirtualForm
 from eim_ros.solver import (
     MOST_JOINTS,
     Chain,
@@ -408,6 +409,20 @@ class Robot:
         if joint not in self._held_forms:
             self._held_forms[joint] = self._form(joint)
         return self._held_forms[joint]
+
+    def form_with_virtual_joints(self, free: str) -> VirtualForm | None:
+        """Return the form of an arm with fewer joints than its task needs, or with three slides, or None.
+
+        `free` has the letters of the axes of the tip about which the task allows any angle: "" for complete poses, "z"
+        for a free roll about z, "xyz" for positions.
+        """
+        if free not in self._virtual_forms:
+            self._virtual_forms[free] = VirtualForm.of(self.chain, self.links, self.reach, free)
+        return self._virtual_forms[free]
+
+    @functools.cached_property
+    def _virtual_forms(self) -> dict[str, VirtualForm | None]:
+        return {}
 
     @functools.cached_property
     def parameterised_form(self) -> ParameterisedForm | None:

@@ -11,7 +11,9 @@ they can be numerous, only the requested number is enumerated, starting with the
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +25,16 @@ from eim_ros.ik.completeness import CompletenessReport
 from eim_ros.ik.problem import MAX_SOLUTIONS, Draws, Found, Problem, Proposals, Spread
 from eim_ros.ik.strategies.densities import ScaledMeasure, WeightedPoints, draw, log_density_of
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
+from eim_ros.kinematics.virtual_joints import RootSet, Target, VirtualForm
 from eim_ros.solver import NO_EXPERT, revolutions
 from eim_ros.solver import ClosedForm as Form
 
+if TYPE_CHECKING:
+    from eim_ros.solver._solver import Roots as SolverRoots
+
 FloatArray = npt.NDArray[np.float64]
 
-SEVEN_JOINTS = 7
+SIX_JOINTS, SEVEN_JOINTS = 6, 7
 MOST_RANKED = 10_000  # number of revolutions to rank if they are not enumerated in the requested order
 
 
@@ -110,7 +116,11 @@ def all_roots(problem: Problem) -> Roots | None:
     if form is None:
         return None
     chain, task, n = problem.robot.chain, problem.task, problem.n
-    roots = form.roots(chain, task, DISTINCT_TOLERANCE, problem.is_certified)
+    roots: RootSet | SolverRoots
+    if isinstance(form, VirtualForm):
+        roots = form.roots(_target(problem), DISTINCT_TOLERANCE, problem.is_certified)
+    else:
+        roots = form.roots(chain, task, DISTINCT_TOLERANCE, problem.is_certified)
     reference, weights, most = _revolution_cost(problem)
     deadline = problem.deadline
     rows, errors, sources, n_total = roots.revolutions(chain, task, reference, weights, most, deadline)
@@ -150,15 +160,44 @@ def _all_points(problem: Problem) -> FloatArray:
     return roots.candidates.q
 
 
-def _closed_form(problem: Problem) -> Form | None:
-    """Return the closed form of the robot, or of a robot with seven joints, one of them fixed by the constraints."""
+def _closed_form(problem: Problem) -> Form | VirtualForm | None:
+    """Return the closed form of the robot, or of a robot with seven joints, one of them fixed by the constraints.
+
+    Arms with fewer than six joints, or with three slides, have a form with virtual joints.
+    """
     robot, setup = problem.robot, problem.setup
-    if problem.position_only or setup.tolerances is not None:
+    free = free_axes(problem)
+    if free is None:
         return None
-    if robot.dof != SEVEN_JOINTS or not setup.is_narrowed:
+    if robot.dof == SEVEN_JOINTS and setup.is_narrowed and not free:
+        forms = (robot.closed_form_with_fixed(int(joint)) for joint in np.flatnonzero(setup.lower == setup.upper))
+        return next((form for form in forms if form is not None), None)
+    if robot.dof == SIX_JOINTS and not free and robot.closed_form is not None:
         return robot.closed_form
-    forms = (robot.closed_form_with_fixed(int(joint)) for joint in np.flatnonzero(setup.lower == setup.upper))
-    return next((form for form in forms if form is not None), None)
+    return robot.form_with_virtual_joints(free) if robot.dof + len(free) <= SIX_JOINTS else None
+
+
+def free_axes(problem: Problem) -> str | None:
+    """Return the axes of the tip about which any angle is allowed, such as "z"; None with other tolerances."""
+    tolerances = problem.setup.tolerances
+    if tolerances is None:
+        return "xyz" if problem.position_only else ""
+    is_free = tolerances[3:] >= math.pi
+    if problem.position_only:
+        is_free[:] = True
+    if tolerances[:3].any() or tolerances[3:][~is_free].any() or np.count_nonzero(is_free) not in (1, 3):
+        return None
+    return "".join(axis for axis, is_axis_free in zip("xyz", is_free, strict=True) if is_axis_free)
+
+
+def _target(problem: Problem) -> Target:
+    """Return the target of virtual joints."""
+    setup, robot = problem.setup, problem.robot
+    tolerances = np.empty(0) if setup.tolerances is None else setup.tolerances.copy()
+    if problem.position_only:
+        tolerances = np.empty(0)
+    errors = setup.constraints.position_tolerance, setup.constraints.orientation_tolerance
+    return Target.of(problem.pose, problem.position_only, tolerances, errors, robot.dof)
 
 
 def _revolution_cost(problem: Problem) -> tuple[FloatArray | None, FloatArray | None, int]:
