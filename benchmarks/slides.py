@@ -91,7 +91,8 @@ class Case:
     def is_proven(self, pose: FloatArray) -> bool | None:
         """Return whether a certified answer is certified; None if the request is refused."""
         try:
-            return bool(self.sampler.solve_all(pose, guarantee="certified").completeness.certified)
+            report = self.sampler.solve_all(pose, guarantee="certified").completeness
+            return report is not None and report.certified
         except ConfigurationError:
             return None
 

@@ -26,7 +26,7 @@ from eim_ros.ik.order import Ordering
 from eim_ros.ik.prior import ConditionalDensity, Prior
 from eim_ros.ik.problem import Aim, Problem, Setup, Spread
 from eim_ros.ik.solutions import Solutions
-from eim_ros.ik.strategies.closed_form import has_closed_form
+from eim_ros.ik.strategies.closed_form import has_fast_form
 from eim_ros.ik.strategies.restarts import (
     DISTINCT_TOLERANCE,
     FEWEST_TO_DIVERSIFY,
@@ -145,7 +145,7 @@ class CompiledBatch:
         aim, order, problem = self.task.aim, self.task.order, self.problem
         if not isinstance(aim, Spread) or order.criterion != "" or order.reference is not None:
             return False
-        if order.posture is not None or problem.is_checked or has_closed_form(problem):
+        if order.posture is not None or problem.is_checked or has_fast_form(problem):
             return False
         is_diverse = aim.diversity if aim.diversity is not None else aim.n >= FEWEST_TO_DIVERSIFY
         averages = problem.tolerances is not None or problem.position_only

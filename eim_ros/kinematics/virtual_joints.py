@@ -20,7 +20,7 @@ from eim_ros.solver import Chain, ClosedForm, StepOptions, Task, revolutions
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
-N_JOINTS = 6
+N_JOINTS, N_SLIDES = 6, 3
 ROTATION = slice(0, 9)
 ALMOST_LOCKED = 1e-3  # angle of a locked joint below which a solution of the loop may be one of the arm [rad]
 EXACT = 1e-9  # error of an exact solution, up to rounding [m, rad]
@@ -28,6 +28,8 @@ POLISH = StepOptions(1e-12, 1e-12, 25, 1)
 NO_TOLERANCES = np.empty(0)
 CIRCLE = 2.0 * math.pi
 DISTINCT = 1e-7  # square of the sine of an angle below which two solutions of an orientation may meet
+REGULAR = 1e-5  # least singular value of the Jacobian at a solution that does not spread within tolerances
+FAR = 100.0  # least error of all attempts at a pose without solutions, over the allowed error
 MERGED = 0.05  # difference below which a row that is within tolerances only counts as an exact one [rad, m]
 INDEPENDENT = 1e-6  # least singular value of the directions of three slides
 
@@ -81,7 +83,7 @@ class ThreeSlides:
     def of(cls, links: FloatArray, chain: Chain) -> ThreeSlides | None:
         """Return the form of links (7, 16), or None if it does not exist."""
         slides = links[:-1, PRISMATIC] != 0.0
-        if slides.sum() != 3:
+        if slides.sum() != N_SLIDES:
             return None
         turns, turn = [], np.eye(3)
         for row, is_slide in zip(links[:-1], slides, strict=True):
@@ -176,6 +178,15 @@ class Target:
         bounds = np.array([np.full(dof, -np.inf), np.full(dof, np.inf), np.zeros(dof)])
         return cls(pose, Task(bounds, pose, position_only, tolerances, *errors), position_only, errors)
 
+    @property
+    def pose_of_loop(self) -> FloatArray:
+        """The pose (4, 4) with a generic orientation if any is allowed."""
+        if not self.position_only:
+            return self.pose
+        pose = self.pose.copy()
+        pose[:3, :3] = _generic_rotation(np.random.default_rng(0))
+        return pose
+
 
 @dataclass(frozen=True, eq=False)
 class VirtualForm:
@@ -187,6 +198,8 @@ class VirtualForm:
         The arm.
     slides : (dof,) of bool
         Which of its joints are prismatic.
+    free : str
+        Letters of the free axes, see `of`.
     n_locked : int
         Number of locked virtual joints. The pose then has more dimensions than the solutions, and few poses have any.
     loops : tuple of Loop
@@ -195,6 +208,7 @@ class VirtualForm:
 
     chain: Chain
     slides: BoolArray
+    free: str
     n_locked: int
     loops: tuple[Loop, ...]
 
@@ -211,13 +225,15 @@ class VirtualForm:
         if dof < 2 or n_locked < 0 or not is_plain:
             return None
         slides = links[:-1, PRISMATIC] != 0.0
+        if dof == N_JOINTS and slides.sum() != N_SLIDES:
+            return None
         loops = []
         for variant in range(1 if n_locked == 0 else 2):
             loop = Loop.of(_with_virtual_joints(links, reach, free, n_locked, variant))
             if loop is None:
                 return None
             loops.append(loop)
-        return cls(chain, slides, n_locked, tuple(loops))
+        return cls(chain, slides, free, n_locked, tuple(loops))
 
     @property
     def certifies(self) -> bool:
@@ -226,25 +242,31 @@ class VirtualForm:
 
     def roots(self, target: Target, tolerance: float, wants_proof: bool) -> RootSet:
         """Return the roots of a target that differ by more than a tolerance in some joint."""
-        dof, pose = len(self.slides), target.pose
-        if target.position_only:  # any orientation reaches the position
-            pose = pose.copy()
-            pose[:3, :3] = _generic_rotation(np.random.default_rng(0))
-        found = self.loops[0].roots(pose, tolerance, wants_proof)
+        found = self.loops[0].roots(target.pose_of_loop, tolerance, wants_proof)
         if self.n_locked == 0:
-            rows = np.ascontiguousarray(found.positions[:, :dof])
+            rows = np.ascontiguousarray(found.positions[:, : len(self.slides)])
             errors = self.chain.verify(target.task, rows)[0].max(axis=0)
             is_complete = found.is_complete and bool((errors <= EXACT).all())
             kept = self._distinct(rows, errors, tolerance)
             return RootSet(kept, is_complete, is_complete and found.is_certified, found.is_singular)
         rows, errors = self._locked(found, target)
-        is_complete = found.is_complete and bool((errors <= EXACT).any())
-        if not len(rows) and found.is_complete and not found.is_singular:
-            other = self.loops[1].roots(pose, tolerance, False)
-            nearby = self._polished(np.concatenate([found.positions, other.positions])[:, :dof], target)
-            is_empty = not len(nearby[0]) and not len(self._locked(other, target)[0])
-            is_complete = is_empty and other.is_complete and not other.is_singular
+        is_complete = found.is_complete and not found.is_singular
+        if len(rows):  # of a rounded pose, solutions within tolerances may vanish from the loop where two of them meet
+            is_complete &= bool((errors <= EXACT).any()) and self._are_regular(rows, target)
+        elif is_complete:
+            is_complete = self._is_out_of_reach(found, target, tolerance)
         return RootSet(self._distinct(rows, errors, tolerance), is_complete, False, found.is_singular)
+
+    def _is_out_of_reach(self, found: RootSet, target: Target, tolerance: float) -> bool:
+        """Return whether the second loop confirms that there is no solution, and the arm stays far from the pose."""
+        other = self.loops[1].roots(target.pose_of_loop, tolerance, False)
+        if not other.is_complete or other.is_singular or len(self._locked(other, target)[0]):
+            return False
+        rows = np.concatenate([found.positions, other.positions])[:, : len(self.slides)]
+        if not len(rows):
+            return True
+        errors = self.chain.refine(target.task, POLISH, np.ascontiguousarray(rows))[3]
+        return bool((errors > FAR * np.array(target.errors)[:, None]).any(axis=0).all())
 
     def _locked(self, found: RootSet, target: Target) -> tuple[FloatArray, FloatArray]:
         """Return the solutions of the arm (n, dof) among those of the loop, and their errors (n,)."""
@@ -252,6 +274,16 @@ class VirtualForm:
         angles = found.positions[:, dof : dof + self.n_locked]
         is_near = np.abs(angles).max(axis=1, initial=0.0) < ALMOST_LOCKED
         return self._polished(found.positions[is_near, :dof], target)
+
+    def _are_regular(self, rows: FloatArray, target: Target) -> bool:
+        """Return whether no solution (n, dof) is so close to a singularity that poses within tolerances have others."""
+        jacobians = self.chain.jacobian(rows)
+        if target.position_only:
+            jacobians = jacobians[:, :3]
+        elif self.free:  # rotation about the axis of the target does not count
+            axes = np.delete(target.pose[:3, :3], "xyz".index(self.free), axis=1)
+            jacobians = np.concatenate([jacobians[:, :3], axes.T @ jacobians[:, 3:]], axis=1)
+        return bool(np.linalg.svd(jacobians, compute_uv=False)[:, -1].min() > REGULAR)
 
     def _polished(self, rows: FloatArray, target: Target) -> tuple[FloatArray, FloatArray]:
         """Return rows (n, dof) moved as close to the pose as possible, if they reach it, and their errors (n,)."""

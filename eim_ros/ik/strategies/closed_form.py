@@ -106,6 +106,12 @@ def has_closed_form(problem: Problem) -> bool:
     return form is not None and (form.certifies or not problem.is_certified)
 
 
+def has_fast_form(problem: Problem) -> bool:
+    """Return whether the closed form is as fast as a batch of restarts: that of arms whose joints all turn."""
+    form = _closed_form(problem)
+    return form is not None and not isinstance(form, VirtualForm) and not problem.robot.prismatic.any()
+
+
 def all_roots(problem: Problem) -> Roots | None:
     """Return the requested number of solutions; None if there is no closed form.
 
