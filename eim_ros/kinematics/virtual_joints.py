@@ -28,6 +28,8 @@ POLISH = StepOptions(1e-12, 1e-12, 25, 1)
 NO_TOLERANCES = np.empty(0)
 CIRCLE = 2.0 * math.pi
 DISTINCT = 1e-7  # square of the sine of an angle below which two solutions of an orientation may meet
+LOOSE = 1e-6  # error of roots of a loop [m, rad]
+SAME = 1e-6  # solutions of a loop closer than this count as one [rad, m]; a locked joint of one of them may be off 0
 REGULAR = 1e-5  # least singular value of the Jacobian at a solution that does not spread within tolerances
 FAR = 100.0  # least error of all attempts at a pose without solutions, over the allowed error
 MERGED = 0.05  # difference below which a row that is within tolerances only counts as an exact one [rad, m]
@@ -151,13 +153,13 @@ class Loop:
         """Whether roots can be certified."""
         return isinstance(self.form, ThreeSlides) or self.form.certifies
 
-    def roots(self, pose: FloatArray, tolerance: float, wants_proof: bool) -> RootSet:
+    def roots(self, pose: FloatArray, wants_proof: bool) -> RootSet:
         """Return the roots of a pose (4, 4)."""
         if isinstance(self.form, ThreeSlides):
             return self.form.roots(pose)
         bounds = np.zeros((3, N_JOINTS))
-        task = Task(bounds, pose, False, NO_TOLERANCES, EXACT, EXACT)
-        found = self.form.roots(self.chain, task, tolerance, wants_proof)
+        task = Task(bounds, pose, False, NO_TOLERANCES, LOOSE, LOOSE)  # roots that nearly meet are less exact
+        found = self.form.roots(self.chain, task, SAME, wants_proof)
         return RootSet(found.positions, found.is_complete, found.is_certified, found.is_singular)
 
 
@@ -183,7 +185,7 @@ class Target:
         """The pose (4, 4) with a generic orientation if any is allowed."""
         if not self.position_only:
             return self.pose
-        pose = self.pose.copy()
+        pose = np.array(self.pose, dtype=np.float64)
         pose[:3, :3] = _generic_rotation(np.random.default_rng(0))
         return pose
 
@@ -242,7 +244,7 @@ class VirtualForm:
 
     def roots(self, target: Target, tolerance: float, wants_proof: bool) -> RootSet:
         """Return the roots of a target that differ by more than a tolerance in some joint."""
-        found = self.loops[0].roots(target.pose_of_loop, tolerance, wants_proof)
+        found = self.loops[0].roots(target.pose_of_loop, wants_proof)
         if self.n_locked == 0:
             rows = np.ascontiguousarray(found.positions[:, : len(self.slides)])
             errors = self.chain.verify(target.task, rows)[0].max(axis=0)
@@ -254,12 +256,12 @@ class VirtualForm:
         if len(rows):  # of a rounded pose, solutions within tolerances may vanish from the loop where two of them meet
             is_complete &= bool((errors <= EXACT).any()) and self._are_regular(rows, target)
         elif is_complete:
-            is_complete = self._is_out_of_reach(found, target, tolerance)
+            is_complete = self._is_out_of_reach(found, target)
         return RootSet(self._distinct(rows, errors, tolerance), is_complete, False, found.is_singular)
 
-    def _is_out_of_reach(self, found: RootSet, target: Target, tolerance: float) -> bool:
+    def _is_out_of_reach(self, found: RootSet, target: Target) -> bool:
         """Return whether the second loop confirms that there is no solution, and the arm stays far from the pose."""
-        other = self.loops[1].roots(target.pose_of_loop, tolerance, False)
+        other = self.loops[1].roots(target.pose_of_loop, False)
         if not other.is_complete or other.is_singular or len(self._locked(other, target)[0]):
             return False
         rows = np.concatenate([found.positions, other.positions])[:, : len(self.slides)]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 from ik.arms import assert_no_solution
 from kinematics.oracle import Oracle
-from kinematics.slide_arms import FREE_ROLL, SHORT, SLIDING, random_slides
+from kinematics.slide_arms import FREE_ROLL, SHORT, SLIDING, random_slides, urdf_of_joints
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Sampler, Solutions
@@ -130,6 +130,24 @@ def test_pose_beside_those_that_a_short_arm_reaches_has_no_solution(name: str) -
     solutions = Sampler(robot).solve_all(pose, seed=0)
     assert_no_solution(solutions)
     assert "there is no solution" in solutions.message
+
+
+@pytest.mark.parametrize("offset", [1e-8, 1e-7, 1e-6, 1e-5, 1e-4])
+def test_elbow_that_is_almost_stretched_is_not_lost_from_a_complete_set(offset: float) -> None:
+    robot = Robot(SHORT["RRRR, palletiser"])  # stretched if the third angle is a quarter of a revolution
+    sampler = Sampler(robot).with_constraints(tolerances=FREE_ROLL)
+    for q in robot.random(20, 10):
+        q[2] = 0.5 * math.pi + offset
+        solutions = sampler.solve_all(robot.fk(q), seed=0)
+        assert not is_complete(solutions) or away(robot, solutions.q, q).min() < SAME
+
+
+def test_solution_next_to_one_of_the_loop_only_is_kept() -> None:
+    axes, points = np.array([[0, 0, 1.0], [0, 1, 0], [1, 0, 0]]), np.array([[0, 0, 0.3], [0, 0, 0.3], [0.3, 0, 0.3]])
+    robot = Robot(urdf_of_joints("RRP", axes, points, np.array([0.4, 0.0, 0.3]), "0 0 0"))
+    sampler = Sampler(robot).with_constraints(tolerances=FREE_ROLL)
+    q = np.array([-2.35619449, 1.04719755, -0.5])
+    assert away(robot, sampler.solve_all(robot.fk(q), seed=0).q, q).min() < SAME
 
 
 def test_position_of_three_joints_has_all_solutions() -> None:
