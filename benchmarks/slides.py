@@ -102,7 +102,7 @@ def row(name: str, urdf: str, is_roll_free: bool, n_poses: int, n_judged: int, s
     case, rng = Case(urdf, is_roll_free), np.random.default_rng(seed)
     configurations = case.robot.random(n_poses, rng)
     poses = case.robot.fk(configurations)
-    if is_roll_free:  # another roll than that of the configuration
+    if is_roll_free:  # by a random angle
         angles = rng.uniform(-np.pi, np.pi, n_poses)
         turns = np.tile(np.eye(4), (n_poses, 1, 1))
         turns[:, 0, 0] = turns[:, 1, 1] = np.cos(angles)

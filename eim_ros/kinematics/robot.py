@@ -392,7 +392,7 @@ class Robot:
 
     @functools.cached_property
     def closed_form(self) -> ClosedForm | None:
-        """Closed-form inverse kinematics of an arm with six revolute joints, or None for other arms.
+        """Closed-form inverse kinematics of an arm with six joints, or None for other arms. One joint may be prismatic.
 
         If the first or last three axes intersect in a point, or three consecutive axes are parallel, the solutions are
         certified. For other arms, elimination finds all solutions, and bounds their number up to a measured noise

@@ -271,7 +271,7 @@ class VirtualForm:
         return bool((errors > FAR * np.array(target.errors)[:, None]).any(axis=0).all())
 
     def _locked(self, found: RootSet, target: Target) -> tuple[FloatArray, FloatArray]:
-        """Return the solutions of the arm (n, dof) among those of the loop, and their errors (n,)."""
+        """Return the solutions (n, dof) of the loop that solve the pose for the arm, and their errors (n,)."""
         dof = len(self.slides)
         angles = found.positions[:, dof : dof + self.n_locked]
         is_near = np.abs(angles).max(axis=1, initial=0.0) < ALMOST_LOCKED

@@ -17,7 +17,7 @@ from eim_ros.kinematics import Robot
 
 FloatArray = npt.NDArray[np.float64]
 
-SAME = 0.01  # [rad, m]: answers do not tell solutions that are closer apart
+SAME = 0.01  # [rad, m]: answers merge solutions that are closer
 REGULAR = 1e-3  # least singular value of the Jacobian of a regular solution
 FINE = {"position_tolerance": 1e-9, "orientation_tolerance": 1e-9}
 ONE_SLIDE = [name for name in SLIDING if name[:6].count("P") == 1]

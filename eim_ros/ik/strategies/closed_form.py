@@ -1,7 +1,7 @@
 """Solutions of an arm with a closed form, without a search; their number is known.
 
 Every arm with six revolute joints has one: a certified one if its axes meet or are parallel in the usual ways, and
-otherwise the general one, by elimination. The number of solutions of the general one is bounded by a measured noise
+otherwise the general one, by elimination. One joint may slide. Virtual joints complete arms with fewer joints. The number of solutions of the general one is bounded by a measured noise
 level, so that answers are complete, but not certified. If a certificate is requested, the elimination is repeated with
 twice the precision, which bounds all errors. This is impossible for arms whose eliminations are all degenerate.
 
@@ -69,7 +69,7 @@ class Roots:
 
 
 class ClosedForm:
-    """Solve arms of six joints with a closed form, and of seven with one joint fixed."""
+    """Solve arms of at most six joints with a closed form, and of seven with one joint fixed."""
 
     def applies(self, problem: Problem) -> bool:
         """Return whether the arm and the task have a closed form, and the solutions are not samples of the model."""
