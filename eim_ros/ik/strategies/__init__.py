@@ -80,6 +80,7 @@ def check_guarantee(problem: Problem) -> None:
         return
     raise ConfigurationError(
         "'certified' is for poses of arms with seven revolute joints, or with six joints and a closed form, without "
-        "tolerances per axis; and for five joints with one free axis; guarantee=Completeness() bounds what may be missing for others",
+        "tolerances per axis; and for five joints with one free axis; guarantee=Completeness() bounds what may be "
+        "missing for others",
         "certified",
     )

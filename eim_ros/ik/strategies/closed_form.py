@@ -1,9 +1,10 @@
 """Solutions of an arm with a closed form, without a search; their number is known.
 
 Every arm with six revolute joints has one: a certified one if its axes meet or are parallel in the usual ways, and
-otherwise the general one, by elimination. One joint may slide. Virtual joints complete arms with fewer joints. The number of solutions of the general one is bounded by a measured noise
-level, so that answers are complete, but not certified. If a certificate is requested, the elimination is repeated with
-twice the precision, which bounds all errors. This is impossible for arms whose eliminations are all degenerate.
+otherwise the general one, by elimination. One joint may slide. Virtual joints complete arms with fewer joints. The
+number of solutions of the general one is bounded by a measured noise level, so that answers are complete, but not
+certified. If a certificate is requested, the elimination is repeated with twice the precision, which bounds all errors.
+This is impossible for arms whose eliminations are all degenerate.
 
 Solutions that differ by revolutions of joints count separately if the limits allow more than one revolution. Because
 they can be numerous, only the requested number is enumerated, starting with the preferred ones.
