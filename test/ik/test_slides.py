@@ -14,12 +14,13 @@ from kinematics.slide_arms import FREE_ROLL, SHORT, SLIDING, random_slides, urdf
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Sampler, Solutions
 from eim_ros.kinematics import Robot
+from eim_ros.kinematics.tolerances import TaskOptions
 
 FloatArray = npt.NDArray[np.float64]
 
 SAME = 0.01  # [rad, m]: answers merge solutions that are closer
 REGULAR = 1e-3  # least singular value of the Jacobian of a regular solution
-FINE = {"position_tolerance": 1e-9, "orientation_tolerance": 1e-9}
+FINE: TaskOptions = {"position_tolerance": 1e-9, "orientation_tolerance": 1e-9}
 ONE_SLIDE = [name for name in SLIDING if name[:6].count("P") == 1]
 COMPLETE = [*(name for name in SLIDING if not name.startswith("PRPRRR")), *SHORT]
 ALL = SLIDING | SHORT
