@@ -157,7 +157,7 @@ def test_position_of_three_joints_has_all_solutions() -> None:
     for q in robot.random(20, 8):
         pose = robot.fk(q)
         solutions = sampler.solve_all(pose, seed=0)
-        refined = robot.refine(robot.random(200, 9), pose, position_only=True, **FINE)
+        refined = robot.refine(robot.random(200, 9), pose, **FINE | {"position_only": True})
         assert is_complete(solutions)
         assert away(robot, solutions.q, q).min() < SAME
         assert max(away(robot, solutions.q, row).min() for row in refined.positions[refined.converged]) < 1e-3
