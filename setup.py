@@ -110,8 +110,22 @@ def shared_files() -> list[tuple[str, list[str]]]:
 setup(
     name=NAME,
     version="0.2.0",
-    description="Sampled, verified joint configurations for one pose, from a mixture of experts trained by EIM",
+    description="All joint configurations that reach a pose, and those that people prefer, learned from samples",
+    long_description=Path("README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
     license="Apache-2.0",
+    license_files=["LICENSE"],
+    keywords="inverse kinematics, robotics, ROS 2, MoveIt, imitation learning, variational inference, mixture of experts",
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: C++",
+        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 14)),
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Scientific/Engineering :: Mathematics",
+        "Typing :: Typed",
+    ],
     maintainer="eim_ros maintainers",
     maintainer_email="maintainers@eim-ros.invalid",
     # With this file's folder on the path, an editable install also finds the interfaces in site-packages.

@@ -120,7 +120,7 @@ class Arm:
         robot, form, sampler = self.robot, self.form, Sampler(self.robot)
         tasks = [robot.task(pose) for pose in poses]
         calls = measured(lambda i: form.roots(robot.chain, tasks[i], SAME), len(poses))
-        batch = measured(lambda _: form.roots_of_poses(robot.chain, tasks[0], poses, SAME), 5) / len(poses)
+        batch = measured(lambda _: form.solutions(robot.chain, tasks[0], poses, SAME), 5) / len(poses)
         everything = measured(lambda i: sampler.solve_all(poses[i]), len(poses))
         return (
             float(np.median(calls)),

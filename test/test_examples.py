@@ -19,7 +19,7 @@ RUNS = {
         r"drawn exactly from the model: elbow up in [678]\d % of 3000\n(.|\n)*"
         r"uniform: elbow up in [34]\d % of 3000",
     ),
-    "goal_set.py": (["--scenes", "2", "--seconds", "20"], r"50 goals: 100.0 % solved, length \d\.\d\d rad"),
+    "goal_set.py": (["--scenes", "3", "--seconds", "10"], r"ten nearest : 100% solved, mean length [23]\.\d\d rad"),
     "mixture.py": (
         [],
         r"EM one component at \[\[-?0\.\d? +-?0\.\d?\]\](.|\n)*EIM one component at \[\[(-?)2\. +\2?2\.\]\]",

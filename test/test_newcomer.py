@@ -143,9 +143,7 @@ def test_pickled_solutions_keep_densities_that_were_read() -> None:
 @pytest.mark.parametrize(
     ("wrong", "right"),
     [
-        ("random_seed", "seed"),
-        ("q_init", "near"),
-        ("n_samples", "n"),
+        ("sede", "seed"),
         ("explore", "diversity"),
         ("timeoutt", "timeout"),
     ],

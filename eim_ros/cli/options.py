@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -276,7 +277,7 @@ class Arm:
     base: Annotated[Text, arg(metavar="LINK")] = None
     """Base link (default: the root)."""
     tip: Annotated[Text, arg(metavar="LINK")] = None
-    """Tip link (default: the only leaf)."""
+    """Tip link (default: tool0, a tool or a hand, or else the end of the longest chain)."""
 
     @property
     def file(self) -> Path | None:
@@ -290,7 +291,10 @@ class Arm:
         from eim_ros.kinematics import Robot
 
         if self.robot:
-            return Robot(self.robot, self.tip, base=self.base)
+            robot = Robot(self.robot, self.tip, base=self.base)
+            if self.tip is None:
+                tell_tip(robot)
+            return robot
         if self.base or self.tip:
             raise ConfigurationError("--base and --tip are links of --robot: give it too", self.base or self.tip)
         return None
@@ -301,6 +305,17 @@ class Arm:
         if robot is None:
             raise ConfigurationError("the following arguments are required: --robot (see --help)")
         return robot
+
+
+def tell_tip(robot: Robot) -> None:
+    """Say which of several ends is the tip."""
+    from eim_ros.kinematics.urdf import listed, parse_urdf
+
+    ends = parse_urdf(robot.urdf).leaves()
+    if len(ends) > 1:
+        print(
+            f"tip link: {robot.tip_link}; branches end in {listed(ends)}: --tip selects another link", file=sys.stderr
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -223,8 +223,12 @@ OTHER_WORDS: dict[str, tuple[str, ...]] = {
     "max_spacing": ("separation", "spacing", "resolution"),
     "guarantee": ("until", "certified", "completeness"),
     "density": ("distribution",),
-    "centre": ("position", "origin"),
+    "centre": ("center", "position", "origin"),
+    "tip": ("tip_link", "ee_link", "end_effector", "ee", "end_link"),
+    "base": ("base_link", "root", "root_link"),
 }  # maps our keyword to its names in other libraries
+SYNONYMS = ("near", "seed", "n", "timeout", "n_threads", "max_step", "limits", "centre", "tip", "base")
+"""Keywords whose names in other libraries are accepted, because the values mean the same."""
 STARTS = "nothing: Robot.refine(seeds, pose) starts from given configurations"
 HINTS: dict[str, dict[str, str]] = {
     "near": {
@@ -239,7 +243,10 @@ HINTS: dict[str, dict[str, str]] = {
     },
     "max_restarts": dict.fromkeys(("q0", "q_init", "x0", "start", "initial_guess", "seed_state", "near"), STARTS),
     "pose": dict.fromkeys(("rpy", "euler"), "an orientation within the pose, pose_from(position, rpy=...)")
-    | dict.fromkeys(("quaternion", "quat", "orientation"), "the orientation within the pose, (position, quaternion)"),
+    | dict.fromkeys(
+        ("position", "quaternion", "quat", "orientation"),
+        "one pose: (position, quaternion)",
+    ),
 }  # maps a keyword of the call to settings that are given through it
 HINTS["poses"] = HINTS["pose"]
 
@@ -258,13 +265,29 @@ def check_keywords(given: Mapping[str, Any], known: Mapping[str, Any], call: str
     raise KeywordError(f"{call} has no keyword {wrong!r}{meant}", wrong)
 
 
+def _translated(given: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace names from other libraries by ours, where only one of ours is meant and absent."""
+    if given.keys() <= known.keys():
+        return given
+    translated = {}
+    for name, value in given.items():
+        meant = [ours for ours in SYNONYMS if ours in known and name.lower() in OTHER_WORDS[ours]]
+        is_ours = name in known or len(meant) != 1 or meant[0] in given or meant[0] in translated
+        translated[name if is_ours else meant[0]] = value
+    return translated
+
+
 def names_wrong_keywords(made: MadeT) -> MadeT:
-    """Make a function, or a dataclass before `@dataclass`, raise what `check_keywords` raises: a decorator."""
+    """Make a function, or a dataclass before `@dataclass`, translate keywords of other libraries: a decorator.
+
+    It raises what `check_keywords` raises for the others.
+    """
     if isinstance(made, type):
         init, known = vars(made)["__init__"], {entry.name: entry for entry in dataclasses.fields(made) if entry.init}
 
         @functools.wraps(init)
         def checked_init(self: Any, *args: Any, **keywords: Any) -> None:
+            keywords = _translated(keywords, known)
             check_keywords(keywords, known, made.__name__)
             init(self, *args, **keywords)
 
@@ -274,6 +297,7 @@ def names_wrong_keywords(made: MadeT) -> MadeT:
 
     @functools.wraps(made)
     def checked(*args: Any, **keywords: Any) -> Any:
+        keywords = _translated(keywords, names)
         check_keywords(keywords, names, made.__qualname__)
         return made(*args, **keywords)
 

@@ -13,12 +13,15 @@ not need to know the listener.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
+
+import numpy as np
 
 from eim_ros.core.checks import checked_whole
 from eim_ros.core.child_process import end_with_parent
@@ -192,6 +195,19 @@ def tell(work: str, done: float, total: float) -> None:
     listener = _LISTENER.get()
     if listener is not None:
         listener(work, done, total)
+
+
+def generator(seed: int | None) -> np.random.Generator:
+    """Return a generator of a seed >= 0. Without a seed it is a fresh one, made once in each process.
+
+    To make one takes as long as to solve some poses. Threads may share it.
+    """
+    return _fresh_generator(os.getpid()) if seed is None else np.random.default_rng(seed)
+
+
+@functools.lru_cache(maxsize=1)
+def _fresh_generator(process: int) -> np.random.Generator:
+    return np.random.default_rng()
 
 
 def seed_fraction(seed: int | None) -> float:

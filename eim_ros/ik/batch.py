@@ -1,8 +1,9 @@
 """Answers for many poses that share one timeout, so that a hard pose does not take the time of others.
 
-Poses are answered in blocks on all cores. If uniform restarts give the same answers as the sampler, a block is one
-compiled call (see `CompiledBatch`). Otherwise the sampler answers each pose in a thread. Each pose may use an equal
-share of the remaining time. If all answers are kept, a second pass gives the unused time to the poses that timed out.
+Poses are answered in blocks on all cores. If a closed form or uniform restarts give the same answers as the sampler, a
+block is one compiled call (see `RootsBatch` and `CompiledBatch`). The sampler answers the other poses in threads. Each
+pose may use an equal share of the remaining time. If all answers are kept, a second pass gives the unused time to the
+poses that timed out.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ import numpy.typing as npt
 from eim_ros.core.checks import checked_whole
 from eim_ros.core.deadlines import OutOfTime, is_past
 from eim_ros.core.parallel import checked_threads
-from eim_ros.ik.candidates import ErrorCode
+from eim_ros.ik.candidates import Candidates, ErrorCode
+from eim_ros.ik.completeness import CompletenessReport
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.order import Ordering
 from eim_ros.ik.prior import ConditionalDensity, Prior
-from eim_ros.ik.problem import Aim, Problem, Setup, Spread
+from eim_ros.ik.problem import Aim, Covering, Problem, Setup, Spread, outcome
 from eim_ros.ik.solutions import Solutions
-from eim_ros.ik.strategies.closed_form import has_fast_form
+from eim_ros.ik.strategies.closed_form import Roots, chosen_rows, closed_form, found_by_roots, has_closed_form
 from eim_ros.ik.strategies.restarts import (
     DISTINCT_TOLERANCE,
     FEWEST_TO_DIVERSIFY,
@@ -42,6 +44,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 ROWS_PER_BLOCK, MOST_PER_BLOCK, FEWEST_PER_BLOCK = 1 << 16, 1 << 13, 16
 LARGEST_SEED = 2**63
+NOTHING = ErrorCode.NO_IK_SOLUTION, "", None
 NOT_BEGUN = "timed out: there was no time to begin this pose"
 
 
@@ -127,6 +130,99 @@ def answer_batch(sampler: Solver, poses: FloatArray, task: BatchTask) -> Solutio
     return Solutions.concatenate([found, again]).poses(rows)
 
 
+class RootsBatch:
+    """Solve poses by a closed form in one compiled call, with the answers of the sampler."""
+
+    def __init__(self, sampler: Solver, task: BatchTask) -> None:
+        self.sampler, self.robot, self.task = sampler, sampler.robot, task
+        self.problem = problem_of(sampler, task)
+
+    @property
+    def is_equivalent(self) -> bool:
+        """Return whether the answer to a pose follows from its roots alone."""
+        aim, order, problem = self.task.aim, self.task.order, self.problem
+        if order.criterion != "" or order.reference is not None or order.posture is not None or problem.is_checked:
+            return False
+        is_suited = isinstance(aim, Covering) or (isinstance(aim, Spread) and not self.sampler.n_experts)
+        return is_suited and closed_form(problem) is not None and has_closed_form(problem)
+
+    def solve(
+        self, poses: FloatArray, numbers: IntArray, deadline: float, n_threads: int
+    ) -> tuple[Solutions, IntArray]:
+        """Answer poses (m, 4, 4) whose seeds have numbers (m,); also return the indices of those that are undecided.
+
+        The deadline is a time of `perf_counter` [s].
+        """
+        began, problem, n = time.perf_counter(), self.problem, self.problem.n
+        form, dof, m = closed_form(problem), self.robot.dof, len(poses)
+        assert form is not None
+        q, errors, table = form.solutions(
+            self.robot.chain,
+            problem.task,
+            poses,
+            DISTINCT_TOLERANCE,
+            problem.is_certified,
+            most=n,
+            deadline=deadline,
+            n_threads=n_threads,
+        )
+        outcomes: dict[tuple[float, ...], tuple[ErrorCode, str, CompletenessReport | None] | None] = {}
+        kept: list[tuple[ErrorCode, str, CompletenessReport | None]] = []
+        counts, open_, rows, first = np.zeros(m, np.int64), list[int](), list[IntArray](), 0
+        for number, line in enumerate(map(tuple, table.tolist())):
+            if line not in outcomes:
+                outcomes[line] = self._outcome(*line)
+            found, n_rows = outcomes[line], int(line[0])
+            if found is None:
+                found = NOTHING
+                open_.append(number)
+            else:
+                chosen = np.arange(n_rows)
+                if n_rows > n:
+                    seed = None if self.task.seed is None else self.task.seed + int(numbers[number])
+                    chosen = chosen[chosen_rows(problem, int(line[1]), n, seed)]
+                rows.append(first + chosen)
+                counts[number] = len(chosen)
+            kept.append(found)
+            first += n_rows
+        codes, messages, reports = zip(*kept, strict=True)
+        index = np.concatenate([np.empty(0, np.int64), *rows])
+        found_rows = Candidates.solutions(q[index], errors[:, index])
+        return Solutions(
+            self.robot.joint_names,
+            found_rows.q,
+            found_rows.position_error,
+            found_rows.orientation_error,
+            found_rows.valid,
+            found_rows.expert,
+            counts,
+            np.array(codes, np.int64),
+            messages,
+            np.full(m, (time.perf_counter() - began) / m),
+            table[:, 2],
+            reports,
+            np.full(m, np.nan),
+            np.full((m, dof), np.nan),
+            np.full((m, 2), np.nan),
+            None,
+            densities_of(self.sampler.prior, poses) if self.sampler.n_experts else None,
+        ), np.array(open_, np.int64)
+
+    def _outcome(
+        self, n_rows: float, n_roots: float, n_total: float, is_complete: float, is_certified: float, is_singular: float
+    ) -> tuple[ErrorCode, str, CompletenessReport | None] | None:
+        """Return the outcome of a line of the table; None if it is not final."""
+        problem = self.problem
+        n = min(int(n_rows), problem.n)
+        candidates = Candidates.solutions(np.empty((n, self.robot.dof)), np.empty((2, n)))
+        in_time = n_rows >= min(problem.n, n_total)
+        roots = Roots(candidates, n_total, bool(is_singular), bool(is_complete), bool(is_certified), in_time)
+        found = found_by_roots(problem, roots)
+        if not found.is_final or found.timed_out or found.n_total is None:
+            return None
+        return *outcome(problem, found, candidates, False), found.report
+
+
 class CompiledBatch:
     """Solve poses by uniform restarts in lanes and threads, in one compiled call.
 
@@ -135,9 +231,8 @@ class CompiledBatch:
 
     def __init__(self, sampler: Solver, task: BatchTask) -> None:
         self.sampler, self.robot, self.task = sampler, sampler.robot, task
-        setup = sampler._setup
-        position_only = setup.is_position_only(sampler.prior.kind)
-        self.problem = Problem(setup, np.eye(4), position_only, task.aim, task.order, deadline=task.deadline)
+        self.problem = problem_of(sampler, task)
+        self._base = int(np.random.default_rng().integers(LARGEST_SEED)) if task.seed is None else task.seed
 
     @property
     def is_equivalent(self) -> bool:
@@ -145,16 +240,19 @@ class CompiledBatch:
         aim, order, problem = self.task.aim, self.task.order, self.problem
         if not isinstance(aim, Spread) or order.criterion != "" or order.reference is not None:
             return False
-        if order.posture is not None or problem.is_checked or has_fast_form(problem):
+        if order.posture is not None or problem.is_checked or closed_form(problem) is not None:
             return False
         is_diverse = aim.diversity if aim.diversity is not None else aim.n >= FEWEST_TO_DIVERSIFY
         averages = problem.tolerances is not None or problem.position_only
         prefers = self.sampler.has_preference or averages or aim.diversity is not None
         return not is_diverse and not (self.sampler.n_experts and prefers)
 
-    def solve(self, poses: FloatArray, seeds: npt.NDArray[np.uint64], deadline: float, n_threads: int) -> Solutions:
-        """Answer poses (m, 4, 4) with seeds (m,); the deadline is a time of `perf_counter` [s]."""
+    def solve(
+        self, poses: FloatArray, numbers: IntArray, deadline: float, n_threads: int
+    ) -> tuple[Solutions, IntArray]:
+        """Answer all poses (m, 4, 4), as `RootsBatch.solve` does; no pose is undecided."""
         began = time.perf_counter()
+        seeds = np.array([self._base % 2**64], dtype=np.uint64) + numbers.astype(np.uint64)
         problem, n, constraints = self.problem, self.task.aim.n, self.problem.setup.constraints
         away = np.linalg.norm(poses[:, :3, 3], axis=1)
         is_near = away <= self.robot.reach + constraints.position_tolerance + problem.setup.slack
@@ -180,7 +278,7 @@ class CompiledBatch:
         codes = np.where(n_valid > 0, int(ErrorCode.SUCCESS), int(ErrorCode.NO_IK_SOLUTION))
         codes[late] = int(ErrorCode.TIMED_OUT)
         unknown = np.full(len(poses), np.nan)
-        return Solutions(
+        answers = Solutions(
             self.robot.joint_names,
             q,
             errors[0],
@@ -197,13 +295,9 @@ class CompiledBatch:
             attempts,
             attempt_errors,
             None,
-            self._densities(poses) if self.sampler.n_experts else None,
+            densities_of(self.sampler.prior, poses) if self.sampler.n_experts else None,
         )
-
-    def _densities(self, poses: FloatArray) -> list[ConditionalDensity | None]:
-        prior = self.sampler.prior
-        contexts = prior.contexts_of(poses)
-        return [prior.density(each[None]) for each in contexts]
+        return answers, np.empty(0, np.int64)
 
     def _messages(self, n_valid: IntArray, late: BoolArray, attempt_errors: FloatArray) -> tuple[str, ...]:
         """Return the outcomes in words; `attempt_errors` (m, 2) are NaN if nothing was tried."""
@@ -222,6 +316,18 @@ class CompiledBatch:
         return tuple(messages)
 
 
+def problem_of(sampler: Solver, task: BatchTask) -> Problem:
+    """Return the problem that the poses of a batch have in common, with another pose."""
+    setup = sampler._setup
+    position_only = setup.is_position_only(sampler.prior.kind)
+    return Problem(setup, np.eye(4), position_only, task.aim, task.order, deadline=task.deadline)
+
+
+def densities_of(prior: Prior, poses: FloatArray) -> list[ConditionalDensity | None]:
+    """Return the density of a model for each of some poses (m, 4, 4)."""
+    return [prior.density(each[None]) for each in prior.contexts_of(poses)]
+
+
 @dataclass(frozen=True)
 class _BatchWork:
     """Work on the poses of a batch.
@@ -230,33 +336,29 @@ class _BatchWork:
     ----------
     sampler : Sampler
     task : BatchTask
-    compiled : CompiledBatch or None
+    compiled : RootsBatch, CompiledBatch or None
         None if the sampler answers pose by pose.
     n_threads : int
-    base : int
-        Seed of the first pose.
     problem : str
         Reason for which no pose can be started in time; empty otherwise.
     """
 
     sampler: Solver
     task: BatchTask
-    compiled: CompiledBatch | None
+    compiled: RootsBatch | CompiledBatch | None
     n_threads: int
-    base: int
     problem: str = ""
 
     @classmethod
     def of(cls, sampler: Solver, task: BatchTask) -> _BatchWork:
         n_threads = checked_threads(task.n_threads)
-        base = int(np.random.default_rng().integers(LARGEST_SEED)) if task.seed is None else task.seed
         try:
-            compiled = CompiledBatch(sampler, task)
+            batches = RootsBatch(sampler, task), CompiledBatch(sampler, task)
         except OutOfTime as error:
-            return cls(sampler, task, None, n_threads, base, f"timed out: {error}")
-        if compiled.problem.is_checked:  # shapes are compared under the interpreter's lock, with one scratch space
+            return cls(sampler, task, None, n_threads, f"timed out: {error}")
+        if batches[0].problem.is_checked:  # shapes are compared under the interpreter's lock, with one scratch space
             n_threads = 1
-        return cls(sampler, task, compiled if compiled.is_equivalent else None, n_threads, base)
+        return cls(sampler, task, next((each for each in batches if each.is_equivalent), None), n_threads)
 
     def blocks(self, poses: FloatArray, indices: IntArray, size: int | None = None) -> Iterator[Solutions]:
         """Answer poses (m, 4, 4) in blocks; the indices (m,) decide their seeds."""
@@ -271,10 +373,15 @@ class _BatchWork:
             if self.compiled is None:
                 yield self._one_by_one(some, numbers, len(poses) - first)
                 continue
-            now = time.perf_counter()
-            share = max(0.0, deadline - now) * len(some) / (len(poses) - first)
-            seeds = np.array([self.base % 2**64], dtype=np.uint64) + numbers.astype(np.uint64)
-            yield self.compiled.solve(some, seeds, now + share, self.n_threads)
+            now, n_later = time.perf_counter(), len(poses) - first - len(some)
+            share = max(0.0, deadline - now) * len(some) / (len(some) + n_later)
+            answers, undecided = self.compiled.solve(some, numbers, now + share, self.n_threads)
+            if len(undecided):
+                others = self._one_by_one(some[undecided], numbers[undecided], len(undecided) + n_later)
+                order = np.arange(len(some))
+                order[undecided] = len(some) + np.arange(len(undecided))
+                answers = Solutions.concatenate([answers, others]).poses(order)
+            yield answers
 
     def _not_begun(self, n: int) -> Solutions:
         return Solutions.empty(self.sampler.robot.joint_names, n, self.problem or NOT_BEGUN)

@@ -12,6 +12,8 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.solver import NO_EXPERT
+
 FloatArray = npt.NDArray[np.float64]
 
 
@@ -25,8 +27,23 @@ class Candidates:
     valid: npt.NDArray[np.bool_]
     expert: npt.NDArray[np.uint32]
 
+    @classmethod
+    def solutions(cls, q: FloatArray, errors: FloatArray, expert: npt.NDArray[np.uint32] | None = None) -> Candidates:
+        """Return verified solutions (n, dof) with errors (2, n) [m], [rad]; by default, no expert proposed them."""
+        valid = np.empty(len(q), np.bool_)
+        valid.fill(True)  # takes less time than np.full
+        if expert is None:
+            expert = np.empty(len(q), np.uint32)
+            expert.fill(NO_EXPERT)
+        return cls(q, errors[0], errors[1], valid, expert)
+
     def __len__(self) -> int:
         return len(self.q)
+
+    @property
+    def n_valid(self) -> int:
+        """Number of valid rows."""
+        return int(np.count_nonzero(self.valid))
 
     def pick(self, rows: npt.NDArray[np.int64] | slice) -> Candidates:
         """Return these rows."""
@@ -36,7 +53,7 @@ class Candidates:
 
     def chosen(self) -> Candidates:
         """Return the valid rows."""
-        return self if self.valid.all() else self.pick(np.flatnonzero(self.valid))
+        return self if self.n_valid == len(self) else self.pick(np.flatnonzero(self.valid))
 
     def joined(self, other: Candidates) -> Candidates:
         """Return these rows, then those of `other`."""

@@ -7,6 +7,7 @@ probability of at most (1 - eps)^r. The bound follows from that; see `solver/sea
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,10 +110,11 @@ class CompletenessReport:
         return cls(lengths, closed, traced, missed_share, wanted.confidence, is_complete, certified)
 
     @classmethod
+    @functools.lru_cache(maxsize=256)
     def of_points(cls, n: int, wanted: Completeness | None, certified: bool = True) -> CompletenessReport:
-        """Return the report of n single solutions from a closed form."""
-        nothing_closed, all_known = np.zeros(n, np.bool_), np.ones(n, np.bool_)
-        return cls.of(np.zeros(n), nothing_closed, all_known, 0.0, wanted or Completeness(), certified)
+        """Return the report of n single solutions from a closed form. Answers with as many solutions share it."""
+        lengths, closed, traced = (np.broadcast_to(value, n) for value in (np.zeros(()), np.False_, np.True_))
+        return cls.of(lengths, closed, traced, 0.0, wanted or Completeness(), certified)
 
     @property
     def n_components(self) -> int:

@@ -32,7 +32,7 @@ from eim_ros.core.checks import (
 from eim_ros.core.deadlines import NEVER, is_past
 from eim_ros.core.errors import ConstraintError, PoseError, RobotError, did_you_mean
 from eim_ros.kinematics import Obstacle, Robot, Shape
-from eim_ros.kinematics.collision import CollisionScene, collision_model
+from eim_ros.kinematics.collision import CollisionScene, checked_pairs, collision_model
 from eim_ros.kinematics.links import link_poses
 from eim_ros.kinematics.obstacles import checked_obstacles, inside
 from eim_ros.kinematics.poses import check_pose, rotation_vectors
@@ -258,6 +258,9 @@ class Constraints:
         Conditions on links of the chain.
     clearance : float
         Smallest distance to obstacles [m]. With `self_collision` also the smallest distance between links.
+    allowed_collisions : sequence of (str, str)
+        Pairs of names that may collide: two links, or a link and an obstacle, such as a gripper and the object that it
+        grasps. An obstacle without a name is called "obstacle 2", counted from 0.
     position_only : bool, optional
         Whether any orientation is accepted. Default: True if the pose is a position, or if the model is a model of
         positions and there are no tolerances per axis.
@@ -294,6 +297,7 @@ class Constraints:
     position_only: bool | None = None
     position_tolerance: float = 1e-6
     orientation_tolerance: float = 1e-6
+    allowed_collisions: Sequence[tuple[str, str]] = ()
 
     def __post_init__(self) -> None:
         expect_mapping(self.limits, "limits", ConstraintError)
@@ -307,6 +311,7 @@ class Constraints:
         put(self, "self_collision", checked_flag(self.self_collision, "self_collision", ConstraintError))
         put(self, "obstacles", checked_obstacles(self.obstacles))
         put(self, "clearance", float(clearance))
+        put(self, "allowed_collisions", checked_pairs(self.allowed_collisions))
         for name in ("position_tolerance", "orientation_tolerance"):
             tolerance = getattr(self, name)
             if not 0.0 < as_number(tolerance) < math.inf:
@@ -394,14 +399,15 @@ class Constraints:
         Raises
         ------
         ConstraintError
-            If the robot has no collision shapes, or if the scene is larger than `CollisionOptions` allow.
+            If the robot has no collision shapes, or if the scene is larger than `CollisionOptions` allow. Also if
+            neither name of an allowed pair is a link of the robot.
         OutOfTime
             If the shapes cannot be prepared before the deadline, a time of `perf_counter` [s].
         """
         if not self.self_collision and not self.obstacles:
             return None
         model = collision_model(robot, deadline)
-        return model.scene(self.self_collision, self.obstacles, self.clearance, deadline)
+        return model.scene(self.self_collision, self.obstacles, self.clearance, deadline, self.allowed_collisions)
 
     def link_check(self, robot: Robot) -> LinkCheck | None:
         """Return the check of the conditions on links, or None if there are no conditions.

@@ -31,8 +31,10 @@ def distance_to(robot: Robot, q: FloatArray, reference: FloatArray) -> FloatArra
     Continuous joints are compared on the circle.
     """
     difference = q - reference
-    wrapped = (difference + np.pi) % (2.0 * np.pi) - np.pi
-    return np.asarray(np.linalg.norm(np.where(robot.continuous, wrapped, difference), axis=1))
+    if np.count_nonzero(robot.continuous):
+        wrapped = (difference + np.pi) % (2.0 * np.pi) - np.pi
+        difference = np.where(robot.continuous, wrapped, difference)
+    return np.asarray(np.sqrt(np.add.reduce(difference * difference, axis=1)))
 
 
 def distinct_rows(robot: Robot, q: FloatArray, tolerance: float) -> npt.NDArray[np.int64]:
@@ -176,6 +178,7 @@ class Posture:
 Order: TypeAlias = str | Mapping[str, float]
 
 UNORDERED = "none"
+FAIR = {UNORDERED, "density"}  # orders that do not decide which solutions are kept
 ORDERS = ("density", "distance", "posture", "manipulability", "limits", UNORDERED)
 
 
@@ -197,44 +200,38 @@ class Ordering:
         Preferred posture for "posture".
     moves : bool
         Whether solutions are also moved along the null space to a local minimum of the posture's cost.
+    weights : mapping of str to float
+        Weight of each criterion that has one.
+    criterion : str or None
+        The only criterion; an empty text if there is none, None if there are several.
+    is_fair : bool
+        Whether the first solutions found are kept, regardless of their rank, to avoid a bias of the sample.
     """
 
     order: Order
     reference: FloatArray | None = None
     posture: Posture | None = None
     moves: bool = True
+    weights: Mapping[str, float] = field(init=False)
+    criterion: str | None = field(init=False)
+    is_fair: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.order is UNORDERED:  # comparing an array with a name would give an array
-            return
         check_order(self.order)
-        if "distance" in self.weights and self.reference is None:
+        given = {self.order: 1.0} if isinstance(self.order, str) else dict(self.order)
+        if "distance" in given and self.reference is None:
             raise ConfigurationError("ordering by distance needs a configuration near", self.order)
-        if "posture" in self.weights and self.posture is None:
+        if "posture" in given and self.posture is None:
             raise ConfigurationError("ordering by posture needs a preferred posture", self.order)
-
-    @property
-    def weights(self) -> dict[str, float]:
-        """Weight of each criterion."""
-        return {self.order: 1.0} if isinstance(self.order, str) else dict(self.order)
-
-    @property
-    def is_fair(self) -> bool:
-        """Whether the first solutions found are kept, regardless of their rank, to avoid a bias of the sample."""
-        return set(self.weights) <= {"density", UNORDERED}
-
-    @property
-    def criterion(self) -> str | None:
-        """The only criterion; an empty text if there is none, None if there are several."""
-        if self.order == UNORDERED:
-            return ""
-        criteria = tuple(self._criteria)
-        return None if len(criteria) > 1 else "".join(criteria)
+        weights = {name: weight for name, weight in given.items() if name != UNORDERED and weight > 0.0}
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "criterion", None if len(weights) > 1 else "".join(weights))
+        object.__setattr__(self, "is_fair", given.keys() <= FAIR)
 
     @property
     def needs_density(self) -> bool:
         """Whether log densities are needed."""
-        return "density" in self._criteria
+        return "density" in self.weights
 
     def rows(
         self,
@@ -258,24 +255,18 @@ class Ordering:
         """
         kept = min(n, len(found)) if self.is_fair else len(found)
         valid = found.valid[:kept]
-        if not self._criteria and valid.all():
+        is_valid = np.count_nonzero(valid) == kept
+        if not self.weights and is_valid:
             return slice(kept if self.is_fair else n)
         log_prob = None if log_prob is None else log_prob[:kept]
         ranks = np.argsort(self.costs(robot, found.q[:kept], log_prob, position_only), kind="stable")
-        return ranks[np.argsort(~valid[ranks], kind="stable")][:n]
-
-    @property
-    def _criteria(self) -> dict[str, float]:
-        """Criteria with a weight, and their weights."""
-        if self.order == UNORDERED:
-            return {}
-        return {name: weight for name, weight in self.weights.items() if name != UNORDERED and weight > 0.0}
+        return (ranks if is_valid else ranks[np.argsort(~valid[ranks], kind="stable")])[:n]
 
     def costs(
         self, robot: Robot, q: FloatArray, log_prob: FloatArray | None = None, position_only: bool = False
     ) -> FloatArray:
         """Return the cost (n,) of configurations (n, dof), lowest for the best; see `rows` for the parameters."""
-        weights = self._criteria
+        weights = self.weights
         parts = [weight * self._cost(name, robot, q, log_prob, position_only) for name, weight in weights.items()]
         if len(parts) == 1:
             return parts[0]
@@ -300,10 +291,6 @@ class Ordering:
         if name == "manipulability":
             return -robot.manipulability(q, position_only)
         return -limit_margin(robot, q)
-
-
-AS_FOUND = Ordering(UNORDERED)
-"""The order in which solutions were found."""
 
 
 def check_order(order: Order) -> None:
@@ -332,3 +319,7 @@ def limit_margin(robot: Robot, q: FloatArray) -> FloatArray:
         return np.ones(len(q))
     margin = np.minimum(q - robot.lower, robot.upper - q)[:, counts] / half[counts]
     return np.asarray(margin.min(axis=1))
+
+
+AS_FOUND = Ordering(UNORDERED)
+"""The order in which solutions were found."""

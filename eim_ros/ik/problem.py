@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -130,6 +130,8 @@ class Setup:
         Rows: lower limits, upper limits, and 1 for joints that wrap; see `JointLimits`.
     tolerances : (6,), optional
         Tolerances along and about the axes of the target frame [m, rad].
+    effort : StepOptions
+        Tolerances of the numerical solver, and its number of iterations without progress.
     slack : float
         Farthest distance of the tip from the target that the tolerances allow [m].
     is_narrowed : bool
@@ -141,7 +143,7 @@ class Setup:
         If the robot has no such joint or link, or if a limit exceeds the limits of the robot.
     """
 
-    __slots__ = ("bounds", "constraints", "is_narrowed", "lower", "robot", "slack", "tolerances", "upper")
+    __slots__ = ("bounds", "constraints", "effort", "is_narrowed", "lower", "robot", "slack", "tolerances", "upper")
 
     def __init__(self, robot: Robot, constraints: Constraints) -> None:
         self.robot, self.constraints = robot, constraints
@@ -150,6 +152,7 @@ class Setup:
         self.bounds = robot.limits.narrowed(self.lower, self.upper).bounds if self.is_narrowed else robot.bounds
         self.tolerances = None if constraints.tolerances is None else checked_tolerances(constraints.tolerances)
         self.slack = constraints.slack
+        self.effort = self.effort_of(PATIENCE)
         if constraints.links:
             constraints.link_check(robot)
 
@@ -169,6 +172,11 @@ class Setup:
             constraints.orientation_tolerance,
         )
 
+    def effort_of(self, patience: int) -> StepOptions:
+        """Return the options of the numerical solver, with a number of iterations without progress."""
+        constraints = self.constraints
+        return StepOptions(constraints.position_tolerance, constraints.orientation_tolerance, MAX_ITERATIONS, patience)
+
     def is_position_only(self, context_kind: str) -> bool:
         """Return whether any orientation is accepted at a pose (4, 4), for a model with this kind of context."""
         chosen = self.constraints.position_only
@@ -176,15 +184,15 @@ class Setup:
 
     def configuration(self, near: npt.ArrayLike) -> FloatArray:
         """Return a configuration (dof,); raise `JointStateError` if it has another shape or is not finite."""
-        names = ", ".join(self.robot.joint_names)
-        wrong = JointStateError(f"near needs {self.robot.dof} finite values, of {names}", near)
+        cause: Exception | None = None
         try:
             q = as_numbers(near)
+            if q.shape == self.lower.shape and all(abs(value) <= LARGEST for value in q.tolist()):
+                return q
         except (TypeError, ValueError) as error:
-            raise wrong from error
-        if q.shape != (self.robot.dof,) or not (np.abs(q) <= LARGEST).all():
-            raise wrong
-        return q
+            cause = error
+        names = ", ".join(self.robot.joint_names)
+        raise JointStateError(f"near needs {self.robot.dof} finite values, of {names}", near) from cause
 
 
 class Problem:
@@ -207,6 +215,11 @@ class Problem:
     deadline : float
         A time of `perf_counter` [s]. Configurations that were not checked in time do not count as valid.
 
+    Attributes
+    ----------
+    redundancy : int
+        Dimension of the self-motion; negative if the arm has fewer joints than the task needs.
+
     Raises
     ------
     OutOfTime
@@ -215,7 +228,7 @@ class Problem:
 
     __slots__ = (
         *("_links", "_scene", "aim", "bounds", "conditional", "deadline", "order", "pose"),
-        *("position_only", "robot", "seed", "setup", "task"),
+        *("position_only", "redundancy", "robot", "seed", "setup", "task"),
     )
 
     def __init__(
@@ -235,6 +248,7 @@ class Problem:
         self.aim, self.order, self.seed, self.deadline = aim, order, seed, deadline
         self.conditional = conditional
         self.task = setup.task(pose, position_only)
+        self.redundancy = redundancy(self.bounds, position_only)
         constraints = setup.constraints
         self._scene: CollisionScene | None = None
         self._links: LinkCheck | None = None
@@ -248,6 +262,7 @@ class Problem:
         other = copy.copy(self)
         other.pose, other.bounds = pose, bounds
         other.task = self.setup.task(pose, self.position_only, bounds)
+        other.redundancy = redundancy(bounds, self.position_only)
         return other
 
     def with_aim(self, aim: Aim, order: Ordering = AS_FOUND) -> Problem:
@@ -269,12 +284,11 @@ class Problem:
     @property
     def effort(self) -> StepOptions:
         """Tolerances of the numerical solver, and its number of iterations without progress."""
-        return self.effort_of(PATIENCE)
+        return self.setup.effort
 
     def effort_of(self, patience: int) -> StepOptions:
         """Return the same options with another number of iterations without progress."""
-        constraints = self.setup.constraints
-        return StepOptions(constraints.position_tolerance, constraints.orientation_tolerance, MAX_ITERATIONS, patience)
+        return self.setup.effort_of(patience)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -308,11 +322,6 @@ class Problem:
         """Reference (dof,) if distance from it is the only criterion, otherwise None."""
         order = self.order
         return order.reference if order.criterion == "distance" and order.posture is None else None
-
-    @property
-    def redundancy(self) -> int:
-        """Dimension of the self-motion; negative if the arm has fewer joints than the task needs."""
-        return redundancy(self.bounds, self.position_only)
 
     @property
     def is_curve(self) -> bool:
@@ -421,8 +430,7 @@ class Problem:
         return found
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
+class Found(NamedTuple):
     """Result of a strategy.
 
     Attributes
@@ -473,7 +481,7 @@ def outcome(problem: Problem, found: Found, kept: Candidates, is_cut_short: bool
         Whether there was no time to optimize or compare all solutions.
     """
     aim, n = problem.aim, problem.n
-    n_valid = min(int(np.count_nonzero(kept.valid)), n)
+    n_valid = min(kept.n_valid, n)
     n = len(kept) if isinstance(aim, Covering) else n
     timed_out = found.timed_out or is_cut_short or problem.n_unchecked > 0
     if timed_out:

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.kinematics import Robot
-from eim_ros.kinematics.urdf import MULTIPLIER, PRISMATIC, SOURCE
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -96,11 +95,7 @@ class Revolutions:
     def of(cls, robot: Robot, bounds: FloatArray) -> Revolutions:
         """Return the revolutions of a robot with the bounds (3, dof) of a request, see `Setup.bounds`."""
         lower, upper, unlimited = bounds[0], bounds[1], bounds[2] > 0.0
-        links = robot.links[:-1]
-        turns = np.ones(robot.dof, dtype=np.bool_)  # whether a full revolution leads back to the same pose
-        for link in links[(links[:, PRISMATIC] > 0.0) | (links[:, MULTIPLIER] != np.round(links[:, MULTIPLIER]))]:
-            turns[int(link[SOURCE])] = False
-        return cls(lower, upper, unlimited, turns & ~unlimited & (upper - lower > MORE_THAN_A_TURN))
+        return cls(lower, upper, unlimited, robot.revolves & ~unlimited & (upper - lower > MORE_THAN_A_TURN))
 
     @property
     def circles(self) -> BoolArray:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from numbers import Integral
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ from eim_ros.ik.nearest_pose import NearestPose, Priority, checked_priority, nea
 from eim_ros.ik.order import AS_FOUND, Order, Ordering, Posture, distinct_in_time
 from eim_ros.ik.path_smoothing import Objective
 from eim_ros.ik.paths import JointPath, follow_path
-from eim_ros.ik.prior import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, IKModel, MixtureEvaluator, Prior
+from eim_ros.ik.prior import EVEN_SOLUTIONS, NO_COMPONENTS, UNIFORM_CONFIGURATIONS, IKModel, MixtureEvaluator, Prior
 from eim_ros.ik.problem import (
     MAX_SOLUTIONS,
     Aim,
@@ -60,6 +60,13 @@ UNCONSTRAINED = Constraints()
 MOST_TOOLS = 16  # number of tools with a cached sampler; for any other tool the description is read again
 UNKNOWN = np.full(1, np.nan)
 UNKNOWN_ERRORS = np.full((1, 2), np.nan)
+
+
+OTHER_NAMES = {
+    **dict.fromkeys(("ik", "inverse_kinematics", "solve_ik", "ikine", "compute_ik"), "solve"),
+    **dict.fromkeys(("ik_all", "all_solutions", "solutions"), "solve_all"),
+    **dict.fromkeys(("follow_path", "plan_path", "cartesian_path", "compute_cartesian_path"), "follow"),
+}  # method names of other libraries
 
 
 class Sampler:
@@ -105,6 +112,7 @@ class Sampler:
     20
     """
 
+    @names_wrong_keywords
     def __init__(
         self,
         robot: Robot | str | Path | None = None,
@@ -136,6 +144,7 @@ class Sampler:
     def _serve(self, robot: Robot, prior: Prior) -> None:
         self.robot, self.prior = robot, prior
         self._setup = Setup(robot, self.constraints)
+        self._no_attempt = np.full((1, robot.dof), np.nan)
         self._with_tools = OrderedDict[bytes, Sampler]()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -248,7 +257,7 @@ class Sampler:
         sampler._setup = Setup(self.robot, sampler.constraints)
         return sampler
 
-    def with_obstacles(self, obstacles: Sequence[Obstacle]) -> Sampler:
+    def with_obstacles(self, obstacles: Sequence[Obstacle] | Obstacle) -> Sampler:
         """Return a sampler that avoids these obstacles (base frame) instead of its present ones.
 
         Parameters
@@ -286,6 +295,14 @@ class Sampler:
         """Kind of the model's contexts, "position" or "pose"; "pose" without a model."""
         return self.prior.kind
 
+    if not TYPE_CHECKING:  # hidden from type checkers, so that they still report unknown attributes
+
+        def __getattr__(self, name: str) -> Any:
+            """Return the method that has this name in another library."""
+            if name in OTHER_NAMES:
+                return getattr(self, OTHER_NAMES[name])
+            raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}", name=name, obj=self)
+
     def prepare(self) -> None:
         """Read collision shapes and prepare obstacles now, so that the first call does not have to.
 
@@ -299,8 +316,10 @@ class Sampler:
     @property
     def has_preference(self) -> bool:
         """Whether there is a model that was trained on data with preferences for some configurations."""
+        if not self.n_experts:
+            return False
         indifferent = self.training.get("data_source") in (UNIFORM_CONFIGURATIONS, EVEN_SOLUTIONS)
-        return self.n_experts > 0 and not indifferent
+        return not indifferent
 
     @names_wrong_keywords
     def solve(
@@ -369,7 +388,8 @@ class Sampler:
         n : int
             Number of solutions, 1 to 1000000.
         near : (dof,) array_like or mapping of str to float, optional
-            Configuration, or values of some joints by name; the nearest solutions come first.
+            Configuration, or values of some joints by name; the nearest solutions come first. The distance is Euclidean
+            [rad, m], as the length of a straight path. Continuous joints take the short way around.
         posture : Posture, or mapping of str to float, optional
             Preferred values of some joints. Each solution is moved along the null space to a local minimum of its cost.
         order : str or mapping of str to float, optional
@@ -842,9 +862,10 @@ class Sampler:
         started, constraints = time.perf_counter(), self.constraints
         if position_only is None:
             position_only = self._setup.is_position_only(self.prior.kind)
-        contexts = self.prior.contexts(pose, position_only, self.robot, constraints, seed)
-        density = self.prior.density(contexts)
-        conditional = density.conditional
+        density, conditional = None, NO_COMPONENTS
+        if self.n_experts:
+            density = self.prior.density(self.prior.contexts(pose, position_only, self.robot, constraints, seed))
+            conditional = density.conditional
         try:
             problem = Problem(
                 self._setup,
@@ -868,21 +889,27 @@ class Sampler:
             rows, is_compared = distinct_in_time(self.robot, kept.q, DISTINCT_TOLERANCE, with_grace(deadline))
             kept, is_cut_short = kept.pick(rows), is_cut_short or not is_compared
         code, message = outcome(problem, found, kept, is_cut_short)
-        best, log_prob = kept.pick(slice(0)) if kept.valid.any() else kept.best(), found.log_prob
-        if not isinstance(aim, Proposals) and not kept.valid.all():  # a caller may execute any returned row
+        n_valid, log_prob = kept.n_valid, found.log_prob
+        best_attempt, best_errors = self._no_attempt, UNKNOWN_ERRORS
+        if not n_valid and len(kept):
+            best = kept.best()
+            best_attempt = best.q
+            best_errors = np.stack([best.position_error, best.orientation_error], axis=1)
+        if not isinstance(aim, Proposals) and n_valid < len(kept):  # a caller may execute any returned row
             log_prob = None if log_prob is None else log_prob[kept.valid]
             kept = kept.chosen()
         if order.is_fair and len(kept) > aim.n:
             kept = kept.pick(slice(aim.n))
         if len(kept) <= 1:
             order = AS_FOUND
-        if order.needs_density:
+        if density is not None and order.needs_density:
             if time.perf_counter() + density.seconds(len(kept)) < deadline:
                 log_prob = conditional.log_prob(kept.q)
             else:
                 order, message = AS_FOUND, message + "; there was no time to order them by density"
-        chosen = order.rows(self.robot, kept, aim.n, log_prob, position_only)
-        kept = kept.pick(chosen)
+        if order is not AS_FOUND or isinstance(aim, Proposals):
+            chosen = order.rows(self.robot, kept, aim.n, log_prob, position_only)
+            kept, log_prob = kept.pick(chosen), None if log_prob is None else log_prob[chosen]
         size = found.effective_sample_size
         return Solutions(
             self.robot.joint_names,
@@ -898,10 +925,10 @@ class Sampler:
             UNKNOWN if found.n_total is None else np.array([found.n_total]),
             (found.report,),
             UNKNOWN if size is None else np.array([size]),
-            best.q if len(best) else np.full((1, self.robot.dof), np.nan),
-            np.stack([best.position_error, best.orientation_error], axis=1) if len(best) else UNKNOWN_ERRORS,
-            None if log_prob is None else log_prob[chosen],
-            (density,) if self.n_experts else None,
+            best_attempt,
+            best_errors,
+            log_prob,
+            None if density is None else (density,),
         )
 
 

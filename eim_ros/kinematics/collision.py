@@ -4,7 +4,7 @@ The shapes are read from the URDF (`links.py`) and converted to coal geometries 
 the robot are checked, with two exceptions. Neighbours in the chain are skipped, not counting bodies without a shape.
 Bodies that collide in at least the fraction ALWAYS of N_TRIALS random configurations are skipped too, because their
 shapes overlap by design. If the robot has an SRDF that disables collisions, it replaces these exceptions. Obstacles are
-checked against all bodies except the base, which does not move.
+checked against all bodies except the base, which does not move. A scene can allow collisions of further pairs by name.
 
 The clearance applies to obstacles and to pairs of bodies. Bodies that are closer than the clearance in the same
 fraction of the trials are only checked for contact. A first pass uses the convex hull of each mesh. Hits are checked
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,7 @@ import numpy.typing as npt
 
 from eim_ros.core.checks import checked_flag, expect, number_from_zero
 from eim_ros.core.deadlines import NEVER, OutOfTime, check_time, is_past
-from eim_ros.core.errors import ConstraintError, EimError, MeshError, RobotError
+from eim_ros.core.errors import ConstraintError, EimError, MeshError, RobotError, did_you_mean
 from eim_ros.kinematics.collision_options import SceneSize, check_balls, disabled_pairs
 from eim_ros.kinematics.crowd import Crowd, OwnShape
 from eim_ros.kinematics.links import MeshReference, body_shapes, link_shapes
@@ -34,18 +35,20 @@ from eim_ros.kinematics.meshes import MeshLimits, find_mesh, read_mesh, seconds_
 from eim_ros.kinematics.obstacles import Mesh, Obstacle, checked_obstacles
 from eim_ros.kinematics.robot import Robot
 from eim_ros.kinematics.solids import Checker, Pair, Solid, SolidSet, forms_of
-from eim_ros.kinematics.urdf import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANSLATION
+from eim_ros.kinematics.urdf import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANSLATION, listed
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
+IntArray = npt.NDArray[np.int64]
 
+TURN, SAME = 2.0 * math.pi, 1e-9  # [rad]; smaller differences do not tell configurations apart
 AT_ONCE, AT_ONCE_LATE = 64, 8  # configurations between two checks of the clock, before and after the deadline
 
 
 class CollisionScene:
     """Collision check of configurations in one scene; not thread-safe.
 
-    The pairs of `margins` are checked, each with its minimum distance [m]. The obstacles of the crowd are numbered as
+    The pairs of `margins` are checked, each with its minimum distance [m]. The obstacles of the crowds are numbered as
     shapes of the set, but occur in none of its pairs.
 
     Attributes
@@ -57,10 +60,10 @@ class CollisionScene:
     """
 
     def __init__(
-        self, robot: Robot, shapes: SolidSet, margins: Mapping[Pair, float], crowd: Crowd | None = None
+        self, robot: Robot, shapes: SolidSet, margins: Mapping[Pair, float], crowds: Sequence[Crowd] = ()
     ) -> None:
         self.n_colliding = self.n_unchecked = 0
-        self._robot, self._shapes, self._margins, self._crowd = robot, shapes, margins, crowd
+        self._robot, self._shapes, self._margins, self._crowds = robot, shapes, margins, crowds
 
     def again(self) -> CollisionScene:
         """Return a copy with counters at zero that shares the prepared geometry."""
@@ -82,41 +85,73 @@ class CollisionScene:
 
         The deadline is a time of `perf_counter` [s]. Configurations that cannot be checked before it count as
         colliding, so that no unchecked configuration passes as free. A few configurations are always checked.
+        Configurations that differ by full revolutions place all links equally, so that only the first is checked.
         """
-        values, found = self._values(q), np.ones(len(q), dtype=np.bool_)
+        rows, copies = self._distinct(q)
+        found, unchecked = (each[copies] for each in self._checked(q[rows], deadline))
+        self.n_unchecked += int(np.count_nonzero(unchecked))
+        self.n_colliding += int(np.count_nonzero(found & ~unchecked))
+        return found
+
+    def _distinct(self, q: FloatArray) -> tuple[IntArray | slice, IntArray | slice]:
+        """Return the first configuration of each placement of the links, and for each configuration its index in these.
+
+        Copies are found next to each other after sorting by a fixed projection. A copy that is not found, because
+        another configuration is in between, costs one more check.
+        """
+        if len(q) < 2 or not len(self._wide_joints):
+            return slice(None), slice(None)
+        turned = q.copy()
+        turned[:, self._wide_joints] %= TURN
+        order = np.argsort(turned @ np.cos(np.arange(q.shape[1])), kind="stable")
+        differs = (np.abs(np.diff(turned[order], axis=0)) > SAME).any(axis=1)
+        group = np.concatenate([[0], np.cumsum(differs)])
+        firsts = np.minimum.reduceat(order, np.concatenate([[0], np.flatnonzero(differs) + 1]))
+        rows = np.sort(firsts)  # in the given order, because checks end at the deadline
+        copies = np.empty(len(q), dtype=np.int64)
+        copies[order] = np.searchsorted(rows, firsts)[group]
+        return rows, copies
+
+    @functools.cached_property
+    def _wide_joints(self) -> IntArray:
+        """Indices of the joints with limits of more than one revolution."""
+        robot = self._robot
+        return np.flatnonzero(robot.revolves & ~robot.continuous & (robot.upper - robot.lower > TURN + SAME))
+
+    def _checked(self, q: FloatArray, deadline: float) -> tuple[BoolArray, BoolArray]:
+        """Return which configurations (n, dof) collide or were not checked in time, and which were not checked."""
+        values, found, unchecked = self._values(q), np.ones(len(q), dtype=np.bool_), np.ones(len(q), dtype=np.bool_)
         first, step = 0, AT_ONCE_LATE if is_past(deadline) else AT_ONCE
         while first < len(q) and not (first and is_past(deadline)):
             rows = slice(first, first + step)
-            found[rows], n_unchecked = self._colliding(q[rows], values[rows], deadline)
+            found[rows], unchecked[rows] = self._colliding(q[rows], values[rows], deadline)
             first += step
-            self.n_unchecked += n_unchecked
-            self.n_colliding += int(found[rows].sum()) - n_unchecked
-        self.n_unchecked += max(len(q) - first, 0)
-        return found
+        return found, unchecked
 
-    def _colliding(self, q: FloatArray, values: FloatArray, deadline: float) -> tuple[BoolArray, int]:
-        """Return whether each of a few configurations collides, and how many could not be checked in time."""
+    def _colliding(self, q: FloatArray, values: FloatArray, deadline: float) -> tuple[BoolArray, BoolArray]:
+        """Return the same as `_checked` for a few configurations."""
         found = self._outer.colliding(values) if self._margins else np.zeros(len(q), dtype=np.bool_)
-        n_unchecked = 0
+        unchecked = np.zeros(len(q), dtype=np.bool_)
         if self._shapes.has_surfaces and found.any():
             doubtful = np.flatnonzero(found)
             found[doubtful] = self._exact.colliding(values[doubtful])
             for n_looked_at, row in enumerate(doubtful := doubtful[~found[doubtful]]):
                 if n_looked_at and is_past(deadline):
-                    n_unchecked = len(doubtful) - n_looked_at
-                    found[doubtful[n_looked_at:]] = True
+                    found[doubtful[n_looked_at:]] = unchecked[doubtful[n_looked_at:]] = True
                     break
                 found[row] = bool(self._enclosed(values[row], first=True))
-        if self._crowd is not None and not found.all():
+        for crowd in self._crowds:
             free = np.flatnonzero(~found)
-            found[free], n_late = self._crowd.colliding(q[free], deadline)
-            n_unchecked += n_late
-        return found, n_unchecked
+            if not len(free):
+                break
+            found[free], n_late = crowd.colliding(q[free], deadline)
+            unchecked[free[len(free) - n_late :]] = True
+        return found, unchecked
 
     def pairs(self, q: FloatArray) -> list[Pair]:
         """Return all pairs of shapes that collide in one configuration (dof,)."""
         row = self._values(q[None])[0]
-        among = [] if self._crowd is None else self._crowd.pairs(q)
+        among = [pair for crowd in self._crowds for pair in crowd.pairs(q)]
         if not self._shapes.has_surfaces:
             return self._outer.pairs(row) + among
         return sorted({*self._exact.pairs(row), *self._enclosed(row, first=False), *among})
@@ -186,7 +221,9 @@ class CollisionModel:
         self._shapes = SolidSet(self._model)
         self._lock = threading.Lock()
         meshes: dict[Any, Mesh] = {} if known is None else known
-        for placed in body_shapes(robot, link_shapes(robot.urdf)):
+        shapes = link_shapes(robot.urdf)
+        self._links = frozenset(shapes)
+        for placed in body_shapes(robot, shapes):
             shape: Obstacle | MeshReference = placed.shape
             if isinstance(shape, MeshReference):
                 if robot.collision.meshes == "none":
@@ -219,6 +256,7 @@ class CollisionModel:
         obstacles: Sequence[Obstacle] = (),
         clearance: float = 0.0,
         deadline: float = NEVER,
+        allowed_collisions: Sequence[tuple[str, str]] = (),
     ) -> CollisionScene:
         """Return a scene that checks configurations for collisions.
 
@@ -234,12 +272,15 @@ class CollisionModel:
             Minimum distance [m]; closer shapes count as colliding.
         deadline : float
             Time of `perf_counter` [s].
+        allowed_collisions : sequence of (str, str)
+            Pairs of names that may collide: two links, or a link and an obstacle. An obstacle without a name is called
+            "obstacle 2", counted from 0.
 
         Raises
         ------
         ConstraintError
             If the robot has no shapes, because nothing would ever collide, or if the scene exceeds the limits of
-            `CollisionOptions`.
+            `CollisionOptions`. Also if neither name of an allowed pair is a link of the robot.
         OutOfTime
             If the shapes are not prepared before the deadline. Finished shapes are kept for the next call.
         """
@@ -252,19 +293,38 @@ class CollisionModel:
             )
         kind = "among" if obstacles else "alone"
         known: _KeptScene | None = getattr(self._kept, kind, None)
-        scene = None if known is None else known.scene_of((self_collision, clearance), obstacles)
+        allowed = frozenset(map(frozenset[str], allowed_collisions))
+        asked = self_collision, clearance, allowed
+        scene = None if known is None else known.scene_of(asked, obstacles)
         if scene is None:
+            self._check_names(allowed_collisions)
             SceneSize.of(obstacles).check(self.robot.collision)
-            scene = self._scene(self_collision, obstacles, clearance, deadline)
+            scene = self._scene(self_collision, obstacles, clearance, deadline, allowed)
             scene.prepare(deadline)
-            setattr(self._kept, kind, _KeptScene((self_collision, clearance), obstacles, scene))
+            setattr(self._kept, kind, _KeptScene(asked, obstacles, scene))
         return scene.again()
 
+    def _check_names(self, allowed_collisions: Sequence[tuple[str, str]]) -> None:
+        """Raise `ConstraintError` if neither name of a pair is a link; obstacles may be added later."""
+        for pair in allowed_collisions:
+            if not self._links.intersection(pair):
+                raise ConstraintError(
+                    f"allowed_collisions: neither {pair[0]!r} nor {pair[1]!r} is a link; the links of robot "
+                    f"{self.robot.name!r}: {listed(sorted(self._links))}{did_you_mean(pair[0], self._links)}",
+                    pair,
+                )
+
     def _scene(
-        self, self_collision: bool, obstacles: Sequence[Obstacle], clearance: float, deadline: float
+        self,
+        self_collision: bool,
+        obstacles: Sequence[Obstacle],
+        clearance: float,
+        deadline: float,
+        allowed: frozenset[frozenset[str]],
     ) -> CollisionScene:
-        shapes, bodies = self._shapes.copy(), self._shapes.bodies
+        shapes, bodies, links = self._shapes.copy(), self._shapes.bodies, self._shapes.names
         margins = self._own_margins(clearance, deadline) if self_collision else {}
+        margins = {(a, b): margin for (a, b), margin in margins.items() if {links[a], links[b]} not in allowed}
         plain: list[tuple[str, FloatArray, Solid]] = []
         others: list[tuple[str, FloatArray, Solid]] = []
         forms = []
@@ -279,17 +339,28 @@ class CollisionModel:
                 (plain if solid.surface is None else others).append((name, pose, solid))
         if len(plain) <= FEW:
             others, plain = others + plain, []
-        moving = [own for own, body in enumerate(bodies) if body]
+
+        @functools.cache
+        def checked(name: str) -> tuple[int, ...]:
+            """Return the moving shapes of the robot that an obstacle must not touch."""
+            return tuple(i for i, body in enumerate(bodies) if body and {links[i], name} not in allowed)
+
         for name, pose, solid in others:
             check_time(deadline, "prepare the obstacles")
             index = shapes.add(0, pose, solid, name)
-            margins.update({(own, index): clearance for own in moving})
-        crowd = None
-        if plain:
-            numbered = [(shapes.named(name), pose, solid) for name, pose, solid in plain]
-            own = [OwnShape(i, bodies[i], self._shapes.placements[i], self._shapes.solids[i]) for i in moving]
-            crowd = Crowd(self.robot, own, numbered, clearance, deadline)
-        return CollisionScene(self.robot, shapes, margins, crowd)
+            margins.update({(own, index): clearance for own in checked(name)})
+        crowds: dict[tuple[int, ...], list[tuple[int, FloatArray, Solid]]] = {}
+        for name, pose, solid in plain:
+            crowds.setdefault(checked(name), []).append((shapes.named(name), pose, solid))
+        placements, solids = self._shapes.placements, self._shapes.solids
+        made = [
+            Crowd(
+                self.robot, [OwnShape(i, bodies[i], placements[i], solids[i]) for i in own], crowd, clearance, deadline
+            )
+            for own, crowd in crowds.items()
+            if own
+        ]
+        return CollisionScene(self.robot, shapes, margins, made)
 
     def _own_margins(self, clearance: float, deadline: float) -> dict[Pair, float]:
         checked = self._checked_pairs(deadline)
@@ -405,6 +476,7 @@ def collisions(
     *,
     self_collision: bool = True,
     clearance: float = 0.0,
+    allowed_collisions: Sequence[tuple[str, str]] = (),
 ) -> list[tuple[str, str]]:
     """Return the pairs that collide in one configuration (dof,) [rad] or [m]; see `CollisionModel.scene`.
 
@@ -417,7 +489,19 @@ def collisions(
         raise RobotError(f"collisions are of one configuration, got {len(rows)}", q)
     self_collision = checked_flag(self_collision, "self_collision", ConstraintError)
     checked = checked_obstacles(obstacles), number_from_zero(clearance, "the clearance")
-    return collision_model(robot).scene(self_collision, *checked).names_of_pairs(rows[0])
+    allowed = checked_pairs(allowed_collisions)
+    scene = collision_model(robot).scene(self_collision, *checked, allowed_collisions=allowed)
+    return scene.names_of_pairs(rows[0])
+
+
+def checked_pairs(pairs: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Return pairs of names as tuples; raise `ConstraintError` for other values."""
+    is_list = isinstance(pairs, Sequence) and not isinstance(pairs, str)
+    for pair in pairs if is_list else [pairs]:
+        is_pair = isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2
+        if not is_list or not is_pair or not all(isinstance(name, str) for name in pair):
+            raise ConstraintError(f"allowed_collisions must be a list of pairs of names, got {pair!r}", pair)
+    return tuple((first, second) for first, second in pairs)
 
 
 def _chain(robot: Robot) -> Any:

@@ -164,7 +164,7 @@ def matched_urdf(known: Robot, source: str | Path, base: str | None = None, tip:
 
     The source is the name of an included robot, or the path or text of a URDF. The base and tip links have the names of
     the known robot's links, possibly with a common prefix. If only one of them is given, it defines the prefix of the
-    other. If the description has no such links, the arm runs from its root to its only leaf.
+    other. If the description has no such links, the arm runs from its root to its default tip.
 
     Raises
     ------
@@ -182,7 +182,7 @@ def matched_urdf(known: Robot, source: str | Path, base: str | None = None, tip:
 
 
 def _ends(known: Robot, tree: UrdfTree, base: str | None, tip: str | None) -> tuple[str | None, str | None]:
-    """Return the base and tip links; None stands for the root or the only leaf."""
+    """Return the base and tip links; None stands for the default."""
     wanted = (base or known.base_link, tip or known.tip_link)
     if all(link in tree.links for link in wanted):
         return wanted

@@ -187,8 +187,9 @@ def _check(shape: Shape, *lengths: str) -> None:
 
 
 def _wrong_size(shape: Shape, length: Any) -> ConstraintError:
-    kind = type(shape).__name__.lower()
-    return ConstraintError(f"the size of a {kind} must be positive and finite, got {length}", length)
+    kind = type(shape).__name__
+    hint = "; its pose comes first: Box(pose, size)" if isinstance(shape, Box) else ""
+    return ConstraintError(f"the size of a {kind.lower()} must be positive and finite, got {length}{hint}", length)
 
 
 def _put(shape: Shape, name: str, value: object) -> None:
@@ -394,8 +395,10 @@ class Thinning:
 Obstacle: TypeAlias = Shape | Mesh | PointCloud
 
 
-def checked_obstacles(obstacles: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
-    """Return the obstacles as a tuple; raise `ConstraintError` if they are not a sequence of obstacles."""
+def checked_obstacles(obstacles: Sequence[Obstacle] | Obstacle) -> tuple[Obstacle, ...]:
+    """Return the obstacles as a tuple; raise `ConstraintError` if they are neither obstacles nor a single one."""
+    if isinstance(obstacles, Obstacle):
+        return (obstacles,)
     if not isinstance(obstacles, Sequence) or not all(isinstance(each, Obstacle) for each in obstacles):
         expected = "Box, Sphere, Cylinder, Capsule, Mesh and PointCloud"
         raise ConstraintError(f"obstacles must be a list of {expected}, got {obstacles!r}", obstacles)

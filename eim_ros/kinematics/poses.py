@@ -242,7 +242,8 @@ def check_pose(transform: npt.ArrayLike) -> FloatArray:
     except (TypeError, ValueError) as error:
         raise PoseError(f"a pose must be a (4, 4) transform of numbers, got {transform!r}", transform) from error
     if pose.shape != (4, 4):
-        raise PoseError(f"a pose must be {FORMS}; got shape {pose.shape}", transform)
+        several = "; sample_batch, solve_batch and follow take several poses" * (pose.ndim >= 2 and len(pose) > 1)
+        raise PoseError(f"a pose must be {FORMS}; got shape {pose.shape}{several}", transform)
     if first_not_rigid(pose[None], EXACT):
         return pose
     if not np.isfinite(pose).all():

@@ -31,6 +31,7 @@ from eim_ros.core.checks import (
     checked_generator,
     checked_path,
     expect,
+    names_wrong_keywords,
     number_from_zero,
     numbers_of,
     positive_number,
@@ -165,18 +166,27 @@ def _described(name: str) -> Path | None:
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
-SOLVING = "robot.solve(pose) gives one solution, eim_ros.Sampler(robot).sample(pose) many"
+SOLVING = "eim_ros.Sampler(robot).solve_all(pose) gives all solutions"
 DRAWING = "`eim picture --robot NAME --pose ...` draws its solutions, eim_ros.view.draw_solutions from Python"
-NAMING = "its joints are robot.joint_names, robot.dof is their number"
+OTHER_NAMES = {
+    **dict.fromkeys(("ik", "inverse_kinematics", "solve_ik", "ikine", "ikine_LM", "ik_LM", "compute_ik"), "solve"),
+    **dict.fromkeys(("forward", "fkine", "forward_kinematics", "compute_fk"), "fk"),
+    **dict.fromkeys(("n_joints", "num_joints", "nq", "nv", "n", "n_dof"), "dof"),
+    **dict.fromkeys(("jacob0", "jac", "compute_jacobian"), "jacobian"),
+    **dict.fromkeys(("lower_limits", "lower_bounds", "lowerPositionLimit"), "lower"),
+    **dict.fromkeys(("upper_limits", "upper_bounds", "upperPositionLimit"), "upper"),
+    **dict.fromkeys(("joint_limits", "position_limits", "qlim"), "limits"),
+    **dict.fromkeys(("random_q", "random_configuration", "get_random_joint_values"), "random"),
+    **dict.fromkeys(("ee_link", "end_effector", "tip"), "tip_link"),
+    **dict.fromkeys(("base", "root_link"), "base_link"),
+}  # attribute names of other libraries
 INSTEAD = {
-    **dict.fromkeys(("ik", "inverse", "inverse_kinematics", "solve_ik", "ikine", "compute_ik"), SOLVING),
-    **dict.fromkeys(("forward", "fkine", "forward_kinematics", "compute_fk"), "robot.fk(q) gives its poses"),
-    **dict.fromkeys(("plot", "show", "draw", "visualize"), DRAWING),
-    **dict.fromkeys(("joints", "n_joints", "num_joints", "nq", "n", "n_dof"), NAMING),
-    **dict.fromkeys(("jacob0", "jac"), "robot.jacobian(q) gives its Jacobians in the base frame"),
-    **dict.fromkeys(("lower_limits", "upper_limits", "joint_limits", "qlim"), "robot.lower and robot.upper are they"),
-    **dict.fromkeys(("random_q", "random_configuration", "sample"), "robot.random() gives one within the limits"),
-}  # attribute names from other libraries
+    **dict.fromkeys(("ik_all", "all_ik", "inverse", "ikine_a", "solve_all"), SOLVING),
+    **dict.fromkeys(("plot", "show", "draw", "visualize", "display"), DRAWING),
+    "joints": "its joints are robot.joint_names, robot.dof is their number",
+    "sample": "robot.random() gives a configuration, eim_ros.Sampler(robot).sample(pose, n) solutions",
+    **dict.fromkeys(("neutral", "home", "qz", "qr", "q0"), "it names no configurations: give joint values"),
+}
 
 MOST_CONFIGURATIONS = 2_000_000_000  # limit per call; memory is exhausted earlier
 
@@ -281,6 +291,7 @@ class Robot:
     collision: CollisionOptions = field(repr=False)
     folder: Path | None = field(repr=False)
 
+    @names_wrong_keywords
     def __init__(
         self,
         source: str | Path,
@@ -310,6 +321,11 @@ class Robot:
             collision=collision or CollisionOptions(),
             folder=folder,
         )
+
+    @classmethod
+    def from_urdf(cls, source: str | Path, tip: str | None = None, *, base: str | None = None) -> Robot:
+        """Return `Robot(source, tip, base=base)`, under the name of other libraries."""
+        return cls(source, tip, base=base)
 
     def with_tip(self, link: str) -> Robot:
         """Return the arm between the same base link and another tip link of the URDF.
@@ -460,6 +476,17 @@ class Robot:
         return slides
 
     @functools.cached_property
+    def revolves(self) -> BoolArray:
+        """Whether a full revolution of each joint (dof,) brings all links of the chain back to the same place.
+
+        Prismatic joints do not revolve, nor do joints that others follow with a ratio that is not an integer.
+        """
+        links, revolves = self.links[:-1], np.ones(self.dof, dtype=np.bool_)
+        ratios = links[:, MULTIPLIER]
+        revolves[links[(links[:, PRISMATIC] != 0.0) | (ratios != np.round(ratios)), SOURCE].astype(np.int64)] = False
+        return revolves
+
+    @functools.cached_property
     def reach(self) -> float:
         """Upper bound of the distance from base to tip [m]: the sum of link lengths and prismatic travel."""
         sliding = self.links[self.links[:, PRISMATIC] != 0.0]
@@ -567,7 +594,9 @@ class Robot:
     if not TYPE_CHECKING:  # hidden from type checkers, so that they still report unknown attributes
 
         def __getattr__(self, name: str) -> Any:
-            """Raise `AttributeError`; for a name from another library, suggest the equivalent in this one."""
+            """Return the attribute with this name in another library; `AttributeError` with a suggestion for others."""
+            if name in OTHER_NAMES:
+                return getattr(self, OTHER_NAMES[name])
             instead = f"; {INSTEAD[name]}" if name in INSTEAD else ""
             raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}{instead}", name=name, obj=self)
 
@@ -576,7 +605,8 @@ class Robot:
         try:
             rows = as_numbers(q)
         except (TypeError, ValueError) as error:
-            raise RobotError(f"configurations must be an (n, {self.dof}) array of numbers", q) from error
+            expected = f"an (n, {self.dof}) array of numbers, in the order of robot.joint_names"
+            raise RobotError(f"configurations must be {expected}", q) from error
         single = rows.ndim == 1 and rows.size == self.dof
         if single:
             rows = rows[None]

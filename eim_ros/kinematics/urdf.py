@@ -21,6 +21,7 @@ import hashlib
 import importlib
 import json
 import math
+import re
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Iterable
@@ -36,6 +37,19 @@ from eim_ros.core.checks import checked_path
 from eim_ros.core.errors import RobotError, did_you_mean
 
 MOVING_TYPES = ("revolute", "continuous", "prismatic")
+# names of joints that move no arm, of links that carry no tool, and of tips, the most common first
+_ACCESSORY = re.compile("finger|thumb|knuckle|jaw|claw|wheel|caster|rotor|(gripper|hand).* of ")
+_SENSOR = re.compile("imu|camera|optical|laser|lidar|sensor|sonar|gyro|accelerometer|skin|inertia|(^|_)ft(_|$)")
+_TOOLS = [
+    re.compile(pattern)
+    for pattern in (
+        "(^|_)tool0$",
+        "tcp",
+        "tool|grasp|gripper_frame",
+        "(^|_)(ee|eef)($|_)|end_?eff",
+        "hand|gripper|palm",
+    )
+]
 MOST_MOVABLE = 64  # maximum number of moving joints in a chain, including mimic joints
 
 
@@ -87,32 +101,67 @@ class UrdfTree:
             raise RobotError(f"a URDF must have one root link, {described}", roots)
         return roots[0]
 
-    def leaf(self) -> str:
-        """Return the only link without a child."""
+    def leaves(self) -> list[str]:
+        """Return the links without a child."""
         parents = {joint.parent for joint in self.joints}
-        leaves = [link for link in self.links if link not in parents]
-        if len(leaves) != 1:
-            raise RobotError(
-                f"robot {self.name!r} branches, so its tip link must be named; its leaves are {listed(leaves)}", leaves
-            )
-        return leaves[0]
+        return [link for link in self.links if link not in parents]
+
+    def default_tip(self, base: str) -> str:
+        """Return the link that most users would call the tip.
+
+        It is at the end of the longest chain of moving joints below the base, without those of grippers, wheels and
+        rotors. There, names of tools come first (`tool0`, `tcp`, tool, end effector, hand), then the last link.
+        """
+        depths = self._depths(base, without_accessories=True)
+        if max(depths.values()) == 0:
+            depths = self._depths(base, without_accessories=False)
+        most = max(depths.values())
+        if most == 0:
+            raise RobotError(f"robot {self.name!r} has no movable joint below {base!r}", base)
+        ends = [link for link in self.links if depths.get(link) == most]
+        carriers = [link for link in ends if not _SENSOR.search(link.lower())]
+        named = [link for pattern in _TOOLS for link in carriers if pattern.search(link.lower())]
+        if named:
+            return named[0]
+        link, below = "", ends[:1]
+        while len(below) == 1:
+            link = below[0]
+            below = [joint.child for joint in self.joints if joint.parent == link and joint.child in carriers]
+        return link
+
+    def _depths(self, base: str, without_accessories: bool) -> dict[str, int]:
+        """Return the number of moving joints between the base and each link below it."""
+        children: dict[str, list[UrdfJoint]] = {}
+        for joint in self.joints:
+            children.setdefault(joint.parent, []).append(joint)
+        depths, open_links = {base: 0}, [base]
+        while open_links:
+            for joint in children.get(open_links.pop(), ()):
+                is_accessory = joint.moves and _ACCESSORY.search(f"{joint.name} of {joint.child}".lower())
+                if joint.child not in depths and not (is_accessory and without_accessories):
+                    depths[joint.child] = depths[joint.parent] + joint.moves
+                    open_links.append(joint.child)
+        return depths
 
     def chain(self, base: str | None = None, tip: str | None = None) -> tuple[str, str, tuple[UrdfJoint, ...]]:
         """Return the base, the tip, and the joints between them in order, including fixed ones.
 
-        The base is the root by default, and the tip the only leaf.
+        The base is the root by default, and the tip that of `default_tip`.
         """
         base = self.root() if base is None else base
-        tip = self.leaf() if tip is None else tip
-        for role, link in (("base", base), ("tip", tip)):
-            if not isinstance(link, str) or link not in self.links:
-                known = listed(self.links) + did_you_mean(str(link), self.links)
-                raise RobotError(f"robot {self.name!r} has no {role} link {link!r}; its links: {known}", link)
+        self._check_link("base", base)
+        tip = self.default_tip(base) if tip is None else tip
+        self._check_link("tip", tip)
         if base == tip:
             raise RobotError(f"base and tip are the same link {base!r}: there is no joint between them", base)
         joints = self._path_up(tip, base)
         _check_chain(joints, base, tip)
         return base, tip, joints
+
+    def _check_link(self, role: str, link: str) -> None:
+        if not isinstance(link, str) or link not in self.links:
+            known = listed(self.links) + did_you_mean(str(link), self.links)
+            raise RobotError(f"robot {self.name!r} has no {role} link {link!r}; its links: {known}", link)
 
     def _path_up(self, tip: str, base: str) -> tuple[UrdfJoint, ...]:
         to_parent = {joint.child: joint for joint in self.joints}

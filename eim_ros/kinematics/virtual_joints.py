@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.kinematics.urdf import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANSLATION
-from eim_ros.solver import Chain, ClosedForm, StepOptions, Task, revolutions
+from eim_ros.solver import Chain, ClosedForm, StepOptions, Task
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -52,21 +52,6 @@ class RootSet:
     is_complete: bool
     is_certified: bool
     is_singular: bool
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-    def revolutions(
-        self,
-        chain: Chain,
-        task: Task,
-        reference: FloatArray | None,
-        weights: FloatArray | None,
-        most: int,
-        deadline: float,
-    ) -> tuple[FloatArray, FloatArray, npt.NDArray[np.int64], float]:
-        """Return the 2π-equivalent solutions within the limits, as the function of the solver does."""
-        return revolutions(chain, task, self.positions, reference, weights, most, deadline)
 
 
 @dataclass(frozen=True, eq=False)

@@ -86,12 +86,25 @@ class ClosedForm:
 
         With `wants_proof`, the general form tries to certify that there are no others.
         """
-    def roots_of_poses(
-        self, chain: Chain, task: Task, poses: FloatArray, tolerance: float
-    ) -> tuple[FloatArray, IntArray, BoolArray]:
-        """Return the roots (k, dof) of poses (m, 4, 4) in turn, their number for each pose (m,), and flags (3, m).
+    def solutions(
+        self,
+        chain: Chain,
+        task: Task,
+        poses: FloatArray,
+        tolerance: float,
+        wants_proof: bool = False,
+        reference: FloatArray | None = None,
+        weights: FloatArray | None = None,
+        most: int = 0,
+        deadline: float = ...,
+        n_threads: int = 1,
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the solutions (k, dof) of poses (m, 4, 4) in turn, their errors (2, k) [m], [rad], and a table (m, 6).
 
-        The flags are those of `Roots`: complete, certified, singular. The pose of the task does not matter.
+        The solutions of a pose are those that `revolutions` returns for its roots, at most `most`, or the number of
+        roots if that is larger. The columns of the table are the number of solutions returned, the number of roots
+        among them, the number of all solutions, and whether the roots are complete, certified and singular. A pose
+        that was not begun in time has NaN solutions in all. The pose of the task does not matter.
         """
 
 class Roots:
@@ -107,16 +120,6 @@ class Roots:
     is_complete: bool
     is_certified: bool
     def __len__(self) -> int: ...
-    def revolutions(
-        self,
-        chain: Chain,
-        task: Task,
-        reference: FloatArray | None,
-        weights: FloatArray | None,
-        most: int,
-        deadline: float,
-    ) -> tuple[FloatArray, FloatArray, IntArray, float]:
-        """Return the 2π-equivalent solutions within the limits, as the function `revolutions` does."""
 
 class Task:
     """Pose to be reached, limits and tolerances.

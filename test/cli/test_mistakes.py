@@ -23,7 +23,6 @@ FILES = {
     "empty.urdf": "",
     "text.urdf": "hello",
     "binary.urdf": "".join(map(chr, range(1, 128))),
-    "branched.urdf": f'<robot name="b">{"".join(map(LINK.format, "abc"))}{"".join(map(JOINT.format, "bc"))}</robot>',
     "nojoint.urdf": f'<robot name="n">{LINK.format("a")}</robot>',
     "list.yaml": "- 3\n",
     "typo.yaml": "n_component: 3\n",

@@ -28,14 +28,11 @@ CALLS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize(
     ("keyword", "meant"),
     [
-        ("q0", "did you mean near?"),
-        ("start", "did you mean near?"),
-        ("random_seed", "did you mean seed?"),
+        ("nera", "did you mean near?"),
         ("limits", r"give sampler.with_constraints\(limits={joint: \(lower, upper\)}\)"),
         ("joint_limits", r"give sampler.with_constraints\(limits="),
         ("rpy", r"give an orientation within the pose, pose_from\(position, rpy=...\)"),
-        ("num_samples", "did you mean n?"),
-        ("time_limit", "did you mean timeout?"),
+        ("timeoutt", "did you mean timeout?"),
         ("explore", "did you mean diversity?"),
         ("colour", "it has "),
     ],
@@ -50,12 +47,11 @@ def test_wrong_keyword_of_a_request_names_the_one_that_was_meant(name: str, keyw
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: SAMPLER.follow(POSE[None], largest_step=1), "Sampler.follow has no keyword 'largest_step'.*max_step"),
-        (lambda: SAMPLER.follow(POSE[None], q0=[0, 0, 0]), "'q0'; did you mean near?"),
-        (lambda: SAMPLER.sample_batch(POSE[None], n_jobs=2), "'n_jobs'; did you mean n_threads?"),
+        (lambda: SAMPLER.follow(POSE[None], max_stp=1), "Sampler.follow has no keyword 'max_stp'.*max_step"),
+        (lambda: SAMPLER.follow(POSE[None], near=[0, 0, 0], q0=[0, 0, 0]), "'q0'; did you mean near?"),
         (lambda: SAMPLER.sample_batch(POSE[None], pose=POSE), "'pose'; did you mean poses?"),
-        (lambda: Constraints(joint_limits={}), "Constraints has no keyword 'joint_limits'; did you mean limits?"),
-        (lambda: Sphere(center=[0, 0, 0], radius=1), "Sphere has no keyword 'center'; did you mean centre?"),
+        (lambda: Constraints(limmits={}), "Constraints has no keyword 'limmits'; did you mean limits?"),
+        (lambda: Sphere(centre=[0, 0, 0], center=[0, 0, 0], radius=1), "'center'; did you mean centre?"),
         (lambda: ROBOT.solve(POSE, sed=0), "Robot.solve has no keyword 'sed'; did you mean seed?"),
         (lambda: ROBOT.solve(POSE, limits=0), "'limits'; did you mean lower and upper?"),
         (lambda: ROBOT.solve(POSE, q0=0), r"'q0'; give nothing: Robot.refine\(seeds, pose\) starts from given"),
@@ -66,6 +62,16 @@ def test_wrong_keyword_of_a_request_names_the_one_that_was_meant(name: str, keyw
 def test_wrong_keyword_of_other_calls_names_the_one_that_was_meant(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(KeywordError, match=message):
         call()
+
+
+def test_unambiguous_keywords_of_other_libraries_are_accepted() -> None:
+    near = [0.3, 0.4, 0.5]
+    pose = ROBOT.fk(near)
+    expected = SAMPLER.sample(pose, 3, near=near, seed=4, timeout=9.0).q
+    given: dict[str, Any] = {"num_samples": 3, "q0": near, "random_seed": 4, "time_limit": 9.0}
+    np.testing.assert_array_equal(SAMPLER.sample(pose, **given).q, expected)
+    assert Constraints(joint_limits={"joint_1": (0.0, 1.0)}).limits == {"joint_1": (0.0, 1.0)}
+    assert Sphere(center=[1, 2, 3], radius=1).centre.tolist() == [1, 2, 3]
 
 
 def test_signature_of_a_checked_class_stays() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from eim_ros.core.parallel import seed_fraction
+from eim_ros.core.parallel import generator, seed_fraction
 
 
 @pytest.mark.parametrize("seed", [0, 1, 255, 256, 2**64, 10**60])
@@ -25,3 +25,9 @@ def test_numbers_of_successive_seeds_are_uniform_and_unrelated() -> None:
     assert numbers.max() < 1.0
     assert stats.kstest(numbers, "uniform").pvalue > 1e-3
     assert abs(np.corrcoef(numbers[:-1], numbers[1:])[0, 1]) < 0.06
+
+
+def test_generator_of_a_seed_repeats_and_a_fresh_one_does_not() -> None:
+    assert generator(3).random() == np.random.default_rng(3).random()
+    assert generator(None) is generator(None)
+    assert generator(None).random() != generator(None).random()

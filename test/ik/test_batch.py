@@ -13,7 +13,7 @@ from ik.arms import arm_and_oracle, arm_of, assert_no_solution, broad_model, sam
 
 from eim_ros.core.errors import ConfigurationError, PoseError
 from eim_ros.ik import ErrorCode, Sampler, Solutions
-from eim_ros.ik.batch import BatchTask, CompiledBatch
+from eim_ros.ik.batch import BatchTask, CompiledBatch, RootsBatch
 from eim_ros.ik.strategies.restarts import FEWEST_TO_DIVERSIFY
 from eim_ros.kinematics import Sphere
 from eim_ros.kinematics.collision import collision_model
@@ -45,6 +45,31 @@ def test_each_pose_is_answered_as_it_would_be_alone(name: str, kind: str) -> Non
         for q in answer.q:
             assert np.linalg.norm(oracle.forward(q)[:3, 3] - pose[:3, 3]) <= 1e-6 + 1e-10
     assert robot.within_limits(answers.q).all()
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_compiled_roots_of_many_poses_are_the_answers_to_single_poses(n_threads: int) -> None:
+    sampler, poses = Sampler("ur5e"), poses_of("ur5e", 40)  # more poses than a thread takes at once
+    poses[3, 0, 3] = 9.0  # out of reach, so the sampler answers this one
+    assert RootsBatch(sampler, BatchTask(*sampler._all(0.3, None, None, None, 100), 0, np.inf)).is_equivalent
+    options: dict[str, Any] = {"n_threads": n_threads, "timeout": ENOUGH, "seed": 5}
+    everything = next(sampler.stream(poses, Sampler.solve_all, max_solutions=20, **options))
+    for n, answers in ((20, everything), (3, sampler.sample_batch(poses, 3, **options))):
+        for index, (answer, pose) in enumerate(zip(answers.by_pose(), poses, strict=True)):
+            seed = 5 + index
+            alone = sampler.solve_all(pose, max_solutions=20, seed=seed)
+            if n == 3:
+                alone = sampler.sample(pose, 3, seed=seed)
+            np.testing.assert_array_equal(answer.q, alone.q)
+            np.testing.assert_array_equal(answer.n_totals, alone.n_totals)
+            assert (answer.messages, answer.error_code) == (alone.messages, alone.error_code)
+            assert str(answer.completeness) == str(alone.completeness)
+
+
+def test_roots_alone_do_not_answer_poses_with_collisions_or_wishes() -> None:
+    sampler, free = Sampler("ur5e").with_constraints(self_collision=True), Sampler("ur5e")
+    for each, near in ((sampler, None), (free, np.zeros(6))):
+        assert not RootsBatch(each, BatchTask(*each._all(0.3, None, near, None, 100), 0, np.inf)).is_equivalent
 
 
 def test_pose_out_of_reach_has_an_outcome_of_its_own() -> None:

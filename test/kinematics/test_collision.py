@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pinocchio
 import pytest
@@ -9,11 +11,12 @@ from kinematics.descriptions import chain_urdf, joint
 
 from eim_ros.core.errors import ConstraintError, EimError, PoseError, RobotError
 from eim_ros.kinematics import Box, Capsule, Cylinder, Robot, Shape, Sphere, pose_from, share_path
-from eim_ros.kinematics.collision import CollisionModel, collision_model
+from eim_ros.kinematics.collision import CollisionModel, CollisionScene, collision_model, collisions
 from eim_ros.kinematics.links import link_shapes
 
 TURN = '<axis xyz="0 0 1"/><limit lower="-3" upper="3" effort="1" velocity="1"/>'
 SLIDE = '<axis xyz="1 0 0"/><limit lower="-2" upper="2" effort="1" velocity="1"/>'
+UR5 = Robot("ur5").urdf
 SHIPPED = ["panda", "iiwa14", "planar3", "planar10"]
 
 
@@ -180,6 +183,53 @@ def test_body_without_shape_does_not_part_neighbours() -> None:
     assert CollisionModel(robot).pairs == []
 
 
+def count_checks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A list that gets the number of configurations of each geometric check."""
+    numbers, check = list[int](), CollisionScene._colliding
+
+    def counted(scene: CollisionScene, q: np.ndarray, *rest: object) -> tuple[np.ndarray, np.ndarray]:
+        numbers.append(len(q))
+        return check(scene, q, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(CollisionScene, "_colliding", counted)
+    return numbers
+
+
+def test_configurations_that_differ_by_revolutions_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = re.sub('upper="3.14[0-9]*"', 'upper="6.2831853"', re.sub('lower="-3.14[0-9]*"', 'lower="-6.2831853"', UR5))
+    rng, robot = np.random.default_rng(0), Robot(wide)
+    assert (robot.upper > 6.0).all()
+    roots = rng.uniform(0.0, np.pi, (40, 6))  # the revolution before each is within the limits as well
+    copies = np.concatenate([roots, roots - 2.0 * np.pi * rng.integers(0, 2, (40, 6)), roots[:1] - 2.0 * np.pi])
+    copies = rng.permutation(copies)
+    scene = CollisionModel(robot).scene(True, [Sphere((0.4, 0.3, 0.3), 0.2)])
+    expected = [bool(scene.colliding(row[None])[0]) for row in copies]
+    assert 10 < sum(expected) < 70
+    scene, numbers = scene.again(), count_checks(monkeypatch)
+    assert scene.colliding(copies).tolist() == expected
+    assert sum(numbers) == 40
+    assert (scene.n_colliding, scene.n_unchecked) == (sum(expected), 0)
+    late = scene.again()
+    assert late.colliding(copies, 0.0).sum() == late.n_colliding + late.n_unchecked  # the deadline is over
+    assert late.n_unchecked > 40
+
+
+def test_slides_and_followers_by_a_fraction_do_not_revolve() -> None:
+    slide = SLIDE.replace("2", "20")
+    turn = TURN.replace("-3", "-20").replace('"3"', '"20"')
+    follow = joint("follow", "revolute", "c", "d", turn + '<mimic joint="turn" multiplier="0.5"/>')
+    robot = robot_of({"a": "", "b": "", "c": "", "d": shape('<sphere radius="0.1"/>', "1 0 0")},
+                     joint("slide", "prismatic", "a", "b", slide), joint("turn", "revolute", "b", "c", turn),
+                     follow)  # fmt: skip
+    assert not robot.revolves.any()
+    scene = CollisionModel(robot).scene(
+        False, [Sphere((-1.0, 0.0, 0.0), 0.1)]
+    )  # reached when both joints make a half turn
+    at = 2.0 * np.pi / 3.0
+    q = np.array([[0.0, at], [0.0, at + 2.0 * np.pi], [2.0 * np.pi, at]])
+    assert scene.colliding(q).tolist() == [True, False, False]
+
+
 def test_scenes_do_not_disturb_each_other() -> None:
     model = collision_model(Robot("panda"))
     rows = model.robot.random(100, np.random.default_rng(3))
@@ -187,6 +237,40 @@ def test_scenes_do_not_disturb_each_other() -> None:
     everywhere = model.scene(True, [Sphere((0.0, 0.0, 0.0), 5.0)])
     assert everywhere.colliding(rows).all()
     assert np.array_equal(model.scene(True).colliding(rows), before)
+
+
+@pytest.mark.parametrize("n_others", [0, 150])
+def test_allowed_pair_of_link_and_obstacle_may_collide(n_others: int) -> None:
+    """With many obstacles, others than pinocchio check them."""
+    robot, model = slider(), CollisionModel(slider())
+    cup, post = Sphere((1.0, 0.0, 0.0), 0.2, name="cup"), Sphere((-1.0, 0.0, 0.0), 0.2, name="post")
+    far = [Sphere((0.0, 0.0, 5.0 + i), 0.1) for i in range(n_others)]
+    q = np.array([[0.0, 1.0], [0.0, -1.0], [0.0, 0.0]])
+    obstacles = [cup, post, *far]
+    assert model.scene(False, obstacles).colliding(q).tolist() == [True, True, False]
+    allowed = model.scene(False, obstacles, allowed_collisions=[("cup", "c")])
+    assert allowed.colliding(q).tolist() == [False, True, False]
+    assert allowed.names_of_pairs(q[1]) == [("c", "post")]
+    other_link = model.scene(False, obstacles, allowed_collisions=[("cup", "b"), ("c", "table")])
+    assert other_link.colliding(q).tolist() == [True, True, False]
+    assert collisions(robot, q[0], [cup], allowed_collisions=[("c", "cup")]) == []
+
+
+def test_allowed_pair_of_links_may_collide() -> None:
+    robot, folded = Robot("planar3"), np.array([0.0, np.pi, -np.pi + 0.05])
+    (pair,) = collisions(robot, folded)
+    assert collisions(robot, folded, allowed_collisions=[pair[::-1]]) == []
+
+
+@pytest.mark.parametrize("pairs", ["cup", [("c",)], [("c", 1)], ["ab"], 3, [("c", "cup", "post")]])
+def test_malformed_pairs_are_refused(pairs) -> None:
+    with pytest.raises(ConstraintError, match="list of pairs of names"):
+        collisions(slider(), np.zeros(2), allowed_collisions=pairs)
+
+
+def test_pair_without_a_link_is_refused() -> None:
+    with pytest.raises(ConstraintError, match=r"neither 'C' nor 'cup' is a link; .*: 'a', 'b', 'c'; did you mean c\?"):
+        collisions(slider(), np.zeros(2), [Sphere((1.0, 0.0, 0.0), 0.2, name="cup")], allowed_collisions=[("C", "cup")])
 
 
 def test_robot_without_shapes_is_refused() -> None:

@@ -282,9 +282,9 @@ def test_scene_of_the_same_obstacles_is_prepared_once(monkeypatch: pytest.Monkey
     first = model.scene(False, obstacles)
     monkeypatch.setattr(collision, "Crowd", lambda *_: pytest.fail("prepared again"))
     again = model.scene(False, list(obstacles))
-    assert again is not first and again._crowd is first._crowd
+    assert again is not first and again._crowds is first._crowds
     monkeypatch.undo()
-    assert model.scene(False, obstacles, 0.1)._crowd is not first._crowd
+    assert model.scene(False, obstacles, 0.1)._crowds is not first._crowds
 
 
 def test_scene_goes_with_its_obstacles_and_is_not_taken_for_that_of_others() -> None:

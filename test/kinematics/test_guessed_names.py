@@ -37,17 +37,22 @@ def test_without_a_generator_each_call_is_a_fresh_one() -> None:
 @pytest.mark.parametrize(
     ("guess", "instead"),
     [
-        ("ik", r"Sampler\(robot\)\.sample\(pose\)"),
-        ("ikine", r"robot\.solve\(pose\)"),
+        ("ik_all", r"Sampler\(robot\)\.solve_all\(pose\)"),
         ("plot", "eim picture"),
-        ("qlim", r"robot\.lower"),
-        ("n_joints", r"robot\.dof"),
-        ("compute_fk", r"robot\.fk"),
+        ("joints", r"robot\.dof"),
     ],
 )
 def test_other_names_lead_to_ours(guess: str, instead: str) -> None:
     with pytest.raises(AttributeError, match=instead):
         getattr(ROBOT, guess)
+
+
+def test_names_of_other_libraries_are_ours() -> None:
+    q = ROBOT.random(seed=0)
+    assert (ROBOT.n, ROBOT.nq, ROBOT.n_joints) == (7, 7, 7)
+    np.testing.assert_array_equal(ROBOT.fkine(q), ROBOT.fk(q))
+    np.testing.assert_array_equal(ROBOT.jacob0(q), ROBOT.jacobian(q))
+    assert ROBOT.ik(ROBOT.fk(q), seed=1).converged.all()
 
 
 def test_what_is_never_guessed_is_just_missing() -> None:

@@ -41,6 +41,33 @@ def test_base_and_tip_default_to_root_and_only_leaf() -> None:
     np.testing.assert_array_equal(robot.upper, [np.pi, 0.6, 1.5, 1.5])
 
 
+def tree_of(*joints: str) -> str:
+    """A URDF of joints "parent > child", which turn, or "parent - child", which are fixed."""
+    words = [line.split() for line in joints]
+    links = dict.fromkeys(link for parent, _, child in words for link in (parent, child))
+    parts = [f'<link name="{link}"/>' for link in links]
+    for parent, sign, child in words:
+        turns = sign == ">"
+        parts.append(joint(f"{child}_joint", "revolute" if turns else "fixed", parent, child, HINGE * turns))
+    return f'<robot name="tree">{"".join(parts)}</robot>'
+
+
+@pytest.mark.parametrize(
+    ("joints", "expected"),
+    [
+        (("a > b", "b > c", "c - flange", "flange - tool0", "c - ee_link", "a - base"), "tool0"),
+        (("a > b", "b > c", "c - hand", "hand - hand_tcp", "hand > left_finger", "hand > right_finger"), "hand_tcp"),
+        (("a > b", "b > roll", "roll - gripper", "gripper > jaw"), "gripper"),
+        (("a > front_wheel", "a > b", "b > c", "c - imu_link", "c - end_effector"), "end_effector"),
+        (("a > b", "b > c", "c - d", "c - camera", "a > e"), "d"),  # no tool: the end of the longest chain
+        (("a > finger1", "finger1 > finger2", "finger2 - finger_tip"), "finger_tip"),  # a finger may be the arm
+        (("a > left1", "left1 > left_wrist", "a > right1", "right1 > right_wrist"), "left_wrist"),  # the first
+    ],
+)
+def test_default_tip_is_the_one_that_users_name(joints: tuple[str, ...], expected: str) -> None:
+    assert Robot(tree_of(*joints)).tip_link == expected
+
+
 def test_only_the_chain_counts() -> None:
     robot = Robot(random_urdf(3, 6), "l6", base="l0")
     assert not any("branch" in name for name in robot.joint_names)
@@ -98,7 +125,6 @@ REFUSED = {
     "same_link": (SIMPLE, "l1", "l1", "the same link 'l1'"),
     "exchanged": (SIMPLE, "l2", "l0", "'l2' is no ancestor of 'l0'.*exchange them"),
     "branches": (BRANCHED, "l1", "l2", "'l1' is no ancestor of 'l2'.*different branches"),
-    "several_leaves": (BRANCHED, None, None, "tip link must be named; its leaves are 'l1', 'l2'"),
     "several_roots": (SIMPLE.replace("</robot>", '<link name="x"/></robot>'), None, "l2", "it has 2: 'l0', 'x'"),
     "loop": (LOOP, "l0", "l1", "form a loop"),
     "two_parents": (
@@ -115,7 +141,7 @@ REFUSED = {
         None,
         "supported are revolute, continuous",
     ),
-    "no_movable": (chain_urdf(joint("a", "fixed", "l0", "l1")), None, None, "no movable joint between 'l0' and 'l1'"),
+    "no_movable": (chain_urdf(joint("a", "fixed", "l0", "l1")), None, None, "no movable joint below 'l0'"),
     "no_limit": (changed(LIMIT, ""), None, None, "revolute joint 'a' has no <limit>"),
     "empty_limits": (changed('lower="-2"', 'lower="2"'), None, None, "lower limit 2.0 above its upper limit 1.5"),
     "text_limit": (changed('lower="-2"', 'lower="low"'), None, None, "joint 'a': lower='low' is not 1 finite number"),

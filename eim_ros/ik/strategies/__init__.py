@@ -10,7 +10,6 @@ A new strategy is a class with the two methods of `Strategy` and an entry in `ST
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Protocol
 
 from eim_ros.core.errors import ConfigurationError
@@ -57,7 +56,7 @@ def find(problem: Problem) -> Found:
         if isinstance(problem.aim, Draws):  # nothing could be drawn
             found = find(problem.with_aim(Spread(problem.n)))
             size = 0.0 if found.candidates.valid.any() else None
-            return replace(found, timed_out=known.timed_out or found.timed_out, effective_sample_size=size)
+            return found._replace(timed_out=known.timed_out or found.timed_out, effective_sample_size=size)
     raise AssertionError("the last strategy is always final")
 
 

@@ -13,34 +13,31 @@ they can be numerous, only the requested number is enumerated, starting with the
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.deadlines import NEVER
 from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.parallel import generator
 from eim_ros.ik.candidates import Candidates
 from eim_ros.ik.completeness import CompletenessReport
 from eim_ros.ik.problem import MAX_SOLUTIONS, Draws, Found, Problem, Proposals, Spread
 from eim_ros.ik.strategies.densities import ScaledMeasure, WeightedPoints, draw, log_density_of
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
-from eim_ros.kinematics.virtual_joints import RootSet, Target, VirtualForm
-from eim_ros.solver import NO_EXPERT, revolutions
+from eim_ros.kinematics.virtual_joints import Target, VirtualForm
 from eim_ros.solver import ClosedForm as Form
-
-if TYPE_CHECKING:
-    from eim_ros.solver._solver import Roots as SolverRoots
+from eim_ros.solver import revolutions
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
 
 SIX_JOINTS, SEVEN_JOINTS = 6, 7
 MOST_RANKED = 10_000  # number of revolutions to rank if they are not enumerated in the requested order
 
 
-@dataclass(frozen=True, eq=False)
-class Roots:
+class Roots(NamedTuple):
     """Solutions of a pose by a closed form.
 
     Attributes
@@ -70,7 +67,7 @@ class Roots:
 
 
 class ClosedForm:
-    """Solve arms of at most six joints with a closed form, and of seven with one joint fixed."""
+    """Solve arms of six joints with a closed form, and of seven with one joint fixed."""
 
     def applies(self, problem: Problem) -> bool:
         """Return whether the arm and the task have a closed form, and the solutions are not samples of the model."""
@@ -84,16 +81,7 @@ class ClosedForm:
             return self._drawn(problem)
         roots = all_roots(problem)
         assert roots is not None
-        found = roots.candidates
-        if not roots.in_time and len(found):
-            return Found(found, timed_out=True, n_total=None if problem.n_unchecked else roots.n_total)
-        is_certain = roots.in_time and roots.is_complete and not roots.is_singular
-        report = report_of_points(problem, roots) if is_certain else None
-        if not is_certain or not len(found):
-            return Found(found, False, is_exhausted=is_certain, is_singular=roots.is_singular, report=report)
-        if report is None and not roots.is_certified:  # too many to list, and nothing would say that it is no proof
-            return Found(found)
-        return Found(found, n_total=roots.n_total, report=report)
+        return found_by_roots(problem, roots)
 
     def _drawn(self, problem: Problem) -> Found:
         log_density = log_density_of(problem)
@@ -101,16 +89,24 @@ class ClosedForm:
         return draw(problem, WeightedPoints(q, np.zeros(len(q))), log_density(q))
 
 
+def found_by_roots(problem: Problem, roots: Roots) -> Found:
+    """Return the result of a closed form; it is final unless the arm is singular in a root, or there is none."""
+    found = roots.candidates
+    if not roots.in_time and len(found):
+        return Found(found, timed_out=True, n_total=None if problem.n_unchecked else roots.n_total)
+    is_certain = roots.in_time and roots.is_complete and not roots.is_singular
+    report = report_of_points(problem, roots) if is_certain else None
+    if not is_certain or not len(found):
+        return Found(found, False, is_exhausted=is_certain, is_singular=roots.is_singular, report=report)
+    if report is None and not roots.is_certified:  # too many to list, and nothing would say that it is no proof
+        return Found(found)
+    return Found(found, n_total=roots.n_total, report=report)
+
+
 def has_closed_form(problem: Problem) -> bool:
     """Return whether the arm and the task have a closed form, which must be a certified one if that is requested."""
-    form = _closed_form(problem)
+    form = closed_form(problem) or virtual_form(problem)
     return form is not None and (form.certifies or not problem.is_certified)
-
-
-def has_fast_form(problem: Problem) -> bool:
-    """Return whether the closed form is as fast as a batch of restarts: that of arms whose joints all turn."""
-    form = _closed_form(problem)
-    return form is not None and not isinstance(form, VirtualForm) and not problem.robot.prismatic.any()
 
 
 def all_roots(problem: Problem) -> Roots | None:
@@ -119,32 +115,40 @@ def all_roots(problem: Problem) -> Roots | None:
     They are ordered by the cost of their revolutions: the distance to `near`, or the cost of the posture. Without
     either, each root first appears in the revolution nearest to the middle of the limits, then in further ones.
     """
-    form = _closed_form(problem)
+    form = closed_form(problem)
     if form is None:
-        return None
-    chain, task, n = problem.robot.chain, problem.task, problem.n
-    roots: RootSet | SolverRoots
-    if isinstance(form, VirtualForm):
-        roots = form.roots(_target(problem), DISTINCT_TOLERANCE, problem.is_certified)
-    else:
-        roots = form.roots(chain, task, DISTINCT_TOLERANCE, problem.is_certified)
+        virtual = virtual_form(problem)
+        return None if virtual is None else _virtual_roots(problem, virtual)
+    chain, task, deadline = problem.robot.chain, problem.task, problem.deadline
+    options = chain, task, problem.pose[None], DISTINCT_TOLERANCE, problem.is_certified
     reference, weights, most = _revolution_cost(problem)
-    deadline = problem.deadline
-    rows, errors, sources, n_total = roots.revolutions(chain, task, reference, weights, most, deadline)
-    if problem.is_checked or (n < n_total and problem.order.is_fair):
-        # take each root once before further revolutions
-        rows, _, sources, _ = roots.revolutions(chain, task, None, weights, len(roots), NEVER)
-        first = np.sort(np.unique(sources, return_index=True)[1])
-        kept = roots.positions[sources[first]]
-        if problem.is_checked:  # revolutions do not change collisions
-            kept = kept[problem.allowed(rows[first])]
-        if n < len(kept) and problem.order.is_fair:
-            kept = kept[np.random.default_rng(problem.seed).permutation(len(kept))]
-        rows, errors, _, n_total = revolutions(chain, task, kept, reference, weights, most, deadline)
-    n_rows = len(rows)
-    found = Candidates(rows, errors[0], errors[1], np.ones(n_rows, np.bool_), np.full(n_rows, NO_EXPERT, np.uint32))
-    in_time = n_rows >= min(most, n_total) and not problem.n_unchecked
-    return Roots(found, n_total, roots.is_singular, roots.is_complete, roots.is_certified, in_time)
+    if problem.is_checked:  # revolutions do not change collisions, so each root is checked once
+        rows, _, table = form.solutions(*options, None, weights, 0, NEVER)
+        _, n_roots, _, is_complete, is_certified, is_singular = table[0].tolist()
+        each = rows[: int(n_roots)]
+        kept = each[problem.allowed(each)]
+        n_roots = len(kept)
+        rows, errors, _, n_total = revolutions(chain, task, kept, reference, weights, max(most, n_roots), deadline)
+    else:
+        rows, errors, table = form.solutions(*options, reference, weights, most, deadline)
+        _, n_roots, n_total, is_complete, is_certified, is_singular = table[0].tolist()
+    in_time = len(rows) >= min(most, n_total) and not problem.n_unchecked
+    if len(rows) > problem.n:
+        chosen = chosen_rows(problem, int(n_roots), most, problem.seed)
+        if isinstance(chosen, slice):
+            rows, errors = rows[chosen], errors[:, chosen]
+        else:  # a third of the time of an index
+            rows, errors = rows.take(chosen, axis=0), errors.take(chosen, axis=1)
+    flags = bool(is_singular), bool(is_complete), bool(is_certified)
+    return Roots(Candidates.solutions(rows, errors), n_total, *flags, in_time)
+
+
+def chosen_rows(problem: Problem, n_roots: int, most: int, seed: int | None) -> IntArray | slice:
+    """Return the rows of solutions to keep. Without a wish, each of the first rows is another root, equally likely."""
+    n, order = problem.n, problem.order
+    if n < n_roots and order.is_fair and order.reference is None:
+        return generator(seed).permutation(n_roots)[:n]
+    return slice(most)
 
 
 def report_of_points(problem: Problem, roots: Roots) -> CompletenessReport | None:
@@ -167,21 +171,41 @@ def _all_points(problem: Problem) -> FloatArray:
     return roots.candidates.q
 
 
-def _closed_form(problem: Problem) -> Form | VirtualForm | None:
-    """Return the closed form of the robot, or of a robot with seven joints, one of them fixed by the constraints.
-
-    Arms with fewer than six joints, or with three slides, have a form with virtual joints.
-    """
+def closed_form(problem: Problem) -> Form | None:
+    """Return the closed form of the robot, or of a robot with seven joints, one of them fixed by the constraints."""
     robot, setup = problem.robot, problem.setup
-    free = free_axes(problem)
-    if free is None:
+    if problem.position_only or setup.tolerances is not None:
         return None
-    if robot.dof == SEVEN_JOINTS and setup.is_narrowed and not free:
-        forms = (robot.closed_form_with_fixed(int(joint)) for joint in np.flatnonzero(setup.lower == setup.upper))
-        return next((form for form in forms if form is not None), None)
-    if robot.dof == SIX_JOINTS and not free and robot.closed_form is not None:
+    if robot.dof != SEVEN_JOINTS or not setup.is_narrowed:
         return robot.closed_form
-    return robot.form_with_virtual_joints(free) if robot.dof + len(free) <= SIX_JOINTS else None
+    forms = (robot.closed_form_with_fixed(int(joint)) for joint in np.flatnonzero(setup.lower == setup.upper))
+    return next((form for form in forms if form is not None), None)
+
+
+def virtual_form(problem: Problem) -> VirtualForm | None:
+    """Return the form of an arm with fewer joints than its task needs, or with three slides, or None."""
+    robot, free = problem.robot, free_axes(problem)
+    return None if free is None or robot.dof + len(free) > SIX_JOINTS else robot.form_with_virtual_joints(free)
+
+
+def _virtual_roots(problem: Problem, form: VirtualForm) -> Roots:
+    """Return the requested number of solutions by virtual joints."""
+    chain, task, deadline = problem.robot.chain, problem.task, problem.deadline
+    roots = form.roots(_target(problem), DISTINCT_TOLERANCE, problem.is_certified)
+    reference, weights, most = _revolution_cost(problem)
+    kept = roots.positions
+    if problem.is_checked or (problem.n < len(kept) and problem.order.is_fair):
+        rows, _, sources, _ = revolutions(chain, task, kept, None, weights, len(kept), NEVER)
+        first = np.sort(np.unique(sources, return_index=True)[1])
+        kept = kept[sources[first]]
+        if problem.is_checked:  # revolutions do not change collisions
+            kept = kept[problem.allowed(rows[first])]
+        if problem.n < len(kept) and problem.order.is_fair:
+            kept = kept[generator(problem.seed).permutation(len(kept))]
+    rows, errors, _, n_total = revolutions(chain, task, kept, reference, weights, most, deadline)
+    in_time = len(rows) >= min(most, n_total) and not problem.n_unchecked
+    flags = roots.is_singular, roots.is_complete, roots.is_certified
+    return Roots(Candidates.solutions(rows, errors), n_total, *flags, in_time)
 
 
 def free_axes(problem: Problem) -> str | None:

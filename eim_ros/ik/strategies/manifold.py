@@ -31,7 +31,7 @@ from eim_ros.ik.strategies.densities import (
     took_pieces,
 )
 from eim_ros.ik.strategies.restarts import ACCEPT_DISTANCE, DISTINCT_TOLERANCE, FEWEST_TO_DIVERSIFY
-from eim_ros.solver import NO_EXPERT, General7R, ParameterisedForm, SelfMotions, nearest_on_curve
+from eim_ros.solver import General7R, ParameterisedForm, SelfMotions, nearest_on_curve
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -213,7 +213,7 @@ class Curves:
         if length <= 0.0:
             return np.empty((0, self.problem.robot.dof)), 1.0, True
         rows, errors, in_time = self.motions.scattered(self.problem.robot.chain, length / n, deadline)
-        found = self._allowed(_valid(rows, errors))
+        found = self._allowed(Candidates.solutions(rows, errors))
         return found.q, length / n, in_time and not self.problem.n_unchecked
 
     def nearest(self, near: FloatArray, n: int, deadline: float) -> tuple[Candidates, bool]:
@@ -264,11 +264,11 @@ class Curves:
         n = n if spacing is not None else min(n, self._most_distinct)
         coarse = None
         if spacing is not None or n > MANY_PLACES:  # these cover all components if time ends early
-            coarse = _valid(*self.motions.even(robot.chain, COARSELY, 0.0, tolerance, deadline)[:2])
+            coarse = Candidates.solutions(*self.motions.even(robot.chain, COARSELY, 0.0, tolerance, deadline)[:2])
         rows, errors, in_time = self.motions.even(robot.chain, n, spacing or 0.0, tolerance, deadline)
         if coarse is not None and not in_time and len(coarse) > len(rows):
             return coarse, False
-        return _valid(rows, errors), in_time
+        return Candidates.solutions(rows, errors), in_time
 
     def _allowed(self, found: Candidates) -> Candidates:
         return found.pick(np.flatnonzero(self.problem.allowed(found.q))) if self.problem.is_checked else found
@@ -305,9 +305,4 @@ def _towards(problem: Problem, q: FloatArray, near: FloatArray) -> tuple[Candida
     rows, errors, distances = nearest_on_curve(
         robot.chain, problem.task, problem.effort, problem.unwound(q), near, robot.continuous
     )
-    return _valid(rows, errors), distances
-
-
-def _valid(rows: FloatArray, errors: FloatArray) -> Candidates:
-    n = len(rows)
-    return Candidates(rows, errors[0], errors[1], np.ones(n, np.bool_), np.full(n, NO_EXPERT, np.uint32))
+    return Candidates.solutions(rows, errors), distances

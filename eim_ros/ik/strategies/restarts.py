@@ -284,7 +284,7 @@ class Search:
         if not len(found):
             return self.problem.solved(found.best, np.full(1, NO_EXPERT, np.uint32), FINAL_PATIENCE)
         q, errors, experts = found.rows
-        return Candidates(q, errors[0], errors[1], np.ones(len(found), dtype=np.bool_), experts)
+        return Candidates.solutions(q, errors, experts)
 
 
 def nearest_found(problem: Problem, search: Search, near: FloatArray) -> tuple[Candidates, bool]:

@@ -17,9 +17,9 @@ from eim_ros.nodes.common.settings import RobotSettings
 def load_robot(settings: RobotSettings, description: str) -> Robot:
     """Load the chain of a robot between the base link and the tip link of the settings.
 
-    By default, the base link is the root of the URDF, and the tip link is its only leaf. The URDF text of the parameter
-    or the topic is used only if `settings.robot` is empty. Raise `RobotError` if the robot cannot be read, and
-    `ConfigurationError` if there is no robot or the description is not URDF text.
+    By default, the base link is the root of the URDF, and the tip link is that of `UrdfTree.default_tip`. The URDF text
+    of the parameter or the topic is used only if `settings.robot` is empty. Raise `RobotError` if the robot cannot be
+    read, and `ConfigurationError` if there is no robot or the description is not URDF text.
     """
     base, tip = settings.base_link or None, settings.tip_link or None
     if settings.robot:

@@ -58,7 +58,7 @@ class RobotSettings(Settings):
     base_link: str = option(
         "", "Link in whose frame poses are given. Empty: the base link of the model, or else the root."
     )
-    tip_link: str = option("", "Link that reaches the poses. Empty: the tip link of the model, or else the only leaf.")
+    tip_link: str = option("", "Link that reaches the poses. Empty: that of the model, or else as in `Robot`.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -165,6 +165,8 @@ def constraints_of(message: Any, robot: Robot, settings: IkServerSettings, deadl
         raise ConstraintError(
             f"fixed_joints has {len(fixed)} names and {len(values)} positions; expected as many, each joint once", fixed
         )
+    links, others = list(message.allowed_links), list(message.allowed_others)
+    _same_length("allowed_links", links, "allowed_others", others)
     scene = message.scene
     _same_length("primitives", scene.primitives, "primitive_poses", scene.primitive_poses)
     check_size(scene, robot.collision)
@@ -177,6 +179,7 @@ def constraints_of(message: Any, robot: Robot, settings: IkServerSettings, deadl
             *scene_obstacles(scene, robot, settings.data, deadline),
         ),
         clearance=float(message.clearance),
+        allowed_collisions=list(zip(links, others, strict=True)),
         tolerances=list(message.tolerances) or None,
         **options,
     )
@@ -194,6 +197,8 @@ def _is_default(message: Any) -> bool:
         or message.avoid_self_collision
         or message.clearance
         or message.tolerances
+        or message.allowed_links
+        or message.allowed_others
         or scene.primitives
         or scene.primitive_poses
         or scene.meshes
@@ -227,6 +232,8 @@ def fill_constraints(message: Any, constraints: Constraints) -> None:
     message.scene.primitive_poses = [pose_message(np.asarray(shape.pose, dtype=np.float64)) for shape in primitives]
     fill_scene(message.scene, [shape for shape in constraints.obstacles if isinstance(shape, (Mesh, PointCloud))])
     message.clearance = float(constraints.clearance)
+    message.allowed_links = [first for first, _ in constraints.allowed_collisions]
+    message.allowed_others = [second for _, second in constraints.allowed_collisions]
     if constraints.tolerances is not None:
         message.tolerances = np.asarray(constraints.tolerances, dtype=np.float64).tolist()
 

@@ -18,7 +18,7 @@ import concurrent.futures
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -30,7 +30,7 @@ from eim_ros.core.errors import ConfigurationError, ConstraintError, JointStateE
 from eim_ros.core.parallel import usable_cores
 from eim_ros.ik import Constraints, ErrorCode, Sampler, Solutions
 from eim_ros.ik.nearest_pose import checked_priority
-from eim_ros.kinematics import Obstacle, Robot
+from eim_ros.kinematics import Robot
 from eim_ros.nodes.common.interfaces import (
     DrawIK,
     FollowIK,
@@ -45,13 +45,12 @@ from eim_ros.nodes.common.service import PendingResponse, RequestPool, create_as
 from eim_ros.nodes.ik_server import messages
 from eim_ros.nodes.ik_server.messages import FrameNotKnownYet, RequestContext, RequestError, invalid
 from eim_ros.nodes.ik_server.moveit import NearestRequest, parse_nearest
+from eim_ros.nodes.ik_server.planning_scene import SceneConditions
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 
 N_CANDIDATES = 48  # number of solutions for a pose of a path
 MAX_SPACING = 0.3  # [rad] or [m]
 DENSITIES = ("uniform", "model", "posture", "proposal")
-
-Obstacles: TypeAlias = Sequence[Obstacle]
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,8 @@ class Parsed:
     """A valid request."""
 
     timeout: float  # time that the client grants [s]
-    # Function of the sampler, the obstacles of the planning scene, and the remaining time [s]. It fills the response.
-    solve: Callable[[Sampler, Obstacles, float], None]
+    # Function of the sampler, the planning scene if there is one, and the remaining time [s]. It fills the response.
+    solve: Callable[[Sampler, SceneConditions | None, float], None]
 
 
 @dataclass(frozen=True)
@@ -92,10 +91,10 @@ class _Targets:
     def parsed(self, response: Any, answer: Callable[[Sampler, float], Solutions], wants_log_prob: bool) -> Parsed:
         """Return the request whose answers `answer` computes from a sampler with all constraints and a time [s]."""
 
-        def solve(sampler: Sampler, obstacles: Obstacles, left: float) -> None:
+        def solve(sampler: Sampler, scene: SceneConditions | None, left: float) -> None:
             deadline = time.perf_counter() + left
             with _refusing():
-                solutions = answer(_constrained(sampler, self.constraints, obstacles), left)
+                solutions = answer(_constrained(sampler, self.constraints, scene), left)
             messages.fill(response.solutions, solutions, deadline, wants_log_prob)
 
         return Parsed(self.timeout, solve)
@@ -172,9 +171,9 @@ def parse_follow(request: Any, response: Any, context: RequestContext, settings:
     if len(steps) not in (0, 1, context.robot.dof):
         raise invalid(f"max_step has {len(steps)} values, expected one, or one for each joint", len(steps))
 
-    def solve(sampler: Sampler, obstacles: Obstacles, left: float) -> None:
+    def solve(sampler: Sampler, scene: SceneConditions | None, left: float) -> None:
         with _refusing():
-            path = _constrained(sampler, targets.constraints, obstacles).follow(
+            path = _constrained(sampler, targets.constraints, scene).follow(
                 targets.poses,
                 near,
                 max_step=steps if len(steps) > 1 else steps[0] if steps else None,
@@ -197,10 +196,10 @@ def parse_solve_nearest(request: Any, response: Any, context: RequestContext, se
     with _refusing():
         checked_priority(priority)
 
-    def solve(sampler: Sampler, obstacles: Obstacles, left: float) -> None:
+    def solve(sampler: Sampler, scene: SceneConditions | None, left: float) -> None:
         deadline = time.perf_counter() + left
         with _refusing():
-            constrained = _constrained(sampler, targets.constraints, obstacles)
+            constrained = _constrained(sampler, targets.constraints, scene)
             found = [
                 constrained.solve_nearest_pose(
                     pose,
@@ -221,16 +220,18 @@ def parse_get_position(request: Any, response: Any, context: RequestContext, set
     wanted = parse_nearest(request.ik_request, context, settings)
     avoids = bool(request.ik_request.avoid_collisions)
 
-    def solve(sampler: Sampler, obstacles: Obstacles, left: float) -> None:
+    def solve(sampler: Sampler, scene: SceneConditions | None, left: float) -> None:
         with _refusing():
-            q, in_time = _nearest(sampler, wanted, obstacles if avoids else (), left)
+            q, in_time = _nearest(sampler, wanted, scene if avoids else None, left)
         late = "" if in_time or not wanted.near else "timed out: there may be a nearer solution"
         messages.fill_nearest(response, state, context.robot, q, "; ".join(filter(None, [wanted.remark, late])))
 
     return Parsed(wanted.timeout, solve)
 
 
-def _nearest(sampler: Sampler, wanted: NearestRequest, obstacles: Obstacles, left: float) -> tuple[np.ndarray, bool]:
+def _nearest(
+    sampler: Sampler, wanted: NearestRequest, scene: SceneConditions | None, left: float
+) -> tuple[np.ndarray, bool]:
     """Return the nearest solution (dof,) of all alternatives, and whether there was time for the complete search.
 
     Raise `RequestError` if there is no solution.
@@ -243,7 +244,7 @@ def _nearest(sampler: Sampler, wanted: NearestRequest, obstacles: Obstacles, lef
             in_time = False
             break
         share = max(0.0, deadline - begun) / (len(wanted.alternatives) - n_done)
-        solution = _constrained(sampler, constraints, obstacles).solve(
+        solution = _constrained(sampler, constraints, scene).solve(
             wanted.pose, wanted.near or None, seed=0, timeout=share
         )
         in_time = in_time and time.perf_counter() < begun + share
@@ -257,10 +258,14 @@ def _nearest(sampler: Sampler, wanted: NearestRequest, obstacles: Obstacles, lef
     return min(found, key=lambda q: wanted.cost(sampler.robot, q)), in_time
 
 
-def _constrained(sampler: Sampler, constraints: Constraints, obstacles: Obstacles) -> Sampler:
+def _constrained(sampler: Sampler, constraints: Constraints, scene: SceneConditions | None) -> Sampler:
     """Return a sampler with constraints, which also avoids the obstacles of the planning scene."""
-    if obstacles:
-        constraints = replace(constraints, obstacles=(*constraints.obstacles, *obstacles))
+    if scene:
+        constraints = replace(
+            constraints,
+            obstacles=(*constraints.obstacles, *scene.obstacles),
+            allowed_collisions=(*constraints.allowed_collisions, *scene.allowed_collisions),
+        )
     return sampler.with_constraints(constraints)
 
 
@@ -326,7 +331,7 @@ class Handlers:
     """The services that need a sampler.
 
     The callables return the current parameters, the active sampler (or raise `RequestError` if there is none), the
-    context of a request for a robot, and the obstacles of the planning scene.
+    context of a request for a robot, and the planning scene, or None if there is none.
     """
 
     def __init__(
@@ -335,11 +340,11 @@ class Handlers:
         settings: Callable[[], IkServerSettings],
         sampler: Callable[[], Sampler],
         context: Callable[[Robot], RequestContext],
-        obstacles: Callable[[], Obstacles],
+        scene: Callable[[], SceneConditions | None],
     ) -> None:
         self._node = node
         self._settings = settings
-        self._sampler, self._obstacles = sampler, obstacles
+        self._sampler, self._scene = sampler, scene
         self._context = context
         self._counters = AnswerCounters()
         self._unanswered: dict[int, _Call] = {}  # by the identity of the pending response
@@ -434,7 +439,7 @@ class Handlers:
             raise RequestError(
                 ErrorCode.TIMED_OUT, f"timeout {parsed.timeout} s passed while other requests were served"
             )
-        parsed.solve(sampler, self._obstacles(), parsed.timeout - waited)
+        parsed.solve(sampler, self._scene(), parsed.timeout - waited)
         return None
 
     def _wait_for_frame(self, wait: _FrameWait) -> None:

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
 
 from eim_ros.core.errors import ConfigurationError, ModelFileError
 from eim_ros.ik import ErrorCode, Sampler
 from eim_ros.ik.prior import DEFAULT_MODEL, SHIPPED_MODELS
-from eim_ros.kinematics import Obstacle, Robot
+from eim_ros.kinematics import Robot
 from eim_ros.kinematics.collision import collision_model
 from eim_ros.nodes.common import robot_source
 from eim_ros.nodes.common.data_directory import DataDirectory
@@ -28,7 +27,7 @@ from eim_ros.nodes.common.robot_source import RobotDescription
 from eim_ros.nodes.ik_server.handlers import Handlers
 from eim_ros.nodes.ik_server.messages import RequestContext, RequestError
 from eim_ros.nodes.ik_server.moveit import check_groups
-from eim_ros.nodes.ik_server.planning_scene import PlanningSceneTopic
+from eim_ros.nodes.ik_server.planning_scene import PlanningSceneTopic, SceneConditions
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 
 NO_MODEL = "none"  # value of the parameter `model`
@@ -89,7 +88,7 @@ class IkServer(ManagedNode[IkServerSettings]):
         self._joint_positions = JointPositions(self, topic) if topic else None
         self._scene: PlanningSceneTopic | None = None
         self._service = Handlers(
-            self, lambda: self.settings, self._active_sampler, self._request_context, self._obstacles
+            self, lambda: self.settings, self._active_sampler, self._request_context, self._scene_conditions
         )
         self._models = ModelExchange(self, self._replace)
         self._models.open()
@@ -149,9 +148,9 @@ class IkServer(ManagedNode[IkServerSettings]):
             )
         self._scene = PlanningSceneTopic(self, self.settings.planning_scene_topic, robot)
 
-    def _obstacles(self) -> Sequence[Obstacle]:
-        """Return the obstacles of the planning scene."""
-        return () if self._scene is None else self._scene.objects.obstacles
+    def _scene_conditions(self) -> SceneConditions | None:
+        """Return the obstacles and allowed collisions of the planning scene, if the node listens to one."""
+        return None if self._scene is None else self._scene.objects.conditions
 
     def _active_sampler(self) -> Sampler:
         sampler = self._serving

@@ -1,15 +1,15 @@
-"""MoveIt's planning scene as obstacles.
+"""MoveIt's planning scene as obstacles and allowed collisions.
 
 The obstacles are the collision objects of the scene's world, updated by full scenes and by differences. Planes, octrees
 and objects in frames that are not fixed to the base cannot be checked for collisions. While the scene contains one of
-them, requests that avoid collisions are refused.
+them, requests that avoid collisions are refused. Pairs that the allowed collision matrix allows are not checked.
 
 The full scene is requested from move_group once, because the topic may carry only differences.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from eim_ros.core.errors import ConfigurationError, EimError
 from eim_ros.ik import ErrorCode
 from eim_ros.kinematics import Obstacle, Robot, Sphere
-from eim_ros.kinematics.links import fixed_links
+from eim_ros.kinematics.links import fixed_links, link_shapes
 from eim_ros.nodes.common.interfaces import MoveItGetPlanningScene, MoveItPlanningScene
 from eim_ros.nodes.common.messages import transform_of
 from eim_ros.nodes.ik_server.constraints import mesh_of, shape_of
@@ -42,43 +42,64 @@ class _Object:
         object.__setattr__(self, "placed", tuple(_moved(part, self.pose) for part in self.parts))
 
 
-class PlanningSceneObjects:
-    """Obstacles of a planning scene. One thread updates them, and other threads read them.
+@dataclass(frozen=True)
+class SceneConditions:
+    """Conditions of a planning scene on configurations: obstacles, and pairs of names that may collide."""
 
-    `frames` has the poses (4, 4) of the base and of the links that are fixed to it, in the base frame.
+    obstacles: tuple[Obstacle, ...]
+    allowed_collisions: tuple[tuple[str, str], ...] = ()
+
+
+class PlanningSceneObjects:
+    """Obstacles and allowed collisions of a planning scene. One thread updates them, and other threads read them.
+
+    `frames` has the poses (4, 4) of the base and of the links that are fixed to it, in the base frame. `links` has the
+    names of the robot's links.
     """
 
-    def __init__(self, frames: Mapping[str, np.ndarray]) -> None:
-        self._frames = frames
+    def __init__(self, frames: Mapping[str, np.ndarray], links: Iterable[str]) -> None:
+        self._frames, self._links = frames, frozenset(links)
         self._objects: dict[str, _Object] = {}
         self._octree = ""
-        self._state: tuple[tuple[Obstacle, ...], str] | None = None
+        self._matrix = _AllowedCollisions()
+        self._matrix_problem = ""
+        self._state: tuple[SceneConditions, str] | None = None
 
     def update(self, scene: Any) -> None:
         """Update the obstacles by a `moveit_msgs/PlanningScene`, which is a full scene or a difference."""
         if not scene.is_diff:
             self._objects, self._octree = {}, ""
+        matrix = scene.allowed_collision_matrix
+        if not scene.is_diff or len(matrix.entry_names) or len(matrix.default_entry_names):
+            self._change_matrix(matrix)
         for message in scene.world.collision_objects:
             self._change(message)
         if len(scene.world.octomap.octomap.data):
             self._octree = "its octomap cannot be checked; clear it (service clear_octomap), or do not make one"
         problems = [f"object {name!r}: {each.problem}" for name, each in self._objects.items() if each.problem]
-        problems += [self._octree] if self._octree else []
+        problems += filter(None, [self._octree, self._matrix_problem])
         obstacles = tuple(part for each in self._objects.values() for part in each.placed)
-        self._state = obstacles, "; ".join(problems)
+        allowed = self._matrix.pairs(self._links, self._objects)
+        self._state = SceneConditions(obstacles, allowed), "; ".join(problems)
 
     @property
-    def obstacles(self) -> tuple[Obstacle, ...]:
-        """Obstacles in the base frame.
+    def conditions(self) -> SceneConditions:
+        """Obstacles in the base frame, and allowed collisions.
 
         Raise `RequestError` if no scene has arrived yet, or if a part of it cannot be checked.
         """
         if self._state is None:
             raise RequestError(ErrorCode.FAILURE, "no planning scene has arrived yet (parameter planning_scene_topic)")
-        obstacles, problem = self._state
+        conditions, problem = self._state
         if problem:
             raise RequestError(ErrorCode.INVALID_GOAL_CONSTRAINTS, f"the planning scene cannot be checked: {problem}")
-        return obstacles
+        return conditions
+
+    def _change_matrix(self, message: Any) -> None:
+        try:
+            self._matrix, self._matrix_problem = _AllowedCollisions.of(message), ""
+        except ValueError:
+            self._matrix_problem = "its allowed collision matrix has rows of another length than entry_names"
 
     def _change(self, message: Any) -> None:
         operation = message.operation
@@ -122,6 +143,38 @@ class PlanningSceneObjects:
         return _Object(pose, tuple(named))
 
 
+@dataclass(frozen=True)
+class _AllowedCollisions:
+    """Entries of an allowed collision matrix, by pairs of names, and defaults by name.
+
+    As in recent releases of MoveIt, an entry takes precedence over defaults. If both names have a default, both must
+    allow the collision.
+    """
+
+    entries: Mapping[frozenset[str], bool] = field(default_factory=dict)
+    defaults: Mapping[str, bool] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, message: Any) -> _AllowedCollisions:
+        """Return the entries of a `moveit_msgs/AllowedCollisionMatrix`."""
+        names = list(message.entry_names)
+        entries = {
+            frozenset((name, other)): bool(enabled)
+            for name, row in zip(names, message.entry_values, strict=True)
+            for other, enabled in zip(names, row.enabled, strict=True)
+        }
+        return cls(entries, dict(zip(message.default_entry_names, message.default_entry_values, strict=True)))
+
+    def pairs(self, links: frozenset[str], objects: Iterable[str]) -> tuple[tuple[str, str], ...]:
+        """Return the pairs of a link with another link or an object that may collide."""
+        allowed = {pair for pair, is_allowed in self.entries.items() if is_allowed and len(pair) == 2}
+        names = (*links, *objects)
+        for name in (name for name, is_allowed in self.defaults.items() if is_allowed):
+            pairs = {frozenset((name, other)) for other in names if other != name and self.defaults.get(other, True)}
+            allowed |= pairs - self.entries.keys()
+        return tuple((first, second) for first, second in sorted(map(sorted, allowed)) if {first, second} & links)
+
+
 def _moved(part: Obstacle, pose: np.ndarray) -> Obstacle:
     placed = pose @ np.asarray(part.pose)
     if isinstance(part, Sphere):
@@ -131,7 +184,7 @@ def _moved(part: Obstacle, pose: np.ndarray) -> Obstacle:
 
 _DEPTH = 100  # number of waiting differences, the same as in move_group
 _PERIOD = 1.0  # time between two searches for move_group [s]
-WORLD_NAMES, WORLD_GEOMETRY, OCTOMAP = 8, 16, 32  # values of PlanningSceneComponents
+WORLD_NAMES, WORLD_GEOMETRY, OCTOMAP, ALLOWED_COLLISIONS = 8, 16, 32, 128  # values of PlanningSceneComponents
 
 
 class PlanningSceneTopic:
@@ -148,7 +201,7 @@ class PlanningSceneTopic:
                 topic,
             )
         self._node = node
-        self.objects = PlanningSceneObjects(fixed_links(robot, robot.base_link))
+        self.objects = PlanningSceneObjects(fixed_links(robot, robot.base_link), link_shapes(robot.urdf))
         qos = QoSProfile(depth=_DEPTH, reliability=ReliabilityPolicy.RELIABLE)
         self._subscription = node.create_subscription(MoveItPlanningScene, topic, self.objects.update, qos)
         service = f"{topic.rpartition('/')[0]}/get_planning_scene" if "/" in topic else "get_planning_scene"
@@ -165,7 +218,7 @@ class PlanningSceneTopic:
         if self._client.service_is_ready():
             self._timer.cancel()
             request = MoveItGetPlanningScene.Request()
-            request.components.components = WORLD_NAMES | WORLD_GEOMETRY | OCTOMAP
+            request.components.components = WORLD_NAMES | WORLD_GEOMETRY | OCTOMAP | ALLOWED_COLLISIONS
             self._client.call_async(request).add_done_callback(self._take)
 
     def _take(self, future: Any) -> None:

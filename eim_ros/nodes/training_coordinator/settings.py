@@ -28,7 +28,7 @@ class TrainingCoordinatorSettings(DataDirectorySettings):
     )
     robot: str = option("", "Robot of the recording: name of an included robot, or path of a URDF file.")
     base_link: str = option("", "Base link of the recorded chain. Empty: the root.")
-    tip_link: str = option("", "Tip link of the recorded chain. Empty: the only leaf.")
+    tip_link: str = option("", "Tip link of the recorded chain. Empty: as in `Robot`.")
     context: str = option(
         "position", "Context of the model that is trained on the recording.", choices=("position", "pose")
     )

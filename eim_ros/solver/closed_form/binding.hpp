@@ -3,6 +3,7 @@
 
 #include "chain/binding.hpp"
 #include "closed_form/finite_solutions.hpp"
+#include "numerics/chunks.hpp"
 
 namespace eim {
 
@@ -76,31 +77,6 @@ inline Roots roots_of(const ArmForm& arm, const Chain& chain, const Task& task, 
     return found_roots(arm, chain, task, tolerance, wants_proof);
 }
 
-// The roots of poses (m, 4, 4): configurations of all poses in turn, the number of each pose (m,), and whether they are
-// complete, certified and singular (3, m).
-inline py::tuple roots_of_poses(const ArmForm& arm, const Chain& chain, Task task, const Converted<double>& poses,
-                                double tolerance) {
-    expect_roots(arm, chain, task);
-    expect_shape(poses, "poses", {kAny, 4, 4});
-    const Index n = poses.shape(0);
-    std::vector<double> positions;
-    std::vector<Index> counts(n);
-    py::array_t<bool> flags({Index(3), n});
-    bool* said = flags.mutable_data();
-    {
-        Unlocked unlocked;
-        for (Index i = 0; i < n; ++i) {
-            for (int k = 0; k < 3; ++k) std::copy_n(poses.data() + 16 * i + 4 * k, 4, task.target[k]);
-            const Roots roots = found_roots(arm, chain, task, tolerance);
-            positions.insert(positions.end(), roots.positions.begin(), roots.positions.end());
-            counts[i] = roots.size();
-            said[i] = roots.is_complete, said[n + i] = roots.is_certified, said[2 * n + i] = roots.is_singular;
-        }
-    }
-    const Index n_rows = Index(positions.size()) / chain.n_joints;
-    return py::make_tuple(copy_of(positions, {n_rows, Index(chain.n_joints)}), copy_of(counts, {n}), flags);
-}
-
 // Given values of the joints. By default, the middle of the limits, or ones without `bounds`.
 inline std::vector<double> joint_values(const py::object& given, const Chain& chain, const Bounds<double>* bounds) {
     std::vector<double> values(chain.n_joints, 1.0);
@@ -116,26 +92,88 @@ inline std::vector<double> joint_values(const py::object& given, const Chain& ch
 
 // The 2 pi-equivalent solutions of the roots with the least cost, at most `most`, as far as they are valid. Returns
 // configurations, errors (2, n), the index of their root, and the number of all equivalent solutions.
-inline py::tuple wound(const Chain& chain, const Task& task, const Configurations& roots, const py::object& reference,
-                       const py::object& weights, Index most, double deadline) {
+inline py::tuple revolutions_of(const Chain& chain, const Task& task, const Converted<double>& roots,
+                                const py::object& reference, const py::object& weights, Index most, double deadline) {
+    const Configurations given = rows_of(chain, roots);
     const std::vector<double> from = joint_values(reference, chain, &task.bounds);
     const std::vector<double> weighed = joint_values(weights, chain, nullptr);
+    const TurnCost cost{from.data(), weighed.data(), reference.is_none()};
     Rows rows({chain.n_joints});
     std::vector<Index> sources;
     double total = 0.0;
-    {
-        Unlocked unlocked;
-        const TurnCost cost{from.data(), weighed.data(), reference.is_none()};
-        for_kind(chain, [&]<int N>() { total = wind<N>(chain, task, roots, cost, most, deadline, rows, sources); });
-    }
+    run_unlocked(chain, [&]<int N>() { total = wind<N>(chain, task, given, cost, most, deadline, rows, sources); });
     return py::make_tuple(positions_of(rows), errors_of(rows), copy_of(sources, {rows.size()}), total);
 }
 
-inline py::tuple revolutions_of(const Chain& chain, const Task& task, const Converted<double>& roots,
-                                const py::object& reference, const py::object& weights, Index most, double deadline) {
-    expect_shape(roots, "roots", {kAny, chain.n_joints});
-    return wound(chain, task, {chain.n_joints, {roots.data(), roots.data() + roots.size()}}, reference, weights, most,
-                 deadline);
+// Solutions of some poses: rows of all poses in turn, and a table with one line for each pose.
+struct PoseSolutions {
+    Rows rows;
+    std::vector<double> table;
+};
+
+inline constexpr Index kLine = 6;          // entries of a line of the table
+inline constexpr Index kPosesAtOnce = 16;  // poses between two requests of a thread
+
+// Adds the solutions of a pose: those of the roots, and of their 2 pi-equivalents up to a number.
+inline void add_solutions(const ArmForm& arm, const Chain& chain, const Task& task, double tolerance, bool wants_proof,
+                          const TurnCost& cost, Index most, double deadline, PoseSolutions& all) {
+    const Roots roots = found_roots(arm, chain, task, tolerance, wants_proof);
+    Rows rows({chain.n_joints});
+    std::vector<Index> sources;
+    double total = 0.0;
+    for_kind(chain, [&]<int N>() {
+        total = wind<N>(chain, task, roots, cost, std::max(most, roots.size()), deadline, rows, sources);
+    });
+    const auto is_reached = [&](Index i) { return std::find(sources.begin(), sources.end(), i) != sources.end(); };
+    const Index n_reached = Index(numbers_where(roots.size(), is_reached).size());
+    const double line[kLine] = {double(rows.size()),       double(n_reached),          total,
+                                double(roots.is_complete), double(roots.is_certified), double(roots.is_singular)};
+    all.table.insert(all.table.end(), line, line + kLine);
+    const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+    append(all.rows.positions, rows.positions);
+    append(all.rows.distances, rows.distances), append(all.rows.angles, rows.angles);
+}
+
+// The solutions of poses (m, 4, 4) within the limits: configurations of all poses in turn, their errors (2, n), and a
+// table (m, 6). Its columns are the number of rows, the number of roots among them, the number of all solutions, and
+// whether the roots are complete, certified, and singular. Each pose may use an equal share of the time. If no time is
+// left for a pose, the number of its solutions is NaN.
+inline py::tuple solutions_of(const ArmForm& arm, const Chain& chain, const Task& task, const Converted<double>& poses,
+                              double tolerance, bool wants_proof, const py::object& reference,
+                              const py::object& weights, Index most, double deadline, int n_threads) {
+    expect_roots(arm, chain, task);
+    expect_shape(poses, "poses", {kAny, 4, 4});
+    expect(n_threads > 0, "at least one thread");
+    const std::vector<double> from = joint_values(reference, chain, &task.bounds);
+    const std::vector<double> weighed = joint_values(weights, chain, nullptr);
+    const TurnCost cost{from.data(), weighed.data(), reference.is_none()};
+    const Index n = poses.shape(0);
+    const double* targets = poses.data();
+    std::vector<PoseSolutions> chunks((n + kPosesAtOnce - 1) / kPosesAtOnce, PoseSolutions{Rows({chain.n_joints}), {}});
+    PoseSolutions all{Rows({chain.n_joints}), {}};
+    {
+        Unlocked unlocked;
+        for_chunks(n, kPosesAtOnce, n_threads, [&](Index chunk, Index first, Index last) {
+            Task one = task;
+            for (Index i = first; i < last; ++i) {
+                const double now = steady_seconds(), left = deadline - now;
+                if (i > 0 && left <= 0.0) {
+                    const double line[kLine] = {0.0, 0.0, std::numeric_limits<double>::quiet_NaN(), 0.0, 0.0, 0.0};
+                    chunks[chunk].table.insert(chunks[chunk].table.end(), line, line + kLine);
+                    continue;
+                }
+                std::copy_n(targets + 16 * i, 12, &one.target[0][0]);
+                const double share = left * std::min(1.0, double(n_threads) / double(n - i));
+                add_solutions(arm, chain, one, tolerance, wants_proof, cost, most, now + share, chunks[chunk]);
+            }
+        });
+        const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+        for (const PoseSolutions& chunk : chunks) {
+            append(all.rows.positions, chunk.rows.positions), append(all.table, chunk.table);
+            append(all.rows.distances, chunk.rows.distances), append(all.rows.angles, chunk.rows.angles);
+        }
+    }
+    return py::make_tuple(positions_of(all.rows), errors_of(all.rows), copy_of(all.table, {n, kLine}));
 }
 
 inline void bind_closed_forms(py::module_& module) {
@@ -150,19 +188,17 @@ inline void bind_closed_forms(py::module_& module) {
                                           (arm.general && arm.general->can_prove());
                                })
         .def("roots", roots_of, py::arg("chain"), py::arg("task"), py::arg("tolerance"), py::arg("wants_proof") = false)
-        .def("roots_of_poses", roots_of_poses);
+        .def("solutions", solutions_of, py::arg("chain"), py::arg("task"), py::arg("poses"), py::arg("tolerance"),
+             py::arg("wants_proof") = false, py::arg("reference") = py::none(), py::arg("weights") = py::none(),
+             py::arg("most") = 0, py::arg("deadline") = std::numeric_limits<double>::infinity(),
+             py::arg("n_threads") = 1);
     py::class_<Roots>(module, "Roots", py::module_local())
         .def("__len__", [](const Roots& roots) { return roots.size(); })
         .def_property_readonly("positions",
                                [](const Roots& r) { return copy_of(r.positions, {r.size(), Index(r.n_joints)}); })
         .def_readonly("is_singular", &Roots::is_singular)
         .def_readonly("is_complete", &Roots::is_complete)
-        .def_readonly("is_certified", &Roots::is_certified)
-        .def("revolutions", [](const Roots& roots, const Chain& chain, const Task& task, const py::object& reference,
-                               const py::object& weights, Index most, double deadline) {
-            expect(chain.n_joints == roots.n_joints, "roots are of another arm");
-            return wound(chain, task, roots, reference, weights, most, deadline);
-        });
+        .def_readonly("is_certified", &Roots::is_certified);
 }
 
 }  // namespace eim

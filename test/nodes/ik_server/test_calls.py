@@ -11,6 +11,7 @@ from geometry_msgs.msg import Pose
 from nodes.client_node import NODE, ClientNode, joint_positions, request
 from nodes.server_process import ServerProcess
 from sensor_msgs.msg import JointState
+from shape_msgs.msg import SolidPrimitive
 
 from eim_ros.ik import ErrorCode
 from eim_ros.ik.order import limit_margin
@@ -111,6 +112,20 @@ def test_constraints_of_a_path_hold(client: ClientNode, server: ServerProcess, r
     answer = follow(client, server, wanted)
     assert answer.error_code.val == ErrorCode.INVALID_GOAL_CONSTRAINTS
     assert "nose" in answer.error_code.message
+
+
+def test_links_may_touch_the_obstacles_they_are_allowed_to(
+    client: ClientNode, server: ServerProcess, robot: Robot
+) -> None:
+    pose = robot.fk(line(robot, 1))
+    wanted = request_of(SampleIK, pose, n_samples=5)
+    wanted.constraints.scene.primitives = [SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.05])]
+    wanted.constraints.scene.primitive_poses = [message_of(pose[0])]
+    assert client.sample(server, wanted).error_code.val == ErrorCode.GOAL_IN_COLLISION
+    wanted.constraints.allowed_links = ["link_6", "link_7"]
+    wanted.constraints.allowed_others = ["obstacle 0"] * 2
+    answer = client.sample(server, wanted)
+    assert answer.error_code.val == SUCCESS, answer.error_code.message
 
 
 def test_batch_has_the_solutions_of_each_pose_one_after_the_other(

@@ -39,12 +39,14 @@ def test_constraints_go_through_a_message_unchanged() -> None:
         self_collision=True,
         obstacles=(Box(TURNED, (1.0, 2.0, 3.0)), Sphere((1.0, 2.0, 3.0), 0.5), Cylinder(TURNED, 0.25, 2.0)),
         tolerances=(0.0, 0.1, np.inf, 0.0, 0.0, 1.0),
+        allowed_collisions=(("hand", "obstacle 1"), ("hand", "arm")),
     )
     message = IKConstraints()
     fill_constraints(message, wanted)
     read = constraints_of(message, Robot("iiwa14"), IkServerSettings())
     assert (read.limits, read.fixed, read.self_collision) == (wanted.limits, wanted.fixed, True)
     np.testing.assert_array_equal(read.tolerances, wanted.tolerances)
+    assert read.allowed_collisions == wanted.allowed_collisions
     box, sphere, cylinder = read.obstacles
     assert isinstance(box, Box)
     assert isinstance(sphere, Sphere)
@@ -75,6 +77,8 @@ BALL = SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.1])
         ({"fixed_joints": JointState(name=["joint_a1"], position=[])}, "1 names and 0 positions"),
         ({"fixed_joints": JointState(name=["joint_a1"], position=[9.0])}, "outside its limits"),
         ({"tolerances": [0.1]}, "six numbers"),
+        ({"allowed_links": ["link_7"]}, "1 allowed_links and 0 allowed_others"),
+        ({"allowed_links": ["hand"], "allowed_others": ["cup"], "avoid_self_collision": True}, "is a link"),
         ({"tolerances": [np.nan] * 6}, "six numbers"),
         ({"scene": SceneObstacles(primitives=[BALL])}, "1 primitives and 0 primitive_poses"),
         ({"scene": SceneObstacles(primitives=[SolidPrimitive()], primitive_poses=[Pose()])}, "type 0"),

@@ -144,7 +144,7 @@ def nearest_to(name: str, q: np.ndarray) -> np.ndarray:
     wanted = near(arm, q)
     wanted.ik_request.avoid_collisions = True
     parse_get_position(wanted, response, RequestContext(arm), IkServerSettings()).solve(
-        sampler_of(name, "pose"), (), 20.0
+        sampler_of(name, "pose"), None, 20.0
     )
     return np.array(response.solution.joint_state.position)
 

@@ -46,7 +46,7 @@ def served(name: str, message: object, sampler: Sampler | None = None, settings:
     service_type, parse = SERVICES[name]
     response = service_type.Response()
     used = sampler or sampler_of("iiwa14", "position")
-    parse(message, response, CONTEXT, settings or IkServerSettings()).solve(used, (), ENOUGH)
+    parse(message, response, CONTEXT, settings or IkServerSettings()).solve(used, None, ENOUGH)
     return response.solutions
 
 

@@ -36,7 +36,7 @@ TOLERANCE = 2e-6  # [m] and [rad]: the default of the settings, and the rounding
 def solve(request: GetPositionIK.Request, by: Sampler | None = None) -> GetPositionIK.Response:
     response = GetPositionIK.Response()
     used = by or sampler()
-    parse_get_position(request, response, RequestContext(used.robot), SETTINGS).solve(used, (), 20.0)
+    parse_get_position(request, response, RequestContext(used.robot), SETTINGS).solve(used, None, 20.0)
     return response
 
 
@@ -158,7 +158,7 @@ def test_time_that_is_up_is_told() -> None:
     far[:3, 3] = 0.0  # within reach by its distance, so that it is searched for
     parsed = parse_get_position(request_for(far), GetPositionIK.Response(), RequestContext(ROBOT), SETTINGS)
     with pytest.raises(RequestError) as caught:
-        parsed.solve(sampler(), (), 0.0)
+        parsed.solve(sampler(), None, 0.0)
     assert caught.value.code == ErrorCode.TIMED_OUT
 
 
@@ -223,7 +223,7 @@ def test_time_that_did_not_suffice_to_look_at_all_solutions_is_told() -> None:
     for given, told in ((state, late), ({"j3": 0.2}, late), ({}, "")):  # without a state none is the nearest
         response = GetPositionIK.Response()
         parsed = parse_get_position(request_for(POSE, **given), response, RequestContext(ROBOT), SETTINGS)
-        parsed.solve(sampler(), (), 0.0)
+        parsed.solve(sampler(), None, 0.0)
         assert response.error_code.val == ErrorCode.SUCCESS
         assert response.error_code.message == told
         assert solve(request_for(POSE, **given)).error_code.message == ""
@@ -460,5 +460,5 @@ def test_alternatives_are_looked_at_while_there_is_time() -> None:
 
     wanted = parse_nearest(request_for(POSE).ik_request, RequestContext(ROBOT), SETTINGS)
     several = replace(wanted, alternatives=wanted.alternatives * 5)
-    _, in_time = _nearest(Counting(), several, (), 0.0)  # type: ignore[arg-type]  # as far as it is asked, a sampler
+    _, in_time = _nearest(Counting(), several, None, 0.0)  # type: ignore[arg-type]  # as far as it is asked, a sampler
     assert len(asked) == 1 and not in_time

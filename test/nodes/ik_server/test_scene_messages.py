@@ -146,19 +146,30 @@ def ball(name: str, operation: bytes = ADD, frame: str = "", x: float = 0.0) -> 
     return collision_object(name, operation, frame, x, primitives=[BALL], primitive_poses=[at(1.0)])
 
 
-def scene_of(*objects: object, is_diff: bool = True, octomap: bytes = b"") -> object:
+def matrix_of(names: str = "", rows: list[list[bool]] | None = None, **defaults: bool) -> object:
+    return SimpleNamespace(
+        entry_names=names.split(), entry_values=[SimpleNamespace(enabled=row) for row in rows or []],
+        default_entry_names=list(defaults), default_entry_values=list(defaults.values()),
+    )  # fmt: skip
+
+
+def scene_of(
+    *objects: object, is_diff: bool = True, octomap: bytes = b"", matrix: object | None = None
+) -> SimpleNamespace:
     octree = SimpleNamespace(octomap=SimpleNamespace(data=octomap))
-    return SimpleNamespace(is_diff=is_diff, world=SimpleNamespace(collision_objects=list(objects), octomap=octree))
+    world = SimpleNamespace(collision_objects=list(objects), octomap=octree)
+    return SimpleNamespace(is_diff=is_diff, world=world, allowed_collision_matrix=matrix or matrix_of())
 
 
 @pytest.fixture
 def scene() -> PlanningSceneObjects:
-    return PlanningSceneObjects({"base_link": np.eye(4), "table": pose_from((0.0, 2.0, 0.0))})
+    frames = {"base_link": np.eye(4), "table": pose_from((0.0, 2.0, 0.0))}
+    return PlanningSceneObjects(frames, ("base_link", "hand", "arm"))
 
 
 def places(scene: PlanningSceneObjects) -> dict[str, list]:
     found: dict[str, list] = {}
-    for each in scene.obstacles:
+    for each in scene.conditions.obstacles:
         found.setdefault(each.name, []).append(np.round(np.asarray(each.pose)[:3, 3], 12).tolist())
     return found
 
@@ -185,7 +196,7 @@ def test_each_kind_of_shape_is_taken(scene: PlanningSceneObjects) -> None:
     cylinder = SolidPrimitive(type=SolidPrimitive.CYLINDER, dimensions=[2.0, 0.25])
     scene.update(scene_of(collision_object("a", primitives=[box, cylinder], primitive_poses=[at(0.0)] * 2,
                                            meshes=list(message.meshes), mesh_poses=[at(0.0)])))  # fmt: skip
-    assert [type(each) for each in scene.obstacles] == [Box, Cylinder, Mesh]
+    assert [type(each) for each in scene.conditions.obstacles] == [Box, Cylinder, Mesh]
 
 
 @pytest.mark.parametrize(
@@ -197,18 +208,55 @@ def test_each_kind_of_shape_is_taken(scene: PlanningSceneObjects) -> None:
         (scene_of(collision_object("a", meshes=[MeshMessage()], mesh_poses=[at(0.0)])), "vertices of a mesh"),
         (scene_of(collision_object("a", MOVE)), "moved before it was added"),
         (scene_of(octomap=b"1"), "octomap"),
+        (scene_of(matrix=matrix_of("cup hand", [[True]])), "matrix has rows of another length"),
     ],
 )
 def test_what_cannot_be_checked_is_told_until_it_is_gone(
     scene: PlanningSceneObjects, broken: object, reason: str
 ) -> None:
     with pytest.raises(RequestError, match="no planning scene has arrived"):
-        _ = scene.obstacles
+        _ = scene.conditions
     scene.update(broken)
     with pytest.raises(RequestError, match=reason):
-        _ = scene.obstacles
-    scene.update(scene_of(collision_object("a", REMOVE), is_diff=not broken.world.octomap.octomap.data))
-    assert scene.obstacles == ()
+        _ = scene.conditions
+    is_object = bool(broken.world.collision_objects)
+    scene.update(scene_of(collision_object("a", REMOVE), is_diff=is_object))
+    assert scene.conditions.obstacles == ()
+
+
+def test_allowed_collisions_are_entries_and_defaults_of_the_matrix(scene: PlanningSceneObjects) -> None:
+    T, F = True, False
+    matrix = matrix_of("hand cup arm post", [[F, T, F, F], [T, F, F, F], [F, F, F, F], [F, F, F, F]])
+    scene.update(scene_of(ball("cup"), ball("post"), is_diff=False, matrix=matrix))
+    assert scene.conditions.allowed_collisions == (("cup", "hand"),)
+    scene.update(scene_of(ball("tray")))  # a difference without a matrix keeps it
+    assert scene.conditions.allowed_collisions == (("cup", "hand"),)
+    defaults = matrix_of("tray arm", [[F, F], [F, F]], tray=T, hand=T, base_link=F)
+    scene.update(scene_of(matrix=defaults))
+    pairs = {("hand", "tray"), ("cup", "hand"), ("hand", "post"), ("arm", "hand")}  # arm and tray have an entry
+    assert set(scene.conditions.allowed_collisions) == pairs
+    scene.update(scene_of(ball("cup"), is_diff=False))
+    assert scene.conditions.allowed_collisions == ()
+
+
+def test_object_of_the_scene_may_touch_the_links_of_the_matrix(scene: PlanningSceneObjects) -> None:
+    q = np.array([0.2, 0.6, -0.3, -1.2, 0.4, 0.8, 0.1])
+    x, y, z = ROBOT.fk(q)[:3, 3]
+    cup = collision_object("cup", primitives=[BALL], primitive_poses=[pose_message(pose_from((x, y, z)))])
+    codes = []
+    for links in ("", "link_6 link_7 tool0"):
+        names = f"cup {links}"
+        n = len(names.split())
+        rows = [[(i == 0) != (j == 0) for j in range(n)] for i in range(n)]
+        objects = PlanningSceneObjects({"base_link": np.eye(4)}, ["base_link", "link_6", "link_7", "tool0"])
+        objects.update(scene_of(cup, is_diff=False, matrix=matrix_of(names, rows)))
+        request, response = SampleIK.Request(n_samples=5), SampleIK.Response()
+        request.poses = [pose_message(ROBOT.fk(q))]
+        SERVICES["~/sample_ik"][1](request, response, RequestContext(ROBOT), IkServerSettings()).solve(
+            Sampler(ROBOT), objects.conditions, 60.0
+        )
+        codes.append(response.solutions.error_code.val)
+    assert codes == [ErrorCode.GOAL_IN_COLLISION, ErrorCode.SUCCESS]
 
 
 LIMITED = Robot(
@@ -294,6 +342,6 @@ def test_timeout_of_a_request_counts_from_its_arrival(monkeypatch: pytest.Monkey
     with pytest.raises(RequestError, match="timed out") as error:
         parse(request, response, late, IkServerSettings())
     assert error.value.code == ErrorCode.TIMED_OUT
-    parse(request, response, RequestContext(ROBOT), IkServerSettings()).solve(Sampler(ROBOT), (), 60.0)
+    parse(request, response, RequestContext(ROBOT), IkServerSettings()).solve(Sampler(ROBOT), None, 60.0)
     solutions = response.solutions
     assert (solutions.error_code.val, solutions.n) == (ErrorCode.SUCCESS, 5)

@@ -92,7 +92,7 @@ def test_nearest_solution_is_near_to_where_the_robot_is() -> None:
     q = np.array([*JOINTS.values()])
     request, response = request_for(ROBOT.fk(q)), GetPositionIK.Response()
     parsed = parse_get_position(request, response, RequestContext(ROBOT, joints=JOINTS), IkServerSettings())
-    parsed.solve(sampler(), (), 20.0)
+    parsed.solve(sampler(), None, 20.0)
     np.testing.assert_allclose(response.solution.joint_state.position, q, atol=1e-5)
 
 

@@ -1,0 +1,145 @@
+"""Cost of the calls of `Sampler` compared with the solver that answers them.
+
+    python -m benchmarks.overhead [--poses 500] [--seed 11] [--arms UR5] [--output benchmarks/results/overhead.txt]
+
+Poses come from forward kinematics of uniform random configurations, and references of `near` are further such
+configurations. Columns are CPU times of a call on one thread [us], median, with the 99th percentile in brackets:
+
+  solver     the compiled call that the answer needs: all roots of a closed form, or one solution by restarts
+  Robot      `Robot.solve`, one solution by restarts
+  solve      `Sampler.solve(pose)`
+  n = 1 ...  `Sampler.sample(pose, n)`
+  near       `Sampler.solve(pose, near=q)`
+  near, 1    `Sampler.sample(pose, 1, near=q)`
+  all        `Sampler.solve_all(pose)`
+  batch      `Sampler.stream(poses, Sampler.solve_all)`, for each pose
+
+The last columns are ratios: `solve` to its solver, and n = 1 to n = 8.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
+
+import argparse
+import platform
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks._machine import instruction_sets, load_average, processor, versions
+from eim_ros.core.files import write_atomically
+from eim_ros.ik import Sampler
+from eim_ros.kinematics import Robot
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "test"))
+from kinematics.six_joint_arms import URDFS
+from kinematics.six_revolute_arms import ARMS
+
+FloatArray = npt.NDArray[np.float64]
+
+INCLUDED = ("ur5e", "panda", "iiwa14")
+NAMES = ("UR5, off by 1e-06", "UR5, off by 0.0001", "UR5, off by 0.001", "Jaco 2", "xArm6", "Gen3 lite", "CRX-10iA")
+COUNTS = (1, 2, 7, 8, 16)
+SAME = 0.01  # distance below which solutions count as one [rad]
+N_WARM, N_BLOCK, N_RESTARTS = 20, 100, 100
+COLUMNS = ("solver", "Robot", "solve", *(f"n = {n}" for n in COUNTS), "near", "near, 1", "all", "batch")
+
+
+def arms() -> dict[str, Robot]:
+    """Return the arms by name: included ones with their limits, and published parameters with half a turn."""
+    urdfs = {"UR5": URDFS["UR5"], **{name: ARMS[name] for name in NAMES}}
+    urdfs["spherical wrist, off by 1e-4"] = ARMS["spherical wrist, off by 1e-4"]
+    urdfs |= {name: urdf for name, urdf in ARMS.items() if name.startswith("random axes")}
+    return {name: Robot(urdf) for name, urdf in urdfs.items()} | {name: Robot(name) for name in INCLUDED}
+
+
+def measured(call: Callable[[int], object], n: int) -> FloatArray:
+    """Return CPU times [us] of n calls, after a few others."""
+    for i in range(min(n, N_WARM)):
+        call(i)
+    times = np.empty(n)
+    for i in range(n):
+        began = time.thread_time_ns()
+        call(i)
+        times[i] = 1e-3 * (time.thread_time_ns() - began)
+    return times
+
+
+def solver(robot: Robot, poses: FloatArray) -> Callable[[int], object]:
+    """Return the compiled call that solves the i-th of the poses."""
+    chain, form = robot.chain, robot.closed_form
+    if form is None:
+        task, effort = robot._plain_restarts
+        return lambda i: chain.solve(task, effort, poses[i : i + 1], N_RESTARTS, (0.618 * i) % 1.0)
+    tasks = [robot.task(pose) for pose in poses]
+    return lambda i: form.roots(chain, tasks[i], SAME)
+
+
+def times(robot: Robot, n_poses: int, seed: int) -> dict[str, FloatArray]:
+    """Return the CPU times [us] of all calls by column."""
+    rng, sampler = np.random.default_rng(seed), Sampler(robot)
+    poses, near = robot.fk(robot.random(n_poses, rng)), robot.random(n_poses, rng)
+    calls: dict[str, Callable[[int], object]] = {
+        "solver": solver(robot, poses),
+        "Robot": lambda i: robot.solve(poses[i]),
+        "solve": lambda i: sampler.solve(poses[i]),
+        "near": lambda i: sampler.solve(poses[i], near=near[i]),
+        "near, 1": lambda i: sampler.sample(poses[i], 1, near=near[i]),
+        "all": lambda i: sampler.solve_all(poses[i]),
+    }
+    for n in COUNTS:
+        calls[f"n = {n}"] = lambda i, n=n: sampler.sample(poses[i], n)  # type: ignore[misc]
+    found = {name: measured(call, n_poses) for name, call in calls.items()}
+
+    def block(i: int) -> None:
+        first = N_BLOCK * i % max(n_poses - N_BLOCK + 1, 1)
+        some = poses[first : first + N_BLOCK]
+        for _ in sampler.stream(some, Sampler.solve_all, n_threads=1, timeout=100.0):
+            pass
+
+    found["batch"] = measured(block, max(n_poses // N_BLOCK, 5)) / min(n_poses, N_BLOCK)
+    return found
+
+
+def row(name: str, robot: Robot, n_poses: int, seed: int) -> str:
+    """Return the row of an arm."""
+    found = times(robot, n_poses, seed)
+    middle = {column: float(np.median(each)) for column, each in found.items()}
+    cells = (f"{middle[column]:.0f} ({np.percentile(found[column], 99):.0f})" for column in COLUMNS)
+    ratios = middle["solve"] / middle["solver"], middle["n = 1"] / middle["n = 8"]
+    return f"{name:30}" + "".join(f"{cell:>12}" for cell in cells) + "".join(f"{ratio:8.2f}" for ratio in ratios)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--poses", type=int, default=500, help="of each arm (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=11, help="of the poses (default %(default)s)")
+    parser.add_argument("--arms", help="only arms whose names contain this")
+    parser.add_argument("--output", type=Path, help="file for the table, as well")
+    args = parser.parse_args()
+    lines = [
+        f"calls of Sampler next to their solver; {args.poses} poses of each arm; seed {args.seed}; CPU times [us]",
+        f"{processor()}, {instruction_sets()[-1]}; load {load_average()}; Python {platform.python_version()}; "
+        f"{versions(('numpy', 'pin'))}",
+        "",
+        f"{'arm':30}" + "".join(f"{column:>12}" for column in COLUMNS) + f"{'solve':>8}{'1 to 8':>8}",
+    ]
+    print("\n".join(lines), flush=True)
+    for name, robot in arms().items():
+        if args.arms is None or args.arms in name:
+            lines.append(row(name, robot, args.poses, args.seed))
+            print(lines[-1], flush=True)
+    if args.output:
+        write_atomically(args.output, ("\n".join(lines) + "\n").encode())
+
+
+if __name__ == "__main__":
+    main()
