@@ -144,7 +144,7 @@ class RootsBatch:
         if order.criterion != "" or order.reference is not None or order.posture is not None or problem.is_checked:
             return False
         is_suited = isinstance(aim, Covering) or (isinstance(aim, Spread) and not self.sampler.n_experts)
-        return is_suited and has_closed_form(problem)
+        return is_suited and closed_form(problem) is not None and has_closed_form(problem)
 
     def solve(
         self, poses: FloatArray, numbers: IntArray, deadline: float, n_threads: int
@@ -240,7 +240,7 @@ class CompiledBatch:
         aim, order, problem = self.task.aim, self.task.order, self.problem
         if not isinstance(aim, Spread) or order.criterion != "" or order.reference is not None:
             return False
-        if order.posture is not None or problem.is_checked or has_closed_form(problem):
+        if order.posture is not None or problem.is_checked or closed_form(problem) is not None:
             return False
         is_diverse = aim.diversity if aim.diversity is not None else aim.n >= FEWEST_TO_DIVERSIFY
         averages = problem.tolerances is not None or problem.position_only

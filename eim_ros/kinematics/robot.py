@@ -52,6 +52,7 @@ from eim_ros.kinematics.urdf import (
     read_urdf_source,
     urdf_folder,
 )
+from eim_ros.kinematics.virtual_joints import VirtualForm
 from eim_ros.solver import (
     MOST_JOINTS,
     Chain,
@@ -410,7 +411,7 @@ class Robot:
 
     @functools.cached_property
     def closed_form(self) -> ClosedForm | None:
-        """Closed-form inverse kinematics of an arm with six revolute joints, or None for other arms.
+        """Closed-form inverse kinematics of an arm with six joints, or None for other arms. One joint may be prismatic.
 
         If the first or last three axes intersect in a point, or three consecutive axes are parallel, the solutions are
         certified. For other arms, elimination finds all solutions, and bounds their number up to a measured noise
@@ -427,6 +428,20 @@ class Robot:
         if joint not in self._held_forms:
             self._held_forms[joint] = self._form(joint)
         return self._held_forms[joint]
+
+    def form_with_virtual_joints(self, free: str) -> VirtualForm | None:
+        """Return the form of an arm with fewer joints than its task needs, or with three slides, or None.
+
+        `free` has the letters of the axes of the tip about which the task allows any angle: "" for complete poses, "z"
+        for a free roll about z, "xyz" for positions.
+        """
+        if free not in self._virtual_forms:
+            self._virtual_forms[free] = VirtualForm.of(self.chain, self.links, self.reach, free)
+        return self._virtual_forms[free]
+
+    @functools.cached_property
+    def _virtual_forms(self) -> dict[str, VirtualForm | None]:
+        return {}
 
     @functools.cached_property
     def parameterised_form(self) -> ParameterisedForm | None:

@@ -72,9 +72,9 @@ class ClosedForm:
     the arm has none. The roots may belong to a nearby arm that has a closed form. `deviation` bounds the difference of
     the two arms: sines of angles, and lengths relative to the size of the arm.
 
-    Arms with six revolute joints and no special geometry have the kind "general": elimination finds all solutions, see
-    `general_6r/general_6r.hpp`. It also solves poses that the form of a nearby arm leaves open. `certifies` is true if
-    roots can be certified.
+    Other arms with six joints, of which one may be prismatic, have the kind "general": elimination finds all solutions,
+    see `general_6r/general_6r.hpp`. It also solves poses that the form of a nearby arm leaves open. `certifies` is true
+    if roots can be certified.
     """
 
     kind: str

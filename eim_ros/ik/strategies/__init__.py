@@ -71,14 +71,15 @@ def check_guarantee(problem: Problem) -> None:
         if isinstance(problem.aim, Covering) and not problem.is_curve:
             raise ConfigurationError(
                 "a guarantee needs solutions that form curves, or points in closed form: an arm with one joint more "
-                "than the task needs and no tolerances, or an arm of six joints; leave it out",
+                "than the task needs and no tolerances, or an arm of at most six joints; leave it out",
                 problem.until,
             )
         return
     if any(True for _ in forms_of_curves(problem)):
         return
     raise ConfigurationError(
-        "'certified' is for poses, without tolerances per axis, of arms with seven revolute joints, or with six and a "
-        "closed form; guarantee=Completeness() bounds what may be missing for others",
+        "'certified' is for poses of arms with seven revolute joints, or with six joints and a closed form, without "
+        "tolerances per axis; and for five joints with one free axis; guarantee=Completeness() bounds what may be "
+        "missing for others",
         "certified",
     )

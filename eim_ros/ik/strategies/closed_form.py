@@ -1,9 +1,10 @@
 """Solutions of an arm with a closed form, without a search; their number is known.
 
 Every arm with six revolute joints has one: a certified one if its axes meet or are parallel in the usual ways, and
-otherwise the general one, by elimination. The number of solutions of the general one is bounded by a measured noise
-level, so that answers are complete, but not certified. If a certificate is requested, the elimination is repeated with
-twice the precision, which bounds all errors. This is impossible for arms whose eliminations are all degenerate.
+otherwise the general one, by elimination. One joint may slide. Virtual joints complete arms with fewer joints. The
+number of solutions of the general one is bounded by a measured noise level, so that answers are complete, but not
+certified. If a certificate is requested, the elimination is repeated with twice the precision, which bounds all errors.
+This is impossible for arms whose eliminations are all degenerate.
 
 Solutions that differ by revolutions of joints count separately if the limits allow more than one revolution. Because
 they can be numerous, only the requested number is enumerated, starting with the preferred ones.
@@ -11,6 +12,7 @@ they can be numerous, only the requested number is enumerated, starting with the
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -24,13 +26,14 @@ from eim_ros.ik.completeness import CompletenessReport
 from eim_ros.ik.problem import MAX_SOLUTIONS, Draws, Found, Problem, Proposals, Spread
 from eim_ros.ik.strategies.densities import ScaledMeasure, WeightedPoints, draw, log_density_of
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
+from eim_ros.kinematics.virtual_joints import Target, VirtualForm
 from eim_ros.solver import ClosedForm as Form
 from eim_ros.solver import revolutions
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-SEVEN_JOINTS = 7
+SIX_JOINTS, SEVEN_JOINTS = 6, 7
 MOST_RANKED = 10_000  # number of revolutions to rank if they are not enumerated in the requested order
 
 
@@ -102,7 +105,7 @@ def found_by_roots(problem: Problem, roots: Roots) -> Found:
 
 def has_closed_form(problem: Problem) -> bool:
     """Return whether the arm and the task have a closed form, which must be a certified one if that is requested."""
-    form = closed_form(problem)
+    form = closed_form(problem) or virtual_form(problem)
     return form is not None and (form.certifies or not problem.is_certified)
 
 
@@ -114,7 +117,8 @@ def all_roots(problem: Problem) -> Roots | None:
     """
     form = closed_form(problem)
     if form is None:
-        return None
+        virtual = virtual_form(problem)
+        return None if virtual is None else _virtual_roots(problem, virtual)
     chain, task, deadline = problem.robot.chain, problem.task, problem.deadline
     options = chain, task, problem.pose[None], DISTINCT_TOLERANCE, problem.is_certified
     reference, weights, most = _revolution_cost(problem)
@@ -176,6 +180,55 @@ def closed_form(problem: Problem) -> Form | None:
         return robot.closed_form
     forms = (robot.closed_form_with_fixed(int(joint)) for joint in np.flatnonzero(setup.lower == setup.upper))
     return next((form for form in forms if form is not None), None)
+
+
+def virtual_form(problem: Problem) -> VirtualForm | None:
+    """Return the form of an arm with fewer joints than its task needs, or with three slides, or None."""
+    robot, free = problem.robot, free_axes(problem)
+    return None if free is None or robot.dof + len(free) > SIX_JOINTS else robot.form_with_virtual_joints(free)
+
+
+def _virtual_roots(problem: Problem, form: VirtualForm) -> Roots:
+    """Return the requested number of solutions by virtual joints."""
+    chain, task, deadline = problem.robot.chain, problem.task, problem.deadline
+    roots = form.roots(_target(problem), DISTINCT_TOLERANCE, problem.is_certified)
+    reference, weights, most = _revolution_cost(problem)
+    kept = roots.positions
+    if problem.is_checked or (problem.n < len(kept) and problem.order.is_fair):
+        rows, _, sources, _ = revolutions(chain, task, kept, None, weights, len(kept), NEVER)
+        first = np.sort(np.unique(sources, return_index=True)[1])
+        kept = kept[sources[first]]
+        if problem.is_checked:  # revolutions do not change collisions
+            kept = kept[problem.allowed(rows[first])]
+        if problem.n < len(kept) and problem.order.is_fair:
+            kept = kept[generator(problem.seed).permutation(len(kept))]
+    rows, errors, _, n_total = revolutions(chain, task, kept, reference, weights, most, deadline)
+    in_time = len(rows) >= min(most, n_total) and not problem.n_unchecked
+    flags = roots.is_singular, roots.is_complete, roots.is_certified
+    return Roots(Candidates.solutions(rows, errors), n_total, *flags, in_time)
+
+
+def free_axes(problem: Problem) -> str | None:
+    """Return the axes of the tip about which any angle is allowed, such as "z"; None with other tolerances."""
+    tolerances = problem.setup.tolerances
+    if tolerances is None:
+        return "xyz" if problem.position_only else ""
+    is_free = tolerances[3:] >= math.pi
+    if problem.position_only:
+        is_free[:] = True
+    if tolerances[:3].any() or tolerances[3:][~is_free].any() or np.count_nonzero(is_free) not in (1, 3):
+        return None
+    return "".join(axis for axis, is_axis_free in zip("xyz", is_free, strict=True) if is_axis_free)
+
+
+def _target(problem: Problem) -> Target:
+    """Return the target of virtual joints."""
+    setup, robot = problem.setup, problem.robot
+    tolerances = np.empty(0) if setup.tolerances is None else setup.tolerances.copy()
+    if problem.position_only:
+        tolerances = np.empty(0)
+    errors = setup.constraints.position_tolerance, setup.constraints.orientation_tolerance
+    return Target.of(problem.pose, problem.position_only, tolerances, errors, robot.dof)
 
 
 def _revolution_cost(problem: Problem) -> tuple[FloatArray | None, FloatArray | None, int]:

@@ -83,6 +83,15 @@ struct Chain {
     std::shared_ptr<const Chain> in_units_;
 };
 
+// Whether each joint slides.
+inline std::vector<bool> prismatic_joints(const Chain& chain) {
+    std::vector<bool> slides(chain.n_joints, false);
+    for (int i = 0; i < chain.n_links; ++i) {
+        if (chain.links[i].slides) slides[chain.links[i].source] = true;
+    }
+    return slides;
+}
+
 template <int N>
 inline int joints_of(const Chain& chain) {
     return N > 0 ? N : chain.n_joints;

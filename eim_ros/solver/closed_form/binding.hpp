@@ -16,9 +16,10 @@ struct ArmForm {
 
 inline ArmForm make_form(const Chain& chain, int held) {
     ArmForm made{{held}, {}, {}};
-    if (!made.part.fits(chain)) return made;
+    const bool slides = !made.part.fits(chain) && held < 0 && has_six_joints(chain);
+    if (!made.part.fits(chain) && !slides) return made;
     Unlocked unlocked;
-    made.form = held < 0 ? tried_form<6>(chain, made.part) : tried_form<7>(chain, made.part);
+    if (!slides) made.form = held < 0 ? tried_form<6>(chain, made.part) : tried_form<7>(chain, made.part);
     if (held < 0 && (made.form.kind == ClosedForm::Kind::none || made.form.deviation() > 0.0)) {
         auto general = std::make_shared<const General6R>(chain);
         if (general->exists()) made.general = std::move(general);
@@ -62,7 +63,8 @@ inline Roots found_roots(const ArmForm& arm, const Chain& chain, const Task& tas
 
 inline void expect_roots(const ArmForm& arm, const Chain& chain, const Task& task) {
     const bool has_form = arm.form.kind != ClosedForm::Kind::none || arm.general;
-    expect(has_form && arm.part.fits(chain), "the arm has no closed form");
+    const bool fits = arm.part.fits(chain) || (arm.part.held < 0 && has_six_joints(chain));
+    expect(has_form && fits, "the arm has no closed form");
     expect(!task.position_only && !task.has_tolerances,
            "closed forms need complete poses, with an orientation and without tolerances");
     const int held = arm.part.held;

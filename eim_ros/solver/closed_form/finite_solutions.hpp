@@ -151,14 +151,24 @@ inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const
     return roots;
 }
 
-// The roots of a task's pose for any arm of six revolute joints, as above. Each is verified by forward kinematics.
+// Whether a chain has six joints that turn or slide, in order and without followers.
+inline bool has_six_joints(const Chain& chain) {
+    bool fits = chain.n_joints == 6 && chain.n_links == 6;
+    for (int i = 0; fits && i < 6; ++i) {
+        const Link<double>& link = chain.links[i];
+        fits = link.source == i && link.multiplier == 1.0 && link.offset == 0.0;
+    }
+    return fits;
+}
+
+// The roots of a task's pose for any arm of six joints, as above. Each is verified by forward kinematics.
 inline Roots general_roots(const Chain& chain, const General6R& form, const Task& task, double tolerance,
                            bool wants_proof) {
     const SixRevolute found = form.solve(motion_of(task.target));
     Configurations configurations{6};
     for (int i = 0; i < found.solutions.n; ++i) configurations.add(found.solutions.angles[i]);
     Rows rows(std::move(configurations));
-    measure_rows<6>(chain, task, rows);
+    for_kind(chain, [&]<int N>() { measure_rows<N>(chain, task, rows); });
     Roots roots{{6}};
     roots.is_singular = found.is_singular, roots.is_complete = found.is_complete, roots.is_certified = false;
     for (Index i = 0; i < rows.size(); ++i) {
@@ -166,7 +176,14 @@ inline Roots general_roots(const Chain& chain, const General6R& form, const Task
             roots.is_complete = false;
             continue;
         }
-        const auto is_known = [&](Index k) { return largest_difference(rows.row(i), roots.row(k), 6) <= tolerance; };
+        const auto is_known = [&](Index k) {
+            double most = 0.0;
+            for (int j = 0; j < 6; ++j) {
+                const bool turns = !chain.links[j].slides;
+                most = std::max(most, std::abs(difference(rows.row(i)[j], roots.row(k)[j], turns)));
+            }
+            return most <= tolerance;
+        };
         if (numbers_where(roots.size(), is_known).empty()) roots.add(rows.row(i));
     }
     if (wants_proof && !roots.is_singular && roots.size() == found.solutions.n) {

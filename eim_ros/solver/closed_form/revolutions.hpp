@@ -19,9 +19,13 @@ struct Turns {
     double first = 0.0;  // least value
     Index n = 0;
 
-    // Limits are widened by a slack [rad].
+    // Limits are widened by a slack [rad] or [m]. A joint that slides has one value.
     Turns() = default;
-    Turns(const Bounds<double>& bounds, int j, double value, double slack) {
+    Turns(const Bounds<double>& bounds, int j, double value, double slack, bool slides) {
+        if (slides) {
+            first = value, n = value >= bounds.lower[j] - slack && value <= bounds.upper[j] + slack;
+            return;
+        }
         if (bounds.wraps[j]) {
             first = within(bounds, j, value), n = 1;
             return;
@@ -45,10 +49,11 @@ class Revolutions {
     Revolutions(const Chain& chain, const Bounds<double>& bounds, const Configurations& roots, double slack,
                 const TurnCost& cost)
         : bounds_(bounds), n_joints_(chain.n_joints), cost_(cost) {
+        const std::vector<bool> slides = prismatic_joints(chain);
         for (Index i = 0; i < roots.size(); ++i) {
             double n = 1.0, least = 0.0;
             for (int j = 0; j < n_joints_; ++j) {
-                turns_.emplace_back(bounds, j, roots.row(i)[j], slack);
+                turns_.emplace_back(bounds, j, roots.row(i)[j], slack, slides[j]);
                 nearest_.push_back(nearest(turns_.back(), j));
                 n *= double(turns_.back().n);
                 if (n > 0.0) least += term(i, j, 0);

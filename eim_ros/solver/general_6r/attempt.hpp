@@ -17,7 +17,7 @@ namespace eim {
 
 inline constexpr int kAttempts = 2 * LoopView<6>::count;  // plain ones, then twisted ones
 inline constexpr double kNoiseFactor = 30.0;              // eta over the measured noise
-inline constexpr double kLeastNoise = 1e-14;              // eta over the amplitude, at least
+inline constexpr double kLeastNoise = 1e-12;              // eta over the amplitude, for unmeasured rounding
 inline constexpr double kMostNoise = 1e-2;                // eta over the amplitude above which an attempt is useless
 inline constexpr double kLeastRankRatio = 1e-9;
 inline constexpr double kTwist = 5e-5;  // h [rad, scaled length]
@@ -28,9 +28,11 @@ inline constexpr int kMostZeros = 24;
 // L1 to L5, and their twisted versions.
 struct FixedLinks {
     Motion plain[5], twisted[kTwists][5];
+    bool slides[6] = {};  // whether each joint is prismatic
 
     FixedLinks() = default;
-    explicit FixedLinks(const Motion (&links)[5]) {
+    FixedLinks(const Motion (&links)[5], const bool (&are_prismatic)[6]) {
+        std::copy_n(are_prismatic, 6, slides);
         Random random(0.37);
         for (int i = 0; i < 5; ++i) {
             plain[i] = links[i];
@@ -49,8 +51,9 @@ struct FixedLinks {
         }
     }
     // The loop with the link that contains the pose.
-    static Loop loop(const Motion (&links)[5], const Motion& last) {
+    Loop loop(const Motion (&links)[5], const Motion& last) const {
         Loop loop;
+        std::copy_n(slides, 6, loop.slides);
         for (int i = 0; i < 5; ++i) loop.links[i] = links[i];
         loop.links[5] = last;
         return loop;
@@ -107,8 +110,8 @@ inline Attempted attempt(const FixedLinks& links, const Motion& last, int number
                          const Focus* focus = nullptr) {
     const bool is_twisted = number >= LoopView<6>::count;
     const LoopView<6> view(number % LoopView<6>::count);
-    const Loop loop = view.of(FixedLinks::loop(links.plain, last));
-    const Loop near = is_twisted ? view.of(FixedLinks::loop(links.twisted[0], last)) : loop;
+    const Loop loop = view.of(links.loop(links.plain, last));
+    const Loop near = is_twisted ? view.of(links.loop(links.twisted[0], last)) : loop;
     const Elimination elimination(near);
     Attempted attempted;
     Resultant f(elimination, focus), ahead;
@@ -116,7 +119,7 @@ inline Attempted attempt(const FixedLinks& links, const Motion& last, int number
     if (is_twisted) {
         Resultant all[kTwists] = {f};
         for (int k = 1; k < kTwists; ++k) {
-            all[k] = Resultant(Elimination(view.of(FixedLinks::loop(links.twisted[k], last))), focus);
+            all[k] = Resultant(Elimination(view.of(links.loop(links.twisted[k], last))), focus);
         }
         const TwistedResultant twisted(all, [&] { return Resultant(Elimination(loop), focus); });
         f = twisted.g, ahead = twisted.ahead, eta = twisted.eta, attempted.order = twisted.order;

@@ -17,6 +17,8 @@
 // Each row, times cos(t4 / 2) and times sin(t4 / 2), is linear in the 12 functions
 // (cos t4/2, sin t4/2, cos 3 t4/2, sin 3 t4/2) x (1, c5, s5). Their 12 x 12 matrix M(t3) is singular at each solution.
 // Its determinant is a trigonometric polynomial of degree 8 in t3.
+//
+// Joints 1, 4 and 5 may slide (`as_turning`). Joint 1 then enters by (1, d, d^2) instead of (1, c1, s1).
 #pragma once
 
 #include "general_6r/loop.hpp"
@@ -41,17 +43,25 @@ class EliminationOf {
     using Row = LineVectorOf<T>;
     using Complex = ComplexOf<T>;
 
+    // Whether the joints of a loop can be eliminated: the second, third and sixth have to turn.
+    static bool suits(const LoopOf<6, T>& loop) { return !loop.slides[1] && !loop.slides[2] && !loop.slides[5]; }
+
     explicit EliminationOf(const LoopOf<6, T>& loop) : second_(loop.links[1]) {
-        const Turning<Row> right = turned_about_z(moved(loop.links[5].inverse(), z_axis<T>()), -1.0);
+        std::copy_n(loop.slides, 6, slides_);
+        const Row last = moved(loop.links[5].inverse(), z_axis<T>());
+        const Turning<Row> right = slides_[0] ? slid_along_z(last, -1.0) : turned_about_z(last, -1.0);
         const MotionOf<T> first = loop.links[0].inverse();
         const Row ys[3] = {moved(first, right.constant), moved(first, right.cosine), moved(first, right.sine)};
         Row rows[6];
         eliminate_first(ys, rows);
         eliminate_second(ys, rows);
-        const auto fifth = turned_about_z(moved(loop.links[4], z_axis<T>()), 1.0);
+        const auto by_joint = [this](const Row& x, int joint) {
+            return slides_[joint] ? as_turning(slid_along_z(x, 1.0)) : turned_about_z(x, 1.0);
+        };
+        const auto fifth = by_joint(moved(loop.links[4], z_axis<T>()), 4);
         const Row* of_fifth[3] = {&fifth.constant, &fifth.cosine, &fifth.sine};
         for (int j = 0; j < 3; ++j) {
-            const auto fourth = turned_about_z(moved(loop.links[3], *of_fifth[j]), 1.0);
+            const auto fourth = by_joint(moved(loop.links[3], *of_fifth[j]), 3);
             left_[j] = moved(loop.links[2], fourth.constant), left_[3 + j] = moved(loop.links[2], fourth.cosine);
             left_[6 + j] = moved(loop.links[2], fourth.sine);
         }
@@ -85,10 +95,11 @@ class EliminationOf {
     // Completes a solution from t3 to t5: t1 by least squares from the constants, t2 from the phase of the transverse
     // parts.
     void complete(double (&angles)[6]) const {
-        const double c4 = std::cos(angles[3]), s4 = std::sin(angles[3]);
-        const double c5 = std::cos(angles[4]), s5 = std::sin(angles[4]);
-        Row x = left_[0] + left_[1] * c5 + left_[2] * s5;
-        x = x + (left_[3] + left_[4] * c5 + left_[5] * s5) * c4 + (left_[6] + left_[7] * c5 + left_[8] * s5) * s4;
+        const JointFunctions fourth(angles[3], slides_[3]), fifth(angles[4], slides_[4]);
+        const auto of_fifth = [&](int i) {
+            return left_[i] * fifth.one + left_[i + 1] * fifth.cosine + left_[i + 2] * fifth.sine;
+        };
+        Row x = of_fifth(0) * fourth.one + of_fifth(3) * fourth.cosine + of_fifth(6) * fourth.sine;
         x = moved(second_, turned_about_z(x, 1.0).at(std::cos(angles[2]), std::sin(angles[2])));
         const std::array<double, 6> values = x.axial();
         double cc = 0, cs = 0, ss = 0, rc = 0, rs = 0;
@@ -98,8 +109,9 @@ class EliminationOf {
             cc += y.cosine * y.cosine, cs += y.cosine * y.sine, ss += y.sine * y.sine;
             rc += y.cosine * rest, rs += y.sine * rest;
         }
-        angles[0] = std::atan2(cc * rs - cs * rc, rc * ss - rs * cs);
-        const double c1 = std::cos(angles[0]), s1 = std::sin(angles[0]);
+        const double along = rc * ss - rs * cs, across = cc * rs - cs * rc;
+        angles[0] = slides_[0] ? along / (cc * ss - cs * cs) : std::atan2(across, along);
+        const double d1 = angles[0], c1 = slides_[0] ? d1 : std::cos(d1), s1 = slides_[0] ? d1 * d1 : std::sin(d1);
         const std::array<Complex, 4> turned = transverse(x);
         Complex phase;
         for (int k = 0; k < 4; ++k) {
@@ -189,6 +201,7 @@ class EliminationOf {
     Row left_[9];                     // L3 Rz(t4) L4 Rz(t5) L5 a on the monomials
     Turning<T> equations_[6][9];      // E(t3)
     double rank_ratio_ = 0.0;
+    bool slides_[6];
 };
 using Elimination = EliminationOf<double>;
 

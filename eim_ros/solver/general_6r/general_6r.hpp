@@ -1,4 +1,5 @@
-// All real solutions of any arm with six revolute joints (Raghavan and Roth 1993), with evidence of completeness.
+// All real solutions of any arm with six revolute joints (Raghavan and Roth 1993), with evidence of completeness. Some
+// joints may be prismatic.
 //
 // An attempt (`attempt.hpp`) gives solutions, and an upper bound of their number that relies on a measured noise
 // level. Each solution is a zero of the resultant, so if as many distinct solutions are known as an attempt allows,
@@ -30,7 +31,7 @@ inline Motion motion_of(const Link<double>& link) {
     return motion;
 }
 
-// Solutions of a pose, each angle in [-pi, pi].
+// Solutions of a pose, each angle in [-pi, pi]. Joints that slide are in metres.
 struct SixRevolute {
     LoopSolutions solutions;
     bool is_complete = false;
@@ -41,16 +42,18 @@ class General6R {
    public:
     General6R() = default;
 
-    // Takes a chain of six revolute joints. Random poses show which attempts suit it.
+    // Takes a chain of six joints, without followers. Random poses show which attempts suit it.
     explicit General6R(const Chain& chain) : base_(motion_of(chain.links[0])), tip_(motion_of(chain.links[6])) {
         double size = 0.0;
+        bool slides[6];
+        for (int i = 0; i < 6; ++i) slides[i] = chain.links[i].slides, has_slide_ |= slides[i];
         Motion links[5];
         for (int i = 0; i < 5; ++i) links[i] = motion_of(chain.links[i + 1]), size += length(links[i].translation);
         if (!(size > 0.0)) return;
         scale_ = std::exp2(std::round(1.0 - std::log2(size)));  // a power of two, so that it causes no rounding
         for (Motion& link : links) link.translation = link.translation * scale_;
         for (Motion* end : {&base_, &tip_}) end->translation = end->translation * scale_;
-        links_ = FixedLinks(links);
+        links_ = FixedLinks(links, slides);
         choose_order();
     }
 
@@ -61,7 +64,11 @@ class General6R {
 
     SixRevolute solve(const Motion& target) const {
         const Motion to = scaled(target);
-        return solve_last(tip_ * to.inverse() * base_);
+        SixRevolute found = solve_last(tip_ * to.inverse() * base_);
+        for (int j = 0; j < 6; ++j) {
+            for (int i = 0; links_.slides[j] && i < found.solutions.n; ++i) found.solutions.angles[i][j] /= scale_;
+        }
+        return found;
     }
 
     // Whether a pose has certainly no more solutions than this number of regular ones.
@@ -87,9 +94,10 @@ class General6R {
 
     SixRevolute solve_last(const Motion& last) const {
         SixRevolute found;
+        std::copy_n(links_.slides, 6, found.solutions.slides);
         double reach = 0.0;
         for (const Motion& link : links_.plain) reach += length(link.translation);
-        if (length(last.translation) > reach + kBeyondReach) {
+        if (!has_slide_ && length(last.translation) > reach + kBeyondReach) {
             found.is_complete = true;
             return found;
         }
@@ -101,7 +109,7 @@ class General6R {
             if (!tried.is_unknown) has_bound = true, most = std::min(most, tried.most);
             if (!has_bound || found.is_singular) return false;
             if (found.solutions.n > 0 && found.solutions.n < most) {
-                add_partners(FixedLinks::loop(links_.plain, last), found.solutions);
+                add_partners(links_.loop(links_.plain, last), found.solutions);
             }
             found.is_complete = found.solutions.n == most;
             return found.is_complete;
@@ -125,6 +133,12 @@ class General6R {
         return found;
     }
 
+    // Whether a view has joints that turn where the elimination needs them.
+    bool suits(int number) const {
+        const LoopView<6> view(number % LoopView<6>::count);
+        return Elimination::suits(view.of(links_.loop(links_.plain, {})));
+    }
+
     Motion scaled(const Motion& target) const {
         Motion motion = target;
         motion.translation = motion.translation * scale_;
@@ -136,6 +150,7 @@ class General6R {
         LoopOf<6, Number> loop;
         for (int i = 0; i < 5; ++i) loop.links[i] = exact(links_.plain[i]);
         loop.links[5] = last;
+        std::copy_n(links_.slides, 6, loop.slides);
         const EliminationOf<Number> elimination(LoopView<6>(number).of(loop));
         const DoubledResultant f(elimination);
         const Resultant plain = f.plain();
@@ -151,27 +166,36 @@ class General6R {
         std::vector<std::array<double, 6>> origins;
         for (int i = 0; i < kTried; ++i) {
             std::array<double, 6> q;
-            for (double& angle : q) angle = random.uniform(-kPi, kPi);
-            Motion all = about_z(q[0]);
-            for (int j = 0; j < 5; ++j) all = all * links_.plain[j] * about_z(q[j + 1]);
+            const auto moved = [&](int j) {
+                if (!links_.slides[j]) return about_z(q[j]);
+                Motion slid = about_z(0.0);
+                slid.translation.z = q[j];
+                return slid;
+            };
+            for (int j = 0; j < 6; ++j) q[j] = links_.slides[j] ? random.uniform(-1.0, 1.0) : random.uniform(-kPi, kPi);
+            Motion all = moved(0);
+            for (int j = 0; j < 5; ++j) all = all * links_.plain[j] * moved(j + 1);
             lasts.push_back(all.inverse()), origins.push_back(q);
         }
         std::vector<bool> settled[kAttempts];
         double shares[kAttempts] = {};
         for (int number = 0; number < kAttempts; ++number) {
+            settled[number].assign(kTried, false);
+            if (!suits(number)) continue;
             std::vector<double> amplitudes, orders;
             for (int i = 0; i < kTried; ++i) {
                 LoopSolutions found;
+                std::copy_n(links_.slides, 6, found.slides);
                 const Attempted tried = attempt(links_, lasts[i], number, found);
                 amplitudes.push_back(tried.amplitude), orders.push_back(tried.order);
-                settled[number].push_back(!tried.is_unknown && found.n == tried.most);
+                settled[number][i] = !tried.is_unknown && found.n == tried.most;
             }
             shares[number] = double(std::count(settled[number].begin(), settled[number].end(), true)) / kTried;
             typical_[number] = {median(amplitudes), int(median(orders))};
         }
         choose(settled, shares);
         for (int number = 0; number < LoopView<6>::count; ++number) {
-            if (most_solutions(exact(lasts[0]), number)) regular_.push_back(number);
+            if (suits(number) && most_solutions(exact(lasts[0]), number)) regular_.push_back(number);
         }
         for (int i = 0; i < kTried && exists(); ++i) {  // a wrong bound shows that the method does not suit the arm
             const SixRevolute found = solve_last(lasts[i]);
@@ -212,6 +236,7 @@ class General6R {
     Motion base_, tip_;  // before the first joint and after the last one, scaled
     FixedLinks links_;
     double scale_ = 1.0;
+    bool has_slide_ = false;
     std::vector<int> order_, regular_;  // attempts in turn; views for proofs
     Typical typical_[kAttempts];
 };

@@ -97,6 +97,38 @@ inline Turning<LineVectorOf<T>> turned_about_z(const LineVectorOf<T>& x, double 
     return turning;
 }
 
+// The vector moved along z by d, or by -d if `sign` is -1: constant + cosine d + sine d^2.
+template <class T>
+inline Turning<LineVectorOf<T>> slid_along_z(const LineVectorOf<T>& x, double sign) {
+    Turning<LineVectorOf<T>> powers{x, {}, {}};
+    LineVectorOf<T>&first = powers.cosine, &second = powers.sine;
+    const T s(sign);
+    first.p.z = s * x.one, first.m = {-(s * x.l.y), s * x.l.x, T(0.0)};
+    first.h = {s * T(2.0) * x.m.y, -(s * T(2.0) * x.m.x), -(s * T(2.0) * x.pl)};
+    first.pl = s * x.l.z, first.pp = s * T(2.0) * x.p.z;
+    second.h = {x.l.x, x.l.y, -x.l.z}, second.pp = x.one;
+    return powers;
+}
+
+// Slides as angles: with d = tan(angle / 2), the functions 1, cos and sin of the angle, divided by 1 + cos.
+//
+// A polynomial in d of degree 2, times 1 + cos, is linear in 1, cos and sin. So a joint that slides enters the
+// elimination as a joint that turns does.
+template <class T>
+inline Turning<LineVectorOf<T>> as_turning(const Turning<LineVectorOf<T>>& powers) {
+    return {powers.constant + powers.sine, powers.constant + powers.sine * T(-1.0), powers.cosine};
+}
+
+// Values of the three functions of a joint that turns by an angle, or slides by a length.
+struct JointFunctions {
+    double one, cosine, sine;
+
+    JointFunctions(double value, bool slides)
+        : one(slides ? 0.5 * (1.0 + value * value) : 1.0),
+          cosine(slides ? 0.5 * (1.0 - value * value) : std::cos(value)),
+          sine(slides ? value : std::sin(value)) {}
+};
+
 // The product n . Rz(angle) x of a row vector with a vector rotated about z.
 template <class T>
 inline Turning<T> turned_product(const LineVectorOf<T>& n, const LineVectorOf<T>& x) {

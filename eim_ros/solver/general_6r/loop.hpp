@@ -1,8 +1,8 @@
 // The closed loop of six joints and six links, Rz(t1) L1 Rz(t2) L2 ... Rz(t6) L6 = 1, and Newton's method on it.
 //
-// Joint i rotates about the z axis of its frame. L1 to L5 are fixed; L6 leads from the tip back to the first axis, and
-// contains the target pose. Lengths are divided by half the sum of the lengths of L1 to L5, so that they are
-// comparable with angles.
+// Joint i rotates about the z axis of its frame, or slides along it: then Tz(d) takes the place of Rz(t). L1 to L5 are
+// fixed; L6 leads from the tip back to the first axis, and contains the target pose. Lengths are divided by half the
+// sum of the lengths of L1 to L5, so that they are comparable with angles.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +16,7 @@ namespace eim {
 template <int N, class T = double>
 struct LoopOf {
     MotionOf<T> links[N];
+    bool slides[N] = {};  // whether each joint is prismatic
 };
 using Loop = LoopOf<6>;
 
@@ -36,6 +37,7 @@ struct LoopView {
         LoopOf<N, T> view;
         for (int i = 0; i < N; ++i) {
             const int k = (i + start) % N;
+            view.slides[i] = loop.slides[joint(i)];
             if (is_backwards) {
                 view.links[i] = loop.links[k == N - 1 ? k : N - 2 - k].inverse();
             } else {
@@ -57,19 +59,22 @@ template <class V>
 struct LoopState {
     V axis[6][3], origin[6][3];
     V x[3], y[3], z[3], p[3];  // columns of the rotation of the loop, and its translation
+    bool slides[6];
 
     LoopState(const Loop& loop, const V (&angles)[6]) {
+        std::copy_n(loop.slides, 6, slides);
         for (int k = 0; k < 3; ++k) {
             x[k] = fill<V>(k == 0), y[k] = fill<V>(k == 1), z[k] = fill<V>(k == 2), p[k] = V{};
         }
         for (int i = 0; i < 6; ++i) {
-            const SineCosine<V> turn = sine_and_cosine(angles[i]);
+            const SineCosine<V> turn = sine_and_cosine(slides[i] ? V{} : angles[i]);
+            const V slid = slides[i] ? angles[i] : V{};
             const Motion& link = loop.links[i];
             const Vector &r0 = link.rows[0], &r1 = link.rows[1], &r2 = link.rows[2], &t = link.translation;
             for (int k = 0; k < 3; ++k) {
                 axis[i][k] = z[k], origin[i][k] = p[k];
                 const V a = x[k] * turn.cosine + y[k] * turn.sine, b = y[k] * turn.cosine - x[k] * turn.sine, c = z[k];
-                p[k] += a * t.x + b * t.y + c * t.z;
+                p[k] += a * t.x + b * t.y + c * (t.z + slid);
                 x[k] = a * r0.x + b * r1.x + c * r2.x;
                 y[k] = a * r0.y + b * r1.y + c * r2.y;
                 z[k] = a * r0.z + b * r1.z + c * r2.z;
@@ -89,6 +94,10 @@ struct LoopState {
         for (int j = 0; j < 6; ++j) {
             const V a = p[0] - origin[j][0], b = p[1] - origin[j][1], c = p[2] - origin[j][2];
             const V* w = axis[j];
+            if (slides[j]) {
+                for (int k = 0; k < 3; ++k) rows[k][j] = w[k], rows[3 + k][j] = V{};
+                continue;
+            }
             rows[0][j] = w[1] * c - w[2] * b, rows[1][j] = w[2] * a - w[0] * c, rows[2][j] = w[0] * b - w[1] * a;
             for (int k = 0; k < 3; ++k) rows[3 + k][j] = w[k];
         }

@@ -9,20 +9,24 @@
 
 namespace eim {
 
-// Distinct solutions of a loop, each angle in [-pi, pi].
+// Distinct solutions of a loop, each angle in [-pi, pi]. Joints that slide have any values.
 struct LoopSolutions {
     static constexpr int kMost = 32;
     static constexpr double kSame = 1e-6;  // [rad]: solutions closer than this count as one
 
     int n = 0;
     double angles[kMost][6];
+    bool slides[6] = {};  // whether each joint is prismatic
 
     // Whether a solution differs from q by less than a tolerance [rad] in every joint.
     template <class Row>
     bool contains(const Row& q, double tolerance) const {
         for (int i = 0; i < n; ++i) {
             double most = 0.0;
-            for (int j = 0; j < 6; ++j) most = std::max(most, std::abs(wrapped_angle(angles[i][j] - q[j])));
+            for (int j = 0; j < 6; ++j) {
+                const double difference = angles[i][j] - q[j];
+                most = std::max(most, std::abs(slides[j] ? difference : wrapped_angle(difference)));
+            }
             if (most < tolerance) return true;
         }
         return false;
@@ -31,7 +35,7 @@ struct LoopSolutions {
     // Adds a solution unless it is known. Returns whether it was added.
     bool add(const double (&q)[6]) {
         if (n == kMost || contains(q, kSame)) return false;
-        for (int j = 0; j < 6; ++j) angles[n][j] = wrapped_angle(q[j]);
+        for (int j = 0; j < 6; ++j) angles[n][j] = slides[j] ? q[j] : wrapped_angle(q[j]);
         ++n;
         return true;
     }
@@ -78,13 +82,21 @@ inline void recover(const Elimination& elimination, const Loop& loop, double t3,
     const auto along = [&](int i) { return v[3 * i] * y[0] + v[3 * i + 1] * y[1] + v[3 * i + 2] * y[2]; };
     const double sign = y[0] < 0.0 ? -1.0 : 1.0;
     angles[2] = t3;
-    angles[3] = 2.0 * std::atan2(along(1), along(0));
-    angles[4] = std::atan2(sign * y[2], sign * y[1]);
+    angles[3] = loop.slides[3] ? along(1) / along(0) : 2.0 * std::atan2(along(1), along(0));
+    if (loop.slides[4]) {  // the tangent of half the angle
+        angles[4] = sign * y[1] > 0.0 ? y[2] / (y[0] + y[1]) : (y[0] - y[1]) / y[2];
+    } else {
+        angles[4] = std::atan2(sign * y[2], sign * y[1]);
+    }
     elimination.complete(angles);
     // with t6 = 0 the loop is A L6, and A Rz(t6) L6 = 1
     Motion all = loop.links[5];
     for (int i = 4; i >= 0; --i) {
         all = loop.links[i] * all;
+        if (loop.slides[i]) {
+            all.translation.z += angles[i];
+            continue;
+        }
         const double c = std::cos(angles[i]), s = std::sin(angles[i]);
         const Vector x = all.rows[0], z = all.rows[1];
         const Vector p = all.translation;
