@@ -115,7 +115,7 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     license_files=["LICENSE"],
-    keywords="inverse kinematics, robotics, ROS 2, MoveIt, imitation learning, variational inference, mixture of experts",
+    keywords="inverse kinematics, robotics, ROS 2, MoveIt, imitation learning, variational inference",
     classifiers=[
         "Development Status :: 4 - Beta",
         "Intended Audience :: Science/Research",
