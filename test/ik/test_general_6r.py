@@ -221,3 +221,32 @@ def test_random_arms_are_complete() -> None:
             roots, is_complete, _ = roots_of(robot, robot.fk(q))
             assert is_complete
             assert away(roots, q).min() < SAME
+
+
+@pytest.mark.parametrize("name", ["random axes, 0", "UR5, off by 0.0001", "Jaco 2"])
+def test_no_set_is_complete_without_solutions_that_nearly_meet(name: str) -> None:
+    """Two solutions meet where the arm is singular. Near there, rounding decides whether they exist."""
+    robot, rng = Robot(ARMS[name]), np.random.default_rng(5)
+    sampler, n_complete = Sampler(robot), 0
+    for _ in range(15):
+        start, end = rng.uniform(-3.1, 3.1, (2, 6))
+        shares = np.linspace(0.0, 1.0, 60)
+        line = start + shares[:, None] * (end - start)
+        signs = np.linalg.det(robot.jacobian(line)) > 0.0
+        if (signs == signs[0]).all():
+            continue
+        low, high = line[np.argmax(signs != signs[0]) - 1 :][:2]
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            is_before = (np.linalg.det(robot.jacobian(middle)) > 0.0) == signs[0]
+            low, high = (middle, high) if is_before else (low, middle)
+        direction = np.linalg.svd(robot.jacobian(low))[2][-1]
+        for away in (1e-9, 1e-8, 1e-7, 1e-6, 1e-4):
+            q = low + away * direction
+            for guarantee in (None, "certified"):
+                answer = sampler.solve_all(robot.fk(q), guarantee=guarantee, seed=0)
+                if answer.is_complete:
+                    n_complete += 1
+                    gaps = np.abs((answer.q - q + np.pi) % (2.0 * np.pi) - np.pi).max(axis=1)
+                    assert gaps.min(initial=np.inf) < max(2.5 * away, 3e-5)
+    assert n_complete > 0

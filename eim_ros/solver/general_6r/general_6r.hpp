@@ -65,6 +65,9 @@ class General6R {
     SixRevolute solve(const Motion& target) const {
         const Motion to = scaled(target);
         SixRevolute found = solve_last(tip_ * to.inverse() * base_);
+        if (!found.is_complete && !found.is_singular && found.solutions.n > 0) {
+            found.is_complete = prove(target, found.solutions.n);
+        }
         for (int j = 0; j < 6; ++j) {
             for (int i = 0; links_.slides[j] && i < found.solutions.n; ++i) found.solutions.angles[i][j] /= scale_;
         }
@@ -91,6 +94,7 @@ class General6R {
     static constexpr double kSingularPivot = 1e-7;    // below: a continuum of solutions, or solutions that meet
     static constexpr double kVanishing = 1e-13;       // amplitude over that of random poses
     static constexpr double kBeyondReach = 1e-9;
+    static constexpr double kRoundedPose = 1e-12;  // change of f over its amplitude, as the pose itself is rounded
 
     SixRevolute solve_last(const Motion& last) const {
         SixRevolute found;
@@ -155,7 +159,7 @@ class General6R {
         const DoubledResultant f(elimination);
         const Resultant plain = f.plain();
         if (!(elimination.rank_ratio() > kLeastRankRatio) || !(plain.amplitude() > kFarAboveFloor * f.floor)) return {};
-        const Isolation isolation(plain, f.error());
+        const Isolation isolation(plain, std::max(f.error(), kRoundedPose * plain.amplitude()));
         return isolation.is_unknown ? std::nullopt : std::optional<int>(isolation.most);
     }
 
