@@ -7,6 +7,7 @@ target.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -118,7 +119,7 @@ def _stored(value: Gaussian | GaussianMixture | Tensor) -> dict[str, list[Any]] 
     """Convert a tensor to a list, or a density to a mapping from parameter names to lists."""
     if isinstance(value, Tensor):
         return list(value.tolist())
-    return {name: tensor.tolist() for name, tensor in vars(value).items()}
+    return {entry.name: getattr(value, entry.name).tolist() for entry in dataclasses.fields(value)}
 
 
 def _restored(value: dict[str, list[Any]] | list[Any]) -> Gaussian | GaussianMixture | Tensor:

@@ -117,7 +117,7 @@ def initial_mixture_of_experts(
     return mixture_of_clusters(context, sample, labels, n_components, covariance_floor)
 
 
-FEW_POINTS = 5000  # candidates are compared at a random subset of at least so many points
+FEW_POINTS = 5000  # candidates are compared at a random subset of at least this number of points
 POINTS_PER_COMPONENT = 50  # smallest size of the subset per component
 
 

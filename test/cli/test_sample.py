@@ -93,7 +93,7 @@ def test_table_tells_how_many_there_are_where_fewer_differ(eim: Command) -> None
     lines = outcome.out.splitlines()
     assert (outcome.code, outcome.err) == (0, "")
     assert lines[0].startswith("2 valid of 2 configurations in ")
-    assert lines[1] == "2 of 50 distinct solutions; the search found no more"
+    assert lines[1] == "2 of 50 distinct solutions, all that exist"
     assert len(lines) == 3 + 2
 
 

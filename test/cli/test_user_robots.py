@@ -152,7 +152,7 @@ def test_one_joint_has_one_solution_on_its_circle_and_none_beside_it(eim: Comman
         (ROBOTS["sliding"].replace('lower="0.2"', 'lower="1.2"'), "lower limit 1.2 above its upper limit 0.9"),
         (ROBOTS["sliding"].replace('<limit lower="0.2" upper="0.9" effort="1" velocity="1"/>', ""), "has no <limit>"),
         (ROBOTS["ur5"].replace("</robot>", ""), "is no well-formed XML"),
-        (chain_urdf(joint("weld", "fixed", "l0", "l1")), "no movable joint between"),
+        (chain_urdf(joint("weld", "fixed", "l0", "l1")), "has no movable joint below"),
     ],
 )
 def test_a_urdf_that_cannot_be_used_is_one_line_with_its_cause(

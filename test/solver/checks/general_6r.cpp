@@ -175,7 +175,7 @@ CHECK(attempts_find_a_configuration_within_their_bound) {
         const Loop loop = random_loop(random, q);
         Motion fixed[5];
         std::copy_n(loop.links, 5, fixed);
-        const FixedLinks links(fixed);
+        const FixedLinks links(fixed, loop.slides);
         int n_solutions = -1;
         for (int number = 0; number < LoopView<6>::count; ++number) {
             LoopSolutions found;
@@ -206,7 +206,7 @@ CHECK(partners_of_a_fold_are_found) {
         Motion fixed[5];
         std::copy_n(loop.links, 5, fixed);
         LoopSolutions all;
-        attempt(FixedLinks(fixed), loop.links[5], 0, all);
+        attempt(FixedLinks(fixed, loop.slides), loop.links[5], 0, all);
         for (int i = 0; i < all.n; ++i) {
             for (int j = 0; j < i; ++j) {
                 double away = 0.0;
