@@ -285,6 +285,8 @@ class MotionTraining:
         context = ((torch.from_numpy(fitted.context) - center) / scale).to(self.device)
         coordinates = latent.coordinates(weights)[:, : latent.n_latent].to(self.device)
         few = len(fitted) < MOTIONS_PER_COORDINATE * n_experts * latent.n_latent
+        if few:
+            latent = latent.with_unbiased_rest(len(fitted))
         inputs, start = self._inputs_and_start(context, weights.to(context), coordinates, few)
         learner: EM | EIM = EM(self.learner) if isinstance(self.learner, EMConfig) else EIM(self.learner, inputs)
         generator = torch.Generator(coordinates.device).manual_seed(self.seed)
