@@ -13,7 +13,7 @@ Both sum to one everywhere, so a joint at rest has equal weights. `Representatio
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -226,6 +226,15 @@ class LatentSpace:
             rest = (n * rest + n_weights * rest.mean()) / (n + n_weights)
         squares = torch.cat([variances[:n_latent], rest])
         return cls(center, rows.mT.contiguous(), squares.sqrt().clamp_min(floor), n_latent)
+
+    def with_unbiased_rest(self, n_motions: int) -> LatentSpace:
+        """Return the space with larger deviations sigma, for one that was computed from few motions.
+
+        The axes of z fit these motions best. Mean and axes take 1 + n_latent degrees of freedom from the others.
+        """
+        scales = self.scales.clone()
+        scales[self.n_latent :] *= (n_motions / max(n_motions - 1 - self.n_latent, 1)) ** 0.5
+        return replace(self, scales=scales)
 
     def coordinates(self, weights: Tensor) -> Tensor:
         """Return the coordinates [z, e] (n, n_weights) of weights (n, n_weights)."""

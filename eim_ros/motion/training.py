@@ -7,6 +7,9 @@ units, after removing their linear dependence on the context.
 EIM can only be as good as its estimate of the data's density. An estimate that starts from k-means in whitened
 coordinates misses ways, however many components it has. `fit_reference` starts from clusters of ways, and uses as many
 components as the held-out motions support. EIM takes the result as a known density.
+
+The means of ways that have nothing in common need about one latent coordinate per way. An expert with less than three
+demonstrations per coordinate then overfits, so `with_shrunk_covariances` moves its covariance towards the mean of all.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from eim_ros.learning import EIM, EIMConfig, EMConfig, FitResult, RatioConfig
 from eim_ros.learning.eim.eim import closest_start
 from eim_ros.learning.em import EM
 from eim_ros.learning.learner import checked_device
-from eim_ros.learning.models import MixtureOfExperts
+from eim_ros.learning.models import LinearExperts, MixtureOfExperts
 from eim_ros.learning.ratio import StandardisedInputs
 from eim_ros.learning.run import RunOptions, Status
 from eim_ros.learning.starts import k_means, mixture_of_clusters
@@ -140,6 +143,30 @@ def _refined(start: MixtureOfExperts, context: Tensor, coordinates: Tensor, n_it
     return result.mixture_of_experts
 
 
+MOTIONS_PER_COORDINATE = 3  # demonstrations per expert and latent coordinate; fewer do not determine a covariance
+
+
+def with_shrunk_covariances(model: MixtureOfExperts, context: Tensor, coordinates: Tensor) -> MixtureOfExperts:
+    """Shrink the covariances of linear experts towards their mean.
+
+    An expert with n_k motions gets the covariance (n_k C_k + m C) / (n_k + m), where the mean C counts as much as m
+    motions, one per coordinate. C = sum_k n_k C_k / sum_k d_k has d_k = n_k - 1 - n_context degrees of freedom, because
+    each expert is a regression on the context. The model gives n_k for contexts (n, n_context) and coordinates
+    (n, n_latent).
+
+    Networks are returned unchanged, because their covariances depend on the context.
+    """
+    experts = model.experts
+    if not isinstance(experts, LinearExperts):
+        return model
+    n_motions = model.log_responsibilities(context, coordinates).exp().sum(0)
+    freedom = (n_motions - 1 - context.shape[1]).clamp_min(0.0).sum().clamp_min(1.0)
+    scatters = n_motions[:, None, None] * (experts.scale_trils @ experts.scale_trils.mT)
+    strength = coordinates.shape[1]
+    shrunk = (scatters + strength * scatters.sum(0) / freedom) / (n_motions + strength)[:, None, None]
+    return replace(model, experts=replace(experts, scale_trils=torch.linalg.cholesky(shrunk)))
+
+
 N_COMPONENTS = 10  # default number of experts
 UNKNOWN_DURATION = 1.0  # [s] if the data set contains no durations
 
@@ -165,7 +192,9 @@ class MotionConfig(Settings):
         0.999, "share of the variance of the weights that the latent coordinates explain", minimum=0.0, maximum=1.0
     )
     n_latent: int = option(
-        0, "maximum number of latent coordinates; 0: a third of the demonstrations per expert", minimum=0
+        0,
+        "maximum number of latent coordinates; 0: a third of the demonstrations per expert, at least one per expert",
+        minimum=0,
     )
     noise_floor: float = option(
         1e-3, "minimum standard deviation of the weights in any direction", unit="rad or m", minimum=1e-9
@@ -249,20 +278,27 @@ class MotionTraining:
         n_points = everything.positions.shape[1]
         representation = Representation(basis, everything.joint_names, n_points, config.ridge)
         weights = torch.from_numpy(representation.weights(fitted.positions))
-        most = config.n_latent or max(1, len(fitted) // (3 * self.learner.n_components))
+        n_experts = self.learner.n_components
+        most = config.n_latent or max(n_experts, len(fitted) // (MOTIONS_PER_COORDINATE * n_experts))
         latent = LatentSpace.from_weights(weights, config.explained, most, config.noise_floor)
         center, scale = _standardisation(torch.from_numpy(fitted.context))
         context = ((torch.from_numpy(fitted.context) - center) / scale).to(self.device)
         coordinates = latent.coordinates(weights)[:, : latent.n_latent].to(self.device)
-        inputs, start = self._inputs_and_start(context, weights.to(context), coordinates)
+        few = len(fitted) < MOTIONS_PER_COORDINATE * n_experts * latent.n_latent
+        if few:
+            latent = latent.with_unbiased_rest(len(fitted))
+        inputs, start = self._inputs_and_start(context, weights.to(context), coordinates, few)
         learner: EM | EIM = EM(self.learner) if isinstance(self.learner, EMConfig) else EIM(self.learner, inputs)
         generator = torch.Generator(coordinates.device).manual_seed(self.seed)
         result: FitResult[Any] = learner.fit((context, coordinates), start, generator=generator, run=run)
+        mixture = result.mixture_of_experts.to(device="cpu", dtype=torch.float64)
+        if few and inputs is None:  # EIM with inputs approximates a density with shrunk covariances
+            mixture = with_shrunk_covariances(mixture, context.to(mixture.device), coordinates.to(mixture.device))
         durations = everything.durations[np.isfinite(everything.durations)]
         prior = MotionPrior(
             representation=representation,
             latent=latent,
-            mixture=result.mixture_of_experts.to(device="cpu", dtype=torch.float64),
+            mixture=mixture,
             context_names=everything.context_names,
             context_center=center,
             context_scale=scale,
@@ -275,9 +311,13 @@ class MotionTraining:
         return MotionTrainingRun(_calibrated(prior, held_out), result)
 
     def _inputs_and_start(
-        self, context: Tensor, weights: Tensor, coordinates: Tensor
+        self, context: Tensor, weights: Tensor, coordinates: Tensor, few: bool
     ) -> tuple[ReferenceInputs | None, MixtureOfExperts | None]:
-        """Return the inputs of EIM's density ratio and the initial model; None leaves the choice to the learner."""
+        """Return the inputs of EIM's density ratio and the initial model; None leaves the choice to the learner.
+
+        `few` motions leave too few to choose between references of EIM. The only one then starts from all motions, and
+        its covariances are shrunk.
+        """
         config, n_components = self.learner, self.learner.n_components
         if not config.is_linear or len(weights) < n_components:
             return None, None
@@ -285,7 +325,13 @@ class MotionTraining:
         if isinstance(config, EMConfig):
             floor = config.covariance_floor
             return None, start_of_ways(context, weights, coordinates, n_components, floor, generator)
-        reference = fit_reference(config.ratio, n_components, context, weights, coordinates, generator)
+        if few:
+            first = start_of_ways(context, weights, coordinates, n_components, FLOOR, generator)
+            density = _refined(first, context, coordinates, config.ratio.reference.iterations)
+            density = with_shrunk_covariances(density, context, coordinates)
+            reference = Reference(density, density)
+        else:
+            reference = fit_reference(config.ratio, n_components, context, weights, coordinates, generator)
         if config.ratio.estimator == "network":
             return None, reference.start
         inputs = StandardisedInputs.from_data(context, coordinates)

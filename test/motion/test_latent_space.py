@@ -57,3 +57,10 @@ def test_fewer_motions_than_weights_leave_a_floor(weights: torch.Tensor) -> None
     latent = LatentSpace.from_weights(weights[:3], 1.0, most=2, floor=1e-3)
     assert latent.n_latent == 2
     assert bool((latent.scales[2:] == 1e-3).all())
+
+
+def test_unbiased_rest_is_larger_by_the_lost_degrees_of_freedom(weights: torch.Tensor) -> None:
+    latent = LatentSpace.from_weights(weights[:12], 0.99, most=2, floor=1e-6)
+    corrected = latent.with_unbiased_rest(12)
+    torch.testing.assert_close(corrected.scales[:2], latent.scales[:2])
+    torch.testing.assert_close(corrected.scales[2:].square(), latent.scales[2:].square() * 12.0 / 9.0)
