@@ -405,7 +405,7 @@ class _Problem:
         return CategoricalDual(self.old_log_probs, reward, *self.bounds, self.kl_weight).multipliers(start)
 
     def _maximiser(self, a: float, s: float, start: FloatArray, max_iterations: int, unit: float) -> FloatArray:
-        """Maximise the Lagrangian by L-BFGS; `unit` is the expected gain, by which it is divided."""
+        """Maximise the Lagrangian, divided by the expected gain `unit`, by L-BFGS."""
         unit = max(unit, 1e-300)
         entropy = (s - a) * float(mean_entropy(self.old_log_probs)) / unit
         fixed = torch.add(self.reward, self.old_log_probs, alpha=a).div_(unit)
