@@ -35,6 +35,7 @@ FloatArray = npt.NDArray[np.float64]
 
 RIDGE = 0.01  # damping of the Fisher matrix, in units of a component's probability
 SCARCITY = 3.0  # additional damping per parameter, divided by the effective number of contexts
+LEAST_SHARE = 0.1  # plain gradient: this share of 1 / n_components is added to the probability in the metric
 LEAST_PROBABILITY = 1e-30  # lower bound of a component's mean probability in its metric
 
 
@@ -88,8 +89,8 @@ def family_of(gating: Gating, context: Tensor, *, natural: bool) -> GatingFamily
 class _Linear:
     """Softmax gatings in coordinates u: [V, v] = old [V, v] + L^-T u for each component, in standardised contexts.
 
-    With `natural`, L L' is the damped block of the Fisher matrix for the component, at the old gating. Otherwise L is
-    the identity.
+    L L' is the damped block of the Fisher matrix for the component, at the old gating. Without `natural`, part of the
+    metric of equal probabilities is added. The gradient of a component then still vanishes with its probability.
     """
 
     def __init__(self, gating: SoftmaxGating, context: Tensor, natural: bool) -> None:
@@ -101,10 +102,8 @@ class _Linear:
         biases = gating.biases + gating.weights @ center
         self._origin = torch.cat([gating.weights * self._scale, biases.unsqueeze(-1)], -1)
         self.start = np.zeros(self._origin.numel())
-        self._factor: Tensor | None = None
-        self._mass: Tensor | None = None
-        if natural:
-            self._factor, self._mass = self._metric()
+        self._factor, mass = self._metric(0.0 if natural else LEAST_SHARE / gating.n_components)
+        self._mass = mass if natural else None  # only natural steps are bounded
 
     def limits(self, largest: float) -> FloatArray | None:
         if self._mass is None:
@@ -120,8 +119,7 @@ class _Linear:
     ) -> tuple[float, FloatArray]:
         value, in_logits = objective(self.log_probs(flat))
         gradient = (in_logits.T @ self._design).unsqueeze(-1)
-        if self._factor is not None:
-            gradient = torch.linalg.solve_triangular(self._factor, gradient, upper=False)
+        gradient = torch.linalg.solve_triangular(self._factor, gradient, upper=False)
         return value, gradient.reshape(-1).cpu().numpy()
 
     def build(self, flat: FloatArray) -> SoftmaxGating:
@@ -131,14 +129,15 @@ class _Linear:
         return SoftmaxGating(weights - weights.mean(0), biases - biases.mean())
 
     def combined(self, flat: FloatArray, share: float, old_share: float) -> FloatArray:
-        origin = self._origin.unsqueeze(-1)
-        if self._factor is not None:
-            origin = self._factor.mT @ origin
+        origin = self._factor.mT @ self._origin.unsqueeze(-1)
         moved: FloatArray = share * flat + (share + old_share - 1.0) * origin.reshape(-1).cpu().numpy()
         return moved
 
-    def _metric(self) -> tuple[Tensor, Tensor]:
-        """Return L of each component, and its mean probability (n_components,)."""
+    def _metric(self, floor: float) -> tuple[Tensor, Tensor]:
+        """Return L of each component, and its mean probability (n_components,).
+
+        `floor` adds the metric of a component with this probability at every context.
+        """
         design = self._design
         probabilities = torch.softmax(design @ self._origin.T, -1).T / len(design)
         products = (design.unsqueeze(-1) * design.unsqueeze(-2)).flatten(1)
@@ -146,15 +145,16 @@ class _Linear:
         mass = probabilities.sum(-1).clamp_min(LEAST_PROBABILITY)
         n_effective = mass.square() / probabilities.square().sum(-1).clamp_min(LEAST_PROBABILITY**2)
         ridge = (RIDGE + SCARCITY * design.shape[1] / n_effective) * mass
+        blocks = blocks + floor * (design.T @ design / len(design))
         identity = torch.eye(design.shape[1], dtype=design.dtype, device=design.device)
         return torch.linalg.cholesky(blocks + ridge[:, None, None] * identity), mass
 
     def _parameters(self, flat: FloatArray) -> Tensor:
         """Return [V, v] in standardised contexts, (n_components, n_context + 1)."""
         moved = torch.as_tensor(flat, dtype=self._design.dtype, device=self._design.device).reshape(self._origin.shape)
-        if self._factor is not None:
-            moved = torch.linalg.solve_triangular(self._factor.mT, moved.unsqueeze(-1), upper=True).squeeze(-1)
-        return self._origin + moved
+        moved = torch.linalg.solve_triangular(self._factor.mT, moved.unsqueeze(-1), upper=True).squeeze(-1)
+        parameters: Tensor = self._origin + moved
+        return parameters
 
 
 class _Neural:
@@ -193,8 +193,13 @@ class _Neural:
         return {n: p.reshape(v.shape).clone() for n, p, v in zip(self._names, parts, like, strict=True)}
 
 
-MAX_TURNS = 8
+MAX_TURNS = 12
+MAX_ITERATIONS = {True: 100, False: 15}  # of L-BFGS, for linear gatings and for neural ones
+TOLERANCE = 1e-8  # L-BFGS stops if an iteration improves the objective by less than this share of the expected gain
+SLOPE_TOLERANCE = 1e-8  # L-BFGS stops at this gradient, in the same units
 SETTLED = 0.01  # relative change of the multipliers below which they are considered converged
+LEAST_PROGRESS = 1e-3  # relative rise of the gain below which converged multipliers end the search
+LARGEST_RATIO = 3.0  # maximum change of a and s between two maximisations
 LARGEST_STEP = 1.0  # [nat], natural gradient: maximum change of a component's logits; the KL bound if that is larger
 MAX_SHORTENINGS = 20
 
@@ -235,7 +240,7 @@ def project_gating(
     *,
     kl_weight: float = 1.0,
     update: str = "plain",
-    max_iterations: int = 15,
+    max_iterations: int | None = None,
 ) -> GatingUpdate:
     """Improve a gating, given rewards of its components.
 
@@ -254,8 +259,9 @@ def project_gating(
         gradient of a linear gating. "refit" projects the probabilities of each context and fits the gating to them, as
         in the thesis. The multipliers are then those of the probabilities. A step that exceeds a bound after the fit is
         shortened.
-    max_iterations : int
-        Maximum number of L-BFGS iterations for one pair of multipliers, or of the fit.
+    max_iterations : int, optional
+        Maximum number of L-BFGS iterations for one pair of multipliers, or of the fit. The default is 100 for linear
+        gatings and 15 for neural ones.
 
     Returns
     -------
@@ -291,7 +297,8 @@ def project_gating(
     family = family_of(old, context, natural=update == "natural")
     problem = _Problem.of(family, reward, kl_bound, entropy_loss_bound, kl_weight)
     solve = problem.refitted if update == "refit" else problem.solved
-    solved = solve(max_iterations) if kl_bound > 0.0 else None
+    limit = MAX_ITERATIONS[isinstance(old, SoftmaxGating)] if max_iterations is None else max_iterations
+    solved = solve(limit) if kl_bound > 0.0 else None
     if solved is None:
         return unchanged
     flat, eta, omega = solved
@@ -335,26 +342,45 @@ class _Problem:
         The search starts from rho = 0, that is, from (a/s) log q_old. If it started from q_old, everything that L-BFGS
         does not move would count as rho. The entropy bound would then penalise components without weight more in each
         update.
+
+        The result is the feasible gating with the greatest objective. Multipliers change by a limited factor between
+        two maximisations, since a maximiser far outside the bounds has hardly any gradient that leads back.
         """
         multipliers = self._multipliers(self.reward, None)
         if multipliers is None:
             return None
         a = self.kl_weight + multipliers[0]
-        flat = self.family.combined(self.family.start, a / (a + multipliers[1]), 0.0)  # rho = 0
+        s = a + multipliers[1]
+        flat = self.family.combined(self.family.start, a / s, 0.0)  # rho = 0
+        best: tuple[float, FloatArray, tuple[float, float]] | None = None
         for _ in range(MAX_TURNS):
-            a = self.kl_weight + multipliers[0]
-            s = a + multipliers[1]
-            flat = self._maximiser(*multipliers, flat, max_iterations)
+            unit = best[0] if best is not None else min(a * self.bounds[0], float(self.reward.abs().mean()))
+            flat = self._maximiser(a, s, flat, max_iterations, unit)
             represented = s * self.family.log_probs(flat) - a * self.old_log_probs
             multipliers = self._multipliers(represented, multipliers)
             if multipliers is None:
                 break
-            new_a = self.kl_weight + multipliers[0]
-            new_s = new_a + multipliers[1]
-            flat = self.family.combined(flat, s / new_s, (new_a - a) / new_s)
-            if abs(new_a - a) <= SETTLED * a and abs(new_s - s) <= SETTLED * s:
+            full_a = self.kl_weight + multipliers[0]
+            full_s = full_a + multipliers[1]
+            end = self._shortened(self.family.combined(flat, s / full_s, (full_a - a) / full_s))
+            gain = self._gain(end)
+            previous = best[0] if best is not None else 0.0
+            if best is None or gain > previous:
+                best = gain, end, multipliers
+            settled = abs(full_a - a) <= SETTLED * a and abs(full_s - s) <= SETTLED * s
+            if settled and gain <= (1.0 + LEAST_PROGRESS) * previous:
                 break
-        return (self._shortened(flat), *multipliers) if multipliers is not None else None
+            new_a = min(max(full_a, a / LARGEST_RATIO), LARGEST_RATIO * a)
+            new_s = max(new_a, min(max(full_s, s / LARGEST_RATIO), LARGEST_RATIO * s))
+            flat = self.family.combined(flat, s / new_s, (new_a - a) / new_s)
+            a, s = new_a, new_s
+        return (best[1], *best[2]) if best is not None else None
+
+    def _gain(self, flat: FloatArray) -> float:
+        """Return the objective, which is zero for the old gating."""
+        log_probs = self.family.log_probs(flat)
+        value = self.reward - self.kl_weight * (log_probs - self.old_log_probs)
+        return float(torch.linalg.vecdot(log_probs.exp(), value).mean())
 
     def refitted(self, max_iterations: int) -> tuple[FloatArray, float, float] | None:
         """Fit the family to the projected probabilities by weighted maximum likelihood, with the results of `solved`.
@@ -378,18 +404,18 @@ class _Problem:
         """Return the multipliers for the projection of the probabilities themselves."""
         return CategoricalDual(self.old_log_probs, reward, *self.bounds, self.kl_weight).multipliers(start)
 
-    def _maximiser(self, eta: float, omega: float, start: FloatArray, max_iterations: int) -> FloatArray:
-        """Maximise the Lagrangian, scaled to order one, by L-BFGS."""
-        weight = self.kl_weight + eta
-        unit = max(weight, float(self.reward.abs().mean()), 1e-300)
-        fixed = torch.add(self.reward, self.old_log_probs, alpha=weight).div_(unit)
-        slope = (weight + omega) / unit
+    def _maximiser(self, a: float, s: float, start: FloatArray, max_iterations: int, unit: float) -> FloatArray:
+        """Maximise the Lagrangian, divided by the expected gain `unit`, by L-BFGS."""
+        unit = max(unit, 1e-300)
+        entropy = (s - a) * float(mean_entropy(self.old_log_probs)) / unit
+        fixed = torch.add(self.reward, self.old_log_probs, alpha=a).div_(unit)
+        slope = s / unit
 
         def negative(log_probs: Tensor) -> tuple[float, Tensor]:
             probabilities = log_probs.exp()
             value = torch.add(fixed, log_probs, alpha=-slope)
             mean = torch.linalg.vecdot(probabilities, value).unsqueeze(-1)
-            return -float(mean.mean()), torch.sub(mean, value, out=value).mul_(probabilities).div_(len(value))
+            return entropy - float(mean.mean()), torch.sub(mean, value, out=value).mul_(probabilities).div_(len(value))
 
         return self._minimiser(negative, start, max_iterations)
 
@@ -403,7 +429,7 @@ class _Problem:
             jac=True,
             method="L-BFGS-B",
             bounds=self.family.limits(max(LARGEST_STEP, self.bounds[0])),
-            options={"maxiter": max_iterations},
+            options={"maxiter": max_iterations, "ftol": TOLERANCE, "gtol": SLOPE_TOLERANCE},
         )
         return np.asarray(result.x) if np.isfinite(result.x).all() else start
 
