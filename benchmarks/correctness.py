@@ -9,8 +9,8 @@ within the URDF's limits and reach the pose to 1e-6 m and 1e-6 rad by the produc
     T(q) = exp([S_1] q_1) ... exp([S_n] q_n) M.
 
 Pinocchio computes the screws S and the zero pose M from the URDF. The product itself is compared with pinocchio's
-forward kinematics. Three random arms are added to the shipped ones: one with 7 joints, one of them prismatic, one with
-8 and one with 9 joints. Another seed gives other arms.
+forward kinematics. Four random arms are added to the shipped ones: with 6, 7, 8 and 9 joints, one of the 7 prismatic.
+Another seed gives other arms.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from eim_ros.ik import Sampler
 from eim_ros.kinematics import Robot, share_path
 
 SHIPPED = {"panda": "panda_pose", "iiwa14": "iiwa14_pose", "ur5": None}
-MADE_UP = {"prismatic": (7, 1), "8 joints": (8, 0), "9 joints": (9, 0)}  # number of joints, of prismatic joints
+# number of joints, of prismatic joints
+MADE_UP = {"6 joints": (6, 0), "prismatic": (7, 1), "8 joints": (8, 0), "9 joints": (9, 0)}
 N = 10
 TOLERANCE = 1e-6  # [m], [rad]
 ROUNDING = 1e-12  # tolerated difference between two ways of computing the same pose
