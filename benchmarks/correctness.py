@@ -9,8 +9,8 @@ within the URDF's limits and reach the pose to 1e-6 m and 1e-6 rad by the produc
     T(q) = exp([S_1] q_1) ... exp([S_n] q_n) M.
 
 Pinocchio computes the screws S and the zero pose M from the URDF. The product itself is compared with pinocchio's
-forward kinematics. Four random arms are added to the shipped ones: with 6, 7, 8 and 9 joints, one of the 7 prismatic.
-Another seed gives other arms.
+forward kinematics. Four random arms are added to the shipped ones. They have 6, 7, 8 and 9 joints; the second one has
+a slide. Another seed gives other arms.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ obstacles, a start, and one goal configuration. The first problems of each scene
 given goal collides.
 
 The planner is OMPL's RRTConnect with its default settings (`pip install ompl`). Paths are simplified in the same way,
-without a change of the goal. With `--may-change-goal` they may then end at another goal of the set, as is the default
-of `SimpleSetup`. Our collision check uses meshes, for the Fetch their convex hulls, and decides about motions in steps
+without a change of the goal. With `--may-change-goal` they may then end at another goal of the set, which `SimpleSetup`
+allows by default. Our collision check uses meshes, for the Fetch their convex hulls, and decides about motions in steps
 of 0.02 rad or m. Afterwards a judge checks the path in steps of 0.005. A path that fails counts as not solved. Limits
 are CPU times of one thread.
 
@@ -98,7 +98,7 @@ def read_robot(folder: Path, name: str) -> Robot:
 
 
 def read_queries(folder: Path, name: str, robot: Robot, per_scene: int) -> Iterator[Query]:
-    """Yield the first problems of each scene, one of each scene in turn."""
+    """Yield the first problems of each scene, and change the scene after each one."""
     texts: dict[str, bytes] = {}
     with tarfile.open(folder / name / "problems.tar.bz2") as archive:
         for member in archive:
@@ -164,7 +164,7 @@ def is_free(scene: CollisionScene, a: FloatArray, b: FloatArray, step: float) ->
 def plan(
     robot: Robot, scene: CollisionScene, start: FloatArray, goals: FloatArray, limit: float, may_change_goal: bool
 ) -> tuple[float, Any]:
-    """Plan and simplify a path from `start` (dof,) to one of the goals (n, dof).
+    """Plan and simplify a path from `start` (dof,) to any of the goals (n, dof).
 
     Returns
     -------

@@ -529,7 +529,7 @@ class JointPath:
         accelerations : float or (dof,) array_like, optional
             Largest accelerations [rad/s^2] or [m/s^2]. They need the library toppra.
         near : (dof,) array_like, optional
-            Configuration at time 0, instead of the first one of the path.
+            Configuration at time 0. Default: the first row of the path.
 
         Raises
         ------

@@ -41,7 +41,7 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]
 
-TURN, SAME = 2.0 * math.pi, 1e-9  # [rad]; smaller differences do not tell configurations apart
+TURN, SAME = 2.0 * math.pi, 1e-9  # [rad]; configurations with smaller differences are equal
 AT_ONCE, AT_ONCE_LATE = 64, 8  # configurations between two checks of the clock, before and after the deadline
 
 

@@ -22,7 +22,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 N_JOINTS, N_SLIDES = 6, 3
 ROTATION = slice(0, 9)
-ALMOST_LOCKED = 1e-3  # angle of a locked joint below which a solution of the loop may be one of the arm [rad]
+ALMOST_LOCKED = 1e-3  # [rad]; with smaller angles of locked joints, a solution of the loop may solve the pose
 EXACT = 1e-9  # error of an exact solution, up to rounding [m, rad]
 POLISH = StepOptions(1e-12, 1e-12, 25, 1)
 NO_TOLERANCES = np.empty(0)

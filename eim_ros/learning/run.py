@@ -406,7 +406,7 @@ class RunOptions:
 
     Examples
     --------
-    Print the progress of a run, and save a checkpoint from which `resume=True` continues:
+    Print the progress of a run, and save a checkpoint; `resume=True` continues from it:
 
     >>> import torch
     >>> from pathlib import Path

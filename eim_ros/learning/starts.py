@@ -111,10 +111,7 @@ def initial_mixture_of_experts(
     DataError
         If there are fewer samples than components.
     """
-    if n_components > len(sample):
-        raise DataError(f"{n_components} experts need at least as many points, got {len(sample)}", len(sample))
-    labels = k_means(Standardisation.from_data(context, sample).joint(context, sample), n_components, generator)
-    return mixture_of_clusters(context, sample, labels, n_components, covariance_floor)
+    return likeliest_start(Pairs(context, sample), n_components, 1, generator, covariance_floor)
 
 
 FEW_POINTS = 5000  # candidates are compared at a random subset of at least this number of points
@@ -127,8 +124,8 @@ def likeliest_start(
     """Return the most likely of several initial mixtures, each from its own k-means clustering.
 
     Without contexts, every second clustering measures distances in the units of the data instead of standardised ones.
-    Neither is better for all data: standardised distances suit columns of different units, and the others principal
-    components, whose variances tell what is important. Large data sets are clustered by a random subset.
+    Neither is better for all data: standardised distances suit columns of different units. The others suit principal
+    components, whose variances show their importance. Large data sets are clustered by a random subset.
 
     Raises
     ------

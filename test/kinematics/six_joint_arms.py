@@ -21,24 +21,43 @@ KINDS = (
 )
 
 
-def urdf_of(axes: FloatArray, points: FloatArray, tip: FloatArray, limit: float = math.pi) -> str:
-    """An arm that turns about axes (6, 3) through points (6, 3), with its tip at (3,): all frames parallel at zero."""
+STROKE = 1.2  # of a slide [m]
+
+
+def urdf_of_joints(
+    types: str,
+    axes: FloatArray,
+    points: FloatArray,
+    tip: FloatArray,
+    rpy: str = "0.3 -0.2 0.5",
+    limit: float = math.pi,
+) -> str:
+    """Return an arm with joints of `types` (R or P) along axes (n, 3) through points (n, 3); frames are parallel.
+
+    The tip is at (3,). Revolute joints turn up to `limit` each way [rad]; slides move by up to half the stroke.
+    """
     lines = ['<robot name="arm"><link name="link0"/>']
     before: FloatArray = np.zeros(3)
-    for i, (axis, point) in enumerate(zip(axes, points, strict=True)):
+    for i, (letter, axis, point) in enumerate(zip(types, axes, points, strict=True)):
         offset, direction = (" ".join(repr(float(x)) for x in values) for values in (point - before, axis))
+        kind, most = ("revolute", limit) if letter == "R" else ("prismatic", 0.5 * STROKE)
         lines.append(
-            f'<joint name="joint{i + 1}" type="revolute"><parent link="link{i}"/><child link="link{i + 1}"/>'
+            f'<joint name="joint{i + 1}" type="{kind}"><parent link="link{i}"/><child link="link{i + 1}"/>'
             f'<origin xyz="{offset}"/><axis xyz="{direction}"/>'
-            f'<limit lower="{-limit!r}" upper="{limit!r}" effort="1" velocity="1"/></joint><link name="link{i + 1}"/>'
+            f'<limit lower="{-most!r}" upper="{most!r}" effort="1" velocity="1"/></joint><link name="link{i + 1}"/>'
         )
         before = point
     offset = " ".join(repr(float(x)) for x in tip - before)
     lines.append(
-        '<joint name="flange" type="fixed"><parent link="link6"/><child link="tool"/>'
-        f'<origin xyz="{offset}" rpy="0.3 -0.2 0.5"/></joint><link name="tool"/></robot>'
+        f'<joint name="flange" type="fixed"><parent link="link{len(types)}"/><child link="tool"/>'
+        f'<origin xyz="{offset}" rpy="{rpy}"/></joint><link name="tool"/></robot>'
     )
     return "\n".join(lines)
+
+
+def urdf_of(axes: FloatArray, points: FloatArray, tip: FloatArray, limit: float = math.pi) -> str:
+    """An arm that turns about axes (6, 3) through points (6, 3), with its tip at (3,): all frames parallel at zero."""
+    return urdf_of_joints("RRRRRR", axes, points, tip, limit=limit)
 
 
 def random_arm(kind: str, seed: int, limit: float = math.pi) -> str:

@@ -6,38 +6,14 @@ import math
 
 import numpy as np
 import numpy.typing as npt
+from kinematics.six_joint_arms import urdf_of_joints
 
-__all__ = ["FREE_ROLL", "SHORT", "SLIDING", "random_slides", "urdf_of_joints"]
+__all__ = ["FREE_ROLL", "SHORT", "SLIDING", "random_slides"]
 
 FloatArray = npt.NDArray[np.float64]
 Triple = tuple[float, float, float]
 
 FREE_ROLL = (0.0, 0.0, 0.0, 0.0, 0.0, math.inf)  # tolerances that leave the roll about the z axis of the tool free
-STROKE = 1.2  # of a slide [m]
-
-
-def urdf_of_joints(types: str, axes: FloatArray, points: FloatArray, tip: FloatArray, rpy: str = "0.3 -0.2 0.5") -> str:
-    """Return an arm with joints of `types` (R or P) along axes (n, 3) through points (n, 3); frames are parallel.
-
-    The tip is at (3,). Revolute joints turn by half a revolution each way; slides move by up to half the stroke.
-    """
-    lines = ['<robot name="arm"><link name="link0"/>']
-    before: FloatArray = np.zeros(3)
-    for i, (letter, axis, point) in enumerate(zip(types, axes, points, strict=True)):
-        offset, direction = (" ".join(repr(float(x)) for x in values) for values in (point - before, axis))
-        kind, limit = ("revolute", math.pi) if letter == "R" else ("prismatic", 0.5 * STROKE)
-        lines.append(
-            f'<joint name="joint{i + 1}" type="{kind}"><parent link="link{i}"/><child link="link{i + 1}"/>'
-            f'<origin xyz="{offset}"/><axis xyz="{direction}"/>'
-            f'<limit lower="{-limit!r}" upper="{limit!r}" effort="1" velocity="1"/></joint><link name="link{i + 1}"/>'
-        )
-        before = point
-    offset = " ".join(repr(float(x)) for x in tip - before)
-    lines.append(
-        f'<joint name="flange" type="fixed"><parent link="link{len(types)}"/><child link="tool"/>'
-        f'<origin xyz="{offset}" rpy="{rpy}"/></joint><link name="tool"/></robot>'
-    )
-    return "\n".join(lines)
 
 
 def random_slides(types: str, seed: int) -> str:

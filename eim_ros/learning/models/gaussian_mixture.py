@@ -147,7 +147,7 @@ class GaussianMixture(Distribution):
         precisions = torch.cholesky_inverse(factors)
         linear = (precisions @ self.means.unsqueeze(-3).unsqueeze(-1)).squeeze(-1)
         least = torch.linalg.svdvals(self.scale_trils)[..., -1].min()
-        spread = GaussianMixture(  # every mean is a sample of its own mixture
+        spread = GaussianMixture(  # a batch of equal mixtures, one for each mean
             self.log_weights.unsqueeze(-2), self.means.unsqueeze(-3), self.scale_trils.unsqueeze(-4)
         )
         point = self.means

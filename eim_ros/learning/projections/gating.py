@@ -257,7 +257,7 @@ def project_gating(
     update : str
         "plain" maximises the objective over the parameters by its gradient, "natural" does so along the natural
         gradient of a linear gating. "refit" projects the probabilities of each context and fits the gating to them, as
-        in the thesis. The multipliers are then those of the probabilities. A step that exceeds a bound after the fit is
+        in the thesis. The multipliers then belong to the probabilities. A step that exceeds a bound after the fit is
         shortened.
     max_iterations : int, optional
         Maximum number of L-BFGS iterations for one pair of multipliers, or of the fit. The default is 100 for linear
