@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import itertools
 import os
 import platform
 import random
 import signal
 import subprocess
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from eim_ros.core._processor import runs_here
+from eim_ros.core.files import write_atomically
 from eim_ros.core.native import INSTRUCTION_SETS
 
-__all__ = ["instruction_sets", "isolate", "load_average", "processor", "running", "versions"]
+__all__ = [
+    "conditions",
+    "cpu_times",
+    "instruction_sets",
+    "isolate",
+    "load_average",
+    "print_table",
+    "processor",
+    "running",
+    "versions",
+]
 
 PATIENCE = 20.0  # time limit for a clean shutdown [s]
 
@@ -78,3 +94,31 @@ def running(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
             process.wait(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
+
+
+def conditions(packages: Iterable[str]) -> str:
+    """Return processor, instruction set, load and versions on one line."""
+    machine = f"{processor()}, {instruction_sets()[-1]}; load {load_average()}; Python {platform.python_version()}"
+    return f"{machine}; {versions(packages)}"
+
+
+def print_table(head: Iterable[str], rows: Iterable[str], output: Path | None) -> None:
+    """Print the lines of a table as they are measured, and write them to a file if one is given."""
+    lines = []
+    for line in itertools.chain(head, rows):
+        lines.append(line)
+        print(line, flush=True)
+    if output is not None:
+        write_atomically(output, ("\n".join(lines) + "\n").encode())
+
+
+def cpu_times(call: Callable[[int], object], n: int, n_warm: int = 20) -> npt.NDArray[np.float64]:
+    """Return CPU times (n,) of calls with 0 to n - 1 on this thread [us], after up to `n_warm` others."""
+    for i in range(min(n, n_warm)):
+        call(i)
+    times = np.empty(n)
+    for i in range(n):
+        began = time.thread_time_ns()
+        call(i)
+        times[i] = 1e-3 * (time.thread_time_ns() - began)
+    return times

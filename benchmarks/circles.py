@@ -20,7 +20,6 @@ import os
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
 import argparse
-import platform
 import re
 import sys
 import time
@@ -29,8 +28,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks._machine import load_average, processor, versions
-from eim_ros.core.files import write_atomically
+from benchmarks._machine import conditions, print_table
 from eim_ros.ik import Sampler
 from eim_ros.kinematics import Robot
 
@@ -92,19 +90,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=123)
     parser.add_argument("--output", type=Path)
     args = parser.parse_args()
-    lines = [
+    head = [
         f"Circles of {N_POSES} poses, steps of at most {MAX_STEP:g} rad, seed {args.seed}",
-        f"{processor()}, load {load_average()}, one thread, python {platform.python_version()}, "
-        + versions(("numpy", "eim_ros")),
+        conditions(("numpy", "eim_ros")),
         "",
         HEADER,
     ]
-    print("\n".join(lines), flush=True)
-    for name, robot in (("Gen3", Robot("gen3")), ("Jaco 2", jaco())):
-        lines.append(row(name, robot, args.circles, args.seed))
-        print(lines[-1], flush=True)
-    if args.output is not None:
-        write_atomically(args.output, ("\n".join(lines) + "\n").encode())
+    arms = {"Gen3": Robot("gen3"), "Jaco 2": jaco()}
+    print_table(head, (row(name, robot, args.circles, args.seed) for name, robot in arms.items()), args.output)
 
 
 if __name__ == "__main__":

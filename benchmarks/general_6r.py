@@ -29,17 +29,14 @@ import os
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
 import argparse
-import platform
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks._machine import instruction_sets, load_average, processor, versions
-from eim_ros.core.files import write_atomically
+from benchmarks._machine import conditions, cpu_times, print_table
 from eim_ros.ik import Sampler
 from eim_ros.kinematics import Robot
 
@@ -119,27 +116,15 @@ class Arm:
         """Return the median and 99th percentile of a call, the time of a pose in a batch, and of `solve_all` [us]."""
         robot, form, sampler = self.robot, self.form, Sampler(self.robot)
         tasks = [robot.task(pose) for pose in poses]
-        calls = measured(lambda i: form.roots(robot.chain, tasks[i], SAME), len(poses))
-        batch = measured(lambda _: form.solutions(robot.chain, tasks[0], poses, SAME), 5) / len(poses)
-        everything = measured(lambda i: sampler.solve_all(poses[i]), len(poses))
+        calls = cpu_times(lambda i: form.roots(robot.chain, tasks[i], SAME), len(poses))
+        batch = cpu_times(lambda _: form.solutions(robot.chain, tasks[0], poses, SAME), 5) / len(poses)
+        everything = cpu_times(lambda i: sampler.solve_all(poses[i]), len(poses))
         return (
             float(np.median(calls)),
             float(np.percentile(calls, 99)),
             float(np.median(batch)),
             float(np.median(everything)),
         )
-
-
-def measured(call: Callable[[int], object], n: int) -> FloatArray:
-    """Return CPU times [us] of n calls, after a few others."""
-    for i in range(min(n, 20)):
-        call(i)
-    times = np.empty(n)
-    for i in range(n):
-        began = time.process_time_ns()
-        call(i)
-        times[i] = 1e-3 * (time.process_time_ns() - began)
-    return times
 
 
 def row(name: str, urdf: str, n_poses: int, n_judged: int, seed: int) -> str:
@@ -169,24 +154,22 @@ def main() -> None:
     parser.add_argument("--arms", help="only arms whose names contain this")
     parser.add_argument("--output", type=Path, help="file for the table, as well")
     args = parser.parse_args()
-    lines = [
+    head = [
         f"all roots of arms of six revolute joints; {args.poses} poses each, a fifth as many on the grid; "
         f"seed {args.seed}; {args.judged} poses judged by {N_SEEDS} seeds",
-        f"{processor()}, {instruction_sets()[-1]}; load {load_average()}; Python {platform.python_version()}; "
-        f"{versions(('numpy', 'pin'))}",
+        conditions(("numpy", "pin")),
         "in brackets: lost although reported complete; special: lost, and share complete; times [us], prepared [ms]",
         "",
         HEADER,
     ]
-    print("\n".join(lines), flush=True)
     arms = {"UR5": URDFS["UR5"], **ARMS}
     arms |= {f"random axes, {seed}": random_axes(seed) for seed in range(N_RANDOM)}
-    for name, urdf in arms.items():
-        if args.arms is None or args.arms in name:
-            lines.append(row(name, urdf, args.poses, args.judged, args.seed))
-            print(lines[-1], flush=True)
-    if args.output:
-        write_atomically(args.output, ("\n".join(lines) + "\n").encode())
+    rows = (
+        row(name, urdf, args.poses, args.judged, args.seed)
+        for name, urdf in arms.items()
+        if args.arms is None or args.arms in name
+    )
+    print_table(head, rows, args.output)
 
 
 if __name__ == "__main__":

@@ -20,15 +20,13 @@ import os
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
 import argparse
-import platform
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks._machine import load_average, processor, versions
-from eim_ros.core.files import write_atomically
+from benchmarks._machine import conditions, print_table
 from eim_ros.ik import Sampler
 from eim_ros.kinematics import Robot
 
@@ -68,19 +66,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=77)
     parser.add_argument("--output", type=Path)
     args = parser.parse_args()
-    lines = [
+    head = [
         f"Nearest reachable pose, weights {WEIGHTS[0]:g} and {WEIGHTS[1]:g}; {args.starts} starts of brute force.",
-        f"seed {args.seed}, {processor()}, load {load_average()}, one thread, python {platform.python_version()}, "
-        + versions(("numpy", "scipy", "eim_ros")),
+        f"seed {args.seed}, one thread",
+        conditions(("numpy", "scipy", "eim_ros")),
         "",
         HEADER,
     ]
-    print("\n".join(lines), flush=True)
-    for name in ARMS:
-        lines.append(row(name, args.poses, args.starts, args.seed))
-        print(lines[-1], flush=True)
-    if args.output is not None:
-        write_atomically(args.output, ("\n".join(lines) + "\n").encode())
+    print_table(head, (row(name, args.poses, args.starts, args.seed) for name in ARMS), args.output)
 
 
 if __name__ == "__main__":

@@ -24,17 +24,14 @@ import os
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
 import argparse
-import platform
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks._machine import instruction_sets, load_average, processor, versions
-from eim_ros.core.files import write_atomically
+from benchmarks._machine import conditions, cpu_times, print_table
 from eim_ros.ik import Sampler
 from eim_ros.kinematics import Robot
 
@@ -58,18 +55,6 @@ def arms() -> dict[str, Robot]:
     urdfs["spherical wrist, off by 1e-4"] = ARMS["spherical wrist, off by 1e-4"]
     urdfs |= {name: urdf for name, urdf in ARMS.items() if name.startswith("random axes")}
     return {name: Robot(urdf) for name, urdf in urdfs.items()} | {name: Robot(name) for name in INCLUDED}
-
-
-def measured(call: Callable[[int], object], n: int) -> FloatArray:
-    """Return CPU times [us] of n calls, after a few others."""
-    for i in range(min(n, N_WARM)):
-        call(i)
-    times = np.empty(n)
-    for i in range(n):
-        began = time.thread_time_ns()
-        call(i)
-        times[i] = 1e-3 * (time.thread_time_ns() - began)
-    return times
 
 
 def solver(robot: Robot, poses: FloatArray) -> Callable[[int], object]:
@@ -96,7 +81,7 @@ def times(robot: Robot, n_poses: int, seed: int) -> dict[str, FloatArray]:
     }
     for n in COUNTS:
         calls[f"n = {n}"] = lambda i, n=n: sampler.sample(poses[i], n)  # type: ignore[misc]
-    found = {name: measured(call, n_poses) for name, call in calls.items()}
+    found = {name: cpu_times(call, n_poses) for name, call in calls.items()}
 
     def block(i: int) -> None:
         first = N_BLOCK * i % max(n_poses - N_BLOCK + 1, 1)
@@ -104,7 +89,7 @@ def times(robot: Robot, n_poses: int, seed: int) -> dict[str, FloatArray]:
         for _ in sampler.stream(some, Sampler.solve_all, n_threads=1, timeout=100.0):
             pass
 
-    found["batch"] = measured(block, max(n_poses // N_BLOCK, 5)) / min(n_poses, N_BLOCK)
+    found["batch"] = cpu_times(block, max(n_poses // N_BLOCK, 5)) / min(n_poses, N_BLOCK)
     return found
 
 
@@ -125,20 +110,18 @@ def main() -> None:
     parser.add_argument("--arms", help="only arms whose names contain this")
     parser.add_argument("--output", type=Path, help="file for the table, as well")
     args = parser.parse_args()
-    lines = [
+    head = [
         f"calls of Sampler next to their solver; {args.poses} poses of each arm; seed {args.seed}; CPU times [us]",
-        f"{processor()}, {instruction_sets()[-1]}; load {load_average()}; Python {platform.python_version()}; "
-        f"{versions(('numpy', 'pin'))}",
+        conditions(("numpy", "pin")),
         "",
         f"{'arm':30}" + "".join(f"{column:>12}" for column in COLUMNS) + f"{'solve':>8}{'1 to 8':>8}",
     ]
-    print("\n".join(lines), flush=True)
-    for name, robot in arms().items():
-        if args.arms is None or args.arms in name:
-            lines.append(row(name, robot, args.poses, args.seed))
-            print(lines[-1], flush=True)
-    if args.output:
-        write_atomically(args.output, ("\n".join(lines) + "\n").encode())
+    rows = (
+        row(name, robot, args.poses, args.seed)
+        for name, robot in arms().items()
+        if args.arms is None or args.arms in name
+    )
+    print_table(head, rows, args.output)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ import os
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
 import argparse
-import platform
 import sys
 import time
 from pathlib import Path
@@ -32,8 +31,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial import cKDTree
 
-from benchmarks._machine import instruction_sets, load_average, processor, versions
-from eim_ros.core.files import write_atomically
+from benchmarks._machine import conditions, print_table
 from eim_ros.ik import Sampler
 from eim_ros.kinematics import Robot
 
@@ -111,26 +109,24 @@ def main() -> None:
     parser.add_argument("--arms", help="only arms whose names contain this")
     parser.add_argument("--output", type=Path, help="file for the table, as well")
     args = parser.parse_args()
-    lines = [
+    head = [
         f"all solutions of arms of seven revolute joints, proven complete; {args.poses} poses each, seed {args.seed}; "
         f"{N_SEEDS} seeds judge a pose",
-        f"{processor()}, {instruction_sets()[-1]}; load {load_average()}; Python {platform.python_version()}; "
-        f"{versions(('numpy', 'pin'))}",
+        conditions(("numpy", "pin")),
         "times [ms]; in brackets: judged poses with solutions that are not in the answer",
         "",
         HEADER,
     ]
-    print("\n".join(lines), flush=True)
-    for name in (*SHIPPED, *(f"random, {seed}" for seed in range(args.random))):
-        if args.arms is not None and args.arms not in name:
-            continue
-        is_random = name not in SHIPPED
-        robot = Robot(random_seven(int(name.split()[-1]))) if is_random else arm_named(name)
-        n_poses = max(args.poses // 5, 1) if is_random else args.poses
-        lines.append(row(name, robot, n_poses, args.judged, args.seed))
-        print(lines[-1], flush=True)
-    if args.output:
-        write_atomically(args.output, ("\n".join(lines) + "\n").encode())
+    names = (*SHIPPED, *(f"random, {seed}" for seed in range(args.random)))
+    chosen = (name for name in names if args.arms is None or args.arms in name)
+
+    def row_of(name: str) -> str:
+        if name in SHIPPED:
+            return row(name, arm_named(name), args.poses, args.judged, args.seed)
+        robot = Robot(random_seven(int(name.split()[-1])))
+        return row(name, robot, max(args.poses // 5, 1), args.judged, args.seed)
+
+    print_table(head, map(row_of, chosen), args.output)
 
 
 if __name__ == "__main__":

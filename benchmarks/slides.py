@@ -25,7 +25,6 @@ import os
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
 import argparse
-import platform
 import sys
 import time
 from pathlib import Path
@@ -33,9 +32,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks._machine import instruction_sets, load_average, processor, versions
+from benchmarks._machine import conditions, print_table
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.core.files import write_atomically
 from eim_ros.ik import Sampler
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.tolerances import TaskOptions
@@ -143,23 +141,21 @@ def main() -> None:
     parser.add_argument("--arms", help="only arms whose names contain this")
     parser.add_argument("--output", type=Path, help="file for the table, as well")
     args = parser.parse_args()
-    lines = [
+    head = [
         f"solve_all; {args.poses} poses of each arm, seed {args.seed}; {args.judged} judged by {N_SEEDS} seeds",
-        f"{processor()}, {instruction_sets()[-1]}; load {load_average()}; Python {platform.python_version()}; "
-        f"{versions(('numpy', 'pin'))}",
+        conditions(("numpy", "pin")),
         "in brackets: lost or missing although reported complete; times [ms]",
         "",
         HEADER,
     ]
-    print("\n".join(lines), flush=True)
     cases = [(name, urdf, False) for name, urdf in (SLIDING | SHORT).items()]
     cases += [(name, SHORT[name], True) for name in SHORT if name.startswith("RRRR")]
-    for name, urdf, is_roll_free in cases:
-        if args.arms is None or args.arms in name:
-            lines.append(row(name, urdf, is_roll_free, args.poses, args.judged, args.seed))
-            print(lines[-1], flush=True)
-    if args.output:
-        write_atomically(args.output, ("\n".join(lines) + "\n").encode())
+    rows = (
+        row(name, urdf, is_roll_free, args.poses, args.judged, args.seed)
+        for name, urdf, is_roll_free in cases
+        if args.arms is None or args.arms in name
+    )
+    print_table(head, rows, args.output)
 
 
 if __name__ == "__main__":
