@@ -203,6 +203,14 @@ class ParameterisedForm:
     fits: bool
     held: int
     def __init__(self, chain: Chain) -> None: ...
+    def nearest(
+        self, chain: Chain, task: Task, effort: StepOptions, reference: FloatArray, continuous: BoolArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the solution nearest to a reference (dof,), as `nearest_on_curve` does.
+
+        There is no row if there is no solution, if the limits of a joint allow a full revolution, or if something is
+        undecided near a singularity.
+        """
 
 class General7R:
     """Any arm with seven revolute joints, for proofs about its self-motions, see `general_7r/general_7r.hpp`.

@@ -1,7 +1,8 @@
 """Solutions of an arm with one redundant direction: self-motion curves, traced from end to end.
 
 A few restarts find the curves, continuation follows each to its ends, and limits cut them into components. The answer
-divides the components evenly, or contains the point of each component that is nearest to a configuration.
+divides the components evenly, or contains the point of each component that is nearest to a configuration. If only the
+nearest solution is requested and the arm has a closed form, no curve is traced.
 """
 
 from __future__ import annotations
@@ -55,13 +56,12 @@ class Manifold:
             return False
         if isinstance(problem.aim, Draws):
             return True
-        if not (problem.is_within_reach or problem.is_certified):
-            return False
-        if isinstance(problem.aim, Covering) or problem.order.criterion == "distance":
-            return True
-        if problem.aim.diversity is not None:
-            return problem.aim.diversity == 1.0
-        return problem.n >= FEWEST_TO_DIVERSIFY
+        if not isinstance(problem.aim, Covering) and problem.order.criterion != "distance":
+            diversity = problem.aim.diversity
+            is_even = problem.n >= FEWEST_TO_DIVERSIFY if diversity is None else diversity == 1.0
+            if not is_even:
+                return False
+        return problem.is_within_reach or problem.is_certified
 
     def solve(self, problem: Problem, known: Found | None) -> Found:
         """Return solutions on the traced curves; the result is final if all components could be traced."""
@@ -69,8 +69,10 @@ class Manifold:
         if isinstance(aim, Draws):
             return self._drawn(problem)
         is_covering = isinstance(aim, Covering)
-        if near is not None and problem.n == 1 and not is_covering and (found := nearby(problem, near)) is not None:
-            return Found(found)
+        if near is not None and problem.n == 1 and not is_covering:
+            nearest = nearby(problem, near) or nearest_in_closed_form(problem, near)
+            if nearest:
+                return Found(nearest)
         curves = Curves.of(problem)
         if near is None or is_covering:
             found, in_time = curves.even(deadline)
@@ -276,10 +278,29 @@ class Curves:
 
 def nearby(problem: Problem, near: FloatArray) -> Candidates | None:
     """Return the solution next to a configuration if it is near enough to end the search."""
+    errors, _ = problem.robot.chain.verify(problem.task, near[None])
+    if errors[1, 0] > ACCEPT_DISTANCE * math.sqrt(len(near)):  # joints that turn by ACCEPT_DISTANCE turn the tip less
+        return None
     found, distances = _towards(problem, near[None], near)
     if not len(found) or distances[0] > ACCEPT_DISTANCE:
         return None
     return None if problem.is_checked and not problem.allowed(found.q).all() else found
+
+
+def nearest_in_closed_form(problem: Problem, near: FloatArray) -> Candidates | None:
+    """Return the solution nearest to a configuration by closed form.
+
+    The result is None if there is no closed form, or if it leaves something undecided, which is rare, or if the
+    solution is not allowed.
+    """
+    form = None if problem.position_only else problem.robot.parameterised_form
+    if form is None:
+        return None
+    robot = problem.robot
+    rows, errors, _ = form.nearest(robot.chain, problem.task, problem.effort, near, robot.continuous)
+    if not len(rows) or (problem.is_checked and not problem.allowed(rows).all()):
+        return None
+    return Candidates.solutions(rows, errors)
 
 
 def _equivalents(problem: Problem, near: FloatArray) -> list[FloatArray]:

@@ -3,15 +3,38 @@
 
 #include "certify/components.hpp"
 #include "certify/curves.hpp"
-#include "numerics/arrays.hpp"
+#include "certify/nearest.hpp"
+#include "manifold/binding.hpp"
 
 namespace eim {
+
+// The solution of a pose nearest to a reference, as `nearest_on_curve` returns it; no row if it is not decided.
+inline py::tuple nearest_in_closed_form(const ParameterisedForm& form, const Chain& chain, const Task& task,
+                                        const StepOptions& effort, const Converted<double>& reference,
+                                        const Converted<bool>& continuous) {
+    expect(form.fits() && chain.kind == 7, "the arm has no closed form with a redundancy parameter");
+    expect(!task.position_only && !task.has_tolerances, "closed forms need complete poses, without tolerances");
+    expect_shape(reference, "the configuration to be near to", {7}), expect_shape(continuous, "continuous", {7});
+    const std::vector<double> ones(7, 1.0);
+    const Cost cost{reference.data(), ones.data(), continuous.data(), 7};
+    Rows found({7});
+    {
+        Unlocked unlocked;
+        NearestInClosedForm nearest(chain, form, task, reference.data(), continuous.data());
+        if (nearest.run()) {
+            const double* q = nearest.configuration();
+            found = nearest_on_curves<7>(chain, task, effort, cost, Rows(Configurations{7, {q, q + 7}}));
+        }
+    }
+    return with_distances(found, cost);
+}
 
 inline void bind_certify(py::module_& module) {
     py::class_<ParameterisedForm>(module, "ParameterisedForm", py::module_local())
         .def(py::init(&parameterised_form))
         .def_property_readonly("fits", &ParameterisedForm::fits)
-        .def_property_readonly("held", &ParameterisedForm::held);
+        .def_property_readonly("held", &ParameterisedForm::held)
+        .def("nearest", nearest_in_closed_form);
     py::class_<General7R>(module, "General7R", py::module_local())
         .def(py::init<const Chain&>())
         .def_property_readonly("fits", &General7R::fits);

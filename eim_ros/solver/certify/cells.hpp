@@ -36,24 +36,27 @@ struct BranchPiece {
     PieceEnd kinds[2];
 };
 
-// A branch at one parameter value, in plain numbers.
-struct BranchPoint {
-    double angles[7] = {}, squares[3] = {};
+// A branch at one parameter value, in plain numbers, or in each lane of a pack.
+template <class V>
+struct BranchPointOf {
+    V angles[7] = {}, squares[3] = {};
 
-    bool root(int number, double square, double& root) {
-        squares[number] = square, root = std::sqrt(std::max(square, 0.0));
+    bool root(int number, const V& square, V& root) {
+        squares[number] = square, root = square_root(larger(V{}, square));
         return true;
     }
-    bool angle(int number, double y, double x) {
-        angles[number] = std::atan2(y, x);
+    bool angle(int number, const V& y, const V& x) {
+        angles[number] = angle_towards(y, x);
         return true;
     }
-    bool direction(int number, double y, double x, double& cosine, double& sine) {
-        const double length = std::sqrt(x * x + y * y);
+    bool direction(int number, const V& y, const V& x, V& cosine, V& sine) {
+        const V length = square_root<V>(x * x + y * y);
         cosine = x / length, sine = y / length;
         return angle(number, y, x);
     }
 };
+
+using BranchPoint = BranchPointOf<double>;
 
 // A branch at one parameter value with error bounds, if the branch exists.
 struct BranchBounds {

@@ -167,6 +167,7 @@ inline py::tuple solutions_of(const ArmForm& arm, const Chain& chain, const Task
                 add_solutions(arm, chain, one, tolerance, wants_proof, cost, most, now + share, chunks[chunk]);
             }
         });
+        if (chunks.size() == 1) all = std::move(chunks.front()), chunks.clear();
         const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
         for (const PoseSolutions& chunk : chunks) {
             append(all.rows.positions, chunk.rows.positions), append(all.table, chunk.table);

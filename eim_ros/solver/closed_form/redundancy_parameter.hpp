@@ -11,7 +11,7 @@
 //    h_5 R_6 h_7 = h_5 R_4^T R_3^T R_2^T R_1^T R h_7    two of q_6,    then q_5 and q_7
 //
 // So there are 8 branches over q_1. A branch exists where three squares are not negative, and two branches meet where
-// one square is 0. The code is a template for numbers and for `Enclosed` values.
+// one square is 0. The code is a template for numbers and `Enclosed` values, and for packs of both.
 #pragma once
 
 #include "closed_form/closed_form.hpp"
@@ -73,12 +73,27 @@ struct BasisChange {
 // A constant with rounding error.
 template <class T>
 inline T constant(double value, double size) {
-    if constexpr (std::is_same_v<T, double>) {
-        return value;
+    if constexpr (requires { T::value; }) {
+        using V = decltype(T::value);
+        const V error = fill<V>(kConstants * size);
+        return {fill<V>(value), error, V{}, V{}, error};
     } else {
-        const double error = kConstants * size;
-        return {value, error, 0.0, 0.0, error};
+        return fill<T>(value);
     }
+}
+
+// Branches of the lanes of a pack: signs of the sines, see `kHeldBranches`.
+template <class V>
+struct BranchSigns {
+    V signs[3];
+};
+
+inline double sign_in(int branch, int bit) {
+    return branch >> bit & 1 ? -1.0 : 1.0;
+}
+template <class V>
+inline V sign_in(const BranchSigns<V>& branches, int bit) {
+    return branches.signs[bit];
 }
 
 // constant + cosine cos q + sine sin q.
@@ -208,12 +223,12 @@ class ParameterisedForm::AtPose {
     //    bool visit.root(number, square, T& root)    the root of a square, or false if the branch does not exist
     //    bool visit.angle(number, y, x)              angle of a joint, in the order of reading: atan2(y, x)
     //    bool visit.direction(number, y, x, T& c, T& s)   the same, and its cosine and sine
-    // The computation ends if one of them returns false.
-    template <class T, class Visit>
-    void walk(const T& cosine, const T& sine, int branch, Visit& visit) const {
+    // The computation ends if one of them returns false. Packs compute a branch in each lane.
+    template <class T, class Branch, class Visit>
+    void walk(const T& cosine, const T& sine, const Branch& branch, Visit& visit) const {
         const ParameterisedForm& f = form_;
         const double size = f.size_, area = size * size;
-        const auto sign = [&](int bit) { return branch >> bit & 1 ? -1.0 : 1.0; };
+        const auto sign = [&](int bit) { return sign_in(branch, bit); };
         const auto both = [](const T& a) { return (constant<T>(1.0, 0.0) + a) * (constant<T>(1.0, 0.0) + a * -1.0); };
         const auto from_level = [](const LevelAngles& of, const T& level, const T& root, T& c, T& s) {
             c = level * of.cosine + root * -of.sine, s = level * of.sine + root * of.cosine;

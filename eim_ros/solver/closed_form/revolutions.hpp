@@ -68,23 +68,21 @@ class Revolutions {
 
     // Writes the next configuration, within the limits, and the index of its root; false if there is none.
     bool next(double* q, Index& root, bool& is_clamped) {
+        while (n_followed_ < returned_.size()) {
+            const Choice& earliest = returned_[n_followed_];
+            if (!open_.empty() && open_.top().precedes_followers_of(earliest)) break;
+            add_followers_of(earliest), ++n_followed_;
+        }
         if (open_.empty()) return false;
-        const Choice best = open_.top();
-        open_.pop();
+        const Choice& best = open_.top();
         root = best.root, is_clamped = false;
         for (int j = 0; j < n_joints_; ++j) {
             const double value = turns(root, j).at(place(root, j, best.places[j]));
             q[j] = within(bounds_, j, value);
             is_clamped |= q[j] != value && !bounds_.wraps[j];
         }
-        for (int j = best.moved; j < n_joints_; ++j) {
-            const Index k = best.places[j];
-            if (k + 1 >= turns(root, j).n) continue;
-            Choice further = best;
-            further.moved = j, further.places[j] = k + 1, ++further.n_turns;
-            further.cost += std::max(0.0, term(root, j, k + 1) - term(root, j, k));  // below 0 only by rounding
-            open_.push(std::move(further));
-        }
+        returned_.push_back(best);
+        open_.pop();
         return true;
     }
 
@@ -100,7 +98,23 @@ class Revolutions {
             if (n_turns != other.n_turns) return n_turns > other.n_turns;  // all roots, then revolutions at no cost
             return root != other.root ? root > other.root : places > other.places;
         }
+        // Followers do not cost less, and have more turns.
+        bool precedes_followers_of(const Choice& other) const {
+            return cost != other.cost ? cost < other.cost : n_turns <= other.n_turns;
+        }
     };
+
+    void add_followers_of(const Choice& choice) {
+        const Index root = choice.root;
+        for (int j = choice.moved; j < n_joints_; ++j) {
+            const Index k = choice.places[j];
+            if (k + 1 >= turns(root, j).n) continue;
+            Choice further = choice;
+            further.moved = j, further.places[j] = k + 1, ++further.n_turns;
+            further.cost += std::max(0.0, term(root, j, k + 1) - term(root, j, k));  // below 0 only by rounding
+            open_.push(std::move(further));
+        }
+    }
 
     const Turns& turns(Index root, int j) const { return turns_[root * n_joints_ + j]; }
 
@@ -136,6 +150,8 @@ class Revolutions {
     std::vector<Index> nearest_;  // the same shape: revolution nearest to the reference
     std::vector<double> least_;   // (n_roots,)
     std::priority_queue<Choice> open_;
+    std::vector<Choice> returned_;  // in the order of cost
+    std::size_t n_followed_ = 0;    // number of returned choices whose followers are open
     double total_ = 0.0;
 };
 

@@ -29,6 +29,13 @@ inline Converted<double> descend(const Chain& chain, const Task& task, const Con
     return positions_of(rows);
 }
 
+// Valid rows, their errors (2, n) and distances from the reference of a cost (n,).
+inline py::tuple with_distances(const Rows& valid, const Cost& cost) {
+    std::vector<double> away;
+    for (Index i = 0; i < valid.size(); ++i) away.push_back(std::sqrt(cost(valid.row(i))));
+    return py::make_tuple(positions_of(valid), errors_of(valid), copy_of(away, {Index(away.size())}));
+}
+
 // Moves configurations onto the pose and along the self-motion to where a reference is nearest. Returns the valid ones,
 // their errors (2, n) and distances from the reference (n,).
 inline py::tuple nearest_on_curve(const Chain& chain, const Task& task, const StepOptions& effort,
@@ -42,26 +49,8 @@ inline py::tuple nearest_on_curve(const Chain& chain, const Task& task, const St
     Rows valid({chain.n_joints});
     const std::vector<double> ones(n_joints, 1.0);
     const Cost cost{reference.data(), ones.data(), continuous.data(), chain.n_joints};
-    run_unlocked(chain, [&]<int N>() {
-        refine_rows<N>(chain, task, effort, rows);
-        verify_rows<N>(chain, task, rows);
-        Descent<N> descent(chain, task, cost);
-        Rows moved = rows;
-        for (Index i = 0; i < rows.size(); ++i) {
-            if (rows.converged[i]) descent.run(moved.row(i));
-        }
-        verify_rows<N>(chain, task, moved);
-        for (Index i = 0; i < rows.size(); ++i) {
-            if (!rows.converged[i]) continue;
-            const Rows& from = moved.converged[i] ? moved : rows;
-            valid.add(from.row(i));
-            valid.distances.push_back(from.distances[i]), valid.angles.push_back(from.angles[i]);
-        }
-    });
-    std::vector<double> away;
-    for (Index i = 0; i < valid.size(); ++i) away.push_back(std::sqrt(cost(valid.row(i))));
-    const py::tuple found = verified_tuple(valid);
-    return py::make_tuple(found[0], found[1], copy_of(away, {Index(away.size())}));
+    run_unlocked(chain, [&]<int N>() { valid = nearest_on_curves<N>(chain, task, effort, cost, std::move(rows)); });
+    return with_distances(valid, cost);
 }
 
 inline void bind_manifold(py::module_& module, py::class_<Chain>& chain) {

@@ -205,4 +205,25 @@ class Descent {
     Kinematics<double, N> at_;
 };
 
+// Moves configurations onto the pose and along the self-motion to where a cost is least. Returns the valid ones.
+template <int N>
+inline Rows nearest_on_curves(const Chain& chain, const Task& task, const StepOptions& effort, const Cost& cost,
+                              Rows rows) {
+    refine_rows<N>(chain, task, effort, rows);
+    verify_rows<N>(chain, task, rows);
+    Descent<N> descent(chain, task, cost);
+    Rows moved = rows, valid({chain.n_joints});
+    for (Index i = 0; i < rows.size(); ++i) {
+        if (rows.converged[i]) descent.run(moved.row(i));
+    }
+    verify_rows<N>(chain, task, moved);
+    for (Index i = 0; i < rows.size(); ++i) {
+        if (!rows.converged[i]) continue;
+        const Rows& from = moved.converged[i] ? moved : rows;
+        valid.add(from.row(i));
+        valid.distances.push_back(from.distances[i]), valid.angles.push_back(from.angles[i]);
+    }
+    return valid;
+}
+
 }  // namespace eim

@@ -6,13 +6,13 @@
 //
 // They give both the mean value form value + slope t and monotonicity (Moore 1966; Neumaier 1990). All bounds are
 // widened by the rounding of each operation. Library sines and cosines are assumed correct to 4 units in the last
-// place.
+// place. The bounds are numbers, or packs with one cell per lane.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 
-#include "numerics/pack.hpp"
+#include "numerics/trigonometry.hpp"
 
 namespace eim {
 
@@ -20,107 +20,146 @@ inline constexpr double kUnit = 1.2e-16;   // relative rounding error of one ope
 inline constexpr double kUnknown = 1e30;   // spread if the slope has no bound
 inline constexpr double kWidened = 1e-15;  // relative widening of bounds, for their own rounding
 
-struct Enclosed {
-    double value = 0.0, error = 0.0, slope = 0.0, spread = 0.0, radius = 0.0;
+template <class V>
+struct EnclosedOf {
+    V value{}, error{}, slope{}, spread{}, radius{};
 
-    double least() const { return value - radius; }
-    double most() const { return value + radius; }
-    bool is_monotone() const { return std::abs(slope) > spread; }
+    V least() const { return value - radius; }
+    V most() const { return value + radius; }
+    Mask<V> is_monotone() const { return absolute(slope) > spread; }
 };
 
+using Enclosed = EnclosedOf<double>;
+
 // Uses the smaller of two bounds of the radius: the natural one and the one from the mean value form.
-[[gnu::always_inline]] inline Enclosed enclosed(double value, double error, double slope, double spread,
-                                                double radius) {
-    error += 2.0 * kUnit * std::abs(value);
-    spread = spread * (1.0 + kWidened) + 4.0 * kUnit * std::abs(slope);
-    const double least = std::min(radius + 2.0 * kUnit * std::abs(value), error + std::abs(slope) + spread);
+template <class V>
+[[gnu::always_inline]] inline EnclosedOf<V> enclosed(V value, V error, V slope, V spread, V radius) {
+    error += 2.0 * kUnit * absolute(value);
+    spread = spread * (1.0 + kWidened) + 4.0 * kUnit * absolute(slope);
+    const V least = smaller<V>(error + absolute(slope) + spread, radius + 2.0 * kUnit * absolute(value));
     return {value, error, slope, spread, least * (1.0 + kWidened)};
 }
 
-[[gnu::always_inline]] inline Enclosed operator+(const Enclosed& a, const Enclosed& b) {
-    return enclosed(a.value + b.value, a.error + b.error, a.slope + b.slope, a.spread + b.spread, a.radius + b.radius);
+template <class V>
+[[gnu::always_inline]] inline EnclosedOf<V> operator+(const EnclosedOf<V>& a, const EnclosedOf<V>& b) {
+    return enclosed<V>(a.value + b.value, a.error + b.error, a.slope + b.slope, a.spread + b.spread,
+                       a.radius + b.radius);
 }
-[[gnu::always_inline]] inline Enclosed operator*(const Enclosed& a, double f) {
+template <class V>
+[[gnu::always_inline]] inline EnclosedOf<V> operator*(const EnclosedOf<V>& a, double f) {
     const double size = std::abs(f);
-    return enclosed(a.value * f, a.error * size, a.slope * f, a.spread * size, a.radius * size);
+    return enclosed<V>(a.value * f, a.error * size, a.slope * f, a.spread * size, a.radius * size);
 }
-[[gnu::always_inline]] inline Enclosed operator-(const Enclosed& a) {
+template <class V>
+    requires kIsPack<V>
+[[gnu::always_inline]] inline EnclosedOf<V> operator*(const EnclosedOf<V>& a, V f) {
+    const V size = absolute(f);
+    return enclosed<V>(a.value * f, a.error * size, a.slope * f, a.spread * size, a.radius * size);
+}
+template <class V>
+[[gnu::always_inline]] inline EnclosedOf<V> operator-(const EnclosedOf<V>& a) {
     return {-a.value, a.error, -a.slope, a.spread, a.radius};
 }
-[[gnu::always_inline]] inline Enclosed operator-(const Enclosed& a, const Enclosed& b) {
+template <class V>
+[[gnu::always_inline]] inline EnclosedOf<V> operator-(const EnclosedOf<V>& a, const EnclosedOf<V>& b) {
     return a + -b;
 }
-[[gnu::always_inline]] inline Enclosed operator+(const Enclosed& a, double b) {
-    return enclosed(a.value + b, a.error, a.slope, a.spread, a.radius);
+template <class V>
+[[gnu::always_inline]] inline EnclosedOf<V> operator+(const EnclosedOf<V>& a, double b) {
+    return enclosed<V>(a.value + b, a.error, a.slope, a.spread, a.radius);
 }
-[[gnu::always_inline]] inline Enclosed operator*(const Enclosed& a, const Enclosed& b) {
-    const double va = std::abs(a.value), vb = std::abs(b.value);
-    const double error = va * b.error + vb * a.error + a.error * b.error;
-    const double spread = a.spread * (vb + b.radius) + std::abs(a.slope) * b.radius + b.spread * (va + a.radius) +
-                          std::abs(b.slope) * a.radius;
-    const double radius = va * b.radius + vb * a.radius + a.radius * b.radius;
-    return enclosed(a.value * b.value, error, a.value * b.slope + b.value * a.slope, spread, radius);
+template <class V>
+[[gnu::always_inline]] inline EnclosedOf<V> operator*(const EnclosedOf<V>& a, const EnclosedOf<V>& b) {
+    const V va = absolute(a.value), vb = absolute(b.value);
+    const V error = va * b.error + vb * a.error + a.error * b.error;
+    const V spread = a.spread * (vb + b.radius) + absolute(a.slope) * b.radius + b.spread * (va + a.radius) +
+                     absolute(b.slope) * a.radius;
+    const V radius = va * b.radius + vb * a.radius + a.radius * b.radius;
+    return enclosed<V>(a.value * b.value, error, a.value * b.slope + b.value * a.slope, spread, radius);
 }
 
 // g(f), from its value at f.value, the range [least, most] of its derivative, and its own radius and error.
-inline Enclosed composed(const Enclosed& f, double value, double least, double most, double radius, double error) {
-    const double mean = 0.5 * (least + most), half = 0.5 * (most - least);
-    return enclosed(value, error, mean * f.slope, std::abs(mean) * f.spread + half * (std::abs(f.slope) + f.spread),
-                    radius);
+template <class V>
+inline EnclosedOf<V> composed(const EnclosedOf<V>& f, V value, V least, V most, V radius, V error) {
+    const V mean = 0.5 * (least + most), half = 0.5 * (most - least);
+    return enclosed<V>(value, error, mean * f.slope, absolute(mean) * f.spread + half * (absolute(f.slope) + f.spread),
+                       radius);
 }
 
 // Square root of a value that is not negative, except on parts of the cell where the function does not exist.
-inline Enclosed square_root(const Enclosed& f) {
-    const double least = f.least(), most = std::max(f.most(), 0.0), value = std::sqrt(std::max(f.value, 0.0));
-    if (least > 0.0) {
-        const double low = std::sqrt(least), high = std::sqrt(most);
-        return composed(f, value, 0.5 / high, 0.5 / low, std::max(high - value, value - low),
-                        0.5 * f.error / std::sqrt(f.value - f.error));
+template <class V>
+inline EnclosedOf<V> square_root(const EnclosedOf<V>& f) {
+    const V zero{}, least = f.least(), most = larger(zero, f.most()), value = square_root(larger(zero, f.value));
+    const auto of_positive = [&] {
+        const V low = square_root(least), high = square_root(most);
+        return composed<V>(f, value, 0.5 / high, 0.5 / low, larger<V>(value - low, high - value),
+                           0.5 * f.error / square_root<V>(f.value - f.error));
+    };
+    const auto of_any = [&] {
+        const V near = square_root(larger<V>(zero, f.value - f.error));
+        const V far = square_root(larger<V>(zero, f.value + f.error));
+        return enclosed<V>(value, larger<V>(value - near, far - value), zero, fill<V>(kUnknown),
+                           larger<V>(value, square_root(most) - value));
+    };
+    if constexpr (kIsPack<V>) {
+        const Mask<V> is_positive = least > 0.0;
+        const EnclosedOf<V> a = of_positive(), b = of_any();
+        return {is_positive ? a.value : b.value, is_positive ? a.error : b.error, is_positive ? a.slope : b.slope,
+                is_positive ? a.spread : b.spread, is_positive ? a.radius : b.radius};
+    } else {
+        return least > 0.0 ? of_positive() : of_any();
     }
-    const double near = std::sqrt(std::max(f.value - f.error, 0.0)), far = std::sqrt(std::max(f.value + f.error, 0.0));
-    return enclosed(value, std::max(far - value, value - near), 0.0, kUnknown,
-                    std::max(std::sqrt(most) - value, value));
 }
 
 // Upper bound of asin of a ratio from 0 to 1. The series of asin is below this one and agrees with it at 0 and 1.
-inline double angle_over(double ratio) {
+template <class V>
+inline V angle_over(V ratio) {
     return ratio + (0.5 * kPi - 1.0) * ratio * ratio * ratio + 4.0 * kUnit * kPi;
 }
 
 // Angle of the direction (x, y); false if it may be (0, 0). The angle is continuous around its value, beyond pi if
 // necessary.
-inline bool enclose_angle(const Enclosed& y, const Enclosed& x, Enclosed& angle) {
-    const auto length = [](double a, double b) { return std::sqrt(a * a + b * b) * (1.0 + 4.0 * kWidened); };
-    const double away = length(x.value, y.value) * (1.0 - 8.0 * kWidened), far = length(x.radius, y.radius);
-    if (!(far < 0.99 * away)) return false;
-    const double high = 1.0 / ((away - far) * (away - far)), low = 1.0 / ((away + far) * (away + far));
-    const double turn = x.value * y.slope - y.value * x.slope;
-    const double spread = std::abs(x.value) * y.spread + x.radius * (std::abs(y.slope) + y.spread) +
-                          std::abs(y.value) * x.spread + y.radius * (std::abs(x.slope) + x.spread);
-    const double mean = 0.5 * (low + high), half = 0.5 * (high - low);
-    angle = enclosed(std::atan2(y.value, x.value), angle_over(length(x.error, y.error) / away), mean * turn,
-                     mean * spread + half * (std::abs(turn) + spread), angle_over(far / away));
-    return true;
+template <class V>
+inline Mask<V> enclose_angle(const EnclosedOf<V>& y, const EnclosedOf<V>& x, EnclosedOf<V>& angle) {
+    const auto length = [](V a, V b) { return square_root<V>(a * a + b * b) * (1.0 + 4.0 * kWidened); };
+    const V away = length(x.value, y.value) * (1.0 - 8.0 * kWidened), far = length(x.radius, y.radius);
+    const Mask<V> is_known = far < 0.99 * away;
+    if constexpr (!kIsPack<V>) {
+        if (!is_known) return false;
+    }
+    const V high = 1.0 / ((away - far) * (away - far)), low = 1.0 / ((away + far) * (away + far));
+    const V turn = x.value * y.slope - y.value * x.slope;
+    const V spread = absolute(x.value) * y.spread + x.radius * (absolute(y.slope) + y.spread) +
+                     absolute(y.value) * x.spread + y.radius * (absolute(x.slope) + x.spread);
+    const V mean = 0.5 * (low + high), half = 0.5 * (high - low);
+    angle = enclosed<V>(angle_towards(y.value, x.value), angle_over<V>(length(x.error, y.error) / away), mean * turn,
+                        mean * spread + half * (absolute(turn) + spread), angle_over<V>(far / away));
+    return is_known;
 }
 
 // Cosine and sine of an angle.
-inline void enclose_turn(const Enclosed& angle, Enclosed& cosine, Enclosed& sine) {
-    const double c = std::cos(angle.value), s = std::sin(angle.value), most = std::min(angle.radius, 2.0);
-    const double error = 4.0 * kUnit, away = most + error;
-    cosine = composed(angle, c, -s - away, -s + away, away, angle.error + error);
-    sine = composed(angle, s, c - away, c + away, away, angle.error + error);
+template <class V>
+inline void enclose_turn(const EnclosedOf<V>& angle, EnclosedOf<V>& cosine, EnclosedOf<V>& sine) {
+    const auto [s, c] = turn_by(angle.value);
+    const V error = fill<V>(4.0 * kUnit), away = smaller(fill<V>(2.0), angle.radius) + error;
+    cosine = composed<V>(angle, c, -s - away, -s + away, away, angle.error + error);
+    sine = composed<V>(angle, s, c - away, c + away, away, angle.error + error);
 }
 
 // The same for the cell middle +- half.
-struct EnclosedTurn {
-    Enclosed cosine, sine;
+template <class V>
+struct EnclosedTurnOf {
+    EnclosedOf<V> cosine, sine;
 
-    EnclosedTurn(double middle, double half) {
-        const double c = std::cos(middle), s = std::sin(middle), most = std::min(half * half, 2.0 * half);
-        const double error = 4.0 * kUnit * (1.0 + std::abs(middle));
-        cosine = enclosed(c, error, -s * half, most + error * half, 2.0);
-        sine = enclosed(s, error, c * half, most + error * half, 2.0);
+    EnclosedTurnOf(V middle, V half) {
+        const auto [s, c] = turn_by(middle);
+        const V most = smaller<V>(2.0 * half, half * half), two = fill<V>(2.0);
+        const V error = 4.0 * kUnit * (1.0 + absolute(middle));
+        cosine = enclosed<V>(c, error, -s * half, most + error * half, two);
+        sine = enclosed<V>(s, error, c * half, most + error * half, two);
     }
 };
+
+using EnclosedTurn = EnclosedTurnOf<double>;
 
 }  // namespace eim

@@ -164,7 +164,11 @@ inline V larger(V a, V b) {
 
 template <class V>
 inline V absolute(V v) {
-    return v < Scalar<V>(0) ? -v : v;
+    if constexpr (kIsPack<V>) {
+        return v < Scalar<V>(0) ? -v : v;
+    } else {
+        return std::abs(v);
+    }
 }
 
 // A number so large that the last bit of its mantissa counts ones. Adding and subtracting it rounds to whole numbers.

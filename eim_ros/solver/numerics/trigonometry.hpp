@@ -94,4 +94,25 @@ inline V angle_of(V s, V c) {
     return t;
 }
 
+// The angle in [-pi, pi] of the direction (x, y); numbers use the C library, which is exact in more places.
+template <class V>
+inline V angle_towards(V y, V x) {
+    if constexpr (kIsPack<V>) {
+        const V size = angle_of(absolute(y), x);
+        return y < Scalar<V>(0) ? -size : size;
+    } else {
+        return std::atan2(y, x);
+    }
+}
+
+// Sine and cosine of an angle below 1e5; numbers use the C library.
+template <class V>
+inline SineCosine<V> turn_by(V angle) {
+    if constexpr (kIsPack<V>) {
+        return sine_and_cosine_of_small(angle);
+    } else {
+        return {std::sin(angle), std::cos(angle)};
+    }
+}
+
 }  // namespace eim

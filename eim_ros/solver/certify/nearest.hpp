@@ -1,0 +1,264 @@
+// The solution of a pose nearest to a configuration, for arms with seven joints and a parameterised closed form.
+//
+// Branch and bound over cells of the redundancy parameter, with one cell in each lane of a pack. Bounds of the joint
+// angles over a cell (`intervals.hpp`) give a bound of the distance. Cells that are farther than the best solution so
+// far are left out, and so are cells in which the distance is monotone, because their nearest end belongs to the next
+// cell, too. The cells with the least bounds are halved first. Hence the result is the global minimum up to kAsNear, or
+// nothing is decided.
+#pragma once
+
+#include <queue>
+
+#include "certify/cells.hpp"
+#include "closed_form/finite_solutions.hpp"
+
+namespace eim {
+
+inline constexpr double kWidestCell = 0.8;        // [rad] of the redundancy parameter
+inline constexpr int kFirstTries = 8;             // values of the parameter in each branch
+inline constexpr double kAsNear = 1e-5;           // [rad]: distances that differ by less count as equal
+inline constexpr double kMostHalf = kPi - 0.005;  // [rad]: half of the range of a joint
+inline constexpr int kMostDistanceCells = 1200;   // more are needed only near singularities
+
+class NearestInClosedForm {
+    using V = WideDouble;
+    using M = Mask<V>;
+    static constexpr int kWide = kLanes<V>;
+
+   public:
+    // The distance of joints that turn is on the circle.
+    NearestInClosedForm(const Chain& chain, const ParameterisedForm& form, const Task& task, const double* reference,
+                        const bool* turns)
+        : form_(form), task_(task), pose_(form, motion_of(task.target)) {
+        for (int i = 0; i < 7; ++i) {
+            const int j = form.joint(i);
+            const double lower = task.bounds.lower[j], upper = task.bounds.upper[j];
+            joints_[i] = {{0.5 * (lower + upper), 0.5 * (upper - lower), task.bounds.wraps[j]}, reference[j], turns[j]};
+        }
+        std::fill_n(best_, chain.n_joints, 0.0);
+    }
+
+    // Finds the nearest solution; false if there is none, if something is undecided, or if the limits of a joint allow
+    // several values of an angle.
+    bool run() {
+        for (const Joint& joint : joints_) {
+            if (!joint.window.is_endless && joint.window.half > kMostHalf) return false;
+        }
+        Window& held = joints_[0].window;
+        lower_ = held.is_endless ? -kPi : held.centre - held.half;
+        upper_ = held.is_endless ? kPi : held.centre + held.half;
+        held.is_endless = true;  // all cells are within its limits
+        try_values();
+        const int n_first = std::max(1, int(std::ceil((upper_ - lower_) / kWidestCell)));
+        const auto edge = [&](int k) { return k == n_first ? upper_ : lower_ + (upper_ - lower_) / n_first * k; };
+        for (int k = 0; k < n_first; ++k) {
+            for (int branch = 0; branch < kHeldBranches; ++branch) add(branch, edge(k), edge(k + 1));
+        }
+        look();
+        while (!open_.empty() && open_.top().least < enough_) {
+            if (n_cells_ > kMostDistanceCells) return false;
+            while (n_waiting_ <= kWide - 2 && !open_.empty() && open_.top().least < enough_) {
+                const Cell cell = open_.top();
+                open_.pop();
+                const double middle = 0.5 * (cell.from + cell.to), half = 0.5 * (cell.to - cell.from);
+                const double left = cell.kept(cell.rise, enough_), right = cell.kept(-cell.rise, enough_);
+                if (left < 1.0) add(cell.branch, cell.from, middle - left * half);
+                if (right < 1.0) add(cell.branch, middle + right * half, cell.to);
+            }
+            look();
+        }
+        return std::isfinite(square_);
+    }
+
+    const double* configuration() const { return best_; }
+    int n_cells() const { return n_cells_; }
+
+   private:
+    struct Joint {
+        Window window;
+        double reference;
+        bool turns;
+
+        // Difference from the reference, given the offset of an angle from the middle of the limits.
+        template <class T>
+        T away(const T& offset) const {
+            const T difference = offset + (window.centre - reference);
+            return turns ? wrapped<T>(difference, kTwoPi, 1.0 / kTwoPi) : difference;
+        }
+    };
+
+    struct Cell {
+        double least;  // bound of the squared distance
+        int branch;
+        double from, to;
+        double square, rise, spread;  // see View; without a derivative, the square is 0
+        bool operator<(const Cell& other) const { return least > other.least; }  // the queue returns the greatest first
+
+        // Share of a half cell, from the middle on, in which the squared distance is not below `enough`. It falls by
+        // `fall` at most, and by the spread.
+        double kept(double fall, double enough) const {
+            const double steep = 2.0 * (fall + spread);
+            return square <= enough ? 0.0 : square - steep >= enough ? 1.0 : (square - enough) / steep;
+        }
+    };
+
+    // Bounds over a cell in each lane.
+    struct View {
+        const Joint* joints;
+        double enough;       // squared distance
+        M is_out{};          // whether the cell cannot contain the nearest solution
+        M is_lost{};         // whether the computation cannot go on
+        M is_smooth = ~M{};  // whether the branch exists within the limits, and the distance has a derivative
+        M exists = ~M{};     // whether the branch exists in the middle
+        M has_angles = ~M{};
+        // bound of the squared distance; in the middle: its value, half of its derivative, and the spread of that
+        V least{}, square{}, rise{}, spread{};
+        V angles[7];  // in the middle
+
+        bool goes_on() const { return any(~(is_out | is_lost)); }
+
+        bool root(int, const EnclosedOf<V>& of, EnclosedOf<V>& root) {
+            is_out |= ~is_lost & (of.most() < 0.0);
+            is_smooth &= of.least() > 0.0, exists &= of.value >= 0.0;
+            root = square_root(of);
+            return goes_on();
+        }
+        bool angle(int number, const EnclosedOf<V>& y, const EnclosedOf<V>& x) {
+            EnclosedOf<V> angle;
+            const M is_known = enclose_angle(y, x, angle);
+            add(number, angle, is_known & ~is_lost);
+            return goes_on();
+        }
+        bool direction(int number, const EnclosedOf<V>& y, const EnclosedOf<V>& x, EnclosedOf<V>& cosine,
+                       EnclosedOf<V>& sine) {
+            EnclosedOf<V> angle;
+            is_lost |= ~enclose_angle(y, x, angle);
+            enclose_turn(angle, cosine, sine);
+            add(number, angle, ~is_lost);
+            return goes_on();
+        }
+        void add(int number, const EnclosedOf<V>& angle, const M& is_known) {
+            const Joint& joint = joints[number];
+            const Window& window = joint.window;
+            const V offset = wrapped<V>(angle.value - window.centre, kTwoPi, 1.0 / kTwoPi), &radius = angle.radius;
+            const V end = absolute(offset) + radius, away = joint.away<V>(offset), size = absolute(away);
+            const M is_one = joint.turns ? size + radius < kPi : end <= kPi;  // not at two ends of a range
+            is_smooth &= is_known & is_one, has_angles &= is_known & is_one;
+            if (!window.is_endless) {
+                is_smooth &= end <= window.half;
+                is_out |= is_known & (absolute(offset) - radius > window.half) & (end < kTwoPi - window.half);
+            }
+            const double beyond = std::max(std::abs(joint.reference - window.centre) - window.half, 0.0);
+            V apart = larger(size - radius, V{});
+            if (!joint.turns) apart = is_one ? apart : fill<V>(beyond);
+            least += is_known ? apart * apart : V{};
+            angles[number] = angle.value;
+            square += away * away;
+            rise += away * angle.slope;
+            spread += size * angle.spread + radius * (absolute(angle.slope) + angle.spread);
+            is_out |= least >= enough;
+        }
+    };
+
+    // Takes solutions at a few values of the parameter; the first ones rule out many cells.
+    void try_values() {
+        for (int first = 0; first < kFirstTries; first += kWide) {
+            V at;
+            for (int k = 0; k < kWide; ++k) at[k] = lower_ + (upper_ - lower_) * (first + k + 0.5) / kFirstTries;
+            const auto turn = turn_by(at);
+            for (int branch = 0; branch < kHeldBranches; ++branch) {
+                BranchPointOf<V> points;
+                points.angles[0] = at;
+                pose_.walk<V>(turn.cosine, turn.sine, branch, points);
+                const M exists = smaller(smaller(points.squares[0], points.squares[1]), points.squares[2]) >= 0.0;
+                for (int k = 0; k < kWide; ++k) {
+                    if (exists[k]) consider(points.angles, k);
+                }
+            }
+        }
+    }
+
+    // Adds a cell to be looked at.
+    void add(int branch, double from, double to) {
+        if (n_waiting_ == kWide) look();
+        waiting_[n_waiting_++] = {0.0, branch, from, to, 0.0, 0.0, 0.0};
+    }
+
+    // Bounds the distance over the waiting cells. Those that may contain the nearest solution become open.
+    void look() {
+        if (n_waiting_ == 0) return;
+        n_cells_ += n_waiting_;
+        V middle{}, half{};
+        BranchSigns<V> branches;
+        for (int lane = 0; lane < kWide; ++lane) {
+            const Cell& cell = waiting_[std::min(lane, n_waiting_ - 1)];
+            middle[lane] = 0.5 * (cell.from + cell.to);
+            half[lane] = 0.5 * (cell.to - cell.from) * (1.0 + 1e-9) + 1e-15;
+            for (int bit = 0; bit < 3; ++bit) branches.signs[bit][lane] = sign_in(cell.branch, bit);
+        }
+        View view{joints_, enough_};
+        const EnclosedTurnOf<V> turn(middle, half);
+        view.add(0, enclosed<V>(middle, V{}, half, V{}, half), ~M{});
+        if (view.goes_on()) pose_.walk<EnclosedOf<V>>(turn.cosine, turn.sine, branches, view);
+        const int n = n_waiting_;
+        n_waiting_ = 0;
+        for (int lane = 0; lane < n; ++lane) {
+            if (!view.is_out[lane]) keep(waiting_[lane], view, lane);
+        }
+    }
+
+    void keep(Cell cell, const View& view, int lane) {
+        cell.least = view.least[lane];
+        if (view.has_angles[lane]) {
+            cell.square = view.square[lane], cell.rise = view.rise[lane], cell.spread = view.spread[lane];
+            cell.least = std::max(cell.least, cell.square - 2.0 * (std::abs(cell.rise) + cell.spread));
+            if (view.exists[lane]) consider(view.angles, lane);
+            if (view.is_smooth[lane] && std::abs(cell.rise) > cell.spread) {
+                if (cell.from == lower_) consider(cell.branch, lower_);
+                if (cell.to == upper_) consider(cell.branch, upper_);
+                return;
+            }
+        }
+        if (cell.least < enough_) open_.push(cell);
+    }
+
+    // Takes the solution at a value of the parameter if it is the nearest one so far.
+    void consider(int branch, double at) {
+        BranchPoint point;
+        pose_.walk<double>(std::cos(at), std::sin(at), branch, point);
+        point.angles[0] = at;
+        if (*std::min_element(point.squares, point.squares + 3) >= 0.0) consider(point.angles, 0);
+    }
+
+    template <class T>
+    void consider(const T (&angles)[7], int lane) {
+        double square = 0.0, offsets[7];
+        for (int i = 0; i < 7; ++i) {
+            const Window& window = joints_[i].window;
+            offsets[i] = window.offset(get(angles[i], lane));
+            const double away = joints_[i].away(offsets[i]);
+            if (!window.is_endless && !(std::abs(offsets[i]) <= window.half)) return;
+            square += away * away;
+        }
+        if (!(square < square_)) return;
+        square_ = square;
+        const double distance = std::max(std::sqrt(square) - kAsNear, 0.0);
+        enough_ = distance * distance;
+        for (int i = 0; i < 7; ++i) {
+            const int j = form_.joint(i);
+            best_[j] = within(task_.bounds, j, joints_[i].window.centre + offsets[i]);
+        }
+    }
+
+    const ParameterisedForm& form_;
+    const Task& task_;
+    ParameterisedForm::AtPose pose_;
+    Joint joints_[7];
+    std::priority_queue<Cell> open_;
+    Cell waiting_[kWide];
+    double lower_ = -kPi, upper_ = kPi, best_[kMostJoints];
+    double square_ = std::numeric_limits<double>::infinity(), enough_ = std::numeric_limits<double>::infinity();
+    int n_waiting_ = 0, n_cells_ = 0;
+};
+
+}  // namespace eim
