@@ -300,8 +300,9 @@ def names_wrong_keywords(made: MadeT) -> MadeT:
 
     @functools.wraps(made)
     def checked(*args: Any, **keywords: Any) -> Any:
-        keywords = _translated(keywords, names)
-        check_keywords(keywords, names, made.__qualname__)
+        if keywords and not keywords.keys() <= names.keys():
+            keywords = _translated(keywords, names)
+            check_keywords(keywords, names, made.__qualname__)
         return made(*args, **keywords)
 
     return checked  # type: ignore[return-value]

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -41,9 +41,11 @@ from eim_ros.solver import NO_EXPERT, solve_poses
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+Outcome: TypeAlias = tuple[ErrorCode, str, CompletenessReport | None]
 
 ROWS_PER_BLOCK, MOST_PER_BLOCK, FEWEST_PER_BLOCK = 1 << 16, 1 << 13, 16
 LARGEST_SEED = 2**63
+MOST_OUTCOMES = 256  # number of different outcomes that are kept
 NOTHING = ErrorCode.NO_IK_SOLUTION, "", None
 NOT_BEGUN = "timed out: there was no time to begin this pose"
 
@@ -136,6 +138,10 @@ class RootsBatch:
     def __init__(self, sampler: Solver, task: BatchTask) -> None:
         self.sampler, self.robot, self.task = sampler, sampler.robot, task
         self.problem = problem_of(sampler, task)
+        self._form = closed_form(self.problem)
+        self._outcomes: dict[tuple[float, ...], Outcome | None] = {}
+        self._unknown, self._no_attempt = np.full(1, np.nan), np.full((1, self.robot.dof), np.nan)
+        self._no_errors = np.full((1, 2), np.nan)
 
     @property
     def is_equivalent(self) -> bool:
@@ -144,7 +150,41 @@ class RootsBatch:
         if order.criterion != "" or order.reference is not None or order.posture is not None or problem.is_checked:
             return False
         is_suited = isinstance(aim, Covering) or (isinstance(aim, Spread) and not self.sampler.n_experts)
-        return is_suited and closed_form(problem) is not None and has_closed_form(problem)
+        return is_suited and self._form is not None and has_closed_form(problem)
+
+    def answer(self, pose: FloatArray, seed: int | None, deadline: float) -> Solutions | None:
+        """Answer one pose (4, 4); return None if it is undecided.
+
+        The deadline is a time of `perf_counter` [s].
+        """
+        began, n = time.perf_counter(), self.problem.n
+        q, errors, table = self._solutions(pose[None], deadline, 1)
+        line = tuple(table[0].tolist())
+        found = self._outcome(line)
+        if found is None:
+            return None
+        if len(q) > n:
+            rows = chosen_rows(self.problem, int(line[1]), n, seed)
+            q, errors = q[rows], errors[:, rows]
+        code, message, report = found
+        kept = Candidates.solutions(q, errors)
+        return Solutions(
+            self.robot.joint_names,
+            kept.q,
+            kept.position_error,
+            kept.orientation_error,
+            kept.valid,
+            kept.expert,
+            np.array([len(q)]),
+            np.array([code]),
+            (message,),
+            np.array([time.perf_counter() - began]),
+            np.array([line[2]]),
+            (report,),
+            self._unknown,
+            self._no_attempt,
+            self._no_errors,
+        )
 
     def solve(
         self, poses: FloatArray, numbers: IntArray, deadline: float, n_threads: int
@@ -154,25 +194,12 @@ class RootsBatch:
         The deadline is a time of `perf_counter` [s].
         """
         began, problem, n = time.perf_counter(), self.problem, self.problem.n
-        form, dof, m = closed_form(problem), self.robot.dof, len(poses)
-        assert form is not None
-        q, errors, table = form.solutions(
-            self.robot.chain,
-            problem.task,
-            poses,
-            DISTINCT_TOLERANCE,
-            problem.is_certified,
-            most=n,
-            deadline=deadline,
-            n_threads=n_threads,
-        )
-        outcomes: dict[tuple[float, ...], tuple[ErrorCode, str, CompletenessReport | None] | None] = {}
-        kept: list[tuple[ErrorCode, str, CompletenessReport | None]] = []
+        dof, m = self.robot.dof, len(poses)
+        q, errors, table = self._solutions(poses, deadline, n_threads)
+        kept: list[Outcome] = []
         counts, open_, rows, first = np.zeros(m, np.int64), list[int](), list[IntArray](), 0
         for number, line in enumerate(map(tuple, table.tolist())):
-            if line not in outcomes:
-                outcomes[line] = self._outcome(*line)
-            found, n_rows = outcomes[line], int(line[0])
+            found, n_rows = self._outcome(line), int(line[0])
             if found is None:
                 found = NOTHING
                 open_.append(number)
@@ -208,10 +235,26 @@ class RootsBatch:
             densities_of(self.sampler.prior, poses) if self.sampler.n_experts else None,
         ), np.array(open_, np.int64)
 
-    def _outcome(
+    def _solutions(
+        self, poses: FloatArray, deadline: float, n_threads: int
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the solutions of poses (m, 4, 4), their errors, and the table of `ClosedForm.solutions`."""
+        assert self._form is not None
+        chain, problem = self.robot.chain, self.problem
+        options = DISTINCT_TOLERANCE, problem.is_certified, None, None, problem.n, deadline, n_threads
+        return self._form.solutions(chain, problem.task, poses, *options)
+
+    def _outcome(self, line: tuple[float, ...]) -> Outcome | None:
+        """Return the outcome of a line of the table; None if it is not final. Few lines differ."""
+        if line not in self._outcomes:
+            if len(self._outcomes) == MOST_OUTCOMES:
+                self._outcomes.clear()
+            self._outcomes[line] = self._new_outcome(*line)
+        return self._outcomes[line]
+
+    def _new_outcome(
         self, n_rows: float, n_roots: float, n_total: float, is_complete: float, is_certified: float, is_singular: float
-    ) -> tuple[ErrorCode, str, CompletenessReport | None] | None:
-        """Return the outcome of a line of the table; None if it is not final."""
+    ) -> Outcome | None:
         problem = self.problem
         n = min(int(n_rows), problem.n)
         candidates = Candidates.solutions(np.empty((n, self.robot.dof)), np.empty((2, n)))

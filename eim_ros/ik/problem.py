@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +58,8 @@ class Spread:
     n: int
     diversity: float | None = None
     among: int = 0
+    guarantee: ClassVar[None] = None
+    max_spacing: ClassVar[None] = None
 
     @property
     def n_searched(self) -> int:
@@ -92,6 +94,7 @@ class Draws:
     density: Density = "uniform"
     temperature: float = 1.0
     guarantee: Guarantee = None
+    max_spacing: ClassVar[None] = None
 
     @property
     def n_searched(self) -> int:
@@ -104,6 +107,8 @@ class Proposals:
     """Draw `n` configurations from the model, without solving them."""
 
     n: int
+    guarantee: ClassVar[None] = None
+    max_spacing: ClassVar[None] = None
 
     @property
     def n_searched(self) -> int:
@@ -137,6 +142,10 @@ class Setup:
         Farthest distance of the tip from the target that the tolerances allow [m].
     is_narrowed : bool
         Whether the limits are narrower than the robot's.
+    redundancies : (int, int)
+        Dimension of the self-motion at a pose, and at a position; negative if the arm has too few joints.
+    is_checked : bool
+        Whether configurations that reach the pose are checked further, for collisions or positions of links.
 
     Raises
     ------
@@ -144,7 +153,10 @@ class Setup:
         If the robot has no such joint or link, or if a limit exceeds the limits of the robot.
     """
 
-    __slots__ = ("bounds", "constraints", "effort", "is_narrowed", "lower", "robot", "slack", "tolerances", "upper")
+    __slots__ = (
+        *("bounds", "constraints", "effort", "is_checked", "is_narrowed", "lower"),
+        *("redundancies", "robot", "slack", "tolerances", "upper"),
+    )
 
     def __init__(self, robot: Robot, constraints: Constraints) -> None:
         self.robot, self.constraints = robot, constraints
@@ -153,7 +165,9 @@ class Setup:
         self.bounds = robot.limits.narrowed(self.lower, self.upper).bounds if self.is_narrowed else robot.bounds
         self.tolerances = None if constraints.tolerances is None else checked_tolerances(constraints.tolerances)
         self.slack = constraints.slack
+        self.redundancies = redundancy(self.bounds, False), redundancy(self.bounds, True)
         self.effort = self.effort_of(PATIENCE)
+        self.is_checked = bool(constraints.self_collision or constraints.obstacles or constraints.links)
         if constraints.links:
             constraints.link_check(robot)
 
@@ -249,10 +263,12 @@ class Problem:
         self.aim, self.order, self.seed, self.deadline = aim, order, seed, deadline
         self.conditional = conditional
         self.task = setup.task(pose, position_only)
-        self.redundancy = redundancy(self.bounds, position_only)
-        constraints = setup.constraints
+        self.redundancy = setup.redundancies[position_only]
         self._scene: CollisionScene | None = None
         self._links: LinkCheck | None = None
+        if not setup.is_checked:
+            return
+        constraints = setup.constraints
         if constraints.self_collision or constraints.obstacles:  # a scene serves only one thread, and counts collisions
             self._scene = constraints.scene(setup.robot, with_grace(deadline))
         if constraints.links:
@@ -294,23 +310,23 @@ class Problem:
     @property
     def guarantee(self) -> Guarantee:
         """Requested guarantee of completeness."""
-        return self.aim.guarantee if isinstance(self.aim, Covering | Draws) else None
+        return self.aim.guarantee
 
     @property
     def until(self) -> Completeness | None:
         """Bound that the search must reach; None if no bound was requested."""
-        guarantee = self.guarantee
+        guarantee = self.aim.guarantee
         return guarantee if isinstance(guarantee, Completeness) else None
 
     @property
     def is_certified(self) -> bool:
         """Whether only closed forms may prove completeness."""
-        return self.guarantee == "certified"
+        return self.aim.guarantee == "certified"
 
     @property
     def max_spacing(self) -> float | None:
         """Largest distance between neighbours [rad, m] if all solutions are requested, otherwise None."""
-        return self.aim.max_spacing if isinstance(self.aim, Covering) else None
+        return self.aim.max_spacing
 
     @property
     def is_sampled(self) -> bool:
@@ -529,19 +545,20 @@ def outcome(problem: Problem, found: Found, kept: Candidates, is_cut_short: bool
 def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bool, is_cut_short: bool) -> list[str]:
     """Return remarks for the message of an answer with solutions."""
     remarks, report, is_known = [], found.report, found.n_total is not None and not problem.n_unchecked
+    is_sampled = problem.is_sampled
     if is_known:
         remarks.append(", all that exist" if n_valid == found.n_total else f" of {found.n_total:.0f} that exist")
     elif n_valid >= problem.aim.n and isinstance(problem.aim, Covering):
         remarks.append("; the search ended at max_solutions, there may be more")
     elif n_valid < n and not timed_out:
-        remarks.append("; samples of the model lead to no more" if problem.is_sampled else "; the search found no more")
-    if problem.is_sampled and (found.candidates.expert[found.candidates.valid] == NO_EXPERT).any():
+        remarks.append("; samples of the model lead to no more" if is_sampled else "; the search found no more")
+    if is_sampled and (found.candidates.expert[found.candidates.valid] == NO_EXPERT).any():
         remarks.append("; samples of the model lead to none, so these are from uniform seeds")
     if found.is_singular:
         remarks.append("; the arm is singular there, so joints can turn while the tip stays, and there are more")
-    if problem.n_colliding and n_valid < n:
+    if n_valid < n and problem.n_colliding:
         remarks.append(f"; {problem.n_colliding} more collide")
-    if problem.n_violating and n_valid < n:
+    if n_valid < n and problem.n_violating:
         remarks.append(f"; {problem.n_violating} more have a link outside of its region")
     if problem.n_unchecked:
         remarks.append(f"; there was no time to check {problem.n_unchecked} more")
@@ -551,8 +568,7 @@ def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bo
         remarks.append(f"; effective sample size {found.effective_sample_size:.0f}")
     if report is not None and found.n_total is None:
         remarks.append(f"; {report}")
-    is_certified = found.n_total is not None if report is None else report.certified
-    if problem.is_certified and not is_certified:
+    if problem.is_certified and not (found.n_total is not None if report is None else report.certified):
         why = "the arm is near a singularity, a curve only touches a limit, or solutions nearly meet"
         if found.n_total is not None:
             why = "rounding may hide solutions that nearly meet"

@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.checks import LARGEST, as_number, check_keywords, expect, is_number, names_wrong_keywords
-from eim_ros.core.deadlines import OutOfTime, with_grace
+from eim_ros.core.deadlines import NEVER, OutOfTime, with_grace
 from eim_ros.core.errors import ConfigurationError, PoseError, RobotError
-from eim_ros.ik.batch import BatchTask, answer_batch, answer_blocks
+from eim_ros.ik.batch import BatchTask, RootsBatch, answer_batch, answer_blocks
 from eim_ros.ik.completeness import Completeness
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.nearest_pose import NearestPose, Priority, checked_priority, nearest_pose
@@ -33,6 +33,7 @@ from eim_ros.ik.paths import JointPath, follow_path, largest_steps
 from eim_ros.ik.prior import EVEN_SOLUTIONS, NO_COMPONENTS, UNIFORM_CONFIGURATIONS, IKModel, MixtureEvaluator, Prior
 from eim_ros.ik.problem import (
     MAX_SOLUTIONS,
+    ONE,
     Aim,
     Covering,
     Density,
@@ -57,6 +58,7 @@ Near: TypeAlias = npt.ArrayLike | Mapping[str, float] | Posture
 N_NEAR = 128  # number of solutions that are compared by cost
 LONGEST = 1e6  # [s]; proposals take as long as they need
 UNCONSTRAINED = Constraints()
+MOST_AIMS = 64  # number of different requests that are prepared
 MOST_TOOLS = 16  # number of tools with a cached sampler; for any other tool the description is read again
 UNKNOWN = np.full(1, np.nan)
 UNKNOWN_ERRORS = np.full((1, 2), np.nan)
@@ -143,17 +145,24 @@ class Sampler:
 
     def _serve(self, robot: Robot, prior: Prior) -> None:
         self.robot, self.prior = robot, prior
-        self._setup = Setup(robot, self.constraints)
         self._no_attempt = np.full((1, robot.dof), np.nan)
         self._with_tools = OrderedDict[bytes, Sampler]()
+        self._resolve()
+
+    def _resolve(self) -> None:
+        """Check the robot and the constraints against each other."""
+        self._setup = Setup(self.robot, self.constraints)
+        self._by_roots = dict[Aim, RootsBatch | None]()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the parts that are derived from the robot and the constraints."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("_setup", "_with_tools")}
+        derived = ("_setup", "_by_roots", "_with_tools")
+        return {name: value for name, value in self.__dict__.items() if name not in derived}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._setup, self._with_tools = Setup(self.robot, self.constraints), OrderedDict()
+        self._with_tools = OrderedDict()
+        self._resolve()
 
     @classmethod
     def load(
@@ -254,7 +263,7 @@ class Sampler:
         check_keywords(changes, {entry.name: entry for entry in fields(Constraints)}, "Sampler.with_constraints")
         sampler = self._changed()
         sampler.constraints = replace(base, **changes) if changes else base
-        sampler._setup = Setup(self.robot, sampler.constraints)
+        sampler._resolve()
         return sampler
 
     def with_obstacles(self, obstacles: Sequence[Obstacle] | Obstacle) -> Sampler:
@@ -754,7 +763,7 @@ class Sampler:
 
     def _one(self, near: Near | None) -> tuple[Spread, Ordering]:
         if near is None or not self._is_partial(near):
-            return Spread(1), self._ordering(None, near, None)
+            return ONE, self._ordering(None, near, None)
         return Spread(1, 1.0, N_NEAR), self._ordering("posture", None, near)
 
     def _several(
@@ -853,7 +862,23 @@ class Sampler:
             if constraints.position_only is False:
                 raise PoseError("a position has no orientation, which position_only=False asks for", pose)
             return self._solved(pose_from(pose), True, aim, order, seed, started + timeout)
-        return self._solved(check_pose(pose), None, aim, order, seed, started + timeout)
+        checked, deadline = check_pose(pose), started + timeout
+        if order is AS_FOUND and (roots := self._roots(aim)) is not None:
+            answer = roots.answer(checked, seed, deadline)
+            if answer is not None:
+                return answer
+        return self._solved(checked, None, aim, order, seed, deadline)
+
+    def _roots(self, aim: Aim) -> RootsBatch | None:
+        """Return a shortcut for requests without an order, if a closed form alone decides the answer."""
+        if self.n_experts or self._setup.is_checked or not isinstance(aim, (Spread, Covering)):
+            return None
+        if aim not in self._by_roots:
+            if len(self._by_roots) == MOST_AIMS:
+                self._by_roots.clear()
+            roots = RootsBatch(self, BatchTask(aim, AS_FOUND, None, NEVER))
+            self._by_roots[aim] = roots if roots.is_equivalent else None
+        return self._by_roots[aim]
 
     def _solved(
         self,

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from eim_ros.core.deadlines import NEVER
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.core.parallel import generator
+from eim_ros.core.parallel import generator, seed_fraction
 from eim_ros.ik.candidates import Candidates
 from eim_ros.ik.completeness import CompletenessReport
 from eim_ros.ik.problem import MAX_SOLUTIONS, Draws, Found, Problem, Proposals, Spread
@@ -106,7 +106,7 @@ def found_by_roots(problem: Problem, roots: Roots) -> Found:
 def has_closed_form(problem: Problem) -> bool:
     """Return whether the arm and the task have a closed form, which must be a certified one if that is requested."""
     form = closed_form(problem) or virtual_form(problem)
-    return form is not None and (form.certifies or not problem.is_certified)
+    return form is not None and (not problem.is_certified or form.certifies)
 
 
 def all_roots(problem: Problem) -> Roots | None:
@@ -147,6 +147,9 @@ def chosen_rows(problem: Problem, n_roots: int, most: int, seed: int | None) -> 
     """Return the rows of solutions to keep. Without a wish, each of the first rows is another root, equally likely."""
     n, order = problem.n, problem.order
     if n < n_roots and order.is_fair and order.reference is None:
+        if n == 1:  # takes less time than an index
+            first = int(seed_fraction(seed) * n_roots)
+            return slice(first, first + 1)
         return generator(seed).permutation(n_roots)[:n]
     return slice(most)
 
