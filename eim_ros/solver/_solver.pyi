@@ -208,8 +208,7 @@ class ParameterisedForm:
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the solution nearest to a reference (dof,), as `nearest_on_curve` does.
 
-        There is no row if there is no solution, if the limits of a joint allow a full revolution, or if something is
-        undecided near a singularity.
+        There is no row if there is no solution, or if something is undecided near a singularity.
         """
 
 class General7R:

@@ -14,11 +14,11 @@
 
 namespace eim {
 
-inline constexpr double kWidestCell = 0.8;        // [rad] of the redundancy parameter
-inline constexpr int kFirstTries = 8;             // values of the parameter in each branch
-inline constexpr double kAsNear = 1e-5;           // [rad]: distances that differ by less count as equal
-inline constexpr double kMostHalf = kPi - 0.005;  // [rad]: half of the range of a joint
-inline constexpr int kMostDistanceCells = 1200;   // more are needed only near singularities
+inline constexpr double kWidestCell = 0.8;       // [rad] of the redundancy parameter
+inline constexpr int kFirstTries = 8;            // values of the parameter in each branch
+inline constexpr double kAsNear = 3e-6;          // [rad]: distances that differ by less count as equal
+inline constexpr double kEndSlack = 1e-9;        // [rad]: rounding at the ends of a revolution
+inline constexpr int kMostDistanceCells = 1200;  // more are needed only near singularities
 
 class NearestInClosedForm {
     using V = WideDouble;
@@ -32,21 +32,15 @@ class NearestInClosedForm {
         : form_(form), task_(task), pose_(form, motion_of(task.target)) {
         for (int i = 0; i < 7; ++i) {
             const int j = form.joint(i);
-            const double lower = task.bounds.lower[j], upper = task.bounds.upper[j];
-            joints_[i] = {{0.5 * (lower + upper), 0.5 * (upper - lower), task.bounds.wraps[j]}, reference[j], turns[j]};
+            joints_[i] = {window_of(task.bounds, j, reference[j]), reference[j], turns[j], i == 0};
         }
         std::fill_n(best_, chain.n_joints, 0.0);
     }
 
-    // Finds the nearest solution; false if there is none, if something is undecided, or if the limits of a joint allow
-    // several values of an angle.
+    // Finds the nearest solution; false if there is none, or if something is undecided.
     bool run() {
-        for (const Joint& joint : joints_) {
-            if (!joint.window.is_endless && joint.window.half > kMostHalf) return false;
-        }
         Window& held = joints_[0].window;
-        lower_ = held.is_endless ? -kPi : held.centre - held.half;
-        upper_ = held.is_endless ? kPi : held.centre + held.half;
+        lower_ = held.centre - held.half, upper_ = held.centre + held.half;
         held.is_endless = true;  // all cells are within its limits
         try_values();
         const int n_first = std::max(1, int(std::ceil((upper_ - lower_) / kWidestCell)));
@@ -74,11 +68,25 @@ class NearestInClosedForm {
     int n_cells() const { return n_cells_; }
 
    private:
+    // The range of a joint. If its limits allow more than a revolution, this is the one with the nearest values.
+    static Window window_of(const Bounds<double>& bounds, int j, double reference) {
+        if (bounds.wraps[j]) return {0.0, kPi, true};
+        const double lower = bounds.lower[j], upper = bounds.upper[j], half = 0.5 * (upper - lower);
+        if (half < kPi) return {0.5 * (lower + upper), half, false};
+        return {std::clamp(reference, lower + kPi, upper - kPi), kPi, true};
+    }
+
     struct Joint {
         Window window;
         double reference;
-        bool turns;
+        bool turns, is_parameter;
 
+        // Offset of an angle from the middle of the limits. The parameter is within the limits, and may be at an end.
+        template <class T>
+        T offset(const T& angle) const {
+            const T difference = angle - window.centre;
+            return is_parameter ? difference : wrapped<T>(difference, kTwoPi, 1.0 / kTwoPi);
+        }
         // Difference from the reference, given the offset of an angle from the middle of the limits.
         template <class T>
         T away(const T& offset) const {
@@ -140,17 +148,20 @@ class NearestInClosedForm {
         void add(int number, const EnclosedOf<V>& angle, const M& is_known) {
             const Joint& joint = joints[number];
             const Window& window = joint.window;
-            const V offset = wrapped<V>(angle.value - window.centre, kTwoPi, 1.0 / kTwoPi), &radius = angle.radius;
+            const V offset = joint.offset<V>(angle.value), &radius = angle.radius;
             const V end = absolute(offset) + radius, away = joint.away<V>(offset), size = absolute(away);
-            const M is_one = joint.turns ? size + radius < kPi : end <= kPi;  // not at two ends of a range
+            const M is_one = joint.turns ? size + radius < kPi : end <= kPi + kEndSlack;  // not at two ends of a range
             is_smooth &= is_known & is_one, has_angles &= is_known & is_one;
             if (!window.is_endless) {
                 is_smooth &= end <= window.half;
                 is_out |= is_known & (absolute(offset) - radius > window.half) & (end < kTwoPi - window.half);
             }
-            const double beyond = std::max(std::abs(joint.reference - window.centre) - window.half, 0.0);
             V apart = larger(size - radius, V{});
-            if (!joint.turns) apart = is_one ? apart : fill<V>(beyond);
+            if (!joint.turns) {  // an angle at two ends is far from the middle
+                const double off = std::abs(joint.reference - window.centre);
+                const V beyond = larger<V>(absolute(offset) - radius - off, fill<V>(std::max(off - window.half, 0.0)));
+                apart = is_one ? apart : beyond;
+            }
             least += is_known ? apart * apart : V{};
             angles[number] = angle.value;
             square += away * away;
@@ -235,7 +246,7 @@ class NearestInClosedForm {
         double square = 0.0, offsets[7];
         for (int i = 0; i < 7; ++i) {
             const Window& window = joints_[i].window;
-            offsets[i] = window.offset(get(angles[i], lane));
+            offsets[i] = joints_[i].offset(get(angles[i], lane));
             const double away = joints_[i].away(offsets[i]);
             if (!window.is_endless && !(std::abs(offsets[i]) <= window.half)) return;
             square += away * away;
@@ -256,7 +267,7 @@ class NearestInClosedForm {
     Joint joints_[7];
     std::priority_queue<Cell> open_;
     Cell waiting_[kWide];
-    double lower_ = -kPi, upper_ = kPi, best_[kMostJoints];
+    double lower_, upper_, best_[kMostJoints];
     double square_ = std::numeric_limits<double>::infinity(), enough_ = std::numeric_limits<double>::infinity();
     int n_waiting_ = 0, n_cells_ = 0;
 };
