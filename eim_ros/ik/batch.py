@@ -140,8 +140,6 @@ class RootsBatch:
         self.problem = problem_of(sampler, task)
         self._form = closed_form(self.problem)
         self._outcomes: dict[tuple[float, ...], Outcome | None] = {}
-        self._unknown, self._no_attempt = np.full(1, np.nan), np.full((1, self.robot.dof), np.nan)
-        self._no_errors = np.full((1, 2), np.nan)
 
     @property
     def is_equivalent(self) -> bool:
@@ -152,40 +150,6 @@ class RootsBatch:
         is_suited = isinstance(aim, Covering) or (isinstance(aim, Spread) and not self.sampler.n_experts)
         return is_suited and self._form is not None and has_closed_form(problem)
 
-    def answer(self, pose: FloatArray, seed: int | None, deadline: float) -> Solutions | None:
-        """Answer one pose (4, 4); return None if it is undecided.
-
-        The deadline is a time of `perf_counter` [s].
-        """
-        began, n = time.perf_counter(), self.problem.n
-        q, errors, table = self._solutions(pose[None], deadline, 1)
-        line = tuple(table[0].tolist())
-        found = self._outcome(line)
-        if found is None:
-            return None
-        if len(q) > n:
-            rows = chosen_rows(self.problem, int(line[1]), n, seed)
-            q, errors = q[rows], errors[:, rows]
-        code, message, report = found
-        kept = Candidates.solutions(q, errors)
-        return Solutions(
-            self.robot.joint_names,
-            kept.q,
-            kept.position_error,
-            kept.orientation_error,
-            kept.valid,
-            kept.expert,
-            np.array([len(q)]),
-            np.array([code]),
-            (message,),
-            np.array([time.perf_counter() - began]),
-            np.array([line[2]]),
-            (report,),
-            self._unknown,
-            self._no_attempt,
-            self._no_errors,
-        )
-
     def solve(
         self, poses: FloatArray, numbers: IntArray, deadline: float, n_threads: int
     ) -> tuple[Solutions, IntArray]:
@@ -195,11 +159,11 @@ class RootsBatch:
         """
         began, problem, n = time.perf_counter(), self.problem, self.problem.n
         dof, m = self.robot.dof, len(poses)
-        q, errors, table = self._solutions(poses, deadline, n_threads)
+        q, errors, table = self.solutions(poses, deadline, n_threads)
         kept: list[Outcome] = []
         counts, open_, rows, first = np.zeros(m, np.int64), list[int](), list[IntArray](), 0
         for number, line in enumerate(map(tuple, table.tolist())):
-            found, n_rows = self._outcome(line), int(line[0])
+            found, n_rows = self.outcome(line), int(line[0])
             if found is None:
                 found = NOTHING
                 open_.append(number)
@@ -235,16 +199,16 @@ class RootsBatch:
             densities_of(self.sampler.prior, poses) if self.sampler.n_experts else None,
         ), np.array(open_, np.int64)
 
-    def _solutions(
-        self, poses: FloatArray, deadline: float, n_threads: int
+    def solutions(
+        self, poses: FloatArray, deadline: float, n_threads: int, choice: float = -1.0
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the solutions of poses (m, 4, 4), their errors, and the table of `ClosedForm.solutions`."""
+        """Return the solutions of poses (m, 4, 4), their errors, and the table; see `ClosedForm.solutions`."""
         assert self._form is not None
         chain, problem = self.robot.chain, self.problem
-        options = DISTINCT_TOLERANCE, problem.is_certified, None, None, problem.n, deadline, n_threads
+        options = DISTINCT_TOLERANCE, problem.is_certified, None, None, problem.n, deadline, n_threads, choice
         return self._form.solutions(chain, problem.task, poses, *options)
 
-    def _outcome(self, line: tuple[float, ...]) -> Outcome | None:
+    def outcome(self, line: tuple[float, ...]) -> Outcome | None:
         """Return the outcome of a line of the table; None if it is not final. Few lines differ."""
         if line not in self._outcomes:
             if len(self._outcomes) == MOST_OUTCOMES:

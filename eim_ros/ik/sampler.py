@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.checks import LARGEST, as_number, check_keywords, expect, is_number, names_wrong_keywords
-from eim_ros.core.deadlines import NEVER, OutOfTime, with_grace
+from eim_ros.core.deadlines import OutOfTime, with_grace
 from eim_ros.core.errors import ConfigurationError, PoseError, RobotError
-from eim_ros.ik.batch import BatchTask, RootsBatch, answer_batch, answer_blocks
+from eim_ros.ik.batch import BatchTask, answer_batch, answer_blocks
 from eim_ros.ik.completeness import Completeness
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.nearest_pose import NearestPose, Priority, checked_priority, nearest_pose
@@ -45,6 +45,7 @@ from eim_ros.ik.problem import (
     Spread,
     outcome,
 )
+from eim_ros.ik.shortcuts import UNKNOWN, UNKNOWN_ERRORS, Shortcut, shortcut_of
 from eim_ros.ik.solutions import Solutions
 from eim_ros.ik.strategies import find
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
@@ -60,8 +61,6 @@ LONGEST = 1e6  # [s]; proposals take as long as they need
 UNCONSTRAINED = Constraints()
 MOST_AIMS = 64  # number of different requests that are prepared
 MOST_TOOLS = 16  # number of tools with a cached sampler; for any other tool the description is read again
-UNKNOWN = np.full(1, np.nan)
-UNKNOWN_ERRORS = np.full((1, 2), np.nan)
 
 
 OTHER_NAMES = {
@@ -152,11 +151,11 @@ class Sampler:
     def _resolve(self) -> None:
         """Check the robot and the constraints against each other."""
         self._setup = Setup(self.robot, self.constraints)
-        self._by_roots = dict[Aim, RootsBatch | None]()
+        self._shortcuts = dict[Aim, Shortcut | None]()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the parts that are derived from the robot and the constraints."""
-        derived = ("_setup", "_by_roots", "_with_tools")
+        derived = ("_setup", "_shortcuts", "_with_tools")
         return {name: value for name, value in self.__dict__.items() if name not in derived}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -863,22 +862,16 @@ class Sampler:
                 raise PoseError("a position has no orientation, which position_only=False asks for", pose)
             return self._solved(pose_from(pose), True, aim, order, seed, started + timeout)
         checked, deadline = check_pose(pose), started + timeout
-        if order is AS_FOUND and (roots := self._roots(aim)) is not None:
-            answer = roots.answer(checked, seed, deadline)
+        if order is AS_FOUND and isinstance(aim, (Spread, Covering)):
+            if aim not in self._shortcuts:
+                if len(self._shortcuts) == MOST_AIMS:
+                    self._shortcuts.clear()
+                self._shortcuts[aim] = shortcut_of(self, aim)
+            shortcut = self._shortcuts[aim]
+            answer = None if shortcut is None else shortcut.answer(checked, seed, deadline)
             if answer is not None:
                 return answer
         return self._solved(checked, None, aim, order, seed, deadline)
-
-    def _roots(self, aim: Aim) -> RootsBatch | None:
-        """Return a shortcut for requests without an order, if a closed form alone decides the answer."""
-        if self.n_experts or self._setup.is_checked or not isinstance(aim, (Spread, Covering)):
-            return None
-        if aim not in self._by_roots:
-            if len(self._by_roots) == MOST_AIMS:
-                self._by_roots.clear()
-            roots = RootsBatch(self, BatchTask(aim, AS_FOUND, None, NEVER))
-            self._by_roots[aim] = roots if roots.is_equivalent else None
-        return self._by_roots[aim]
 
     def _solved(
         self,

@@ -98,13 +98,15 @@ class ClosedForm:
         most: int = 0,
         deadline: float = ...,
         n_threads: int = 1,
+        choice: float = -1.0,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the solutions (k, dof) of poses (m, 4, 4) in turn, their errors (2, k) [m], [rad], and a table (m, 6).
 
         The solutions of a pose are those that `revolutions` returns for its roots, at most `most`, or the number of
         roots if that is larger. The columns of the table are the number of solutions returned, the number of roots
         among them, the number of all solutions, and whether the roots are complete, certified and singular. A pose
-        that was not begun in time has NaN solutions in all. The pose of the task does not matter.
+        that was not begun in time has NaN solutions in all. The pose of the task does not matter. A `choice` in [0, 1)
+        selects one of the roots within the limits, all equally likely; the table still counts all of them.
         """
 
 class Roots:

@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.deadlines import is_past, with_grace
+from eim_ros.core.deadlines import NEVER, is_past, with_grace
 from eim_ros.core.parallel import seed_fraction
 from eim_ros.ik.candidates import Candidates
 from eim_ros.ik.completeness import CompletenessReport
 from eim_ros.ik.order import Posture, distance_to, distinct_in_time, distinct_rows, farthest_rows, is_within
 from eim_ros.ik.problem import Found, Problem, Proposals, Spread
-from eim_ros.solver import NO_EXPERT, ContinuationOptions, Experts, SearchRound
+from eim_ros.solver import NO_EXPERT, ContinuationOptions, Experts, SearchRound, Task
 from eim_ros.solver import Found as FoundRows
 
 FloatArray = npt.NDArray[np.float64]
@@ -233,7 +233,7 @@ class Search:
                 return self._result(found), True
             n_before = len(found)
             n_missing = (n_roots if can_continue and not plan.has_continued else n) - n_before
-            n_seeds = min(max(int(n_missing / yields) + SPARE_SEEDS, 2 * without_gain), MOST_SEEDS_PER_ROUND)
+            n_seeds = min(max(_seeds_for(n_missing, yields), 2 * without_gain), MOST_SEEDS_PER_ROUND)
             plan.n_uniform = int(uniform_share * n_seeds)
             plan.n_drawn = n_seeds - plan.n_uniform
             plan.fewest_roots = 1 if n_rounds else (n_roots + 1) // 2
@@ -263,6 +263,16 @@ class Search:
                 uniform_share = max(least_uniform, 0.5 if yields < LOW_YIELD else 0.0)
         return self._result(found), False
 
+    def first_round(self, task: Task, seed: float) -> FoundRows:
+        """Return the solutions of a pose in the first round of `run(problem.n)`, without a model or diversity."""
+        problem, n = self.problem, self.problem.n
+        found, plan = FoundRows(problem.robot.dof), self._plan(NEVER)
+        plan.seed, plan.n_uniform, plan.n_drawn = seed, min(_seeds_for(n, FIRST_YIELD), MOST_SEEDS_PER_ROUND), 0
+        plan.fewest_roots, plan.n_wanted = (n + 1) // 2, 0
+        nothing = np.empty((0, problem.robot.dof))
+        problem.robot.chain.search_round(task, plan, self._conditional, nothing, problem.robot.continuous, found)
+        return found
+
     @property
     def _conditional(self) -> tuple[Experts, FloatArray, FloatArray]:
         conditional = self.problem.conditional
@@ -285,6 +295,11 @@ class Search:
             return self.problem.solved(found.best, np.full(1, NO_EXPERT, np.uint32), FINAL_PATIENCE)
         q, errors, experts = found.rows
         return Candidates.solutions(q, errors, experts)
+
+
+def _seeds_for(n: int, yields: float) -> int:
+    """Return the number of seeds for n solutions, given the number of solutions per seed."""
+    return int(n / yields) + SPARE_SEEDS
 
 
 def nearest_found(problem: Problem, search: Search, near: FloatArray) -> tuple[Candidates, bool]:

@@ -101,7 +101,7 @@ inline py::tuple revolutions_of(const Chain& chain, const Task& task, const Conv
     Rows rows({chain.n_joints});
     std::vector<Index> sources;
     double total = 0.0;
-    run_unlocked(chain, [&]<int N>() { total = wind<N>(chain, task, given, cost, most, deadline, rows, sources); });
+    run_unlocked(chain, [&]<int N>() { total = wind<N>(chain, task, given, cost, most, deadline, rows, sources).n; });
     return py::make_tuple(positions_of(rows), errors_of(rows), copy_of(sources, {rows.size()}), total);
 }
 
@@ -114,19 +114,19 @@ struct PoseSolutions {
 inline constexpr Index kLine = 6;          // entries of a line of the table
 inline constexpr Index kPosesAtOnce = 16;  // poses between two requests of a thread
 
-// Adds the solutions of a pose: those of the roots, and of their 2 pi-equivalents up to a number.
+// Adds the solutions of a pose: those of the roots, and of their 2 pi-equivalents up to a number; or those of one root.
 inline void add_solutions(const ArmForm& arm, const Chain& chain, const Task& task, double tolerance, bool wants_proof,
-                          const TurnCost& cost, Index most, double deadline, PoseSolutions& all) {
+                          const TurnCost& cost, Index most, double deadline, double choice, PoseSolutions& all) {
     const Roots roots = found_roots(arm, chain, task, tolerance, wants_proof);
     Rows rows({chain.n_joints});
     std::vector<Index> sources;
-    double total = 0.0;
-    for_kind(chain, [&]<int N>() {
-        total = wind<N>(chain, task, roots, cost, std::max(most, roots.size()), deadline, rows, sources);
-    });
+    Equivalents all_found{};
+    const Index n_most = choice < 0.0 ? std::max(most, roots.size()) : most;
+    for_kind(chain,
+             [&]<int N>() { all_found = wind<N>(chain, task, roots, cost, n_most, deadline, rows, sources, choice); });
     const auto is_reached = [&](Index i) { return std::find(sources.begin(), sources.end(), i) != sources.end(); };
-    const Index n_reached = Index(numbers_where(roots.size(), is_reached).size());
-    const double line[kLine] = {double(rows.size()),       double(n_reached),          total,
+    const Index n_reached = choice < 0.0 ? Index(numbers_where(roots.size(), is_reached).size()) : all_found.n_roots;
+    const double line[kLine] = {double(rows.size()),       double(n_reached),          all_found.n,
                                 double(roots.is_complete), double(roots.is_certified), double(roots.is_singular)};
     all.table.insert(all.table.end(), line, line + kLine);
     const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
@@ -137,13 +137,14 @@ inline void add_solutions(const ArmForm& arm, const Chain& chain, const Task& ta
 // The solutions of poses (m, 4, 4) within the limits: configurations of all poses in turn, their errors (2, n), and a
 // table (m, 6). Its columns are the number of rows, the number of roots among them, the number of all solutions, and
 // whether the roots are complete, certified, and singular. Each pose may use an equal share of the time. If no time is
-// left for a pose, the number of its solutions is NaN.
+// left for a pose, the number of its solutions is NaN. A choice in [0, 1) selects one of the roots, equally likely.
 inline py::tuple solutions_of(const ArmForm& arm, const Chain& chain, const Task& task, const Converted<double>& poses,
                               double tolerance, bool wants_proof, const py::object& reference,
-                              const py::object& weights, Index most, double deadline, int n_threads) {
+                              const py::object& weights, Index most, double deadline, int n_threads, double choice) {
     expect_roots(arm, chain, task);
     expect_shape(poses, "poses", {kAny, 4, 4});
     expect(n_threads > 0, "at least one thread");
+    expect(choice < 1.0, "a choice is less than 1");
     const std::vector<double> from = joint_values(reference, chain, &task.bounds);
     const std::vector<double> weighed = joint_values(weights, chain, nullptr);
     const TurnCost cost{from.data(), weighed.data(), reference.is_none()};
@@ -164,7 +165,7 @@ inline py::tuple solutions_of(const ArmForm& arm, const Chain& chain, const Task
                 }
                 std::copy_n(targets + 16 * i, 12, &one.target[0][0]);
                 const double share = left * std::min(1.0, double(n_threads) / double(n - i));
-                add_solutions(arm, chain, one, tolerance, wants_proof, cost, most, now + share, chunks[chunk]);
+                add_solutions(arm, chain, one, tolerance, wants_proof, cost, most, now + share, choice, chunks[chunk]);
             }
         });
         if (chunks.size() == 1) all = std::move(chunks.front()), chunks.clear();
@@ -192,7 +193,7 @@ inline void bind_closed_forms(py::module_& module) {
         .def("solutions", solutions_of, py::arg("chain"), py::arg("task"), py::arg("poses"), py::arg("tolerance"),
              py::arg("wants_proof") = false, py::arg("reference") = py::none(), py::arg("weights") = py::none(),
              py::arg("most") = 0, py::arg("deadline") = std::numeric_limits<double>::infinity(),
-             py::arg("n_threads") = 1);
+             py::arg("n_threads") = 1, py::arg("choice") = -1.0);
     py::class_<Roots>(module, "Roots", py::module_local())
         .def("__len__", [](const Roots& roots) { return roots.size(); })
         .def_property_readonly("positions",

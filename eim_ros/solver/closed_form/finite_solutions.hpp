@@ -197,15 +197,21 @@ inline Roots general_roots(const Chain& chain, const General6R& form, const Task
 inline constexpr double kShareOfTurns = 0.7;
 inline constexpr int kTurnsAtOnce = 64;  // configurations between two checks of the clock
 
+// Numbers of all 2 pi-equivalent configurations, and of roots within the limits.
+struct Equivalents {
+    double n;
+    Index n_roots;
+};
+
 // Enumerates 2 pi-equivalent configurations of roots within the limits of a task, in the order of their cost. Returns
-// the valid ones among the first `most`, and the number of all. Configurations beyond the limits by at most the
+// the valid ones among the first `most`, and the numbers of all. Configurations beyond the limits by at most the
 // tolerance are clamped and solved again within them. At the deadline, a time of the steady clock [s], the enumeration
-// ends; then there are fewer than requested and than exist.
+// ends; then there are fewer than requested and than exist. See `Revolutions` for the choice.
 template <int N>
-inline double wind(const Chain& chain, const Task& task, const Configurations& roots, const TurnCost& cost, Index most,
-                   double deadline, Rows& rows, std::vector<Index>& sources) {
+inline Equivalents wind(const Chain& chain, const Task& task, const Configurations& roots, const TurnCost& cost,
+                        Index most, double deadline, Rows& rows, std::vector<Index>& sources, double choice = -1.0) {
     const double slack = std::min({task.position_tolerance, task.orientation_tolerance, 0.01});
-    Revolutions revolutions(chain, task.bounds, roots, slack, cost);
+    Revolutions revolutions(chain, task.bounds, roots, slack, cost, choice);
     std::vector<Index> clamped;
     double q[kMostJoints];
     Index source;
@@ -227,7 +233,7 @@ inline double wind(const Chain& chain, const Task& task, const Configurations& r
         rows.converged[to] = 1, sources[to] = sources[kept[to]];
     }
     rows.resize(Index(kept.size())), sources.resize(kept.size());
-    return revolutions.total() - double(n - Index(kept.size()));
+    return {revolutions.total() - double(n - Index(kept.size())), revolutions.n_within()};
 }
 
 }  // namespace eim

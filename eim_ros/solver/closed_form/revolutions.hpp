@@ -46,10 +46,13 @@ struct TurnCost {
 
 class Revolutions {
    public:
+    // With a choice in [0, 1), only one of the roots within the limits is enumerated; all are equally likely.
     Revolutions(const Chain& chain, const Bounds<double>& bounds, const Configurations& roots, double slack,
-                const TurnCost& cost)
+                const TurnCost& cost, double choice = -1.0)
         : bounds_(bounds), n_joints_(chain.n_joints), cost_(cost) {
         const std::vector<bool> slides = prismatic_joints(chain);
+        turns_.reserve(roots.size() * n_joints_), nearest_.reserve(roots.size() * n_joints_);
+        std::vector<Choice> first;
         for (Index i = 0; i < roots.size(); ++i) {
             double n = 1.0, least = 0.0;
             for (int j = 0; j < n_joints_; ++j) {
@@ -59,12 +62,19 @@ class Revolutions {
                 if (n > 0.0) least += term(i, j, 0);
             }
             total_ += n, least_.push_back(least);
-            if (n > 0.0) open_.push(Choice{cost.by_root ? 0.0 : least, 0, i, 0, std::vector<Index>(n_joints_, 0)});
+            if (n > 0.0) first.push_back({cost.by_root ? 0.0 : least, 0, i, 0, std::vector<Index>(n_joints_, 0)});
+        }
+        n_within_ = Index(first.size());
+        if (choice >= 0.0 && n_within_ > 0) {
+            open_.push(std::move(first[Index(choice * double(n_within_))]));
+        } else {
+            open_ = std::priority_queue<Choice>(std::less<Choice>(), std::move(first));
         }
     }
 
-    // The number of all configurations.
+    // The number of all configurations, and of roots within the limits; both include roots that are not enumerated.
     double total() const { return total_; }
+    Index n_within() const { return n_within_; }
 
     // Writes the next configuration, within the limits, and the index of its root; false if there is none.
     bool next(double* q, Index& root, bool& is_clamped) {
@@ -153,6 +163,7 @@ class Revolutions {
     std::vector<Choice> returned_;  // in the order of cost
     std::size_t n_followed_ = 0;    // number of returned choices whose followers are open
     double total_ = 0.0;
+    Index n_within_ = 0;
 };
 
 }  // namespace eim

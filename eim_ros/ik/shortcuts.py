@@ -1,0 +1,126 @@
+"""Short ways to the answers of plain requests, which have no model, order or further checks.
+
+A closed form, or the first round of a search, usually decides such an answer. What does not depend on the pose is
+prepared once for all poses. If an answer remains open, the strategies find it, starting with the same random numbers.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.core.deadlines import NEVER
+from eim_ros.core.parallel import seed_fraction
+from eim_ros.ik.batch import BatchTask, Outcome, RootsBatch, Solver, problem_of
+from eim_ros.ik.candidates import Candidates
+from eim_ros.ik.order import AS_FOUND
+from eim_ros.ik.problem import Aim, Covering, Found, Spread, outcome
+from eim_ros.ik.solutions import Solutions
+from eim_ros.ik.strategies import STRATEGIES
+from eim_ros.ik.strategies.closed_form import chosen_rows
+from eim_ros.ik.strategies.restarts import FEWEST_TO_DIVERSIFY, Search
+from eim_ros.kinematics import Robot
+
+FloatArray = npt.NDArray[np.float64]
+
+UNKNOWN, UNKNOWN_ERRORS = np.full(1, np.nan), np.full((1, 2), np.nan)
+
+
+class Shortcut(Protocol):
+    """A short way to the answers of a request."""
+
+    def answer(self, pose: FloatArray, seed: int | None, deadline: float) -> Solutions | None:
+        """Answer one pose (4, 4); return None if the answer remains open.
+
+        The deadline is a time of `perf_counter` [s].
+        """
+        ...
+
+
+def shortcut_of(sampler: Solver, aim: Aim) -> Shortcut | None:
+    """Return the shortcut for a request without an order, or None."""
+    if sampler.n_experts or sampler._setup.is_checked or not isinstance(aim, Spread | Covering):
+        return None
+    task = BatchTask(aim, AS_FOUND, None, NEVER)
+    roots = RootsBatch(sampler, task)
+    if roots.is_equivalent:
+        return ByRoots(roots)
+    is_few = isinstance(aim, Spread) and aim.n < FEWEST_TO_DIVERSIFY and not aim.diversity
+    if is_few and not any(strategy.applies(roots.problem) for strategy in STRATEGIES[:-1]):
+        return ByFirstRound(sampler, task)
+    return None
+
+
+class ByRoots:
+    """Answers from the roots of a closed form."""
+
+    def __init__(self, roots: RootsBatch) -> None:
+        self.roots, self.n, self._plain = roots, roots.problem.n, _PlainAnswers(roots.robot)
+
+    def answer(self, pose: FloatArray, seed: int | None, deadline: float) -> Solutions | None:
+        """Answer one pose; see `Shortcut`."""
+        began, roots, n = time.perf_counter(), self.roots, self.n
+        choice = seed_fraction(seed) if n == 1 else -1.0
+        q, errors, table = roots.solutions(pose[None], deadline, 1, choice)
+        line = tuple(table[0].tolist())
+        found = roots.outcome(line)
+        if found is None:
+            return None
+        if len(q) > n:
+            rows = chosen_rows(roots.problem, int(line[1]), n, seed)
+            q, errors = q[rows], errors[:, rows]
+        return self._plain.answer(Candidates.solutions(q, errors), found, began, table[:, 2])
+
+
+class ByFirstRound:
+    """Answers of the first round of a search from uniform seeds."""
+
+    def __init__(self, sampler: Solver, task: BatchTask) -> None:
+        self.problem = problem_of(sampler, task)
+        self._search, self._plain = Search(self.problem, 0.0), _PlainAnswers(sampler.robot)
+        n, dof = self.problem.n, sampler.robot.dof
+        candidates = Candidates.solutions(np.empty((n, dof)), np.empty((2, n)))
+        self._outcome = *outcome(self.problem, Found(candidates), candidates, False), None
+
+    def answer(self, pose: FloatArray, seed: int | None, deadline: float) -> Solutions | None:
+        """Answer one pose; see `Shortcut`."""
+        began, problem = time.perf_counter(), self.problem
+        task = problem.setup.task(pose, problem.position_only)
+        found = self._search.first_round(task, seed_fraction(seed))
+        if len(found) < problem.n:
+            return None
+        q, errors, _ = found.rows
+        if len(q) > problem.n:
+            q, errors = q[: problem.n], errors[:, : problem.n]
+        return self._plain.answer(Candidates.solutions(q, errors), self._outcome, began, UNKNOWN)
+
+
+class _PlainAnswers:
+    """Answers without best attempts, densities and effective sample sizes."""
+
+    def __init__(self, robot: Robot) -> None:
+        self._joint_names, self._no_attempt = robot.joint_names, np.full((1, robot.dof), np.nan)
+
+    def answer(self, kept: Candidates, found: Outcome, began: float, n_total: FloatArray) -> Solutions:
+        """Return the answer that consists of all candidates; `began` is a time of `perf_counter` [s]."""
+        code, message, report = found
+        return Solutions(
+            self._joint_names,
+            kept.q,
+            kept.position_error,
+            kept.orientation_error,
+            kept.valid,
+            kept.expert,
+            np.array([len(kept.q)]),
+            np.array([int(code)]),
+            (message,),
+            np.array([time.perf_counter() - began]),
+            n_total,
+            (report,),
+            UNKNOWN,
+            self._no_attempt,
+            UNKNOWN_ERRORS,
+        )
