@@ -21,11 +21,12 @@ from eim_ros.ik.problem import Aim, Covering, Found, Spread, outcome
 from eim_ros.ik.solutions import Solutions
 from eim_ros.ik.strategies import STRATEGIES
 from eim_ros.ik.strategies.closed_form import chosen_rows
-from eim_ros.ik.strategies.restarts import FEWEST_TO_DIVERSIFY, Search
+from eim_ros.ik.strategies.restarts import Search
 from eim_ros.kinematics import Robot
 
 FloatArray = npt.NDArray[np.float64]
 
+MOST_OF_FIRST_ROUND = 4  # number of solutions that the first round of a search finds in more than half of all cases
 UNKNOWN, UNKNOWN_ERRORS = np.full(1, np.nan), np.full((1, 2), np.nan)
 
 
@@ -48,7 +49,7 @@ def shortcut_of(sampler: Solver, aim: Aim) -> Shortcut | None:
     roots = RootsBatch(sampler, task)
     if roots.is_equivalent:
         return ByRoots(roots)
-    is_few = isinstance(aim, Spread) and aim.n < FEWEST_TO_DIVERSIFY and not aim.diversity
+    is_few = isinstance(aim, Spread) and aim.n <= MOST_OF_FIRST_ROUND and not aim.diversity
     if is_few and not any(strategy.applies(roots.problem) for strategy in STRATEGIES[:-1]):
         return ByFirstRound(sampler, task)
     return None

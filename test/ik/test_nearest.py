@@ -1,4 +1,4 @@
-"""The nearest of solutions that are surfaces: as near as dense samples of them lead to, whatever else is asked."""
+"""The nearest solution on surfaces and curves is as near as dense samples of them, for all kinds of requests."""
 
 from __future__ import annotations
 
@@ -80,3 +80,37 @@ def test_where_an_obstacle_is_in_the_way_the_nearest_that_is_free_is_returned() 
     assert not constraints.scene(robot).colliding(found.q).any()
     distance = distance_to(robot, found.q, near)[0]
     assert distance_to(robot, free.q, near)[0] < distance <= distance_to(robot, others.q, near).min()
+
+
+@pytest.mark.parametrize("name", ["panda", "iiwa14", "xarm7"])
+def test_the_nearest_of_seven_joints_is_nearer_than_dense_curves(name: str) -> None:
+    sampler, rng = Sampler(name), np.random.default_rng(45)
+    robot, n_traced = sampler.robot, 0
+    for _ in range(8):
+        q, near = robot.random(2, rng)
+        found = sampler.solve(robot.fk(q), near)
+        n_traced += found.completeness is not None
+        dense = sampler.solve_all(robot.fk(q), 0.02, near=near, max_solutions=100_000, timeout=60.0)
+        assert found and found.valid.all()
+        least = distance_to(robot, dense.q, near).min()
+        assert distance_to(robot, found.q, near)[0] <= least + 1e-5  # points within the pose tolerance may be nearer
+    assert n_traced <= 1  # the closed form decides, except near singularities
+
+
+def test_the_nearest_of_seven_joints_keeps_narrowed_limits_and_avoids_obstacles() -> None:
+    rng = np.random.default_rng(46)
+    sampler = Sampler("iiwa14")
+    robot = sampler.robot
+    q, near = robot.random(2, rng)
+    free = sampler.solve(robot.fk(q), near)
+    limits = {robot.joint_names[6]: (float(q[6]) - 0.05, float(q[6]) + 0.05)}
+    narrowed = sampler.with_constraints(limits=limits)
+    found = narrowed.solve(robot.fk(q), near)
+    dense = narrowed.solve_all(robot.fk(q), 0.01, near=near, timeout=60.0)
+    assert abs(found.q[0, 6] - q[6]) <= 0.05 + 1e-9
+    assert distance_to(robot, found.q, near)[0] <= distance_to(robot, dense.q, near).min() + 1e-5
+    elbow = link_poses(robot, "link_4")(free.q)
+    obstacle = Sphere(elbow[0, :3, 3], 0.05)
+    other = sampler.with_obstacles([obstacle]).solve(robot.fk(q), near, timeout=60.0)
+    assert other and not Constraints(obstacles=[obstacle]).scene(robot).colliding(other.q).any()
+    assert distance_to(robot, other.q, near)[0] > distance_to(robot, free.q, near)[0]

@@ -121,7 +121,7 @@ class NearestInClosedForm {
         M has_angles = ~M{};
         // bound of the squared distance; in the middle: its value, half of its derivative, and the spread of that
         V least{}, square{}, rise{}, spread{};
-        V angles[7];  // in the middle
+        V angles[7] = {};  // in the middle
 
         bool goes_on() const { return any(~(is_out | is_lost)); }
 
