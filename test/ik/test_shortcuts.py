@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -75,10 +77,10 @@ def test_one_solution_of_a_batch_is_the_one_of_the_same_seed() -> None:
         ({"position_only": True}, ByFirstRound),
         ({"tolerances": [0.0, 0.0, 0.0, 0.1, 0.1, 0.1]}, ByFirstRound),
         ({"self_collision": True}, type(None)),
-        ({"obstacles": [Box((0.1, 0.1, 0.1), at=(2.0, 0.0, 0.0))]}, type(None)),
+        ({"obstacles": [Box([2.0, 0.0, 0.0], [0.1, 0.1, 0.1])]}, type(None)),
     ],
 )
-def test_shortcut_depends_on_the_constraints(changes: dict[str, object], expected: type) -> None:
+def test_shortcut_depends_on_the_constraints(changes: dict[str, Any], expected: type) -> None:
     sampler = Sampler("ur5e").with_constraints(Constraints(**changes))
     assert type(shortcut_of(sampler, ONE)) is expected
     pose = sampler.robot.fk([0.1, -1.0, 1.5, 0.3, 0.4, 0.5])
