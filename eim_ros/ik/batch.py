@@ -200,12 +200,17 @@ class RootsBatch:
         ), np.array(open_, np.int64)
 
     def solutions(
-        self, poses: FloatArray, deadline: float, n_threads: int, choice: float = -1.0
+        self,
+        poses: FloatArray,
+        deadline: float,
+        n_threads: int,
+        choice: float = -1.0,
+        reference: FloatArray | None = None,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the solutions of poses (m, 4, 4), their errors, and the table; see `ClosedForm.solutions`."""
         assert self._form is not None
         chain, problem = self.robot.chain, self.problem
-        options = DISTINCT_TOLERANCE, problem.is_certified, None, None, problem.n, deadline, n_threads, choice
+        options = DISTINCT_TOLERANCE, problem.is_certified, reference, None, problem.n, deadline, n_threads, choice
         return self._form.solutions(chain, problem.task, poses, *options)
 
     def outcome(self, line: tuple[float, ...]) -> Outcome | None:

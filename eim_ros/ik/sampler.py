@@ -862,16 +862,24 @@ class Sampler:
                 raise PoseError("a position has no orientation, which position_only=False asks for", pose)
             return self._solved(pose_from(pose), True, aim, order, seed, started + timeout)
         checked, deadline = check_pose(pose), started + timeout
-        if order is AS_FOUND and isinstance(aim, (Spread, Covering)):
-            if aim not in self._shortcuts:
-                if len(self._shortcuts) == MOST_AIMS:
-                    self._shortcuts.clear()
-                self._shortcuts[aim] = shortcut_of(self, aim)
-            shortcut = self._shortcuts[aim]
-            answer = None if shortcut is None else shortcut.answer(checked, seed, deadline)
-            if answer is not None:
-                return answer
-        return self._solved(checked, None, aim, order, seed, deadline)
+        answer = self._short(checked, aim, order, seed, deadline)
+        return self._solved(checked, None, aim, order, seed, deadline) if answer is None else answer
+
+    def _short(
+        self, pose: FloatArray, aim: Aim, order: Ordering, seed: int | None, deadline: float
+    ) -> Solutions | None:
+        """Return the answer of a shortcut, or None if there is none, or if it leaves the answer open."""
+        if not isinstance(aim, (Spread, Covering)):
+            return None
+        is_nearest = order.criterion == "distance" and order.posture is None and aim.n_searched == 1
+        if order is not AS_FOUND and not is_nearest:
+            return None
+        if aim not in self._shortcuts:
+            if len(self._shortcuts) == MOST_AIMS:
+                self._shortcuts.clear()
+            self._shortcuts[aim] = shortcut_of(self, aim)
+        shortcut = self._shortcuts[aim]
+        return None if shortcut is None else shortcut.answer(pose, order.reference, seed, deadline)
 
     def _solved(
         self,

@@ -1,4 +1,4 @@
-"""Short ways to the answers of plain requests, which have no model, order or further checks.
+"""Short ways to the answers of plain requests, which have no model or further checks, and at most a reference.
 
 A closed form, or the first round of a search, usually decides such an answer. What does not depend on the pose is
 prepared once for all poses. If an answer remains open, the strategies find it, starting with the same random numbers.
@@ -20,7 +20,7 @@ from eim_ros.ik.order import AS_FOUND
 from eim_ros.ik.problem import Aim, Covering, Found, Spread, outcome
 from eim_ros.ik.solutions import Solutions
 from eim_ros.ik.strategies import STRATEGIES
-from eim_ros.ik.strategies.closed_form import chosen_rows
+from eim_ros.ik.strategies.closed_form import chosen_rows, taken
 from eim_ros.ik.strategies.restarts import Search
 from eim_ros.kinematics import Robot
 
@@ -33,16 +33,17 @@ UNKNOWN, UNKNOWN_ERRORS = np.full(1, np.nan), np.full((1, 2), np.nan)
 class Shortcut(Protocol):
     """A short way to the answers of a request."""
 
-    def answer(self, pose: FloatArray, seed: int | None, deadline: float) -> Solutions | None:
+    def answer(self, pose: FloatArray, near: FloatArray | None, seed: int | None, deadline: float) -> Solutions | None:
         """Answer one pose (4, 4); return None if the answer remains open.
 
+        With a configuration `near` (dof,), the answer is the nearest solution, so the request must be for one solution.
         The deadline is a time of `perf_counter` [s].
         """
         ...
 
 
 def shortcut_of(sampler: Solver, aim: Aim) -> Shortcut | None:
-    """Return the shortcut for a request without an order, or None."""
+    """Return the shortcut for a request, or None."""
     if sampler.n_experts or sampler._setup.is_checked or not isinstance(aim, Spread | Covering):
         return None
     task = BatchTask(aim, AS_FOUND, None, NEVER)
@@ -61,18 +62,18 @@ class ByRoots:
     def __init__(self, roots: RootsBatch) -> None:
         self.roots, self.n, self._plain = roots, roots.problem.n, _PlainAnswers(roots.robot)
 
-    def answer(self, pose: FloatArray, seed: int | None, deadline: float) -> Solutions | None:
+    def answer(self, pose: FloatArray, near: FloatArray | None, seed: int | None, deadline: float) -> Solutions | None:
         """Answer one pose; see `Shortcut`."""
         began, roots, n = time.perf_counter(), self.roots, self.n
-        choice = seed_fraction(seed) if n == 1 else -1.0
-        q, errors, table = roots.solutions(pose[None], deadline, 1, choice)
+        choice = seed_fraction(seed) if n == 1 and near is None else -1.0
+        q, errors, table = roots.solutions(pose[None], deadline, 1, choice, near)
         line = tuple(table[0].tolist())
         found = roots.outcome(line)
         if found is None:
             return None
         if len(q) > n:
-            rows = chosen_rows(roots.problem, int(line[1]), n, seed)
-            q, errors = q[rows], errors[:, rows]
+            rows = chosen_rows(roots.problem, int(line[1]), n, seed) if near is None else slice(n)
+            q, errors = taken(q, errors, rows)
         return self._plain.answer(Candidates.solutions(q, errors), found, began, table[:, 2])
 
 
@@ -86,8 +87,10 @@ class ByFirstRound:
         candidates = Candidates.solutions(np.empty((n, dof)), np.empty((2, n)))
         self._outcome = *outcome(self.problem, Found(candidates), candidates, False), None
 
-    def answer(self, pose: FloatArray, seed: int | None, deadline: float) -> Solutions | None:
+    def answer(self, pose: FloatArray, near: FloatArray | None, seed: int | None, deadline: float) -> Solutions | None:
         """Answer one pose; see `Shortcut`."""
+        if near is not None:
+            return None
         began, problem = time.perf_counter(), self.problem
         task = problem.setup.task(pose, problem.position_only)
         found = self._search.first_round(task, seed_fraction(seed))

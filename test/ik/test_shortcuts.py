@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eim_ros.ik import Completeness, Constraints, Posture, Sampler
-from eim_ros.ik.order import AS_FOUND
+from eim_ros.ik.order import AS_FOUND, Ordering
 from eim_ros.ik.problem import ONE, Aim, Covering, Draws, Spread
 from eim_ros.ik.shortcuts import ByFirstRound, ByRoots, shortcut_of
 from eim_ros.ik.solutions import SCHEMA
@@ -34,7 +34,7 @@ def test_shortcut_gives_the_answers_of_the_strategies(name: str, aim: Aim) -> No
         return
     n_short = 0
     for seed, pose in enumerate(poses_of(sampler)):
-        short = shortcut.answer(pose, seed, np.inf)
+        short = shortcut.answer(pose, None, seed, np.inf)
         if short is None:
             continue
         n_short += 1
@@ -47,6 +47,18 @@ def test_shortcut_gives_the_answers_of_the_strategies(name: str, aim: Aim) -> No
         assert short.messages == full.messages
         assert short.reports == full.reports
     assert n_short >= N_POSES // 3
+
+
+def test_shortcut_to_the_nearest_solution_gives_the_answer_of_the_strategies() -> None:
+    sampler, rng = Sampler("ur5e"), np.random.default_rng(4)
+    shortcut = shortcut_of(sampler, ONE)
+    assert shortcut is not None
+    for pose in poses_of(sampler):
+        near = sampler.robot.random(1, rng)[0]
+        short = shortcut.answer(pose, near, None, np.inf)
+        full = sampler._solved(pose, None, ONE, Ordering("distance", near), None, np.inf)
+        assert short is None or short.messages == full.messages
+        np.testing.assert_array_equal(sampler.solve(pose, near=near).q, full.q)
 
 
 def test_shortcut_chooses_each_root_equally_often() -> None:

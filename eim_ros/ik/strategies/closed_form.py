@@ -134,11 +134,7 @@ def all_roots(problem: Problem) -> Roots | None:
         _, n_roots, n_total, is_complete, is_certified, is_singular = table[0].tolist()
     in_time = len(rows) >= min(most, n_total) and not problem.n_unchecked
     if len(rows) > problem.n:
-        chosen = chosen_rows(problem, int(n_roots), most, problem.seed)
-        if isinstance(chosen, slice):
-            rows, errors = rows[chosen], errors[:, chosen]
-        else:  # a third of the time of an index
-            rows, errors = rows.take(chosen, axis=0), errors.take(chosen, axis=1)
+        rows, errors = taken(rows, errors, chosen_rows(problem, int(n_roots), most, problem.seed))
     flags = bool(is_singular), bool(is_complete), bool(is_certified)
     return Roots(Candidates.solutions(rows, errors), n_total, *flags, in_time)
 
@@ -152,6 +148,13 @@ def chosen_rows(problem: Problem, n_roots: int, most: int, seed: int | None) -> 
             return slice(first, first + 1)
         return generator(seed).permutation(n_roots)[:n]
     return slice(most)
+
+
+def taken(q: FloatArray, errors: FloatArray, rows: IntArray | slice) -> tuple[FloatArray, FloatArray]:
+    """Return some of the configurations (n, dof) and of their errors (2, n)."""
+    if isinstance(rows, slice):
+        return q[rows], errors[:, rows]
+    return q.take(rows, axis=0), errors.take(rows, axis=1)  # a third of the time of an index
 
 
 def report_of_points(problem: Problem, roots: Roots) -> CompletenessReport | None:
