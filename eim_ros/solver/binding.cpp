@@ -10,7 +10,7 @@
 //   general_7r   self-motions of any arm with seven revolute joints, as a polynomial of two joints
 //   closed_form  solutions in closed form, also with a redundancy parameter; 2 pi-equivalent solutions
 //   manifold     continuation along the solutions of a pose, curves of solutions
-//   certify      proof by interval arithmetic or by elimination that all components are found
+//   certify      proof by interval arithmetic or by elimination that all components are found; the nearest solution
 //   search       searches from random configurations, for one pose and for many
 //   paths        paths through the solutions of successive poses
 // clang-format on
