@@ -97,7 +97,8 @@ class Solutions:
     n_totals : (n_poses,)
         Number of solutions that exist, including revolutions of joints, if it is known from a closed form; else NaN.
     reports : tuple of CompletenessReport or None
-        Self-motion components of each pose, if they are known from curves or a closed form. Collisions do not count.
+        Self-motion components of each pose, if they are known from curves or a closed form. Collisions and branches
+        do not count, except for single solutions.
     effective_sample_sizes : (n_poses,)
         Number of independent draws with the same variance (Kong 1992) in answers of `Sampler.draw`; else NaN.
     best_attempts : (n_poses, dof)

@@ -172,13 +172,17 @@ class Branches:
             for name, measure in self.measures(q).items()
         }
 
+    def margins(self, q: npt.ArrayLike, branch: Mapping[str, str]) -> FloatArray:
+        """Return how far configurations (n, dof) are inside a branch, (n,); negative if they are outside.
+
+        The margin is the least quantity of the names in the branch, with the sign of the label.
+        """
+        measures = self.measures(q, branch).items()
+        return np.asarray(np.min([each if branch[name] == NAMES[name][1] else -each for name, each in measures], axis=0))
+
     def matches(self, q: npt.ArrayLike, branch: Mapping[str, str]) -> BoolArray:
         """Return whether configurations (n, dof) have all labels of a branch, such as {"elbow": "up"}."""
-        measures = self.measures(q, branch)
-        found = np.ones(len(np.asarray(q)), dtype=np.bool_)
-        for name, label in branch.items():
-            found &= (measures[name] if label == NAMES[name][1] else -measures[name]) > BOUNDARY
-        return found
+        return np.asarray(self.margins(q, branch) > BOUNDARY)
 
     def check(self, branch: Mapping[str, str], robot: str) -> None:
         """Raise `ConstraintError` if the arm, with the name `robot`, does not have all names of a checked branch."""

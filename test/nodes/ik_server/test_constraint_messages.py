@@ -40,6 +40,7 @@ def test_constraints_go_through_a_message_unchanged() -> None:
         obstacles=(Box(TURNED, (1.0, 2.0, 3.0)), Sphere((1.0, 2.0, 3.0), 0.5), Cylinder(TURNED, 0.25, 2.0)),
         tolerances=(0.0, 0.1, np.inf, 0.0, 0.0, 1.0),
         allowed_collisions=(("hand", "obstacle 1"), ("hand", "arm")),
+        branch={"wrist": "no-flip", "elbow": "up"},
     )
     message = IKConstraints()
     fill_constraints(message, wanted)
@@ -47,6 +48,7 @@ def test_constraints_go_through_a_message_unchanged() -> None:
     assert (read.limits, read.fixed, read.self_collision) == (wanted.limits, wanted.fixed, True)
     np.testing.assert_array_equal(read.tolerances, wanted.tolerances)
     assert read.allowed_collisions == wanted.allowed_collisions
+    assert read.branch == wanted.branch
     box, sphere, cylinder = read.obstacles
     assert isinstance(box, Box)
     assert isinstance(sphere, Sphere)
@@ -77,6 +79,8 @@ BALL = SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.1])
         ({"fixed_joints": JointState(name=["joint_a1"], position=[])}, "1 names and 0 positions"),
         ({"fixed_joints": JointState(name=["joint_a1"], position=[9.0])}, "outside its limits"),
         ({"tolerances": [0.1]}, "six numbers"),
+        ({"branch_names": ["elbow"]}, "1 branch_names and 0 branch_labels"),
+        ({"branch_names": ["elbow"], "branch_labels": ["left"]}, "'down' or 'up'"),
         ({"allowed_links": ["link_7"]}, "1 allowed_links and 0 allowed_others"),
         ({"allowed_links": ["hand"], "allowed_others": ["cup"], "avoid_self_collision": True}, "is a link"),
         ({"tolerances": [np.nan] * 6}, "six numbers"),
