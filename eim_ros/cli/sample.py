@@ -317,10 +317,13 @@ def print_configurations(answer: Any, n_wanted: int) -> None:
             print("  ".join(names))
             print(_row(names, answer.best_attempt))
         return
-    print("  ".join([*names, "error [m]", "error [rad]", "valid"]))
-    for i in range(min(n, ROWS_SHOWN)):
+    shown = answer[:ROWS_SHOWN]
+    labels = {} if answer.robot is None else shown.branches  # the answer of a service has no robot
+    print("  ".join([*names, "error [m]", "error [rad]", "valid", *(f"{name:8}" for name in labels)]).rstrip())
+    for i, q in enumerate(shown.q):
         errors = [f"{answer.position_error[i]:9.1e}", f"{answer.orientation_error[i]:11.1e}"]
-        print("  ".join([_row(names, answer.q[i]), *errors, "  yes" if answer.valid[i] else "   no"]))
+        words = [f"{label[i] or '-':8}" for label in labels.values()]
+        print("  ".join([_row(names, q), *errors, "  yes" if answer.valid[i] else "   no", *words]).rstrip())
     if n > ROWS_SHOWN:
         print(f"... and {n - ROWS_SHOWN} more; --json prints all")
 

@@ -1,15 +1,15 @@
 """Branches of solutions by name: shoulder left or right, elbow up or down, wrist flip or no-flip.
 
-Each name is the sign of a quantity that follows from the lines of the joint axes in the base frame. These lines are
-computed by forward kinematics, so the zero of a joint angle has no influence. The quantities are dimensionless. Below,
-a_i is the direction of axis i, and p_i is a point on it.
+Each name is the sign of a quantity that follows from the lines of the joint axes in the base frame. Forward
+kinematics computes these lines, so the zero of a joint angle has no influence. Below, a_i is the direction of axis i,
+and p_i is a point on it. Lengths are divided by the reach of the arm for the shoulder, and by |u| for the elbow.
 
 A *six-joint arm* has parallel axes 2 and 3, and either a spherical wrist or a fourth axis parallel to them (UR). W is
 the centre of the wrist, or the point of axis 6 nearest to axis 5. S, E and F are points of axis 2, of axis 3, and W (of
 axis 4 for a UR), projected onto a plane normal to axis 2.
 
-A *seven-joint arm* has a spherical shoulder and a spherical wrist (SRS). S and F are the centres of the shoulder and the
-wrist, and E is the point of axis 4 nearest to S.
+A *seven-joint arm* has a spherical shoulder and a spherical wrist (SRS). S and F are the centres of the shoulder and
+the wrist, and E is the point of axis 4 nearest to S.
 
 =========  ==============================================================  =========  =========
 name       quantity                                                        negative   positive
@@ -26,7 +26,8 @@ wrist      a_m . (a_(m-1) x a_(m+1)), m = 5, or 6 for seven joints         flip 
 - Wrist: the sine of the middle joint's angle from the position in which its neighbours are in line. With "no-flip", the
   hand of an arm with a "right" shoulder bends down in the middle of the limits of the joint before.
 
-A quantity of 0 is a boundary. For the shoulder and the wrist, and for an elbow that is stretched, the arm is singular
+Axes are parallel or meet if they do so up to 2 % of the reach, so that calibrated arms and a Gen3 have names too. A
+quantity of 0 is a boundary. For the shoulder and the wrist, and for an elbow that is stretched, the arm is singular
 there. The elbow also changes sides where the line from shoulder to wrist is vertical. Configurations with a quantity
 below `BOUNDARY` have no label.
 """
@@ -41,7 +42,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.errors import ConstraintError, did_you_mean
-from eim_ros.kinematics.urdf import MULTIPLIER, PRISMATIC
+from eim_ros.kinematics.urdf import MULTIPLIER, PRISMATIC, TRANSLATION
 from eim_ros.solver import Chain
 
 FloatArray = npt.NDArray[np.float64]
@@ -53,8 +54,8 @@ NAMES: Mapping[str, tuple[str, str]] = MappingProxyType(
 """Labels of each name: that of negative and that of positive quantities."""
 
 BOUNDARY = 1e-6  # quantities below this have no sign; they are at most about 1
-ALIKE = 2e-3  # sine, or length relative to the arm, below which axes count as parallel or meeting; allows calibration
-OFFSET = 5e-3  # length relative to the arm above which a shoulder is offset
+ALIKE = 0.02  # sine, or length relative to the reach, below which axes count as parallel or meeting
+OFFSET = 0.01  # length relative to the reach above which a shoulder is offset
 TINY = np.finfo(np.float64).tiny
 CLEARLY = 0.5  # cosine above which two axes have the same direction
 X, Z = np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0])
@@ -87,7 +88,8 @@ class Branches:
     is_redundant: bool = False  # seven joints
     is_parallel: bool = False  # axes 2 to 4 are parallel
     centres: tuple[FloatArray, FloatArray] = (X, X)  # shoulder in the base frame, wrist in the tip's frame [m]
-    directions: tuple[float, float, float] = (1.0, 1.0, 1.0)  # signs of a_1, of a_1 x b, and of the wrist
+    directions: tuple[float, float] = (1.0, 1.0)  # signs of the shoulder and of the wrist
+    reach: float = 1.0  # [m]
 
     @classmethod
     def of(cls, chain: Chain, links: FloatArray, bounds: FloatArray) -> Branches:
@@ -96,13 +98,13 @@ class Branches:
         if dof not in (6, 7) or len(joints) != dof or joints[:, PRISMATIC].any() or (joints[:, MULTIPLIER] != 1).any():
             return cls(dict.fromkeys(NAMES, "it does not have six or seven revolute joints without followers"), chain)
         middle = np.where(bounds[2] > 0.0, 0.0, 0.5 * (bounds[0] + bounds[1]))
-        return cls._of_lines(chain, _Lines(chain, middle[None]), bounds[2] > 0.0)
+        reach = float(np.linalg.norm(links[:, TRANSLATION], axis=1).sum())
+        return cls._of_lines(chain, _Lines(chain, middle[None]), bounds[2] > 0.0, reach)
 
     @classmethod
-    def _of_lines(cls, chain: Chain, lines: _Lines, continuous: BoolArray) -> Branches:
+    def _of_lines(cls, chain: Chain, lines: _Lines, continuous: BoolArray, size: float) -> Branches:
         """Return the names of an arm, from its axes in the middle of the limits."""
         a, p, dof = lines.directions[0], lines.points[0], len(continuous)
-        size = float(np.abs(np.diff(p, axis=0)).sum())
         wrist, wrist_gap = _meeting(a[-3:], p[-3:])
         shoulder, shoulder_gap = _meeting(a[:3], p[:3])
         is_spherical = wrist_gap <= ALIKE * size
@@ -121,13 +123,12 @@ class Branches:
             wrist = p[5] + a[5] * _nearest(p[5], a[5], p[4], a[4])
         up = -1.0 if a[0] @ Z < -BOUNDARY else 1.0
         sideways = _sideways(lines, up, wrist, size, dof == 7, bool(continuous[0]))
-        bends = _sign_if_clear(a[-2] @ a[1], -sideways, continuous[3] or (dof == 7 and continuous[2:5].any()))
-        ahead = _sign_if_clear(a[-1] @ a[-3], 1.0, continuous[-2])
+        bends = _sign_if_clear(a[-2] @ a[1], -sideways, bool(continuous[2:5].any() if dof == 7 else continuous[3]))
+        ahead = _sign_if_clear(a[-1] @ a[-3], 1.0, bool(continuous[-2]))
         inverse = np.linalg.inv(chain.forward(lines.q)[0])
         wrist_at_tip = inverse[:3, :3] @ wrist + inverse[:3, 3]
-        return cls(
-            reasons, chain, dof == 7, is_parallel, (shoulder, wrist_at_tip), (up, up * sideways, bends * ahead)
-        )
+        signs = up * sideways, bends * ahead
+        return cls(reasons, chain, dof == 7, is_parallel, (shoulder, wrist_at_tip), signs, size)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -155,14 +156,14 @@ class Branches:
         if "shoulder" in names:
             out = upper if self.is_redundant else wrist - p[:, 0]
             side = _dot(_cross(a[:, 0], a[:, 1]), out)
-            found["shoulder"] = self.directions[1] * side / _length(out)
+            found["shoulder"] = self.directions[0] * side / self.reach
         if "elbow" in names:
             if not self.is_redundant:  # in the plane of the arm
                 upper, line = (each - a[:, 1] * _dot(each, a[:, 1])[:, None] for each in (upper, line))
             along = _dot(upper, line) / np.maximum(_dot(line, line), TINY)
             found["elbow"] = (upper[:, 2] - along * line[:, 2]) / _length(upper)
         if "wrist" in names:
-            found["wrist"] = self.directions[2] * _dot(a[:, -2], _cross(a[:, -3], a[:, -1]))
+            found["wrist"] = self.directions[1] * _dot(a[:, -2], _cross(a[:, -3], a[:, -1]))
         return found
 
     def labels(self, q: npt.ArrayLike) -> dict[str, npt.NDArray[np.str_]]:
@@ -178,7 +179,9 @@ class Branches:
         The margin is the least quantity of the names in the branch, with the sign of the label.
         """
         measures = self.measures(q, branch).items()
-        return np.asarray(np.min([each if branch[name] == NAMES[name][1] else -each for name, each in measures], axis=0))
+        return np.asarray(
+            np.min([each if branch[name] == NAMES[name][1] else -each for name, each in measures], axis=0)
+        )
 
     def matches(self, q: npt.ArrayLike, branch: Mapping[str, str]) -> BoolArray:
         """Return whether configurations (n, dof) have all labels of a branch, such as {"elbow": "up"}."""
@@ -242,13 +245,13 @@ def _meeting(a: FloatArray, p: FloatArray) -> tuple[FloatArray, float]:
         return p[0], np.inf
     first, second = (p[i] + a[i] * _nearest(p[i], a[i], p[1 - i], a[1 - i]) for i in (0, 1))
     centre = 0.5 * (first + second)
-    gaps = np.linalg.norm(first - second), np.linalg.norm(_cross(a[2], centre - p[2]))
-    return centre, float(max(gaps))
+    gaps = _length(np.stack([first - second, _cross(a[2], centre - p[2])]))
+    return centre, float(gaps.max())
 
 
 def _nearest(p: FloatArray, a: FloatArray, other_p: FloatArray, other_a: FloatArray) -> float:
     """Return the coordinate along a line of its point that is nearest to another line; 0 if they are parallel."""
-    cosine, between = a @ other_a, other_p - p
+    cosine, between = float(a @ other_a), other_p - p
     return float((between @ a - cosine * (between @ other_a)) / max(1.0 - cosine**2, ALIKE**2))
 
 
@@ -261,7 +264,7 @@ def _dot(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def _length(a: FloatArray) -> FloatArray:
-    return np.maximum(np.sqrt(_dot(a, a)), TINY)
+    return np.asarray(np.maximum(np.sqrt(_dot(a, a)), TINY))
 
 
 def _cross(a: FloatArray, b: FloatArray) -> FloatArray:

@@ -294,8 +294,8 @@ def short_arcs(problem: Problem, q: FloatArray, known: FloatArray, spacing: floa
     branch has a maximum along the curve, which is found by halving the intervals to both neighbours.
     """
     robot, branch = problem.robot, problem.setup.constraints.branch
-    fraction, spacing = seed_fraction(problem.seed), min(spacing, FINE_ARC)
-    rows, owners, closed = trace_components(robot.chain, problem.task, q, spacing, MOST_ON_ARCS, fraction)
+    fraction, finely = seed_fraction(problem.seed), min(spacing, FINE_ARC)
+    rows, owners, closed = trace_components(robot.chain, problem.task, q, finely, MOST_ON_ARCS, fraction)
     if not len(rows):
         return Candidates.solutions(rows, np.empty((2, 0)))
     before, after = np.arange(len(rows)) - 1, np.arange(len(rows)) + 1
@@ -317,6 +317,8 @@ def short_arcs(problem: Problem, q: FloatArray, known: FloatArray, spacing: floa
     apart = spacing / math.sqrt(robot.dof)  # in every joint
     if len(known):
         inside = inside[~is_within(robot, inside, known, apart)]
+        away = [float(distance_to(robot, known, each).min()) for each in inside]
+        inside = inside[np.array(away) > spacing]
     found = problem.verified(inside, np.full(len(inside), NO_EXPERT, np.uint32)).chosen()
     return found.pick(distinct_rows(robot, found.q, apart))
 
