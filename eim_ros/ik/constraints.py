@@ -32,7 +32,7 @@ from eim_ros.core.checks import (
 from eim_ros.core.deadlines import NEVER, is_past
 from eim_ros.core.errors import ConstraintError, PoseError, RobotError, did_you_mean
 from eim_ros.kinematics import Obstacle, Robot, Shape
-from eim_ros.kinematics.branches import checked_branch
+from eim_ros.kinematics.branches import BOUNDARY, checked_branch
 from eim_ros.kinematics.collision import CollisionScene, checked_pairs, collision_model
 from eim_ros.kinematics.links import link_poses
 from eim_ros.kinematics.obstacles import checked_obstacles, inside
@@ -232,11 +232,11 @@ class BranchCheck:
 
     def __init__(self, robot: Robot, branch: Mapping[str, str]) -> None:
         self.n_outside, self._branch, self._branches = 0, branch, robot.branches
-        self._branches.check(branch, robot.name)
+        self._branches.check(branch)
 
     def satisfied(self, q: FloatArray) -> BoolArray:
         """Return whether configurations (n, dof) are in the branch."""
-        found = self._branches.matches(q, self._branch)
+        found = self._branches.margins(q, self._branch) > BOUNDARY
         self.n_outside += int(np.count_nonzero(~found))
         return found
 
@@ -294,7 +294,7 @@ class Constraints:
         grasps. An obstacle without a name is called "obstacle 2", counted from 0.
     branch : mapping of str to str
         Branch of the solutions: "left" or "right" for "shoulder", "up" or "down" for "elbow", and "flip" or "no-flip"
-        for "wrist"; see `kinematics.branches`. Defined for arms with six joints and a spherical wrist or three parallel
+        for "wrist"; see `Branches`. Defined for arms with six joints and a spherical wrist or three parallel
         axes, and for arms with a spherical shoulder and wrist. Configurations on a boundary are in no branch.
     position_only : bool, optional
         Whether any orientation is accepted. Default: True if the pose is a position, or if the model is a model of
@@ -338,7 +338,6 @@ class Constraints:
     def __post_init__(self) -> None:
         expect_mapping(self.limits, "limits", ConstraintError)
         expect_mapping(self.fixed, "fixed", ConstraintError)
-        expect_mapping(self.branch, "branch", ConstraintError)
         links, clearance = self.links, self.clearance
         if not isinstance(links, Sequence) or not all(isinstance(each, LinkConstraint) for each in links):
             raise ConstraintError(f"links must be a list of LinkPosition and LinkOrientation, got {links!r}", links)

@@ -1,35 +1,7 @@
-"""Branches of solutions by name: shoulder left or right, elbow up or down, wrist flip or no-flip.
+"""Branches of solutions by name, as signs of quantities that follow from the lines of the joint axes.
 
-Each name is the sign of a quantity that follows from the lines of the joint axes in the base frame. Forward
-kinematics computes these lines, so the zero of a joint angle has no influence. Below, a_i is the direction of axis i,
-and p_i is a point on it. Lengths are divided by the reach of the arm for the shoulder, and by |u| for the elbow.
-
-A *six-joint arm* has parallel axes 2 and 3, and either a spherical wrist or a fourth axis parallel to them (UR). W is
-the centre of the wrist, or the point of axis 6 nearest to axis 5. S, E and F are points of axis 2, of axis 3, and W (of
-axis 4 for a UR), projected onto a plane normal to axis 2.
-
-A *seven-joint arm* has a spherical shoulder and a spherical wrist (SRS). S and F are the centres of the shoulder and
-the wrist, and E is the point of axis 4 nearest to S.
-
-=========  ==============================================================  =========  =========
-name       quantity                                                        negative   positive
-=========  ==============================================================  =========  =========
-shoulder   (a_1 x b) . (W - p_1), or (a_1 x b) . (E - S) for seven joints  left       right
-elbow      z . (u - d (u . d) / (d . d)) with u = E - S and d = F - S      down       up
-wrist      a_m . (a_(m-1) x a_(m+1)), m = 5, or 6 for seven joints         flip       no-flip
-=========  ==============================================================  =========  =========
-
-- Shoulder: a_1 points up, b is the direction of axis 2. Seen from above, in the direction from axis 1 to W, a shoulder
-  that is offset sideways lies on this side of axis 1. Without such an offset, "right" is the side where axis 2 lies in
-  front of axis 1. Without any offset, it is the side of +x in the middle of the limits of joint 1.
-- Elbow: the elbow is above or below the line from the shoulder to the wrist, in the z direction of the base.
-- Wrist: the sine of the middle joint's angle from the position in which its neighbours are in line. With "no-flip", the
-  hand of an arm with a "right" shoulder bends down in the middle of the limits of the joint before.
-
-Axes are parallel or meet if they do so up to 2 % of the reach, so that calibrated arms and a Gen3 have names too. A
-quantity of 0 is a boundary. For the shoulder and the wrist, and for an elbow that is stretched, the arm is singular
-there. The elbow also changes sides where the line from shoulder to wrist is vertical. Configurations with a quantity
-below `BOUNDARY` have no label.
+`Branches` has the definitions. The Jacobian gives the lines in the base frame: if a joint turns about an axis through p
+in direction a, and the tip is at t, the velocity of the tip is a x (t - p).
 """
 
 from __future__ import annotations
@@ -41,7 +13,8 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.errors import ConstraintError, did_you_mean
+from eim_ros.core.checks import as_numbers, expect_mapping
+from eim_ros.core.errors import ConstraintError, RobotError, did_you_mean
 from eim_ros.kinematics.urdf import MULTIPLIER, PRISMATIC, TRANSLATION
 from eim_ros.solver import Chain
 
@@ -63,10 +36,40 @@ X, Z = np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0])
 
 @dataclass(frozen=True, eq=False)
 class Branches:
-    """Names of the branches of an arm, see the module.
+    """Names of the branches of an arm: shoulder left or right, elbow up or down, wrist flip or no-flip.
+
+    A label is the sign of a quantity. Below, a_i is the direction of axis i in the base frame, p_i is a point on it,
+    and z is the z axis of the base. The zeros of the joint angles have no influence.
+
+    - `shoulder` is "right" if (a_1 x b) . (W - p_1) > 0, and "left" if it is negative. Divided by the reach of the arm.
+    - `elbow` is "up" if z . (u - d (u . d) / (d . d)) > 0, with u = E - S and d = F - S, and "down" if it is negative.
+      The elbow is then above the line from shoulder to wrist. Divided by the length of u.
+    - `wrist` is "no-flip" if a_m . (a_(m-1) x a_(m+1)) > 0, and "flip" if it is negative. Joint m is the middle one of
+      the wrist. The quantity is the sine of its angle, counted from where its neighbours are in line.
+
+    The names are defined for two kinds of arms, up to 2 % of the reach:
+
+    - Six joints, and the last three axes meet in W, or axes 2 to 4 are parallel (UR). For a UR, W is the point of axis
+      6 nearest to axis 5. The elbow needs parallel axes 2 and 3. S, E and F are points of axis 2, of axis 3, and W (of
+      axis 4 for a UR), projected onto a plane normal to axis 2.
+    - Seven joints, and the first three axes meet in S and the last three in F. E is the point of axis 4 nearest to S.
+      In the formula of the shoulder, E - S replaces W - p_1.
+
+    a_1 points up, and b is along axis 2, so that a label does not depend on the direction of an axis in the URDF:
+
+    - If the plane of the arm is beside axis 1, the label says on which side, seen from above and towards the wrist.
+    - Otherwise "right" is the side where axis 2 is in front of axis 1. If the axes meet, it is the side of +x in the
+      middle of the limits of joint 1. If joint 1 has no limits, b is the direction in the URDF.
+    - With "right" and "no-flip", the hand bends down in the middle of the limits of the joint before joint m. If that
+      joint has no limits, and for UR arms, the directions in the URDF decide.
+
+    Near 0 there is no label. For `shoulder` and `wrist`, and for a stretched elbow, these configurations are singular.
+    The elbow also has no label where the line from shoulder to wrist is vertical.
 
     Attributes
     ----------
+    robot : str
+        Name of the robot.
     reasons : mapping of str to str
         Reason for which the arm does not have a name, by name.
 
@@ -83,26 +86,28 @@ class Branches:
     ()
     """
 
+    robot: str
     reasons: Mapping[str, str]
+    dof: int
     chain: Chain = field(repr=False)
-    is_redundant: bool = False  # seven joints
     is_parallel: bool = False  # axes 2 to 4 are parallel
     centres: tuple[FloatArray, FloatArray] = (X, X)  # shoulder in the base frame, wrist in the tip's frame [m]
     directions: tuple[float, float] = (1.0, 1.0)  # signs of the shoulder and of the wrist
     reach: float = 1.0  # [m]
 
     @classmethod
-    def of(cls, chain: Chain, links: FloatArray, bounds: FloatArray) -> Branches:
+    def of(cls, robot: str, chain: Chain, links: FloatArray, bounds: FloatArray) -> Branches:
         """Return the names of a robot with links (m + 1, 16) and bounds (3, dof)."""
         dof, joints = bounds.shape[1], links[:-1]
         if dof not in (6, 7) or len(joints) != dof or joints[:, PRISMATIC].any() or (joints[:, MULTIPLIER] != 1).any():
-            return cls(dict.fromkeys(NAMES, "it does not have six or seven revolute joints without followers"), chain)
+            why = "it does not have six or seven revolute joints without followers"
+            return cls(robot, dict.fromkeys(NAMES, why), dof, chain)
         middle = np.where(bounds[2] > 0.0, 0.0, 0.5 * (bounds[0] + bounds[1]))
         reach = float(np.linalg.norm(links[:, TRANSLATION], axis=1).sum())
-        return cls._of_lines(chain, _Lines(chain, middle[None]), bounds[2] > 0.0, reach)
+        return cls._of_lines(robot, chain, _Lines(chain, middle[None]), bounds[2] > 0.0, reach)
 
     @classmethod
-    def _of_lines(cls, chain: Chain, lines: _Lines, continuous: BoolArray, size: float) -> Branches:
+    def _of_lines(cls, robot: str, chain: Chain, lines: _Lines, continuous: BoolArray, size: float) -> Branches:
         """Return the names of an arm, from its axes in the middle of the limits."""
         a, p, dof = lines.directions[0], lines.points[0], len(continuous)
         wrist, wrist_gap = _meeting(a[-3:], p[-3:])
@@ -111,9 +116,10 @@ class Branches:
         is_parallel = dof == 6 and max(_sine(a[1], a[2]), _sine(a[1], a[3])) <= ALIKE and not is_spherical
         if dof == 7 and not (is_spherical and shoulder_gap <= ALIKE * size):
             why = "its first three axes do not meet in a point, or its last three"
-            return cls(dict.fromkeys(NAMES, why), chain)
+            return cls(robot, dict.fromkeys(NAMES, why), dof, chain)
         if dof == 6 and not (is_spherical or is_parallel):
-            return cls(dict.fromkeys(NAMES, "its last three axes do not meet, and axes 2 to 4 are not parallel"), chain)
+            why = "its last three axes do not meet, and axes 2 to 4 are not parallel"
+            return cls(robot, dict.fromkeys(NAMES, why), dof, chain)
         reasons = {}
         if _sine(a[0], a[1]) <= ALIKE:
             reasons = dict.fromkeys(("shoulder", "elbow"), "its first two axes are parallel")
@@ -128,7 +134,7 @@ class Branches:
         inverse = np.linalg.inv(chain.forward(lines.q)[0])
         wrist_at_tip = inverse[:3, :3] @ wrist + inverse[:3, 3]
         signs = up * sideways, bends * ahead
-        return cls(reasons, chain, dof == 7, is_parallel, (shoulder, wrist_at_tip), signs, size)
+        return cls(robot, reasons, dof, chain, is_parallel, (shoulder, wrist_at_tip), signs, size)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -140,13 +146,13 @@ class Branches:
 
         Without `names`, the result has all names that are defined.
         """
-        rows, names = np.ascontiguousarray(q, dtype=np.float64), self.names if names is None else tuple(names)
+        names = self.names if names is None else tuple(names)
         if not names:
             return {}
-        lines = _Lines(self.chain, rows)
+        lines = _Lines(self.chain, self._rows(q))
         a, p, tips = lines.directions, lines.points, lines.tips
         wrist = tips[:, :3, 3] + tips[:, :3, :3] @ self.centres[1]
-        if self.is_redundant:
+        if self.dof == 7:
             shoulder, far = np.broadcast_to(self.centres[0], wrist.shape), wrist
             elbow = p[:, 3] + a[:, 3] * _dot(shoulder - p[:, 3], a[:, 3])[:, None]
         else:
@@ -154,11 +160,11 @@ class Branches:
         upper, line = elbow - shoulder, far - shoulder
         found = {}
         if "shoulder" in names:
-            out = upper if self.is_redundant else wrist - p[:, 0]
+            out = upper if self.dof == 7 else wrist - p[:, 0]
             side = _dot(_cross(a[:, 0], a[:, 1]), out)
             found["shoulder"] = self.directions[0] * side / self.reach
         if "elbow" in names:
-            if not self.is_redundant:  # in the plane of the arm
+            if self.dof == 6:  # in the plane of the arm
                 upper, line = (each - a[:, 1] * _dot(each, a[:, 1])[:, None] for each in (upper, line))
             along = _dot(upper, line) / np.maximum(_dot(line, line), TINY)
             found["elbow"] = (upper[:, 2] - along * line[:, 2]) / _length(upper)
@@ -184,26 +190,49 @@ class Branches:
         )
 
     def matches(self, q: npt.ArrayLike, branch: Mapping[str, str]) -> BoolArray:
-        """Return whether configurations (n, dof) have all labels of a branch, such as {"elbow": "up"}."""
+        """Return whether configurations (n, dof) have all labels of a branch, such as {"elbow": "up"}.
+
+        Raises
+        ------
+        ConstraintError
+            If the branch is malformed, or not defined for the arm.
+        """
+        self.check(checked_branch(branch))
+        if not branch:
+            return np.ones(len(self._rows(q)), dtype=np.bool_)
         return np.asarray(self.margins(q, branch) > BOUNDARY)
 
-    def check(self, branch: Mapping[str, str], robot: str) -> None:
-        """Raise `ConstraintError` if the arm, with the name `robot`, does not have all names of a checked branch."""
+    def check(self, branch: Mapping[str, str]) -> None:
+        """Raise `ConstraintError` if the arm does not have all names of a checked branch."""
         for name in branch:
             if name in self.reasons:
                 rest = f"; it has: {', '.join(self.names)}" if self.names else ""
                 raise ConstraintError(
-                    f"the branch {name!r} is not defined for robot {robot!r}, because {self.reasons[name]}{rest}", name
+                    f"the branch {name!r} is not defined for robot {self.robot!r}, because {self.reasons[name]}{rest}",
+                    name,
                 )
+
+    def _rows(self, q: npt.ArrayLike) -> FloatArray:
+        """Return configurations (n, dof) after a check of their shape; one configuration (dof,) is one row."""
+        try:
+            rows = as_numbers(q)
+        except (TypeError, ValueError) as error:
+            raise RobotError(f"configurations must be an (n, {self.dof}) array of numbers", q) from error
+        if rows.ndim == 1:
+            rows = rows[None] if len(rows) else np.empty((0, self.dof))
+        if rows.ndim != 2 or rows.shape[1] != self.dof:
+            raise RobotError(f"configurations must have shape (n, {self.dof}), got {np.shape(q)}", q)
+        return rows
 
 
 def checked_branch(branch: Mapping[str, str]) -> dict[str, str]:
     """Return a branch with known names and labels, or raise `ConstraintError`."""
+    expect_mapping(branch, "branch", ConstraintError)
     for name, label in branch.items():
         if name not in NAMES:
             known = ", ".join(NAMES) + did_you_mean(str(name), NAMES)
             raise ConstraintError(f"there is no branch {name!r}; known names: {known}", name)
-        if label not in NAMES[name]:
+        if not isinstance(label, str) or label not in NAMES[name]:
             known = " or ".join(map(repr, NAMES[name]))
             raise ConstraintError(f"the branch {name!r} must be {known}, got {label!r}", label)
     return dict(branch)

@@ -443,7 +443,7 @@ class Robot:
     @functools.cached_property
     def branches(self) -> Branches:
         """Names of the branches of solutions: shoulder left or right, elbow up or down, wrist flip or no-flip."""
-        return Branches.of(self.chain, self.links, self.bounds)
+        return Branches.of(self.name, self.chain, self.links, self.bounds)
 
     @functools.cached_property
     def _virtual_forms(self) -> dict[str, VirtualForm | None]:
