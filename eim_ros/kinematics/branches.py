@@ -57,7 +57,7 @@ class Branches:
 
     a_1 points up, and b is along axis 2, so that a label does not depend on the direction of an axis in the URDF:
 
-    - If the plane of the arm is beside axis 1, the label says on which side, seen from above and towards the wrist.
+    - If the plane of the arm is offset from axis 1, the label is the side, seen from above and towards the wrist.
     - Otherwise "right" is the side where axis 2 is in front of axis 1. If the axes meet, it is the side of +x in the
       middle of the limits of joint 1. If joint 1 has no limits, b is the direction in the URDF.
     - With "right" and "no-flip", the hand bends down in the middle of the limits of the joint before joint m. If that
