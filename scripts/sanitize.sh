@@ -33,5 +33,8 @@ run() {
   EIM_ROS_INSTRUCTION_SET=$1 LD_PRELOAD="$(runtime libasan.so) $(runtime libstdc++.so.6)" \
     "$PYTHON" -m pytest -p no:cacheprovider "${@:2}"
 }
-run "" "${each[@]}" "${tests[@]}"
-run baseline "${tests[@]}"
+run "" "${each[@]}" "${tests[@]}" & best=$!
+status=0
+run baseline "${tests[@]}" || status=$?
+wait "$best" || status=$?
+exit "$status"
