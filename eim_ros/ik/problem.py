@@ -562,7 +562,7 @@ def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bo
     if found.effective_sample_size is not None and found.effective_sample_size < n:
         remarks.append(f"; effective sample size {found.effective_sample_size:.0f}")
     if report is not None and found.n_total is None:
-        remarks.append(f"; {report}{'; of all branches' if problem.setup.constraints.branch else ''}")
+        remarks.append(f"; {report}{', counting all branches' if problem.setup.constraints.branch else ''}")
     is_certified = found.n_total is not None if report is None else report.certified
     if problem.is_certified and not is_certified:
         why = "the arm is near a singularity, a curve only touches a limit, or solutions nearly meet"

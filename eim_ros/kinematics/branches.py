@@ -61,7 +61,7 @@ class Branches:
     - Otherwise "right" is the side where axis 2 is in front of axis 1. If the axes meet, it is the side of +x in the
       middle of the limits of joint 1. If joint 1 has no limits, b is the direction in the URDF.
     - With "right" and "no-flip", the hand bends down in the middle of the limits of the joint before joint m. If that
-      joint has no limits, and for UR arms, the directions in the URDF decide.
+      joint has no limits, and for UR arms, the direction of axis m in the URDF decides.
 
     Near 0 there is no label. For `shoulder` and `wrist`, and for a stretched elbow, these configurations are singular.
     The elbow also has no label where the line from shoulder to wrist is vertical.

@@ -100,6 +100,15 @@ def test_what_cannot_be_met_is_refused_with_its_cause(fields: dict, reason: str)
 
 def test_constraints_reach_the_sampler() -> None:
     fields = {"fixed_joints": JointState(name=["joint_a3"], position=[0.5]), "avoid_self_collision": True}
+    fields |= {"branch_names": ["elbow"], "branch_labels": ["up"]}
     constraints = constraints_for(request_of(**fields).constraints, Robot("iiwa14"), IkServerSettings())
     assert constraints.fixed == {"joint_a3": 0.5}
+    assert constraints.branch == {"elbow": "up"}
     assert constraints.self_collision
+
+
+def test_branch_that_the_arm_does_not_have_is_refused() -> None:
+    request = request_of(branch_names=["elbow"], branch_labels=["up"])
+    with pytest.raises(RequestError, match="'elbow' is not defined for robot 'panda'") as caught:
+        parse_sample(request, SampleIK.Response(), RequestContext(Robot("panda")), IkServerSettings())
+    assert caught.value.code == ErrorCode.INVALID_GOAL_CONSTRAINTS
