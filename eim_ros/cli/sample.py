@@ -1,4 +1,4 @@
-"""Verbs that compute configurations: `eim solve`, `sample`, `solve-all`, `draw`, `propose`, `follow`, `picture`.
+"""Verbs that compute configurations, such as `eim solve`, `sample` and `solve-all`.
 
 Each verb calls the method of `Sampler` with the same name, or with --service a service of a running node. The exit code
 is 0 if there is a valid configuration and 1 if none was found. For other codes see `eim --help`.
@@ -199,6 +199,39 @@ class SolveAll(OfPose):
     max_solutions: Count = 10_000
     """Largest number of configurations."""
     timeout: Timeout = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SolveNearestPose(OfPose):
+    """Find the configuration whose pose is nearest to a target, also if the target is out of reach."""
+
+    operation = "solve_nearest_pose"
+
+    priority: Literal["position", "orientation"] = "position"
+    """Error that is minimised first."""
+    weights: Annotated[tuple[float, float] | None, arg(metavar="PER_METRE PER_RADIAN")] = None
+    """Weights of position and orientation error [1/m, 1/rad], whose squares are added, instead of a priority."""
+    timeout: Timeout = None
+
+    def arguments(self) -> dict[str, Any]:
+        arguments = super().arguments()
+        return {**arguments, "priority": arguments.pop("weights", self.priority)}
+
+    def show(self, answer: Any) -> None:
+        exact = ", a solution" if answer.is_exact else ""
+        print(f"{answer.position_error:.2e} m and {answer.orientation_error:.2e} rad from the target{exact}")
+        names = [f"{name:>8}" for name in short_names(answer.joint_names)]
+        print("  ".join(names))
+        print(_row(names, answer.q))
+
+    def exit_code(self, answer: Any) -> int:
+        """Return 0 if there is a configuration; say on stderr if there is none, or if there may be nearer ones."""
+        remark = "" if answer.in_time else "timed out: there may be nearer poses"
+        if not answer:
+            remark = "every configuration that was found collides"
+        if remark:
+            print(f"eim solve-nearest-pose: {remark}", file=sys.stderr)
+        return 0 if answer else 1
 
 
 @dataclass(frozen=True, kw_only=True)

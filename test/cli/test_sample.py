@@ -122,6 +122,20 @@ def test_solve_finds_the_configuration_that_is_closest(eim: Command) -> None:
     assert best <= others.min() + 1e-9
 
 
+def test_pose_out_of_reach_has_a_nearest_one(eim: Command) -> None:
+    words = ("solve-nearest-pose", "--robot", "panda", "--seed", 1, "--timeout", 60)
+    far = eim(*words, "--pose", 2, 0, 0.4, 1, 0, 0, 0, "--json").json
+    robot, _ = robot_and_oracle("panda")
+    reached = robot.fk(far["positions"])[:3, 3]
+    assert not far["exact"]
+    assert abs(np.linalg.norm(reached - [2.0, 0.0, 0.4]) - far["position_error"]) <= 1e-6
+    turned = eim(*words, "--pose", 2, 0, 0.4, 1, 0, 0, 0, "--priority", "orientation", "--json").json
+    assert turned["orientation_error"] <= 1e-4
+    assert turned["position_error"] > far["position_error"]
+    within = eim(*words, "--pose", 0.4, 0.1, 0.5, 1, 0, 0, 0)
+    assert (within.code, "a solution" in within.out) == (0, True)
+
+
 def test_certified_answers_are_given_for_closed_forms_only(eim: Command) -> None:
     pose = ("--pose", 0.4, 0.1, 0.5, 1, 0, 0, 0, "--guarantee", "certified", "--json")
     assert eim("solve-all", "--robot", "ur5", *pose).json["n"] == 8
