@@ -25,7 +25,7 @@ class Drawing:
     ----------
     urdf : str
     shoulder : str
-        "beside": axis 1 is beside the plane of the arm. "before": axis 2 is in front of axis 1. "on": it is on it.
+        "offset": the plane of the arm is offset from axis 1. "before": axis 2 is in front of axis 1. "on": it is on it.
     joints : (int, int, int, int)
         Joints at shoulder, elbow and wrist, and at the end of the line from the shoulder; counted from 1.
     hand : (3,)
@@ -43,10 +43,10 @@ class Drawing:
 
 UPRIGHT = (0.0, 0.0, 1.0)
 ARMS = {
-    "UR5e": Drawing(share_path("urdf/ur5e.urdf").read_text(), "beside", (2, 3, 6, 4), UPRIGHT, (-1.0, 0.0, 0.0)),
+    "UR5e": Drawing(share_path("urdf/ur5e.urdf").read_text(), "offset", (2, 3, 6, 4), UPRIGHT, (-1.0, 0.0, 0.0)),
     "KUKA KR 6": Drawing(URDFS["KUKA KR 6 R700"], "before", (2, 3, 5, 5), (1.0, 0.0, 0.0), (0.0, 0.0, -1.0)),
     "ABB IRB 120": Drawing(URDFS["ABB IRB 120"], "on", (2, 3, 5, 5), (1.0, 0.0, 0.0), (0.0, 0.0, -1.0)),
-    "Puma 560": Drawing(URDFS["Puma 560"], "beside", (2, 3, 5, 5), UPRIGHT, (-1.0, 0.0, 0.0)),
+    "Puma 560": Drawing(URDFS["Puma 560"], "offset", (2, 3, 5, 5), UPRIGHT, (-1.0, 0.0, 0.0)),
     "iiwa 14": Drawing(share_path("urdf/iiwa14.urdf").read_text(), "on", (2, 4, 6, 6), UPRIGHT, (1.0, 0.0, 0.0)),
 }
 
@@ -74,7 +74,7 @@ def labels_of(arm: Drawing, q: np.ndarray) -> list[tuple[str, str, str]]:
 def _side(arm: Drawing, frames: list[pin.SE3], shoulder: np.ndarray, goal: np.ndarray) -> str:
     """Side of the shoulder, seen from above."""
     x, y = (goal - frames[1].translation)[:2]
-    if arm.shoulder == "beside":  # the clockwise angle from the way to the wrist to the normal of the arm's plane
+    if arm.shoulder == "offset":  # the clockwise angle from the way to the wrist to the normal of the arm's plane
         normal = _normal(frames)[:2]
         normal = normal * np.sign(normal @ (x, y))
         turn = np.angle(complex(*normal) / complex(x, y))
