@@ -276,7 +276,13 @@ def report_text(sections: Sequence[Section], tables: str, link: str, command: st
 
 
 def _versions(table: ResultTable) -> str:
-    return f"Versions: {', '.join(f'{name} {version}' for name, version in table.header.versions.items())}."
+    """Return the versions that computed the rows, several of them where a table was continued on another machine."""
+    of_rows = {
+        name: list(dict.fromkeys(str(row.get(name, version)) for row in table.rows))
+        for name, version in table.header.versions.items()
+    }
+    texts = (f"{name} {' and '.join(sorted(found))}" for name, found in of_rows.items())
+    return f"Versions: {', '.join(texts)}."
 
 
 def _overview(sections: Sequence[Section]) -> str:
@@ -385,15 +391,21 @@ def _rows(one: Section, table: ResultTable) -> list[str]:
 
 
 def _lines(one: Section, claim: Claim) -> list[str]:
-    """Return the table lines of a claim, one per measured setup; only the first contains the claim's text."""
+    """Return the table lines of a claim, one per measured setup; only the first contains the claim's text.
+
+    An explanation that an earlier line gives is not repeated.
+    """
     measured = {v: finding for v, finding in one.findings(claim).items() if len(one.tables[v].rows)}
     lines = []
+    given: set[str] = set()
     for number, (setup, finding) in enumerate(measured.items()):
+        why = "as above" if finding.why in given else finding.why
+        given |= {finding.why} - {""}
         cells = [
             f"{claim.text} ({claim.source})" if number == 0 else "",
             setup.label,
             finding.measured,
-            VERDICTS[finding.agrees] + (f": {finding.why}" if finding.why else ""),
+            VERDICTS[finding.agrees] + (f": {why}" if why else ""),
         ]
         lines.append(f"| {' | '.join(text.replace('|', BAR) for text in cells)} |")
     return lines

@@ -98,7 +98,7 @@ class Tally:
 @functools.cache
 def calls() -> dict[str, Call]:
     """Return public calls by name, with valid arguments."""
-    planar, panda = Robot("planar3"), Robot("panda")
+    planar, panda, arm = Robot("planar3"), Robot("panda"), Robot("ur5e")
     plain, learned, seven = Sampler(planar), Sampler.load("panda_pose"), Sampler(panda)
     plain = plain.with_constraints(position_only=True)
     q, q7 = np.array([0.3, 0.4, 0.5]), 0.5 * (panda.lower + panda.upper)
@@ -140,6 +140,8 @@ def calls() -> dict[str, Call]:
         "Robot.manipulability": (planar.manipulability, {"q": q, "position_only": True}),
         "Robot.skeleton": (planar.skeleton, {"q": q}),
         "Robot.within_limits": (planar.within_limits, {"q": q, "tolerance": 0.1}),
+        "Branches.labels": (arm.branches.labels, {"q": np.zeros((2, 6))}),
+        "Branches.matches": (arm.branches.matches, {"q": np.zeros(6), "branch": {"elbow": "up"}}),
         "Robot.random of one": (planar.random, {"seed": rng}),
         "Robot.random": (planar.random, {"n": 2, "seed": rng}),
         "Robot.closed_form_with_fixed": (panda.closed_form_with_fixed, {"joint": 6}),
@@ -181,6 +183,10 @@ def calls() -> dict[str, Call]:
         "Sampler.with_constraints": (
             lambda **given: plain.with_constraints(**given).sample(pose, **SHORT),
             {**constraints, "position_only": True, "position_tolerance": 1e-6, "orientation_tolerance": 1e-6},
+        ),
+        "Sampler.with_constraints of a branch": (
+            lambda branch: Sampler(arm).with_constraints(branch=branch).sample(arm.fk(np.ones(6)), **SHORT),
+            {"branch": {"elbow": "up"}},
         ),
         "Sampler.with_constraints of an object": (plain.with_constraints, {"constraints": bounded()}),
         "Sampler.solve": (plain.solve, {"pose": pose, "near": q, **BRIEF}),

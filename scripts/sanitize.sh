@@ -33,5 +33,10 @@ run() {
   EIM_ROS_INSTRUCTION_SET=$1 LD_PRELOAD="$(runtime libasan.so) $(runtime libstdc++.so.6)" \
     "$PYTHON" -m pytest -p no:cacheprovider "${@:2}"
 }
-run "" "${each[@]}" "${tests[@]}"
-run baseline "${tests[@]}"
+one=baseline- # in the names of tests that compile for this set, which takes a minute
+run "" "${tests[@]}" "${each[@]}" -k "not $one" & others=$!
+status=0
+run baseline "${tests[@]}" || status=$?
+[[ ${#each[@]} == 0 ]] || run "" "${each[@]}" -k "$one" || status=$?
+wait "$others" || status=$?
+exit "$status"

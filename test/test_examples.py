@@ -13,6 +13,12 @@ MOST_LINES = 100
 IN_ROS = {"moveit_client.py"}  # test/nodes/ik_server/test_moveit_client.py
 RUNS = {
     "all_solutions.py": ([], r"100 of 100 distinct solutions.* largest error \S+e-\d+ m"),
+    "branches.py": (
+        [],
+        r"UR5e: 8 solutions\n(  (left|right) +(up|down) +(no-)?flip +first joint .*\n){8}"
+        r"elbow up and no flip: 2 solutions, complete: True\niiwa 14: .*100 % of \d+ solutions of the branch\n"
+        r"any path: elbow u+d+\npath of the branch: elbow u{21}\nthe branch 'elbow' is not defined",
+    ),
     "elbow_up.py": (
         ["--motions", "100", "--output", "elbow.png"],
         r"demonstrated: elbow up in [78]\d % of 1000\n"

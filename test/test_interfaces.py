@@ -37,7 +37,8 @@ PATH = """
 CONSTRAINTS = """
     string tip_link; geometry_msgs/Pose tool; bool position_only; float64 position_tolerance;
     float64 orientation_tolerance; float64[] tolerances; string[] limited_joints; float64[] lower_limits;
-    float64[] upper_limits; sensor_msgs/JointState fixed_joints; bool avoid_self_collision; float64 clearance;
+    float64[] upper_limits; sensor_msgs/JointState fixed_joints; string[] branch_names;
+    string[] branch_labels; bool avoid_self_collision; float64 clearance;
     string[] allowed_links; string[] allowed_others; SceneObstacles scene"""
 REPORT = """
     uint32[] n_components; float64[] component_lengths; bool[] component_closed; bool[] component_traced;

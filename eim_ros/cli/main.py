@@ -82,6 +82,7 @@ VERBS = {
     "solve": ("sample", "one configuration that reaches a pose"),
     "sample": ("sample", "distinct configurations that reach a pose, from a model or a robot"),
     "solve-all": ("sample", "all configurations that reach a pose"),
+    "solve-nearest-pose": ("sample", "the configuration nearest to a pose, also out of reach"),
     "draw": ("sample", "independent random draws from all solutions of a pose"),
     "propose": ("sample", "raw draws of a model, not solved"),
     "follow": ("sample", "a joint path without jumps for a path of poses"),

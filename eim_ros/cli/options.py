@@ -356,6 +356,8 @@ class ConstraintFlags:
     """Narrower limits of a joint [rad or m]. One of the limits may be omitted."""
     fix: Annotated[Repeated, arg(metavar="JOINT=VALUE")] = ()
     """Joint that must not move [rad or m]."""
+    branch: Annotated[Repeated, arg(metavar="NAME=LABEL")] = ()
+    """Branch of the solutions: shoulder=left or right, elbow=up or down, wrist=flip or no-flip."""
     tolerance: Annotated[Six, arg(metavar="X Y Z RX RY RZ")] = None
     """Permitted deviation along [m] and about [rad] the axes of the target frame; inf leaves an axis free."""
     self_collision: Switch = False
@@ -394,6 +396,7 @@ class ConstraintFlags:
         return Constraints(
             limits=named("--limit", self.limit, "JOINT=LOWER:UPPER", _ends),
             fixed=named("--fix", self.fix, "JOINT=VALUE", float),
+            branch=named("--branch", self.branch, "NAME=LABEL", str),
             self_collision=self.self_collision,
             obstacles=(
                 *map(_box, self.box),

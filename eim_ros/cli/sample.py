@@ -1,4 +1,4 @@
-"""Verbs that compute configurations: `eim solve`, `sample`, `solve-all`, `draw`, `propose`, `follow`, `picture`.
+"""Verbs that compute configurations, such as `eim solve`, `sample` and `solve-all`.
 
 Each verb calls the method of `Sampler` with the same name, or with --service a service of a running node. The exit code
 is 0 if there is a valid configuration and 1 if none was found. For other codes see `eim --help`.
@@ -202,6 +202,39 @@ class SolveAll(OfPose):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SolveNearestPose(OfPose):
+    """Find the configuration whose pose is nearest to a target, also if the target is out of reach."""
+
+    operation = "solve_nearest_pose"
+
+    priority: Literal["position", "orientation"] = "position"
+    """Error that is minimised first."""
+    weights: Annotated[tuple[float, float] | None, arg(metavar="PER_METRE PER_RADIAN")] = None
+    """Weights of position and orientation error [1/m, 1/rad], whose squares are added, instead of a priority."""
+    timeout: Timeout = None
+
+    def arguments(self) -> dict[str, Any]:
+        arguments = super().arguments()
+        return {**arguments, "priority": arguments.pop("weights", self.priority)}
+
+    def show(self, answer: Any) -> None:
+        exact = ", a solution" if answer.is_exact else ""
+        print(f"{answer.position_error:.2e} m and {answer.orientation_error:.2e} rad from the target{exact}")
+        names = [f"{name:>8}" for name in short_names(answer.joint_names)]
+        print("  ".join(names))
+        print(_row(names, answer.q))
+
+    def exit_code(self, answer: Any) -> int:
+        """Return 0 if there is a configuration; say on stderr if there is none, or if there may be nearer ones."""
+        remark = "" if answer.in_time else "timed out: there may be nearer poses"
+        if not answer:
+            remark = "every configuration that was found collides"
+        if remark:
+            print(f"eim solve-nearest-pose: {remark}", file=sys.stderr)
+        return 0 if answer else 1
+
+
+@dataclass(frozen=True, kw_only=True)
 class Draw(OfPose):
     """Draw independent random configurations from all solutions of a pose."""
 
@@ -317,10 +350,13 @@ def print_configurations(answer: Any, n_wanted: int) -> None:
             print("  ".join(names))
             print(_row(names, answer.best_attempt))
         return
-    print("  ".join([*names, "error [m]", "error [rad]", "valid"]))
-    for i in range(min(n, ROWS_SHOWN)):
+    shown = answer[:ROWS_SHOWN]
+    labels = {} if answer.robot is None else shown.branches  # the answer of a service has no robot
+    print("  ".join([*names, "error [m]", "error [rad]", "valid", *(f"{name:8}" for name in labels)]).rstrip())
+    for i, q in enumerate(shown.q):
         errors = [f"{answer.position_error[i]:9.1e}", f"{answer.orientation_error[i]:11.1e}"]
-        print("  ".join([_row(names, answer.q[i]), *errors, "  yes" if answer.valid[i] else "   no"]))
+        words = [f"{label[i] or '-':8}" for label in labels.values()]
+        print("  ".join([_row(names, q), *errors, "  yes" if answer.valid[i] else "   no", *words]).rstrip())
     if n > ROWS_SHOWN:
         print(f"... and {n - ROWS_SHOWN} more; --json prints all")
 

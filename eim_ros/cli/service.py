@@ -21,6 +21,7 @@ REQUESTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "solve": ("SampleIK", "sample_ik", {"n_samples": 1}),
     "sample": ("SampleIK", "sample_ik", {}),
     "solve_all": ("SolveAllIK", "solve_all_ik", {}),
+    "solve_nearest_pose": ("SolveNearestIK", "solve_nearest_ik", {}),
     "draw": ("DrawIK", "draw_ik", {}),
     "propose": ("DrawIK", "draw_ik", {"density": "proposal"}),
     "follow": ("FollowIK", "follow_ik", {}),
@@ -47,6 +48,8 @@ def ask(verb: Any, target: Any, arguments: Mapping[str, Any], constraints: Const
         response = client.call(request, timeout + PATIENCE)
     if verb.operation == "follow":
         return path_of(response)
+    if verb.operation == "solve_nearest_pose":
+        return nearest_pose_of(response)
     return solutions_of(response) if len(response.solutions.n_per_pose) else refusal_of(response)
 
 
@@ -82,6 +85,8 @@ def fill(request: Any, verb: Any, target: Any, arguments: Mapping[str, Any], cli
             message.kind, message.confidence, message.missed_share = BOUND, value.confidence, value.missed_share
         elif name == "max_step":
             request.max_step = [value] if isinstance(value, float) else list(_steps(value, client))
+        elif name == "priority" and not isinstance(value, str):
+            request.weights = list(value)
         elif name == "objective":
             if value != "squares":
                 raise ConfigurationError("the service has no --objective: leave it out, or do without --service", value)
@@ -124,6 +129,28 @@ def _steps(values: list[float] | dict[str, float], client: Any) -> list[float]:
 
 def _fill_state(message: Any, values: Mapping[str, float]) -> None:
     message.name, message.position = list(values), list(values.values())
+
+
+def nearest_pose_of(response: Any) -> Any:
+    """Return the `NearestPose` of a response with one target; the service does not report other minima."""
+    from eim_ros.core.errors import ServiceError
+    from eim_ros.ik import ErrorCode
+    from eim_ros.ik.nearest_pose import NearestPose
+
+    code = ErrorCode(response.error_code.val)
+    if not response.n:
+        raise ServiceError(f"{code.name}: {response.error_code.message}", code)
+    q = np.array(response.positions)
+    return NearestPose(
+        joint_names=tuple(response.joint_names),
+        q=q,
+        pose=np.full((4, 4), np.nan),
+        position_error=response.position_error[0],
+        orientation_error=response.orientation_error[0],
+        is_exact=response.exact[0],
+        others=np.empty((0, len(q))),
+        in_time=code != ErrorCode.TIMED_OUT,
+    )
 
 
 def path_of(response: Any) -> Any:

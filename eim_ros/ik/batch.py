@@ -197,6 +197,7 @@ class RootsBatch:
             np.full((m, 2), np.nan),
             None,
             densities_of(self.sampler.prior, poses) if self.sampler.n_experts else None,
+            self.robot,
         ), np.array(open_, np.int64)
 
     def solutions(
@@ -308,6 +309,7 @@ class CompiledBatch:
             attempt_errors,
             None,
             densities_of(self.sampler.prior, poses) if self.sampler.n_experts else None,
+            self.robot,
         )
         return answers, np.empty(0, np.int64)
 

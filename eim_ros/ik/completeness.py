@@ -49,7 +49,9 @@ class Completeness:
 
 @dataclass(frozen=True, eq=False)
 class CompletenessReport:
-    """Self-motion components of a pose: connected pieces of its solutions within the limits, ignoring collisions.
+    """Self-motion components of a pose: connected pieces of its solutions within the limits.
+
+    Collisions, branches and conditions on links do not cut components.
 
     Attributes
     ----------

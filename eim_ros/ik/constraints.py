@@ -1,4 +1,4 @@
-"""Constraints on solutions: tolerances per axis, limits, fixed joints, collisions and conditions on links.
+"""Constraints on solutions: tolerances per axis, limits, fixed joints, branches, collisions and conditions on links.
 
 `Constraints` collects the conditions of a request. `LinkPosition` and `LinkOrientation` constrain links other than the
 tip: a point of the link lies in a region, or the rotation of the link is close to a given one. They are checked by
@@ -32,6 +32,7 @@ from eim_ros.core.checks import (
 from eim_ros.core.deadlines import NEVER, is_past
 from eim_ros.core.errors import ConstraintError, PoseError, RobotError, did_you_mean
 from eim_ros.kinematics import Obstacle, Robot, Shape
+from eim_ros.kinematics.branches import BOUNDARY, checked_branch
 from eim_ros.kinematics.collision import CollisionScene, checked_pairs, collision_model
 from eim_ros.kinematics.links import link_poses
 from eim_ros.kinematics.obstacles import checked_obstacles, inside
@@ -210,6 +211,36 @@ class LinkCheck:
         return found
 
 
+class BranchCheck:
+    """Check of configurations against a branch. It counts the configurations that it rejects.
+
+    Parameters
+    ----------
+    robot : Robot
+    branch : mapping of str to str
+
+    Attributes
+    ----------
+    n_outside : int
+        Number of configurations in other branches so far, or on a boundary.
+
+    Raises
+    ------
+    ConstraintError
+        If the branch is not defined for the robot.
+    """
+
+    def __init__(self, robot: Robot, branch: Mapping[str, str]) -> None:
+        self.n_outside, self._branch, self._branches = 0, branch, robot.branches
+        self._branches.check(branch)
+
+    def satisfied(self, q: FloatArray) -> BoolArray:
+        """Return whether configurations (n, dof) are in the branch."""
+        found = self._branches.margins(q, self._branch) > BOUNDARY
+        self.n_outside += int(np.count_nonzero(~found))
+        return found
+
+
 def _intrinsic_angles(rotations: FloatArray) -> FloatArray:
     """Return the angles (n, 3) about x, y and z [rad] of rotations (n, 3, 3).
 
@@ -261,6 +292,10 @@ class Constraints:
     allowed_collisions : sequence of (str, str)
         Pairs of names that may collide: two links, or a link and an obstacle, such as a gripper and the object that it
         grasps. An obstacle without a name is called "obstacle 2", counted from 0.
+    branch : mapping of str to str
+        Branch of the solutions: "left" or "right" for "shoulder", "up" or "down" for "elbow", and "flip" or "no-flip"
+        for "wrist"; see `Branches`. Defined for arms with six joints and a spherical wrist or three parallel
+        axes, and for arms with a spherical shoulder and wrist. Configurations on a boundary are in no branch.
     position_only : bool, optional
         Whether any orientation is accepted. Default: True if the pose is a position, or if the model is a model of
         positions and there are no tolerances per axis.
@@ -298,6 +333,7 @@ class Constraints:
     position_tolerance: float = 1e-6
     orientation_tolerance: float = 1e-6
     allowed_collisions: Sequence[tuple[str, str]] = ()
+    branch: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         expect_mapping(self.limits, "limits", ConstraintError)
@@ -312,6 +348,7 @@ class Constraints:
         put(self, "obstacles", checked_obstacles(self.obstacles))
         put(self, "clearance", float(clearance))
         put(self, "allowed_collisions", checked_pairs(self.allowed_collisions))
+        put(self, "branch", checked_branch(self.branch))
         for name in ("position_tolerance", "orientation_tolerance"):
             tolerance = getattr(self, name)
             if not 0.0 < as_number(tolerance) < math.inf:
@@ -387,6 +424,7 @@ class Constraints:
         checked_tolerances(self.tolerances)
         self.scene(robot, deadline)
         self.link_check(robot)
+        self.branch_check(robot)
 
     @property
     def slack(self) -> float:
@@ -418,6 +456,16 @@ class Constraints:
             If the robot has no such link, or if joints outside the chain move the link.
         """
         return LinkCheck(robot, self.links) if self.links else None
+
+    def branch_check(self, robot: Robot) -> BranchCheck | None:
+        """Return the check of the branch, or None if there is no condition.
+
+        Raises
+        ------
+        ConstraintError
+            If the branch is not defined for the robot.
+        """
+        return BranchCheck(robot, self.branch) if self.branch else None
 
 
 def _narrowed(name: str, ends: tuple[float, float], lower: float, upper: float) -> tuple[float, float]:

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from eim_ros.core.checks import as_number
 from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.files import to_json
 from eim_ros.ik.order import distinct_rows
 from eim_ros.ik.problem import Problem
 from eim_ros.kinematics import Robot
@@ -80,6 +81,23 @@ class NearestPose:
     is_exact: bool
     others: FloatArray
     in_time: bool = True
+
+    def __bool__(self) -> bool:
+        """Return whether there is a configuration."""
+        return not bool(np.isnan(self.q).any())
+
+    def to_json(self) -> str:
+        """Return the answer as JSON with the names of `eim_ros/srv/SolveNearestIK`, for one target."""
+        return to_json(
+            {
+                "joint_names": self.joint_names,
+                "positions": self.q,
+                "position_error": self.position_error,
+                "orientation_error": self.orientation_error,
+                "exact": self.is_exact,
+                "in_time": self.in_time,
+            }
+        )
 
 
 def checked_priority(priority: Priority) -> tuple[float, float, str]:

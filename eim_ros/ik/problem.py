@@ -21,7 +21,7 @@ from eim_ros.core.deadlines import NEVER, is_past, with_grace
 from eim_ros.core.errors import JointStateError
 from eim_ros.ik.candidates import Candidates, ErrorCode
 from eim_ros.ik.completeness import Completeness, CompletenessReport
-from eim_ros.ik.constraints import Constraints, LinkCheck
+from eim_ros.ik.constraints import BranchCheck, Constraints, LinkCheck
 from eim_ros.ik.order import AS_FOUND, Ordering, Posture
 from eim_ros.ik.prior import NO_COMPONENTS, ConditionalMixture
 from eim_ros.kinematics import Robot
@@ -145,7 +145,7 @@ class Setup:
     redundancies : (int, int)
         Dimension of the self-motion at a pose, and at a position; negative if the arm has too few joints.
     is_checked : bool
-        Whether configurations that reach the pose are checked further, for collisions or positions of links.
+        Whether configurations that reach the pose are checked further, for collisions, links or a branch.
 
     Raises
     ------
@@ -167,9 +167,13 @@ class Setup:
         self.slack = constraints.slack
         self.redundancies = redundancy(self.bounds, False), redundancy(self.bounds, True)
         self.effort = self.effort_of(PATIENCE)
-        self.is_checked = bool(constraints.self_collision or constraints.obstacles or constraints.links)
+        self.is_checked = bool(
+            constraints.self_collision or constraints.obstacles or constraints.links or constraints.branch
+        )
         if constraints.links:
             constraints.link_check(robot)
+        if constraints.branch:
+            constraints.branch_check(robot)
 
     def task(self, pose: FloatArray, position_only: bool, bounds: FloatArray | None = None) -> Task:
         """Return the solver's form of the problem, with narrower `bounds` (3, dof) if they are given."""
@@ -242,7 +246,7 @@ class Problem:
     """
 
     __slots__ = (
-        *("_links", "_scene", "aim", "bounds", "conditional", "deadline", "order", "pose"),
+        *("_branch", "_links", "_scene", "aim", "bounds", "conditional", "deadline", "order", "pose"),
         *("position_only", "redundancy", "robot", "seed", "setup", "task"),
     )
 
@@ -266,6 +270,7 @@ class Problem:
         self.redundancy = setup.redundancies[position_only]
         self._scene: CollisionScene | None = None
         self._links: LinkCheck | None = None
+        self._branch: BranchCheck | None = None
         if not setup.is_checked:
             return
         constraints = setup.constraints
@@ -273,6 +278,8 @@ class Problem:
             self._scene = constraints.scene(setup.robot, with_grace(deadline))
         if constraints.links:
             self._links = constraints.link_check(setup.robot)
+        if constraints.branch:
+            self._branch = constraints.branch_check(setup.robot)
 
     def at(self, pose: FloatArray, bounds: FloatArray) -> Problem:
         """Return the problem for another pose (4, 4) with other bounds (3, dof); both share the checks."""
@@ -347,8 +354,8 @@ class Problem:
 
     @property
     def is_checked(self) -> bool:
-        """Whether configurations that reach the pose are checked further, for collisions or positions of links."""
-        return self._scene is not None or self._links is not None
+        """Whether configurations that reach the pose are checked further, for collisions, links or a branch."""
+        return self._scene is not None or self._links is not None or self._branch is not None
 
     @property
     def avoids_collisions(self) -> bool:
@@ -370,6 +377,11 @@ class Problem:
     def n_violating(self) -> int:
         """Number of configurations that reach the pose, but violate a condition on a link."""
         return 0 if self._links is None else self._links.n_violating
+
+    @property
+    def n_outside_branch(self) -> int:
+        """Number of configurations that reach the pose, but are in other branches or on a boundary of branches."""
+        return 0 if self._branch is None else self._branch.n_outside
 
     @property
     def n_unchecked(self) -> int:
@@ -443,10 +455,12 @@ class Problem:
         return Candidates(q, errors[0], errors[1], valid, expert)
 
     def allowed(self, q: FloatArray) -> npt.NDArray[np.bool_]:
-        """Return which configurations (n, dof) do not collide and satisfy the conditions on links."""
+        """Return which configurations (n, dof) are in the branch, satisfy conditions on links, and do not collide."""
         found = np.ones(len(q), dtype=np.bool_)
+        if self._branch is not None:
+            found = self._branch.satisfied(q)
         if self._links is not None:
-            found = self._links.satisfied(q, self.deadline)
+            found[found] = self._links.satisfied(q[found], self.deadline)
         if self._scene is not None:
             found[found] = ~self._scene.colliding(q[found], self.deadline)
         return found
@@ -560,6 +574,8 @@ def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bo
         remarks.append(f"; {problem.n_colliding} more collide")
     if n_valid < n and problem.n_violating:
         remarks.append(f"; {problem.n_violating} more have a link outside of its region")
+    if n_valid < n and problem.n_outside_branch:
+        remarks.append(f"; {problem.n_outside_branch} more are not in the branch")
     if problem.n_unchecked:
         remarks.append(f"; there was no time to check {problem.n_unchecked} more")
     if is_cut_short:
@@ -567,7 +583,7 @@ def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bo
     if found.effective_sample_size is not None and found.effective_sample_size < n:
         remarks.append(f"; effective sample size {found.effective_sample_size:.0f}")
     if report is not None and found.n_total is None:
-        remarks.append(f"; {report}")
+        remarks.append(f"; {report}{', counting all branches' if problem.setup.constraints.branch else ''}")
     if problem.is_certified and not (found.n_total is not None if report is None else report.certified):
         why = "the arm is near a singularity, a curve only touches a limit, or solutions nearly meet"
         if found.n_total is not None:
@@ -578,14 +594,17 @@ def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bo
 
 def _failure(problem: Problem, found: Found, kept: Candidates, code: ErrorCode, reason: str) -> tuple[ErrorCode, str]:
     """Return the error code and message of an answer without a solution."""
-    n_colliding, n_violating = problem.n_colliding, problem.n_violating
+    n_colliding, n_violating, n_outside = problem.n_colliding, problem.n_violating, problem.n_outside_branch
     timed_out = code == ErrorCode.TIMED_OUT
+    others = f", or are not in the branch ({n_outside} more)" if n_outside else ""
     if n_colliding:
         code = code if timed_out else ErrorCode.GOAL_IN_COLLISION
         rest = f", or have a link outside of its region ({n_violating} more)" if n_violating else ""
-        return code, f"{reason}all {n_colliding} configurations found that reach the pose collide{rest}"
+        return code, f"{reason}all {n_colliding} configurations found that reach the pose collide{rest}{others}"
     if n_violating:
-        return code, f"{reason}all {n_violating} configurations found have a link outside of its region"
+        return code, f"{reason}all {n_violating} configurations found have a link outside of its region{others}"
+    if n_outside:
+        return code, f"{reason}all {n_outside} configurations found are in other branches"
     report = found.report
     is_proven = found.n_total == 0.0 or (report is not None and report.certified and not report.n_components)
     known = "there is no solution" if is_proven and not timed_out else "no solution found"

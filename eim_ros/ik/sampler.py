@@ -961,6 +961,7 @@ class Sampler:
             best_errors,
             log_prob,
             None if density is None else (density,),
+            self.robot,
         )
 
 

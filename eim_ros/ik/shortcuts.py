@@ -106,13 +106,13 @@ class _PlainAnswers:
     """Answers without best attempts, densities and effective sample sizes."""
 
     def __init__(self, robot: Robot) -> None:
-        self._joint_names, self._no_attempt = robot.joint_names, np.full((1, robot.dof), np.nan)
+        self._robot, self._no_attempt = robot, np.full((1, robot.dof), np.nan)
 
     def answer(self, kept: Candidates, found: Outcome, began: float, n_total: FloatArray) -> Solutions:
         """Return the answer that consists of all candidates; `began` is a time of `perf_counter` [s]."""
         code, message, report = found
         return Solutions(
-            self._joint_names,
+            self._robot.joint_names,
             kept.q,
             kept.position_error,
             kept.orientation_error,
@@ -127,4 +127,5 @@ class _PlainAnswers:
             UNKNOWN,
             self._no_attempt,
             UNKNOWN_ERRORS,
+            robot=self._robot,
         )

@@ -19,6 +19,7 @@ from eim_ros.core.files import finite
 from eim_ros.ik.candidates import ErrorCode
 from eim_ros.ik.completeness import CompletenessReport
 from eim_ros.ik.prior import ConditionalDensity
+from eim_ros.kinematics import Robot
 from eim_ros.solver import farthest_rows
 
 FloatArray = npt.NDArray[np.float64]
@@ -96,7 +97,8 @@ class Solutions:
     n_totals : (n_poses,)
         Number of solutions that exist, including revolutions of joints, if it is known from a closed form; else NaN.
     reports : tuple of CompletenessReport or None
-        Self-motion components of each pose, if they are known from curves or a closed form. Collisions do not count.
+        Self-motion components of each pose, if they are known from curves or a closed form. Collisions and branches
+        do not count, except for single solutions.
     effective_sample_sizes : (n_poses,)
         Number of independent draws with the same variance (Kong 1992) in answers of `Sampler.draw`; else NaN.
     best_attempts : (n_poses, dof)
@@ -104,6 +106,8 @@ class Solutions:
         misses the pose, collides, or violates a condition on a link.
     best_attempt_errors : (n_poses, 2)
         Errors of the best attempts [m], [rad]; NaN if there is none.
+    robot : Robot, optional
+        The arm, for `branches`; None after pickling, and in answers of a service.
 
     Examples
     --------
@@ -134,6 +138,7 @@ class Solutions:
     best_attempt_errors: FloatArray
     known_log_prob: FloatArray | None = None
     densities: Sequence[ConditionalDensity | None] | None = None
+    robot: Robot | None = None
 
     @classmethod
     def empty(cls, joint_names: tuple[str, ...], n_poses: int, message: str, elapsed: float = 0.0) -> Solutions:
@@ -175,7 +180,8 @@ class Solutions:
         for part in parts:
             densities.extend([None] * part.n_poses if part.densities is None else part.densities)
         has_density = any(part.densities is not None for part in parts)
-        return cls(parts[0].joint_names, **columns, densities=densities if has_density else None)
+        robot = next((part.robot for part in parts if part.robot is not None), None)
+        return cls(parts[0].joint_names, **columns, densities=densities if has_density else None, robot=robot)
 
     # Rows
 
@@ -236,6 +242,19 @@ class Solutions:
             object.__setattr__(self, "known_log_prob", known)
             object.__setattr__(self, "densities", None)
         return known
+
+    @property
+    def branches(self) -> dict[str, npt.NDArray[np.str_]]:
+        """Labels (n,) of each row by name: "left" or "right" for "shoulder", and so on; see `Constraints.branch`.
+
+        Empty labels are boundaries between branches. Names that are not defined for the arm are missing. The labels are
+        computed at each call.
+        """
+        if self.robot is None:
+            raise ConfigurationError(
+                "an answer of a service or from a file does not contain its robot: call robot.branches.labels(answer.q)"
+            )
+        return self.robot.branches.labels(self.q)
 
     @property
     def _log_prob_so_far(self) -> FloatArray:
@@ -476,8 +495,8 @@ class Solutions:
         return f"<table>{''.join(lines)}</table><p>{html.escape(self.message + rest)}</p>"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the model; log densities that were not read become NaN."""
-        return {**self.__dict__, "densities": None}
+        """Return the state without robot and model; log densities that were not read become NaN."""
+        return {**self.__dict__, "densities": None, "robot": None}
 
 
 def _html_row(tag: str, cells: list[str]) -> str:

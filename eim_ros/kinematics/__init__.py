@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from eim_ros.kinematics.branches import Branches
 from eim_ros.kinematics.collision_options import CollisionOptions
 from eim_ros.kinematics.obstacles import Box, Capsule, Cylinder, Mesh, Obstacle, PointCloud, Shape, Sphere
 from eim_ros.kinematics.poses import (
@@ -17,6 +18,7 @@ __all__ = [
     "CONTEXT_KINDS",
     "SHIPPED_ROBOTS",
     "Box",
+    "Branches",
     "Capsule",
     "CollisionOptions",
     "Cylinder",

@@ -38,6 +38,7 @@ from eim_ros.core.checks import (
     whole_number,
 )
 from eim_ros.core.errors import MissingFileError, PoseError, RobotError, did_you_mean
+from eim_ros.kinematics.branches import Branches
 from eim_ros.kinematics.collision_options import CollisionOptions
 from eim_ros.kinematics.poses import check_pose, is_position, pose_from
 from eim_ros.kinematics.tolerances import JointLimits, TaskOptions, make_task, redundancy, transforms
@@ -438,6 +439,11 @@ class Robot:
         if free not in self._virtual_forms:
             self._virtual_forms[free] = VirtualForm.of(self.chain, self.links, self.reach, free)
         return self._virtual_forms[free]
+
+    @functools.cached_property
+    def branches(self) -> Branches:
+        """Names of the branches of solutions: shoulder left or right, elbow up or down, wrist flip or no-flip."""
+        return Branches.of(self.name, self.chain, self.links, self.bounds)
 
     @functools.cached_property
     def _virtual_forms(self) -> dict[str, VirtualForm | None]:

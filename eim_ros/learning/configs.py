@@ -254,7 +254,8 @@ class EIMConfig(FamilyConfig):
     def kinematic(cls, **settings: Any) -> EIMConfig:
         """Return the defaults for a ratio with forward kinematics as inputs; `settings` replace some of them.
 
-        Only the density p(q) of the configurations is unknown, so larger steps and less training are sufficient.
+        Only the density p(q) of the configurations is unknown, so larger steps and less training are sufficient. The
+        gating loses entropy slowly, so that several experts remain for each pose.
         """
         preset = {
             "n_iterations": 80,
@@ -264,6 +265,7 @@ class EIMConfig(FamilyConfig):
             "m_step.kl_bound": 0.2,
             "m_step.entropy_loss_bound": 0.2,
             "m_step.gating.kl_bound": 0.02,
+            "m_step.gating.entropy_loss_bound": 0.02,
             "m_step.gating.n_contexts": 1000,
             "start.n_starts": 1,
             "start.em_iterations": 5,

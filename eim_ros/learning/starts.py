@@ -231,8 +231,8 @@ def branching_start(
 def closest_component(model: MixtureOfExperts, context: Tensor, generator: torch.Generator) -> MixtureOfExperts:
     """Return the expert with the smallest mean KL to the complete model, as a model with one component.
 
-    This expert covers one of the main modes of the model on its own. The KL is averaged over contexts (n_samples,
-    n_context); one sample is drawn per context and expert.
+    Its expert covers one of the main modes. The KL is averaged over contexts (n_samples, n_context), with one sample
+    per context and expert.
     """
     experts = model.experts(context)
     sample = experts.sample(generator=generator)

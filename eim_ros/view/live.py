@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from eim_ros.ik import Sampler
 from eim_ros.ik.components import Component, component_labels, components
+from eim_ros.ik.nearest_pose import NearestPose
 from eim_ros.ik.order import nearest
 from eim_ros.ik.prior import ConditionalDensity
 from eim_ros.kinematics import Robot
@@ -103,6 +104,7 @@ class Solutions:
     density: ConditionalDensity | None  # model density given the target; None without a model
     message: str  # number of solutions, or why there is none
     elapsed: float  # solving time [s]
+    nearest: FloatArray | None = None  # (dof,), configuration nearest to a target out of reach
 
     @functools.cached_property
     def log_prob(self) -> FloatArray:
@@ -152,8 +154,13 @@ class LiveSolutions:
         labels = component_labels(self.robot, found, shown)
         chosen, component, along = self._choice(found, kept if len(kept) else self._most_dexterous(shown))
         density = samples.densities[0] if samples.densities else None
-        told, elapsed = _told(kind, found, len(shown), samples.message), time.perf_counter() - started
-        return Solutions(pose, shown, labels, found, numbers, chosen, component, along, density, told, elapsed)
+        told, closest = _told(kind, found, len(shown), samples.message), None
+        if not found:
+            near = self.sampler.solve_nearest_pose(pose, seed=self.seed, timeout=TIMEOUT)
+            if near:
+                closest, told = near.q, f"{told}; {_missed(near, self.position_only)}"
+        elapsed = time.perf_counter() - started
+        return Solutions(pose, shown, labels, found, numbers, chosen, component, along, density, told, elapsed, closest)
 
     def choose(self, solutions: Solutions, component: int, along: float) -> Solutions:
         """Return the solutions with another choice: the place `along`, from 0 to 1, in a component."""
@@ -262,3 +269,8 @@ def _told(kind: str, found: list[Component], n: int, message: str) -> str:
         return message
     names = {"component": ("component", "components"), "group": ("group that looks alike", "groups that look alike")}
     return f"{n} solution{'s' if n > 1 else ''} in {len(found)} {names[kind][len(found) > 1]}"
+
+
+def _missed(near: NearestPose, position_only: bool) -> str:
+    turned = "" if position_only else f" and {np.degrees(near.orientation_error):.0f}°"
+    return f"the nearest pose is {1e3 * near.position_error:.0f} mm{turned} away"

@@ -103,7 +103,9 @@ class Controls:
         """Show a target and its solutions."""
         self._status.content = f"**{solutions.message}**, in {1e3 * solutions.elapsed:.0f} ms"
         self.position.value, self.rpy.value = _rounded(solutions.pose[:3, 3]), _rpy(solutions.pose)
-        labels = list(map(_label, solutions.numbers, solutions.components))
+        labels = [
+            component_label(*each, self._robot) for each in zip(solutions.numbers, solutions.components, strict=True)
+        ]
         self._legend.content = legend_panel(labels, [component_colour(number) for number in solutions.numbers])
         self.show_choice(solutions, position_only)
 
@@ -142,10 +144,13 @@ def _names(solutions: Solutions) -> tuple[str, ...]:
     return tuple(str(number + 1) for number in solutions.numbers)
 
 
-def _label(number: int, component: Component) -> str:
+def component_label(number: int, component: Component, robot: Robot) -> str:
+    """Return the size of a component, and the labels of its branch that all of its solutions have."""
+    labels = robot.branches.labels(component.positions).values()
+    branch = "".join(f", {label[0]}" for label in labels if label[0] and (label == label[0]).all())
     if component.is_curve:
-        return f"{number + 1}: {component.along[-1]:.1f} rad{', closed' if component.is_closed else ''}"
-    return f"{number + 1}: {len(component)} solution{'s' if len(component) > 1 else ''}"
+        return f"{number + 1}: {component.along[-1]:.1f} rad{', closed' if component.is_closed else ''}{branch}"
+    return f"{number + 1}: {len(component)} solution{'s' if len(component) > 1 else ''}{branch}"
 
 
 def _rounded(values: FloatArray) -> tuple[float, float, float]:

@@ -257,9 +257,9 @@ class ArmScene:
         self.draw_chosen(solutions)
 
     def draw_chosen(self, solutions: Solutions) -> None:
-        """Show the chosen solution in the colour of its component; without one, the arm fades and stays."""
+        """Show the chosen solution in the colour of its component; without one, the faded nearest configuration."""
         if solutions.chosen is None:
-            self._chosen.show(None, MUTED, FADED)
+            self._chosen.show(solutions.nearest, MUTED, FADED)
         else:
             self._chosen.show(solutions.chosen, component_colour(solutions.numbers[solutions.component]))
 

@@ -67,6 +67,16 @@ def test_table_without_json(eim: Command, model: Path) -> None:
     assert len(lines) == 2 + 10 + 1
 
 
+def test_table_has_the_labels_of_branches(eim: Command) -> None:
+    words = ("sample", "--robot", "ur5e", "--pose", 0.4, 0.1, 0.3, 1, 0, 0, 0)
+    table = [line.split() for line in eim(*words, "--branch", "elbow=up").out.splitlines()[2:]]
+    assert table[0][-3:] == ["shoulder", "elbow", "wrist"]
+    assert len(table) == 5 and {row[-2] for row in table[1:]} == {"up"}
+    assert {(row[-3], row[-1]) for row in table[1:]} == {
+        (side, bend) for side in ("left", "right") for bend in ("flip", "no-flip")
+    }
+
+
 def test_hundred_configurations_by_default(eim: Command, model: Path) -> None:
     assert eim("sample", "--model", model, *POSE, "--json", "--timeout", 60).json["n"] == 100
 
@@ -110,6 +120,20 @@ def test_solve_finds_the_configuration_that_is_closest(eim: Command) -> None:
     best = np.linalg.norm(eim("solve", *words).json["positions"])
     others = np.linalg.norm(eim("sample", *words, "-n", 50).json["positions"], axis=1)
     assert best <= others.min() + 1e-9
+
+
+def test_pose_out_of_reach_has_a_nearest_one(eim: Command) -> None:
+    words = ("solve-nearest-pose", "--robot", "panda", "--seed", 1, "--timeout", 60)
+    far = eim(*words, "--pose", 2, 0, 0.4, 1, 0, 0, 0, "--json").json
+    robot, _ = robot_and_oracle("panda")
+    reached = robot.fk(far["positions"])[:3, 3]
+    assert not far["exact"]
+    assert abs(np.linalg.norm(reached - [2.0, 0.0, 0.4]) - far["position_error"]) <= 1e-6
+    turned = eim(*words, "--pose", 2, 0, 0.4, 1, 0, 0, 0, "--priority", "orientation", "--json").json
+    assert turned["orientation_error"] <= 1e-4
+    assert turned["position_error"] > far["position_error"]
+    within = eim(*words, "--pose", 0.4, 0.1, 0.5, 1, 0, 0, 0)
+    assert (within.code, "a solution" in within.out) == (0, True)
 
 
 def test_certified_answers_are_given_for_closed_forms_only(eim: Command) -> None:
@@ -372,6 +396,9 @@ def test_a_mesh_is_avoided_with_its_clearance(eim: Command, model: Path, tmp_pat
         (("--limit", "joint_1=0"), "--limit needs JOINT=LOWER:UPPER"),
         (("--limit", "joint_1=1:0"), "empty"),
         (("--limit", "elbow=0:1"), "no joint 'elbow'"),
+        (("--branch", "elbow"), "--branch needs NAME=LABEL"),
+        (("--branch", "elbow=left"), "must be 'down' or 'up'"),
+        (("--branch", "elbow=up"), "not defined for robot"),
         (("--box", 1, 2, 3), "--box needs 6 or 10 numbers"),
         (("--sphere", 1, 2, 3, -1), "must be positive"),
         (("--posture", "joint_1"), "--posture needs JOINT=VALUE[:WEIGHT]"),

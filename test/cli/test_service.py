@@ -50,6 +50,13 @@ def test_solve_all_sends_its_guarantee() -> None:
     assert none.kind == none.NONE
 
 
+def test_nearest_pose_sends_a_priority_or_weights() -> None:
+    request = request_of("solve-nearest-pose", *POSE, "--priority", "orientation")
+    assert (request.priority, list(request.weights)) == ("orientation", [])
+    weighted = request_of("solve-nearest-pose", *POSE, "--weights", "10", "1")
+    assert (weighted.priority, list(weighted.weights)) == ("", [10.0, 1.0])
+
+
 def test_draws_and_proposals_name_their_density() -> None:
     assert request_of("draw", *POSE).density == "uniform"
     assert request_of("propose", *POSE, "-n", "3").density == "proposal"

@@ -66,7 +66,7 @@ def assert_same(one: Solutions, other: Solutions, but: tuple[str, ...] = ()) -> 
 
 
 def test_every_field_is_a_column_or_known_to_be_none() -> None:
-    others = {"joint_names", "known_log_prob", "densities", "SCHEMA"}
+    others = {"joint_names", "known_log_prob", "densities", "robot", "SCHEMA"}
     names = {entry.name for entry in SCHEMA}
     assert set(Solutions.__dataclass_fields__) - others == names - {"log_prob"}
     assert set(ROW_COLUMNS) | set(POSE_COLUMNS) | {"log_prob"} == names

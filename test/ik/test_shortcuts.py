@@ -44,7 +44,7 @@ def test_shortcut_gives_the_answers_of_the_strategies(name: str, aim: Aim) -> No
                 values = getattr(short, column.name), getattr(full, column.name)
                 np.testing.assert_array_equal(*values, err_msg=column.name)
                 assert values[0].dtype == values[1].dtype
-        assert short.messages == full.messages
+        assert short.messages == full.messages and short.robot is full.robot
         assert short.reports == full.reports
     assert n_short >= N_POSES // 3
 
@@ -89,6 +89,7 @@ def test_one_solution_of_a_batch_is_the_one_of_the_same_seed() -> None:
         ({"position_only": True}, ByFirstRound),
         ({"tolerances": [0.0, 0.0, 0.0, 0.1, 0.1, 0.1]}, ByFirstRound),
         ({"self_collision": True}, type(None)),
+        ({"branch": {"elbow": "up"}}, type(None)),
         ({"obstacles": [Box([2.0, 0.0, 0.0], [0.1, 0.1, 0.1])]}, type(None)),
     ],
 )

@@ -28,12 +28,13 @@ from eim_ros.ik.strategies.densities import ScaledMeasure, WeightedPoints, draw,
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
 from eim_ros.kinematics.virtual_joints import Target, VirtualForm
 from eim_ros.solver import ClosedForm as Form
-from eim_ros.solver import revolutions
+from eim_ros.solver import distinct_rows, revolutions
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 SIX_JOINTS, SEVEN_JOINTS = 6, 7
+FINEST = 1e-7  # difference below which roots count as one before their branches are compared [rad]
 MOST_RANKED = 10_000  # number of revolutions to rank if they are not enumerated in the requested order
 
 
@@ -120,13 +121,18 @@ def all_roots(problem: Problem) -> Roots | None:
         virtual = virtual_form(problem)
         return None if virtual is None else _virtual_roots(problem, virtual)
     chain, task, deadline = problem.robot.chain, problem.task, problem.deadline
-    options = chain, task, problem.pose[None], DISTINCT_TOLERANCE, problem.is_certified
+    has_branch = bool(problem.setup.constraints.branch)
+    tolerance = FINEST if has_branch else DISTINCT_TOLERANCE
+    options = chain, task, problem.pose[None], tolerance, problem.is_certified
     reference, weights, most = _revolution_cost(problem)
     if problem.is_checked:  # revolutions do not change collisions, so each root is checked once
         rows, _, table = form.solutions(*options, None, weights, 0, NEVER)
         _, n_roots, _, is_complete, is_certified, is_singular = table[0].tolist()
         each = rows[: int(n_roots)]
         kept = each[problem.allowed(each)]
+        if has_branch:  # near-duplicates on both sides of a boundary are in different branches
+            circles = np.repeat([[-math.pi], [math.pi], [1.0]], kept.shape[1], axis=1)
+            kept = kept[distinct_rows(circles, kept, DISTINCT_TOLERANCE, math.inf)[0]]
         n_roots = len(kept)
         rows, errors, _, n_total = revolutions(chain, task, kept, reference, weights, max(most, n_roots), deadline)
     else:

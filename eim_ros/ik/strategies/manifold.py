@@ -21,7 +21,7 @@ from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.parallel import seed_fraction
 from eim_ros.ik.candidates import Candidates
 from eim_ros.ik.completeness import Completeness, CompletenessReport
-from eim_ros.ik.order import Posture, distance_to, distinct_rows
+from eim_ros.ik.order import Posture, distance_to, distinct_rows, is_within
 from eim_ros.ik.problem import MAX_SOLUTIONS, Covering, Draws, Found, Problem, Proposals
 from eim_ros.ik.strategies.densities import (
     ScaledMeasure,
@@ -32,7 +32,16 @@ from eim_ros.ik.strategies.densities import (
     took_pieces,
 )
 from eim_ros.ik.strategies.restarts import ACCEPT_DISTANCE, DISTINCT_TOLERANCE, FEWEST_TO_DIVERSIFY
-from eim_ros.solver import General7R, ParameterisedForm, SelfMotions, nearest_on_curve
+from eim_ros.kinematics import Robot
+from eim_ros.kinematics.branches import BOUNDARY
+from eim_ros.solver import (
+    NO_EXPERT,
+    General7R,
+    ParameterisedForm,
+    SelfMotions,
+    nearest_on_curve,
+    trace_components,
+)
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -44,6 +53,7 @@ MOST_CHECKED = 20_000  # configurations checked for collisions to replace those 
 NO_BOUND = 1.0
 NEARLY_A_REVOLUTION = 2.0 * math.pi - 0.01  # [rad]
 MOST_NEAREST = 8  # number of components whose nearest solution is returned, if more than one solution is requested
+FINE_ARC, MOST_ON_ARCS, ARC_HALVINGS = 0.1, 20_000, 10  # spacing in the search for short arcs [rad, m], and effort
 FINELY, CHECKED_AT_ONCE = 1000, 16  # solutions checked for the nearest, in all and between deadline checks
 
 
@@ -192,7 +202,10 @@ class Curves:
                     spacing,
                 )
             found, in_time = self._divided(n_wanted, deadline, spacing)
-            return self._allowed(found), in_time and not problem.n_unchecked
+            kept = self._allowed(found)
+            if problem.setup.constraints.branch:
+                kept = kept.joined(short_arcs(problem, found.q, kept.q, spacing)).pick(slice(n_wanted))
+            return kept, in_time and not problem.n_unchecked
         n, most = n_wanted, min(max(n_wanted, MOST_CHECKED), self._most_distinct)
         found, in_time = self._divided(n, deadline)
         found, n_tries = self._allowed(found), 1
@@ -274,6 +287,46 @@ class Curves:
 
     def _allowed(self, found: Candidates) -> Candidates:
         return found.pick(np.flatnonzero(self.problem.allowed(found.q))) if self.problem.is_checked else found
+
+
+def short_arcs(problem: Problem, q: FloatArray, known: FloatArray, spacing: float) -> Candidates:
+    """Return a solution of each arc in the branch that is farther than a spacing from known ones (m, dof).
+
+    Such an arc may lie between two of the solutions (n, dof) that divide all components. There, the margin of the
+    branch has a maximum along the curve, which is found by halving the intervals to both neighbours.
+    """
+    robot, branch = problem.robot, problem.setup.constraints.branch
+    fraction, finely = seed_fraction(problem.seed), min(spacing, FINE_ARC)
+    rows, owners, closed = trace_components(robot.chain, problem.task, q, finely, MOST_ON_ARCS, fraction)
+    if not len(rows):
+        return Candidates.solutions(rows, np.empty((2, 0)))
+    before, after = np.arange(len(rows)) - 1, np.arange(len(rows)) + 1
+    for number in np.unique(owners):  # ends are their own neighbours
+        own = np.flatnonzero(owners == number)
+        before[own[0]], after[own[-1]] = (own[-1], own[0]) if closed[number] else (own[0], own[-1])
+    margins = robot.branches.margins(rows, branch)
+    is_peak = (margins <= BOUNDARY) & (margins >= margins[before]) & (margins >= margins[after])
+    peaks = np.flatnonzero(is_peak)
+    left, middle, right = rows[before[peaks]], rows[peaks], rows[after[peaks]]
+    for _ in range(ARC_HALVINGS):
+        sides = [middle + 0.5 * _short_way(robot, end - middle) for end in (left, right)]
+        moved, *_ = robot.chain.refine(problem.task, problem.effort, np.concatenate(sides))
+        lower, upper = moved[: len(peaks)], moved[len(peaks) :]
+        three = np.stack([robot.branches.margins(each, branch) for each in (lower, middle, upper)])
+        best, points = three.argmax(axis=0), np.stack([left, lower, middle, upper, right])
+        left, middle, right = (points[best + i, np.arange(len(peaks))] for i in range(3))
+    inside = np.concatenate([middle, rows[margins > BOUNDARY]])
+    apart = spacing / math.sqrt(robot.dof)  # in every joint
+    if len(known):
+        inside = inside[~is_within(robot, inside, known, apart)]
+        away = [float(distance_to(robot, known, each).min()) for each in inside]
+        inside = inside[np.array(away) > spacing]
+    found = problem.verified(inside, np.full(len(inside), NO_EXPERT, np.uint32)).chosen()
+    return found.pick(distinct_rows(robot, found.q, apart))
+
+
+def _short_way(robot: Robot, steps: FloatArray) -> FloatArray:
+    return np.where(robot.continuous, (steps + np.pi) % (2.0 * np.pi) - np.pi, steps)
 
 
 def nearby(problem: Problem, near: FloatArray) -> Candidates | None:

@@ -165,6 +165,12 @@ def constraints_of(message: Any, robot: Robot, settings: IkServerSettings, deadl
         raise ConstraintError(
             f"fixed_joints has {len(fixed)} names and {len(values)} positions; expected as many, each joint once", fixed
         )
+    names, labels = list(message.branch_names), list(message.branch_labels)
+    if len(names) != len(labels) or len(set(names)) != len(names):
+        raise ConstraintError(
+            f"there are {len(names)} branch_names and {len(labels)} branch_labels; expected as many, each name once",
+            names,
+        )
     links, others = list(message.allowed_links), list(message.allowed_others)
     _same_length("allowed_links", links, "allowed_others", others)
     scene = message.scene
@@ -180,6 +186,7 @@ def constraints_of(message: Any, robot: Robot, settings: IkServerSettings, deadl
         ),
         clearance=float(message.clearance),
         allowed_collisions=list(zip(links, others, strict=True)),
+        branch=dict(zip(names, labels, strict=True)),
         tolerances=list(message.tolerances) or None,
         **options,
     )
@@ -197,6 +204,8 @@ def _is_default(message: Any) -> bool:
         or message.avoid_self_collision
         or message.clearance
         or message.tolerances
+        or message.branch_names
+        or message.branch_labels
         or message.allowed_links
         or message.allowed_others
         or scene.primitives
@@ -226,6 +235,7 @@ def fill_constraints(message: Any, constraints: Constraints) -> None:
     message.upper_limits = [float(upper) for _, upper in constraints.limits.values()]
     message.fixed_joints.name = list(constraints.fixed)
     message.fixed_joints.position = [float(value) for value in constraints.fixed.values()]
+    message.branch_names, message.branch_labels = list(constraints.branch), list(constraints.branch.values())
     message.avoid_self_collision = constraints.self_collision
     primitives = [shape for shape in constraints.obstacles if not isinstance(shape, (Mesh, PointCloud))]
     message.scene.primitives = [_primitive(shape) for shape in primitives]

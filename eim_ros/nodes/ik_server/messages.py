@@ -88,7 +88,8 @@ def constraints_for(message: Any, robot: Robot, settings: IkServerSettings, dead
     """
     try:
         constraints = constraints_of(message, robot, settings, with_grace(deadline))
-        if constraints.obstacles or constraints.self_collision or constraints.limits or constraints.fixed:
+        checked = ("obstacles", "self_collision", "limits", "fixed", "branch")
+        if any(getattr(constraints, name) for name in checked):
             constraints.check(robot, with_grace(deadline))
     except OutOfTime as error:
         raise RequestError(ErrorCode.TIMED_OUT, f"timed out: {error}", error.value) from error

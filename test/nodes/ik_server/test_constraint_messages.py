@@ -40,6 +40,7 @@ def test_constraints_go_through_a_message_unchanged() -> None:
         obstacles=(Box(TURNED, (1.0, 2.0, 3.0)), Sphere((1.0, 2.0, 3.0), 0.5), Cylinder(TURNED, 0.25, 2.0)),
         tolerances=(0.0, 0.1, np.inf, 0.0, 0.0, 1.0),
         allowed_collisions=(("hand", "obstacle 1"), ("hand", "arm")),
+        branch={"wrist": "no-flip", "elbow": "up"},
     )
     message = IKConstraints()
     fill_constraints(message, wanted)
@@ -47,6 +48,7 @@ def test_constraints_go_through_a_message_unchanged() -> None:
     assert (read.limits, read.fixed, read.self_collision) == (wanted.limits, wanted.fixed, True)
     np.testing.assert_array_equal(read.tolerances, wanted.tolerances)
     assert read.allowed_collisions == wanted.allowed_collisions
+    assert read.branch == wanted.branch
     box, sphere, cylinder = read.obstacles
     assert isinstance(box, Box)
     assert isinstance(sphere, Sphere)
@@ -77,6 +79,8 @@ BALL = SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.1])
         ({"fixed_joints": JointState(name=["joint_a1"], position=[])}, "1 names and 0 positions"),
         ({"fixed_joints": JointState(name=["joint_a1"], position=[9.0])}, "outside its limits"),
         ({"tolerances": [0.1]}, "six numbers"),
+        ({"branch_names": ["elbow"]}, "1 branch_names and 0 branch_labels"),
+        ({"branch_names": ["elbow"], "branch_labels": ["left"]}, "'down' or 'up'"),
         ({"allowed_links": ["link_7"]}, "1 allowed_links and 0 allowed_others"),
         ({"allowed_links": ["hand"], "allowed_others": ["cup"], "avoid_self_collision": True}, "is a link"),
         ({"tolerances": [np.nan] * 6}, "six numbers"),
@@ -96,6 +100,15 @@ def test_what_cannot_be_met_is_refused_with_its_cause(fields: dict, reason: str)
 
 def test_constraints_reach_the_sampler() -> None:
     fields = {"fixed_joints": JointState(name=["joint_a3"], position=[0.5]), "avoid_self_collision": True}
+    fields |= {"branch_names": ["elbow"], "branch_labels": ["up"]}
     constraints = constraints_for(request_of(**fields).constraints, Robot("iiwa14"), IkServerSettings())
     assert constraints.fixed == {"joint_a3": 0.5}
+    assert constraints.branch == {"elbow": "up"}
     assert constraints.self_collision
+
+
+def test_branch_that_the_arm_does_not_have_is_refused() -> None:
+    request = request_of(branch_names=["elbow"], branch_labels=["up"])
+    with pytest.raises(RequestError, match="'elbow' is not defined for robot 'panda'") as caught:
+        parse_sample(request, SampleIK.Response(), RequestContext(Robot("panda")), IkServerSettings())
+    assert caught.value.code == ErrorCode.INVALID_GOAL_CONSTRAINTS

@@ -66,6 +66,13 @@ def test_configurations_differ_but_draws_and_proposals_need_not(server: ServerPr
     assert json.loads(raw.stdout)["n"] == 10
 
 
+def test_pose_out_of_reach_has_a_nearest_one(server: ServerProcess) -> None:
+    answer = asked(server, "--pose", "2", "0", "0.4", "--seed", "1", "--timeout", "30", verb="solve-nearest-pose")
+    reached = Robot("iiwa14").fk(np.array(answer["positions"]))[:3, 3]
+    assert (answer["exact"], answer["in_time"]) == (False, True)
+    assert abs(np.linalg.norm(reached - np.array([2.0, 0.0, 0.4])) - answer["position_error"]) <= 1e-6
+
+
 def test_every_operation_has_its_request(server: ServerProcess) -> None:
     pose = ("--pose", *POSITION, "0", "1", "0", "0", "--seed", "1")
     near = ("--near", *["0.1"] * 7)
