@@ -83,7 +83,7 @@ class ByFirstRound:
     def __init__(self, sampler: Solver, task: BatchTask) -> None:
         self.problem = problem_of(sampler, task)
         self._search, self._plain = Search(self.problem, 0.0), _PlainAnswers(sampler.robot)
-        n, dof = self.problem.n, sampler.robot.dof
+        n, dof = self.problem.n, sampler.robot.dof  # the outcome is the same for all poses
         candidates = Candidates.solutions(np.empty((n, dof)), np.empty((2, n)))
         self._outcome = *outcome(self.problem, Found(candidates), candidates, False), None
 

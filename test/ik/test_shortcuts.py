@@ -18,7 +18,7 @@ N_POSES = 30
 
 
 def poses_of(sampler: Sampler) -> np.ndarray:
-    """Return poses (N_POSES, 4, 4), of which some are out of reach."""
+    """Return poses (N_POSES, 4, 4); some are out of reach."""
     poses = sampler.robot.fk(sampler.robot.random(N_POSES, np.random.default_rng(3)))
     poses[::10, :3, 3] *= 1.6
     return poses

@@ -2,8 +2,8 @@
 //
 // Branch and bound over cells of the redundancy parameter, with one cell in each lane of a pack. Bounds of the joint
 // angles over a cell (`intervals.hpp`) give a bound of the distance. Cells that are farther than the best solution so
-// far are left out, and so are cells in which the distance is monotone, because their nearest end belongs to the next
-// cell, too. The cells with the least bounds are halved first. Hence the result is the global minimum up to kAsNear, or
+// far are left out. So are cells in which the distance is monotone, because their nearest end also belongs to the next
+// cell. The cells with the least bounds are halved first. Hence the result is the global minimum up to kAsNear, or
 // nothing is decided.
 #pragma once
 
@@ -115,7 +115,7 @@ class NearestInClosedForm {
         const Joint* joints;
         double enough;       // squared distance
         M is_out{};          // whether the cell cannot contain the nearest solution
-        M is_lost{};         // whether the computation cannot go on
+        M is_lost{};         // whether the computation had to stop
         M is_smooth = ~M{};  // whether the branch exists within the limits, and the distance has a derivative
         M exists = ~M{};     // whether the branch exists in the middle
         M has_angles = ~M{};
