@@ -216,11 +216,13 @@ class RootsBatch:
 
     def outcome(self, line: tuple[float, ...]) -> Outcome | None:
         """Return the outcome of a line of the table; None if it is not final. Few lines differ."""
-        if line not in self._outcomes:
-            if len(self._outcomes) == MOST_OUTCOMES:
+        try:
+            return self._outcomes[line]
+        except KeyError:
+            if len(self._outcomes) >= MOST_OUTCOMES:
                 self._outcomes.clear()
-            self._outcomes[line] = self._new_outcome(*line)
-        return self._outcomes[line]
+            found = self._outcomes[line] = self._new_outcome(*line)
+            return found
 
     def _new_outcome(
         self, n_rows: float, n_roots: float, n_total: float, is_complete: float, is_certified: float, is_singular: float

@@ -874,11 +874,12 @@ class Sampler:
         is_nearest = order.criterion == "distance" and order.posture is None and aim.n_searched == 1
         if order is not AS_FOUND and not is_nearest:
             return None
-        if aim not in self._shortcuts:
-            if len(self._shortcuts) == MOST_AIMS:
+        try:
+            shortcut = self._shortcuts[aim]
+        except KeyError:
+            if len(self._shortcuts) >= MOST_AIMS:
                 self._shortcuts.clear()
-            self._shortcuts[aim] = shortcut_of(self, aim)
-        shortcut = self._shortcuts[aim]
+            shortcut = self._shortcuts[aim] = shortcut_of(self, aim)
         return None if shortcut is None else shortcut.answer(pose, order.reference, seed, deadline)
 
     def _solved(

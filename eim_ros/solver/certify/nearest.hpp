@@ -174,7 +174,7 @@ class NearestInClosedForm {
     // Takes solutions at a few values of the parameter; the first ones rule out many cells.
     void try_values() {
         for (int first = 0; first < kFirstTries; first += kWide) {
-            V at;
+            V at{};
             for (int k = 0; k < kWide; ++k) at[k] = lower_ + (upper_ - lower_) * (first + k + 0.5) / kFirstTries;
             const auto turn = turn_by(at);
             for (int branch = 0; branch < kHeldBranches; ++branch) {
@@ -200,7 +200,7 @@ class NearestInClosedForm {
         if (n_waiting_ == 0) return;
         n_cells_ += n_waiting_;
         V middle{}, half{};
-        BranchSigns<V> branches;
+        BranchSigns<V> branches{};
         for (int lane = 0; lane < kWide; ++lane) {
             const Cell& cell = waiting_[std::min(lane, n_waiting_ - 1)];
             middle[lane] = 0.5 * (cell.from + cell.to);
