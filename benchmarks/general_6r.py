@@ -3,9 +3,10 @@
     python -m benchmarks.general_6r [--poses 5000] [--judged 20] [--seed 11]
         [--output benchmarks/results/general_6r.txt]
 
-The arms are a UR5, the same with frames off by small amounts as a calibration gives them, arms from published
-parameters, a spherical wrist that is slightly off, random axes (test/kinematics/six_revolute_arms.py), and all arms of
-this kind that ssik ships, without limits. Poses come from forward kinematics of uniform random configurations. Columns:
+The arms are a UR5, and the same with frames off by small amounts as a calibration gives them. Then come arms from
+published parameters, a spherical wrist that is slightly off, and random axes (test/kinematics/six_revolute_arms.py).
+The last ones are all arms of this kind that ssik ships, without their limits. Poses come from forward kinematics of
+uniform random configurations. Columns:
 
   prepared  time to choose the order of eliminations, once for each arm [ms]
   roots     mean number of roots of a pose
@@ -19,11 +20,11 @@ this kind that ssik ships, without limits. Poses come from forward kinematics of
   batch     CPU time of a pose in a call for all poses [us]
   solve_all CPU time of the default call for all solutions, median [us]
   ssik      CPU time of its call for all roots, median [us]
-  +         number of roots that ssik finds and we lack (1e-3 rad), and how many of them are of poses reported complete
+  +         number of roots that ssik finds and we lack (1e-3 rad), and how many of them belong to complete poses
   -         number of our roots that ssik lacks (0.01 rad)
-  EAIK      the same
+  EAIK      the same for EAIK
 
-Roots of peers are those of the first 1000 poses, and of the configurations on the grid; singular roots do not count.
+Peers are compared on the first 1000 poses and on the grid; singular roots do not count.
 Times are CPU times on one thread; solvers take turns of 100 poses. A dash marks arms that a peer does not solve: EAIK
 decomposes few arms, and ssik derives a solver for several minutes if it does not ship one (`--build`).
 """
@@ -62,7 +63,7 @@ Peer = Callable[[FloatArray], FloatArray]  # pose -> roots (n, 6)
 SAME = 1e-5  # distance below which solutions count as one [rad]
 REGULAR = 1e-4  # least singular value of the Jacobian of a regular configuration
 N_SEEDS, N_AT_ONCE = 40_000, 10_000
-MISSING, LACKING = 1e-3, 0.01  # distance of a root that we lack, and of one that a peer lacks [rad]
+MISSING, LACKING = 1e-3, 0.01  # least distance [rad] of a root that we lack or a peer lacks
 TIMED, TURN = 1000, 100  # poses
 N_RANDOM = 10
 BUILT = ("UR5", "UR5, off by 0.0001")
