@@ -20,11 +20,13 @@ uniform random configurations. Columns:
   batch     CPU time of a pose in a call for all poses [us]
   solve_all CPU time of the default call for all solutions, median [us]
   ssik      CPU time of its call for all roots, median [us]
-  +         number of roots that ssik finds and we lack (1e-3 rad), and how many of them belong to complete poses
-  -         number of our roots that ssik lacks (0.01 rad)
+  +         number of roots that ssik finds and our call lacks (1e-3 rad), for 1000 random poses
+  grid      the same for the configurations on the grid, then how many of these roots `solve_all` lacks as well, and how
+            many of the latter belong to answers that are reported complete
+  -         number of our roots that ssik lacks (0.01 rad), for both
   EAIK      the same for EAIK
 
-Peers are compared on the first 1000 poses and on the grid; singular roots do not count.
+Singular roots do not count.
 Times are CPU times on one thread; solvers take turns of 100 poses. A dash marks arms that a peer does not solve: EAIK
 decomposes few arms, and ssik derives a solver for several minutes if it does not ship one (`--build`).
 """
@@ -71,7 +73,7 @@ FINE = 1e-9  # tolerance of refined seeds [m, rad]
 GRID = np.pi / 12.0
 HEADER = (
     f"{'arm':30}{'prepared':>9}{'roots':>7}{'complete':>10}{'lost':>8}{'special':>9}{'':>10}{'seeds':>7}"
-    f"{'call':>8}{'p99':>7}{'batch':>7}{'solve_all':>11}{'ssik':>9}{'+':>8}{'-':>6}{'EAIK':>8}{'+':>8}{'-':>6}"
+    f"{'call':>8}{'p99':>7}{'batch':>7}{'solve_all':>11}{'ssik':>9}{'+':>4}{'grid':>12}{'-':>5}{'EAIK':>8}{'+':>4}{'grid':>12}{'-':>5}"
 )
 
 
@@ -130,19 +132,29 @@ class Arm:
             n_false += is_missing and is_complete
         return n_missing, n_false
 
-    def compared(self, peer: Peer, poses: FloatArray) -> tuple[int, int, int]:
-        """Return how many roots we lack, how many of these belong to complete poses, and how many the peer lacks."""
-        n_missing = n_false = n_lacking = 0
+    def compared(self, peer: Peer, poses: FloatArray) -> tuple[int, int, int, int]:
+        """Return how many roots of the peer our call lacks, `solve_all` lacks, and it lacks although reported complete.
+
+        The last number counts our roots that the peer lacks.
+        """
+        sampler, counts = Sampler(self.robot), np.zeros(4, dtype=int)
         for pose in poses:
-            (ours, is_complete), theirs = self.roots(pose), peer(pose)
-            for q in theirs:
-                if not len(ours) or away(ours, q).min() > MISSING:
-                    polished = self.polished(q, pose)
-                    is_missing = polished is not None and (not len(ours) or away(ours, polished).min() > MISSING)
-                    n_missing += is_missing
-                    n_false += is_missing and is_complete
-            n_lacking += sum((not len(theirs) or away(theirs, q).min() > LACKING) and self.is_regular(q) for q in ours)
-        return n_missing, n_false, n_lacking
+            (ours, _), theirs = self.roots(pose), peer(pose)
+            more = [root for q in self.missing(ours, theirs) if (root := self.polished(q, pose)) is not None]
+            more = self.missing(ours, np.reshape(more, (-1, 6)))
+            if len(more):
+                answer = sampler.solve_all(pose)
+                still = len(self.missing(answer.q, more))
+                counts[:3] += len(more), still, still * answer.is_complete
+            counts[3] += sum((not len(theirs) or away(theirs, q).min() > LACKING) and self.is_regular(q) for q in ours)
+        n_call, n_all, n_false, n_lacking = counts.tolist()
+        return n_call, n_all, n_false, n_lacking
+
+    def missing(self, ours: FloatArray, theirs: FloatArray) -> FloatArray:
+        """Return the rows of `theirs` that are not among `ours`."""
+        if not len(ours):
+            return theirs
+        return theirs[[away(ours, q).min() > MISSING for q in theirs]]
 
     def polished(self, q: FloatArray, pose: FloatArray) -> FloatArray | None:
         """Return the root after a few Newton steps, or None if it is none or singular."""
@@ -223,12 +235,13 @@ def row(name: str, urdf: str, ssik: ModuleType | None, args: argparse.Namespace)
     compared = ""
     for peer, width in (("ssik", 9), ("EAIK", 8)):
         if peer in peers:
-            n_more, n_more_false, n_fewer = arm.compared(
-                peers[peer], np.concatenate([poses[:TIMED], arm.robot.fk(special)])
+            regular, grid = (arm.compared(peers[peer], some) for some in (poses[:TIMED], arm.robot.fk(special)))
+            compared += (
+                f"{np.median(times[peer]):{width}.1f}{regular[0]:4d}{f'{grid[0]}/{grid[1]} ({grid[2]})':>12}"
+                f"{regular[3] + grid[3]:5d}"
             )
-            compared += f"{np.median(times[peer]):{width}.1f}{f'{n_more} ({n_more_false})':>8}{n_fewer:6d}"
         else:
-            compared += f"{'-':>{width}}{'':14}"
+            compared += f"{'-':>{width}}{'':21}"
     return (
         f"{name:30}{1e3 * arm.prepared:9.0f}{n_roots / n_poses:7.2f}{100.0 * n_complete / n_poses:9.2f}%"
         f"{f'{n_lost} ({n_false})':>8}{f'{n_special_lost} ({n_special_false})':>9}"
@@ -253,7 +266,8 @@ def main() -> None:
         f"seed {args.seed}; {args.judged} poses judged by {N_SEEDS} seeds",
         conditions(("numpy", "pin", "ssik", "EAIK")),
         "in brackets: lost although reported complete; special: lost, and share complete; times [us], prepared [ms]",
-        f"+ roots that the peer finds and we lack, - roots that it lacks: {min(args.poses, TIMED)} poses and the grid",
+        f"+ and grid: roots that the peer finds and the call lacks / solve_all lacks (though complete), "
+        f"of {min(args.poses, TIMED)} poses and of the grid; -: roots that the peer lacks",
         "",
         HEADER,
     ]
