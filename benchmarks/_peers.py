@@ -19,27 +19,28 @@ from benchmarks._peers_closed_form import (
     frankik_solutions,
     self_motion_charts,
     ssik,
+    ssik_arms,
     ssik_artifact,  # fmt: skip
 )
-from benchmarks._peers_iterative import kdl, mink, optik, pinocchio_loop, roboticstoolbox, trac_ik
-from benchmarks._peers_ours import default_call, learned_sampler, uniform_seeds
+from benchmarks._peers_iterative import kdl, mink, optik, pinocchio_loop, roboplan, roboticstoolbox, trac_ik
+from benchmarks._peers_ours import default_call, uniform_seeds
 
 __all__ = [
     "OURS", "PEERS", "Case", "Solver", "Unsupported", "eaik_solutions", "eaik_solver", "frankik_solutions",
-    "pinocchio_loop", "roboticstoolbox", "self_motion_charts", "ssik_artifact", "trac_ik", "uniform_seeds",
+    "pinocchio_loop", "roboticstoolbox", "self_motion_charts", "ssik_arms", "ssik_artifact", "trac_ik", "uniform_seeds",
 ]  # fmt: skip
 
 OURS = "eim_ros"  # prefix of the names of our solvers
 
 PEERS: dict[str, Callable[[Case, np.random.Generator], Solver]] = {
     f"{OURS}, default call": default_call,
-    f"{OURS}, with a model": learned_sampler,
     f"{OURS}, Robot.solve": uniform_seeds,
     "ssik": ssik,
     "EAIK": eaik,
     "frankik": frankik,
     "roboticstoolbox, C++ LM (chan)": roboticstoolbox,
     "optik": optik,
+    "RoboPlan, simple IK": roboplan,
     "TRAC-IK (pytracik, 100 ms)": trac_ik,
     "KDL LMA (PyKDL)": kdl,
     "pinocchio, Python loop": pinocchio_loop,

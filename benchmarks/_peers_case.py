@@ -12,7 +12,6 @@ from types import ModuleType
 
 import numpy as np
 
-from eim_ros.ik import IKModel
 from eim_ros.kinematics import Robot
 
 __all__ = ["Case", "Solver", "Unsupported", "loaded"]
@@ -21,18 +20,16 @@ Solver = Callable[[np.ndarray], Callable[[], "np.ndarray | None"]]
 
 
 class Unsupported(Exception):
-    """The peer cannot solve this kind of problem; the message says why."""
+    """The peer cannot solve for this arm; the message says why."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """Robot and problem for a solver: position or full pose, tolerances ([m], [rad]), and a model if there is one."""
+    """Robot, its URDF as a file, and the tolerances of position [m] and orientation [rad]."""
 
     robot: Robot
     urdf: Path
-    position_only: bool
     tolerances: tuple[float, float]
-    model: IKModel | None = None
 
     def seed(self, rng: np.random.Generator) -> np.ndarray:
         return self.robot.random(1, rng)[0]
@@ -41,10 +38,6 @@ class Case:
         """Shift each angle by full revolutions as near to mid-range as possible; all joints must be revolute."""
         middle = 0.5 * (self.robot.lower + self.robot.upper)
         return q - 2.0 * np.pi * np.round((q - middle) / (2.0 * np.pi))
-
-    def full_poses_only(self) -> None:
-        if self.position_only:
-            raise Unsupported("takes full poses only")
 
 
 def loaded(spec: ModuleSpec | None) -> ModuleType:

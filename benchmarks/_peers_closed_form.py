@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
+import importlib
 import importlib.util
-import io
-from collections.abc import Callable
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
+import pinocchio as pin
 
 from benchmarks._peers_case import Case, Solver, Unsupported, loaded
 from eim_ros.kinematics import Robot
@@ -21,24 +27,83 @@ __all__ = [
     "frankik_solutions",
     "self_motion_charts",
     "ssik",
+    "ssik_arms",
     "ssik_artifact",
 ]
 
+SHIPPED_BY_SSIK = {"jaco2": "ssik.prebuilt.kinova.jaco2_ik"}
+BUILD_LIMIT = 300  # CPU time of a build [s]
+
+
+def ssik_arms(solver: str, has_limits: bool = True) -> dict[str, tuple[str, ModuleType]]:
+    """Return the URDF and the solver of each arm that ssik ships with this kind of solver, by its name.
+
+    Joints without limits turn up to half a revolution each way; without `has_limits` all joints do.
+    """
+    from ssik import Manipulator, list_arms
+
+    found = {}
+    for arm in list_arms():
+        module = importlib.import_module(arm.import_path)
+        if solver == module.SOLVER_NAME:
+            joints = Manipulator.from_prebuilt(arm.name).kinbody.joints
+            found[arm.display_name] = (_urdf_of_joints(joints, has_limits), module)
+    return found
+
+
+def _urdf_of_joints(joints: Sequence[Any], has_limits: bool) -> str:
+    """Return the URDF of ssik's joints; an offset behind a joint becomes the origin of the next one."""
+    lines, before = ['<robot name="arm"><link name="link0"/>'], np.eye(4)
+    for i, joint in enumerate(joints):
+        axis = " ".join(repr(float(value)) for value in joint.axis)
+        lower, upper = joint.limits if has_limits and joint.limits else (-np.pi, np.pi)
+        lines.append(
+            f'<joint name="joint{i + 1}" type="revolute"><parent link="link{i}"/><child link="link{i + 1}"/>'
+            f'{_origin(before @ joint.T_left)}<axis xyz="{axis}"/>'
+            f'<limit lower="{lower!r}" upper="{upper!r}" effort="1" velocity="1"/></joint><link name="link{i + 1}"/>'
+        )
+        before = joint.T_right
+    lines.append(
+        f'<joint name="flange" type="fixed"><parent link="link{len(joints)}"/><child link="tool"/>{_origin(before)}'
+        '</joint><link name="tool"/></robot>'
+    )
+    return "\n".join(lines)
+
+
+def _origin(transform: np.ndarray) -> str:
+    roll, pitch, yaw = (float(value) for value in pin.rpy.matrixToRpy(transform[:3, :3]))
+    x, y, z = (float(value) for value in transform[:3, 3])
+    return f'<origin xyz="{x!r} {y!r} {z!r}" rpy="{roll!r} {pitch!r} {yaw!r}"/>'
+
 
 def ssik_artifact(case: Case) -> ModuleType:
-    """Build ssik's solver for the URDF and load it: its fastest form, the same that ssik ships for known arms."""
-    from ssik.cli import main
+    """Return the solver that ssik ships for the arm, or build one for the URDF: both have the same form.
 
-    case.full_poses_only()
-    path = case.urdf.with_name(f"{case.robot.name}_ik.py")
-    if not path.exists():
-        links = ["--base", case.robot.base_link, "--ee", case.robot.tip_link]
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-            code = main(["build", str(case.urdf), *links, "--out", str(path), "--no-validate"])
-        if code:
-            raise Unsupported(f"cannot build: {said.getvalue().strip().splitlines()[-1]}")
+    ssik keeps what it derives in a cache on disk, so that a second build takes less time.
+    """
+    if case.urdf.stem in SHIPPED_BY_SSIK:
+        return importlib.import_module(SHIPPED_BY_SSIK[case.urdf.stem])
+    importlib.import_module("ssik")
+    path = case.urdf.with_name(f"{case.urdf.stem}_ik.py")
+    reason = _built(case.urdf, path, case.robot.base_link, case.robot.tip_link)
+    if reason:
+        raise Unsupported(reason)
     return loaded(importlib.util.spec_from_file_location(path.stem, path))
+
+
+@functools.cache
+def _built(urdf: Path, path: Path, base: str, tip: str) -> str:
+    """Let ssik write a solver to `path`, and return why it does not, or nothing."""
+    command = [sys.executable, "-c", "from ssik.cli import main; raise SystemExit(main())", "build", str(urdf)]
+    done = subprocess.run(
+        [*command, "--base", base, "--ee", tip, "--out", str(path), "--no-validate"],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (BUILD_LIMIT, BUILD_LIMIT)),
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode < 0:
+        return f"is not built after {BUILD_LIMIT // 60} minutes of CPU time"
+    return f"cannot build: {(done.stdout + done.stderr).strip().splitlines()[-1]}" if done.returncode else ""
 
 
 def ssik(case: Case, rng: np.random.Generator) -> Solver:
@@ -48,7 +113,7 @@ def ssik(case: Case, rng: np.random.Generator) -> Solver:
     def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
         def attempt() -> np.ndarray | None:
             solutions = arm.solve(pose, max_solutions=1)
-            return np.asarray(solutions[0].q) if solutions else None
+            return case.wrapped(solutions[0].q) if solutions else None
 
         return attempt
 
@@ -62,11 +127,14 @@ def self_motion_charts(case: Case, n_samples: int) -> Callable[[np.ndarray], np.
     """
     from ssik import Manipulator
 
-    case.full_poses_only()
     arm = Manipulator.from_urdf(case.urdf, base=case.robot.base_link, ee=case.robot.tip_link)
 
     def solve(pose: np.ndarray) -> np.ndarray:
-        pieces = [qs for chart in arm.self_motion(pose).charts for _, qs in chart.sample(n_samples, limits=True)]
+        try:
+            charts = arm.self_motion(pose).charts
+        except NotImplementedError as error:
+            raise Unsupported("has no charts of this kind of arm") from error
+        pieces = [qs for chart in charts for _, qs in chart.sample(n_samples, limits=True)]
         return case.wrapped(np.concatenate(pieces)) if pieces else np.empty((0, case.robot.dof))
 
     return solve
@@ -96,7 +164,6 @@ def eaik_solver(robot: Robot) -> Callable[[np.ndarray], tuple[np.ndarray, np.nda
 
 def eaik_solutions(case: Case) -> Callable[[np.ndarray], np.ndarray]:
     """Return a solver for EAIK's exact solutions of one call, shifted by full revolutions towards mid-range."""
-    case.full_poses_only()
     if case.robot.dof != 6:
         raise Unsupported("six joints only, or one of seven held")
     solve = eaik_solver(case.robot)
@@ -129,7 +196,6 @@ def frankik_pose(case: Case) -> Callable[[np.ndarray], np.ndarray]:
 
     frankik solves for the flange, but its `fk` returns the pose of the hand's tip.
     """
-    case.full_poses_only()
     if case.robot.name != "panda":
         raise Unsupported("the Franka arms only")
     import frankik as package

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.machinery
+import re
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -13,12 +14,12 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
-from benchmarks._peers_case import Case, Solver, Unsupported, loaded
+from benchmarks._peers_case import Case, Solver, loaded
 from eim_ros.kinematics import Robot, quaternion_from_matrix
 
-__all__ = ["kdl", "mink", "optik", "pinocchio_loop", "roboticstoolbox", "trac_ik"]
+__all__ = ["kdl", "mink", "optik", "pinocchio_loop", "roboplan", "roboticstoolbox", "trac_ik"]
 
-TRAC_IK_TIMEOUT = 0.1  # limit on wall time [s], the default of optik; generous, so that a busy machine does not matter
+TIMEOUT = 0.1  # limit on wall time [s], the default of optik; generous, so that a busy machine does not matter
 MOST_RESTARTS = 100  # maximum number of restarts of solvers that have none themselves
 DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"  # contains python3-pykdl, which is not published as a wheel
 
@@ -32,8 +33,6 @@ def roboticstoolbox(case: Case, rng: np.random.Generator) -> Solver:
     for i in range(robot.dof):
         chain = chain * ET.Rz(jindex=i, qlim=[robot.lower[i], robot.upper[i]]) * transforms[i + 1]
     options: dict[str, Any] = {"tol": 0.5 * min(case.tolerances) ** 2, "joint_limits": True, "method": "chan", "k": 1.0}
-    if case.position_only:
-        options["mask"] = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
 
     def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
         seed = case.seed(rng)
@@ -53,8 +52,7 @@ def optik(case: Case, rng: np.random.Generator) -> Solver:
 
     robot = package.Robot.from_urdf_file(str(case.urdf), case.robot.base_link, case.robot.tip_link)
     robot.set_parallelism(1)
-    free = {"angular_weight": [0.0, 0.0, 0.0]} if case.position_only else {}
-    config = package.SolverConfig(tol_f=0.5 * min(case.tolerances) ** 2, **free)
+    config = package.SolverConfig(tol_f=0.5 * min(case.tolerances) ** 2)
 
     def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
         seed = case.seed(rng)
@@ -68,13 +66,35 @@ def optik(case: Case, rng: np.random.Generator) -> Solver:
     return prepare
 
 
+def roboplan(case: Case, rng: np.random.Generator) -> Solver:
+    """Return RoboPlan's simple solver, without collisions and with as many restarts as the others get."""
+    from roboplan import core, simple_ik
+
+    robot = case.robot
+    text = re.sub("<collision.*?</collision>", "", case.urdf.read_text(encoding="utf-8"), flags=re.DOTALL)
+    scene = core.Scene(robot.name, core.loadUrdfSceneDescriptionFromXml(text))
+    options = simple_ik.SimpleIkOptions(
+        max_time=TIMEOUT, max_restarts=MOST_RESTARTS, check_collisions=False,
+        max_linear_error_norm=case.tolerances[0], max_angular_error_norm=case.tolerances[1],
+    )  # fmt: skip
+    solver = simple_ik.SimpleIk(scene, options)
+    solver.setRngSeed(0)
+    names = scene.getJointNames()
+
+    def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
+        goal = core.CartesianConfiguration(robot.base_link, robot.tip_link, np.asfortranarray(pose))
+        seed, found = core.JointConfiguration(names, case.seed(rng)), core.JointConfiguration()
+        return lambda: np.array(found.positions) if solver.solveIk(goal, seed, found) else None
+
+    return prepare
+
+
 def trac_ik(case: Case, rng: np.random.Generator) -> Solver:
     import pytracik
 
-    case.full_poses_only()
     epsilon = min(case.tolerances) / np.sqrt(3)  # TRAC-IK bounds each component of the errors, we bound their norms
     urdf, links = case.urdf.read_text(encoding="utf-8"), (case.robot.base_link, case.robot.tip_link)
-    solver = pytracik.TRAC_IK(*links, urdf, TRAC_IK_TIMEOUT, epsilon, pytracik.SolveType.Speed)
+    solver = pytracik.TRAC_IK(*links, urdf, TIMEOUT, epsilon, pytracik.SolveType.Speed)
 
     def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
         seed, position, quaternion = case.seed(rng), pose[:3, 3], quaternion_from_matrix(pose)
@@ -90,8 +110,6 @@ def trac_ik(case: Case, rng: np.random.Generator) -> Solver:
 
 def kdl(case: Case, rng: np.random.Generator) -> Solver:
     """Return KDL's Levenberg-Marquardt solver with default settings; as it ignores limits, restart until they hold."""
-    if case.position_only:
-        raise Unsupported("its weights, which free the orientation, crash with NumPy 2")
     package, robot = _debian_kdl(), case.robot
 
     def frame(transform: np.ndarray) -> Any:
@@ -128,16 +146,14 @@ def pinocchio_loop(case: Case, rng: np.random.Generator) -> Solver:
     robot = case.robot
     model = pin.buildModelFromUrdf(str(case.urdf))
     data, frame = model.createData(), model.getFrameId(robot.tip_link)
-    rows = slice(0, 3) if case.position_only else slice(0, 6)
-    identity = np.eye(6)[rows, rows]
+    identity = np.eye(6)
 
     def descend(pose: np.ndarray, q: np.ndarray) -> np.ndarray | None:
         least = reference = np.inf
         for iteration in range(61):
-            jacobian = pin.computeFrameJacobian(model, data, q, frame, pin.LOCAL_WORLD_ALIGNED)[rows]
+            jacobian = pin.computeFrameJacobian(model, data, q, frame, pin.LOCAL_WORLD_ALIGNED)
             reached = pin.updateFramePlacement(model, data, frame)
             error = np.concatenate([pose[:3, 3] - reached.translation, pin.log3(pose[:3, :3] @ reached.rotation.T)])
-            error = error[rows]
             if np.linalg.norm(error[:3]) <= case.tolerances[0] and np.linalg.norm(error[3:]) <= case.tolerances[1]:
                 return q
             square = error @ error
@@ -162,21 +178,18 @@ def mink(case: Case, rng: np.random.Generator) -> Solver:
     import mujoco
 
     text = case.urdf.read_text(encoding="utf-8")  # by default, MuJoCo merges a fixed tip into its parent
-    kept = '<mujoco><compiler fusestatic="false" discardvisual="true"/></mujoco></robot>'
+    options = 'fusestatic="false" discardvisual="true" boundmass="1" boundinertia="1"'  # URDFs without masses are fine
+    kept = f"<mujoco><compiler {options}/></mujoco></robot>"
     configuration = package.Configuration(mujoco.MjModel.from_xml_string(text.replace("</robot>", kept)))
-    orientation_cost = 0.0 if case.position_only else 1.0
-    task = package.FrameTask(
-        case.robot.tip_link, "body", position_cost=1.0, orientation_cost=orientation_cost, lm_damping=0.1
-    )
+    task = package.FrameTask(case.robot.tip_link, "body", position_cost=1.0, orientation_cost=1.0, lm_damping=0.1)
     limits = [package.ConfigurationLimit(configuration.model)]
-    rows = slice(0, 3) if case.position_only else slice(0, 6)
 
     def descend(pose: np.ndarray, q: np.ndarray) -> np.ndarray | None:
         task.set_target(package.SE3.from_matrix(pose))
         configuration.update(q)
         reference = np.inf
         for iteration in range(200):
-            error = task.compute_error(configuration)[rows]
+            error = task.compute_error(configuration)
             if np.linalg.norm(error[:3]) <= case.tolerances[0] and np.linalg.norm(error[3:]) <= case.tolerances[1]:
                 return np.array(configuration.q)
             if iteration % 10 == 9:

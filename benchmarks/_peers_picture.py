@@ -17,25 +17,30 @@ from eim_ros.view.style import FAINT, GROUP_COLOURS, INK, MUTED, NO_GROUP_COLOUR
 __all__ = ["draw"]
 
 MARKERS = "s^vDPXhp<>d"  # markers of the peers that share the neutral colour
-GROUPS = (f"{OURS}, default", f"{OURS}, Robot", "ssik", f"{OURS}, with a model", f"{OURS}, all")
+GROUPS = (f"{OURS}, default", f"{OURS}, Robot", "ssik", "EAIK", f"{OURS}, all")
+BUDGETS = (50, 200, 1000)  # numbers of solutions or seeds
+MOST = f"{OURS}, default call, {max(BUDGETS)} solutions"
+N_COLUMNS = 3
 COLOURS = dict(zip(GROUPS, GROUP_COLOURS, strict=False))
 
 
 def draw(one: dict[str, dict[str, Singles]], many: dict[str, dict[str, Many]], path: Path) -> None:
-    """Write a PNG as wide as a page, with one column per robot.
+    """Write a PNG as wide as a page.
 
-    The upper panels show the median and the 99th percentile, the lower ones coverage over time. Robots without many
-    solutions are shown only if no robot has many.
+    The upper panels show the median and the 99th percentile of each arm. The lower ones show coverage over time of the
+    arms with infinitely many solutions.
     """
-    robots = [robot for robot in one if robot in many] or list(one)
-    figure = Figure(figsize=(3.0 * len(robots) + 2.0, 9.4), dpi=110, layout="constrained")
+    redundant = [robot for robot, ways in many.items() if ways[MOST].summary[1] >= max(BUDGETS)]
+    n_rows = -(-len(one) // N_COLUMNS)
+    figure = Figure(figsize=(11.0, 3.6 * n_rows + 5.6), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
-    grid = figure.add_gridspec(3, len(robots), height_ratios=(1.0, 1.0, 0.5))
-    for column, robot in enumerate(robots):
-        _draw_times(figure.add_subplot(grid[0, column]), robot, one[robot], names=column == 0)
-        if robot in many:
-            _draw_coverage(figure.add_subplot(grid[1, column]), robot, many[robot], labels=column == 0)
-    _draw_key(figure.add_subplot(grid[2, :]))
+    grid = figure.add_gridspec(n_rows + 2, N_COLUMNS, height_ratios=(*[1.0] * n_rows, 1.0, 0.5))
+    for i, (robot, found) in enumerate(one.items()):
+        row, column = divmod(i, N_COLUMNS)
+        _draw_times(figure.add_subplot(grid[row, column]), robot, found, names=column == 0)
+    for column, robot in enumerate(redundant[:N_COLUMNS]):
+        _draw_coverage(figure.add_subplot(grid[n_rows, column]), robot, many[robot], labels=column == 0)
+    _draw_key(figure.add_subplot(grid[n_rows + 1, :]))
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
     write_atomically(path, buffer.getvalue())
@@ -91,7 +96,7 @@ def _draw_coverage(axes: Axes, robot: str, ways: dict[str, Many], labels: bool) 
 
 def _way(name: str) -> str:
     """Return the name of a curve: the budgets of each of our ways share one curve, and each peer has its own."""
-    if name.endswith("complete"):
+    if name.endswith(("all", "complete")):
         return name
     return name.rpartition(", ")[0] if name.startswith(OURS) or name.endswith(" calls") else name
 
@@ -105,8 +110,8 @@ def _marker(name: str) -> str:
 
 def _draw_key(axes: Axes) -> None:
     axes.axis("off")
-    ours = [f"{OURS}, {way}" for way in ("default call", "with a model", "all, complete", "Robot.solve, .refine")]
-    names = [*ours, "ssik", "ssik, self-motion charts"]
+    ours = [f"{OURS}, {way}" for way in ("default call", "all", "all, complete", "Robot.solve, .refine")]
+    names = [*ours, "ssik", "ssik, self-motion charts", "EAIK"]
     for name in [*names, *(peer for peer in PEERS if _colour(peer) == NO_GROUP_COLOUR)]:
         axes.plot([], [], marker=_marker(name), markersize=6, color=_colour(name), label=name)
     axes.legend(loc="upper left", fontsize=9, frameon=False, ncols=3, columnspacing=1.2)

@@ -1,20 +1,21 @@
 """Inverse kinematics compared with peers: one solution and many solutions of a pose, in one run on one thread.
 
-    python -m benchmarks.ik_peers [--poses 300] [--models panda=FILE iiwa14=FILE]
+    python -m benchmarks.ik_peers [--poses 300] [--robots panda ur5]
         [--output benchmarks/results/ik_peers.txt] [--picture docs/pictures/ik_peers.png]
 
-Poses come from forward kinematics of uniform random configurations that no solver knows. Planar arms solve for
-positions, the others for full poses. Pinocchio checks every answer. It must be within the limits, and within 1 mm and
-0.1 degree of the pose (1e-6 m and 1e-6 rad in rows that say so). Other answers count as wrong claims. Times are CPU
-times of all threads for one call from Python, including failures; solvers take turns. Robots without a model file get a
-small model: 300 experts trained by truncated EM, or 100 experts by inference with known kinematics for planar arms.
+The arms are a Panda, an iiwa 14, a UR5, a Jaco 2 and Fetch's arm on its fixed torso. The calibrated UR5 has frames off
+by 1e-4 m and rad. Poses come from forward kinematics of uniform random configurations that no solver knows. Pinocchio
+checks every answer. It must be within the limits, and within 1 mm and 0.1 degree of the pose (1e-6 m and 1e-6 rad in
+rows that say so). Other answers count as wrong claims. Times are CPU times of all threads for one call from Python,
+including failures; solvers take turns. ssik gets 5 minutes of CPU time to build a solver for an arm that it does not
+ship.
 
-Many solutions are compared for 20 poses of the other arms. The truth consists of 20000 refined uniform seeds. Their
+Many solutions are compared for 20 poses of each arm. The truth consists of 20000 refined uniform seeds. Their
 self-motion components are found by single linkage at 0.35 rad and have at least 10 members. Coverage is the share of a
 component within 0.3 rad of a returned solution, averaged over components. Peers that return one solution are called 50
-times from random seeds. The column "says so" is the share of poses for which the solver itself claims to have found all
-solutions; a dash marks solvers that never do. Planar arms are excluded because samples cannot separate components in 8
-and 18 dimensions.
+times from random seeds. Each other call is made twice, and the second one is timed, because computing the truth empties
+the caches. The column "says so" is the share of poses for which the solver itself claims to have found all solutions; a
+dash marks solvers that never do.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS
 
 import argparse
 import platform
+import re
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -33,7 +36,6 @@ from pathlib import Path
 
 import numpy as np
 import pinocchio as pin
-import torch
 
 from benchmarks._machine import processor, versions
 from benchmarks._peers import (
@@ -45,26 +47,30 @@ from benchmarks._peers import (
     eaik_solutions,
     frankik_solutions,
     self_motion_charts,
+    ssik_arms,
     ssik_artifact,  # fmt: skip
 )
-from benchmarks._peers_picture import draw
+from benchmarks._peers_picture import BUDGETS, draw
 from benchmarks._peers_report import Many, Singles, many_table, markdown_tables, singles_table
 from eim_ros.core.files import write_atomically
-from eim_ros.ik import Completeness, IKModel, Sampler, Solutions, Training, collect
+from eim_ros.ik import Completeness, Sampler, Solutions
 from eim_ros.ik.evaluation import exact_solutions
-from eim_ros.kinematics import SHIPPED_ROBOTS, Robot, share_path
-from eim_ros.learning import EIMConfig
-from eim_ros.learning.em import TruncatedEMConfig
-from eim_ros.planar.arm import planar_urdf
+from eim_ros.kinematics import Robot, share_path
 
-ROBOTS = ("panda", "iiwa14", "ur5", "planar10", "planar20")
+sys.path.append(str(Path(__file__).resolve().parents[1] / "test"))
+from kinematics.six_revolute_arms import ARMS
+
+ROBOTS = ("panda", "iiwa14", "ur5", "ur5_calibrated", "jaco2", "fetch")
 COARSE, FINE = (1e-3, float(np.radians(0.1))), (1e-6, 1e-6)  # [m], [rad]
 ROUNDING = (1e-12, 2e-8)  # [m], [rad]: approximate accuracy of the logarithm near zero
 # [rad]: TRAC-IK stores its limits in single precision, and ssik's charts end within 2e-6 of the limits
 LIMIT_ROUNDING = 1e-5
-TURN, WARM_UP = 50, 10
-CALLS, BUDGETS, N_CHART = 50, (50, 200, 1000), 40
-PACKAGES = ("pin", "ssik", "EAIK", "frankik", "roboticstoolbox-python", "optik-py", "pytracik", "mink", "mujoco")
+TURN, WARM_UP, N_MANY = 50, 10, 20
+CALLS, N_CHART = 50, 40
+PACKAGES = (
+    "pin", "ssik", "EAIK", "frankik", "roboticstoolbox-python", "optik-py", "roboplan-simple-ik", "pytracik", "mink",
+    "mujoco",
+)  # fmt: skip
 
 
 class Judge:
@@ -78,7 +84,7 @@ class Judge:
         pin.framesForwardKinematics(self._model, self._data, np.asarray(q, dtype=np.float64))
         reached, case = self._data.oMf[self._tip], self._case
         distance = np.linalg.norm(reached.translation - pose[:3, 3])
-        angle = 0.0 if case.position_only else np.linalg.norm(pin.log3(reached.rotation.T @ pose[:3, :3]))
+        angle = np.linalg.norm(pin.log3(reached.rotation.T @ pose[:3, :3]))
         close = distance <= case.tolerances[0] + ROUNDING[0] and angle <= case.tolerances[1] + ROUNDING[1]
         return bool(close and case.robot.within_limits(q, LIMIT_ROUNDING)[0])
 
@@ -134,6 +140,7 @@ def singles(case: Case, poses: np.ndarray) -> dict[str, Singles]:
 
 def timed(solve: Callable[[np.ndarray], np.ndarray]) -> Way:
     def way(pose: np.ndarray) -> tuple[np.ndarray, float, None]:
+        solve(pose)
         began = time.process_time_ns()
         solutions = solve(pose)
         return solutions, 1e-9 * (time.process_time_ns() - began), None
@@ -166,6 +173,7 @@ def ours(
 
     def way(pose: np.ndarray) -> tuple[np.ndarray, float, bool]:
         seed = int(rng.integers(2**31))
+        call(sampler, pose, seed=seed, **options)
         began = time.process_time_ns()
         answer = call(sampler, pose, seed=seed, **options)
         seconds = 1e-9 * (time.process_time_ns() - began)
@@ -188,15 +196,12 @@ def ways_of(case: Case, rng: np.random.Generator) -> dict[str, Callable[[], Way]
 
     def closed_form() -> Way:
         arm = ssik_artifact(case)
-        return timed(lambda pose: np.array([solution.q for solution in arm.solve(pose)]))
+        return timed(lambda pose: case.wrapped(np.reshape([found.q for found in arm.solve(pose)], (-1, robot.dof))))
 
     ways: dict[str, Callable[[], Way]] = {}
     for n in BUDGETS:
         ways[f"{OURS}, default call, {n} solutions"] = lambda n=n: ours(case, Sampler(robot), rng, Sampler.sample, n=n)
-    for n in BUDGETS:
-        ways[f"{OURS}, with a model, {n} solutions"] = lambda n=n: ours(
-            case, Sampler(model=case.model), rng, Sampler.sample, n=n
-        )
+    ways[f"{OURS}, all"] = lambda: ours(case, Sampler(robot), rng, Sampler.solve_all)
     ways[f"{OURS}, all, complete"] = lambda: ours(
         case, Sampler(robot), rng, Sampler.solve_all, guarantee=Completeness()
     )
@@ -236,23 +241,26 @@ def many(case: Case, poses: np.ndarray) -> tuple[dict[str, Many], list[int]]:
     return found, n_components
 
 
-def case_of(name: str, folder: Path, path: str) -> Case:
-    """Return a robot with its URDF as a file, and its model: loaded from `path`, or a small one trained here."""
-    planar = name.startswith("planar")
-    shipped = name in SHIPPED_ROBOTS
-    text = share_path(f"urdf/{name}.urdf").read_text() if shipped else planar_urdf(int(name.removeprefix("planar")))
+def urdf_of(name: str) -> str:
+    """Return the URDF of an arm of `ROBOTS`."""
+    if name == "jaco2":
+        return ssik_arms("ikgeo.general_6r")["Kinova JACO 2 (j2n6s200)"][0]
+    if name == "ur5_calibrated":
+        return ARMS["UR5, off by 0.0001"]
+    text = share_path(f"urdf/{name}.urdf").read_text(encoding="utf-8")
+    if name == "fetch":  # some peers know neither slides nor joints without limits
+        text = text.replace('"torso_lift_joint" type="prismatic"', '"torso_lift_joint" type="fixed"')
+        text = re.sub(
+            r'type="continuous"(.*?<limit)', rf'type="revolute"\1 lower="-{np.pi}" upper="{np.pi}"', text, flags=re.S
+        )
+    return text
+
+
+def case_of(name: str, folder: Path) -> Case:
+    """Return an arm with its URDF as a file."""
     urdf = folder / f"{name}.urdf"
-    urdf.write_text(text, encoding="utf-8")
-    robot = Robot(urdf)
-    if path:
-        model = IKModel.load(path, robot)
-    elif planar:
-        data_set = collect(robot, 10_000, "position", 0)
-        model = Training(EIMConfig.known_kinematics(n_components=100, n_iterations=40), known=True).run(data_set).model
-    else:
-        data_set = collect(robot, 60_000, "pose", 0, solutions_per_pose=6)
-        model = Training(TruncatedEMConfig(n_components=300, n_iterations=20)).run(data_set).model
-    return Case(robot, urdf, planar, COARSE, model)
+    urdf.write_text(urdf_of(name), encoding="utf-8")
+    return Case(Robot(urdf), urdf, COARSE)
 
 
 def header(n_poses: int, seed: int) -> list[str]:
@@ -266,31 +274,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--poses", type=int, default=300, help="poses of one solution each (default %(default)s)")
     parser.add_argument("--robots", nargs="+", choices=ROBOTS, default=ROBOTS, metavar="ROBOT", help=", ".join(ROBOTS))
-    parser.add_argument("--models", nargs="+", default=[], metavar="ROBOT=FILE", help="models instead of small ones")
     parser.add_argument("--seed", type=int, default=0, help="of the poses")
     parser.add_argument("--output", type=Path, help="file for the tables, as well")
     parser.add_argument("--picture", type=Path, help="PNG of both tables")
     args = parser.parse_args()
-    torch.set_num_threads(1)
-    models = dict(entry.split("=", 1) for entry in args.models)
     lines = header(args.poses, args.seed)
     print("\n".join(lines), flush=True)
     one: dict[str, dict[str, Singles]] = {}
     all_: dict[str, dict[str, Many]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in args.robots:
-            case = case_of(name, Path(folder), models.get(name, ""))
+            case = case_of(name, Path(folder))
             poses = case.robot.fk(case.robot.random(args.poses, np.random.default_rng(args.seed)))
             one[name] = singles(case, poses)
-            what = "positions, 1 mm" if case.position_only else "poses, 1 mm and 0.1 degree"
-            experts = f"model of {case.model.mixture.n_components} experts" if case.model else "no model"
-            part = ["", f"{name}, {what}; {experts}", *singles_table(one[name])]
-            if not case.position_only:
-                all_[name], n_components = many(case, poses[:20])
-                part += many_table(all_[name], n_components)
+            all_[name], n_components = many(case, poses[:N_MANY])
+            part = ["", f"{name}, {case.robot.dof} joints, 1 mm and 0.1 degree", *singles_table(one[name])]
+            part += many_table(all_[name], n_components)
             print("\n".join(part), flush=True)
             lines += part
-    tables = markdown_tables(one, all_) if all_ else []
+    tables = markdown_tables(one, all_)
     if args.output:
         write_atomically(args.output, ("\n".join([*lines, "", *tables]) + "\n").encode())
     if args.picture:

@@ -75,7 +75,7 @@ def pinocchio_agrees(robot: Robot, q: np.ndarray, pose: np.ndarray, tolerances: 
 def compare(robot: Robot, tolerances: tuple[float, float], poses: np.ndarray) -> dict[str, Record | str]:
     """Return a record for each solver, or the reason why it could not run."""
     rng = np.random.default_rng(1)
-    case = Case(robot, share_path(f"urdf/{robot.name}.urdf"), False, tolerances)
+    case = Case(robot, share_path(f"urdf/{robot.name}.urdf"), tolerances)
     solvers: dict[str, Solver] = {}
     records: dict[str, Record | str] = {}
     for name, make in SOLVERS.items():

@@ -107,7 +107,7 @@ def times_of(robot: Robot, urdf: str, poses: np.ndarray) -> dict[str, float]:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "arm.urdf")
             path.write_text(urdf, encoding="utf-8")
-            arm = ssik_artifact(Case(robot, path, False, (RIGHT, RIGHT), None))
+            arm = ssik_artifact(Case(robot, path, (RIGHT, RIGHT)))
             arm.solve(poses[0])
             ways["ssik"] = arm.solve
     except Exception as error:  # a peer may reject an arm for any reason
