@@ -103,8 +103,9 @@ def _way(name: str) -> str:
 
 def _marker(name: str) -> str:
     others = [peer for peer in PEERS if _colour(peer) == NO_GROUP_COLOUR]
-    if name in others:
-        return MARKERS[others.index(name)]
+    for peer, marker in zip(others, MARKERS, strict=False):
+        if name.startswith(peer):
+            return marker
     return "*" if "charts" in name or "complete" in name else "o"
 
 
@@ -118,6 +119,6 @@ def _draw_key(axes: Axes) -> None:
     text = (
         "above: dot the median, line to the 99th percentile; share of solved poses where below 100 %\n"
         "below: ours at 50, 200 and 1000 solutions or seeds, peers of one solution called 50 times;\n"
-        "stars: all components, ours reported as complete"
+        "stars: all self-motion components"
     )
     axes.text(0.0, 0.2, text, transform=axes.transAxes, fontsize=9, color=MUTED, va="top")
