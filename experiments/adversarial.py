@@ -226,7 +226,7 @@ def _fitted(
         weights = _weights(config, str(cell["weights"]))
         return fit_adversarially(of_game, _game(config, method), weights, train, start, generator).mixture
     if method == "VIPS":
-        vips = GMMVIConfig.named("ZEMTRUX", n_iterations=config.n_iterations)
+        vips = GMMVIConfig.named("ZEMTRUX", n_iterations=config.n_iterations, plateau_window=0)
         model = completed(GMMVI(problem.target, vips).fit(start=start, generator=generator))
     elif method == DEFAULTS:
         model = completed(EIM(EIMConfig(n_components=start.n_components)).fit(train, generator=generator))

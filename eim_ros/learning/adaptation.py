@@ -520,7 +520,7 @@ class Candidates:
     reservoir : Reservoir
         Samples from all iterations.
     prior : Evaluated or None
-        New samples of the initial mixture.
+        New samples of the initial mixture; some may have climbed the target.
     """
 
     reservoir: Reservoir
@@ -554,6 +554,10 @@ class ComponentAdaptation(Protocol):
         """Return the number of new samples of the initial mixture that the rule needs at the end of an iteration."""
         ...
 
+    def n_climbing(self, n_components: int, iteration: int) -> int:
+        """Return the number of further samples of the initial mixture, which climb the target before they are used."""
+        ...
+
     def __call__(
         self,
         mixture: Mixture,
@@ -572,6 +576,7 @@ class ComponentAdaptation(Protocol):
 
 SHARE = 0.5  # maximum share of the components that are split at once
 MOVED = 0.5  # a, the share of the variance along v that is converted to the distance between the halves
+N_EXPLORING = 12  # number of first additions that may choose samples that have climbed the target
 LIGHT = 0.1  # a component with less than this share of the mean weight is light
 
 
@@ -588,6 +593,10 @@ class AdaptiveComponents:
 
     Candidates are samples from earlier iterations. If `n_prior_candidates` is positive, new samples of the initial
     mixture are candidates too. They are the only candidates in regions that no component has reached.
+
+    If `n_climbing` is positive, further samples of the initial mixture are candidates after they have climbed the
+    target (`climbed`). This concerns the first twelve additions and every sixth later one. The others refine the model,
+    because the highest peak of a density may have little mass, as in a funnel.
 
     Deletion looks at the last `delete_after` iterations, and at the iterations before them that the smoothing with a
     Gaussian kernel needs. A component is deleted if two conditions hold in this window:
@@ -622,6 +631,11 @@ class AdaptiveComponents:
     def window(self) -> int:
         delete_after = self._unless_fixed(self.config.delete_after)
         return max(2, delete_after + len(smoothing_kernel(delete_after)))
+
+    def n_climbing(self, n_components: int, iteration: int) -> int:
+        number = iteration // max(1, self.config.add_every)  # of the addition, from 1
+        explores = number <= N_EXPLORING or number % len(DELTAS) == 0
+        return self.config.n_climbing if explores and self._adds(n_components, iteration) else 0
 
     def n_prior(self, n_components: int, iteration: int) -> int:
         return self.config.n_prior_candidates if self._adds(n_components, iteration) else 0

@@ -12,6 +12,7 @@ Components that reach outside follow the values of R instead, which penalise sam
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 
 import torch
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.learning.adaptation import (
+    DELTAS,
     AdaptiveComponents,
     Candidates,
     ComponentAdaptation,
@@ -26,6 +28,7 @@ from eim_ros.learning.adaptation import (
     Mixture,
 )
 from eim_ros.learning.data import random_rows
+from eim_ros.learning.gmmvi.climbing import N_ROUNDS, climbed
 from eim_ros.learning.gmmvi.components import Components, NaturalGradient, Snapshot
 from eim_ros.learning.gmmvi.experts import ExpertComponents, PastExperts
 from eim_ros.learning.gmmvi.gate import ContextGate
@@ -284,8 +287,11 @@ class Iteration:
 
         n_recent = modules.samples.n_reused(components.n_components)
         database = database.remembered(selection, components, n_recent, generator)
-        prior = self._from_start(target, components.n_components, state.iteration + 1, generator)
-        n_evaluations = len(selection.component) + (0 if prior is None else len(prior))
+        n_evaluations = state.evaluations + len(selection.component)
+        prior, n_from_start = self._from_start(
+            target, components.n_components, state.iteration + 1, n_evaluations, generator
+        )
+        n_evaluations = len(selection.component) + n_from_start
         new = modules.adaptation(
             dataclasses.replace(mixture, log_weights=log_weights, components=updated, records=records),
             Candidates(database.reservoir, prior),
@@ -345,7 +351,11 @@ class Iteration:
         )
 
     def finished(self, history: History) -> bool:
-        return on_plateau(history, self.config.plateau_window)
+        window, sizes = self.config.plateau_window, history.column("n_components")
+        adaptation = self.config.adaptation
+        if window > 0 and sizes and adaptation.grows and sizes[-1] < adaptation.max_components:
+            window = max(window, math.ceil(len(DELTAS) * adaptation.add_every / 2))  # twice this tries each Delta
+        return on_plateau(history, window)
 
     def exhausted(self, state: GMMVIState) -> bool:
         """Return whether another iteration could exceed the maximum number of evaluations of the target."""
@@ -357,16 +367,37 @@ class Iteration:
         return 0 < bound < state.evaluations + needed
 
     def _from_start(
-        self, target: TargetDensity, n_components: int, iteration: int, generator: torch.Generator
-    ) -> Evaluated | None:
-        """Draw and evaluate samples from the initial model as candidates for an addition, if any are requested."""
+        self, target: TargetDensity, n_components: int, iteration: int, n_before: int, generator: torch.Generator
+    ) -> tuple[Evaluated | None, int]:
+        """Draw and evaluate samples from the initial model as candidates for an addition, if any are requested.
+
+        The last ones climb the target, if the maximum number of evaluations permits. `n_before` is the number of
+        evaluations so far. Return the candidates, and the number of their evaluations.
+        """
         n_prior = self.modules.adaptation.n_prior(n_components, iteration)
-        if n_prior == 0:
-            return None
-        place = torch.randint(len(self.context), (n_prior,), generator=generator, device=self.context.device)
+        n_climbing = self.modules.adaptation.n_climbing(n_components, iteration)
+        bound = self.config.max_evaluations
+        fits = bound == 0 or n_before + n_prior + N_ROUNDS * n_climbing <= bound
+        if not fits or not self.modules.natural_gradient.needs_gradient:
+            n_climbing = 0
+        if n_prior + n_climbing == 0:
+            return None, 0
+        place = torch.randint(
+            len(self.context), (n_prior + n_climbing,), generator=generator, device=self.context.device
+        )
         context = self.context[place]
         sample = self.start.sample(context, generator)
-        return Evaluated(torch.cat([sample, context], -1), target.log_prob(context, sample), None)
+        samples, log_targets, n_evaluations = [], [], n_prior
+        if n_prior > 0:
+            samples.append(sample[:n_prior])
+            log_targets.append(target.log_prob(context[:n_prior], sample[:n_prior]))
+        if n_climbing > 0:
+            top, log_target, n_of_climb = climbed(target, context[n_prior:], sample[n_prior:])
+            samples.append(top)
+            log_targets.append(log_target)
+            n_evaluations += n_of_climb
+        rows = torch.cat([torch.cat(samples), context], -1)
+        return Evaluated(rows, torch.cat(log_targets), None), n_evaluations
 
     def _evaluated(self, target: TargetDensity, row: Tensor) -> Evaluated:
         n_dims = row.shape[1] - self.context.shape[1]

@@ -93,9 +93,9 @@ class ComponentAdaptationConfig(Settings):
     """Settings of the number of components."""
 
     rule: str = option("adaptive", "number of components", choices=("fixed", "adaptive"))
-    add_every: int = option(30, "iterations between additions of a component; 0: never add", minimum=0)
+    add_every: int = option(20, "iterations between additions of a component; 0: never add", minimum=0)
     delete_after: int = option(
-        100, "iterations without use or progress after which a component is deleted; 0: never delete", minimum=0
+        50, "iterations without use or progress after which a component is deleted; 0: never delete", minimum=0
     )
     max_components: int = option(1000, "largest number of components", minimum=1)
     split_every: int = option(
@@ -107,11 +107,25 @@ class ComponentAdaptationConfig(Settings):
     n_prior_candidates: int = option(
         0, "samples of the start that each addition evaluates and chooses from as well", minimum=0
     )
+    n_climbing: int = option(
+        20,
+        "samples of the start that climb the target, up to 40 evaluations each, before an early addition, and every "
+        "sixth later one, chooses from them as well; without gradients of the target, none",
+        minimum=0,
+    )
+
+    @property
+    def grows(self) -> bool:
+        """Whether components are added."""
+        return self.rule == "adaptive" and self.add_every > 0
 
 
 @dataclass(frozen=True)
 class GMMVIConfig(Settings):
     """Settings of `GMMVI`; the defaults are SAMTRON. Settings of options that are not chosen have no effect.
+
+    In two respects the defaults go beyond the paper's algorithms: some samples climb the target before a component is
+    added, and a run stops on a plateau. Set `adaptation.n_climbing` and `plateau_window` to 0 to do without.
 
     Examples
     --------
@@ -146,7 +160,7 @@ class GMMVIConfig(Settings):
         minimum=0,
     )
     plateau_window: int = option(
-        0, "stop when the ELBO rises by no more than its noise over this many iterations; 0: never stop", minimum=0
+        100, "stop when the ELBO rises by no more than its noise over this many iterations; 0: never stop", minimum=0
     )
 
     n_contexts: int = option(0, "contexts that each iteration uses, drawn at random; 0: all", minimum=0)

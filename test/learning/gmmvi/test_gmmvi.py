@@ -177,6 +177,7 @@ def test_candidates_of_the_start_find_the_second_mode_and_are_counted():
                 "adaptation.add_every": 20,
                 "adaptation.n_candidates": 0,
                 "adaptation.n_prior_candidates": n_prior,
+                "adaptation.n_climbing": 0,
             }
         )
         calls.clear()

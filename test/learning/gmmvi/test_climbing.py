@@ -1,0 +1,103 @@
+"""Samples that climb the target, and the modes that additions find with them."""
+
+import math
+
+import pytest
+import torch
+from learning.models.random_models import generator_of
+from scipy.optimize import minimize
+
+from eim_ros.learning.gmmvi import GMMVI, GMMVIConfig, random_start
+from eim_ros.learning.gmmvi.climbing import N_ROUNDS, climbed
+from eim_ros.learning.models import GaussianMixture
+from eim_ros.learning.run import History
+from eim_ros.learning.target import target_density
+
+DTYPE = torch.float64
+
+
+def climb(log_prob, sample):
+    target = target_density(log_prob, conditional=False)
+    return climbed(target, sample[:, :0], sample)
+
+
+def test_climbed_samples_reach_the_maximum_of_an_ill_conditioned_normal_density():
+    scale = torch.logspace(-0.5, 0.5, 6, dtype=DTYPE)
+    sample = 5.0 * torch.randn(20, 6, generator=generator_of(0), dtype=DTYPE)
+    top, value, n_evaluations = climb(lambda x: -0.5 * (x / scale).square().sum(-1), sample)
+    assert float((top / scale).abs().max()) < 0.1  # standard deviations
+    assert float(value.min()) > -0.01
+    assert 20 < n_evaluations <= 20 * N_ROUNDS
+
+
+def test_climbed_samples_come_as_high_as_those_of_scipy():
+    def rosenbrock(x):
+        return -(100.0 * (x[:, 1] - x[:, 0].square()).square() + (1.0 - x[:, 0]).square())
+
+    sample = torch.tensor([[-1.2, 1.0], [0.0, 3.0], [2.0, -1.0]], dtype=DTYPE)
+    value = climb(rosenbrock, sample)[1]
+    for row, reached in zip(sample, value.tolist(), strict=True):
+        other = minimize(
+            lambda x: -float(rosenbrock(torch.tensor(x, dtype=DTYPE)[None])),
+            row.numpy(),
+            method="L-BFGS-B",
+            options={"maxiter": N_ROUNDS},
+        )
+        assert reached > -other.fun - 0.05  # [nat], of up to 900; one sample takes more than 40 evaluations
+
+
+def test_climbed_samples_stay_in_the_support():
+    def log_prob(x):
+        return torch.where(x[:, 0] < 1.0, 3.0 * x[:, 0] - x[:, 1].square(), -torch.inf)
+
+    sample = torch.tensor([[0.0, 1.0], [-3.0, 2.0], [2.0, 0.0]], dtype=DTYPE)  # the last one begins outside
+    top, value, _ = climb(log_prob, sample)
+    assert bool((top[:2, 0] < 1.0).all())
+    assert bool((value[:2] > log_prob(sample[:2])).all())
+    assert torch.equal(top[2], sample[2])
+    assert float(value[2]) == -math.inf
+
+
+def test_climbed_samples_of_an_unbounded_density_stay_finite():
+    sample = torch.ones(2, 1, dtype=DTYPE)
+    top, value, n_evaluations = climb(lambda x: 1e3 * x.sum(-1), sample)
+    assert bool(torch.isfinite(top).all() and torch.isfinite(value).all())
+    assert n_evaluations == 2 * N_ROUNDS
+
+
+def far_modes() -> GaussianMixture:
+    """Return six random modes in ten dimensions."""
+    generator = generator_of(1)
+    factors = torch.randn(6, 10, 10, generator=generator, dtype=DTYPE)
+    covariances = factors @ factors.mT + torch.eye(10, dtype=DTYPE)
+    means = 60.0 * torch.rand(6, 10, generator=generator, dtype=DTYPE) - 30.0
+    return GaussianMixture(torch.zeros(6, dtype=DTYPE), means, torch.linalg.cholesky(covariances))
+
+
+@pytest.mark.parametrize("n_climbing", [20, 0])
+def test_six_additions_find_all_far_modes_only_if_candidates_climb(n_climbing):
+    settings = {"adaptation.n_climbing": n_climbing, "adaptation.add_every": 10, "adaptation.delete_after": 30}
+    config = GMMVIConfig(n_iterations=70, n_samples=60).replace(**settings)
+    result = GMMVI(far_modes(), config, seed=0).fit(start=random_start(10, 1, scale=20.0))
+    distance = torch.cdist(far_modes().means, result.model.means[result.model.log_weights.exp() > 0.01])
+    n_found = int((distance.amin(-1) < 6.0).sum())
+    assert n_found == 6 if n_climbing > 0 else n_found < 6
+    assert result.state.evaluations == sum(result.history.column("evaluations"))
+
+
+def test_climbing_keeps_the_maximum_of_evaluations():
+    config = GMMVIConfig(max_evaluations=5000, n_samples=20).replace(**{"adaptation.add_every": 3})
+    result = GMMVI(far_modes(), config, n_components=2, seed=0).fit()
+    assert 4000 < result.state.evaluations <= 5000
+
+
+def test_plateau_ends_a_run_only_after_additions_with_each_delta():
+    flat = History(tuple({"elbo": 0.0, "elbo_standard_error": 1.0, "n_components": 2.0} for _ in range(119)))
+    fixed = {"adaptation.add_every": 0}
+    for config, ends in (
+        (GMMVIConfig(plateau_window=5), False),
+        (GMMVIConfig(plateau_window=5).replace(**fixed), True),
+    ):
+        algorithm = GMMVI(far_modes(), config).prepare(None, random_start(10, 2), generator_of(0)).algorithm
+        assert algorithm.finished(flat) == ends
+        assert algorithm.finished(flat.with_record(flat.records[-1]))  # 120 iterations have six additions
