@@ -1,8 +1,8 @@
 """Posteriors of posteriordb as targets of variational inference, with the means of its reference draws.
 
 The database is https://github.com/stan-dev/posteriordb (Magnusson et al. 2025). It is read from a folder, or from a git
-repository without a work tree. The densities are those of its Stan models, in unconstrained parameters: the logarithm
-of a positive one.
+repository without a work tree. The densities follow its Stan models, with unconstrained parameters, such as the
+logarithm of a positive one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Posterior:
     log_prob : callable
         Maps parameters (n, n_dims) to log densities (n,) [nat].
     parameters : callable
-        Maps parameters (n, n_dims) to those of the Stan model, (n, n_parameters), in the order of `names`.
+        Maps parameters (n, n_dims) to parameters of the Stan model, (n, n_parameters), in the order of `names`.
     names : tuple of str
         Names in the reference draws.
     """

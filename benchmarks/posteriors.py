@@ -3,9 +3,11 @@
     python -m benchmarks.posteriors [--database FOLDER] [--seeds 2] [--targets funnel ...] [--output FILE]
 
 The gap is log Z - ELBO, from 20000 new samples of the model. For the targets of Blessing et al. 2024 ("Beyond ELBOs"),
-Z is 1 and known. For the others, log Z comes from the same samples by importance weighting; it is reliable if their
-effective sample size, as a share, is high. "mean error" is the largest difference between a mean of the model and the
-mean of the reference draws of posteriordb, in their standard deviations. 10000 draws leave an error of about 0.01.
+Z is 1 and known. For the others, log Z comes from the same samples by importance weighting. It is reliable if the
+share, their effective sample size divided by their number, is high.
+
+The mean error is the largest difference between a mean of the model and the mean of the reference draws of posteriordb,
+in their standard deviations. 10000 draws leave an error of about 0.01.
 
 Set --database to a clone of https://github.com/stan-dev/posteriordb. Without it, its posteriors are skipped.
 """
@@ -23,6 +25,7 @@ import torch
 from benchmarks._machine import load_average, processor, versions
 from benchmarks._posteriordb import POSTERIORS, Posterior, posterior, reference
 from eim_ros.learning.gmmvi import GMMVI
+from eim_ros.learning.models import GaussianMixture
 from experiments import targets
 from experiments.targets.scores import (
     importance_log_normaliser,
@@ -74,14 +77,13 @@ def main() -> None:
 
 def row(name: str, target_seed: int, seed: int, database: Path) -> str:
     """Fit one target without settings and return its row of the table."""
-    if name in POSTERIORS:
-        target = posterior(database, name)
-    else:
-        target = ANALYTIC[name](torch.Generator().manual_seed(target_seed))
+    generator = torch.Generator().manual_seed(target_seed)
+    target: Any = posterior(database, name) if name in POSTERIORS else ANALYTIC[name](generator)
     began = time.process_time()
     result = GMMVI(target, seed=seed).fit()
     seconds = time.process_time() - began
     model, generator = result.model, torch.Generator().manual_seed(7)
+    assert isinstance(model, GaussianMixture)
     sample = model.sample(N_SAMPLES, generator)
     log_ratio = target.log_prob(sample) - model.log_prob(sample)
     elbo, log_z = mean_log_ratio(log_ratio), getattr(target, "log_normaliser", None)

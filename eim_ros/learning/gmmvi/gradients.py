@@ -16,7 +16,7 @@ Estimate natural gradients in three ways; only `More` works without a gradient o
 >>> target = GaussianMixture(torch.zeros(1), torch.tensor([[2.0]]), torch.ones(1, 1, 1))
 >>> for estimator in (Stein(), Regression(), More()):
 ...     parts = replace(Modules.of(GMMVIConfig()), natural_gradient=estimator)
-...     result = GMMVI(target, modules=parts, n_components=1, n_iterations=25, seed=0).fit()
+...     result = GMMVI(target, modules=parts, n_components=1, n_iterations=19, seed=0).fit()
 ...     print(type(estimator).__name__, round(float(result.means)))
 Stein 2
 Regression 2

@@ -41,7 +41,7 @@ All updates of the components find the mean of a Gaussian target:
 >>> trust = gmmvi.TrustRegionUpdate(), gmmvi.EntropyBoundedUpdate(entropy_loss_bound=0.05)
 >>> for update in (gmmvi.DirectUpdate(), gmmvi.ImprovedBayesianUpdate(), *trust):
 ...     parts = replace(modules, component_update=update)
-...     result = gmmvi.GMMVI(target, modules=parts, n_components=1, n_iterations=25, seed=0).fit()
+...     result = gmmvi.GMMVI(target, modules=parts, n_components=1, n_iterations=19, seed=0).fit()
 ...     print(type(update).__name__, round(float(result.means)))
 DirectUpdate 2
 ImprovedBayesianUpdate 2
