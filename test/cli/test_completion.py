@@ -12,7 +12,7 @@ from cli.command import Command, eim_process
 from eim_ros.cli.main import VERBS
 
 CASES = [
-    ("eim solve-", "solve-all"),
+    ("eim solve-a", "solve-all"),
     ("eim sample --rob", "--robot"),
     ("eim motion sa", "sample"),
     ("eim motion sample --v", "--via"),
