@@ -4,7 +4,7 @@
 # The sanitizers detect reads beyond an array and integer overflow.
 # The compiled modules for this processor are built into build/sanitized, separate from the normal ones. The tests run for
 # the baseline and for the best instruction set. Arguments are passed to pytest and replace the default tests. PYTHON
-# selects the interpreter (default: .venv/bin/python). With EIM_ROS_FAST, the C++ checks run for the baseline only.
+# selects the interpreter (default: .venv/bin/python).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -33,12 +33,10 @@ run() {
   EIM_ROS_INSTRUCTION_SET=$1 LD_PRELOAD="$(runtime libasan.so) $(runtime libstdc++.so.6)" \
     "$PYTHON" -m pytest -p no:cacheprovider "${@:2}"
 }
-one=baseline- # in the names of tests that compile for this set, which takes a minute
-others="not $one"
-[[ ! -v EIM_ROS_FAST ]] || others="not test_templates" # the checks of the best set compile for four minutes
-run "" "${tests[@]}" "${each[@]}" -k "$others" & others=$!
+checks() { [[ ${#each[@]} == 0 ]] || run "" "${each[@]}" -k "$1"; }
+checks "not baseline-" & others=$! # compiling for one instruction set takes a minute
 status=0
-run baseline "${tests[@]}" || status=$?
-[[ ${#each[@]} == 0 ]] || run "" "${each[@]}" -k "$one" || status=$?
+for instruction_set in "" baseline; do run "$instruction_set" "${tests[@]}" || status=$?; done
+checks baseline- || status=$?
 wait "$others" || status=$?
 exit "$status"
