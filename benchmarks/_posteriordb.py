@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import subprocess
 import zipfile
 from collections.abc import Callable, Sequence
@@ -20,8 +19,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from experiments.targets.shapes import LOG_TWO_PI
+
 Columns = dict[str, Tensor]
-LOG_TWO_PI = math.log(2.0 * math.pi)
 
 
 @dataclass(frozen=True)

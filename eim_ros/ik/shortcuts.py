@@ -1,7 +1,7 @@
 """Short ways to the answers of plain requests, which have no model or further checks, and at most a reference.
 
-A closed form, or the first round of a search, usually decides such an answer. What does not depend on the pose is
-prepared once for all poses. If an answer remains open, the strategies find it, starting with the same random numbers.
+A closed form, or the first round of a search, usually gives such an answer. A shortcut is prepared once and used for
+many poses. If it gives no answer, the strategies search for one with the same random numbers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Shortcut(Protocol):
     """A short way to the answers of a request."""
 
     def answer(self, pose: FloatArray, near: FloatArray | None, seed: int | None, deadline: float) -> Solutions | None:
-        """Answer one pose (4, 4); return None if the answer remains open.
+        """Answer one pose (4, 4); return None if that needs a strategy.
 
         With a configuration `near` (dof,), the answer is the nearest solution, so the request must be for one solution.
         The deadline is a time of `perf_counter` [s].

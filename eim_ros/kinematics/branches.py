@@ -44,8 +44,8 @@ class Branches:
     - `shoulder` is "right" if (a_1 x b) . (W - p_1) > 0, and "left" if it is negative. Divided by the reach of the arm.
     - `elbow` is "up" if z . (u - d (u . d) / (d . d)) > 0, with u = E - S and d = F - S, and "down" if it is negative.
       The elbow is then above the line from shoulder to wrist. Divided by the length of u.
-    - `wrist` is "no-flip" if a_m . (a_(m-1) x a_(m+1)) > 0, and "flip" if it is negative. Joint m is the middle one of
-      the wrist. The quantity is the sine of its angle, counted from where its neighbours are in line.
+    - `wrist` is "no-flip" if a_m . (a_(m-1) x a_(m+1)) > 0, and "flip" if it is negative. Joint m is the middle
+      joint of the wrist. The quantity is the sine of its angle, counted from where its neighbours are in line.
 
     The names are defined for two kinds of arms, up to 2 % of the reach:
 

@@ -231,7 +231,7 @@ def branching_start(
 def closest_component(model: MixtureOfExperts, context: Tensor, generator: torch.Generator) -> MixtureOfExperts:
     """Return the expert with the smallest mean KL to the complete model, as a model with one component.
 
-    Its expert covers one of the main modes. The KL is averaged over contexts (n_samples, n_context), with one sample
+    Its expert covers a main mode. The KL is averaged over contexts (n_samples, n_context), with one sample
     per context and expert.
     """
     experts = model.experts(context)

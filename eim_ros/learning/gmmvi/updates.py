@@ -316,7 +316,7 @@ class StepSize(Protocol):
         ...
 
     def __call__(self, step: Tensor, n_updates: Tensor, gain: Tensor) -> Tensor:
-        """Compute the next step sizes (n,) from those of the last update, the numbers of updates so far, and the gains.
+        """Compute the next step sizes (n,) from the last ones, the numbers of updates so far, and the gains.
 
         The gain (n,) is the increase of each objective since the last update [nat], or NaN if unknown.
         """

@@ -2,9 +2,9 @@
 //
 // Branch and bound over cells of the redundancy parameter, with one cell in each lane of a pack. Bounds of the joint
 // angles over a cell (`intervals.hpp`) give a bound of the distance. Cells that are farther than the best solution so
-// far are left out. So are cells in which the distance is monotone, because their nearest end also belongs to the next
-// cell. The cells with the least bounds are halved first. Hence the result is the global minimum up to kAsNear, or
-// nothing is decided.
+// far are left out. Cells in which the distance is monotone are left out as well, because their nearest end belongs to
+// the next cell, too. The cells with the least bounds are halved first. Hence the result is the global minimum up to
+// kAsNear, or nothing is decided.
 #pragma once
 
 #include <queue>

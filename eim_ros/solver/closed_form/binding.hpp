@@ -114,7 +114,8 @@ struct PoseSolutions {
 inline constexpr Index kLine = 6;          // entries of a line of the table
 inline constexpr Index kPosesAtOnce = 16;  // poses between two requests of a thread
 
-// Adds the solutions of a pose: those of the roots, and of their 2 pi-equivalents up to a number; or those of one root.
+// Adds the solutions of a pose: the roots within the limits and their 2 pi-equivalents, up to a number. With a choice,
+// only one root and its equivalents are added.
 inline void add_solutions(const ArmForm& arm, const Chain& chain, const Task& task, double tolerance, bool wants_proof,
                           const TurnCost& cost, Index most, double deadline, double choice, PoseSolutions& all) {
     const Roots roots = found_roots(arm, chain, task, tolerance, wants_proof);
@@ -137,7 +138,7 @@ inline void add_solutions(const ArmForm& arm, const Chain& chain, const Task& ta
 // The solutions of poses (m, 4, 4) within the limits: configurations of all poses in turn, their errors (2, n), and a
 // table (m, 6). Its columns are the number of rows, the number of roots among them, the number of all solutions, and
 // whether the roots are complete, certified, and singular. Each pose may use an equal share of the time. If no time is
-// left for a pose, the number of its solutions is NaN. A choice in [0, 1) selects one of the roots, equally likely.
+// left for a pose, the number of its solutions is NaN. A uniform choice in [0, 1) selects a random root.
 inline py::tuple solutions_of(const ArmForm& arm, const Chain& chain, const Task& task, const Converted<double>& poses,
                               double tolerance, bool wants_proof, const py::object& reference,
                               const py::object& weights, Index most, double deadline, int n_threads, double choice) {

@@ -46,7 +46,7 @@ struct TurnCost {
 
 class Revolutions {
    public:
-    // With a choice in [0, 1), only one of the roots within the limits is enumerated; all are equally likely.
+    // A uniform choice in [0, 1) selects a random root within the limits, and only this root is enumerated.
     Revolutions(const Chain& chain, const Bounds<double>& bounds, const Configurations& roots, double slack,
                 const TurnCost& cost, double choice = -1.0)
         : bounds_(bounds), n_joints_(chain.n_joints), cost_(cost) {
