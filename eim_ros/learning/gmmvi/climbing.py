@@ -7,20 +7,60 @@ takes.
 
 `climbed` is L-BFGS (Nocedal and Wright 2006, algorithm 7.4) for many starting points at once, with a line search that
 only shortens steps.
+
+A high maximum can be so narrow that it has no mass: the highest density of Neal's funnel is there. `log_masses` are the
+integrals of Laplace approximations, which show whether a component at a maximum could improve the ELBO.
 """
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
+from eim_ros.learning.gmmvi.samples import Evaluated
 from eim_ros.learning.target import TargetDensity
 
-N_ROUNDS = 40  # largest number of evaluations per sample
+N_ROUNDS = 150  # largest number of evaluations per sample; half of them suffice for most
 MEMORY = 8  # pairs of steps and changes of the gradient that approximate the Hessian
 SUFFICIENT = 1e-4  # a step must raise the log density by this share of the linear prediction
 SHORTENING = 0.25  # factor of a step that does not suffice
 LEAST_RISE = 1e-6  # [nat]; a sample whose predicted gain is less has arrived
+SAME_MAXIMUM = 1e-3  # maximum difference of samples that reached the same maximum, [nat] and relative distance
+NEWTON_GAIN = 1.0  # [nat]
+DIFFERENCE = 1e-5  # distance of the points whose gradients give the Hessian, relative to the coordinates
+NEAR = 0.01  # maximum distance of these points in standard deviations of the Laplace approximation
+
+
+def maxima(target: TargetDensity, context: Tensor, sample: Tensor, least_mass: float) -> tuple[Evaluated, int]:
+    """Return maxima above samples that have enough mass, each only once, and the number of evaluations.
+
+    Parameters
+    ----------
+    target : TargetDensity
+        Target with a gradient.
+    context : Tensor (n_samples, n_context)
+    sample : Tensor (n_samples, n_dims)
+    least_mass : float
+        Log of the smallest mass [nat]; see `log_masses`. Minus infinity keeps the maxima of all samples.
+    """
+    top, value, n_evaluations = climbed(target, context, sample)
+    if least_mass > -math.inf:
+        index = torch.isfinite(value).nonzero().flatten()
+        same = (value[index].unsqueeze(-1) - value[index]).abs() < SAME_MAXIMUM
+        same &= torch.cdist(top[index], top[index]) < SAME_MAXIMUM * (1.0 + top[index].norm(dim=-1))
+        index = index[~same.tril(-1).any(-1)]
+        if len(index):
+            log_mass, n_more = log_masses(target, context[index], top[index])
+            index, n_evaluations = index[log_mass >= least_mass], n_evaluations + n_more
+        top, value, context = top[index], value[index], context[index]
+    return Evaluated(torch.cat([top, context], -1), value, None), n_evaluations
+
+
+def most_evaluations(n_dims: int) -> int:
+    """Return the largest number of evaluations that `maxima` takes per sample."""
+    return N_ROUNDS + 2 * n_dims + 1
 
 
 def climbed(target: TargetDensity, context: Tensor, sample: Tensor) -> tuple[Tensor, Tensor, int]:
@@ -68,6 +108,56 @@ def climbed(target: TargetDensity, context: Tensor, sample: Tensor) -> tuple[Ten
         gradient = gradient.index_put((moved,), new_gradient[rises])
         direction[moved], length[moved] = _direction(gradient[moved], steps[:, moved], changes[:, moved]), 1.0
     return sample, value, n_evaluations
+
+
+def log_masses(target: TargetDensity, context: Tensor, sample: Tensor) -> tuple[Tensor, int]:
+    """Return the logs of the integrals of Laplace approximations at samples, and the number of evaluations.
+
+    The approximation at a maximum with value f and Hessian -H of the log density is exp(f) sqrt((2 pi)^d / det H) times
+    a normal density. A sample is no maximum if H is not positive definite or a Newton step would gain more than
+    `NEWTON_GAIN`. It has no mass.
+
+    H is computed from differences of gradients, at points that are nearer if the density is narrow.
+
+    Parameters
+    ----------
+    target : TargetDensity
+        Target with a gradient.
+    context : Tensor (n_samples, n_context)
+    sample : Tensor (n_samples, n_dims)
+
+    Returns
+    -------
+    log_mass : Tensor (n_samples,)
+        Logs of the integrals [nat]. They are minus infinity for samples that are no maxima, and infinity where a
+        difference is not finite, as at a bound of the support.
+    n_evaluations : int
+        At most n_samples * (2 n_dims + 1).
+    """
+    n_dims, n_evaluations = sample.shape[1], len(sample)
+    value, gradient = target.log_prob_and_gradient(context, sample)
+    curvature = sample.new_empty(*sample.shape, n_dims)  # H
+    for axis, unit in enumerate(torch.eye(n_dims, dtype=sample.dtype, device=sample.device)):
+        step = DIFFERENCE * sample[:, axis].abs().clamp_min(1.0)
+        index = torch.arange(len(sample), device=sample.device)
+        for _ in range(2):
+            length = step[index].unsqueeze(-1)
+            there = target.log_prob_and_gradient(context[index], sample[index] + length * unit)[1]
+            n_evaluations += len(index)
+            curvature[index, axis] = (gradient[index] - there) / length
+            shorter = NEAR / curvature[:, axis, axis].abs().sqrt()
+            index = (shorter < step).nonzero().flatten()
+            if not len(index):
+                break
+            step = torch.minimum(step, shorter)
+    finite = torch.isfinite(curvature).all(-1).all(-1)
+    eye = torch.eye(n_dims, dtype=sample.dtype, device=sample.device)
+    factor, failed = torch.linalg.cholesky_ex(torch.where(finite[:, None, None], 0.5 * (curvature + curvature.mT), eye))
+    factor = torch.where((failed == 0)[:, None, None], factor, eye)
+    gain = 0.5 * torch.linalg.solve_triangular(factor, gradient.unsqueeze(-1), upper=False).square().sum((-1, -2))
+    log_mass = value + 0.5 * n_dims * math.log(2.0 * math.pi) - factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    log_mass[(failed > 0) | (gain > NEWTON_GAIN)] = -torch.inf
+    return torch.where(finite, log_mass, torch.inf), n_evaluations
 
 
 def _direction(gradient: Tensor, steps: Tensor, changes: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from torch import Tensor
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.learning.adaptation import (
     DELTAS,
+    N_EXPLORING,
     AdaptiveComponents,
     Candidates,
     ComponentAdaptation,
@@ -28,7 +29,7 @@ from eim_ros.learning.adaptation import (
     Mixture,
 )
 from eim_ros.learning.data import random_rows
-from eim_ros.learning.gmmvi.climbing import N_ROUNDS, climbed
+from eim_ros.learning.gmmvi.climbing import maxima, most_evaluations
 from eim_ros.learning.gmmvi.components import Components, NaturalGradient, Snapshot
 from eim_ros.learning.gmmvi.experts import ExpertComponents, PastExperts
 from eim_ros.learning.gmmvi.gate import ContextGate
@@ -65,6 +66,10 @@ from eim_ros.learning.models.standardisation import linear_parts
 from eim_ros.learning.run import History, on_plateau
 from eim_ros.learning.target import TargetDensity, restricted_elbo
 
+SHARE_OF_CLIMB = 0.01  # maximum share of bounded evaluations that samples take to climb before an addition
+# -log of the share of the mass below which a maximum is no candidate [nat]. Half a nat per dimension is added, because
+# the Laplace approximation of a t distribution with two degrees of freedom lacks 0.45.
+NEGLIGIBLE_MASS = 10.0
 NOTICED = 1e-6  # a component with a greater share of samples outside the support of the target follows values of R
 
 
@@ -289,7 +294,7 @@ class Iteration:
         database = database.remembered(selection, components, n_recent, generator)
         n_evaluations = state.evaluations + len(selection.component)
         prior, n_from_start = self._from_start(
-            target, components.n_components, state.iteration + 1, n_evaluations, generator
+            target, components.n_components, state.iteration + 1, n_evaluations, float(elbo[1]), generator
         )
         n_evaluations = len(selection.component) + n_from_start
         new = modules.adaptation(
@@ -355,6 +360,8 @@ class Iteration:
         adaptation = self.config.adaptation
         if window > 0 and sizes and adaptation.grows and sizes[-1] < adaptation.max_components:
             window = max(window, math.ceil(len(DELTAS) * adaptation.add_every / 2))  # twice this tries each Delta
+            if adaptation.n_climbing > 0 and len(sizes) < window + N_EXPLORING * adaptation.add_every:
+                return False  # candidates that climbed may find modes even after a plateau
         return on_plateau(history, window)
 
     def exhausted(self, state: GMMVIState) -> bool:
@@ -367,17 +374,26 @@ class Iteration:
         return 0 < bound < state.evaluations + needed
 
     def _from_start(
-        self, target: TargetDensity, n_components: int, iteration: int, n_before: int, generator: torch.Generator
+        self,
+        target: TargetDensity,
+        n_components: int,
+        iteration: int,
+        n_before: int,
+        elbo: float,
+        generator: torch.Generator,
     ) -> tuple[Evaluated | None, int]:
         """Draw and evaluate samples from the initial model as candidates for an addition, if any are requested.
 
-        The last ones climb the target, if the maximum number of evaluations permits. `n_before` is the number of
-        evaluations so far. Return the candidates, and the number of their evaluations.
+        The last ones climb the target. If the number of evaluations is bounded, so many climb that a climb takes at
+        most `SHARE_OF_CLIMB` of the bound. `n_before` is the number of evaluations so far, `elbo` the current bound of
+        the log evidence [nat]. Return the candidates, and the number of their evaluations.
         """
         n_prior = self.modules.adaptation.n_prior(n_components, iteration)
         n_climbing = self.modules.adaptation.n_climbing(n_components, iteration)
-        bound = self.config.max_evaluations
-        fits = bound == 0 or n_before + n_prior + N_ROUNDS * n_climbing <= bound
+        bound, largest = self.config.max_evaluations, most_evaluations(self.start.n_dims)
+        if bound > 0:
+            n_climbing = min(n_climbing, int(SHARE_OF_CLIMB * bound) // largest)
+        fits = bound == 0 or n_before + n_prior + largest * n_climbing <= bound
         if not fits or not self.modules.natural_gradient.needs_gradient:
             n_climbing = 0
         if n_prior + n_climbing == 0:
@@ -387,17 +403,14 @@ class Iteration:
         )
         context = self.context[place]
         sample = self.start.sample(context, generator)
-        samples, log_targets, n_evaluations = [], [], n_prior
-        if n_prior > 0:
-            samples.append(sample[:n_prior])
-            log_targets.append(target.log_prob(context[:n_prior], sample[:n_prior]))
+        rows, n_evaluations = torch.cat([sample, context], -1), n_prior
+        found = Evaluated(rows[:n_prior], target.log_prob(context[:n_prior], sample[:n_prior]), None)
         if n_climbing > 0:
-            top, log_target, n_of_climb = climbed(target, context[n_prior:], sample[n_prior:])
-            samples.append(top)
-            log_targets.append(log_target)
-            n_evaluations += n_of_climb
-        rows = torch.cat([torch.cat(samples), context], -1)
-        return Evaluated(rows, torch.cat(log_targets), None), n_evaluations
+            # `elbo` is a bound of the mean over all contexts
+            least_mass = elbo - NEGLIGIBLE_MASS - 0.5 * sample.shape[1] if len(self.context) == 1 else -math.inf
+            tops, n_of_climb = maxima(target, context[n_prior:], sample[n_prior:], least_mass)
+            found, n_evaluations = found.joined(tops), n_evaluations + n_of_climb
+        return found, n_evaluations
 
     def _evaluated(self, target: TargetDensity, row: Tensor) -> Evaluated:
         n_dims = row.shape[1] - self.context.shape[1]

@@ -108,9 +108,9 @@ class ComponentAdaptationConfig(Settings):
         0, "samples of the start that each addition evaluates and chooses from as well", minimum=0
     )
     n_climbing: int = option(
-        20,
-        "samples of the start that climb the target, up to 40 evaluations each, before an early addition, and every "
-        "sixth later one, chooses from them as well; without gradients of the target, none",
+        100,
+        "samples of the start that climb the target, up to 150 evaluations each, before an early addition, and every "
+        "sixth later one, chooses from them as well; fewer if max_evaluations is low, and none without gradients",
         minimum=0,
     )
 

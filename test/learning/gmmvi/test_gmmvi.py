@@ -54,17 +54,24 @@ def test_there_are_432_combinations_and_names_are_theirs():
 def test_every_combination_runs_twenty_iterations_without_nan(first):
     """Three components in two dimensions, full or diagonal covariances, with and without reuse by turns.
 
-    Adaptive ones gain four components, at iterations 5, 10, 15 and 20, and lose some that have been of no use for four.
+    Adaptive ones gain four components, at iterations 5, 10, 15 and 20. Those whose candidates do not climb lose some that
+    have been of no use for four.
     """
     target = three_modes()
     for number, word in enumerate(word for word in WORDS if word.startswith(first)):
+        n_climbing = 20 * (number // 4 % 2)
         config = GMMVIConfig.named(
             word,
             n_iterations=20,
             n_samples=12,
             covariance=("full", "diagonal")[number % 2],
             reuse_ratio=float(number // 2 % 2),
-            **{"adaptation.add_every": 5, "adaptation.delete_after": 4, "adaptation.n_candidates": 200},
+            **{
+                "adaptation.add_every": 5,
+                "adaptation.delete_after": 4,
+                "adaptation.n_candidates": 200,
+                "adaptation.n_climbing": n_climbing,
+            },
         )
         result = GMMVI(target, config).fit(start=wide_start(3), generator=generator_of(number))
         assert result.status is Status.MAX_ITERATIONS, word
@@ -74,7 +81,7 @@ def test_every_combination_runs_twenty_iterations_without_nan(first):
         assert all(math.isfinite(value) for value in elbo), word
         n_added, n_deleted = (sum(result.history.column(name)) for name in ("added", "deleted"))
         assert n_added == (4 if first[1] == "A" else 0), word
-        assert (n_deleted > 0) == (first[1] == "A"), word
+        assert n_deleted == 0 if first[1] == "E" else n_deleted > 0 or n_climbing > 0, word
         assert result.model.n_components == 3 + n_added - n_deleted, word
 
 
