@@ -54,8 +54,8 @@ def test_there_are_432_combinations_and_names_are_theirs():
 def test_every_combination_runs_twenty_iterations_without_nan(first):
     """Three components in two dimensions, full or diagonal covariances, with and without reuse by turns.
 
-    Adaptive ones gain four components, at iterations 5, 10, 15 and 20. Those whose candidates do not climb lose some that
-    have been of no use for four.
+    Adaptive ones gain four components, at iterations 5, 10, 15 and 20. Those whose candidates do not climb lose some
+    that have been of no use for four.
     """
     target = three_modes()
     for number, word in enumerate(word for word in WORDS if word.startswith(first)):
