@@ -74,6 +74,7 @@ def test_without_dependence_on_contexts_it_is_the_inference_of_a_mixture():
             "adaptation.add_every": 4,
             "adaptation.delete_after": 6,
             "adaptation.n_candidates": 100,
+            "adaptation.n_climbing": 10,
         }
         config = GMMVIConfig.named(word, reuse_ratio=float(number % 2), **settings)
         plain = GMMVI(target, config).fit(start=wide_start(3), generator=generator_of(0))
@@ -103,7 +104,12 @@ def test_combinations_run_twenty_iterations_with_contexts(first):
             n_samples=12,
             reuse_ratio=float(number % 2),
             n_contexts=(0, 30)[number // 2 % 2],
-            **{"adaptation.add_every": 5, "adaptation.delete_after": 30, "adaptation.n_candidates": 200},
+            **{
+                "adaptation.add_every": 5,
+                "adaptation.delete_after": 30,
+                "adaptation.n_candidates": 200,
+                "adaptation.n_climbing": 10,
+            },
         )
         result = GMMVI(target, config).fit(CONTEXT, wide_start(3), generator=generator_of(number))
         assert result.status is Status.MAX_ITERATIONS, word

@@ -59,7 +59,7 @@ def test_every_combination_runs_twenty_iterations_without_nan(first):
     """
     target = three_modes()
     for number, word in enumerate(word for word in WORDS if word.startswith(first)):
-        n_climbing = 20 * (number // 4 % 2)
+        n_climbing = 10 * (number // 4 % 2)
         config = GMMVIConfig.named(
             word,
             n_iterations=20,
