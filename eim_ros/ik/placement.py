@@ -210,7 +210,7 @@ def place_base(
     (49, 2, [8, 8])
     """
     expect(sampler, Sampler, "sampler")
-    if criterion not in get_args(Criterion):
+    if not isinstance(criterion, str) or criterion not in get_args(Criterion):
         raise ConfigurationError(
             f"criterion must be one of {', '.join(get_args(Criterion))}, got {criterion!r}", criterion
         )
