@@ -17,8 +17,9 @@ The search has three stages:
 
 Joints with 2π-equivalent values are circles in the layers. The path is unrolled afterwards, see `Revolutions`.
 
-With two or three free directions, the extra joints are first fixed at several values, so that solutions are curves. The
-best path is then smoothed with all joints, see `PathSmoother`.
+With two or three free directions, the extra joints are first fixed at several values, so that solutions are curves.
+With more, or if that fails, single solutions are moved along all poses. The best path is then smoothed with all joints,
+see `PathSmoother`.
 """
 
 from __future__ import annotations

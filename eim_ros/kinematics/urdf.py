@@ -170,9 +170,17 @@ class UrdfTree:
         """
         if base not in self.links or tip not in self.links or base == tip:
             return self  # `chain` reports what is wrong
-        if tip in _subtree(self.joints, str(base)) or base in _subtree(self.joints, str(tip)):
+        if base in self._above(str(tip)) or tip in self._above(str(base)):
             return self
         return parse_urdf(_rooted_at(self, str(base)))
+
+    def _above(self, link: str) -> set[str]:
+        """Return the links on the way from a link up to a root."""
+        parents, found = {joint.child: joint.parent for joint in self.joints}, set[str]()
+        while link in parents and link not in found:
+            found.add(link)
+            link = parents[link]
+        return found | {link}
 
     def _check_link(self, role: str, link: str) -> None:
         if not isinstance(link, str) or link not in self.links:
