@@ -6,6 +6,7 @@ is used. All joints must be revolute.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,25 +87,60 @@ class Restarts:
 
     def solve(self, targets: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Try each target (n, 4, 4) from one random start; return rows (n, dof) and which reach their target (n,)."""
-        low, high = np.maximum(self.lower, -np.pi), np.minimum(self.upper, np.pi)
-        q = rng.uniform(low, high, (len(targets), len(low)))
-        reached, left = np.zeros(len(q), dtype=bool), np.arange(len(q))
-        for _ in range(N_ITERATIONS):
-            poses, jacobians = self.forward(q[left])
-            errors = self.errors(poses, targets[left])
-            is_there = (np.linalg.norm(errors[:, :3], axis=1) < TOLERANCE) & (
-                np.linalg.norm(errors[:, 3:], axis=1) < TOLERANCE
-            )
-            reached[left[is_there]] = True
-            left, errors, jacobians = left[~is_there], errors[~is_there], jacobians[~is_there]
-            if not len(left):
-                break
-            damping = (0.5 * (errors**2).sum(axis=1) + DAMPING)[:, None, None] * np.eye(6)
-            transposed = jacobians.transpose(0, 2, 1)
-            steps = (transposed @ np.linalg.solve(jacobians @ transposed + damping, errors[:, :, None]))[:, :, 0]
-            steps *= np.minimum(1.0, LARGEST_STEP / np.maximum(np.abs(steps).max(axis=1, keepdims=True), 1e-12))
-            q[left] = np.clip(q[left] + steps, self.lower, self.upper)
-        return q, reached
+
+        def residuals(q: np.ndarray, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            poses, jacobians = self.forward(q)
+            return self.errors(poses, targets[some]), jacobians
+
+        return _minimised(residuals, len(targets), self.lower, self.upper, rng)
+
+    @staticmethod
+    def solve_pair(
+        left: Restarts, right: Restarts, targets: np.ndarray, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Try poses (n, 4, 4) of the right hand relative to the left one, as `solve`.
+
+        The rows begin with the joints of the left arm from its hand to its base.
+        """
+        n_left = len(left.lower)
+
+        def residuals(q: np.ndarray, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            poses, moving = left.forward(q[:, n_left - 1 :: -1])
+            goals = poses @ targets[some]
+            reached, jacobians = right.forward(q[:, n_left:])
+            away = (goals[:, :3, 3] - poses[:, :3, 3])[:, None]
+            carried = moving.transpose(0, 2, 1).copy()  # of the goal, which the left hand carries
+            carried[..., :3] += np.cross(carried[..., 3:], away)
+            both = np.concatenate([-carried[:, ::-1].transpose(0, 2, 1), jacobians], axis=2)
+            return right.errors(reached, goals), both
+
+        lower, upper = (np.concatenate([getattr(left, end)[::-1], getattr(right, end)]) for end in ("lower", "upper"))
+        return _minimised(residuals, len(targets), lower, upper, rng)
+
+
+def _minimised(
+    residuals: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]],
+    n: int,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Reduce errors (m, 6) with Jacobians (m, 6, dof) from n random starts; see `Restarts.solve`."""
+    q = rng.uniform(np.maximum(lower, -np.pi), np.minimum(upper, np.pi), (n, len(lower)))
+    reached, left = np.zeros(n, dtype=bool), np.arange(n)
+    for _ in range(N_ITERATIONS):
+        errors, jacobians = residuals(q[left], left)
+        is_there = np.linalg.norm(errors.reshape(-1, 2, 3), axis=2).max(axis=1) < TOLERANCE
+        reached[left[is_there]] = True
+        left, errors, jacobians = left[~is_there], errors[~is_there], jacobians[~is_there]
+        if not len(left):
+            break
+        damping = (0.5 * (errors**2).sum(axis=1) + DAMPING)[:, None, None] * np.eye(6)
+        transposed = jacobians.transpose(0, 2, 1)
+        steps = (transposed @ np.linalg.solve(jacobians @ transposed + damping, errors[:, :, None]))[:, :, 0]
+        steps *= np.minimum(1.0, LARGEST_STEP / np.maximum(np.abs(steps).max(axis=1, keepdims=True), 1e-12))
+        q[left] = np.clip(q[left] + steps, lower, upper)
+    return q, reached
 
 
 def distinct(q: np.ndarray, tolerance: float = 0.01) -> np.ndarray:
