@@ -6,12 +6,12 @@ The poses lie over a table of 1.0 x 0.6 m, with the hand tilted by up to 0.6 rad
 to 0.6 m around it, on the floor of the table. Brute force solves each pose from each base by damped Gauss-Newton steps
 from random starts, see _pinocchio_restarts.py; poses beyond the reach of the arm cost it nothing. Columns:
 
-  bases      candidates, without those of the refinement
+  bases      candidates
   CPU        CPU time [s]
   pairs      pairs of a base and a pose that are reached
   missed     pairs that the other method reaches from the same bases, confirmed by forward kinematics of pinocchio
   solutions  distinct solutions up to revolutions, mean of the pairs that both reach (six joints only)
-  all        bases from which all poses are reached
+  all        bases that reach all poses
   best       manipulability of the worst pose from the best base, rated by the sets
 """
 

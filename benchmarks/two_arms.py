@@ -10,9 +10,14 @@ collisions, so each has solutions. Methods:
                 _pinocchio_restarts.py. Collisions are checked afterwards, and their time does not count
   one at random one arm in a random configuration, and one solution of the other by its closed form
 
-Columns: solutions found per pose, poses with a solution free of collisions, share of attempts that reach the pose,
-share of solutions without collisions, CPU time for one solution free of collisions [us], and the largest error of the
-solutions by pinocchio. For `chain`, every returned solution is an attempt that succeeded.
+Columns:
+
+  solutions  found per pose
+  solved     poses with a solution free of collisions
+  reached    attempts that reach the pose; every solution of `chain` is an attempt
+  free       solutions free of collisions
+  us         CPU time for one solution free of collisions [us]
+  error      largest error of the solutions by pinocchio [m], and of the entries of rotation matrices
 """
 
 from __future__ import annotations

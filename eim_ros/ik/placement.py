@@ -56,6 +56,15 @@ class BasePlacements:
         Largest manipulability of the solutions of each pose, by Yoshikawa's measure; 0 without solutions.
     q : (n, n_poses, dof)
         Solution with the largest manipulability [rad] or [m], verified by forward kinematics; NaN without solutions.
+
+    Examples
+    --------
+    >>> from eim_ros import Sampler
+    >>> from eim_ros.ik import base_grid, place_base
+    >>> pose = [0.5, 0.0, 0.3, 1.0, 0.0, 0.0, 0.0]
+    >>> found = place_base(Sampler("ur5e"), [pose], base_grid((0.0, 4.0), (0.0, 0.0), 2.0), n_refined=0)
+    >>> found.bases[:, 0].tolist(), found.n_reached.tolist()
+    ([0.0, 2.0, 4.0], [1, 0, 0])
     """
 
     bases: FloatArray
@@ -193,7 +202,7 @@ def place_base(
     Returns
     -------
     BasePlacements
-        All candidates, best first. Refined ones replace the candidates from which they started.
+        All candidates, best first. A refined base replaces its candidate.
 
     Raises
     ------
