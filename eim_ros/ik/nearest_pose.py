@@ -117,13 +117,16 @@ def checked_priority(priority: Priority) -> tuple[float, float, str]:
     return weights[0], weights[1], ""
 
 
-def nearest_pose(problem: Problem, priority: Priority) -> NearestPose:
-    """Search for the configuration whose pose is nearest to the target of a problem."""
+def nearest_pose(problem: Problem, priority: Priority, start: FloatArray | None = None) -> NearestPose:
+    """Search for the configuration whose pose is nearest to the target of a problem.
+
+    With a `start` (dof,), the answer is the local minimum that a descent from there ends in.
+    """
     position_weight, orientation_weight, first = checked_priority(priority)
     search = Descent(problem)
     rng = np.random.default_rng(problem.seed)
     lower, upper = problem.bounds[:2]
-    starts = rng.uniform(lower, upper, (N_STARTS, len(lower)))
+    starts = rng.uniform(lower, upper, (N_STARTS, len(lower))) if start is None else np.clip(start, lower, upper)[None]
     weights = position_weight, orientation_weight
     q = search.run(starts, weights, FEW_STEPS, by_newton=False)
     stages = [weights]

@@ -477,6 +477,7 @@ class Sampler:
         pose: npt.ArrayLike,
         priority: Priority = "position",
         *,
+        start: Near | None = None,
         seed: int | None = None,
         timeout: float = 5.0,
     ) -> NearestPose:
@@ -489,6 +490,9 @@ class Sampler:
         priority : "position", "orientation", or (float, float)
             "position" minimises the position error, and among equal ones the orientation error. "orientation" does the
             reverse. Two weights [1/m, 1/rad] minimise the root of the sum of squared weighted errors.
+        start : (dof,) or mapping, optional
+            Configuration to descend from, in the joint order or by joint names. The answer is then the local minimum
+            there instead of the best of all. Nearby targets thus get nearby answers, as teleoperation needs.
         seed, timeout
             See `solve`.
 
@@ -506,7 +510,8 @@ class Sampler:
         """
         deadline = time.perf_counter() + _timeout(timeout)
         checked_priority(priority)
-        solutions = self.solve(pose, seed=seed, timeout=0.2 * timeout)
+        origin = None if start is None else self._configuration(start)
+        solutions = self.solve(pose, seed=seed, timeout=0.2 * timeout) if origin is None else None
         if solutions:
             q, no_error = solutions.q[0], (float(solutions.position_error[0]), float(solutions.orientation_error[0]))
             return NearestPose(self.robot.joint_names, q, self.robot.fk(q), *no_error, True, solutions.q[1:])
@@ -514,7 +519,7 @@ class Sampler:
         target = pose_from(pose) if is_point else check_pose(pose)
         position_only = is_point or self._setup.is_position_only(self.prior.kind)
         problem = Problem(self._setup, target, position_only, Spread(1), seed=_seed(seed), deadline=deadline)
-        return nearest_pose(problem, priority)
+        return nearest_pose(problem, priority, origin)
 
     @names_wrong_keywords
     def draw(
