@@ -216,7 +216,7 @@ def place_base(
     >>> poses = [[x, 0.0, 0.3, 1.0, 0.0, 0.0, 0.0] for x in (1.0, 1.4)]
     >>> found = place_base(Sampler("ur5e"), poses, base_grid((0.6, 1.8), (-0.6, 0.6), 0.2))
     >>> len(found), found.n_reached[0].item(), found.n_components[0].tolist()
-    (49, 2, [8, 8])
+    (49, 2, [4, 4])
     """
     expect(sampler, Sampler, "sampler")
     if not isinstance(criterion, str) or criterion not in get_args(Criterion):
