@@ -1,55 +1,49 @@
-"""Find pairs of configurations in which a Panda and an iiwa hold one tray and keep clear of each other.
+"""Let a Panda and an iiwa hold one tray and keep clear of each other: a given tray pose, and any tray pose.
 
-Each arm's solutions come from its own sampler in its own base frame. A pair is checked with capsules around the links
-of one arm as obstacles for the other.
+If the pose of the tray is given, each arm has its own set of solutions, and every pair of them is a solution for both.
+If the tray may be anywhere, only the pose of one hand relative to the other is given. The chain from hand to hand has
+14 joints, and `Robot(base=..., tip=...)` finds it in a URDF with both arms. Collisions between the arms then count as
+self-collisions. Brute force is in benchmarks/results/two_arms.txt.
 """
+
+import re
 
 import numpy as np
 
-from eim_ros import Capsule, Constraints, Sampler
+from eim_ros import Constraints, Robot, Sampler
 from eim_ros.kinematics import pose_from
 from eim_ros.kinematics.collision import CollisionModel
 
-RADIUS = 0.07  # radius of the capsules around the Panda's links [m]
-BASES = {"panda": pose_from([0.0, 0.3, 0.0]), "iiwa14": pose_from([0.0, -0.3, 0.0])}  # poses in the world
-TRAY = np.array([0.5, 0.0, 0.4])  # centre in the world [m]
-GRIPS = {"panda": TRAY + [0.0, 0.15, 0.0], "iiwa14": TRAY - [0.0, 0.15, 0.0]}
-DOWNWARD = [1.0, 0.0, 0.0, 0.0]
+DOWN = [1.0, 0.0, 0.0, 0.0]  # the hands point down
+BASES = {"panda": "0 0.3 0", "iiwa14": "0 -0.3 0"}  # positions in the world [m]
 
 
-def capsules(points: np.ndarray) -> list[Capsule]:
-    """Return capsules around the lines between consecutive points (n, 3)."""
-    made = []
-    for begin, end in zip(points[:-1], points[1:], strict=True):
-        length = float(np.linalg.norm(end - begin))
-        if length > 1e-3:
-            along = (end - begin) / length
-            _, _, axes = np.linalg.svd(along[None])  # rows: the line's direction and two directions across it
-            pose = np.eye(4)
-            pose[:3, :3] = np.column_stack([axes[1], np.cross(along, axes[1]), along])
-            pose[:3, 3] = 0.5 * (begin + end)
-            made.append(Capsule(pose, RADIUS, length))
-    return made
+def arm(name: str) -> str:
+    """Return the links and joints of an arm as a part of a URDF, with a prefix, on a mount in the world."""
+    robot = Robot(name)
+    text = re.sub(r'\b(name|link|joint)="', rf'\1="{name}_', robot.urdf)
+    joint = f'<joint name="{name}_mount" type="fixed"><parent link="world"/><child link="{name}_{robot.base_link}"/>'
+    return text[text.index(">") + 1 : text.rindex("</robot>")] + f'{joint}<origin xyz="{BASES[name]}"/></joint>'
 
 
-samplers = {name: Sampler(name, constraints=Constraints(self_collision=True)) for name in BASES}
-found = {}
-for name, sampler in samplers.items():
-    grip = np.linalg.solve(BASES[name], pose_from(GRIPS[name], DOWNWARD))  # in the arm's base frame
-    found[name] = sampler.sample(grip, n=100, seed=0).q
+urdf = '<robot name="pair"><link name="world"/>' + "".join(map(arm, BASES)) + "</robot>"
+tips = {name: f"{name}_{Robot(name).tip_link}" for name in BASES}
+pair = Robot(urdf, base=tips["panda"], tip=tips["iiwa14"])
+scene = CollisionModel(pair).scene(True)
 
-panda, iiwa = samplers["panda"].robot, samplers["iiwa14"].robot
-to_iiwa = np.linalg.solve(BASES["iiwa14"], BASES["panda"])
-model = CollisionModel(iiwa)
-pairs = []
-for q in found["panda"]:
-    points = panda.skeleton(q) @ to_iiwa[:3, :3].T + to_iiwa[:3, 3]
-    among = model.scene(False, capsules(points), 0.02)
-    pairs += [(q, other) for other in found["iiwa14"][~among.colliding(found["iiwa14"])]]
+# The pose of the tray is given: pairs of solutions.
+hands = {"panda": [0.5, 0.15, 0.4], "iiwa14": [0.5, -0.15, 0.4]}  # in the world [m]
+found = {
+    name: Sampler(Robot(urdf, base="world", tip=tips[name])).sample([*hands[name], *DOWN], 50, seed=0).q
+    for name in BASES
+}
+pairs = np.array([[*left[::-1], *right] for left in found["panda"] for right in found["iiwa14"]])  # from hand to hand
+free = pairs[~scene.colliding(pairs)]
+print(f"given tray: {len(free)} of {len(pairs)} pairs keep clear of each other and of themselves")
 
-n_all = len(found["panda"]) * len(found["iiwa14"])
-print(f"{len(pairs)} of {n_all} pairs keep clear of each other")
-middle = [(robot.lower + robot.upper) / 2.0 for robot in (panda, iiwa)]
-costs = [sum(np.linalg.norm(q - at) for q, at in zip(pair, middle, strict=True)) for pair in pairs]
-for name, q in zip(BASES, pairs[int(np.argmin(costs))], strict=True):
-    print(name, q.round(3).tolist())
+# Only the hands relative to each other are given.
+relative = np.linalg.inv(pose_from(hands["panda"], DOWN)) @ pose_from(hands["iiwa14"], DOWN)
+anywhere = Sampler(pair, constraints=Constraints(self_collision=True)).sample(relative, 100, seed=0)
+trays = Robot(urdf, base="world", tip=tips["panda"]).fk(anywhere.q[:, 6::-1])[:, :3, 3]
+print(f"any tray: {anywhere.message}, at heights from {trays[:, 2].min():.2f} to {trays[:, 2].max():.2f} m")
+print(f"largest error {np.abs(pair.fk(anywhere.q) - relative).max():.0e}")

@@ -38,6 +38,8 @@ from eim_ros.ik import (
     LinkPosition,
     Posture,
     Sampler,
+    base_grid,
+    place_base,
 )
 from eim_ros.ik.capability import survey
 from eim_ros.ik.components import components
@@ -285,6 +287,11 @@ def calls() -> dict[str, Call]:
         "survey": (
             survey,
             {"robot": planar, "grid": CapabilityGrid(**grid, n_seeds=1), "output": "survey.npz"},
+        ),
+        "base_grid": (base_grid, {"x": (0.0, 1.0), "y": (0.0, 1.0), "spacing": 0.5, "n_yaws": 2, "z": 0.0}),
+        "place_base": (
+            functools.partial(place_base, seven, n_refined=1),
+            {"poses": [pose7], "bases": np.zeros((2, 4)), "obstacles": (), "criterion": "length", "seed": 0},
         ),
         "components": (
             components,

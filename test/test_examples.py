@@ -9,23 +9,27 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-MOST_LINES = 100
+MOST_LINES, MOST_BYTES = 60, 60_000
 IN_ROS = {"moveit_client.py"}  # test/nodes/ik_server/test_moveit_client.py
 RUNS = {
     "all_solutions.py": ([], r"100 of 100 distinct solutions.* largest error \S+e-\d+ m"),
+    "attached_object.py": (
+        [],
+        r"hand: 7 of 7 .* hits in [23]\d%(.|\n)*rod: 5 of 7 .* hits in 0%(.|\n)*shelf: 21 poses, no joint",
+    ),
+    "base_placement.py": ([], r"\d\d of 208 bases reach all 6 poses(.|\n)*[2-8] or more(.|\n)*error \de-1\d"),
     "branches.py": (
         [],
         r"UR5e: 8 solutions\n(  (left|right) +(up|down) +(no-)?flip +first joint .*\n){8}"
         r"elbow up and no flip: 2 solutions, complete: True\niiwa 14: .*100 % of \d+ solutions of the branch\n"
         r"any path: elbow u+d+\npath of the branch: elbow u{21}\nthe branch 'elbow' is not defined",
     ),
-    "elbow_up.py": (
-        ["--motions", "100", "--output", "elbow.png"],
-        r"demonstrated: elbow up in [78]\d % of 1000\n"
-        r"drawn exactly from the model: elbow up in [678]\d % of 3000\n(.|\n)*"
-        r"uniform: elbow up in [34]\d % of 3000",
+    "continuous_joints.py": (
+        [],
+        r"nearest: largest motion 0\.1\d* rad, by subtraction 6(.|\n)*turns by 6\.\d rad, .*0\.0",
     ),
     "goal_set.py": (["--scenes", "3", "--seconds", "10"], r"ten nearest : 100% solved, mean length [23]\.\d\d rad"),
+    "mobile_base.py": ([], r"10 joints; 100 of(.|\n)*planned: the base drives 1\.\d m, cost 1\.\d(.|\n)* cost [23]\."),
     "mixture.py": (
         [],
         r"EM one component at \[\[-?0\.\d? +-?0\.\d?\]\](.|\n)*EIM one component at \[\[(-?)2\. +\2?2\.\]\]",
@@ -37,12 +41,16 @@ RUNS = {
         r"follow: 60 poses, no joint steps farther than 0\.[0-2](.|\n)*"
         r"none can be without",
     ),
-    "record_learn_reproduce.py": (
-        ["--demonstrations", "30", "--iterations", "5"],
-        r"imported 30 motions\nEM: [2-7]\d of 100 new motions pass in front, the others behind; the nearest by 0\.1"
-        r".*; they end 0\.0.*\nEIM: \d+ of 100 .* nearest by 0\.1",
+    "replace_ikfast.py": (
+        [],
+        r"UR5e: 7\.\d\d solutions.* none for 0 of(.|\n)*calibrated UR5e: [67]\.(.|\n)*complete: 100%",
     ),
-    "two_arms.py": ([], r"9\d\d\d of 10000 pairs keep clear of each other\npanda .*\niiwa14 "),
+    "short_arms.py": (
+        [],
+        r"above:\n  complete pose: 1 sol(.|\n)*front:\n  complete pose: 0 solutions, complete: True\n"
+        r"  free turn: 1 (.|\n)*0\.0000 m and 0\.17 rad",
+    ),
+    "two_arms.py": ([], r"2[34]\d\d of 2500 pairs keep clear(.|\n)*any tray: 100 of 100 (.|\n)*largest error [1-9]e-"),
 }
 
 
@@ -74,3 +82,10 @@ def test_every_example_is_short_is_run_and_is_in_the_list():
     assert max(len(file.read_text(encoding="utf-8").splitlines()) for file in files) <= MOST_LINES
     listed = re.findall(r"\]\((\w+\.(?:py|ipynb))\)", (EXAMPLES / "README.md").read_text(encoding="utf-8"))
     assert sorted(listed) == sorted(file.name for file in EXAMPLES.iterdir() if file.suffix in (".py", ".ipynb"))
+
+
+def test_every_example_has_a_small_picture_on_the_page():
+    shown = re.findall(r"!\[[^\]]+\]\(pictures/(\w+)\.png\)", (EXAMPLES / "README.md").read_text(encoding="utf-8"))
+    assert sorted(shown) == sorted(file.stem for file in EXAMPLES.glob("*.py"))
+    assert {path.stem for path in (EXAMPLES / "pictures").iterdir()} == set(shown)
+    assert all((EXAMPLES / "pictures" / f"{name}.png").stat().st_size <= MOST_BYTES for name in shown)

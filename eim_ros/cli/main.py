@@ -89,6 +89,7 @@ VERBS = {
     "picture": ("sample", "draw a picture of an arm in the configurations for a pose"),
     "view": ("view", "drag the target in the browser and see the solutions"),
     "map": ("map", "capability map: which poses an arm reaches, and how well"),
+    "place": ("place", "where the base of an arm must stand to reach poses"),
     "list": ("map", "list the included robots and models"),
     "collect": ("data", "sample configurations of a robot and the poses that they reach"),
     "import": ("data", "turn recorded bags into a data set of motions, or of poses and configurations"),

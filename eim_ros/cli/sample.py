@@ -289,7 +289,7 @@ class Follow(Operation):
     timeout: Timeout = None
 
     def rows(self) -> Sequence[Sequence[float]]:
-        rows = [*self.pose, *(_read_rows(self.poses) if self.poses else ())]
+        rows = [*self.pose, *(read_rows(self.poses) if self.poses else ())]
         if not rows:
             raise ConfigurationError("give the path by --poses FILE, or by several --pose")
         return rows
@@ -323,7 +323,8 @@ class Picture(Sample):
         return self.exit_code(answer)
 
 
-def _read_rows(path: str) -> list[tuple[float, ...]]:
+def read_rows(path: str) -> list[tuple[float, ...]]:
+    """Return the numbers of each line of a file of poses; `DataError` if it cannot be read."""
     try:
         with open(path, encoding="utf-8") as file:
             lines = [line.replace(",", " ").split() for line in file]

@@ -12,6 +12,7 @@ from eim_ros.ik.completeness import Completeness, CompletenessReport
 from eim_ros.ik.constraints import Constraints, LinkOrientation, LinkPosition
 from eim_ros.ik.order import Posture
 from eim_ros.ik.paths import JointPath
+from eim_ros.ik.placement import BasePlacements, base_grid, place_base
 from eim_ros.ik.prior import IKModel
 from eim_ros.ik.sampler import Sampler
 from eim_ros.ik.solutions import Solutions
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "BasePlacements",
     "Capability",
     "CapabilityGrid",
     "CapabilityMap",
@@ -49,8 +51,10 @@ __all__ = [
     "Solutions",
     "Training",
     "TrainingRun",
+    "base_grid",
     "collect",
     "evaluate",
+    "place_base",
 ]
 
 __getattr__, __dir__ = deferred_names(__name__, __file__)

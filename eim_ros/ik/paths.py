@@ -17,8 +17,9 @@ The search has three stages:
 
 Joints with 2π-equivalent values are circles in the layers. The path is unrolled afterwards, see `Revolutions`.
 
-With two or three free directions, the extra joints are first fixed at several values, so that solutions are curves. The
-best path is then smoothed with all joints, see `PathSmoother`.
+With two or three free directions, the extra joints are first fixed at several values, so that solutions are curves.
+With more, or if that fails, single solutions are moved along all poses. The best path is then smoothed with all joints,
+see `PathSmoother`.
 """
 
 from __future__ import annotations
@@ -201,6 +202,26 @@ class PathSearch:
             if index == MEASURED_AT:
                 self._shortest(range(index))
             self._put(index, self._completed(index, np.concatenate(found), index in own or index == 0))
+
+    def moved_along(self, rows: FloatArray, indices: range) -> FloatArray:
+        """Return configurations (n_indices, n, dof) that rows (n, dof) lead to, each moved from pose to pose.
+
+        They are NaN from the first pose on that a row does not reach within the limits and the largest step. A step to
+        the first pose counts only if it comes from the configuration before the path.
+        """
+        found = np.full((len(indices), *rows.shape), np.nan)
+        left = np.arange(len(rows))
+        for number, index in enumerate(indices):
+            if self.out_of_time or not len(left):
+                break
+            moved = self.problem_of(index).solved(rows, np.zeros(len(rows), dtype=np.uint32))
+            motions = np.abs(self.revolutions.differences(moved.q, rows))
+            largest = self.max_steps[index if indices.step > 0 else min(index + 1, len(self.poses) - 1)]
+            is_free = number == 0 and self.origin is None
+            kept = moved.valid & (is_free | (motions <= largest * (1.0 + ROUNDING)).all(axis=1))
+            left, rows = left[kept], moved.q[kept]
+            found[number, left] = rows
+        return found
 
     def follow_back(self) -> None:
         """Follow components from last to first, because some were found after the path had passed."""
@@ -618,6 +639,8 @@ def follow_path(
     smoother = PathSmoother(problem, poses, search.revolutions, max_steps, objective or "squares", near)
     sliced = _sliced(search, smoother)
     if sliced is None:
+        sliced = _carried(search, smoother)
+    if sliced is None:
         search, chosen, is_proven = _searched_again(search, deadline)
     else:
         chosen, is_proven = sliced, False
@@ -719,6 +742,36 @@ def _sliced(search: PathSearch, smoother: PathSmoother) -> FloatArray | None:
             found.append(chosen)
     search.examined[:] |= bool(found)
     return min(found, key=smoother.cost, default=None)
+
+
+def _carried(search: PathSearch, smoother: PathSmoother) -> FloatArray | None:
+    """Return the best path along which one solution moves from pose to pose; None if there is none without jumps.
+
+    With more than one free direction, layers are random samples, and a long path loses the solutions that lead on. Here
+    every sample of one pose is moved along all poses by itself, with all joints, so that an arm on a mobile base drives
+    along. The pose is the first, the middle or the last one.
+    """
+    if search.redundancy < 2:
+        return None
+    last = len(search.poses) - 1
+    for start in (0,) if search.origin is not None else (0, last // 2, last):
+        rows = search.revolutions.on_circles(search._before) if len(search._before) else search._samples(start)[0]
+        there, back = search.moved_along(rows, range(start, last + 1)), search.moved_along(rows, range(start, -1, -1))
+        chosen = np.concatenate([back[:0:-1], there])
+        paths = [
+            search.revolutions.unrolled(chosen[:, number], search.max_steps, search.origin)
+            for number in np.flatnonzero(~np.isnan(chosen).any(axis=(0, 2)))
+        ]
+        is_checked = search.problem.avoids_collisions
+        found = [
+            path for path in paths if _is_found(search, path) and not (is_checked and search.colliding(path).any())
+        ]
+        if search.out_of_time:
+            break
+        if found:
+            search.examined[:] = True
+            return min(found, key=smoother.cost)
+    return None
 
 
 def _slices(search: PathSearch) -> list[dict[str, float]]:

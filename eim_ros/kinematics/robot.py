@@ -274,7 +274,8 @@ class Robot:
     >>> robot.dof, robot.base_link, robot.tip_link
     (7, 'panda_link0', 'panda_link8')
 
-    An arm between other links of the URDF:
+    An arm between other links of the URDF. Links on different branches, such as the hands of two arms, make a chain
+    with all joints between them, whose pose is that of one hand relative to the other:
 
     >>> Robot("panda", tip="panda_link5").dof
     5
@@ -310,7 +311,7 @@ class Robot:
         if folder is not None:
             source = robot_path(source)
             folder = urdf_folder(source)
-        tree = parse_urdf(read_urdf_source(source))
+        tree = parse_urdf(read_urdf_source(source)).between(base, tip)
         base, tip, joints = tree.chain(base, tip)
         model = build_chain(joints)
         bounds = JointLimits(model.lower, model.upper, model.continuous).bounds

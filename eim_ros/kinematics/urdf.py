@@ -24,7 +24,7 @@ import math
 import re
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -162,6 +162,26 @@ class UrdfTree:
         _check_chain(joints, base, tip)
         return base, tip, joints
 
+    def between(self, base: str | None, tip: str | None) -> UrdfTree:
+        """Return the tree in which `tip` is below `base`: another one if they are on different branches.
+
+        The chain then begins at the base, goes up to the last common link, and down to the tip. The pose of the tip in
+        the frame of the base is the relative pose of two arms.
+        """
+        if base not in self.links or tip not in self.links or base == tip:
+            return self  # `chain` reports what is wrong
+        if base in self._above(str(tip)) or tip in self._above(str(base)):
+            return self
+        return parse_urdf(_rooted_at(self, str(base)))
+
+    def _above(self, link: str) -> set[str]:
+        """Return the links on the way from a link up to a root."""
+        parents, found = {joint.child: joint.parent for joint in self.joints}, set[str]()
+        while link in parents and link not in found:
+            found.add(link)
+            link = parents[link]
+        return found | {link}
+
     def _check_link(self, role: str, link: str) -> None:
         if not isinstance(link, str) or link not in self.links:
             known = listed(self.links) + did_you_mean(str(link), self.links)
@@ -228,6 +248,55 @@ def _subtree(joints: tuple[UrdfJoint, ...], link: str) -> set[str]:
     while grown := {joint.child for joint in joints if joint.parent in found} - found:
         found |= grown
     return found
+
+
+def _rooted_at(tree: UrdfTree, root: str) -> str:
+    """Return the URDF with another root. The joints between both roots run the other way and keep their values.
+
+    A joint that moves now comes before the fixed placement of its former parent. A new link without shapes lies between
+    the two.
+    """
+    robot = ElementTree.fromstring(tree.text)
+    elements = {element.get("name"): element for element in robot.findall("joint")}
+    for joint in tree._path_up(root, tree.root()):
+        element = elements[joint.name]
+        for tag in ("parent", "child", "origin", "axis"):
+            for old in element.findall(tag):
+                element.remove(old)
+        between = f"{joint.parent} before {joint.name}" if joint.moves else joint.parent
+        ElementTree.SubElement(element, "parent", link=joint.child)
+        ElementTree.SubElement(element, "child", link=between)
+        placement = element
+        if joint.moves:
+            ElementTree.SubElement(element, "axis", xyz=" ".join(repr(-value) for value in joint.axis))
+            ElementTree.SubElement(robot, "link", name=between)
+            placement = ElementTree.SubElement(robot, "joint", name=f"{joint.name} reversed", type="fixed")
+            ElementTree.SubElement(placement, "parent", link=between)
+            ElementTree.SubElement(placement, "child", link=joint.parent)
+        xyz, rpy = _inverse_placement(joint.origin_xyz, joint.origin_rpy)
+        ElementTree.SubElement(placement, "origin", xyz=" ".join(map(repr, xyz.tolist())), rpy=" ".join(map(repr, rpy)))
+    return ElementTree.tostring(robot, encoding="unicode")
+
+
+def _inverse_placement(xyz: Sequence[float], rpy: Sequence[float]) -> tuple[FloatArray, tuple[float, float, float]]:
+    """Return the translation and the angles of the inverse of a placement.
+
+    The yaw comes first. The other angles follow from what remains of the rotation, so that all three are exact together
+    where a pitch of 90 degrees leaves the yaw undefined.
+    """
+    (cr, cp, cy), (sr, sp, sy) = np.cos(rpy), np.sin(rpy)
+    turn = np.array(
+        [
+            [cy * cp, sy * cp, -sp],
+            [cy * sp * sr - sy * cr, sy * sp * sr + cy * cr, cp * sr],
+            [cy * sp * cr + sy * sr, sy * sp * cr - cy * sr, cp * cr],
+        ]
+    )  # the transpose of Rz(yaw) Ry(pitch) Rx(roll)
+    yaw = math.atan2(turn[1, 0], turn[0, 0])
+    cy, sy = math.cos(yaw), math.sin(yaw)
+    rest = np.array([[cy, sy, 0.0], [-sy, cy, 0.0], [0.0, 0.0, 1.0]]) @ turn
+    angles = math.atan2(-rest[1, 2], rest[1, 1]), math.atan2(-rest[2, 0], rest[0, 0]), yaw
+    return -turn @ np.array(xyz), angles
 
 
 def expanded_xacro(path: Path) -> str:

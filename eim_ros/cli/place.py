@@ -1,0 +1,131 @@
+"""`eim place`: where the base of an arm must stand, so that it reaches given poses."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeAlias
+
+from tyro.conf import UseAppendAction, arg
+
+from eim_ros.cli.options import (
+    NO_DEFAULT,
+    ConstraintFlags,
+    Count,
+    CountOrNone,
+    File,
+    Json,
+    Positive,
+    Quiet,
+    Seed,
+    Source,
+    check_pose_length,
+)
+from eim_ros.cli.sample import read_rows
+from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.files import to_json
+
+Range: TypeAlias = Annotated[tuple[float, float] | None, arg(metavar="LOWER UPPER"), NO_DEFAULT]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Rate positions of the base on a grid by the poses that the arm reaches, and refine the best ones.
+
+    Poses and obstacles are given in the world. The exit code is 1 if no base reaches all poses.
+    """
+
+    source: Source
+    constraints: ConstraintFlags
+    pose: Annotated[UseAppendAction[tuple[tuple[float, ...], ...]], arg(metavar="X Y Z QX QY QZ QW")] = ()
+    """Position [m] and quaternion of the tip in the world."""
+    poses: File = None
+    """Text file with one pose per line, in the form of --pose, with spaces or commas between numbers."""
+    x: Range = None
+    """Range of positions of the base link [m] (default: all from which a pose may be in reach)."""
+    y: Range = None
+    """The same along y [m]."""
+    z: float = 0.0
+    """Height of the base link in the world [m]."""
+    spacing: Positive = 0.1
+    """Distance of neighbouring positions [m]."""
+    yaws: Count = 1
+    """Number of directions of the base. One is enough if the first joint can make a complete revolution."""
+    criterion: Literal["manipulability", "components", "length"] = "manipulability"
+    """What counts between bases that reach equally many poses, at the worst pose."""
+    refine: CountOrNone = 3
+    """Number of bases to refine."""
+    top: Count = 5
+    """Number of bases to print."""
+    seed: Seed = 0
+    """Random seed."""
+    quiet: Quiet = False
+    json: Json = False
+
+    def run(self) -> int:
+        from eim_ros.cli.progress import Bar
+        from eim_ros.ik.placement import base_grid, place_base
+        from eim_ros.kinematics import pose_from
+
+        rows = [*self.pose, *(read_rows(self.poses) if self.poses else ())]
+        if not rows:
+            raise ConfigurationError("give the poses by --poses FILE, or by --pose")
+        for row in rows:
+            check_pose_length(row)
+        constraints = self.constraints.build(has_orientation=len(rows[0]) == 7)
+        sampler = self.source.sampler().with_constraints(dataclasses.replace(constraints, obstacles=()))
+        poses = [pose_from(row[:3], row[3:] or None) for row in rows]
+        reach = sampler.robot.reach
+        x, y = (
+            (min(row[axis] for row in rows) - reach, max(row[axis] for row in rows) + reach) if given is None else given
+            for axis, given in enumerate((self.x, self.y))
+        )
+        bases = base_grid(x, y, self.spacing, n_yaws=self.yaws, z=self.z)
+        with Bar("place", enabled=not self.quiet, unit="bases") as bar:
+            found = place_base(
+                sampler,
+                poses,
+                bases,
+                obstacles=constraints.obstacles,
+                criterion=self.criterion,
+                n_refined=self.refine,
+                seed=self.seed,
+                progress=bar.show,
+            )
+        best = found.rows(range(min(self.top, len(found))))
+        if self.json:
+            print(to_json(_figures(best, len(found))))
+        else:
+            _show(best, len(poses))
+        return int(best.n_reached[0] < len(poses))
+
+
+def _figures(best: Any, n_bases: int) -> dict[str, Any]:
+    """Return the best bases as a mapping for JSON; poses that are not reached have no configuration."""
+    return {
+        "bases": n_bases,
+        "best": [
+            {
+                "base": best.bases[i].tolist(),
+                "reached": int(best.n_reached[i]),
+                "solutions": best.n_solutions[i].tolist(),
+                "components": best.n_components[i].tolist(),
+                "length": best.length[i].tolist(),
+                "manipulability": best.manipulability[i].tolist(),
+                "positions": [
+                    q.tolist() if reached else None for q, reached in zip(best.q[i], best.reached[i], strict=True)
+                ],
+            }
+            for i in range(len(best))
+        ],
+    }
+
+
+def _show(best: Any, n_poses: int) -> None:
+    """Print a table of the best bases; columns after the first five are for the worst pose that is reached."""
+    print("   x [m]   y [m]   z [m]  yaw [rad]  reached  components  length  manipulability")
+    worst = [best.worst(name) for name in ("components", "length", "manipulability")]
+    for (x, y, z, yaw), reached, *values in zip(best.bases, best.n_reached, *worst, strict=True):
+        components, length, manipulability = values
+        share = f"{reached}/{n_poses}"
+        print(f"{x:8.3f}{y:8.3f}{z:8.3f}{yaw:11.3f}{share:>9}{components:12.0f}{length:8.2f}{manipulability:16.4f}")

@@ -1,0 +1,347 @@
+"""Base placement: where the base of an arm must stand so that poses in the world can be reached.
+
+Each candidate base is rated by the solution sets of all poses, see `Sampler.solve_all`. An arm with closed forms
+therefore gives proven numbers of solutions; other sets are traced from random restarts. The best candidates are then
+refined by a compass search (Kolda, Lewis and Torczon 2003), since reachability is a step function of the base and has
+no gradient. Vahrenkamp, Asfour and Dillmann (2013) invert a capability map instead, whose cells limit the accuracy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.core.checks import checked_whole, expect, names_wrong_keywords, numbers_of
+from eim_ros.core.errors import ConfigurationError
+from eim_ros.ik.sampler import Sampler
+from eim_ros.ik.solutions import Solutions
+from eim_ros.kinematics import Obstacle, Sphere
+from eim_ros.kinematics.obstacles import checked_obstacles
+from eim_ros.kinematics.poses import check_poses
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+Criterion = Literal["manipulability", "components", "length"]
+Progress = Callable[[int, int], None]
+
+MOST_BASES = 10**6
+N_OF_LARGE_SETS = 16  # number of solutions of a pose if more than one direction of the joints is free
+MAX_SPACING = 0.5  # distance of solutions along self-motions [rad, m]
+PATIENCE = 1e6  # time limit [s]; ratings that depended on the load of the machine could not be compared
+AT_ONCE = 4096  # number of poses between two reports of progress
+N_HALVINGS, MOST_ROUNDS = 5, 30  # of the step of the compass search, and rounds of it
+
+
+@dataclass(frozen=True, eq=False)
+class BasePlacements:
+    """Bases and what an arm reaches from each of them, best first.
+
+    Attributes
+    ----------
+    bases : (n, 4)
+        Position x, y, z [m] and yaw [rad] of the base link in the world.
+    n_solutions : (n, n_poses) of int
+        Number of verified solutions found for each pose. On self-motions they are samples.
+    n_components : (n, n_poses) of int
+        Number of connected components of the solutions within the limits: single solutions, or self-motions. Obstacles
+        remove solutions, but do not cut self-motions. 1 if more than one direction of the joints is free.
+    length : (n, n_poses)
+        Total length of the self-motions of each pose [rad, m]; 0 for single solutions.
+    manipulability : (n, n_poses)
+        Largest manipulability of the solutions of each pose, by Yoshikawa's measure; 0 without solutions.
+    q : (n, n_poses, dof)
+        Solution with the largest manipulability [rad] or [m], verified by forward kinematics; NaN without solutions.
+
+    Examples
+    --------
+    >>> from eim_ros import Sampler
+    >>> from eim_ros.ik import base_grid, place_base
+    >>> pose = [0.5, 0.0, 0.3, 1.0, 0.0, 0.0, 0.0]
+    >>> found = place_base(Sampler("ur5e"), [pose], base_grid((0.0, 4.0), (0.0, 0.0), 2.0), n_refined=0)
+    >>> found.bases[:, 0].tolist(), found.n_reached.tolist()
+    ([0.0, 2.0, 4.0], [1, 0, 0])
+    """
+
+    bases: FloatArray
+    n_solutions: IntArray
+    n_components: IntArray
+    length: FloatArray
+    manipulability: FloatArray
+    q: FloatArray
+
+    def __len__(self) -> int:
+        """Return the number of bases."""
+        return len(self.bases)
+
+    @property
+    def reached(self) -> npt.NDArray[np.bool_]:
+        """Whether each pose has a solution, (n, n_poses)."""
+        return self.n_solutions > 0
+
+    @property
+    def n_reached(self) -> IntArray:
+        """Number of poses (n,) that are reached from each base."""
+        return np.asarray(self.reached.sum(axis=1))
+
+    @property
+    def transforms(self) -> FloatArray:
+        """Poses (n, 4, 4) of the base link in the world."""
+        return _transforms(self.bases)
+
+    def worst(self, criterion: Criterion = "manipulability") -> FloatArray:
+        """Return the smallest value (n,) of a criterion over the poses that are reached; 0 if none is."""
+        values = getattr(self, f"n_{criterion}" if criterion == "components" else criterion)
+        least = np.where(self.reached, values, np.inf).min(axis=1)
+        return np.where(np.isfinite(least), least, 0.0)
+
+    def rows(self, indices: npt.ArrayLike) -> BasePlacements:
+        """Return the bases with these indices, in this order."""
+        index = np.asarray(indices, dtype=np.int64)
+        return BasePlacements(*(getattr(self, field.name)[index] for field in fields(self)))
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[BasePlacements]) -> BasePlacements:
+        """Return the bases of several answers in turn."""
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+
+    def best_first(self, criterion: Criterion) -> BasePlacements:
+        """Return the same bases, best first; equal ones keep their order."""
+        return self.rows(np.lexsort(tuple(-column for column in reversed(self.keys(criterion)))))
+
+    def keys(self, criterion: Criterion) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the values (n,) that decide the order: poses reached, the worst pose, and its manipulability."""
+        return self.n_reached.astype(np.float64), self.worst(criterion), self.worst("manipulability")
+
+
+def base_grid(
+    x: tuple[float, float], y: tuple[float, float], spacing: float = 0.1, *, n_yaws: int = 1, z: float = 0.0
+) -> FloatArray:
+    """Return a grid of bases (n, 4): x, y, z [m] and yaw [rad].
+
+    Parameters
+    ----------
+    x, y : (float, float)
+        Smallest and largest coordinates in the world [m]. Equal ones give one column or row.
+    spacing : float
+        Largest distance between neighbours [m].
+    n_yaws : int
+        Number of equal steps of a revolution about the vertical axis.
+    z : float
+        Height of the base link [m].
+
+    Raises
+    ------
+    ConfigurationError
+        If an argument is malformed, or if there are more than 1e6 bases.
+
+    Examples
+    --------
+    >>> from eim_ros.ik import base_grid
+    >>> base_grid((-0.5, 0.5), (0.0, 0.2), 0.1, n_yaws=4).shape
+    (132, 4)
+    """
+    step = float(numbers_of(spacing, (), "the spacing", least=1e-6))
+    n_yaws = checked_whole(n_yaws, 1, "n_yaws")
+    level = float(numbers_of(z, (), "the height z"))
+    ranges, n_bases = [], float(n_yaws)
+    for name, given in (("x", x), ("y", y)):
+        low, high = numbers_of(given, (2,), f"the range of {name}").tolist()
+        if low > high:
+            raise ConfigurationError(f"the range of {name} is empty: from {low} to {high}", given)
+        steps = (high - low) / step
+        n_bases *= steps + 1.0
+        ranges.append((low, high, steps))
+    if not n_bases <= MOST_BASES:
+        raise ConfigurationError("the grid has more than 1e6 bases: take a larger spacing", spacing)
+    axes = [np.linspace(low, high, math.ceil(steps - 1e-9) + 1) for low, high, steps in ranges]
+    yaws = 2.0 * np.pi * np.arange(n_yaws) / n_yaws
+    return np.stack(np.meshgrid(*axes, [level], yaws, indexing="ij"), axis=-1).reshape(-1, 4)
+
+
+@names_wrong_keywords
+def place_base(
+    sampler: Sampler,
+    poses: npt.ArrayLike,
+    bases: npt.ArrayLike,
+    *,
+    obstacles: Sequence[Obstacle] | Obstacle = (),
+    criterion: Criterion = "manipulability",
+    n_refined: int = 3,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> BasePlacements:
+    """Rate candidate bases by the poses that the arm reaches from them, and refine the best ones.
+
+    A base that reaches more poses is better. Among equal ones, the criterion of the worst pose decides.
+
+    Parameters
+    ----------
+    sampler : Sampler
+        The arm and its constraints. Obstacles of the sampler move with the base.
+    poses : (n_poses, 4, 4) array_like
+        Poses of the tip in the world, in any of the forms of `Sampler.follow`.
+    bases : (n, 4) array_like
+        Candidates: x, y, z [m] and yaw [rad] of the base link in the world, such as those of `base_grid`.
+    obstacles : sequence of Box, Sphere, Cylinder, Capsule, Mesh or PointCloud
+        Obstacles that stand still in the world.
+    criterion : "manipulability", "components" or "length"
+        Largest manipulability of the solutions, number of components, or total length of the self-motions.
+    n_refined : int
+        Number of candidates to refine. Neighbours of a refined base are skipped. Coordinates in which all candidates
+        agree stay fixed.
+    seed : int
+        Seed of the restarts.
+    progress : callable, optional
+        Function of the number of finished candidates and the number of all. Refinement does not count.
+
+    Returns
+    -------
+    BasePlacements
+        All candidates, best first. A refined base replaces its candidate.
+
+    Raises
+    ------
+    PoseError, ConfigurationError, ConstraintError
+        If an argument is malformed.
+
+    Examples
+    --------
+    >>> from eim_ros import Sampler
+    >>> from eim_ros.ik import base_grid, place_base
+    >>> poses = [[x, 0.0, 0.3, 1.0, 0.0, 0.0, 0.0] for x in (1.0, 1.4)]
+    >>> found = place_base(Sampler("ur5e"), poses, base_grid((0.6, 1.8), (-0.6, 0.6), 0.2))
+    >>> len(found), found.n_reached[0].item(), found.n_components[0].tolist()
+    (49, 2, [4, 4])
+    """
+    expect(sampler, Sampler, "sampler")
+    if not isinstance(criterion, str) or criterion not in get_args(Criterion):
+        raise ConfigurationError(
+            f"criterion must be one of {', '.join(get_args(Criterion))}, got {criterion!r}", criterion
+        )
+    candidates = numbers_of(bases, (None, 4), "the bases")
+    if not 1 <= len(candidates) <= MOST_BASES:
+        raise ConfigurationError(f"give from 1 to 1e6 bases, got {len(candidates)}", len(candidates))
+    n_refined = checked_whole(n_refined, 0, "n_refined")
+    if progress is not None and not callable(progress):
+        raise ConfigurationError(f"progress must be callable, got {progress!r}", progress)
+    rater = _Rater(sampler, check_poses(poses), checked_obstacles(obstacles), checked_whole(seed, 0, "seed"))
+    found = rater(candidates, progress or (lambda done, total: None)).best_first(criterion)
+    varied = np.ptp(candidates, axis=0)
+    n_per_axis = len(candidates) ** (1.0 / max(1, int(np.count_nonzero(varied))))
+    steps = 0.5 * varied / max(1.0, n_per_axis - 1.0)
+    is_left, best = np.ones(len(found), dtype=np.bool_), list[BasePlacements]()
+    for row in range(len(found)):
+        if len(best) == n_refined:
+            break
+        if all((np.abs(found.bases[row] - other.bases[0]) > 2.0 * steps).any() for other in best):
+            best.append(_refined(rater, found.rows([row]), steps, criterion))
+            is_left[row] = False
+    return BasePlacements.concatenate([*best, found.rows(np.flatnonzero(is_left))]).best_first(criterion)
+
+
+def _refined(rater: _Rater, best: BasePlacements, steps: FloatArray, criterion: Criterion) -> BasePlacements:
+    """Move a base to the best of its neighbours until none is better, with smaller and smaller steps (4,)."""
+    n_halvings = 0
+    for _ in range(MOST_ROUNDS):
+        moves = np.diag(steps)[steps > 0.0]
+        if n_halvings > N_HALVINGS or not len(moves):
+            break
+        nearby = rater(best.bases + np.concatenate([moves, -moves])).best_first(criterion).rows([0])
+        if np.array(nearby.keys(criterion)).T.tolist() > np.array(best.keys(criterion)).T.tolist():
+            best = nearby
+        else:
+            steps, n_halvings = 0.5 * steps, n_halvings + 1
+    return best
+
+
+@dataclass(frozen=True, eq=False)
+class _Rater:
+    """Function that rates bases (n, 4) by the solutions of poses (n_poses, 4, 4) in the world."""
+
+    sampler: Sampler
+    poses: FloatArray
+    obstacles: tuple[Obstacle, ...]
+    seed: int
+
+    def __call__(self, bases: FloatArray, progress: Progress = lambda done, total: None) -> BasePlacements:
+        size = 1 if self.obstacles else max(1, AT_ONCE // len(self.poses))
+        parts = []
+        progress(0, len(bases))
+        for first in range(0, len(bases), size):
+            some = bases[first : first + size]
+            inverse = _inverse(_transforms(some))
+            parts.append(self._rated(some, inverse, self._sampler(inverse)))
+            progress(first + len(some), len(bases))
+        return BasePlacements.concatenate(parts)
+
+    def _sampler(self, inverse: FloatArray) -> Sampler:
+        """Return the sampler with the obstacles of the world, given the transforms of one base to its frame."""
+        if not self.obstacles:
+            return self.sampler
+        moved = [_moved(each, inverse[0]) for each in self.obstacles]
+        return self.sampler.with_constraints(obstacles=(*self.sampler.constraints.obstacles, *moved))
+
+    def _rated(self, bases: FloatArray, inverse: FloatArray, sampler: Sampler) -> BasePlacements:
+        position_only = sampler._setup.is_position_only(sampler.prior.kind)
+        targets = (inverse[:, None] @ self.poses).reshape(-1, 4, 4)
+        options: dict[str, Any] = {"seed": self.seed, "timeout": PATIENCE}
+        if _n_free(sampler, position_only) > 1:
+            blocks = sampler.stream(targets, Sampler.sample, n=N_OF_LARGE_SETS, **options)
+        else:
+            blocks = sampler.stream(targets, Sampler.solve_all, max_spacing=MAX_SPACING, **options)
+        answers = Solutions.concatenate(blocks)
+        best, q = _most_manipulable(answers, sampler.robot.manipulability(answers.q, position_only))
+        n_components, lengths = np.zeros(len(targets), dtype=np.int64), np.zeros(len(targets))
+        for i in np.flatnonzero(answers.n_per_pose).tolist():
+            report = answers.reports[i]
+            n_components[i] = 1 if report is None else report.n_components
+            lengths[i] = 0.0 if report is None else report.lengths.sum()
+        columns: list[npt.NDArray[Any]] = [answers.n_per_pose, n_components, lengths, best, q]
+        shape = len(bases), len(self.poses)
+        return BasePlacements(bases, *(column.reshape(*shape, *column.shape[1:]) for column in columns))
+
+
+def _n_free(sampler: Sampler, position_only: bool) -> int:
+    """Return the dimension of the solution sets of a sampler."""
+    setup = sampler._setup
+    axes = slice(0, 3 if position_only else 6)
+    n_tolerant = 0 if setup.tolerances is None else np.count_nonzero(setup.tolerances[axes])
+    return setup.redundancies[position_only] + int(n_tolerant)
+
+
+def _most_manipulable(answers: Solutions, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the largest value (n_poses,) of each pose, 0 without solutions, and its row (n_poses, dof)."""
+    best, q = np.zeros(answers.n_poses), np.full((answers.n_poses, answers.q.shape[1]), np.nan)
+    owners = np.repeat(np.arange(answers.n_poses), answers.n_per_pose)
+    order = np.lexsort((values, owners))  # the last row of each pose has its largest value
+    last = order[np.cumsum(answers.n_per_pose)[answers.n_per_pose > 0] - 1]
+    best[owners[last]], q[owners[last]] = values[last], answers.q[last]
+    return best, q
+
+
+def _transforms(bases: FloatArray) -> FloatArray:
+    """Return the poses (n, 4, 4) of bases (n, 4)."""
+    cosine, sine = np.cos(bases[:, 3]), np.sin(bases[:, 3])
+    poses = np.tile(np.eye(4), (len(bases), 1, 1))
+    poses[:, 0, 0], poses[:, 0, 1], poses[:, 1, 0], poses[:, 1, 1] = cosine, -sine, sine, cosine
+    poses[:, :3, 3] = bases[:, :3]
+    return poses
+
+
+def _inverse(poses: FloatArray) -> FloatArray:
+    """Return the inverses (n, 4, 4) of rigid transforms."""
+    found = np.tile(np.eye(4), (len(poses), 1, 1))
+    found[:, :3, :3] = poses[:, :3, :3].transpose(0, 2, 1)
+    found[:, :3, 3] = -(found[:, :3, :3] @ poses[:, :3, 3:])[:, :, 0]
+    return found
+
+
+def _moved(obstacle: Obstacle, transform: FloatArray) -> Obstacle:
+    """Return an obstacle in another frame."""
+    pose = transform @ np.asarray(obstacle.pose)
+    return replace(obstacle, centre=pose[:3, 3]) if isinstance(obstacle, Sphere) else replace(obstacle, pose=pose)
