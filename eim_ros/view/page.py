@@ -29,7 +29,7 @@ from eim_ros.view.controls import Controls, Menu
 from eim_ros.view.live import LiveSolutions, Solutions, first_pose, moving_axes, nearest_along
 from eim_ros.view.scene import ArmScene, DraggedObstacles, fitted_camera
 from eim_ros.view.state import ViewState
-from eim_ros.view.surfaces import arm_surfaces
+from eim_ros.view.surfaces import arm_surfaces, is_included
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -39,10 +39,11 @@ TARGET_SIZE = 0.18  # in units of the arm's reach
 AROUND = 0.12  # margin around what is shown, in units of the arm's reach
 BESIDE, ABOVE = np.radians(-60.0), np.radians(22.0)  # direction of the camera, from the target's direction [rad]
 REST = 0.3  # [s] without changes, after which the texts of the copy tab are renewed
-LINK_KEY, LINK_WANTED, LINK_TRIES, LINK_PAUSE = "eim-view-link", "wanted", 25, 0.2  # storage; reads, [s] between them
+LINK_KEY, LINK_WANTED = "eim-view-link", "wanted"  # name and first value in the storage of the browser
+PATIENCE, PAUSE = 60.0, 0.2  # [s] to wait for a slow browser, and between two looks
 # viser does not pass the address of the page on, so the page itself answers when the server asks for it in its storage
 READ_LINK = (
-    '<img src="data:," style="display:none" onerror="let n=100,k=setInterval(()=>{for(const key of Object.keys('
+    '<img src="data:," style="display:none" onerror="let n=600,k=setInterval(()=>{for(const key of Object.keys('
     f"localStorage))if(key.endsWith('{LINK_KEY}')&amp;&amp;localStorage[key]=='{LINK_WANTED}')"
     "{localStorage[key]=location.search||'?';n=0}if(n--&lt;=0)clearInterval(k)},100)\">"
 )
@@ -145,7 +146,7 @@ class Page:
     def state(self) -> ViewState:
         """What the page shows, for a link or a program."""
         solutions = self.solutions
-        name = self.robot.name if self.robot.name in SHIPPED_ROBOTS else ""
+        name = self.robot.name if is_included(self.robot) else ""
         constraints = self.live.sampler.constraints
         chosen = None if solutions is None else solutions.chosen
         return ViewState(
@@ -315,11 +316,10 @@ class Page:
         storage, link = client.local_storage, LINK_WANTED
         storage.set_item(LINK_KEY, LINK_WANTED)
         try:
-            for _ in range(LINK_TRIES):
-                time.sleep(LINK_PAUSE)
-                link = storage.get_item(LINK_KEY, timeout=5.0) or ""
-                if link != LINK_WANTED:
-                    break
+            end = time.monotonic() + PATIENCE
+            while link == LINK_WANTED and time.monotonic() < end and not self._is_closed:
+                time.sleep(PAUSE)
+                link = storage.get_item(LINK_KEY, timeout=PATIENCE) or ""
         except (RuntimeError, TimeoutError):  # the browser has left, or has no storage
             return ""
         storage.remove_item(LINK_KEY)
@@ -393,7 +393,8 @@ class Page:
 
     def _show_copies(self) -> None:
         state = self.state
-        self._controls.show_copies(state.query, state.python(self.robot), state.yaml(self.robot))
+        source = "" if state.robot else str(self._options.source or "")
+        self._controls.show_copies(state.query, state.python(self.robot, source), state.yaml(self.robot))
         self._is_copied = True
 
     def _draw(self, solutions: Solutions) -> None:

@@ -106,8 +106,11 @@ class ViewState:
                 pairs.append(("sphere", _joined([*shape.pose[:3, 3], shape.radius])))
         return "&".join(f"{name}={value}" for name, value in pairs)
 
-    def python(self, robot: Robot) -> str:
-        """Return a program that makes the same request, with the chosen configuration."""
+    def python(self, robot: Robot, source: str = "") -> str:
+        """Return a program that makes the same request, with the chosen configuration.
+
+        The source is the file of a robot that is not included.
+        """
         pose = [] if self.pose is None else _seven(self.pose)
         lines = ["from eim_ros import Sampler"]
         changes = ["self_collision=True"] if self.self_collision else []
@@ -117,7 +120,7 @@ class ViewState:
             kinds = sorted({type(shape).__name__ for shape in self.obstacles})
             lines = [f"from eim_ros import {', '.join([*kinds, 'Sampler'])}"]
             changes.append("obstacles=obstacles")
-        lines += ["", f"sampler = Sampler({self.robot or robot.name!r}, tip={robot.tip_link!r})"]
+        lines += ["", f"sampler = Sampler({(source or robot.name)!r}, tip={robot.tip_link!r})"]
         if self.obstacles:
             lines += ["obstacles = [", *(f"    {_called(shape)}," for shape in self.obstacles), "]"]
         if changes:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import trimesh
 
 from eim_ros.core.errors import EimError
-from eim_ros.kinematics import Box, Capsule, Cylinder, Robot, Shape, Sphere, share_path
+from eim_ros.kinematics import SHIPPED_ROBOTS, Box, Capsule, Cylinder, Robot, Shape, Sphere, share_path
 from eim_ros.kinematics.links import MeshReference, body_poses, body_shapes, link_placements, link_shapes, poses_at_zero
 from eim_ros.kinematics.meshes import find_mesh, read_mesh
 from eim_ros.kinematics.urdf import (
@@ -85,12 +85,17 @@ def _bodies(
         return [], told or f"collision shapes are not shown: {error}"
 
 
+def is_included(robot: Robot) -> bool:
+    """Return whether a robot is an included one, and not another one with the same name."""
+    if robot.name not in SHIPPED_ROBOTS:
+        return False
+    return robot.folder == share_path("urdf") or robot.urdf == Robot(robot.name).urdf
+
+
 def _included(robot: Robot) -> list[tuple[int, Part]]:
     """Return the included meshes of an included robot, see `scripts/simplify_meshes.py`; none of other robots."""
-    if robot.folder is None or robot.folder != share_path("urdf"):
-        return []
-    path = robot.folder / Path(MESHES).name / f"{robot.name}.npz"
-    if not path.is_file():
+    path = share_path("urdf") / Path(MESHES).name / f"{robot.name}.npz"
+    if not is_included(robot) or not path.is_file():
         return []
     at_zero = poses_at_zero(robot)
     found = []
