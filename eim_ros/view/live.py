@@ -309,15 +309,23 @@ def place_in(component: Component, along: float) -> FloatArray:
     return np.asarray(component.positions[after - 1] + share * way)
 
 
-def nearest_along(robot: Robot, component: Component, body: int, grabbed: FloatArray, pointer: FloatArray) -> float:
+def nearest_along(
+    robot: Robot, component: Component, start: float, body: int, grabbed: FloatArray, pointer: FloatArray
+) -> float:
     """Return the place, from 0 to 1, at which a point of a body is nearest to another point.
 
-    The point `grabbed` (3,) is in the frame of the body, and `pointer` (3,) in the base frame [m].
+    The search goes downhill from the place `start`, so that the arm does not jump. The point `grabbed` (3,) is in the
+    frame of the body, and `pointer` (3,) in the base frame [m].
     """
     poses = body_poses(robot, component.positions)[:, body]
     points = poses[:, :3, :3] @ grabbed + poses[:, :3, 3]
-    place = int(np.argmin(np.linalg.norm(points - pointer, axis=1)))
-    return float(component.along[place] / max(component.along[-1], 1e-9))
+    away = np.linalg.norm(points - pointer, axis=1)
+    length = max(float(component.along[-1]), 1e-9)
+    place = int(np.argmin(np.abs(component.along - start * length)))
+    for step in (-1, 1):
+        while 0 <= place + step < len(away) and away[place + step] < away[place]:
+            place += step
+    return float(component.along[place] / length)
 
 
 def cut(component: Component, is_free: npt.NDArray[np.bool_]) -> list[Component]:

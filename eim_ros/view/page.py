@@ -94,7 +94,7 @@ class Page:
                 f"the number of solutions to show must be 1 to {MOST_GHOSTS}, got {chosen.n}", chosen.n
             )
         self._own, self._changed, self._drawing = sampler, threading.Condition(), threading.RLock()
-        self._is_closed, self.n_drawn = False, 0  # how often solutions were drawn
+        self._is_closed, self._n_built, self.n_drawn = False, 0, 0  # how often solutions were drawn
         self._after_solutions: list[Callable[[], None]] = []
         self._at_close: list[Callable[[], None]] = []
         given = None if pose is None else check_pose(pose)
@@ -242,7 +242,8 @@ class Page:
         server.scene.add_light_directional("/sun", intensity=1.5, position=(1.0, -2.0, 3.0))
         is_free = moving_axes(self.robot)
         self._is_planar = not is_free[2]
-        self._scene = ArmScene(server.scene, self.robot, self.surfaces, n_ghosts)
+        self._n_built += 1
+        self._scene = ArmScene(server.scene, self.robot, self.surfaces, n_ghosts, f"/arm{self._n_built}")
         self._scene.on_drag(self._drag_link)
         self._target = server.scene.add_transform_controls(
             "/target",
@@ -446,7 +447,8 @@ class Page:
             if solutions is not None and solutions.chosen is not None and body <= self.robot.dof:
                 component = solutions.components[solutions.component]
                 if len(component) > 1:
-                    self.choose(solutions.component, nearest_along(self.robot, component, body, grabbed, pointer))
+                    along = nearest_along(self.robot, component, solutions.along, body, grabbed, pointer)
+                    self.choose(solutions.component, along)
 
     def _redraw_choice(self) -> None:
         assert self.solutions is not None

@@ -139,23 +139,33 @@ def fitted_camera(
 
 
 class ArmScene:
-    """Solutions of a target, drawn in the scene of a server with at most `n_ghosts` ghosts."""
+    """Solutions of a target, drawn in the scene of a server with at most `n_ghosts` ghosts.
 
-    def __init__(self, scene: viser.SceneApi, robot: Robot, surfaces: Sequence[Surface], n_ghosts: int) -> None:
+    The names of its parts start with `root`. Browsers confuse meshes that soon replace others of the same name, so each
+    arm needs another root.
+    """
+
+    def __init__(
+        self, scene: viser.SceneApi, robot: Robot, surfaces: Sequence[Surface], n_ghosts: int, root: str = "/arm"
+    ) -> None:
         self.robot, self.n_ghosts, self._scene = robot, n_ghosts, scene
-        self._surfaces = list(surfaces)
+        self._surfaces, self._root, self._n_forms = list(surfaces), root, 0
+        self._ghosts: list[viser.BatchedMeshHandle] = []
         self._point: int | None = None  # index of the skeleton point that moves most along self-motions
         size = robot.reach
         cell = 0.1 if size < 3.0 else 0.5
         scene.add_grid(
             "/ground", width=3 * size, height=3 * size, cell_size=cell, cell_color=FAINTEST, section_color=FAINT
         )
-        self._curves = Lines(scene, "/curves", LINE * size)
-        self._chosen = ArmMeshes(scene, robot, self._surfaces, "/chosen")
+        self._curves = Lines(scene, f"{root}/curves", LINE * size)
+        self._chosen = ArmMeshes(scene, robot, self._surfaces, f"{root}/chosen")
         self.show_ghosts_as("sticks")
 
     def show_ghosts_as(self, form: str) -> list[viser.BatchedMeshHandle]:
         """Show ghosts as "sticks" from joint to joint or as complete "arms", and return handles that can be clicked."""
+        for ghosts in self._ghosts:
+            ghosts.remove()
+        self._n_forms += 1
         surfaces = self._surfaces if form == "arms" else stick_surfaces(self.robot, self._thin())
         self._moving = [surface for surface in surfaces if surface.body]  # the chosen arm already shows the fixed base
         self._ghosts = [self._instances(surface, ARMS if form == "arms" else STICKS) for surface in self._moving]
@@ -172,7 +182,7 @@ class ArmScene:
 
     def _instances(self, surface: Surface, opacity: float) -> viser.BatchedMeshHandle:
         return self._scene.add_batched_meshes_simple(
-            f"/ghosts/body_{surface.body}",
+            f"{self._root}/ghosts{self._n_forms}/body_{surface.body}",
             surface.vertices,
             surface.faces,
             np.tile([1.0, 0.0, 0.0, 0.0], (self.n_ghosts, 1)),

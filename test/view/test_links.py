@@ -6,6 +6,7 @@ from view.test_page import pixel
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Sampler
+from eim_ros.kinematics.links import body_poses
 from eim_ros.view.page import Page
 from eim_ros.view.state import ViewState
 
@@ -27,7 +28,7 @@ def opened(browser):
 
 def click(browser, words):
     """Elements that the window is too small for are clicked as well."""
-    browser.value(f"[...document.querySelectorAll('button')].find(b => b.innerText.trim() == {words!r}).click()")
+    browser.value(f"[...document.querySelectorAll('button,[role=tab]')].find(b => b.innerText.trim() == {words!r}).click()")
 
 
 def test_a_link_restores_robot_target_and_obstacles(opened):
@@ -41,9 +42,11 @@ def test_a_link_restores_robot_target_and_obstacles(opened):
 def test_a_dragged_link_moves_the_arm_but_not_its_tip(opened):
     page, browser = opened
     page.choose(int(np.argmax([len(component) for component in page.solutions.components])), 0.5)
+    browser.value("document.querySelectorAll('.mantine-Notification-closeButton').forEach(b => b.click())")
     before = page.solutions
-    elbow = page.robot.skeleton(before.chosen[None])[0, 4]
-    start = np.array(pixel(elbow, page, browser))
+    upper_arm = next(surface for surface in page.surfaces if surface.body == 3).vertices.mean(axis=0)
+    placed = body_poses(page.robot, before.chosen)[0, 3]
+    start = np.array(pixel(placed[:3, :3] @ upper_arm + placed[:3, 3], page, browser))
     browser.wait_until(lambda: browser.drag(tuple(start), tuple(start + [60.0, 30.0])) or page.solutions is not before)
     assert np.abs(page.solutions.chosen - before.chosen).max() > 0.01
     assert page.robot.verify(page.solutions.chosen, before.pose)[1].all()
