@@ -42,7 +42,7 @@ def _colours(n: int) -> list[str]:
     shares = np.stack(np.meshgrid(levels, levels, levels, indexing="ij"), axis=-1).reshape(-1, 3)
     places = oklab(shares)
     chroma = np.linalg.norm(places[:, 1:], axis=1)
-    is_usable = (places[:, 0] > 0.35) & (places[:, 0] < 0.82) & (chroma > 0.06) & (chroma < 0.19)
+    is_usable = (places[:, 0] > 0.42) & (places[:, 0] < 0.82) & (chroma > 0.06) & (chroma < 0.19)
     shares, places = shares[is_usable], places[is_usable]
     colours = list(FAMILY_COLOURS)
     taken = oklab(np.array([rgb(colour) for colour in colours]))

@@ -27,8 +27,12 @@ def opened(browser):
 
 
 def click(browser, words):
-    """Elements that the window is too small for are clicked as well."""
-    browser.value(f"[...document.querySelectorAll('button,[role=tab]')].find(b => b.innerText.trim() == {words!r}).click()")
+    """Tabs are no buttons, so that `Browser.click` does not find them."""
+    x, y = browser.value(
+        "(r => [r.left + r.width / 2, r.top + r.height / 2])([...document.querySelectorAll('button,[role=tab]')]"
+        f".find(b => b.innerText.trim() == {words!r}).getBoundingClientRect())"
+    )
+    browser.drag((x, y), (x, y), n_steps=1)
 
 
 def test_a_link_restores_robot_target_and_obstacles(opened):
