@@ -370,9 +370,8 @@ class Page:
         """Solve and draw whenever something has changed, until the page is closed."""
         while True:
             with self._changed:
-                is_busy = self._changed.wait_for(
-                    lambda: self._is_wanted or self._is_closed, None if self._is_copied else REST
-                )
+                self._changed.wait_for(lambda: self._is_wanted or self._is_closed or not self._is_copied)
+                is_busy = self._changed.wait_for(lambda: self._is_wanted or self._is_closed, REST)
                 if self._is_closed:
                     return
                 self._is_wanted = False

@@ -10,6 +10,7 @@ from eim_ros.kinematics.links import body_poses
 from eim_ros.view.page import Page
 from eim_ros.view.state import ViewState
 
+HARMLESS = "Unable to preventDefault inside passive event listener"  # from viser, when a drag begins
 QUERY = "?robot=panda&pose=0.45,0.1,0.4,1,0,0,0&self_collision=1&sphere=0.1,0.5,0.3,0.1"
 
 
@@ -75,4 +76,4 @@ def test_another_robot_keeps_the_obstacles(opened):
     assert len(page.live.sampler.constraints.obstacles) == 1
     with pytest.raises(ConfigurationError, match="not 'nothing'"):
         page.show_robot("nothing")
-    assert browser.errors == []
+    assert [told for told in browser.errors if HARMLESS not in told] == []
