@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import threading
 import webbrowser
@@ -10,7 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import arg
 
-from eim_ros.cli.options import Choice, Count, File, Numbers, Port, Repeated, Seed, Source, Switch, check_pose_length
+from eim_ros.cli.options import (
+    Choice,
+    Count,
+    File,
+    Numbers,
+    Port,
+    Repeated,
+    Seed,
+    Source,
+    Switch,
+    Text,
+    check_pose_length,
+)
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import to_json
 
@@ -65,6 +78,8 @@ class View:
     """Demonstrations, to compare with the motions of the prior."""
     pose: Numbers = None
     """First target: X Y Z [m], optionally QX QY QZ QW (default: a pose in the middle of the workspace)."""
+    link: Text = None
+    """Link copied from the page. It restores the robot, target, solution and obstacles."""
     samples: Annotated[Count, arg(aliases=("-n",))] = 50
     """Number of solutions to show."""
     position_only: Choice = None
@@ -84,15 +99,20 @@ class View:
     def _page(self) -> Page:
         """Return the page with its tabs. Errors about the robot are reported before viser is imported."""
         from eim_ros.kinematics import pose_from
+        from eim_ros.view.state import ViewState
 
         pose: Any = None if self.pose is None else pose_from(self.pose[:3], self.pose[3:] or None)
-        sampler = self.source.sampler()
+        state = None if self.link is None else ViewState.from_link(self.link)
+        source = self.source
+        if state is not None and state.robot and not (source.robot or source.model):
+            source = dataclasses.replace(source, robot=state.robot, tip=state.tip or None)
+        sampler = source.sampler()
         motions = None if self.prior is None else self._motions(sampler.robot)
         from eim_ros.view.page import Page
 
         page = Page(
             sampler,
-            source=self.source.file,
+            source=source.file,
             package_paths=self.package_path,
             pose=pose,
             n=self.samples,
@@ -102,6 +122,8 @@ class View:
             seed=self.seed,
             extra_tab=None if motions is None else "Motions",
         )
+        if state is not None:
+            page.restore(state if self.pose is None else dataclasses.replace(state, pose=pose))
         if motions is not None:
             from eim_ros.view.motion_tab import MotionTab
 

@@ -12,6 +12,7 @@ import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +22,10 @@ from eim_ros.ik.components import Component, component_labels, components
 from eim_ros.ik.nearest_pose import NearestPose
 from eim_ros.ik.order import nearest
 from eim_ros.ik.prior import ConditionalDensity
-from eim_ros.kinematics import Robot
+from eim_ros.kinematics import Obstacle, Robot
+from eim_ros.kinematics.links import body_poses
 from eim_ros.view.groups import group_arms
-from eim_ros.view.style import FAMILY_COLOURS, rgb
+from eim_ros.view.style import distinct_colour, linear, rgb
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -32,7 +34,7 @@ FARTHEST = 0.7  # [rad, m] maximum change of a joint between targets for a compo
 
 def component_colour(number: int) -> str:
     """Return the colour of the component with this number."""
-    return FAMILY_COLOURS[number % len(FAMILY_COLOURS)]
+    return distinct_colour(number)
 
 
 def byte_colour(colour: str) -> tuple[int, int, int]:
@@ -46,9 +48,8 @@ def light(colours: Sequence[str]) -> npt.NDArray[np.uint8]:
 
     viser expects linear values for the colours of instances and lines.
     """
-    shares = np.array([rgb(colour) for colour in colours])
-    linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
-    return np.asarray(np.round(255.0 * linear), dtype=np.uint8)
+    shares = np.array([rgb(colour) for colour in colours]).reshape(-1, 3)
+    return np.asarray(np.round(255.0 * linear(shares)), dtype=np.uint8)
 
 
 def kept_numbers(
@@ -80,7 +81,10 @@ def kept_numbers(
 IntArray = npt.NDArray[np.int64]
 
 TIMEOUT = 0.1  # [s] per target; a late answer would belong to an old target
-N_TRIALS = 256  # number of random configurations; the most dexterous one gives the first target
+N_TRIALS = 256  # number of random configurations that show how the tip can move
+N_FIRST = 2048  # number of random configurations; one of them gives the first target
+LOWEST = 0.1  # lowest height of the first target as a share of the arm's reach
+POINTS_DOWN = 0.8  # smallest cosine of the angle between the z axis of the first target and straight down
 MOVES = 1e-9  # share of the largest Jacobian entry above which the tip can move along or about an axis
 N_GROUPS = 5  # maximum number of groups of solutions that form no curves
 
@@ -130,11 +134,32 @@ class LiveSolutions:
     """
 
     def __init__(self, sampler: Sampler, n: int = 50, position_only: bool = False, seed: int = 0) -> None:
-        self.sampler, self.robot = sampler.with_constraints(position_only=position_only), sampler.robot
-        self.n, self.position_only, self.seed = n, position_only, seed
+        self.robot = sampler.robot
+        self.n, self.seed = n, seed
         self.chosen: FloatArray | None = None
         self._before: list[FloatArray] = []
         self._numbers: list[int] = []
+        self._set(sampler.with_constraints(position_only=position_only))
+
+    def constrain(
+        self, position_only: bool, self_collision: bool | None = None, obstacles: Sequence[Obstacle] | None = None
+    ) -> None:
+        """Use other constraints for the next targets; None keeps the present ones."""
+        changes: dict[str, Any] = {"position_only": position_only}
+        if self_collision is not None:
+            changes["self_collision"] = self_collision
+        if obstacles is not None:
+            changes["obstacles"] = tuple(obstacles)
+        self._set(self.sampler.with_constraints(**changes))
+
+    def _set(self, sampler: Sampler) -> None:
+        self._scene = sampler.constraints.scene(sampler.robot)
+        self.sampler = sampler
+
+    @property
+    def position_only(self) -> bool:
+        """Whether every orientation is accepted."""
+        return bool(self.sampler.constraints.position_only)
 
     def solve(self, pose: FloatArray) -> Solutions:
         """Solve for a target (4, 4)."""
@@ -142,7 +167,9 @@ class LiveSolutions:
         samples = self.sampler.sample(pose, self.n, order="none", seed=self.seed, timeout=TIMEOUT)
         rows = samples.q
         kept = self._moved(self.chosen, pose)
+        kept = kept[self._is_free(kept)]
         found = components(self.robot, np.concatenate([kept, rows]), pose, position_only=self.position_only)
+        found = self._without_collisions(found)
         grouped = self._grouped(found)
         kind, found = "component" if grouped is found else "group", grouped
         numbers = kept_numbers(self.robot, self._before, self._numbers, [component.positions for component in found])
@@ -186,6 +213,19 @@ class LiveSolutions:
             return np.empty((0, self.robot.dof))
         moved = self.robot.refine(q[None], pose, position_only=self.position_only)
         return moved.positions[moved.converged]
+
+    def _is_free(self, rows: FloatArray) -> npt.NDArray[np.bool_]:
+        """Return whether configurations (n, dof) are free of collisions (n,)."""
+        if self._scene is None or not len(rows):
+            return np.ones(len(rows), dtype=bool)
+        return ~self._scene.colliding(rows)
+
+    def _without_collisions(self, found: list[Component]) -> list[Component]:
+        """Cut curves where the arm would collide, the longest part first."""
+        if self._scene is None:
+            return found
+        parts = [part for component in found for part in cut(component, self._is_free(component.positions))]
+        return sorted(parts, key=lambda part: -float(part.along[-1]))
 
     def _most_dexterous(self, rows: FloatArray) -> FloatArray:
         """Return the most dexterous of the configurations (n, dof) as a single row; no row if n is 0."""
@@ -235,11 +275,21 @@ def dexterity(robot: Robot, rows: FloatArray, position_only: bool) -> FloatArray
 
 
 def first_pose(robot: Robot) -> FloatArray:
-    """Return the pose (4, 4) of the most dexterous of several random configurations.
+    """Return the pose (4, 4) of the most dexterous of several random configurations that look natural.
 
-    From there, a user can move the target in every direction.
+    From there, a user can move the target in every direction. If possible, the arm is above the floor, z = 0, and its
+    tip is in front of the base and points down.
     """
-    rows = robot.random(N_TRIALS, np.random.default_rng(0))
+    rows = robot.random(N_FIRST, np.random.default_rng(0))
+    is_wanted = np.ones(len(rows), dtype=bool)
+    if moving_axes(robot)[2]:
+        poses, height = robot.fk(rows), robot.skeleton(rows)[..., 2].min(axis=1)
+        x, y, z = (poses[:, axis, 3] for axis in range(3))
+        is_above = (height > -1e-3 * robot.reach) & (z > LOWEST * robot.reach)
+        for mask in (is_above, (x > 0.0) & (np.abs(y) < x), poses[:, 2, 2] < -POINTS_DOWN):
+            if (is_wanted & mask).any():
+                is_wanted &= mask
+    rows = rows[is_wanted]
     return robot.fk(rows[int(np.argmax(dexterity(robot, rows, False)))])
 
 
@@ -257,6 +307,46 @@ def place_in(component: Component, along: float) -> FloatArray:
     way = component.positions[after] - component.positions[after - 1]
     way = np.where(np.abs(way) > np.pi, way - 2.0 * np.pi * np.round(way / (2.0 * np.pi)), way)  # continuous joints
     return np.asarray(component.positions[after - 1] + share * way)
+
+
+def nearest_along(
+    robot: Robot, component: Component, start: float, body: int, grabbed: FloatArray, pointer: FloatArray
+) -> float:
+    """Return the place, from 0 to 1, at which a point of a body is nearest to another point.
+
+    The search goes downhill from the place `start`, so that the arm does not jump. The point `grabbed` (3,) is in the
+    frame of the body, and `pointer` (3,) in the base frame [m].
+    """
+    poses = body_poses(robot, component.positions)[:, body]
+    points = poses[:, :3, :3] @ grabbed + poses[:, :3, 3]
+    away = np.linalg.norm(points - pointer, axis=1)
+    length = max(float(component.along[-1]), 1e-9)
+    place = int(np.argmin(np.abs(component.along - start * length)))
+    for step in (-1, 1):
+        while 0 <= place + step < len(away) and away[place + step] < away[place]:
+            place += step
+    return float(component.along[place] / length)
+
+
+def cut(component: Component, is_free: npt.NDArray[np.bool_]) -> list[Component]:
+    """Return the parts of a component whose configurations are free (n,); a part of a curve has neighbours only."""
+    positions, along = component.positions, component.along
+    if is_free.all():
+        return [component]
+    if not component.is_curve:
+        rows = positions[is_free]
+        return [Component(rows, np.arange(float(len(rows))), is_curve=False)] if len(rows) else []
+    order = np.arange(len(positions))
+    if component.is_closed:  # begin after a collision, so that the first and the last part are one
+        order = np.roll(order, -int(np.argmin(is_free)))
+    runs = np.split(order, np.flatnonzero(np.diff(is_free[order].astype(int))) + 1)
+    parts = []
+    for run in (run for run in runs if is_free[run[0]]):
+        steps = np.diff(along[run])
+        if component.is_closed:  # the step over the end of the list
+            steps[steps < 0.0] = np.median(np.diff(along))
+        parts.append(Component(positions[run], np.concatenate([[0.0], np.cumsum(steps)]), is_curve=True))
+    return parts
 
 
 def _first_before(component: Component, along: float) -> FloatArray:

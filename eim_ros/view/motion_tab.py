@@ -20,11 +20,11 @@ import viser
 from eim_ros.core.errors import ConfigurationError, DataError, EimError
 from eim_ros.kinematics import Robot
 from eim_ros.motion import Demonstrations, MotionPrior, ViaPoint, weigh
-from eim_ros.view.live import light
+from eim_ros.view.live import component_colour, light
 from eim_ros.view.page import Page
 from eim_ros.view.panels import legend_panel, text_panel
 from eim_ros.view.scene import ArmMeshes, Lines
-from eim_ros.view.style import FAMILY_COLOURS, INK, MUTED, NO_GROUP_COLOUR
+from eim_ros.view.style import INK, MUTED, NO_GROUP_COLOUR
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -355,7 +355,7 @@ class MotionTab:
         motions = self.shown
         with self._page.server.atomic():
             if self.motions is not None:
-                colours = light(FAMILY_COLOURS)[self.motions.components % len(FAMILY_COLOURS)]
+                colours = light([component_colour(c) for c in self.motions.components.tolist()])
                 self._ways.draw(list(_thinned(self.motions.tips)), colours)
             if motions is not None:
                 self.which.max = len(motions)
@@ -382,7 +382,7 @@ class MotionTab:
     def _colour(self) -> str:
         motions = self.shown
         component = -1 if motions is None else int(motions.components[self._index])
-        return INK if component < 0 else FAMILY_COLOURS[component % len(FAMILY_COLOURS)]
+        return INK if component < 0 else component_colour(component)
 
     def _words(self) -> str:
         motions, i = self.shown, self._index
@@ -408,7 +408,7 @@ class MotionTab:
             return ""
         components, counts = np.unique(self.motions.components, return_counts=True)
         names = [f"component {c + 1}: {n}" for c, n in zip(components, counts, strict=True)]
-        colours = [FAMILY_COLOURS[c % len(FAMILY_COLOURS)] for c in components]
+        colours = [component_colour(int(c)) for c in components]
         if self._study.demonstrations is not None:
             names, colours = [*names, SHOWN], [*colours, NO_GROUP_COLOUR]
         return legend_panel(names, colours)

@@ -11,6 +11,7 @@ import contextlib
 import io
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,154 +20,33 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import viser
-from scipy.spatial.transform import Rotation
 
 from eim_ros.core.errors import ConfigurationError, EimError
 from eim_ros.ik import Sampler
-from eim_ros.ik.components import Component
-from eim_ros.kinematics import Robot, pose_from, quaternion_from_matrix
+from eim_ros.kinematics import SHIPPED_ROBOTS, Box, Sphere, pose_from, quaternion_from_matrix
 from eim_ros.kinematics.poses import check_pose
-from eim_ros.view.live import LiveSolutions, Solutions, component_colour, dexterity, first_pose, moving_axes
-from eim_ros.view.panels import density_panel, joint_panel, legend_panel, manipulability_panel
-from eim_ros.view.scene import ArmScene, arm_surfaces
-from eim_ros.view.style import MUTED
+from eim_ros.view.controls import Controls, Menu
+from eim_ros.view.live import LiveSolutions, Solutions, first_pose, moving_axes, nearest_along
+from eim_ros.view.scene import ArmScene, DraggedObstacles, fitted_camera
+from eim_ros.view.state import ViewState
+from eim_ros.view.surfaces import arm_surfaces, is_included
 
 FloatArray = npt.NDArray[np.float64]
 
-NO_FAMILY = ("–",)
-FORMS = ("sticks", "arms")  # shapes of ghosts
-
-
-class Controls:
-    """Widgets of the panel; the page listens to their events.
-
-    `live` has the initial settings, and `first` (4, 4) is the first target. The note is a text in the view tab, if it
-    is not empty. With a name for an extra first tab, which the caller fills, solutions are hidden at first.
-    """
-
-    def __init__(
-        self,
-        gui: viser.GuiApi,
-        robot: Robot,
-        live: LiveSolutions,
-        first: FloatArray,
-        most_ghosts: int,
-        note: str,
-        extra_tab: str | None = None,
-    ) -> None:
-        self._robot = robot
-        self._status = gui.add_markdown("")
-        self._legend = gui.add_html("")
-        tabs = gui.add_tab_group()
-        self.extra_tab = None if extra_tab is None else tabs.add_tab(extra_tab)
-        with tabs.add_tab("Solutions"):
-            hint = "Which component the solid arm is of; or click a ghost"
-            self.component: Any = gui.add_dropdown("Component", NO_FAMILY, hint=hint)
-            hint = "Moves the arm while its tip stays"
-            self.along: Any = gui.add_slider("Along it", 0.0, 1.0, 0.001, 0.0, hint=hint)
-            self._manipulability = gui.add_html("")
-            self._joints = gui.add_html("")
-        self._density: Any = None
-        if live.sampler.n_experts:
-            with tabs.add_tab("Density"):
-                self._density = gui.add_html("")
-        with tabs.add_tab("Target"):
-            self.position: Any = gui.add_vector3("Position [m]", _rounded(first[:3, 3]), step=0.001)
-            self.rpy: Any = gui.add_vector3("Roll, pitch, yaw [°]", _rpy(first), step=0.1)
-            self.position_only = gui.add_checkbox("Any orientation", live.position_only)
-            self.reset = gui.add_button("Back to the first target")
-        with tabs.add_tab("View"):
-            self.n = gui.add_slider("Ghosts", 1, most_ghosts, 1, live.n)
-            self.form = gui.add_dropdown("Ghosts as", FORMS)
-            self.with_ghosts = gui.add_checkbox("Show ghosts", extra_tab is None)
-            self.with_arm = gui.add_checkbox("Show the chosen arm", extra_tab is None)
-            self.with_curves = gui.add_checkbox("Show self-motions", extra_tab is None)
-            if note:
-                gui.add_markdown(f"*{note}*")
-
-    @property
-    def target(self) -> FloatArray:
-        """Pose (4, 4) in the fields of the target tab."""
-        rotation = Rotation.from_euler("xyz", self.rpy.value, degrees=True)
-        return pose_from(self.position.value, rotation.as_quat())
-
-    def chosen_component(self, solutions: Solutions) -> int | None:
-        """Return the index of the chosen component; None if it does not exist."""
-        names = _names(solutions)
-        return names.index(self.component.value) if self.component.value in names else None
-
-    def tell(self, problem: str) -> None:
-        """Show the reason why there are no solutions."""
-        self._status.content = problem
-
-    def show(self, solutions: Solutions, position_only: bool) -> None:
-        """Show a target and its solutions."""
-        self._status.content = f"**{solutions.message}**, in {1e3 * solutions.elapsed:.0f} ms"
-        self.position.value, self.rpy.value = _rounded(solutions.pose[:3, 3]), _rpy(solutions.pose)
-        labels = [
-            component_label(*each, self._robot) for each in zip(solutions.numbers, solutions.components, strict=True)
-        ]
-        self._legend.content = legend_panel(labels, [component_colour(number) for number in solutions.numbers])
-        self.show_choice(solutions, position_only)
-
-    def show_choice(self, solutions: Solutions, position_only: bool) -> None:
-        """Show the chosen solution."""
-        options = _names(solutions) or NO_FAMILY
-        if options != self.component.options:
-            self.component.options = options
-        self.component.disabled = self.along.disabled = solutions.chosen is None
-        if self._density is not None:
-            self._density.content = _density(solutions)
-        if solutions.chosen is None:
-            self._joints.content, self._manipulability.content = joint_panel(self._robot, None, MUTED), ""
-            return
-        component = solutions.components[solutions.component]
-        colour = component_colour(solutions.numbers[solutions.component])
-        self.component.value, self.along.value = options[solutions.component], solutions.along
-        self.along.disabled = len(component) < 2
-        values = dexterity(self._robot, component.positions, position_only)
-        own = float(dexterity(self._robot, solutions.chosen[None], position_only)[0])
-        place = solutions.along * float(component.along[-1])
-        self._manipulability.content = manipulability_panel(component.along, values, place, own, colour)
-        self._joints.content = joint_panel(self._robot, solutions.chosen, colour)
-
-
-def _density(solutions: Solutions) -> str:
-    """Return the density panel of the ghosts and the chosen solution; empty without a solution."""
-    if solutions.chosen is None or not len(solutions.positions):
-        return ""
-    colours = [component_colour(number) for number in solutions.ghost_numbers.tolist()]
-    own = float(solutions.log_prob_of(solutions.chosen[None])[0])
-    return density_panel(solutions.log_prob, colours, own, component_colour(solutions.numbers[solutions.component]))
-
-
-def _names(solutions: Solutions) -> tuple[str, ...]:
-    return tuple(str(number + 1) for number in solutions.numbers)
-
-
-def component_label(number: int, component: Component, robot: Robot) -> str:
-    """Return the size of a component, and the labels of its branch that all of its solutions have."""
-    labels = robot.branches.labels(component.positions).values()
-    branch = "".join(f", {label[0]}" for label in labels if label[0] and (label == label[0]).all())
-    if component.is_curve:
-        return f"{number + 1}: {component.along[-1]:.1f} rad{', closed' if component.is_closed else ''}{branch}"
-    return f"{number + 1}: {len(component)} solution{'s' if len(component) > 1 else ''}{branch}"
-
-
-def _rounded(values: FloatArray) -> tuple[float, float, float]:
-    x, y, z = (round(float(value), 4) for value in values)
-    return x, y, z
-
-
-def _rpy(pose: FloatArray) -> tuple[float, float, float]:
-    return _rounded(Rotation.from_matrix(pose[:3, :3]).as_euler("xyz", degrees=True))
-
-
 MOST_GHOSTS, FEW_GHOSTS = 200, 50
-CAMERA, LOOKS_AT = np.array([0.65, -0.65, 0.6]), np.array([0.0, 0.0, 0.3])  # in units of the arm's reach
-ABOVE = np.array([0.0, -0.3, 1.1])  # for arms that move only in the plane
-FOV = 1.2  # [rad] vertical field of view
-TARGET_SIZE = 0.22  # in units of the arm's reach
+FOV = 0.75  # [rad] vertical field of view
+TARGET_SIZE = 0.18  # in units of the arm's reach
+AROUND = 0.12  # margin around what is shown, in units of the arm's reach
+BESIDE, ABOVE = np.radians(-60.0), np.radians(22.0)  # direction of the camera, from the target's direction [rad]
+REST = 0.3  # [s] without changes, after which the texts of the copy tab are renewed
+LINK_KEY, LINK_WANTED = "eim-view-link", "wanted"  # name and first value in the storage of the browser
+PATIENCE, PAUSE = 60.0, 0.2  # [s] to wait for a slow browser, and between two looks
+# viser does not pass the address of the page on, so the page itself answers when the server asks for it in its storage
+READ_LINK = (
+    '<img src="data:," style="display:none" onerror="let n=600,k=setInterval(()=>{for(const key of Object.keys('
+    f"localStorage))if(key.endsWith('{LINK_KEY}')&amp;&amp;localStorage[key]=='{LINK_WANTED}')"
+    "{localStorage[key]=location.search||'?';n=0}if(n--&lt;=0)clearInterval(k)},100)\">"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +72,8 @@ class Page:
     """Web page that is served until it is closed.
 
     The first target is a pose (4, 4), see `first_pose` for the default. Keywords such as `port=0` replace fields of the
-    options. The attribute `server` is for code that fills the extra tab or adds to the scene.
+    options. The attribute `server` is for code that fills the extra tab or adds to the scene. Without an extra tab,
+    users can choose other robots and tip links.
 
     Raises
     ------
@@ -207,24 +88,23 @@ class Page:
         options: PageOptions | None = None,
         **changes: Any,
     ) -> None:
-        chosen = replace(options or PageOptions(), **changes)
-        self.robot, n, position_only = sampler.robot, chosen.n, chosen.position_only
-        if not 1 <= n <= MOST_GHOSTS:
-            raise ConfigurationError(f"the number of solutions to show must be 1 to {MOST_GHOSTS}, got {n}", n)
-        if position_only is None:
-            position_only = sampler.context_kind == "position" or self.robot.dof < 6
-        self.surfaces, self.told = arm_surfaces(self.robot, chosen.source, chosen.package_paths)
-        self.first = first_pose(self.robot) if pose is None else check_pose(pose)
-        self.live = LiveSolutions(sampler, n, position_only, chosen.seed)
-        self.server = _started(chosen.host, chosen.port, f"{self.robot.name} · eim view")
-        self._changed, self._drawing = threading.Condition(), threading.RLock()
-        self._is_wanted, self._is_closed, self.n_drawn = True, False, 0  # how often solutions were drawn
-        self.solutions: Solutions | None = None
-        n_ghosts = max(n, FEW_GHOSTS)
+        self._options = chosen = replace(options or PageOptions(), **changes)
+        if not 1 <= chosen.n <= MOST_GHOSTS:
+            raise ConfigurationError(
+                f"the number of solutions to show must be 1 to {MOST_GHOSTS}, got {chosen.n}", chosen.n
+            )
+        self._own, self._changed, self._drawing = sampler, threading.Condition(), threading.RLock()
+        self._is_closed, self._n_built, self.n_drawn = False, 0, 0  # how often solutions were drawn
         self._after_solutions: list[Callable[[], None]] = []
         self._at_close: list[Callable[[], None]] = []
-        self._add_scene(n_ghosts)
-        self._add_controls(n_ghosts, chosen.extra_tab)
+        given = None if pose is None else check_pose(pose)
+        self.live: LiveSolutions
+        self._controls: Controls
+        self._obstacles: DraggedObstacles
+        self._prepare(sampler, given)
+        self.server = _started(chosen.host, chosen.port, f"{self.robot.name} · eim view")
+        self._build()
+        self.server.on_client_connect(self._welcome)
         self._thread = threading.Thread(target=self._follow, name="solutions", daemon=True)
         self._thread.start()
 
@@ -262,19 +142,109 @@ class Page:
         with contextlib.redirect_stdout(io.StringIO()):  # viser prints a message when it stops
             self.server.stop()
 
+    @property
+    def state(self) -> ViewState:
+        """What the page shows, for a link or a program."""
+        solutions = self.solutions
+        name = self.robot.name if is_included(self.robot) else ""
+        constraints = self.live.sampler.constraints
+        chosen = None if solutions is None else solutions.chosen
+        return ViewState(
+            name,
+            self.robot.tip_link,
+            self._target_pose,
+            chosen,
+            self.live.position_only,
+            constraints.self_collision,
+            self._obstacles.shapes,
+        )
+
+    def restore(self, state: ViewState) -> None:
+        """Show a state, for example from a link.
+
+        Raises
+        ------
+        ConfigurationError
+            If the page shows another robot and has no menu of robots, or if the robot has no such tip.
+        """
+        with self._drawing:
+            tip = state.tip or None
+            if state.robot not in ("", self.robot.name) or tip not in (None, self.robot.tip_link):
+                self.show_robot(state.robot or self.robot.name, tip)
+            controls = self._controls
+            controls.position_only.value = state.position_only
+            controls.self_collision.value = state.self_collision
+            self._obstacles.clear()
+            for shape in state.obstacles:
+                self._obstacles.add(shape)
+            if state.q is not None and state.q.shape == (self.robot.dof,):
+                self.live.chosen = state.q
+            if state.pose is not None:
+                self.first = state.pose
+                self.move_target(state.pose)
+            self._is_framed = False
+        self._constrain()
+
+    def show_robot(self, name: str, tip: str | None = None) -> None:
+        """Show another included robot, or another tip link of the present one.
+
+        Raises
+        ------
+        ConfigurationError, RobotError
+            If the page has no menu of robots, or if there is no such robot or tip link.
+        """
+        if name not in self._robots:
+            raise ConfigurationError(f"this page shows {self.robot.name!r}, not {name!r}: start eim view with it", name)
+        with self._drawing:
+            obstacles = self._obstacles.shapes
+            sampler = self._own if name == self._own.robot.name else Sampler(name)
+            self._prepare(sampler if tip in (None, sampler.robot.tip_link) else sampler.with_tip(tip), None)
+            self.server.gui.reset()
+            self.server.scene.reset()
+            self._build(obstacles)
+        self._constrain()
+
+    def _prepare(self, sampler: Sampler, pose: FloatArray | None) -> None:
+        """Set the robot, its meshes, its first target and the solver."""
+        options, self.robot = self._options, sampler.robot
+        position_only = options.position_only
+        if position_only is None:
+            position_only = sampler.context_kind == "position" or self.robot.dof < 6
+        source = options.source if self.robot.name == self._own.robot.name else None
+        self.surfaces, self.told = arm_surfaces(self.robot, source, options.package_paths)
+        self.first = first_pose(self.robot) if pose is None else pose
+        self.live = LiveSolutions(sampler, options.n, position_only, options.seed)
+        self.solutions: Solutions | None = None
+        self._is_wanted, self._is_framed, self._is_constrained, self._is_copied = True, False, True, False
+
+    @property
+    def _robots(self) -> tuple[str, ...]:
+        """Robots of the menu."""
+        own = self._own.robot.name
+        return (own,) if self._options.extra_tab else tuple(dict.fromkeys((own, *SHIPPED_ROBOTS)))
+
+    def _build(self, obstacles: Sequence[Box | Sphere] = ()) -> None:
+        """Add the scene and the panel of the robot to the server."""
+        n_ghosts = max(self._options.n, FEW_GHOSTS)
+        self._add_scene(n_ghosts)
+        for shape in obstacles:
+            self._obstacles.add(shape)
+        self._add_controls(n_ghosts)
+
     def _add_scene(self, n_ghosts: int) -> None:
         server, reach = self.server, self.robot.reach
         server.gui.configure_theme(show_logo=False, show_share_button=False)
+        server.gui.set_panel_label(f"{self.robot.name} · eim view")
         server.gui.main_panel.dock_right()
         server.scene.configure_default_lights(enabled=False)  # the default lights make colours pale
         server.scene.configure_environment_map(None)
         server.scene.add_light_hemisphere("/light", ground_color=(150, 150, 150), intensity=1.5)
         server.scene.add_light_directional("/sun", intensity=1.5, position=(1.0, -2.0, 3.0))
         is_free = moving_axes(self.robot)
-        eye, aim = (CAMERA * reach, LOOKS_AT * reach) if is_free[2] else (ABOVE * reach, 0.5 * self.first[:3, 3])
-        server.initial_camera.position, server.initial_camera.look_at = eye, aim
-        server.initial_camera.fov = FOV
-        self._scene = ArmScene(server.scene, self.robot, self.surfaces, n_ghosts)
+        self._is_planar = not is_free[2]
+        self._n_built += 1
+        self._scene = ArmScene(server.scene, self.robot, self.surfaces, n_ghosts, f"/arm{self._n_built}")
+        self._scene.on_drag(self._drag_link)
         self._target = server.scene.add_transform_controls(
             "/target",
             scale=TARGET_SIZE * reach,
@@ -285,7 +255,9 @@ class Page:
             wxyz=np.roll(quaternion_from_matrix(self.first), 1),
         )
         self._target.on_update(lambda _: self._want())
+        self._obstacles = DraggedObstacles(server.scene, 0.5 * TARGET_SIZE * reach, self._constrain)
         self._show_ghosts_as("sticks")
+        self._frame()
 
     def _show_ghosts_as(self, form: str) -> None:
         with self._drawing:
@@ -293,40 +265,137 @@ class Page:
                 ghosts.on_click(lambda event: self.choose_ghost(event.instance_index))
         self._want()
 
-    def _add_controls(self, n_ghosts: int, extra_tab: str | None) -> None:
-        controls = self._controls = Controls(
-            self.server.gui, self.robot, self.live, self.first, n_ghosts, self.told, extra_tab
-        )
+    def _add_controls(self, n_ghosts: int) -> None:
+        extra = self._options.extra_tab
+        menu = Menu(most_ghosts=n_ghosts, robots=() if extra else self._robots, note=self.told, extra_tab=extra)
+        self.server.gui.add_html(READ_LINK)
+        controls = self._controls = Controls(self.server.gui, self.robot, self.live, self.first, menu)
+        if controls.robot is not None:
+            controls.robot.on_update(lambda event: self._switch(event, controls.robot.value, None))
+        if controls.tip is not None:
+            controls.tip.on_update(lambda event: self._switch(event, self.robot.name, controls.tip.value))
         controls.component.on_update(lambda event: self._choose(event, None))
         controls.along.on_update(lambda event: self._choose(event, controls.along.value))
         for field in (controls.position, controls.rpy):
             field.on_update(self._place_target)
-        switches = (controls.position_only, controls.with_ghosts, controls.with_curves, controls.with_arm)
-        for setting in (*switches, controls.n):
+        for setting in (controls.with_ghosts, controls.with_curves, controls.with_arm, controls.n):
             setting.on_update(lambda _: self._want())
+        for setting in (controls.position_only, controls.self_collision):
+            setting.on_update(lambda _: self._constrain())
         controls.form.on_update(lambda _: self._show_ghosts_as(controls.form.value))
         controls.reset.on_click(lambda _: self.move_target(self.first))
+        controls.frame.on_click(lambda _: self._frame())
+        controls.add_box.on_click(lambda _: self._add_obstacle(Box(self._beside_target(), controls.size.value)))
+        controls.add_sphere.on_click(
+            lambda _: self._add_obstacle(Sphere(self._beside_target()[:3, 3], 0.5 * controls.size.value[0]))
+        )
+        controls.remove.on_click(lambda _: self._obstacles.remove_last())
+
+    def _switch(self, event: Any, name: str, tip: str | None) -> None:
+        """Show the robot or tip that was chosen in the browser."""
+        if event.client is None:
+            return
+        try:
+            self.show_robot(name, tip)
+        except EimError as error:
+            self._controls.tell(str(error))
+
+    def _welcome(self, client: viser.ClientHandle) -> None:
+        """Fit the view of a new browser to its window, and show the state of its link if it has one."""
+        with self._drawing:
+            self._fit(client)
+        link = self._link_of(client)
+        if "=" not in link:
+            return
+        try:
+            self.restore(ViewState.from_link(link))
+        except EimError as error:
+            self._controls.tell(f"the link is not shown: {error}")
+
+    def _link_of(self, client: viser.ClientHandle) -> str:
+        """Return the part of a browser's address from the question mark on; empty if it is unknown."""
+        storage, link = client.local_storage, LINK_WANTED
+        storage.set_item(LINK_KEY, LINK_WANTED)
+        try:
+            end = time.monotonic() + PATIENCE
+            while link == LINK_WANTED and time.monotonic() < end and not self._is_closed:
+                time.sleep(PAUSE)
+                link = storage.get_item(LINK_KEY, timeout=PATIENCE) or ""
+        except (RuntimeError, TimeoutError):  # the browser has left, or has no storage
+            return ""
+        storage.remove_item(LINK_KEY)
+        return link if link != LINK_WANTED else ""
+
+    def _frame(self) -> None:
+        """Move all cameras so that the target and the solutions fill the window."""
+        server = self.server
+        server.initial_camera.position, server.initial_camera.look_at = self._viewpoint(1.0)
+        server.initial_camera.fov = FOV
+        for client in self.clients:
+            self._fit(client)
+
+    def _fit(self, client: viser.ClientHandle) -> None:
+        eye, aim = self._viewpoint(client.camera.aspect)
+        with client.atomic():
+            client.camera.position, client.camera.look_at = eye, aim
+
+    def _viewpoint(self, aspect: float) -> tuple[FloatArray, FloatArray]:
+        """Return the eye (3,) and the point (3,) that it looks at, for a window of this width per height."""
+        reach, pose = self.robot.reach, self._target_pose
+        handles = pose[:3, 3] + TARGET_SIZE * reach * np.concatenate([pose[:3, :3].T, [[0.0, 0.0, 0.0]]])
+        points = [np.zeros((1, 3)), handles]
+        if self.solutions is not None and len(self.solutions.positions):
+            points.append(self.robot.skeleton(self.solutions.positions).reshape(-1, 3))
+        azimuth = np.arctan2(pose[1, 3], pose[0, 3]) + BESIDE
+        away = np.array([np.cos(ABOVE) * np.cos(azimuth), np.cos(ABOVE) * np.sin(azimuth), np.sin(ABOVE)])
+        if self._is_planar:
+            away = np.array([0.0, -0.25, 1.0])
+        return fitted_camera(np.concatenate(points), AROUND * reach, away, FOV, aspect)
+
+    @property
+    def _target_pose(self) -> FloatArray:
+        return pose_from(self._target.position, np.roll(self._target.wxyz, -1))
 
     def _want(self) -> None:
         with self._changed:
             self._is_wanted = True
             self._changed.notify_all()
 
+    def _constrain(self) -> None:
+        """Solve again with the present constraints."""
+        self._is_constrained = False
+        self._want()
+
     def _follow(self) -> None:
         """Solve and draw whenever something has changed, until the page is closed."""
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._is_wanted or self._is_closed)
+                self._changed.wait_for(lambda: self._is_wanted or self._is_closed or not self._is_copied)
+                is_busy = self._changed.wait_for(lambda: self._is_wanted or self._is_closed, REST)
                 if self._is_closed:
                     return
                 self._is_wanted = False
             with self._drawing:
-                self.live.n, self.live.position_only = int(self._controls.n.value), self._controls.position_only.value
+                if not is_busy:
+                    self._show_copies()
+                    continue
+                controls = self._controls
+                self.live.n, self._is_copied = int(controls.n.value), False
                 try:
-                    self.solutions = self.live.solve(pose_from(self._target.position, np.roll(self._target.wxyz, -1)))
+                    if not self._is_constrained:
+                        self._is_constrained = True
+                        shapes = self._obstacles.shapes
+                        self.live.constrain(controls.position_only.value, controls.self_collision.value, shapes)
+                    self.solutions = self.live.solve(self._target_pose)
                     self._draw(self.solutions)
                 except EimError as error:  # the next target may be solvable
-                    self._controls.tell(str(error))
+                    controls.tell(str(error))
+
+    def _show_copies(self) -> None:
+        state = self.state
+        source = "" if state.robot else str(self._options.source or "")
+        self._controls.show_copies(state.query, state.python(self.robot, source), state.yaml(self.robot))
+        self._is_copied = True
 
     def _draw(self, solutions: Solutions) -> None:
         with self.server.atomic():
@@ -335,6 +404,9 @@ class Page:
             self._target.disable_rotations = self.live.position_only
             self._controls.show(solutions, self.live.position_only)
         self.n_drawn += 1
+        if not self._is_framed:
+            self._is_framed = True
+            self._frame()
         for act in self._after_solutions:
             act()
 
@@ -367,13 +439,40 @@ class Page:
                 self.solutions = self.live.choose_ghost(self.solutions, index)
                 self._redraw_choice()
 
+    def _drag_link(self, body: int, grabbed: FloatArray, pointer: FloatArray) -> None:
+        """Move along the component to where a point (3,) of a body, in its frame, is nearest to the pointer (3,)."""
+        with self._drawing:
+            solutions = self.solutions
+            if solutions is not None and solutions.chosen is not None and body <= self.robot.dof:
+                component = solutions.components[solutions.component]
+                if len(component) > 1:
+                    along = nearest_along(self.robot, component, solutions.along, body, grabbed, pointer)
+                    self.choose(solutions.component, along)
+
     def _redraw_choice(self) -> None:
         assert self.solutions is not None
         with self.server.atomic():
             self._scene.draw_chosen(self.solutions)
             self._controls.show_choice(self.solutions, self.live.position_only)
+        with self._changed:
+            self._is_copied = False
+            self._changed.notify_all()
         for act in self._after_solutions:
             act()
+
+    def _add_obstacle(self, shape: Box | Sphere) -> None:
+        try:
+            self._obstacles.add(shape)
+        except EimError as error:
+            self._controls.tell(str(error))
+
+    def _beside_target(self) -> FloatArray:
+        """Return a pose (4, 4) next to the way from the base to the target, for a new obstacle."""
+        target = self._target_pose[:3, 3]
+        aside = np.array([-target[1], target[0], 0.0])
+        length = float(np.linalg.norm(aside))
+        aside = aside / length if length > 0.0 else np.array([0.0, 1.0, 0.0])
+        return pose_from(0.6 * target + 0.3 * self.robot.reach * aside * (-1.0) ** len(self._obstacles.shapes))
 
     def _place_target(self, event: Any) -> None:
         if event.client is not None:

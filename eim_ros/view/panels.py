@@ -107,7 +107,7 @@ def legend_panel(names: Sequence[str], colours: Sequence[str]) -> str:
         f'<span style="width:10px;height:10px;border-radius:5px;background:{colour}"></span>{html.escape(name)}</span>'
         for name, colour in zip(names, colours, strict=True)
     )
-    return f'<div style="padding:4px 10px;font-size:12px">{chips}</div>'
+    return f'<div style="padding:4px 10px;font-size:12px;max-height:8.5em;overflow-y:auto">{chips}</div>'
 
 
 def text_panel(lines: Sequence[str]) -> str:

@@ -2,138 +2,29 @@
 
 The ghosts are instances of one surface per body, so a redraw sends only poses and colours. Unused ghosts have
 scale 0.
-
-Bodies are drawn with their visuals, otherwise with their collision shapes, otherwise as capsules from joint to joint.
-All bodies of an arm use the same kind. If a mesh file is missing, the next kind is used and a message gives the reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import trimesh
 import viser
 from scipy.spatial.transform import Rotation
 
-from eim_ros.core.errors import EimError
+from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik.components import Component
-from eim_ros.kinematics import Box, Capsule, Cylinder, Robot, Shape, Sphere
-from eim_ros.kinematics.links import MeshReference, body_poses, body_shapes, link_shapes
-from eim_ros.kinematics.meshes import find_mesh, read_mesh
-from eim_ros.kinematics.urdf import read_urdf_source, urdf_folder
+from eim_ros.kinematics import Box, Robot, Sphere, pose_from, quaternion_from_matrix
+from eim_ros.kinematics.links import body_poses
 from eim_ros.view.live import Solutions, byte_colour, component_colour, light
-from eim_ros.view.style import FAMILY_COLOURS, MUTED
+from eim_ros.view.state import MOST_OBSTACLES
+from eim_ros.view.style import MUTED
+from eim_ros.view.surfaces import THIN, Surface, stick_surfaces
 
 FloatArray = npt.NDArray[np.float64]
-
-THICK, THIN = 0.025, 0.006  # capsule radius as a share of the arm's reach
-ROUND, FEW, COARSE = 16, 6, 1  # faces around a cylinder, faces around a stick, subdivisions of a sphere
-
-
-@dataclass(frozen=True, eq=False)
-class Surface:
-    """Triangle mesh of a body."""
-
-    body: int
-    vertices: FloatArray  # (n, 3), in the body's frame [m]
-    faces: npt.NDArray[np.int64]  # (m, 3) int
-
-
-def arm_surfaces(
-    robot: Robot, source: str | Path | None = None, package_paths: Sequence[str | Path] = ()
-) -> tuple[list[Surface], str]:
-    """Return at most one surface per body of an arm, and the reason why visuals or collision shapes cannot be shown.
-
-    The reason is empty if nothing is missing. The source is the path or text of the description that the robot was read
-    from, because `Robot.urdf` has no visuals. For the paths of packages see `find_mesh`.
-    """
-    told = ""
-    if source is not None:
-        try:
-            folder = urdf_folder(source) or robot.folder
-            found = _read(robot, link_shapes(read_urdf_source(source), "visual"), folder, package_paths)
-            if found:
-                return found, told
-        except EimError as error:
-            told = f"visuals are not shown: {error}"
-    try:
-        found = _read(robot, link_shapes(robot.urdf), robot.folder, package_paths)
-    except EimError as error:
-        found, told = [], told or f"collision shapes are not shown: {error}"
-    return found or stick_surfaces(robot, THICK, ROUND), told
-
-
-def _read(
-    robot: Robot,
-    links: dict[str, list[Shape | MeshReference]],
-    folder: Path | None,
-    package_paths: Sequence[str | Path],
-) -> list[Surface]:
-    bodies: dict[int, list[tuple[FloatArray, npt.NDArray[np.int64]]]] = {}
-    for placed in body_shapes(robot, links):
-        shape = placed.shape
-        if isinstance(shape, MeshReference):
-            vertices, faces = read_mesh(find_mesh(shape.filename, folder, package_paths), shape.scale)
-        else:
-            mesh = _primitive(shape)
-            vertices, faces = np.asarray(mesh.vertices, dtype=np.float64), np.asarray(mesh.faces, dtype=np.int64)
-        bodies.setdefault(placed.body, []).append((vertices @ placed.pose[:3, :3].T + placed.pose[:3, 3], faces))
-    return [_joined(body, parts) for body, parts in sorted(bodies.items())]
-
-
-def _primitive(shape: Shape) -> Any:
-    if isinstance(shape, Box):
-        return trimesh.creation.box(extents=shape.size)
-    if isinstance(shape, Sphere):
-        return trimesh.creation.icosphere(subdivisions=COARSE, radius=shape.radius)
-    if isinstance(shape, Cylinder):
-        return trimesh.creation.cylinder(radius=shape.radius, height=shape.length, sections=ROUND)
-    return _capsule(shape)
-
-
-def _capsule(shape: Capsule, n_faces: int = ROUND) -> Any:
-    """Return a capsule centred at the origin, wherever trimesh places its centre."""
-    mesh = trimesh.creation.capsule(height=shape.length, radius=shape.radius, count=[n_faces, n_faces // 2])
-    mesh.apply_translation(-mesh.bounds.mean(axis=0))
-    return mesh
-
-
-def _joined(body: int, parts: list[tuple[FloatArray, npt.NDArray[np.int64]]]) -> Surface:
-    offsets = np.cumsum([0] + [len(vertices) for vertices, _ in parts[:-1]])
-    faces = [faces + offset for (_, faces), offset in zip(parts, offsets, strict=True)]
-    return Surface(body, np.concatenate([vertices for vertices, _ in parts]), np.concatenate(faces))
-
-
-def stick_surfaces(robot: Robot, thickness: float = THIN, n_faces: int = FEW) -> list[Surface]:
-    """Return a capsule for each body, from its own joint to the next joint or the tip.
-
-    The radius is a share of the arm's reach. Thin capsules that are drawn many times need only a few faces.
-    """
-    zero = np.zeros((1, robot.dof))
-    poses = body_poses(robot, zero)[0]
-    ends = np.concatenate([poses[1:, :3, 3], robot.fk(zero)[:, :3, 3]])
-    radius = max(thickness * robot.reach, 1e-3)
-    surfaces = []
-    for body, (pose, end) in enumerate(zip(poses, ends, strict=True)):
-        to_end = pose[:3, :3].T @ (end - pose[:3, 3])
-        length = float(np.linalg.norm(to_end))
-        turned = _turn(to_end / length) if length > 0.0 else np.eye(3)
-        mesh = _capsule(Capsule(np.eye(4), radius, max(length, 1e-6)), n_faces)
-        vertices = np.asarray(mesh.vertices) @ turned.T + 0.5 * to_end
-        surfaces.append(Surface(body, vertices, np.asarray(mesh.faces, dtype=np.int64)))
-    return surfaces
-
-
-def _turn(direction: FloatArray) -> FloatArray:
-    """Return a rotation (3, 3) that maps the z axis to a direction (3,)."""
-    across = np.cross(direction, np.eye(3)[int(np.argmin(np.abs(direction)))])
-    across /= np.linalg.norm(across)
-    return np.stack([across, np.cross(direction, across), direction], axis=1)
 
 
 class ArmMeshes:
@@ -141,6 +32,7 @@ class ArmMeshes:
 
     def __init__(self, scene: viser.SceneApi, robot: Robot, surfaces: Sequence[Surface], name: str) -> None:
         self._robot, self._bodies = robot, [surface.body for surface in surfaces]
+        self._grabbed = np.zeros(3)
         self._root = scene.add_frame(name, show_axes=False)
         self._meshes = [
             scene.add_mesh_simple(f"{name}/body_{surface.body}", surface.vertices, surface.faces, color=(0, 0, 0))
@@ -164,6 +56,23 @@ class ArmMeshes:
             mesh.opacity = opacity
             if poses is not None and wxyzs is not None:
                 mesh.position, mesh.wxyz = poses[body, :3, 3], wxyzs[body]
+
+    def on_drag(self, act: Callable[[int, FloatArray, FloatArray], None]) -> None:
+        """Call `act` while a user drags a body.
+
+        It gets the body, the grabbed point (3,) in the frame of the body, and the point (3,) at the mouse pointer in
+        the base frame [m].
+        """
+        for body, mesh in zip(self._bodies, self._meshes, strict=True):
+            if body:
+                mesh.on_drag("left")(functools.partial(self._drag, body, act))
+
+    def _drag(self, body: int, act: Callable[[int, FloatArray, FloatArray], None], event: Any) -> None:
+        if event.phase == "start":
+            mesh = event.target
+            rotation = Rotation.from_quat(np.roll(mesh.wxyz, -1)).as_matrix()
+            self._grabbed = rotation.T @ (np.array(event.start_position) - mesh.position)
+        act(body, self._grabbed, np.array(event.end_position))
 
 
 def wxyzs_of(rotations: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -204,28 +113,67 @@ FAINTEST, FAINT = (235, 237, 240), (215, 218, 223)
 LINE = 0.006  # thickness of curves as a share of the arm's reach
 
 
-class ArmScene:
-    """Solutions of a target, drawn in the scene of a server with at most `n_ghosts` ghosts."""
+def fitted_camera(
+    points: FloatArray, margin: float, away: FloatArray, fov: float, aspect: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the eye (3,) and the point (3,) that it looks at, so that points (n, 3) just fit into the window.
 
-    def __init__(self, scene: viser.SceneApi, robot: Robot, surfaces: Sequence[Surface], n_ghosts: int) -> None:
+    The margin [m] is kept around the points. `away` (3,) is the direction from the points to the eye, `fov` the
+    vertical field of view [rad], and `aspect` the width per height of the window.
+    """
+    away = away / np.linalg.norm(away)
+    right = np.cross([0.0, 0.0, 1.0], away)
+    right /= np.linalg.norm(right)
+    axes = np.stack([right, np.cross(away, right), away])
+    seen = points @ axes.T
+    slope = np.tan(0.5 * fov)
+    middle, distances = np.zeros(2), np.zeros(2)
+    for axis, width in enumerate((slope * aspect, slope)):
+        # a point is in the window if |x - middle| <= (distance - z) width
+        high = (seen[:, axis] + margin + width * seen[:, 2]).max()
+        low = (seen[:, axis] - margin - width * seen[:, 2]).min()
+        middle[axis], distances[axis] = 0.5 * (high + low), 0.5 * (high - low) / width
+    depth = float(seen[:, 2].mean())
+    eye, aim = (np.array([*middle, z]) @ axes for z in (float(distances.max()), depth))
+    return eye, aim
+
+
+class ArmScene:
+    """Solutions of a target, drawn in the scene of a server with at most `n_ghosts` ghosts.
+
+    The names of its parts start with `root`. Browsers confuse meshes that soon replace others of the same name, so each
+    arm needs another root.
+    """
+
+    def __init__(
+        self, scene: viser.SceneApi, robot: Robot, surfaces: Sequence[Surface], n_ghosts: int, root: str = "/arm"
+    ) -> None:
         self.robot, self.n_ghosts, self._scene = robot, n_ghosts, scene
-        self._surfaces, self._palette = list(surfaces), light(FAMILY_COLOURS)
+        self._surfaces, self._root, self._n_forms = list(surfaces), root, 0
+        self._ghosts: list[viser.BatchedMeshHandle] = []
         self._point: int | None = None  # index of the skeleton point that moves most along self-motions
         size = robot.reach
         cell = 0.1 if size < 3.0 else 0.5
         scene.add_grid(
             "/ground", width=3 * size, height=3 * size, cell_size=cell, cell_color=FAINTEST, section_color=FAINT
         )
-        self._curves = Lines(scene, "/curves", LINE * size)
-        self._chosen = ArmMeshes(scene, robot, self._surfaces, "/chosen")
+        self._curves = Lines(scene, f"{root}/curves", LINE * size)
+        self._chosen = ArmMeshes(scene, robot, self._surfaces, f"{root}/chosen")
         self.show_ghosts_as("sticks")
 
     def show_ghosts_as(self, form: str) -> list[viser.BatchedMeshHandle]:
         """Show ghosts as "sticks" from joint to joint or as complete "arms", and return handles that can be clicked."""
+        for ghosts in self._ghosts:
+            ghosts.remove()
+        self._n_forms += 1
         surfaces = self._surfaces if form == "arms" else stick_surfaces(self.robot, self._thin())
         self._moving = [surface for surface in surfaces if surface.body]  # the chosen arm already shows the fixed base
         self._ghosts = [self._instances(surface, ARMS if form == "arms" else STICKS) for surface in self._moving]
         return self._ghosts
+
+    def on_drag(self, act: Callable[[int, FloatArray, FloatArray], None]) -> None:
+        """Call `act` while a user drags a link of the chosen arm; see `ArmMeshes.on_drag`."""
+        self._chosen.on_drag(act)
 
     def _thin(self) -> float:
         """Return the radius of sticks as a share of the arm's reach; sticks are thinner than the arm itself."""
@@ -234,7 +182,7 @@ class ArmScene:
 
     def _instances(self, surface: Surface, opacity: float) -> viser.BatchedMeshHandle:
         return self._scene.add_batched_meshes_simple(
-            f"/ghosts/body_{surface.body}",
+            f"{self._root}/ghosts{self._n_forms}/body_{surface.body}",
             surface.vertices,
             surface.faces,
             np.tile([1.0, 0.0, 0.0, 0.0], (self.n_ghosts, 1)),
@@ -267,9 +215,9 @@ class ArmScene:
         n = min(len(solutions.positions), self.n_ghosts) if is_wanted else 0
         scales = np.zeros(self.n_ghosts, dtype=np.float32)
         scales[:n] = 1.0
-        poses = body_poses(self.robot, solutions.positions[:n])
+        poses, numbers = body_poses(self.robot, solutions.positions[:n]), solutions.ghost_numbers[:n]
         colours = np.zeros((self.n_ghosts, 3), dtype=np.uint8)
-        colours[:n] = self._palette[solutions.ghost_numbers[:n] % len(self._palette)]
+        colours[:n] = palette(int(numbers.max(initial=0)) + 1)[numbers]
         positions = np.zeros((poses.shape[1], self.n_ghosts, 3), dtype=np.float32)
         wxyzs = np.tile(np.array([1.0, 0.0, 0.0, 0.0], dtype=np.float32), (*positions.shape[:2], 1))
         if n:
@@ -290,9 +238,70 @@ class ArmScene:
         ways = [self.robot.skeleton(_closed(solutions.components[i])) for i in curves]
         if self._point is None:
             self._point = int(np.argmax(sum(np.linalg.norm(np.diff(way, axis=0), axis=2).sum(axis=0) for way in ways)))
-        numbers = [solutions.numbers[i] % len(self._palette) for i in curves]
-        self._curves.draw([way[:, self._point] for way in ways], self._palette[numbers])
+        numbers = [solutions.numbers[i] for i in curves]
+        self._curves.draw([way[:, self._point] for way in ways], palette(max(numbers) + 1)[numbers])
+
+
+@functools.lru_cache(maxsize=256)
+def palette(n: int) -> npt.NDArray[np.uint8]:
+    """Return the colours (n, 3) of the first components, in linear light."""
+    return light([component_colour(number) for number in range(n)])
 
 
 def _closed(component: Component) -> FloatArray:
     return np.concatenate([component.positions, component.positions[: int(component.is_closed)]])
+
+
+OBSTACLE, SEEN_THROUGH = (190, 120, 90), 0.55
+
+
+class DraggedObstacles:
+    """Boxes and spheres that users move by handles of this size [m]; `act` is called after each change."""
+
+    def __init__(self, scene: viser.SceneApi, handle_size: float, act: Callable[[], None]) -> None:
+        self._scene, self._size, self._act = scene, handle_size, act
+        self._items: list[tuple[viser.TransformControlsHandle, Box | Sphere]] = []
+
+    @property
+    def shapes(self) -> tuple[Box | Sphere, ...]:
+        """The obstacles at their present places, in the base frame."""
+        return tuple(_moved(shape, handle) for handle, shape in self._items)
+
+    def add(self, shape: Box | Sphere) -> None:
+        """Add an obstacle at its place."""
+        if len(self._items) >= MOST_OBSTACLES:
+            raise ConfigurationError(f"the page has at most {MOST_OBSTACLES} obstacles")
+        name = f"/obstacles/{len(self._items)}"
+        is_box, pose = isinstance(shape, Box), np.asarray(shape.pose)
+        handle = self._scene.add_transform_controls(
+            name,
+            scale=self._size,
+            depth_test=False,
+            disable_rotations=not is_box,
+            position=pose[:3, 3],
+            wxyz=np.roll(quaternion_from_matrix(pose), 1),
+        )
+        if isinstance(shape, Box):
+            x, y, z = map(float, np.asarray(shape.size))
+            self._scene.add_box(f"{name}/shape", OBSTACLE, (x, y, z), opacity=SEEN_THROUGH)
+        else:
+            self._scene.add_icosphere(f"{name}/shape", shape.radius, OBSTACLE, opacity=SEEN_THROUGH)
+        handle.on_update(lambda _: self._act())
+        self._items.append((handle, shape))
+        self._act()
+
+    def remove_last(self) -> None:
+        """Remove the obstacle that was added last, if there is one."""
+        if self._items:
+            self._items.pop()[0].remove()
+            self._act()
+
+    def clear(self) -> None:
+        """Remove all obstacles."""
+        while self._items:
+            self.remove_last()
+
+
+def _moved(shape: Box | Sphere, handle: viser.TransformControlsHandle) -> Box | Sphere:
+    pose = pose_from(handle.position, np.roll(handle.wxyz, -1))
+    return Box(pose, shape.size) if isinstance(shape, Box) else Sphere(pose[:3, 3], shape.radius)

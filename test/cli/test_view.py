@@ -23,6 +23,8 @@ from eim_ros.cli.main import ExitCode
         (["--robot", "panda", "--pose", "1", "2"], ["3 or 7 numbers"]),
         (["--robot", "panda", "--port", "70000"], ["--port", "65535"]),
         (["--robot", "panda", "-n", "1000"], ["1 to 200"]),
+        (["--link", "http://127.0.0.1:8080/?robot=panda&pose=1,2"], ["pose in the link", "3 or 7 numbers"]),
+        (["--link", "http://127.0.0.1:8080/"], ["--robot"]),
         (["--robot", "panda", "--data", "motions.npz"], ["--data", "--prior"]),
         (["--robot", "panda", "--prior", "nowhere.safetensors"], ["nowhere.safetensors"]),
         (["--robot", "panda", "--host", "192.0.2.1"], ["cannot serve on 192.0.2.1:8080", "--port"]),

@@ -4,6 +4,7 @@ import numpy as np
 
 from eim_ros.kinematics import Robot
 from eim_ros.view.live import component_colour, kept_numbers
+from eim_ros.view.style import oklab, rgb
 
 ROBOT = Robot("planar3")
 A, B, C = (np.array([[angle, 0.0, 0.0], [angle, 0.1, 0.0]]) for angle in (-2.0, 0.0, 2.0))
@@ -25,7 +26,11 @@ def test_of_two_parts_the_nearer_one_keeps_the_number():
     assert kept_numbers(ROBOT, [A], [3], [A + 0.3, A + 0.1]) == [0, 3]
 
 
-def test_colours_differ_and_begin_again_when_there_are_no_more():
-    colours = [component_colour(number) for number in range(12)]
-    assert len(set(colours)) == 12
-    assert component_colour(12) == colours[0]
+def test_sixty_colours_differ_visibly():
+    places = oklab(np.array([rgb(component_colour(number)) for number in range(60)]))
+    away = np.linalg.norm(places[:, None] - places, axis=2) + np.eye(60)
+    assert away.min() > 0.04  # twice a just noticeable difference in Oklab
+
+
+def test_colours_of_any_number_exist():
+    assert len({component_colour(number) for number in range(200)}) == 200

@@ -8,7 +8,7 @@ from kinematics.descriptions import chain_urdf, joint
 from eim_ros.ik import Sampler
 from eim_ros.ik.components import components
 from eim_ros.kinematics import Robot
-from eim_ros.view.page import component_label
+from eim_ros.view.controls import component_label
 from eim_ros.view.panels import WARNING, density_panel, joint_panel, legend_panel, manipulability_panel
 
 LIMIT = '<limit lower="-1" upper="1" effort="1" velocity="1"/>'

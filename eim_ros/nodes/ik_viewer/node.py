@@ -118,7 +118,8 @@ class IkViewer(ManagedNode[IkViewerSettings]):
             return
         if live.position_only != settings.position_only:
             self._show_marker()
-        self._is_wanted, (live.n, live.position_only) = False, wanted
+            live.constrain(settings.position_only)
+        self._is_wanted, live.n = False, settings.n_solutions
         solutions = live.solve(target.pose)
         stamp = self.get_clock().now().to_msg()
         self._solutions.publish(solutions_message(live.robot, self._shapes, solutions, stamp, settings.frame_prefix))
