@@ -363,7 +363,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder with the .mat files of LASA")
     parser.add_argument("--shapes", type=int, nargs="+", default=SHAPES, help="numbers of shapes")
-    parser.add_argument("--groups", type=int, default=2, help="largest number of groups of shapes")
+    parser.add_argument("--groups", type=int, default=3, help="largest number of groups of shapes")
     parser.add_argument("--splits", type=int, default=3, help="number of splits, up to 7")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, help="also write the table there")
