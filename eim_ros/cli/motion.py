@@ -37,8 +37,16 @@ class MotionSample:
     """Duration of each motion [s] (default: the mean of the demonstrations)."""
     seed: FreshSeed = None
     """Random seed (default: a fresh one)."""
+    blend: File = None
+    """Second motion prior, to which the motions change (default: none)."""
+    blend_context: Numbers = None
+    """Values of the second prior's context."""
+    blend_phases: tuple[float, float] = (0.25, 0.75)
+    """Phases between which the motions change to the second prior."""
     output: File = None
     """Data set to write (.npz)."""
+    trajectories: File = None
+    """Trajectories with time stamps to write, as JointTrajectory (.json) or as a table (.csv)."""
     json: Json = False
     threads: Threads = None
 
@@ -49,23 +57,33 @@ class MotionSample:
             raise ConfigurationError(
                 f"--duration must be a positive number of seconds, got {self.duration}", self.duration
             )
-        check_outputs({"--output": self.output}, {"--model": self.model})
+        outputs = {"--output": self.output, "--trajectories": self.trajectories}
+        check_outputs(outputs, {"--model": self.model, "--blend": self.blend})
         if () in self.via:
             raise ConfigurationError("--via: expected a value")
         import torch
 
         from eim_ros.core.data_set import save_data_set
-        from eim_ros.motion import MotionPrior
+        from eim_ros.motion import MotionPrior, blended, write_trajectories
+        from eim_ros.motion.trajectories import check_suffix
 
+        if self.trajectories:
+            check_suffix(self.trajectories)
         use_threads(self.threads)
         prior = MotionPrior.load(self.model)
         n_points = self.points or prior.representation.n_points
         duration = self.duration or prior.mean_duration
-        given = prior.condition(self.context or (), [_via_point(words) for words in self.via])
+        given = prior.condition(self.context or ())
+        if self.blend:
+            second = MotionPrior.load(self.blend).condition(self.blend_context or ())
+            given = blended(given, second, self.blend_phases)
+        given = given.condition([_via_point(words) for words in self.via])
         seed = secrets.randbelow(LARGEST_SEED) if self.seed is None else self.seed
         samples = given.sample(self.samples, torch.Generator().manual_seed(seed), n_points)
         if self.output:
             save_data_set(self.output, _data_set(prior, samples, self.context or (), duration, seed))
+        if self.trajectories:
+            write_trajectories(self.trajectories, prior.joint_names, samples.positions, duration)
         if self.json:
             print(to_json(_sampled(prior, given, samples, duration, seed)))
         else:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from eim_ros.motion.blend import ProductTarget, WeighedConfigurations, weigh
+from eim_ros.motion.blend import ProductTarget, WeighedConfigurations, blended, weigh
 from eim_ros.motion.demonstrations import Demonstrations
 from eim_ros.motion.distribution import MotionDistribution, MotionSamples, ViaPoint
 from eim_ros.motion.prior import MotionPrior, MotionScores
 from eim_ros.motion.representation import Basis, Representation
 from eim_ros.motion.training import MotionConfig, MotionTraining, MotionTrainingRun
+from eim_ros.motion.trajectories import joint_trajectory, write_trajectories
 
 __all__ = [
     "Basis",
@@ -23,5 +24,8 @@ __all__ = [
     "Representation",
     "ViaPoint",
     "WeighedConfigurations",
+    "blended",
+    "joint_trajectory",
     "weigh",
+    "write_trajectories",
 ]

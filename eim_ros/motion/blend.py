@@ -1,6 +1,7 @@
-"""Motion priors combined with inverse kinematics: which solutions of a pose belong to the motion?
+"""Motion priors combined with each other, and with inverse kinematics: which solutions of a pose belong to the motion?
 
-There are two ways to combine them. `ProductTarget` multiplies densities, so that inference with a known density
+`blended` changes from one distribution of motions to another. There are two ways to combine a prior with inverse
+kinematics. `ProductTarget` multiplies densities, so that inference with a known density
 (`EIM(target=...)`) fits a mixture to the product of prior and task. `weigh` ranks configurations
 from another sampler, such as `eim_ros.ik.Sampler`, by the prior's marginal density at a phase.
 """
@@ -16,9 +17,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from eim_ros.core.checks import is_number
 from eim_ros.core.errors import DataError, DistributionError, JointStateError
-from eim_ros.learning.models import MixtureOfExperts
-from eim_ros.motion.distribution import MotionDistribution
+from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
+from eim_ros.learning.models.gaussian import triangular_factor
+from eim_ros.motion.distribution import LEAST_DEVIATION, MotionDistribution, observed
+from eim_ros.motion.representation import Representation
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -153,3 +157,101 @@ def weigh(
     log_weights = torch.log_softmax(log_prob - proposal, 0)
     order = torch.argsort(log_prob, descending=True, stable=True)
     return WeighedConfigurations(log_prob.numpy(), log_weights.numpy(), order.numpy())
+
+
+MOST_PAIRS = 1000  # maximum number of components of a blend
+
+
+def blended(
+    first: MotionDistribution,
+    second: MotionDistribution,
+    phases: tuple[float, float] = (0.25, 0.75),
+    agreement: float | None = None,
+) -> MotionDistribution:
+    """Return the distribution of motions that change smoothly from one distribution to another.
+
+    A blended motion is y(s) = (1 - a(s)) y_1(s) + a(s) y_2(s), projected to the basis functions. The activation a rises
+    from 0 at the first of `phases` to 1 at the second one. It is a polynomial of degree five, whose velocity and
+    acceleration are zero at both ends. Each pair of components becomes a component.
+
+    Parameters
+    ----------
+    first, second : MotionDistribution
+        Independent distributions with the same basis functions and joints.
+    phases : (float, float)
+        Phases from 0 to 1 between which the motion changes. A change within less than about four basis functions
+        overshoots, because the basis cannot represent it.
+    agreement : float, optional
+        Standard deviation of y_1 - y_2 in the middle of the change [rad] or [m]. Pairs that are farther apart become
+        unlikely, so that a way of the first distribution continues in a near way of the second. Default: all pairs.
+
+    Raises
+    ------
+    DistributionError
+        If the distributions have different basis functions or joints, or too many pairs of components.
+    DataError
+        If the phases do not ascend from 0 to 1, or the agreement is not positive.
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> from eim_ros.learning.models import GaussianMixture
+    >>> from eim_ros.motion import Basis, MotionDistribution, Representation, blended
+    >>> representation = Representation(Basis(n_functions=10), ("elbow",), n_points=50)
+    >>> limits, factors = (np.array([-2.0]), np.array([2.0])), 0.01 * torch.eye(10, dtype=torch.float64)[None]
+    >>> low, high = (
+    ...     MotionDistribution(representation, GaussianMixture(torch.zeros(1).double(), mean, factors), *limits)
+    ...     for mean in (torch.zeros(1, 10).double(), torch.ones(1, 10).double())
+    ... )
+    >>> motions = blended(low, high).sample(100, torch.Generator().manual_seed(0)).positions
+    >>> (motions.mean(0)[[0, -1], 0].round(2) + 0.0).tolist()
+    [0.0, 1.0]
+    """
+    names = [distribution.representation.joint_names for distribution in (first, second)]
+    if first.representation.basis != second.representation.basis or names[0] != names[1]:
+        raise DistributionError(
+            f"blended motions need the same basis functions and joints, got {first.representation.basis} of "
+            f"{', '.join(names[0])} and {second.representation.basis} of {', '.join(names[1])}",
+            names,
+        )
+    n_pairs = first.n_components * second.n_components
+    if n_pairs > MOST_PAIRS:
+        raise DistributionError(f"a blend has at most {MOST_PAIRS} pairs of components, got {n_pairs}", n_pairs)
+    if not (len(phases) == 2 and all(map(is_number, phases)) and 0.0 <= phases[0] < phases[1] <= 1.0):
+        raise DataError(f"the phases of a blend must ascend within 0 to 1, got {phases}", phases)
+    if agreement is not None and not (is_number(agreement) and LEAST_DEVIATION <= agreement < np.inf):
+        raise DataError(f"the agreement must be at least {LEAST_DEVIATION}, got {agreement}", agreement)
+    pairs = _pairs(first.mixture, second.mixture)
+    log_evidence = first.log_evidence + second.log_evidence
+    if agreement is not None:
+        design = first.representation.design(0.5 * (phases[0] + phases[1]), range(len(names[0])))
+        rows = torch.from_numpy(np.concatenate([design, -design], 1))
+        zero = torch.zeros(len(rows), dtype=torch.float64)
+        pairs, log_density = observed(pairs, rows, zero, torch.full_like(zero, agreement))
+        log_evidence += log_density
+    projection = torch.from_numpy(_projection(first.representation, phases))
+    factors = triangular_factor(projection @ pairs.scale_trils)
+    mixture = GaussianMixture(pairs.log_weights, pairs.means @ projection.mT, factors)
+    lower, upper = np.maximum(first.lower, second.lower), np.minimum(first.upper, second.upper)
+    return MotionDistribution(first.representation, mixture, lower, upper, log_evidence)
+
+
+def _pairs(first: GaussianMixture, second: GaussianMixture) -> GaussianMixture:
+    """Return the mixture of the stacked weights of two independent motions."""
+    one = torch.arange(first.n_components).repeat_interleave(second.n_components)
+    two = torch.arange(second.n_components).repeat(first.n_components)
+    log_weights = first.log_weights[one] + second.log_weights[two]
+    means = torch.cat([first.means[one], second.means[two]], -1)
+    n = first.n_dims
+    factors = means.new_zeros(len(means), 2 * n, 2 * n)
+    factors[:, :n, :n], factors[:, n:, n:] = first.scale_trils[one], second.scale_trils[two]
+    return GaussianMixture(log_weights, means, factors)
+
+
+def _projection(representation: Representation, phases: tuple[float, float]) -> FloatArray:
+    """Return the matrix (n_weights, 2 n_weights) from stacked weights of two motions to weights of the blend."""
+    grid = representation.grid
+    progress = np.clip((grid - phases[0]) / (phases[1] - phases[0]), 0.0, 1.0)
+    activation = (10.0 * progress**3 - 15.0 * progress**4 + 6.0 * progress**5)[:, None]
+    each = representation.positions(np.eye(representation.n_weights), grid)
+    return np.concatenate([representation.weights(each * part).T for part in (1.0 - activation, activation)], 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -17,13 +17,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from eim_ros.core.checks import checked_whole, is_number
+from eim_ros.core.checks import checked_whole, expect, is_number
 from eim_ros.core.errors import DataError, DistributionError, JointStateError, did_you_mean
 from eim_ros.learning.models import Gaussian, GaussianMixture, MixtureOfExperts
 from eim_ros.learning.models.gaussian import checked_generator, triangular_factor
 from eim_ros.motion.representation import Representation
 
 FloatArray = npt.NDArray[np.float64]
+
+LIMIT_TOLERANCE = 1e-6  # [rad] or [m]; positions in messages and files are rounded
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +120,21 @@ class MotionDistribution:
             positions, self.log_prob(weights).numpy(), component.numpy(), np.asarray(within.all(axis=1))
         )
 
+    def condition(self, via_points: Sequence[ViaPoint]) -> MotionDistribution:
+        """Return the distribution of the motions that pass through via points, such as a goal at phase 1.
+
+        Raises
+        ------
+        EimError
+            If a via point has unknown joints or exceeds the joint limits, or if there are too many via points.
+        """
+        if not isinstance(via_points, Sequence):
+            raise DataError(f"via points must be a list of ViaPoint, got {via_points!r}", via_points)
+        for point in via_points:
+            self._check_limits(expect(point, ViaPoint, "a via point", DataError))
+        mixture, log_evidence = condition_on(via_points, self.mixture, self.representation)
+        return replace(self, mixture=mixture, log_evidence=self.log_evidence + log_evidence)
+
     def log_prob(self, weights: Tensor) -> Tensor:
         """Return the log density (n,) [nat] of weights (n, n_weights)."""
         model = MixtureOfExperts.from_mixture(self.mixture)
@@ -144,6 +161,19 @@ class MotionDistribution:
         factors = self.mixture.scale_trils.numpy().reshape(self.n_components, n_joints, n_functions, -1)
         spread = np.einsum("pb,kjbw->kpjw", self.representation.basis(phases), factors)
         return self.mixture.log_weights.numpy(), means, np.sqrt(np.square(spread).sum(axis=-1))
+
+    def _check_limits(self, point: ViaPoint) -> None:
+        known = self.representation.joint_names
+        for name, position in zip(point.joint_names, point.positions, strict=True):
+            if name not in known:
+                continue  # `condition_on` reports unknown joints
+            joint = known.index(name)
+            if not self.lower[joint] - LIMIT_TOLERANCE <= position <= self.upper[joint] + LIMIT_TOLERANCE:
+                raise JointStateError(
+                    f"a via point wants joint {name} at {position:.6g}, its limits are {self.lower[joint]:.6g} and "
+                    f"{self.upper[joint]:.6g}",
+                    position,
+                )
 
     def _phases(self, n_points: int | None) -> FloatArray:
         if n_points is None:
@@ -249,7 +279,16 @@ def condition_on(
     design, wanted, deviations = _observation(via_points, representation)
     if len(wanted) > MOST_VALUES:
         raise DataError(f"via points may contain {MOST_VALUES} positions in total, got {len(wanted)}", len(wanted))
-    design, wanted, deviations = (part.to(mixture.means) for part in (design, wanted, deviations))
+    return observed(mixture, *(part.to(mixture.means) for part in (design, wanted, deviations)))
+
+
+def observed(
+    mixture: GaussianMixture, design: Tensor, wanted: Tensor, deviations: Tensor
+) -> tuple[GaussianMixture, float]:
+    """Condition a mixture of w on the observation y = A w + noise.
+
+    `design` (m, n_weights) is A, `wanted` (m,) is y, and `deviations` (m,) are the standard deviations of the noise.
+    """
     factors = mixture.scale_trils
     noise = torch.diag(deviations).expand(len(factors), -1, -1)
     rows = torch.cat(

@@ -20,11 +20,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from eim_ros.core.checks import expect
 from eim_ros.core.errors import DataError, EimError, JointStateError, ModelFileError
 from eim_ros.core.files import finite, read_tensor_file, write_tensor_file
 from eim_ros.learning.models import MixtureOfExperts
-from eim_ros.motion.distribution import MotionDistribution, ViaPoint, condition_on
+from eim_ros.motion.distribution import LIMIT_TOLERANCE, MotionDistribution, ViaPoint
 from eim_ros.motion.representation import Basis, LatentSpace, Representation
 
 RESIDUAL_MARGIN = 2.0  # maximum residual, relative to the largest held-out residual
@@ -136,7 +135,6 @@ FloatArray = npt.NDArray[np.float64]
 
 MOTION_KIND = "motion_prior"
 MOTION_SCHEMA = 1
-LIMIT_TOLERANCE = 1e-6  # [rad] or [m]; positions in messages and files are rounded
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,10 +226,6 @@ class MotionPrior:
             joint limits.
         """
         given = self._context(context)
-        if not isinstance(via_points, Sequence):
-            raise DataError(f"via points must be a list of ViaPoint, got {via_points!r}", via_points)
-        for point in via_points:
-            self._check_limits(expect(point, ViaPoint, "a via point", DataError))
         with torch.no_grad():
             batch = self.mixture(given)
             shape = (self.mixture.n_components, self.mixture.n_dims)
@@ -239,8 +233,8 @@ class MotionPrior:
             latent = dataclasses.replace(
                 batch, log_weights=batch.log_weights[0], means=batch.means[0], scale_trils=factors
             )
-            mixture, log_evidence = condition_on(via_points, self.latent.lifted(latent), self.representation)
-        return MotionDistribution(self.representation, mixture, self.lower, self.upper, log_evidence)
+            lifted = self.latent.lifted(latent)
+            return MotionDistribution(self.representation, lifted, self.lower, self.upper).condition(via_points)
 
     def score(self, positions: npt.ArrayLike, context: npt.ArrayLike | None = None) -> MotionScores:
         """Compute how likely motions are.
@@ -321,15 +315,3 @@ class MotionPrior:
             raise DataError(f"the context must be finite, got {values.tolist()}", values)
         given = torch.from_numpy(np.array(np.broadcast_to(values, (n, self.n_context))))
         return (given - self.context_center) / self.context_scale
-
-    def _check_limits(self, point: ViaPoint) -> None:
-        for name, position in zip(point.joint_names, point.positions, strict=True):
-            if name not in self.joint_names:
-                continue  # `condition_on` reports unknown joints
-            joint = self.joint_names.index(name)
-            if not self.lower[joint] - LIMIT_TOLERANCE <= position <= self.upper[joint] + LIMIT_TOLERANCE:
-                raise JointStateError(
-                    f"a via point wants joint {name} at {position:.6g}, its limits are {self.lower[joint]:.6g} and "
-                    f"{self.upper[joint]:.6g}",
-                    position,
-                )

@@ -9,7 +9,8 @@ coordinates misses ways, however many components it has. `fit_reference` starts 
 components as the held-out motions support. EIM takes the result as a known density.
 
 The means of ways that have nothing in common need about one latent coordinate per way. An expert with less than three
-demonstrations per coordinate then overfits, so `with_shrunk_covariances` moves its covariance towards the mean of all.
+demonstrations per coordinate then overfits. For so few, `with_all_coordinates` shrinks covariances, all demonstrations
+are fitted, and cross-validation calibrates the scores.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -30,13 +32,14 @@ from eim_ros.learning import EIM, EIMConfig, EMConfig, FitResult, RatioConfig
 from eim_ros.learning.eim.eim import closest_start
 from eim_ros.learning.em import EM
 from eim_ros.learning.learner import checked_device
-from eim_ros.learning.models import LinearExperts, MixtureOfExperts
+from eim_ros.learning.models import MixtureOfExperts
 from eim_ros.learning.ratio import StandardisedInputs
 from eim_ros.learning.run import RunOptions, Status
 from eim_ros.learning.starts import k_means, mixture_of_clusters
 from eim_ros.motion.demonstrations import Demonstrations
 from eim_ros.motion.prior import Calibration, MotionPrior
 from eim_ros.motion.representation import BASES, Basis, LatentSpace, Representation
+from eim_ros.motion.shrinkage import Shrinkage, marginal, with_all_coordinates, with_marginal
 
 N_CLUSTERINGS = 5  # number of k-means runs; the one with the smallest scatter is used
 
@@ -137,35 +140,19 @@ def _sizes(config: RatioConfig, n_components: int, n_samples: int) -> list[int]:
 
 def _refined(start: MixtureOfExperts, context: Tensor, coordinates: Tensor, n_iterations: int) -> MixtureOfExperts:
     settings = EMConfig(n_components=start.n_components, n_iterations=n_iterations, covariance_floor=FLOOR)
-    result = EM(settings).fit((context, coordinates), start)
+    return _finished(EM(settings).fit((context, coordinates), start))
+
+
+def _finished(result: FitResult[Any]) -> MixtureOfExperts:
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return result.mixture_of_experts
 
 
 MOTIONS_PER_COORDINATE = 3  # demonstrations per expert and latent coordinate; fewer do not determine a covariance
-
-
-def with_shrunk_covariances(model: MixtureOfExperts, context: Tensor, coordinates: Tensor) -> MixtureOfExperts:
-    """Shrink the covariances of linear experts towards their mean.
-
-    An expert with n_k motions gets the covariance (n_k C_k + m C) / (n_k + m), where the mean C counts as much as m
-    motions, one per coordinate. C = sum_k n_k C_k / sum_k d_k has d_k = n_k - 1 - n_context degrees of freedom, because
-    each expert is a regression on the context. The model gives n_k for contexts (n, n_context) and coordinates
-    (n, n_latent).
-
-    Networks are returned unchanged, because their covariances depend on the context.
-    """
-    experts = model.experts
-    if not isinstance(experts, LinearExperts):
-        return model
-    n_motions = model.log_responsibilities(context, coordinates).exp().sum(0)
-    freedom = (n_motions - 1 - context.shape[1]).clamp_min(0.0).sum().clamp_min(1.0)
-    scatters = n_motions[:, None, None] * (experts.scale_trils @ experts.scale_trils.mT)
-    strength = coordinates.shape[1]
-    shrunk = (scatters + strength * scatters.sum(0) / freedom) / (n_motions + strength)[:, None, None]
-    return replace(model, experts=replace(experts, scale_trils=torch.linalg.cholesky(shrunk)))
-
+N_FOLDS = 10  # least number of folds in the cross-validation of few demonstrations
+STRENGTHS = tuple((mean, identity) for mean in (1.0, 0.25, 4.0) for identity in (1.0, 0.1, 0.01, 0.001))
+"""Candidates for `Shrinkage.to_mean` and `Shrinkage.to_identity`."""
 
 N_COMPONENTS = 10  # default number of experts
 UNKNOWN_DURATION = 1.0  # [s] if the data set contains no durations
@@ -272,51 +259,95 @@ class MotionTraining:
             If the data set has another task, or too few motions.
         """
         everything = Demonstrations.from_data_set(data_set)
-        fitted, held_out = self._split(everything)
-        config = self.motion
+        n, n_experts = len(everything), self.learner.n_components
+        if n < 2:
+            raise DataError(f"a motion prior needs at least 2 demonstrations, got {n}", n)
+        order = np.random.default_rng(self.seed).permutation(n)
+        n_held_out = min(n - 1, max(1, round(self.motion.calibration_share * n)))
+        problem = self._problem(everything, order[n_held_out:])
+        n_fitted = n - n_held_out
+        if n_fitted < MOTIONS_PER_COORDINATE * n_experts * problem.latent.n_latent:
+            if self.learner.is_linear and n_fitted >= n_experts:
+                return self._run_few(everything, order, n_held_out, run)
+            problem = replace(problem, latent=problem.latent.with_unbiased_rest(n_fitted))
+        prior, result = self._fit(problem, run)
+        held_out = everything[np.sort(order[:n_held_out])]
+        return MotionTrainingRun(_calibrated(prior, _log_prob(prior, held_out), held_out), result)
+
+    def _run_few(
+        self, everything: Demonstrations, order: npt.NDArray[np.int64], most: int, run: RunOptions
+    ) -> MotionTrainingRun:
+        """Fit all of few motions. Cross-validation with folds of at most `most` motions chooses the shrinkage."""
+        size = max(1, min(most, len(order) // N_FOLDS))
+        folds = [order[first : first + size] for first in range(0, len(order), size)]
+        rests = [self._problem(everything, np.setdiff1d(order, fold)) for fold in folds]
+        models = [self._latent_model(rest) for rest in rests]
+        scores = []
+        for strengths in STRENGTHS:
+            priors = [
+                rest.prior(self._completed(rest, model, strengths), {})
+                for rest, model in zip(rests, models, strict=True)
+            ]
+            parts = [_log_prob(prior, everything[fold]) for prior, fold in zip(priors, folds, strict=True)]
+            scores.append(torch.cat(parts))
+        best = int(torch.stack(scores).mean(1).argmax())
+        prior, result = self._fit(self._problem(everything, order), run, STRENGTHS[best])
+        return MotionTrainingRun(_calibrated(prior, scores[best], everything), result)
+
+    def _problem(self, everything: Demonstrations, rows: npt.NDArray[np.int64]) -> _Problem:
+        """Return the problem of fitting some of the motions."""
+        motions, config, n_experts = everything[np.sort(rows)], self.motion, self.learner.n_components
         basis = Basis(config.basis, config.n_functions, config.basis_width)
-        n_points = everything.positions.shape[1]
-        representation = Representation(basis, everything.joint_names, n_points, config.ridge)
-        weights = torch.from_numpy(representation.weights(fitted.positions))
-        n_experts = self.learner.n_components
-        most = config.n_latent or max(n_experts, len(fitted) // (MOTIONS_PER_COORDINATE * n_experts))
+        representation = Representation(basis, motions.joint_names, motions.positions.shape[1], config.ridge)
+        weights = torch.from_numpy(representation.weights(motions.positions))
+        most = config.n_latent or max(n_experts, len(motions) // (MOTIONS_PER_COORDINATE * n_experts))
         latent = LatentSpace.from_weights(weights, config.explained, most, config.noise_floor)
-        center, scale = _standardisation(torch.from_numpy(fitted.context))
-        context = ((torch.from_numpy(fitted.context) - center) / scale).to(self.device)
-        coordinates = latent.coordinates(weights)[:, : latent.n_latent].to(self.device)
-        few = len(fitted) < MOTIONS_PER_COORDINATE * n_experts * latent.n_latent
-        if few:
-            latent = latent.with_unbiased_rest(len(fitted))
-        inputs, start = self._inputs_and_start(context, weights.to(context), coordinates, few)
+        center, scale = _standardisation(torch.from_numpy(motions.context))
+        context = (torch.from_numpy(motions.context) - center) / scale
+        return _Problem(everything, representation, latent, center, scale, context, weights)
+
+    def _fit(
+        self, problem: _Problem, run: RunOptions, strengths: tuple[float, float] | None = None
+    ) -> tuple[MotionPrior, FitResult[Any]]:
+        """Run the learner; `strengths` of the shrinkage are for few motions."""
+        context, weights = problem.context.to(self.device), problem.weights.to(self.device)
+        coordinates = problem.coordinates[:, : problem.latent.n_latent].to(self.device)
+        density = None
+        if strengths and isinstance(self.learner, EIMConfig):
+            density = self._completed(problem, self._latent_model(problem), strengths)
+        inputs, start = self._inputs_and_start(context, weights, coordinates, density)
         learner: EM | EIM = EM(self.learner) if isinstance(self.learner, EMConfig) else EIM(self.learner, inputs)
         generator = torch.Generator(coordinates.device).manual_seed(self.seed)
         result: FitResult[Any] = learner.fit((context, coordinates), start, generator=generator, run=run)
         mixture = result.mixture_of_experts.to(device="cpu", dtype=torch.float64)
-        if few and inputs is None:  # EIM with inputs approximates a density with shrunk covariances
-            mixture = with_shrunk_covariances(mixture, context.to(mixture.device), coordinates.to(mixture.device))
-        durations = everything.durations[np.isfinite(everything.durations)]
-        prior = MotionPrior(
-            representation=representation,
-            latent=latent,
-            mixture=mixture,
-            context_names=everything.context_names,
-            context_center=center,
-            context_scale=scale,
-            lower=everything.lower,
-            upper=everything.upper,
-            mean_duration=float(durations.mean()) if len(durations) else UNKNOWN_DURATION,
-            calibration=Calibration(torch.zeros(1), torch.zeros(1)),
-            training={**result.record(), "motion": config.to_mapping()},
-        )
-        return MotionTrainingRun(_calibrated(prior, held_out), result)
+        if strengths:
+            completed = self._completed(problem, mixture, strengths)
+            mixture = completed if inputs is None else with_marginal(completed, mixture)
+        return problem.prior(mixture, {**result.record(), "motion": self.motion.to_mapping()}), result
+
+    def _latent_model(self, problem: _Problem) -> MixtureOfExperts:
+        """Return the model of the first coordinates of few motions by EM, which EIM also starts from."""
+        coordinates, config = problem.coordinates[:, : problem.latent.n_latent], self.learner
+        floor = config.covariance_floor if isinstance(config, EMConfig) else FLOOR
+        generator = torch.Generator().manual_seed(self.seed)
+        parts = (problem.context, problem.weights, coordinates)
+        start = start_of_ways(*parts, config.n_components, floor, generator)
+        if isinstance(config, EIMConfig):
+            return _refined(start, problem.context, coordinates, config.ratio.reference.iterations)
+        return _finished(EM(config).fit((problem.context, coordinates), start, generator=generator))
+
+    def _completed(
+        self, problem: _Problem, model: MixtureOfExperts, strengths: tuple[float, float]
+    ) -> MixtureOfExperts:
+        shrinkage = Shrinkage(problem.latent.scales, self.motion.noise_floor, *strengths)
+        return with_all_coordinates(model, problem.context, problem.coordinates, shrinkage)
 
     def _inputs_and_start(
-        self, context: Tensor, weights: Tensor, coordinates: Tensor, few: bool
+        self, context: Tensor, weights: Tensor, coordinates: Tensor, density: MixtureOfExperts | None
     ) -> tuple[ReferenceInputs | None, MixtureOfExperts | None]:
         """Return the inputs of EIM's density ratio and the initial model; None leaves the choice to the learner.
 
-        `few` motions leave too few to choose between references of EIM. The only one then starts from all motions, and
-        its covariances are shrunk.
+        A known `density` of few motions, in all coordinates, is the reference of EIM and its start.
         """
         config, n_components = self.learner, self.learner.n_components
         if not config.is_linear or len(weights) < n_components:
@@ -325,11 +356,9 @@ class MotionTraining:
         if isinstance(config, EMConfig):
             floor = config.covariance_floor
             return None, start_of_ways(context, weights, coordinates, n_components, floor, generator)
-        if few:
-            first = start_of_ways(context, weights, coordinates, n_components, FLOOR, generator)
-            density = _refined(first, context, coordinates, config.ratio.reference.iterations)
-            density = with_shrunk_covariances(density, context, coordinates)
-            reference = Reference(density, density)
+        if density is not None:
+            first = marginal(density, coordinates.shape[1]).to(device=coordinates.device)
+            reference = Reference(first, first)
         else:
             reference = fit_reference(config.ratio, n_components, context, weights, coordinates, generator)
         if config.ratio.estimator == "network":
@@ -337,22 +366,52 @@ class MotionTraining:
         inputs = StandardisedInputs.from_data(context, coordinates)
         return ReferenceInputs(inputs.center, inputs.scale, reference.density), reference.start
 
-    def _split(self, everything: Demonstrations) -> tuple[Demonstrations, Demonstrations]:
-        """Split the demonstrations into a set for fitting and a set for calibration, each with at least one."""
-        n = len(everything)
-        if n < 2:
-            raise DataError(f"a motion prior needs at least 2 demonstrations, got {n}", n)
-        order = np.random.default_rng(self.seed).permutation(n)
-        n_held_out = min(n - 1, max(1, round(self.motion.calibration_share * n)))
-        return everything[np.sort(order[n_held_out:])], everything[np.sort(order[:n_held_out])]
+
+@dataclass(frozen=True)
+class _Problem:
+    """Motions to fit, in the form that learners need."""
+
+    everything: Demonstrations  # also contains held-out motions
+    representation: Representation
+    latent: LatentSpace
+    context_center: Tensor
+    context_scale: Tensor
+    context: Tensor  # (n, n_context), standardised
+    weights: Tensor  # (n, n_weights)
+
+    @property
+    def coordinates(self) -> Tensor:
+        """All coordinates (n, n_weights) of the weights."""
+        return self.latent.coordinates(self.weights)
+
+    def prior(self, mixture: MixtureOfExperts, training: dict[str, Any]) -> MotionPrior:
+        """Return the prior with a mixture of the first or of all coordinates, without a calibration."""
+        durations = self.everything.durations[np.isfinite(self.everything.durations)]
+        return MotionPrior(
+            representation=self.representation,
+            latent=replace(self.latent, n_latent=mixture.n_dims),
+            mixture=mixture,
+            context_names=self.everything.context_names,
+            context_center=self.context_center,
+            context_scale=self.context_scale,
+            lower=self.everything.lower,
+            upper=self.everything.upper,
+            mean_duration=float(durations.mean()) if len(durations) else UNKNOWN_DURATION,
+            calibration=Calibration(torch.zeros(1), torch.zeros(1)),
+            training=training,
+        )
 
 
-def _calibrated(prior: MotionPrior, held_out: Demonstrations) -> MotionPrior:
-    """Return the prior calibrated by the scores of held-out demonstrations, with the mean scores in its record."""
-    weights = torch.from_numpy(prior.representation.weights(held_out.positions))
+def _log_prob(prior: MotionPrior, motions: Demonstrations) -> Tensor:
+    """Return the log densities (n,) [nat] of motions."""
+    weights = torch.from_numpy(prior.representation.weights(motions.positions))
+    context = (torch.from_numpy(motions.context) - prior.context_center) / prior.context_scale
+    return prior.latent.log_prob(prior.mixture, context, weights)
+
+
+def _calibrated(prior: MotionPrior, log_prob: Tensor, held_out: Demonstrations) -> MotionPrior:
+    """Return the prior calibrated by the log densities (n,) of held-out motions, with the means in its record."""
     residual = torch.from_numpy(prior.representation.residual(held_out.positions))
-    context = (torch.from_numpy(held_out.context) - prior.context_center) / prior.context_scale
-    log_prob = prior.latent.log_prob(prior.mixture, context, weights)
     record = {
         **prior.training,
         "n_held_out": len(held_out),

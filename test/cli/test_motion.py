@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -94,3 +95,20 @@ def test_motions_of_another_robot_are_refused(eim: Command, prior: Path, tmp_pat
     )
     save_data_set(tmp_path / "plain.npz", two_ways(5, 0, context=False))
     eim("motion", "score", "--model", prior, "--data", tmp_path / "plain.npz").refused("have 0 contexts, the prior 1")
+
+
+def test_motions_change_to_a_second_prior(eim: Command, sample: tuple, prior: Path) -> None:
+    words = ("--blend", prior, "--blend-context", 0.6, "-n", 200, "--json")
+    ends = np.array(eim(*sample, *words).json["positions"])[:, -1, 0]
+    assert ends.mean() == pytest.approx(0.6, abs=0.02)  # the first prior ends at 1.0
+    eim(*sample, "--blend", prior).refused("expected 1 numbers (goal)")
+    eim(*sample, *words, "--blend-phases", 0.7, 0.2).refused("must ascend")
+
+
+def test_trajectories_have_time_stamps(eim: Command, sample: tuple, tmp_path: Path) -> None:
+    path = tmp_path / "drawn.json"
+    answer = eim(*sample, "-n", 2, "--duration", 3.0, "--trajectories", path, "--json").json
+    first, last = json.loads(path.read_text())[1]["points"][:: N_POINTS - 1]
+    assert first["time_from_start"] == {"sec": 0, "nanosec": 0}
+    assert last == {"positions": answer["positions"][1][-1], "time_from_start": {"sec": 3, "nanosec": 0}}
+    eim(*sample, "--trajectories", tmp_path / "drawn.txt").refused("a .json or a .csv file")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,9 +12,9 @@ from motion.conftest import FAST_EIM
 
 from eim_ros.core.data_set import DataSet
 from eim_ros.learning import EIMConfig, EMConfig
-from eim_ros.learning.models import GaussianMixture, LinearExperts, MixtureOfExperts
+from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
 from eim_ros.motion import MotionConfig, MotionPrior, MotionTraining
-from eim_ros.motion.training import with_shrunk_covariances
+from eim_ros.motion.shrinkage import Shrinkage, marginal, with_all_coordinates, with_marginal
 
 N_WAYS, N_POINTS, N_JOINTS = 6, 40, 2
 SPREAD = 0.05  # [rad] standard deviation of each coefficient of a motion; those of the ways have 1 rad
@@ -47,23 +48,84 @@ def test_ways_stay_apart_by_default(learner: EMConfig | EIMConfig) -> None:
     assert distance.mean() < 3.0 * SPREAD  # another motion of the way is about 2.5 SPREAD away
 
 
-def test_default_is_more_likely_than_one_coordinate() -> None:
+@pytest.mark.parametrize("learner", [EM, EIM], ids=["em", "eim"])
+def test_all_motions_are_fitted_and_calibrate(learner: EMConfig | EIMConfig) -> None:
+    prior = trained(learner)
+    assert prior.training["n_samples"] == prior.training["n_held_out"] == len(prior.calibration) == 7 * N_WAYS
+    assert prior.latent.n_latent == prior.representation.n_weights
+
+
+def test_default_is_as_likely_as_the_true_density() -> None:
+    """The motions have 8 coefficients of known spread; the other 12 weights are constant up to the noise floor."""
+    new = ways(7, 2)
     prior = trained(EM)
-    assert 1 < prior.latent.n_latent <= N_WAYS
-    log_prob = prior.score(ways(7, 2)).log_prob.mean()
-    assert log_prob > trained(EM, n_latent=1).score(ways(7, 2)).log_prob.mean()
+    per_way = prior.score(new).log_prob.reshape(N_WAYS, 7)
+    assert per_way.mean() > trained(EM, n_latent=1).score(new).log_prob.mean() - 1.0
+    known = true_density(prior).log_prob(torch.from_numpy(prior.representation.weights(new))).mean()
+    assert float(known) - 12.0 < per_way.mean() < float(known)
 
 
-def test_covariances_move_towards_their_mean() -> None:
-    variances = torch.tensor([1.0, 3.0], dtype=torch.float64)
-    factors = variances.sqrt()[:, None, None] * torch.eye(2, dtype=torch.float64)
-    means = torch.tensor([[-50.0, 0.0], [50.0, 0.0]], dtype=torch.float64)
+def true_density(prior: MotionPrior) -> GaussianMixture:
+    """Return the density of the weights that motions come from, with the noise floor."""
+    sines = np.sin(np.pi * np.outer(np.arange(1, 5), np.linspace(0.0, 1.0, N_POINTS)))
+    basis = np.einsum("sp,jk->sjpk", sines, np.eye(N_JOINTS)).reshape(-1, N_POINTS, N_JOINTS)
+    directions = torch.from_numpy(prior.representation.weights(basis))
+    centers = torch.from_numpy(np.random.default_rng(0).standard_normal((N_WAYS, 8)))
+    identity = torch.eye(directions.shape[1], dtype=torch.float64)
+    factor = torch.linalg.cholesky(SPREAD**2 * directions.mT @ directions + 1e-6 * identity)
+    log_weights = torch.full((N_WAYS,), -math.log(N_WAYS), dtype=torch.float64)
+    return GaussianMixture(log_weights, centers @ directions, factor.expand(N_WAYS, -1, -1))
+
+
+def separate(variances: list[float]) -> tuple[MixtureOfExperts, torch.Tensor]:
+    """Return a model with two far experts in one coordinate, and four motions of each in two coordinates."""
+    means = torch.tensor([[-50.0], [50.0]], dtype=torch.float64)
+    factors = torch.ones(2, 1, 1, dtype=torch.float64)
     model = MixtureOfExperts.from_mixture(
         GaussianMixture(torch.full((2,), 0.5, dtype=torch.float64).log(), means, factors)
     )
-    coordinates = means.repeat_interleave(4, 0)  # 4 motions of each expert, 3 degrees of freedom each
-    shrunk = with_shrunk_covariances(model, coordinates[:, :0], coordinates).experts
-    assert isinstance(shrunk, LinearExperts)
-    mean = (4.0 * 1.0 + 4.0 * 3.0) / (3.0 + 3.0)
-    expected = [math.sqrt((4.0 * own + 2.0 * mean) / 6.0) for own in (1.0, 3.0)]
-    torch.testing.assert_close(shrunk.scale_trils[:, 0, 0].tolist(), expected)
+    unit = torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]], dtype=torch.float64)
+    parts = [
+        variance**0.5 * unit + torch.tensor([mean, 7.0])
+        for variance, mean in zip(variances, (-50.0, 50.0), strict=True)
+    ]
+    return model, torch.cat(parts)
+
+
+def test_covariances_move_towards_their_mean() -> None:
+    model, coordinates = separate([1.0, 3.0])
+    scales = torch.tensor([1.0, 2.0], dtype=torch.float64)  # [rad] per coordinate
+    shrinkage = Shrinkage(scales, noise_floor=0.1, to_mean=2.0, to_identity=3.0)
+    full = with_all_coordinates(model, coordinates[:, :0], coordinates, shrinkage)
+    mean = np.diag([4.0 * 1.0 + 4.0 * 3.0, 4.0 * (4.0 * 1.0 + 4.0 * 3.0)]) / (3 + 3)
+    isotropy = 3.0 / (3.0 + 6.0)  # half the number of weights is 1
+    prior = (1.0 - isotropy) * mean + isotropy * np.trace(mean) / 2.0 * np.eye(2)
+    for k, variance in enumerate((1.0, 3.0)):
+        scatter = 4.0 * variance * np.diag([1.0, 4.0])
+        expected = (1.0 + 1.0 / 4.0) * (scatter + 2.0 * prior) / (3.0 + 2.0) + 0.01 * np.eye(2)
+        factor = (scales[:, None] * full.experts.scale_trils[k]).numpy()
+        np.testing.assert_allclose(factor @ factor.T, expected, rtol=1e-9)
+    torch.testing.assert_close(full.experts.biases[:, 1], torch.full((2,), 7.0, dtype=torch.float64))
+
+
+def test_marginal_is_replaced_and_the_rest_follows() -> None:
+    model, coordinates = separate([1.0, 3.0])
+    coordinates[:, 1] += 0.5 * coordinates[:, 0]
+    shrinkage = Shrinkage(torch.ones(2, dtype=torch.float64), noise_floor=0.1)
+    full = with_all_coordinates(model, coordinates[:, :0], coordinates, shrinkage)
+    same = with_marginal(full, marginal(full, 1))
+    for name, value in full.experts.tensors().items():
+        torch.testing.assert_close(same.experts.tensors()[name], value)
+    first = marginal(full, 1)
+    moved = replace(first, experts=replace(first.experts, biases=first.experts.biases + 2.0))
+    context = coordinates[:, :0]
+    there = with_marginal(full, moved).log_prob(context, coordinates + full_step(full, 2.0, coordinates))
+    torch.testing.assert_close(there, full.log_prob(context, coordinates))
+
+
+def full_step(full: MixtureOfExperts, step: float, coordinates: torch.Tensor) -> torch.Tensor:
+    """Return how motions of each expert move if the mean of their first coordinate moves by a step."""
+    factors = full.experts.scale_trils
+    gain = factors[:, 1, 0] / factors[:, 0, 0]
+    expert = (coordinates[:, 0] > 0.0).long()
+    return torch.stack([torch.full_like(gain[expert], step), step * gain[expert]], 1)

@@ -54,7 +54,7 @@ def test_both_bases_represent_the_motions(basis: str) -> None:
 def test_two_demonstrations_are_enough_and_one_is_not() -> None:
     training = MotionTraining(learner=EMConfig(n_components=1, n_starts=1))
     prior = training.run(two_ways(2, 0)).model
-    assert len(prior.calibration) == 1
+    assert len(prior.calibration) == 2  # each of them was held out once
     with pytest.raises(DataError, match="at least 2 demonstrations, got 1"):
         training.run(two_ways(1, 0))
 
