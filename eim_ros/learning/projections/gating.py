@@ -145,8 +145,8 @@ class _Linear:
     def lagrangian(self, flat: FloatArray, fixed: Tensor, slope: float) -> tuple[float, FloatArray]:
         if not _compiled(fixed):
             return self.value_and_gradient(flat, functools.partial(_lagrangian, fixed, slope))
-        arrays = (part.numpy() for part in (self._design, self._parameters(flat), fixed))
-        value, gradient = softmax_lagrangian(*arrays, slope)
+        design, parameters = self._design.numpy(), self._parameters(flat).numpy()
+        value, gradient = softmax_lagrangian(design, parameters, fixed.numpy(), slope)
         return value, self._in_coordinates(torch.from_numpy(gradient))
 
     def _in_coordinates(self, gradient: Tensor) -> FloatArray:
