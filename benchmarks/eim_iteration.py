@@ -12,12 +12,16 @@ within limits), started by EM. It lists the median of 5 iterations after the fir
 gating, the experts, and the choice of the model to keep. The ratio is a plug-in density of 100 experts and a network of
 2 x 128, trained for 2 epochs. The auxiliary distribution is exact or truncated; the default truncates it
 with 200 experts or more.
+
+The third table times complete fits with default settings: a ring of 8 modes in two dimensions, and the same arm with
+its kinematics as inputs of the ratio. "start" is EM and the density of the data.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
 import platform
 import time
 from collections.abc import Callable
@@ -28,11 +32,13 @@ import numpy as np
 import torch
 from scipy.optimize import minimize
 
-from eim_ros.ik import collect
+from eim_ros.ik import SmoothingConfig, collect
+from eim_ros.ik.training import KinematicInputs
 from eim_ros.kinematics import Robot, share_path
 from eim_ros.learning import EIMConfig, Pairs, RatioConfig
 from eim_ros.learning.adaptation import AdaptationState
 from eim_ros.learning.data import checked_data
+from eim_ros.learning.eim import EIM
 from eim_ros.learning.eim.iteration import EIMIteration, EIMState
 from eim_ros.learning.eim.m_step import update_experts, update_gating
 from eim_ros.learning.em import TruncatedEM, TruncatedEMConfig
@@ -40,7 +46,8 @@ from eim_ros.learning.models import LinearExperts, MixtureOfExperts, SoftmaxGati
 from eim_ros.learning.models.mixture_of_experts import draw_contexts
 from eim_ros.learning.projections import QuadraticSurrogate, fit_to_gradients, project_experts
 from eim_ros.learning.ratio import NetworkRatio, StandardisedInputs
-from eim_ros.learning.ratio.choice import density_ratio
+from eim_ros.learning.ratio.choice import density_ratio, smoothed
+from eim_ros.learning.run import History
 
 DX, DY, N_CONTEXTS, N_SAMPLES = 7, 3, 10000, 100
 KL_BOUND, ENTROPY_LOSS_BOUND = 0.02, 0.05
@@ -48,6 +55,8 @@ PLAIN_EXPERTS = 20  # number of experts timed with the plain version, whose time
 
 EXACT = 10**9  # threshold on the number of components, never reached: the auxiliary distribution stays exact
 REFERENCE_COMPONENTS, N_GATING_CONTEXTS, N_ITERATIONS = 100, 200, 6
+N_RING, RING_MODES, RING_RADIUS, RING_DEVIATION = 2000, 8, 3.0, 0.3
+N_ARM_EXPERTS = 50
 PARTS = ("ratio", "gating", "experts", "kept")
 
 
@@ -73,6 +82,7 @@ def main() -> None:
             f"{times['plain'] / times['project']:>11.0f}"
         )
     lines += ["", f"plain dual: extrapolated from {PLAIN_EXPERTS} experts", "", *_iterations(args.seed)]
+    lines += ["", *_default_fits(args.seed)]
     text = "\n".join(lines) + "\n"
     print(text, end="")
     if args.output:
@@ -154,24 +164,78 @@ def _iteration(
     generator = torch.Generator().manual_seed(seed)
     inputs = StandardisedInputs.from_data(data.context, data.sample)
     ratio = density_ratio(config.ratio, inputs, reference, data, generator)
-    fitting, pairs = EIMIteration.from_samples(config, inputs, data), Pairs(data.context, data.sample)
+    fitting = EIMIteration.from_samples(config, inputs, data)
     state = EIMState(model, model, ratio, generator, 0, AdaptationState.first(model))
+    seconds, errors = _timed_steps(fitting, state, N_ITERATIONS, stops=False)
+    return {part: float(np.median(values[1:])) for part, values in seconds.items()}, errors[-1]
+
+
+def _timed_steps(
+    fitting: EIMIteration, state: EIMState, n_iterations: int, *, stops: bool
+) -> tuple[dict[str, list[float]], list[float]]:
+    """Do the parts of the steps of `EIMIteration` one by one.
+
+    Return the CPU seconds of each part, and the error delta, of each iteration. If `stops`, end like a fit does.
+    """
+    assert fitting.inputs is not None
+    m_step, generator, history = fitting.config.resolved_m_step, state.generator, History()
     seconds: dict[str, list[float]] = {part: [] for part in PARTS}
-    for iteration in range(N_ITERATIONS):  # the parts of `EIMIteration`'s step, timed one by one
-        clock = [time.process_time()]
-        report = ratio.fit(pairs, model, iteration, generator)
+    errors = []
+    for iteration in range(n_iterations):
+        clock, model = [time.process_time()], state.model
+        data = smoothed(fitting.inputs, fitting.data, iteration, generator)
+        report = state.ratio.fit(data, model, iteration, generator)
         clock.append(time.process_time())
-        gated, _, _ = update_gating(config.m_step, model, ratio, data.context, generator)
+        gated, record, _ = update_gating(m_step, model, state.ratio, data.context, generator)
         clock.append(time.process_time())
-        following, _ = update_experts(config.m_step, gated, ratio, data.context, generator)
+        following, of_experts = update_experts(m_step, gated, state.ratio, data.context, generator)
         clock.append(time.process_time())
         kept = fitting.better(following, state, data.context)
         clock.append(time.process_time())
-        model = following
         state = dataclasses.replace(state, model=following, kept=kept, iteration=iteration + 1)
         for part, begin, end in zip(PARTS, clock, clock[1:], strict=False):
             seconds[part].append(end - begin)
-    return {part: float(np.median(values[1:])) for part, values in seconds.items()}, report.auxiliary_error
+        errors.append(report.auxiliary_error)
+        history = history.with_record({**report.record(), **record, **of_experts})
+        if stops and fitting.finished(history):
+            break
+    return seconds, errors
+
+
+def _default_fits(seed: int) -> list[str]:
+    """Return the table of complete fits."""
+    robot = Robot(share_path("urdf/iiwa14.urdf"))
+    pairs = collect(robot, N_CONTEXTS, "position", seed)
+    context, sample = torch.as_tensor(pairs.context), torch.as_tensor(pairs.sample)
+    inputs = KinematicInputs.from_data(robot, "position", context, SmoothingConfig())
+    cases: list[tuple[str, EIM, Any]] = [
+        (f"ring, K = {RING_MODES}", EIM(n_components=RING_MODES), _ring(seed)),
+        (f"arm, K = {N_ARM_EXPERTS}", EIM(EIMConfig.kinematic(n_components=N_ARM_EXPERTS), inputs), (context, sample)),
+    ]
+    lines = [
+        f"complete fit with default settings; CPU seconds, shares of its parts; {N_RING} samples of the ring, "
+        f"{N_CONTEXTS} of the arm",
+        "",
+        f"{'':>12} {'iterations':>10} {'fit':>8} {'start':>8} " + " ".join(f"{part:>8}" for part in PARTS),
+    ]
+    for name, learner, data in cases:
+        started = time.process_time()
+        prepared = learner.prepare(data, None, torch.Generator().manual_seed(seed))
+        times = {"start": time.process_time() - started}
+        assert isinstance(prepared.algorithm, EIMIteration)
+        seconds, errors = _timed_steps(prepared.algorithm, prepared.state, prepared.n_iterations, stops=True)
+        times |= {part: sum(values) for part, values in seconds.items()}
+        total = sum(times.values())
+        shares = " ".join(f"{100.0 * value / total:>7.0f}%" for value in times.values())
+        lines.append(f"{name:>12} {len(errors):>10} {total:>8.2f} {shares}")
+    return lines
+
+
+def _ring(seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    angle = 2.0 * math.pi / RING_MODES * torch.randint(RING_MODES, (N_RING,), generator=generator).double()
+    noise = torch.randn(N_RING, 2, generator=generator, dtype=torch.float64)
+    return RING_RADIUS * torch.stack([angle.cos(), angle.sin()], -1) + RING_DEVIATION * noise
 
 
 def _timed(times: dict[str, float], name: str, function: Callable[[], Any]) -> Any:

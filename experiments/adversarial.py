@@ -229,7 +229,9 @@ def _fitted(
         vips = GMMVIConfig.named("ZEMTRUX", n_iterations=config.n_iterations, plateau_window=0)
         model = completed(GMMVI(problem.target, vips).fit(start=start, generator=generator))
     elif method == DEFAULTS:
-        model = completed(EIM(EIMConfig(n_components=start.n_components)).fit(train, generator=generator))
+        model = completed(
+            EIM(EIMConfig(n_components=start.n_components, plateau_window=0)).fit(train, generator=generator)
+        )
     elif method == "EM":
         model = completed(EM(EMConfig(n_components=start.n_components)).fit(train, start))
     elif method == "MDN":

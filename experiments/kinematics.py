@@ -192,6 +192,7 @@ def _learner(config: KinematicsConfig, fit: FitConfig, ratio: str, n_components:
     shared: dict[str, Any] = {
         "n_components": n_components,
         "n_iterations": fit.n_iterations,
+        "plateau_window": 0,
         **fit.m_step,
         "m_step.gating.n_contexts": 200,
         "m_step.n_samples": 100,

@@ -146,7 +146,9 @@ def _mixture(
         em_config = EMConfig(n_components=n_components, n_iterations=config.em_iterations)
         return _completed(EM(em_config).fit(data.train, generator=generator))
     if learner == DEFAULTS:
-        return _completed(EIM(EIMConfig(n_components=n_components)).fit(data.both, generator=generator))
+        return _completed(
+            EIM(EIMConfig(n_components=n_components, plateau_window=0)).fit(data.both, generator=generator)
+        )
 
     def tip(context: Tensor, sample: Tensor) -> Tensor:
         return data.task.normal_coordinate(data.arm.tip(sample)).unsqueeze(-1)
@@ -155,6 +157,7 @@ def _mixture(
         {
             "n_components": n_components,
             "n_iterations": config.n_iterations,
+            "plateau_window": 0,
             "start.n_starts": 1,
             "ratio.estimator": ratio,
             "ratio.hidden_layers": config.hidden_layers,

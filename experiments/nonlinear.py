@@ -217,6 +217,7 @@ def _fitted(
         eim_config = EIMConfig.from_mapping(
             {
                 "n_iterations": config.course_iterations if course else config.n_iterations,
+                "plateau_window": 0,
                 "start.em_iterations": config.start_iterations,
                 "m_step.kl_bound": config.kl_bound,
                 "m_step.entropy_loss_bound": config.entropy_loss_bound,

@@ -96,6 +96,7 @@ def _mixture(config: ObstacleConfig, ratio: str, data: Tensor, generator: torch.
             {
                 "n_components": config.n_components,
                 "n_iterations": config.n_iterations,
+                "plateau_window": 0,
                 "start.n_starts": 1,
                 "ratio.estimator": ratio,
                 "ratio.reference.factors": (2.0, 5.0, 10.0, 20.0, 40.0, 80.0),

@@ -224,6 +224,7 @@ def _fitted(
                 **shares,
                 "n_components": config.n_components,
                 "n_iterations": fit.n_iterations,
+                "plateau_window": 0,
                 "ratio.estimator": ratio,
                 **fit.m_step,
                 "m_step.gating.n_contexts": config.n_gating_contexts,

@@ -232,7 +232,7 @@ class EIMConfig(FamilyConfig):
         minimum=0,
     )
     plateau_window: int = option(
-        0,
+        5,
         "iterations after which the run stops if the held-out KL(model || data), or the objective for a known density, "
         "has not improved by more than its noise; 0: never stop",
         minimum=0,
@@ -255,10 +255,12 @@ class EIMConfig(FamilyConfig):
         """Return the defaults for a ratio with forward kinematics as inputs; `settings` replace some of them.
 
         Only the density p(q) of the configurations is unknown, so larger steps and less training are sufficient. The
-        gating loses entropy slowly, so that several experts remain for each pose.
+        gating loses entropy slowly, so that several experts remain for each pose. The run has a fixed length, because
+        the KL also rises as the smoothing of the contexts decreases.
         """
         preset = {
             "n_iterations": 80,
+            "plateau_window": 0,
             "n_selection_samples": 0,
             "ratio.dropout": 0.0,
             "ratio.initial_epochs": 10,
@@ -278,6 +280,7 @@ class EIMConfig(FamilyConfig):
         preset = {
             "n_components": 1000,
             "n_iterations": 100,
+            "plateau_window": 0,
             "m_step.kl_bound": 0.3,
             "m_step.entropy_loss_bound": 0.3,
             "m_step.n_samples": 60,

@@ -92,6 +92,7 @@ def fit_line_experts(
 
         inputs = FeatureInputs.from_data(context, q, normal_coordinate, smoothing=SMOOTHING, decay=DECAY, floor=FLOOR)
         settings = {
+            "plateau_window": 0,  # the blur decreases by a fixed schedule
             "start.n_starts": 1,
             "ratio.reference.factors": REFERENCE_FACTORS,
             "m_step.gating.entropy_loss_bound": GATING_ENTROPY_LOSS,

@@ -194,7 +194,9 @@ def fit_by_eim(
     else:
         # Thesis 6.1 uses no validation data, but a fitted density needs it to choose its number of components.
         more: dict[str, Any] = {"ratio.validation_share": 0.0} if estimator == "network" else {}
-        config = EIMConfig.from_mapping({"ratio.estimator": estimator, **settings, **more, **EIM_VARIANTS[variant]})
+        config = EIMConfig.from_mapping(
+            {"ratio.estimator": estimator, "plateau_window": 0, **settings, **more, **EIM_VARIANTS[variant]}
+        )
         model = completed(EIM(config).fit(data, start, generator=generator))
     assert isinstance(model, GaussianMixture)
     return model

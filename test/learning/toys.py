@@ -88,6 +88,7 @@ def small_eim_config(**settings: Any) -> EIMConfig:
         "ratio.validation_share": 0.1,
         "n_components": 2,
         "n_iterations": 5,
+        "plateau_window": 0,
         "start.em_iterations": 3,
         "start.n_starts": 1,
         "ratio.estimator": "network",

@@ -189,10 +189,21 @@ class EIMIteration:
             window = max(window, len(self.adaptation.deltas) * add_every)
         if self.inputs is not None:
             objective = [-kl for kl in history.column("ratio_kl")]
-            return rests(objective, history.column("ratio_kl_error"), window) or self._is_at_rest(history)
+            on_plateau_of_kl = rests(objective, history.column("ratio_kl_error"), window)
+            return (on_plateau_of_kl and self._is_comparable(history, window)) or self._is_at_rest(history)
         changes = history.column("change")[-QUIET_EXACT_ITERATIONS:]
         quiet = len(changes) == QUIET_EXACT_ITERATIONS and max(changes) <= config.exact.tolerance
         return (quiet and not grows) or on_plateau(history, window)
+
+    def _is_comparable(self, history: History, window: int) -> bool:
+        """Return whether the contexts had the same smoothing in the last two windows.
+
+        Otherwise the KL also changes with the smoothing, even if the model does not.
+        """
+        assert self.inputs is not None
+        iteration = len(history.records)
+        first, last = (self.inputs.smoothing(number) for number in (iteration - 2 * window, iteration - 1))
+        return (first is None and last is None) or (first is not None and last is not None and torch.equal(first, last))
 
     def _is_at_rest(self, history: History) -> bool:
         """Return whether the model has converged after all requested iterations.

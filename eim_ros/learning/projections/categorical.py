@@ -22,6 +22,8 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from eim_ros.learning.models.native import tilted_moments
+
 
 @dataclass(frozen=True)
 class RootBracket:
@@ -177,6 +179,9 @@ class CategoricalDual:
         self._bounds = kl_bound, entropy_loss_bound
         self._weight = max(kl_weight, LEAST_WEIGHT)
         self._some_out = not bool(torch.isfinite(old_log_probs).all() and torch.isfinite(reward).all())
+        tables = (old_log_probs, reward)
+        cpu = all(part.device.type == "cpu" and part.dtype == torch.float64 for part in tables)
+        self._compiled = cpu and not self._some_out
         self._old_entropy = float(mean_entropy(old_log_probs))
         scales = kl_bound, max(entropy_loss_bound, min(kl_bound, 1.0))
         of_kl, of_loss = (MARGIN * scale if math.isfinite(scale) else 0.0 for scale in scales)
@@ -260,6 +265,9 @@ class CategoricalDual:
     def _at(self, eta: float, omega: float) -> _Point:
         a = self._weight + eta
         s = a + omega
+        if self._compiled:
+            moments = tilted_moments(self._old.numpy(), self._reward.numpy(), a, s)
+            return self._point(eta, omega, moments)
         old, value = self._old, torch.add(self._reward, self._old, alpha=a).div_(s)
         log_probs = torch.log_softmax(value, -1)
         probabilities = log_probs.exp()
@@ -274,8 +282,13 @@ class CategoricalDual:
         old = old - torch.linalg.vecdot(probabilities, old).unsqueeze(-1)
         value.sub_(torch.linalg.vecdot(probabilities, value).unsqueeze(-1))
         weighted = probabilities * value
-        value_value, old_value = mean(weighted, value) / s, mean(weighted, old) / s
-        old_old = mean(probabilities.mul_(old), old) / s
+        covariances = mean(weighted, value), mean(weighted, old), mean(probabilities.mul_(old), old)
+        return self._point(eta, omega, (entropy, cross_entropy, *covariances))
+
+    def _point(self, eta: float, omega: float, moments: tuple[float, float, float, float, float]) -> _Point:
+        """Return the derivatives of the dual, given the results of `tilted_moments`."""
+        entropy, cross_entropy = moments[:2]
+        value_value, old_value, old_old = (moment / (self._weight + eta + omega) for moment in moments[2:])
         in_eta = self._bounds[0] - self._margins[0] - (cross_entropy - entropy)
         in_omega = entropy - self._old_entropy + self._bounds[1] - self._margins[1]
         hessian = old_old - 2.0 * old_value + value_value, value_value - old_value, value_value

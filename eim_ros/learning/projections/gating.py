@@ -15,6 +15,7 @@ trust region is then spent on noise that the fit averages away, so the gating ha
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from torch import Tensor
 
 from eim_ros.learning.models.linear import SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import Gating
+from eim_ros.learning.models.native import softmax_lagrangian
 from eim_ros.learning.models.neural import NeuralGating
 from eim_ros.learning.projections.categorical import LEAST_WEIGHT, CategoricalDual, mean_entropy, mean_kl
 
@@ -60,6 +62,13 @@ class GatingFamily(Protocol):
         """
         ...
 
+    def lagrangian(self, flat: FloatArray, fixed: Tensor, slope: float) -> tuple[float, FloatArray]:
+        """Return the mean over contexts of sum_z q(z|y) (fixed(y, z) - slope log q(z|y)), and its gradient.
+
+        The table `fixed` is (n_contexts, n_components).
+        """
+        ...
+
     def build(self, flat: FloatArray) -> Gating: ...
 
     def combined(self, flat: FloatArray, share: float, old_share: float) -> FloatArray:
@@ -84,6 +93,19 @@ def family_of(gating: Gating, context: Tensor, *, natural: bool) -> GatingFamily
     if isinstance(gating, SoftmaxGating):
         return _Linear(gating, context, natural)
     raise TypeError(f"no parameterisation of a {type(gating).__name__} is known")
+
+
+def _compiled(table: Tensor) -> bool:
+    """Return whether the compiled sums take a table: it is float64 on the CPU."""
+    return table.device.type == "cpu" and table.dtype == torch.float64
+
+
+def _lagrangian(fixed: Tensor, slope: float, log_probs: Tensor) -> tuple[float, Tensor]:
+    """Return the value of `GatingFamily.lagrangian` and its gradient in the logits (n_contexts, n_components)."""
+    probabilities = log_probs.exp()
+    value = torch.add(fixed, log_probs, alpha=-slope)
+    mean = torch.linalg.vecdot(probabilities, value).unsqueeze(-1)
+    return float(mean.mean()), value.sub_(mean).mul_(probabilities).div_(len(value))
 
 
 class _Linear:
@@ -118,9 +140,19 @@ class _Linear:
         self, flat: FloatArray, objective: Callable[[Tensor], tuple[float, Tensor]]
     ) -> tuple[float, FloatArray]:
         value, in_logits = objective(self.log_probs(flat))
-        gradient = (in_logits.T @ self._design).unsqueeze(-1)
-        gradient = torch.linalg.solve_triangular(self._factor, gradient, upper=False)
-        return value, gradient.reshape(-1).cpu().numpy()
+        return value, self._in_coordinates(in_logits.T @ self._design)
+
+    def lagrangian(self, flat: FloatArray, fixed: Tensor, slope: float) -> tuple[float, FloatArray]:
+        if not _compiled(fixed):
+            return self.value_and_gradient(flat, functools.partial(_lagrangian, fixed, slope))
+        design, parameters = self._design.numpy(), self._parameters(flat).numpy()
+        value, gradient = softmax_lagrangian(design, parameters, fixed.numpy(), slope)
+        return value, self._in_coordinates(torch.from_numpy(gradient))
+
+    def _in_coordinates(self, gradient: Tensor) -> FloatArray:
+        """Return the gradient in the coordinates u, given the one in [V, v] (n_components, n_context + 1)."""
+        moved: Tensor = torch.linalg.solve_triangular(self._factor, gradient.unsqueeze(-1), upper=False)
+        return moved.reshape(-1).cpu().numpy()
 
     def build(self, flat: FloatArray) -> SoftmaxGating:
         parameters = self._parameters(flat)
@@ -177,6 +209,9 @@ class _Neural:
         value, gradient = objective(torch.log_softmax(logits.detach(), -1))
         gradients = torch.autograd.grad(logits, list(leaves.values()), gradient)
         return value, torch.cat([part.reshape(-1) for part in gradients]).cpu().numpy()
+
+    def lagrangian(self, flat: FloatArray, fixed: Tensor, slope: float) -> tuple[float, FloatArray]:
+        return self.value_and_gradient(flat, functools.partial(_lagrangian, fixed, slope))
 
     def build(self, flat: FloatArray) -> NeuralGating:
         return NeuralGating.from_tensors({**self._fixed, **self._split(flat)})
@@ -398,7 +433,10 @@ class _Problem:
             value = -float(torch.linalg.vecdot(table, log_probs).mean())
             return value, (log_probs.exp() - table) / len(table)
 
-        return (self._shortened(self._minimiser(cross_entropy, self.family.start, max_iterations)), *multipliers)
+        def objective(flat: FloatArray) -> tuple[float, FloatArray]:
+            return self.family.value_and_gradient(flat, cross_entropy)
+
+        return (self._shortened(self._minimiser(objective, self.family.start, max_iterations)), *multipliers)
 
     def _multipliers(self, reward: Tensor, start: tuple[float, float] | None) -> tuple[float, float] | None:
         """Return the multipliers for the projection of the probabilities themselves."""
@@ -411,20 +449,18 @@ class _Problem:
         fixed = torch.add(self.reward, self.old_log_probs, alpha=a).div_(unit)
         slope = s / unit
 
-        def negative(log_probs: Tensor) -> tuple[float, Tensor]:
-            probabilities = log_probs.exp()
-            value = torch.add(fixed, log_probs, alpha=-slope)
-            mean = torch.linalg.vecdot(probabilities, value).unsqueeze(-1)
-            return entropy - float(mean.mean()), torch.sub(mean, value, out=value).mul_(probabilities).div_(len(value))
+        def negative(flat: FloatArray) -> tuple[float, FloatArray]:
+            value, gradient = self.family.lagrangian(flat, fixed, slope)
+            return entropy - value, -gradient
 
         return self._minimiser(negative, start, max_iterations)
 
     def _minimiser(
-        self, objective: Callable[[Tensor], tuple[float, Tensor]], start: FloatArray, max_iterations: int
+        self, objective: Callable[[FloatArray], tuple[float, FloatArray]], start: FloatArray, max_iterations: int
     ) -> FloatArray:
-        """Minimise an objective of the log probabilities by L-BFGS."""
+        """Minimise an objective by L-BFGS. It returns its value and its gradient for given parameters."""
         result = minimize(
-            lambda flat: self.family.value_and_gradient(flat, objective),
+            objective,
             start,
             jac=True,
             method="L-BFGS-B",

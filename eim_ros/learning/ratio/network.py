@@ -35,47 +35,14 @@ from eim_ros.learning.configs import RatioConfig
 from eim_ros.learning.data import Pairs
 from eim_ros.learning.models.gaussian import tensors_of
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
+from eim_ros.learning.ratio.backpropagation import Adam, Backpropagation, Dropout
 from eim_ros.learning.ratio.density_ratio import RatioReport, report_of
 from eim_ros.learning.ratio.inputs import RatioInputs
 from eim_ros.learning.ratio.objectives import OBJECTIVES
 from eim_ros.learning.ratio.plug_in import PlugInRatio
 
-ROWS_PER_MASK = 16  # successive rows that share a dropout mask
 FIRST_SCALE = 3.0  # weights of the first layer, relative to Glorot's initialisation
 BIAS_RANGE = 1.0  # largest absolute value of an initial bias
-
-
-class Dropout(nn.Module):
-    """Dropout layer with its own source of randomness, which sets inputs to zero and scales the others up in training.
-
-    Successive rows share a mask. Drawing a mask for each row would take longer than the layers themselves, and the
-    batches are shuffled.
-
-    Parameters
-    ----------
-    probability : float
-        Probability of setting an input to zero, at least 0 and less than 1.
-
-    Attributes
-    ----------
-    generator : torch.Generator or None
-        Source of randomness on the device of the inputs. It must be set before training.
-    """
-
-    def __init__(self, probability: float) -> None:
-        super().__init__()
-        self.probability = probability
-        self.generator: torch.Generator | None = None
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Return the inputs (n, width), with dropout in training and unchanged in evaluation."""
-        if not self.training:
-            return inputs
-        assert self.generator is not None, "training needs randomness"
-        shape = (-(-len(inputs) // ROWS_PER_MASK), inputs.shape[1])
-        drawn = torch.rand(shape, generator=self.generator, dtype=torch.float32, device=inputs.device)
-        mask = (drawn >= self.probability).to(inputs.dtype) / (1.0 - self.probability)
-        return inputs * mask.repeat_interleave(ROWS_PER_MASK, 0)[: len(inputs)]
 
 
 def ratio_network(
@@ -154,7 +121,7 @@ class RatioTraining:
         Copy of the learner with the lowest held-out loss.
     learner : torch.nn.Sequential
         The network that is trained.
-    optimiser : torch.optim.Adam
+    optimiser : Adam
         Optimiser of the learner.
     stale : int
         Number of epochs since the learner last had the lowest held-out loss.
@@ -164,9 +131,10 @@ class RatioTraining:
         self.config = config
         self.network = ratio_network(n_inputs, config.hidden_layers, config.dropout, generator).to(device)
         self.learner = copy.deepcopy(self.network)
-        self.optimiser = torch.optim.Adam(self.learner.parameters(), lr=config.learning_rate, fused=True)
+        self.optimiser = Adam([p.detach() for p in self.learner.parameters()], config.learning_rate)
         self.stale = 0
-        self._moments = copy.deepcopy(self.optimiser.state_dict())  # state of the optimiser when `network` was copied
+        self._moments = self.optimiser.tensors()  # state of the optimiser when `network` was copied
+        self._backpropagation = Backpropagation(self.learner)
         self._objective = OBJECTIVES[config.objective]
         self._trained = False
 
@@ -219,12 +187,12 @@ class RatioTraining:
     def _keep(self) -> None:
         """Copy the weights of the learner to the network."""
         self.network.load_state_dict(self.learner.state_dict())
-        self._moments = copy.deepcopy(self.optimiser.state_dict())
+        self._moments = self.optimiser.tensors()
 
     def go_back(self) -> None:
         """Restore the weights of the learner and the moments of Adam at the lowest held-out loss."""
         self.learner.load_state_dict(self.network.state_dict())
-        self.optimiser.load_state_dict(copy.deepcopy(self._moments))  # the optimiser does not copy its state
+        self.optimiser.restore(self._moments)
         self.stale = 0
 
     def _loss(self, network: nn.Module, positive: PreparedPairs, negative: PreparedPairs) -> float:
@@ -240,52 +208,46 @@ class RatioTraining:
         n = min(len(positive.base), len(negative.base))
         order_p = torch.randperm(len(positive.base), generator=generator, device=generator.device)
         order_n = torch.randperm(len(negative.base), generator=generator, device=generator.device)
-        parameters = list(self.learner.parameters())
         for layer in self.learner:
             if isinstance(layer, Dropout):
                 layer.generator = generator
-        self.learner.train()
         for start in range(0, n, self.config.batch_size):
             pick = slice(start, start + self.config.batch_size)
             part_p, part_n = positive[order_p[pick]], negative[order_n[pick]]
             base = torch.cat([part_p.base, part_n.base]).to(torch.float32)
-            phi = base + self.learner(torch.cat([part_p.inputs, part_n.inputs])).squeeze(-1)
-            loss_p, loss_q = self._objective(*phi.split([len(part_p.base), len(part_n.base)]))
-            loss = 0.5 * (loss_p.mean() + loss_q.mean())
-            self.optimiser.zero_grad()
-            loss.backward()
-            size = loss.detach() + sum(p.grad.square().sum() for p in parameters if p.grad is not None)
+            phi = base + self._backpropagation.outputs(torch.cat([part_p.inputs, part_n.inputs]))
+            loss, slope = self._loss_and_slope(phi, len(part_p.base))
+            gradients = self._backpropagation.gradients(slope)
+            size = loss + sum(gradient.square().sum() for gradient in gradients)
             if not bool(torch.isfinite(size)):
                 return False
-            self.optimiser.step()
+            self.optimiser.step(gradients)
         return True
+
+    def _loss_and_slope(self, phi: Tensor, n_positive: int) -> tuple[Tensor, Tensor]:
+        """Return the loss for phi (n,), whose first `n_positive` rows are data, and its gradient in phi (n,)."""
+        leaf = phi.requires_grad_(True)
+        with torch.enable_grad():
+            loss_p, loss_q = self._objective(*leaf.split([n_positive, len(phi) - n_positive]))
+            loss = 0.5 * (loss_p.mean() + loss_q.mean())
+        return loss.detach(), torch.autograd.grad(loss, leaf)[0]
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the state for a checkpoint."""
         tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
         tensors |= {f"learner.{name}": value for name, value in self.learner.state_dict().items()}
-        for prefix, moments in (("adam", self.optimiser.state_dict()), ("moments", self._moments)):
-            for index, state in moments["state"].items():
-                tensors |= {f"{prefix}.{index}.{name}": torch.as_tensor(value) for name, value in state.items()}
+        for prefix, moments in (("adam", self.optimiser.tensors()), ("moments", self._moments)):
+            tensors |= {f"{prefix}.{name}": value for name, value in moments.items()}
         return {**tensors, "training": torch.tensor([self._trained, self.stale])}
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
         """Restore the state that `tensors` returned."""
         self.network.load_state_dict(tensors_of("network.", tensors))
         self.learner.load_state_dict(tensors_of("learner.", tensors))
-        self._moments = {**self.optimiser.state_dict(), "state": _indexed("moments", tensors)}
-        self.optimiser.load_state_dict({**self._moments, "state": _indexed("adam", tensors)})
+        self._moments = {name: value.clone() for name, value in tensors_of("moments.", tensors).items()}
+        self.optimiser.restore(tensors_of("adam.", tensors))
         trained, self.stale = (int(count) for count in tensors["training"])
         self._trained = bool(trained)
-
-
-def _indexed(prefix: str, tensors: dict[str, Tensor]) -> dict[int, dict[str, Tensor]]:
-    """Return the state of an optimiser, by the index of the parameter and the name of the tensor."""
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, value in tensors_of(f"{prefix}.", tensors).items():
-        index, key = name.split(".")
-        state.setdefault(int(index), {})[key] = value.clone()
-    return state
 
 
 TRIALS, REST = 5, 5  # after TRIALS successive fits without a gain, the network is trained every REST iterations only

@@ -15,7 +15,7 @@ from eim_ros.learning.eim.iteration import EIMIteration
 from eim_ros.learning.em import EM
 from eim_ros.learning.models import GaussianMixture, LinearExperts, MixtureOfExperts, SoftmaxGating, kl_divergence
 from eim_ros.learning.models.mixture_of_experts import draw_contexts
-from eim_ros.learning.ratio import StandardisedInputs
+from eim_ros.learning.ratio import FeatureInputs, StandardisedInputs
 from eim_ros.learning.run import Status
 
 
@@ -141,6 +141,29 @@ def test_rest_ends_no_run_that_still_adds_components():
     growing = {"adaptation.add_every": 5, "adaptation.max_components": 4}
     assert [finished(n, **growing) for n in (6, 9, 10)] == [False, False, True]
     assert finished(6, **{"adaptation.add_every": 5, "adaptation.max_components": 2})
+
+
+def test_plateau_counts_only_while_the_smoothing_of_the_contexts_is_constant():
+    data = Pairs(*bimodal_pairs(20))
+    records = [{"ratio_kl": 1.0, "ratio_kl_error": 0.01}] * 20
+
+    def iteration_of_stop(**smoothing: float) -> int:
+        inputs = FeatureInputs.from_data(data.context, data.sample, lambda context, x: x[:, :0], **smoothing)
+        iteration = EIMIteration.from_samples(small_eim_config(plateau_window=3), inputs, data)
+        return next(n for n in range(1, 21) if iteration.finished(History(tuple(records[:n]))))
+
+    assert iteration_of_stop() == 6
+    assert iteration_of_stop(smoothing=0.1) == 6
+    # the noise falls in iterations 0 to 5 and is the same from iteration 6 on
+    assert iteration_of_stop(smoothing=0.1, decay=0.5, floor=0.5**6) == 12
+
+
+def test_defaults_end_a_run_on_a_plateau():
+    """One Gaussian and the fit of EM: nothing is left to learn."""
+    sample = torch.randn(500, 2, generator=generator_of(0), dtype=torch.float64)
+    result = EIM(n_components=1, seed=0, **{"ratio.estimator": "plug-in"}).fit(sample)
+    assert result.status is Status.CONVERGED
+    assert result.state.iteration < EIMConfig().n_iterations
 
 
 def test_collapsed_classifier_skips_the_update_and_says_so():

@@ -131,8 +131,7 @@ def test_fit_goes_on_after_a_rejected_one():
 
 def with_steps_too_large(ratio: NetworkRatio) -> dict[str, torch.Tensor]:
     """Make every further epoch do harm; the tensors of before."""
-    for group in ratio.training.optimiser.param_groups:
-        group["lr"] = 10.0
+    ratio.training.optimiser.step_size = 10.0
     return {name: value.clone() for name, value in ratio.tensors().items()}
 
 

@@ -6,9 +6,15 @@ from typing import TYPE_CHECKING
 
 from eim_ros.core.native import load_native
 
-__all__ = ["SelectedForms"]
+__all__ = ["SelectedForms", "masked_silu", "softmax_lagrangian", "tilted_moments"]
 
 if TYPE_CHECKING:
-    from eim_ros.learning.models.native._quadratic_forms import SelectedForms
+    from eim_ros.learning.models.native._quadratic_forms import (
+        SelectedForms,
+        masked_silu,
+        softmax_lagrangian,
+        tilted_moments,
+    )
 else:
-    SelectedForms = load_native("eim_ros.learning.models.native._quadratic_forms", __all__).SelectedForms
+    _module = load_native("eim_ros.learning.models.native._quadratic_forms", __all__)
+    SelectedForms, masked_silu, softmax_lagrangian, tilted_moments = (getattr(_module, name) for name in __all__)

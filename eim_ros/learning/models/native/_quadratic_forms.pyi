@@ -1,10 +1,14 @@
-"""Quadratic forms at few components per point (`quadratic_forms.hpp`, `neighbourhood_search.hpp`)."""
+"""Quadratic forms at few components per point (`quadratic_forms.hpp`, `neighbourhood_search.hpp`).
+
+Also sums over tables of probabilities (`softmax.hpp`), and activations of networks (`silu.hpp`).
+"""
 
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+SingleArray = npt.NDArray[np.float32]
 
 class SelectedForms:
     """Log joint densities of linear experts, evaluated for a few components at each point.
@@ -46,3 +50,41 @@ class SelectedForms:
             (n_components, n_products), free energy [nat], and number of evaluated joint densities. The free energy is
             the log of the joint densities summed over the states of a point, summed over points.
         """
+
+def masked_silu(values: SingleArray, slopes: SingleArray, factors: SingleArray, together: int) -> None:
+    """Replace z in `values` (n, width) by m silu(z), and fill `slopes` (n, width) with m silu'(z).
+
+    Here silu(z) = z sigmoid(z). Each row m of `factors` (n / together, rounded up, width) belongs to as many successive
+    rows as `together` says. Values and slopes must be row-major, because they are changed in place.
+    """
+
+def softmax_lagrangian(
+    design: FloatArray, parameters: FloatArray, fixed: FloatArray, slope: float
+) -> tuple[float, FloatArray]:
+    """Return the mean over contexts of sum_z q(z|y) (fixed(y, z) - slope log q(z|y)), and its gradient.
+
+    Here log q = log softmax(design parameters'). The gradient in the parameters has their shape.
+
+    Parameters
+    ----------
+    design : array (n_contexts, n_columns)
+    parameters : array (n_components, n_columns)
+    fixed : array (n_contexts, n_components)
+    slope : float
+    """
+
+def tilted_moments(old: FloatArray, reward: FloatArray, a: float, s: float) -> tuple[float, float, float, float, float]:
+    """Return means over the rows of the table q(z|y) ~ exp(value) with value = (a old + reward) / s.
+
+    Parameters
+    ----------
+    old, reward : array (n_contexts, n_components)
+        Finite numbers.
+    a, s : float
+
+    Returns
+    -------
+    tuple
+        The entropy of q, -E_q[old], the variance of the value under q, its covariance with old, and the variance of
+        old.
+    """

@@ -1,8 +1,13 @@
-// Python module for quadratic forms at few components per point. Arrays are validated once, here, and the GIL is
-// released during the computation. Arguments are never modified; arrays that are not row-major are copied.
+// Python module for quadratic forms at few components per point, for sums over tables of probabilities, and for
+// activations of networks. Arrays are validated once, here, and the GIL is released during the computation. Arguments
+// are never modified; arrays that are not row-major are copied.
+#include <array>
+
 #include "neighbourhood_search.hpp"
 #include "numerics/arrays.hpp"
 #include "quadratic_forms.hpp"
+#include "silu.hpp"
+#include "softmax.hpp"
 
 using namespace eim;
 
@@ -115,6 +120,54 @@ py::tuple improve_states(const Forms& forms, const py::array& joint_, const py::
     return py::make_tuple(improved, refreshed, products, result.free_energy, result.n_evaluations);
 }
 
+py::tuple lagrangian(const py::array& design_, const py::array& parameters_, const py::array& fixed_, double slope) {
+    const Doubles design = checked<double>(design_, "design", {kAny, kAny});
+    const Index n = design.shape(0), p = design.shape(1);
+    const Doubles parameters = checked<double>(parameters_, "parameters", {kAny, p});
+    const Index k = parameters.shape(0);
+    const Doubles fixed = checked<double>(fixed_, "fixed", {n, k});
+    expect(n > 0 && k > 0, "design and parameters must have rows");
+    Doubles gradient({k, p});
+    double *out = gradient.mutable_data(), value;
+    {
+        Unlocked unlocked;
+        value = softmax_lagrangian(design.data(), n, p, parameters.data(), k, fixed.data(), slope, out);
+    }
+    return py::make_tuple(value, gradient);
+}
+
+py::tuple moments(const py::array& old_, const py::array& reward_, double a, double s) {
+    const Doubles old = checked<double>(old_, "old", {kAny, kAny});
+    const Index n = old.shape(0), k = old.shape(1);
+    const Doubles reward = checked<double>(reward_, "reward", {n, k});
+    expect(n > 0 && k > 0, "tables must have rows and columns");
+    TiltedMoments found;
+    {
+        Unlocked unlocked;
+        found = tilted_moments(old.data(), reward.data(), n, k, a, s);
+    }
+    return py::make_tuple(found.entropy, found.cross_entropy, found.value_variance, found.covariance,
+                          found.old_variance);
+}
+
+// Checks that an array can be modified in place.
+void expect_in_place(const py::array& array, const char* name, const std::array<Index, 2>& shape) {
+    expect(array.dtype().equal(py::dtype::of<float>()) && array.ndim() == 2 && array.shape(0) == shape[0] &&
+               array.shape(1) == shape[1] && array.writeable() && (array.flags() & py::array::c_style),
+           std::string(name) + " must be a writeable row-major table of float32");
+}
+
+void silu(py::array& values_, py::array& slopes_, const py::array& factors_, Index together) {
+    expect(values_.ndim() == 2 && together > 0, "values must be a table, and together at least 1");
+    const Index n = values_.shape(0), width = values_.shape(1);
+    expect_in_place(values_, "values", {n, width});
+    expect_in_place(slopes_, "slopes", {n, width});
+    const RowByRow<float> factors = checked<float>(factors_, "factors", {(n + together - 1) / together, width});
+    float *values = static_cast<float*>(values_.mutable_data()), *slopes = static_cast<float*>(slopes_.mutable_data());
+    Unlocked unlocked;
+    masked_silu(values, slopes, factors.data(), n, width, together);
+}
+
 }  // namespace
 
 PYBIND11_MODULE(EIM_MODULE, module) {
@@ -125,4 +178,8 @@ PYBIND11_MODULE(EIM_MODULE, module) {
         .def("scores", scores, py::arg("joint"), py::arg("index"), py::arg("shares"))
         .def("improve_states", improve_states, py::arg("joint"), py::arg("states"), py::arg("neighbours"),
              py::arg("random"));
+    module.def("masked_silu", silu, py::arg("values"), py::arg("slopes"), py::arg("factors"), py::arg("together"));
+    module.def("softmax_lagrangian", lagrangian, py::arg("design"), py::arg("parameters"), py::arg("fixed"),
+               py::arg("slope"));
+    module.def("tilted_moments", moments, py::arg("old"), py::arg("reward"), py::arg("a"), py::arg("s"));
 }
