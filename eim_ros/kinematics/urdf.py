@@ -168,11 +168,11 @@ class UrdfTree:
         The chain then begins at the base, goes up to the last common link, and down to the tip. The pose of the tip in
         the frame of the base is the relative pose of two arms.
         """
-        if base not in self.links or tip not in self.links or base == tip:
+        if not isinstance(base, str) or not isinstance(tip, str) or not {base, tip} <= set(self.links) or base == tip:
             return self  # `chain` reports what is wrong
-        if base in self._above(str(tip)) or tip in self._above(str(base)):
+        if base in self._above(tip) or tip in self._above(base):
             return self
-        return parse_urdf(_rooted_at(self, str(base)))
+        return parse_urdf(_rooted_at(self, base))
 
     def _above(self, link: str) -> set[str]:
         """Return the links on the way from a link up to a root."""

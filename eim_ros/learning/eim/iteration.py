@@ -190,7 +190,8 @@ class EIMIteration:
         if self.inputs is not None:
             objective = [-kl for kl in history.column("ratio_kl")]
             on_plateau_of_kl = rests(objective, history.column("ratio_kl_error"), window)
-            return (on_plateau_of_kl and self._is_comparable(history, window)) or self._is_at_rest(history)
+            steady = self._is_comparable(history, window) and not self._is_bound(history, window)
+            return (on_plateau_of_kl and steady) or self._is_at_rest(history)
         changes = history.column("change")[-QUIET_EXACT_ITERATIONS:]
         quiet = len(changes) == QUIET_EXACT_ITERATIONS and max(changes) <= config.exact.tolerance
         return (quiet and not grows) or on_plateau(history, window)
@@ -204,6 +205,14 @@ class EIMIteration:
         iteration = len(history.records)
         first, last = (self.inputs.smoothing(number) for number in (iteration - 2 * window, iteration - 1))
         return (first is None and last is None) or (first is not None and last is not None and torch.equal(first, last))
+
+    def _is_bound(self, history: History, window: int) -> bool:
+        """Return whether the KL bound of the experts limited their updates in the last window.
+
+        The model then still moves, even if it improves by less than the noise.
+        """
+        moves = history.column("expert_kl")[-window:]
+        return sum(moves) >= REST * self.config.m_step.kl_bound * window
 
     def _is_at_rest(self, history: History) -> bool:
         """Return whether the model has converged after all requested iterations.
