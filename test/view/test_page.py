@@ -51,11 +51,16 @@ def pixel(point, page, browser):
     return left + 0.5 * size[0] + scale * seen[0] / seen[2], top + 0.5 * size[1] - scale * seen[1] / seen[2]
 
 
+def shows_chosen(page, browser):
+    return f"{np.degrees(page.solutions.chosen[0]):.1f}°" in browser.text()
+
+
 def drag_along_x(page, browser, distance):
     """Drag the arrow of the target's x axis until it is that far away: a slow page may take only a part of a drag."""
     first, end = page.solutions.pose, time.monotonic() + PATIENCE
     while np.linalg.norm(page.solutions.pose[:3, 3] - first[:3, 3]) < distance:
         assert time.monotonic() < end, (browser.text(), browser.console)
+        browser.wait_until(lambda: shows_chosen(page, browser))  # a slow page still draws the arrow where it was
         pose = page.solutions.pose
         arrow = pose[:3, 3] + 0.8 * TARGET_SIZE * page.robot.reach * pose[:3, 0]
         start = np.array(pixel(arrow, page, browser))
@@ -68,7 +73,7 @@ def test_dragging_the_target_changes_the_solutions(opened, page):
     before, shown = page.solutions, opened.text()
     drag_along_x(page, opened, 0.02)
     opened.wait_until(lambda: opened.text() != shown)
-    opened.wait_until(lambda: f"{np.degrees(page.solutions.chosen[0]):.1f}°" in opened.text())
+    opened.wait_until(lambda: shows_chosen(page, opened))
     after = page.solutions
     moved = after.pose[:3, 3] - before.pose[:3, 3]
     assert moved[0] > 0.02
