@@ -12,6 +12,7 @@ Components that reach outside follow the values of R instead, which penalise sam
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from dataclasses import dataclass
 
@@ -384,9 +385,9 @@ class Iteration:
     ) -> tuple[Evaluated | None, int]:
         """Draw and evaluate samples from the initial model as candidates for an addition, if any are requested.
 
-        The last ones climb the target. If the number of evaluations is bounded, so many climb that a climb takes at
-        most `SHARE_OF_CLIMB` of the bound. `n_before` is the number of evaluations so far, `elbo` the current bound of
-        the log evidence [nat]. Return the candidates, and the number of their evaluations.
+        The last ones climb the target. If the number of evaluations is bounded, their number is reduced until a climb
+        takes at most `SHARE_OF_CLIMB` of the bound. `n_before` is the number of evaluations so far, `elbo` the current
+        bound of the log evidence [nat]. Return the candidates, and the number of their evaluations.
         """
         n_prior = self.modules.adaptation.n_prior(n_components, iteration)
         n_climbing = self.modules.adaptation.n_climbing(n_components, iteration)
@@ -403,14 +404,17 @@ class Iteration:
         )
         context = self.context[place]
         sample = self.start.sample(context, generator)
-        rows, n_evaluations = torch.cat([sample, context], -1), n_prior
-        found = Evaluated(rows[:n_prior], target.log_prob(context[:n_prior], sample[:n_prior]), None)
+        parts, n_evaluations = [], n_prior
+        if n_prior > 0:  # distributions of torch refuse to evaluate no samples
+            drawn = torch.cat([sample[:n_prior], context[:n_prior]], -1)
+            parts.append(Evaluated(drawn, target.log_prob(context[:n_prior], sample[:n_prior]), None))
         if n_climbing > 0:
             # `elbo` is a bound of the mean over all contexts
             least_mass = elbo - NEGLIGIBLE_MASS - 0.5 * sample.shape[1] if len(self.context) == 1 else -math.inf
             tops, n_of_climb = maxima(target, context[n_prior:], sample[n_prior:], least_mass)
-            found, n_evaluations = found.joined(tops), n_evaluations + n_of_climb
-        return found, n_evaluations
+            parts.append(tops)
+            n_evaluations += n_of_climb
+        return functools.reduce(Evaluated.joined, parts), n_evaluations
 
     def _evaluated(self, target: TargetDensity, row: Tensor) -> Evaluated:
         n_dims = row.shape[1] - self.context.shape[1]

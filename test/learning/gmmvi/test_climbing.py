@@ -138,3 +138,15 @@ def test_plateau_ends_a_run_only_after_early_additions():
         algorithm = GMMVI(far_modes(), config).prepare(None, random_start(10, 2), generator_of(0)).algorithm
         assert algorithm.finished(flat) == ends
         assert algorithm.finished(flat.with_record(flat.records[-1]))  # 300 iterations have 15 additions
+
+
+@pytest.mark.parametrize("n_prior", [0, 5])
+def test_components_are_added_to_a_distribution_of_torch(n_prior):
+    """It refuses to evaluate no samples."""
+    modes = torch.distributions.MultivariateNormal(
+        torch.tensor([[3.0, 0.0], [-3.0, 0.0]], dtype=DTYPE), torch.eye(2, dtype=DTYPE)
+    )
+    target = torch.distributions.MixtureSameFamily(torch.distributions.Categorical(torch.ones(2, dtype=DTYPE)), modes)
+    result = GMMVI(target, n_components=1, n_iterations=45, seed=0, **{"adaptation.n_prior_candidates": n_prior}).fit()
+    assert sum(result.history.column("added")) == 2
+    assert float(torch.cdist(modes.mean, result.model.means).amin(-1).max()) < 1.0
