@@ -1,12 +1,13 @@
 """Kinematics for the processors of LeRobot, such as `InverseKinematicsEEToJoints` of SO-100 and SO-101.
 
 `LeRobotKinematics` has the methods of `lerobot.model.RobotKinematics` and replaces it. It needs no placo. Each call
-descends to the nearest pose within the joint limits, where LeRobot's takes a single step without limits.
+descends until it reaches the nearest pose within the joint limits, where LeRobot's takes a single step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -47,12 +48,14 @@ class LeRobotKinematics:
         InverseKinematicsEEToJoints(kinematics=LeRobotKinematics("so101.urdf"), motor_names=[...])
     """
 
-    def __init__(self, robot: Robot | str, joint_names: Sequence[str] | None = None, *, timeout: float = 1.0) -> None:
+    def __init__(
+        self, robot: Robot | str | Path, joint_names: Sequence[str] | None = None, *, timeout: float = 1.0
+    ) -> None:
         self.robot = robot if isinstance(robot, Robot) else Robot(robot)
         self.joint_names = list(self.robot.joint_names if joint_names is None else joint_names)
         if sorted(self.joint_names) != sorted(self.robot.joint_names):
             raise ConfigurationError(
-                f"joint_names must be those of the robot, {', '.join(self.robot.joint_names)}, in any order; "
+                f"joint_names must contain the robot's joints, {', '.join(self.robot.joint_names)}, in any order; "
                 f"got {', '.join(self.joint_names)}",
                 self.joint_names,
             )
@@ -60,7 +63,7 @@ class LeRobotKinematics:
         self._sampler, self._timeout = Sampler(self.robot), timeout
 
     def forward_kinematics(self, joint_pos_deg: npt.ArrayLike) -> FloatArray:
-        """Return the pose (4, 4) of the tip for joint positions [deg]; values after those of the arm are ignored."""
+        """Return the pose (4, 4) of the tip for joint positions [deg]; further values, such as a gripper's, are ignored."""
         return np.asarray(self.robot.fk(self._configuration(joint_pos_deg)))
 
     def inverse_kinematics(
@@ -70,12 +73,14 @@ class LeRobotKinematics:
         position_weight: float = 1.0,
         orientation_weight: float = 0.01,
     ) -> FloatArray:
-        """Return the joint positions nearest to a pose that a descent from the current ones leads to [deg].
+        """Return the joint positions (n,) [deg] of the nearest pose that a descent from the current ones reaches.
+
+        If time runs out, the descent ends early.
 
         Parameters
         ----------
         current_joint_pos : (n,)
-            Current joint positions [deg]. Values after those of the arm, such as a gripper's, are returned unchanged.
+            Current joint positions [deg]. Further values, such as a gripper's, are returned unchanged.
         desired_ee_pose : (4, 4)
         position_weight, orientation_weight : float
             Weights of the errors [1/m, 1/rad]. The default lets an arm of five joints give up orientation.

@@ -748,8 +748,8 @@ def _carried(search: PathSearch, smoother: PathSmoother) -> FloatArray | None:
     """Return the best path along which one solution moves from pose to pose; None if there is none without jumps.
 
     With more than one free direction, layers are random samples, and a long path loses the solutions that lead on. Here
-    every sample of one pose is moved along all poses by itself, with all joints, so that an arm on a mobile base drives
-    along. The pose is the first, the middle or the last one.
+    each sample of one pose is moved along the whole path. All joints take part, so a mobile base drives along. The
+    samples belong to the first, the middle or the last pose.
     """
     if search.redundancy < 2:
         return None

@@ -132,7 +132,7 @@ def fit_reference(
 
 
 def _sizes(config: RatioConfig, n_components: int, n_samples: int) -> list[int]:
-    """Return the numbers of components to try: that of the model, then larger ones for two motions per component."""
+    """Return the numbers of components to try: first the model's, then larger ones with at least two motions each."""
     most = max(n_components, min(n_samples // 2, config.reference.limit + n_components))
     larger = {min(most, round(factor * n_components)) for factor in config.reference.factors if factor > 1.0}
     return [n_components, *sorted(larger - {n_components})]

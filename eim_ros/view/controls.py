@@ -34,7 +34,7 @@ LONGEST = 10.0  # [m] largest size of an obstacle
 
 @dataclass(frozen=True, kw_only=True)
 class Menu:
-    """What a user may choose from, and texts of the panel."""
+    """Choices and texts of the panel."""
 
     most_ghosts: int
     robots: tuple[str, ...] = ()  # names of other robots; empty for no menu

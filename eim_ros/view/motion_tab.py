@@ -225,7 +225,7 @@ THIN, THICK = 0.0025, 0.008  # line thickness as a share of the arm's reach
 
 
 class MotionTab:
-    """Tab of motions of the page's robot, in the extra tab of a page; the seed is that of the first motions drawn."""
+    """Extra tab of a page, with motions of its robot. `seed` is used to draw the first motions."""
 
     def __init__(self, page: Page, study: MotionStudy, seed: int = 0) -> None:
         self._page, self._study, self._seed = page, study, seed

@@ -76,7 +76,7 @@ def manipulability_panel(along: FloatArray, values: FloatArray, place: float, va
 def density_panel(values: FloatArray, colours: Sequence[str], value: float, colour: str) -> str:
     """Return a panel of log densities [nat] under a model: a dot for each of n >= 1 ghosts, a line for the chosen one.
 
-    Each colour is that of a component.
+    Dots and line have the colours of their components.
     """
     least, most = min(float(values.min()), value), max(float(values.max()), value)
     width = max(most - least, 1e-9)

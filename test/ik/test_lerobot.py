@@ -47,7 +47,7 @@ def test_a_moving_target_gives_a_continuous_motion_to_the_nearest_poses(kinemati
 
 
 def test_wrong_joints_are_refused(kinematics: LeRobotKinematics) -> None:
-    with pytest.raises(ConfigurationError, match="joint_names must be those of the robot"):
+    with pytest.raises(ConfigurationError, match="joint_names must contain the robot's joints"):
         LeRobotKinematics(kinematics.robot, ["j0", "j1"])
     with pytest.raises(ConfigurationError, match="expected at least 5 joint positions"):
         kinematics.forward_kinematics([1.0, 2.0])
