@@ -63,7 +63,7 @@ class LeRobotKinematics:
         self._sampler, self._timeout = Sampler(self.robot), timeout
 
     def forward_kinematics(self, joint_pos_deg: npt.ArrayLike) -> FloatArray:
-        """Return the pose (4, 4) of the tip for joint positions [deg]; further values, such as a gripper's, are ignored."""
+        """Return the pose (4, 4) of the tip for joint positions [deg]; a gripper's values after them are ignored."""
         return np.asarray(self.robot.fk(self._configuration(joint_pos_deg)))
 
     def inverse_kinematics(
