@@ -39,7 +39,7 @@ from eim_ros.view.style import FAINT, INK
 from experiments.bounds import BoundsConfig
 from experiments.harness import Cell, Experiment, Outcome
 from experiments.pictures import METHOD_COLOURS, OURS, RATIO_LINES, method_label
-from experiments.report import Claim, Finding, Pairs, Setup, judged, listed, paired_means
+from experiments.report import Claim, Finding, Pairs, Setup, judged, listed, n_seeds, paired_means
 from experiments.table import ResultTable, Row, Value, mean_and_error
 
 KNOWN = "known"  # the estimator that knows the kinematics
@@ -366,8 +366,9 @@ def _draw_robot(table: ResultTable, robot: str, path: Path) -> Path:
         above[column].set_xlabel("experts", fontsize=9)
         below[column].set_xlabel(f"share of the iterations; {most} experts", fontsize=9)
     above[0].legend(frameon=False, fontsize=8)
-    n_seeds = len({row["seed"] for row in rows})
-    seeds = f"{n_seeds} seed" if n_seeds == 1 else f"mean of {n_seeds} seeds, bars: standard error"
+    parts = [table.with_rows(table.where(robot=robot, method=method, estimator=ratio)) for method, ratio in methods]
+    number = n_seeds(parts)
+    seeds = "1 seed" if number == "1" else f"mean of {number} seeds, bars: standard error"
     figure.suptitle(f"Inverse kinematics of {robot} from samples, {seeds}", fontsize=10, color=INK)
     return write_figure(figure, path)
 

@@ -302,7 +302,7 @@ def _overview(sections: Sequence[Section]) -> str:
         thesis = " ".join(score for setup, score in scores.items() if setup.key == THESIS.key)
         others = "; ".join(f"{v.label}: {score}" for v, score in scores.items() if v.key != THESIS.key and score)
         lines.append(
-            f"| [{name}](#{name}) | {_setting(one.experiment, one.table)[0]} | {_n_seeds(one.tables.values())} | "
+            f"| [{name}](#{name}) | {_setting(one.experiment, one.table)[0]} | {n_seeds(one.tables.values())} | "
             f"{thesis} | {others} |"
         )
     return "\n".join([*lines, ""])
@@ -311,7 +311,7 @@ def _overview(sections: Sequence[Section]) -> str:
 THESIS = Setup("network")
 
 
-def _n_seeds(tables: Iterable[ResultTable]) -> str:
+def n_seeds(tables: Iterable[ResultTable]) -> str:
     """Return the number of seeds in tables, such as "3", or "1 to 3" if they differ."""
     counts = [len(table.distinct("seed")) for table in tables]
     return str(counts[0]) if len(set(counts)) == 1 else f"{min(counts)} to {max(counts)}"
