@@ -282,7 +282,7 @@ class Follow(Operation):
     max_step: Annotated[Words, arg(metavar="STEP ...")] = None
     """Largest change of a joint between two poses [rad or m]: one for all, one for each, or NAME=VALUE
     (default: 0.3 rad for revolute and 0.05 m for prismatic joints)."""
-    objective: Literal["squares", "length", "largest_step"] = "squares"
+    objective: Literal["squares", "length", "largest_step", "time"] = "squares"
     """Cost of the path that smoothing reduces."""
     candidates: Count = 48
     """Number of solutions of each pose, if they are neither points nor curves."""

@@ -6,7 +6,8 @@ once. Each one may move along the null space N_k of its pose, q_k + N_k z_k. A G
     sum over steps k and joints j of w_kj (dq_kj)^2,
 
 whose matrix is block tridiagonal. Weights w are 1 for the sum of squares. For the L1 length they are 1 / |dq_kj|, which
-is iteratively reweighted least squares. Metres count as radians in proportion to the largest steps.
+is iteratively reweighted least squares. Metres count as radians in proportion to the largest steps. For the time, a
+step takes max_j |dq_kj| / v_j with the largest velocities v, and a norm of high order approximates this maximum.
 
 Then the poses are solved again. A step is accepted if the cost falls, and if limits, largest steps and collision checks
 still hold. Configurations that would violate them stay where they are in that step.
@@ -27,9 +28,9 @@ from eim_ros.ik.revolutions import TURN, Revolutions
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
-Objective: TypeAlias = Literal["squares", "length", "largest_step"]
+Objective: TypeAlias = Literal["squares", "length", "largest_step", "time"]
 
-OBJECTIVES: tuple[Objective, ...] = ("squares", "length", "largest_step")
+OBJECTIVES: tuple[Objective, ...] = ("squares", "length", "largest_step", "time")
 ENOUGH = 1e-3  # relative decrease of the cost below which a round ends
 MOST_ITERATIONS = 80
 MOST_TRIES = 6  # attempts of one iteration, each with more configurations held or a shorter motion
@@ -38,8 +39,8 @@ TRUST = 0.3  # largest motion of a joint in one iteration [rad or m]
 HELD = 1e8  # weight that holds a configuration
 DAMPING = 1e-7  # weight of the motion, keeps the matrix definite if the arm is singular
 STRICTER = 8.0  # factor on the weight of a step that became too large
-POWER = 10  # the largest step is approximated by this norm
-ROUNDNESS = 0.02  # part of the mean motion below which the L1 length is smoothed
+POWER = 10  # order of the norm that approximates the largest step and the slowest joint
+ROUNDNESS = 0.02  # part of the mean motion below which the L1 length and the time are smoothed
 MARGIN = 1e-9  # relative margin of largest steps
 FIRST_ESTIMATE = 1e-4  # time for one pose in the first iteration [s]
 
@@ -57,8 +58,9 @@ class PathSmoother:
         Limits of the joints, and joints with 2π-equivalent values.
     max_steps : (n_poses, dof)
         Largest change of each joint from the previous pose, or from `origin`, to each pose [rad] or [m].
-    objective : {"squares", "length", "largest_step"}
-        "squares" (sum of squared steps), "length" (sum of absolute changes of all joints) or "largest_step".
+    objective : {"squares", "length", "largest_step", "time"}
+        "squares" (sum of squared steps), "length" (sum of absolute changes of all joints), "largest_step", or "time"
+        (duration with all velocities at most `Robot.velocity_limits`) [s].
     origin : (dof,), optional
         Configuration before the first pose.
     """
@@ -97,6 +99,8 @@ class PathSmoother:
             return float((steps**2).sum())
         if self.objective == "length":
             return float(steps.sum())
+        if self.objective == "time":
+            return float(self._durations(rows).max(axis=1, initial=0.0).sum())
         return float((np.abs(self._steps(rows)) / self._largest).max(initial=0.0))
 
     def smoothed(self, rows: FloatArray, deadline: float) -> FloatArray:
@@ -130,6 +134,14 @@ class PathSmoother:
         """Return the changes with metres weighted as radians."""
         return self._units * self._steps(rows)
 
+    def _durations(self, rows: FloatArray) -> FloatArray:
+        """Return the time that each joint needs in each step (n_steps, dof) [s]."""
+        return np.asarray(np.abs(self._steps(rows)) / self.problem.robot.velocity_limits)
+
+    def _norms(self, durations: FloatArray) -> FloatArray:
+        """Return a smooth upper bound (n_steps, 1) of the longest duration in each step [s]."""
+        return np.asarray(((durations**POWER).sum(axis=1, keepdims=True) + self._epsilon**POWER) ** (1.0 / POWER))
+
     def _roundness(self, steps: FloatArray) -> float:
         return ROUNDNESS * float(np.abs(steps).mean()) + 1e-9
 
@@ -140,10 +152,18 @@ class PathSmoother:
         if self.objective == "largest_step":
             scaled = np.abs(self._steps(rows)) / self._largest
             return float((scaled**POWER).sum() ** (1.0 / POWER))
+        if self.objective == "time":
+            return float(self._norms(self._durations(rows)).sum())
         return self.cost(rows)
 
     def _weights(self, rows: FloatArray) -> FloatArray:
         """Return the weight of the square of each step (n_steps, dof)."""
+        if self.objective == "time":
+            durations = self._durations(rows)
+            self._epsilon = self._roundness(durations.max(axis=1, initial=0.0))
+            norms = self._norms(durations)
+            relative = (durations / norms) ** (POWER - 2) + 1e-4
+            return np.asarray(relative * self._epsilon / (norms * self.problem.robot.velocity_limits**2))
         steps = self._measured(rows)
         self._epsilon = self._roundness(steps)
         if self.objective == "length":

@@ -629,6 +629,9 @@ def follow_path(
     began, setup = time.perf_counter(), sampler._setup
     if objective is not None and objective not in OBJECTIVES:
         raise ConfigurationError(f"objective must be one of {', '.join(OBJECTIVES)}, got {objective!r}", objective)
+    if objective == "time" and not np.isfinite(sampler.robot.velocity_limits).all():
+        unlimited = sampler.robot.joint_names[int(np.argmin(np.isfinite(sampler.robot.velocity_limits)))]
+        raise ConfigurationError(f"objective 'time' needs velocity limits, and the URDF has none for {unlimited!r}")
     position_only = setup.is_position_only(sampler.prior.kind)
     try:
         problem = Problem(setup, poses[0], position_only, Spread(n), deadline=with_grace(deadline))

@@ -625,10 +625,11 @@ class Sampler:
         times : (n_poses,) array_like, optional
             Time of each pose [s], increasing. Each step then also keeps `Robot.velocity_limits`. With `near`, time 0 is
             at that configuration.
-        objective : {"squares", "length", "largest_step"}, optional
+        objective : {"squares", "length", "largest_step", "time"}, optional
             Cost of a path, which is reduced after the search until it stops falling: the sum of squared changes, the
-            sum of absolute changes of all joints, or the largest change relative to `max_step`. None returns the path
-            of the search, which is the best one for "squares" among the solutions found.
+            sum of absolute changes of all joints, the largest change relative to `max_step`, or the duration with
+            joints at their velocity limits. None returns the path of the search, which is the best one for "squares"
+            among the solutions found.
         n_candidates : int
             Solutions of a pose, if solutions are neither points nor curves.
         seed, timeout

@@ -454,6 +454,7 @@ def test_smoothing_reduces_the_chosen_cost(name: str) -> None:
         "squares": lambda q: (np.diff(q, axis=0) ** 2).sum(),
         "length": lambda q: np.abs(np.diff(q, axis=0)).sum(),
         "largest_step": lambda q: np.abs(np.diff(q, axis=0)).max(),
+        "time": lambda q: (np.abs(np.diff(q, axis=0)) / robot.velocity_limits).max(axis=1).sum(),
     }
     for objective, cost in costs.items():
         path = Sampler(robot).follow(poses, max_step=0.2, objective=objective, timeout=ENOUGH, seed=0)
@@ -474,8 +475,14 @@ def test_smoothed_path_avoids_obstacles() -> None:
 
 
 def test_unknown_objective_is_an_error() -> None:
-    with pytest.raises(ConfigurationError, match="objective must be one of squares, length, largest_step"):
+    with pytest.raises(ConfigurationError, match="objective must be one of squares, length, largest_step, time"):
         Sampler("panda").follow(fetch_line(3), objective="energy")  # type: ignore[arg-type]
+
+
+def test_shortest_time_needs_a_velocity_limit_of_each_joint() -> None:
+    robot = Robot(URDFS["UR5, two turns"].replace('velocity="1"', 'velocity="0"', 1))
+    with pytest.raises(ConfigurationError, match="needs velocity limits, and the URDF has none for"):
+        Sampler(robot).follow(robot.fk(motion(robot, 2, 3)), objective="time")
 
 
 @pytest.mark.parametrize("name", ["gen3"])
