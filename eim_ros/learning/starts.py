@@ -1,7 +1,6 @@
 """Initial mixtures of experts from k-means clusters.
 
-Clusters are found by k-means++ seeding (Arthur and Vassilvitskii 2007) and Lloyd's iterations. One matrix product finds
-the nearest centres of many points, since |x - c|^2 = |x|^2 - 2 x'c + |c|^2.
+Clusters are found by k-means++ seeding (Arthur and Vassilvitskii 2007) and Lloyd's iterations, on the CPU.
 
 A linear expert describes the data near one point. Pairs of contexts and samples are standardised and clustered, and
 each expert starts as the linear regression of one cluster.
@@ -19,6 +18,7 @@ from torch import Tensor
 from eim_ros.core.errors import DataError
 from eim_ros.learning.data import Pairs, random_rows
 from eim_ros.learning.families import FamilyConfig, with_networks
+from eim_ros.learning.models import native
 from eim_ros.learning.models.evaluator import PreparedMixture
 from eim_ros.learning.models.linear import SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
@@ -27,9 +27,6 @@ from eim_ros.learning.models.quadratic_form import products_of_coordinates, symm
 from eim_ros.learning.models.standardisation import Standardisation
 from eim_ros.learning.projections.likelihood import experts_from_moments, fit_gating_to_moments
 from eim_ros.learning.projections.neural import FitSettings, fit_neural_experts
-
-CHUNK_ELEMENTS = 262_144  # distances per block, small enough to stay in cache
-
 
 def k_means(
     points: Tensor,
@@ -44,53 +41,11 @@ def k_means(
     are duplicated. The generator may be on another device than the points. There are at most `n_iterations` of Lloyd's
     iterations. `weight` (n_points,) holds the weights of the points, which are equal by default.
     """
-    centers = _seeds(points, n_clusters, generator, weight)
-    labels = _nearest(points, centers)
-    for _ in range(n_iterations):
-        centers = _means(points, labels, centers, weight)
-        following = _nearest(points, centers)
-        if torch.equal(following, labels):
-            break
-        labels = following
-    return labels
-
-
-def _seeds(points: Tensor, n_clusters: int, generator: torch.Generator, weight: Tensor | None = None) -> Tensor:
-    """Draw points one after the other, with probabilities proportional to the squared distance to the nearest seed.
-
-    The distances are multiplied by the weights.
-    """
-    uniform = torch.rand(n_clusters, generator=generator, dtype=torch.float64, device=generator.device).to(points)
-    transposed = points.T.contiguous()
-    seeds = torch.empty(n_clusters, dtype=torch.int64, device=points.device)
-    squared = torch.ones_like(points[:, 0])
-    for k in range(n_clusters):  # a loop, because each draw depends on the previous one
-        cumulative = (squared if weight is None else squared * weight).cumsum(0)
-        drawn = torch.searchsorted(cumulative, uniform[k] * cumulative[-1], right=True)
-        seeds[k] = drawn.clamp_max(len(points) - 1)
-        distance = (transposed - transposed[:, seeds[k]].unsqueeze(-1)).square_().sum(0)
-        squared = distance if k == 0 else torch.minimum(squared, distance, out=squared)
-    return points[seeds]
-
-
-def _nearest(points: Tensor, centers: Tensor) -> Tensor:
-    extended = torch.cat([points, torch.ones_like(points[:, :1])], -1)
-    factors = torch.cat([-centers, 0.5 * centers.square().sum(-1, keepdim=True)], -1).T.contiguous()
-    step = max(1, CHUNK_ELEMENTS // len(centers))
-    buffer = points.new_empty(min(step, len(points)), len(centers))  # avoids repeated allocation
-    labels = torch.empty(len(points), dtype=torch.int64, device=points.device)
-    for start in range(0, len(points), step):
-        rows = extended[start : start + step]
-        labels[start : start + step] = torch.mm(rows, factors, out=buffer[: len(rows)]).min(-1).indices
-    return labels
-
-
-def _means(points: Tensor, labels: Tensor, centers: Tensor, weight: Tensor | None = None) -> Tensor:
-    """Return the means of the clusters; an empty cluster keeps its centre."""
-    count = torch.bincount(labels, weight, minlength=len(centers)).unsqueeze(-1)
-    parts = points if weight is None else points * weight.unsqueeze(-1)
-    total = torch.zeros_like(centers).index_add_(0, labels, parts)
-    return torch.where(count > 0, total / torch.where(count > 0, count, torch.ones_like(count)), centers)
+    uniform = torch.rand(n_clusters, generator=generator, dtype=torch.float64, device=generator.device)
+    columns = points.detach().T.to("cpu", torch.float64)
+    weights = None if weight is None else weight.detach().to("cpu", torch.float64).numpy()
+    labels = native.k_means(columns.numpy(), weights, uniform.cpu().numpy(), n_iterations)
+    return torch.from_numpy(labels).to(points.device)
 
 
 LEAST_FLOOR = 1e-6  # minimum variance relative to the data, because a cluster may consist of one point

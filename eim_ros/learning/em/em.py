@@ -277,10 +277,9 @@ class EMIteration:
         units = Standardisation.from_data(data.context, data.sample)
         joint, compact = units.joint(data.context, data.sample), None
         if data.context.shape[1] == 0 and config.covariance == "full" and not config.hard and config.is_linear:
-            n_components = config.n_components if start is None else start.n_components
             # a floor of zero needs a comparison with the old experts
             if config.covariance_floor > 0.0:
-                compact = CompactStep.from_data(units, joint, data.weight, n_components, config.covariance_floor)
+                compact = CompactStep.from_data(units, data, config.covariance_floor)
         return cls(config, data, units, joint, start, seed, compact)
 
     def start(self, index: int) -> MixtureOfExperts:
