@@ -12,6 +12,8 @@ predicted covariance, are then clustered by k-means, and each cluster is the sta
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -27,6 +29,7 @@ from eim_ros.learning.models.quadratic_form import products_of_coordinates, symm
 from eim_ros.learning.models.standardisation import Standardisation
 from eim_ros.learning.projections.likelihood import experts_from_moments, fit_gating_to_moments
 from eim_ros.learning.projections.neural import FitSettings, fit_neural_experts
+
 
 def k_means(
     points: Tensor,
@@ -92,14 +95,14 @@ def likeliest_start(
     if n_candidates > 1:
         data = random_rows(data, max(FEW_POINTS, POINTS_PER_COMPONENT * n_components), generator)
     context, sample, weight = data.context, data.sample, data.weight
-    units = Standardisation.from_data(context, sample)
-    joint = units.joint(context, sample)
-    relative = units.sample_scale / units.sample_scale.max()
+    clustered = _Clustered.from_data(context, sample, weight)
+    relative = clustered.units.sample_scale / clustered.units.sample_scale.max()
     best, highest = None, -torch.inf
     for number in range(n_candidates):
-        own_units = number % 2 == 1 and data.context.shape[1] == 0
-        labels = k_means(joint * relative if own_units else joint, n_components, generator, weight=weight)
-        model = mixture_of_clusters(context, sample, labels, n_components, covariance_floor, weight)
+        own_units = number % 2 == 1 and context.shape[1] == 0
+        points = clustered.joint * relative if own_units else clustered.joint
+        labels = k_means(points, n_components, generator, weight=weight)
+        model = clustered.mixture(labels, n_components, covariance_floor)
         if n_candidates == 1:
             return model
         values = PreparedMixture(model, context, sample).log_prob(context, sample)
@@ -111,40 +114,55 @@ def likeliest_start(
 
 
 def mixture_of_clusters(
-    context: Tensor,
-    sample: Tensor,
-    labels: Tensor,
-    n_components: int,
-    covariance_floor: float = 0.0,
-    weight: Tensor | None = None,
+    context: Tensor, sample: Tensor, labels: Tensor, n_components: int, covariance_floor: float = 0.0
 ) -> MixtureOfExperts:
     """Return linear experts and a softmax gating that are fitted to the given clusters.
 
-    The labels (n_samples,) of int64 are the clusters of the points. An empty cluster gets the overall distribution.
-    `weight` (n_samples,) holds the weights of the points. The other arguments are those of
-    `initial_mixture_of_experts`.
+    The labels (n_samples,) of int64 are the clusters of the points. An empty cluster gets the overall distribution. The
+    other arguments are those of `initial_mixture_of_experts`.
     """
-    units = Standardisation.from_data(context, sample)
-    joint = units.joint(context, sample)
-    products = products_of_coordinates(joint)
-    if weight is not None:
-        products = products * weight.unsqueeze(-1)
-    sums = products.new_zeros(n_components, products.shape[1]).index_add_(0, labels, products)
-    overall = products.sum(0) / n_components
-    soft = (1.0 - SOFTENING) * sums + SOFTENING * overall
-    empty = sums[:, -1:] == 0.0  # clusters can be empty if points are duplicated
-    width = joint.shape[1] + 1
-    experts, _ = experts_from_moments(
-        symmetric_from_products(torch.where(empty, overall, sums), width),
-        units.n_dims,
-        max(covariance_floor, LEAST_FLOOR),
-    )
-    blank = SoftmaxGating(context.new_zeros(n_components, context.shape[1]), context.new_zeros(n_components))
-    moments = symmetric_from_products(soft, width)[:, units.n_dims :, units.n_dims :]
-    gating, _ = fit_gating_to_moments(
-        blank, joint[:, units.n_dims :], moments, max_iterations=GATING_ITERATIONS, l2=GATING_L2, weight=weight
-    )
-    return units.original(MixtureOfExperts(gating, experts))
+    return _Clustered.from_data(context, sample, None).mixture(labels, n_components, covariance_floor)
+
+
+@dataclass(frozen=True)
+class _Clustered:
+    """Standardised data of which clusters become experts.
+
+    `products` (n_samples, n_products) contains the weighted products of the coordinates `joint`.
+    """
+
+    units: Standardisation
+    joint: Tensor
+    products: Tensor
+    weight: Tensor | None
+
+    @classmethod
+    def from_data(cls, context: Tensor, sample: Tensor, weight: Tensor | None) -> _Clustered:
+        units = Standardisation.from_data(context, sample)
+        joint = units.joint(context, sample)
+        products = products_of_coordinates(joint)
+        return cls(units, joint, products if weight is None else products * weight.unsqueeze(-1), weight)
+
+    def mixture(self, labels: Tensor, n_components: int, covariance_floor: float) -> MixtureOfExperts:
+        """Return the model of the clusters; see `mixture_of_clusters`."""
+        n_dims, products = self.units.n_dims, self.products
+        sums = products.new_zeros(n_components, products.shape[1]).index_add_(0, labels, products)
+        overall = products.sum(0) / n_components
+        soft = (1.0 - SOFTENING) * sums + SOFTENING * overall
+        empty = sums[:, -1:] == 0.0  # clusters can be empty if points are duplicated
+        width = self.joint.shape[1] + 1
+        experts, _ = experts_from_moments(
+            symmetric_from_products(torch.where(empty, overall, sums), width),
+            n_dims,
+            max(covariance_floor, LEAST_FLOOR),
+        )
+        context = self.joint[:, n_dims:]
+        blank = SoftmaxGating(context.new_zeros(n_components, context.shape[1]), context.new_zeros(n_components))
+        moments = symmetric_from_products(soft, width)[:, n_dims:, n_dims:]
+        gating, _ = fit_gating_to_moments(
+            blank, context, moments, max_iterations=GATING_ITERATIONS, l2=GATING_L2, weight=self.weight
+        )
+        return self.units.original(MixtureOfExperts(gating, experts))
 
 
 MOST_POINTS = 2000  # maximum number of points to which the single expert is fitted
