@@ -1,7 +1,6 @@
 """Quadratic forms at few components per point (`quadratic_forms.hpp`, `neighbourhood_search.hpp`).
 
-Also EM (`gaussian_em.hpp`), k-means (`k_means.hpp`), sums over tables of probabilities (`softmax.hpp`), and activations
-of networks (`silu.hpp`).
+Also EM (`gaussian_em.hpp`), k-means (`k_means.hpp`), and sums over tables of probabilities (`softmax.hpp`).
 """
 
 import numpy as np
@@ -9,7 +8,6 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
-SingleArray = npt.NDArray[np.float32]
 
 class SelectedForms:
     """Log joint densities of linear experts, evaluated for a few components at each point.
@@ -89,13 +87,6 @@ def k_means(points: FloatArray, weight: FloatArray | None, uniform: FloatArray, 
 
     `weight` (n,) holds the weights of the points. `uniform` (n_clusters,) holds numbers from [0, 1), which choose the
     first centers. There are at most `n_iterations` of Lloyd's iterations.
-    """
-
-def masked_silu(values: SingleArray, slopes: SingleArray, factors: SingleArray, together: int) -> None:
-    """Replace z in `values` (n, width) by m silu(z), and fill `slopes` (n, width) with m silu'(z).
-
-    Here silu(z) = z sigmoid(z). Each row m of `factors` (n / together, rounded up, width) belongs to as many successive
-    rows as `together` says. Values and slopes must be row-major, because they are changed in place.
     """
 
 def softmax_lagrangian(

@@ -1,15 +1,12 @@
-// Python module for quadratic forms at few components per point, for EM and k-means, for sums over tables of
-// probabilities, and for activations of networks. Arrays are validated once, here, and the GIL is released during the computation. Arguments
-// are never modified; arrays that are not row-major are copied.
+// Python module for quadratic forms at few components per point, for EM and k-means, and for sums over tables of
+// probabilities. Arrays are validated once, here, and the GIL is released during the computation. Arguments are never
+// modified; arrays that are not row-major are copied.
 #include <pybind11/stl.h>
-
-#include <array>
 
 #include "k_means.hpp"
 #include "neighbourhood_search.hpp"
 #include "numerics/arrays.hpp"
 #include "quadratic_forms.hpp"
-#include "silu.hpp"
 #include "softmax.hpp"
 
 using namespace eim;
@@ -200,24 +197,6 @@ Indices k_means(const py::array& points_, const std::optional<py::array>& weight
     return labels;
 }
 
-// Checks that an array can be modified in place.
-void expect_in_place(const py::array& array, const char* name, const std::array<Index, 2>& shape) {
-    expect(array.dtype().equal(py::dtype::of<float>()) && array.ndim() == 2 && array.shape(0) == shape[0] &&
-               array.shape(1) == shape[1] && array.writeable() && (array.flags() & py::array::c_style),
-           std::string(name) + " must be a writeable row-major table of float32");
-}
-
-void silu(py::array& values_, py::array& slopes_, const py::array& factors_, Index together) {
-    expect(values_.ndim() == 2 && together > 0, "values must be a table, and together at least 1");
-    const Index n = values_.shape(0), width = values_.shape(1);
-    expect_in_place(values_, "values", {n, width});
-    expect_in_place(slopes_, "slopes", {n, width});
-    const RowByRow<float> factors = checked<float>(factors_, "factors", {(n + together - 1) / together, width});
-    float *values = static_cast<float*>(values_.mutable_data()), *slopes = static_cast<float*>(slopes_.mutable_data());
-    Unlocked unlocked;
-    masked_silu(values, slopes, factors.data(), n, width, together);
-}
-
 }  // namespace
 
 PYBIND11_MODULE(EIM_MODULE, module) {
@@ -231,7 +210,6 @@ PYBIND11_MODULE(EIM_MODULE, module) {
     module.def("em_step", em_step, py::arg("points"), py::arg("weight"), py::arg("log_weights"), py::arg("means"),
                py::arg("factors"), py::arg("units"), py::arg("floor"));
     module.def("k_means", k_means, py::arg("points"), py::arg("weight"), py::arg("uniform"), py::arg("n_iterations"));
-    module.def("masked_silu", silu, py::arg("values"), py::arg("slopes"), py::arg("factors"), py::arg("together"));
     module.def("softmax_lagrangian", lagrangian, py::arg("design"), py::arg("parameters"), py::arg("fixed"),
                py::arg("slope"));
     module.def("tilted_moments", moments, py::arg("old"), py::arg("reward"), py::arg("a"), py::arg("s"));
