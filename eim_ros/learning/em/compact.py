@@ -50,8 +50,8 @@ class CompactStep:
     def __call__(self, model: MixtureOfExperts) -> tuple[MixtureOfExperts, float] | None:
         """Return the updated model, and the mean log-likelihood of the old one [nat].
 
-        None means that the complete implementation is needed: there are too many components, or one of them is singular,
-        below the floor, or has no weight.
+        None means that the complete implementation is needed: there are too many components, or one of them is
+        singular, below the floor, or has no weight.
         """
         gating, experts = linear_parts(model)
         if experts.n_components * self.points.shape[1] > MOST_RESPONSIBILITIES:

@@ -80,7 +80,8 @@ class GaussianEM {
     }
 
     // Fills the updated mixture and returns the mean log-likelihood of the old one. Returns nothing if a component has
-    // no weight or is singular, or if its least variance is below `floor` after division of each coordinate by its unit.
+    // no weight or is singular, or if its least variance is below `floor` after division of each coordinate by its
+    // unit.
     std::optional<double> run(const double* units, double floor, const Gaussians<double>& updated) {
         double log_likelihood = 0.0, total = 0.0;
         for (Index first = 0; first < points_.n; first += Block::kPoints) {
