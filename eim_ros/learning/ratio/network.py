@@ -76,8 +76,9 @@ class Dropout(nn.Module):
         blocks = inputs.unflatten(0, (-1, math.gcd(len(inputs), ROWS_PER_MASK)))
         shape = (len(blocks), 1, inputs.shape[1])
         drawn = torch.rand(shape, generator=self.generator, dtype=torch.float32, device=inputs.device)
-        kept = (drawn >= self.probability).to(inputs.dtype)
-        return (blocks * (kept / (1.0 - self.probability))).flatten(0, 1)
+        mask = (drawn >= self.probability).to(inputs.dtype) / (1.0 - self.probability)
+        masked: Tensor = (blocks * mask).flatten(0, 1)
+        return masked
 
 
 def ratio_network(
