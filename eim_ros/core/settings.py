@@ -210,9 +210,14 @@ def described(settings: Settings) -> dict[str, Setting]:
     return found
 
 
-def field_types(kind: type[Settings]) -> dict[str, Any]:
+def field_types(kind: type[Settings]) -> Mapping[str, Any]:
     """Return the resolved annotation of each setting by its dotted name."""
-    return {name: setting.annotation for name, setting in described(kind()).items()}
+    return _field_types(typing.cast(Any, kind))
+
+
+@functools.cache
+def _field_types(kind: Any) -> Mapping[str, Any]:
+    return types.MappingProxyType({name: setting.annotation for name, setting in described(kind()).items()})
 
 
 def is_within(name: str, names: Iterable[str]) -> bool:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.errors import DataError, DistributionError
+from eim_ros.learning.models.gaussian import all_finite
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 
@@ -123,8 +124,8 @@ def checked_data(data: Any) -> Pairs:
     if len(sample) == 0 or sample.shape[1] == 0:
         raise DataError("the data set is empty", tuple(sample.shape))
     for name, part in (("context", context), ("sample", sample)):
-        bad = (~torch.isfinite(part)).any(-1).nonzero().flatten()
-        if len(bad):
+        if not all_finite(part):
+            bad = (~torch.isfinite(part)).any(-1).nonzero().flatten()
             raise DataError(
                 f"{name} has NaN or infinite entries in {len(bad)} rows, first row {int(bad[0])}", int(bad[0])
             )

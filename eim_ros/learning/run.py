@@ -24,6 +24,7 @@ from eim_ros.core.errors import ConfigurationError, DataError, DistributionError
 from eim_ros.core.files import read_tensor_file, write_tensor_file
 from eim_ros.core.parallel import torch_threads
 from eim_ros.learning.data import checked_data
+from eim_ros.learning.models.gaussian import all_finite
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.serialization import load_model, save_model
@@ -577,7 +578,7 @@ def _copied(state: State, checkpoint: Checkpoint | None) -> dict[str, Tensor]:
 
 
 def _finite(model: Model) -> bool:
-    return all(bool(torch.isfinite(value).all()) for value in model.tensors().values())
+    return all(all_finite(value) for value in model.tensors().values())
 
 
 # If the standard errors sum to less than this fraction of their sum over the window before, the run still makes

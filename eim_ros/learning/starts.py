@@ -1,7 +1,6 @@
 """Initial mixtures of experts from k-means clusters.
 
-Clusters are found by k-means++ seeding (Arthur and Vassilvitskii 2007) and Lloyd's iterations. One matrix product finds
-the nearest centres of many points, since |x - c|^2 = |x|^2 - 2 x'c + |c|^2.
+Clusters are found by k-means++ seeding (Arthur and Vassilvitskii 2007) and Lloyd's iterations, on the CPU.
 
 A linear expert describes the data near one point. Pairs of contexts and samples are standardised and clustered, and
 each expert starts as the linear regression of one cluster.
@@ -13,12 +12,15 @@ predicted covariance, are then clustered by k-means, and each cluster is the sta
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from eim_ros.core.errors import DataError
 from eim_ros.learning.data import Pairs, random_rows
 from eim_ros.learning.families import FamilyConfig, with_networks
+from eim_ros.learning.models import native
 from eim_ros.learning.models.evaluator import PreparedMixture
 from eim_ros.learning.models.linear import SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
@@ -27,8 +29,6 @@ from eim_ros.learning.models.quadratic_form import products_of_coordinates, symm
 from eim_ros.learning.models.standardisation import Standardisation
 from eim_ros.learning.projections.likelihood import experts_from_moments, fit_gating_to_moments
 from eim_ros.learning.projections.neural import FitSettings, fit_neural_experts
-
-CHUNK_ELEMENTS = 262_144  # distances per block, small enough to stay in cache
 
 
 def k_means(
@@ -44,53 +44,11 @@ def k_means(
     are duplicated. The generator may be on another device than the points. There are at most `n_iterations` of Lloyd's
     iterations. `weight` (n_points,) holds the weights of the points, which are equal by default.
     """
-    centers = _seeds(points, n_clusters, generator, weight)
-    labels = _nearest(points, centers)
-    for _ in range(n_iterations):
-        centers = _means(points, labels, centers, weight)
-        following = _nearest(points, centers)
-        if torch.equal(following, labels):
-            break
-        labels = following
-    return labels
-
-
-def _seeds(points: Tensor, n_clusters: int, generator: torch.Generator, weight: Tensor | None = None) -> Tensor:
-    """Draw points one after the other, with probabilities proportional to the squared distance to the nearest seed.
-
-    The distances are multiplied by the weights.
-    """
-    uniform = torch.rand(n_clusters, generator=generator, dtype=torch.float64, device=generator.device).to(points)
-    transposed = points.T.contiguous()
-    seeds = torch.empty(n_clusters, dtype=torch.int64, device=points.device)
-    squared = torch.ones_like(points[:, 0])
-    for k in range(n_clusters):  # a loop, because each draw depends on the previous one
-        cumulative = (squared if weight is None else squared * weight).cumsum(0)
-        drawn = torch.searchsorted(cumulative, uniform[k] * cumulative[-1], right=True)
-        seeds[k] = drawn.clamp_max(len(points) - 1)
-        distance = (transposed - transposed[:, seeds[k]].unsqueeze(-1)).square_().sum(0)
-        squared = distance if k == 0 else torch.minimum(squared, distance, out=squared)
-    return points[seeds]
-
-
-def _nearest(points: Tensor, centers: Tensor) -> Tensor:
-    extended = torch.cat([points, torch.ones_like(points[:, :1])], -1)
-    factors = torch.cat([-centers, 0.5 * centers.square().sum(-1, keepdim=True)], -1).T.contiguous()
-    step = max(1, CHUNK_ELEMENTS // len(centers))
-    buffer = points.new_empty(min(step, len(points)), len(centers))  # avoids repeated allocation
-    labels = torch.empty(len(points), dtype=torch.int64, device=points.device)
-    for start in range(0, len(points), step):
-        rows = extended[start : start + step]
-        labels[start : start + step] = torch.mm(rows, factors, out=buffer[: len(rows)]).min(-1).indices
-    return labels
-
-
-def _means(points: Tensor, labels: Tensor, centers: Tensor, weight: Tensor | None = None) -> Tensor:
-    """Return the means of the clusters; an empty cluster keeps its centre."""
-    count = torch.bincount(labels, weight, minlength=len(centers)).unsqueeze(-1)
-    parts = points if weight is None else points * weight.unsqueeze(-1)
-    total = torch.zeros_like(centers).index_add_(0, labels, parts)
-    return torch.where(count > 0, total / torch.where(count > 0, count, torch.ones_like(count)), centers)
+    uniform = torch.rand(n_clusters, generator=generator, dtype=torch.float64, device=generator.device)
+    columns = points.detach().T.to("cpu", torch.float64)
+    weights = None if weight is None else weight.detach().to("cpu", torch.float64).numpy()
+    labels = native.k_means(columns.numpy(), weights, uniform.cpu().numpy(), n_iterations)
+    return torch.from_numpy(labels).to(points.device)
 
 
 LEAST_FLOOR = 1e-6  # minimum variance relative to the data, because a cluster may consist of one point
@@ -137,14 +95,14 @@ def likeliest_start(
     if n_candidates > 1:
         data = random_rows(data, max(FEW_POINTS, POINTS_PER_COMPONENT * n_components), generator)
     context, sample, weight = data.context, data.sample, data.weight
-    units = Standardisation.from_data(context, sample)
-    joint = units.joint(context, sample)
-    relative = units.sample_scale / units.sample_scale.max()
+    clustered = _Clustered.from_data(context, sample, weight)
+    relative = clustered.units.sample_scale / clustered.units.sample_scale.max()
     best, highest = None, -torch.inf
     for number in range(n_candidates):
-        own_units = number % 2 == 1 and data.context.shape[1] == 0
-        labels = k_means(joint * relative if own_units else joint, n_components, generator, weight=weight)
-        model = mixture_of_clusters(context, sample, labels, n_components, covariance_floor, weight)
+        own_units = number % 2 == 1 and context.shape[1] == 0
+        points = clustered.joint * relative if own_units else clustered.joint
+        labels = k_means(points, n_components, generator, weight=weight)
+        model = clustered.mixture(labels, n_components, covariance_floor)
         if n_candidates == 1:
             return model
         values = PreparedMixture(model, context, sample).log_prob(context, sample)
@@ -156,40 +114,55 @@ def likeliest_start(
 
 
 def mixture_of_clusters(
-    context: Tensor,
-    sample: Tensor,
-    labels: Tensor,
-    n_components: int,
-    covariance_floor: float = 0.0,
-    weight: Tensor | None = None,
+    context: Tensor, sample: Tensor, labels: Tensor, n_components: int, covariance_floor: float = 0.0
 ) -> MixtureOfExperts:
     """Return linear experts and a softmax gating that are fitted to the given clusters.
 
-    The labels (n_samples,) of int64 are the clusters of the points. An empty cluster gets the overall distribution.
-    `weight` (n_samples,) holds the weights of the points. The other arguments are those of
-    `initial_mixture_of_experts`.
+    The labels (n_samples,) of int64 are the clusters of the points. An empty cluster gets the overall distribution. The
+    other arguments are those of `initial_mixture_of_experts`.
     """
-    units = Standardisation.from_data(context, sample)
-    joint = units.joint(context, sample)
-    products = products_of_coordinates(joint)
-    if weight is not None:
-        products = products * weight.unsqueeze(-1)
-    sums = products.new_zeros(n_components, products.shape[1]).index_add_(0, labels, products)
-    overall = products.sum(0) / n_components
-    soft = (1.0 - SOFTENING) * sums + SOFTENING * overall
-    empty = sums[:, -1:] == 0.0  # clusters can be empty if points are duplicated
-    width = joint.shape[1] + 1
-    experts, _ = experts_from_moments(
-        symmetric_from_products(torch.where(empty, overall, sums), width),
-        units.n_dims,
-        max(covariance_floor, LEAST_FLOOR),
-    )
-    blank = SoftmaxGating(context.new_zeros(n_components, context.shape[1]), context.new_zeros(n_components))
-    moments = symmetric_from_products(soft, width)[:, units.n_dims :, units.n_dims :]
-    gating, _ = fit_gating_to_moments(
-        blank, joint[:, units.n_dims :], moments, max_iterations=GATING_ITERATIONS, l2=GATING_L2, weight=weight
-    )
-    return units.original(MixtureOfExperts(gating, experts))
+    return _Clustered.from_data(context, sample, None).mixture(labels, n_components, covariance_floor)
+
+
+@dataclass(frozen=True)
+class _Clustered:
+    """Standardised data of which clusters become experts.
+
+    `products` (n_samples, n_products) contains the weighted products of the coordinates `joint`.
+    """
+
+    units: Standardisation
+    joint: Tensor
+    products: Tensor
+    weight: Tensor | None
+
+    @classmethod
+    def from_data(cls, context: Tensor, sample: Tensor, weight: Tensor | None) -> _Clustered:
+        units = Standardisation.from_data(context, sample)
+        joint = units.joint(context, sample)
+        products = products_of_coordinates(joint)
+        return cls(units, joint, products if weight is None else products * weight.unsqueeze(-1), weight)
+
+    def mixture(self, labels: Tensor, n_components: int, covariance_floor: float) -> MixtureOfExperts:
+        """Return the model of the clusters; see `mixture_of_clusters`."""
+        n_dims, products = self.units.n_dims, self.products
+        sums = products.new_zeros(n_components, products.shape[1]).index_add_(0, labels, products)
+        overall = products.sum(0) / n_components
+        soft = (1.0 - SOFTENING) * sums + SOFTENING * overall
+        empty = sums[:, -1:] == 0.0  # clusters can be empty if points are duplicated
+        width = self.joint.shape[1] + 1
+        experts, _ = experts_from_moments(
+            symmetric_from_products(torch.where(empty, overall, sums), width),
+            n_dims,
+            max(covariance_floor, LEAST_FLOOR),
+        )
+        context = self.joint[:, n_dims:]
+        blank = SoftmaxGating(context.new_zeros(n_components, context.shape[1]), context.new_zeros(n_components))
+        moments = symmetric_from_products(soft, width)[:, n_dims:, n_dims:]
+        gating, _ = fit_gating_to_moments(
+            blank, context, moments, max_iterations=GATING_ITERATIONS, l2=GATING_L2, weight=self.weight
+        )
+        return self.units.original(MixtureOfExperts(gating, experts))
 
 
 MOST_POINTS = 2000  # maximum number of points to which the single expert is fitted

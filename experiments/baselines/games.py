@@ -38,8 +38,7 @@ from torch.nn.functional import softplus
 from eim_ros.core.parallel import torch_threads
 from eim_ros.core.settings import Settings, option
 from eim_ros.learning.models import GaussianMixture
-from eim_ros.learning.ratio.backpropagation import Dropout
-from eim_ros.learning.ratio.network import ratio_network
+from eim_ros.learning.ratio.network import Dropout, ratio_network
 from experiments.baselines.networks import MixtureParameters
 from experiments.baselines.others import WeightLearning
 

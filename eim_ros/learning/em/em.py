@@ -276,11 +276,9 @@ class EMIteration:
         seed = int(torch.randint(2**31 - 1, (1,), generator=generator, device=generator.device))
         units = Standardisation.from_data(data.context, data.sample)
         joint, compact = units.joint(data.context, data.sample), None
-        if data.context.shape[1] == 0 and config.covariance == "full" and not config.hard and config.is_linear:
-            n_components = config.n_components if start is None else start.n_components
-            # a floor of zero needs a comparison with the old experts
-            if config.covariance_floor > 0.0:
-                compact = CompactStep.from_data(units, joint, data.weight, n_components, config.covariance_floor)
+        plain = config.covariance == "full" and not config.hard and config.is_linear
+        if data.context.shape[1] == 0 and plain and config.covariance_floor > 0.0:  # 0 needs a comparison with the old
+            compact = CompactStep.from_data(units, data, config.covariance_floor)
         return cls(config, data, units, joint, start, seed, compact)
 
     def start(self, index: int) -> MixtureOfExperts:

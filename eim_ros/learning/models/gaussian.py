@@ -343,6 +343,11 @@ def checked_shape(n: int | Sequence[int]) -> tuple[int, ...]:
     return shape
 
 
+def all_finite(values: Tensor) -> bool:
+    """Return whether all entries are finite. Their sum decides it unless it overflows, because that is faster."""
+    return math.isfinite(values.detach().sum().item()) or bool(torch.isfinite(values).all())
+
+
 def log_normaliser(scale_tril: Tensor) -> Tensor:
     """Return the log density at the mean, -sum log diag L - d/2 log 2 pi, (...)."""
     diagonal = torch.diagonal(scale_tril, dim1=-2, dim2=-1)
@@ -356,5 +361,5 @@ def check_scale_tril(scale_tril: Tensor, n_dims: int) -> None:
             f"scale_tril must end in ({n_dims}, {n_dims}), got {tuple(scale_tril.shape)}", scale_tril.shape
         )
     diagonal = torch.diagonal(scale_tril, dim1=-2, dim2=-1)
-    if not bool(torch.isfinite(scale_tril).all() and (diagonal > 0.0).all()):
+    if not (all_finite(scale_tril) and bool((diagonal > 0.0).all())):
         raise DistributionError("scale_tril must be finite with a positive diagonal", scale_tril)

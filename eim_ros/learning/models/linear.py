@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.errors import DistributionError
-from eim_ros.learning.models.gaussian import Gaussian, check_scale_tril, log_normaliser, tensor_fields
+from eim_ros.learning.models.gaussian import Gaussian, all_finite, check_scale_tril, log_normaliser, tensor_fields
 
 CHUNK_ELEMENTS = 131_072  # size of the largest temporary of log_prob; it stays in cache, even with thousands of experts
 SAMPLES_PER_EXPERT = 20  # with at least this many, one product per expert is faster than one per sample
@@ -59,7 +59,7 @@ class LinearExperts:
         check_scale_tril(self.scale_trils, self.n_dims)
         if self.scale_trils.shape[:-2] != self.weights.shape[:1]:
             raise DistributionError(f"{self.n_components} experts need as many scale_trils", self.scale_trils.shape)
-        if not bool(torch.isfinite(self.weights).all() and torch.isfinite(self.biases).all()):
+        if not (all_finite(self.weights) and all_finite(self.biases)):
             raise DistributionError("expert parameters must be finite", self.weights)
 
     @property
@@ -189,7 +189,7 @@ class SoftmaxGating:
                 f"{tuple(self.biases.shape)}",
                 self.weights.shape,
             )
-        if not bool(torch.isfinite(self.weights).all() and torch.isfinite(self.biases).all()):
+        if not (all_finite(self.weights) and all_finite(self.biases)):
             raise DistributionError("gating parameters must be finite", self.weights)
 
     @property

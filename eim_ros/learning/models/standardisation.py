@@ -95,6 +95,8 @@ def linear_parts(model: MixtureOfExperts) -> tuple[SoftmaxGating, LinearExperts]
 
 def _center_and_scale(values: Tensor) -> tuple[Tensor, Tensor]:
     """Return the mean and standard deviation (n_columns,), without overflow and exact for constant columns."""
+    if values.shape[1] == 0:
+        return values.new_zeros(0), values.new_ones(0)
     low, high = values.amin(0), values.amax(0)
     magnitude = torch.maximum(low.abs(), high.abs())
     magnitude = torch.where(magnitude > 0.0, magnitude, torch.ones_like(magnitude))

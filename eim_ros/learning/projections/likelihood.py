@@ -289,11 +289,13 @@ def experts_from_moments(
     mean = second[:, :-1, -1]
     joint = second[:, :-1, :-1] - mean.unsqueeze(-1) * mean.unsqueeze(-2)
     xx, xy, yy = joint[:, :n_dims, :n_dims], joint[:, :n_dims, n_dims:], joint[:, n_dims:, n_dims:]
-    # Bounded, because weights of 1e-300 would make it overflow; much less damping already gives a slope of zero.
-    damping = (ridge / count).clamp_max(1e30).unsqueeze(-1) + NOISE
-    damped = yy + torch.diag_embed(damping.expand(*yy.shape[:-1]))
-    slope = torch.linalg.solve(damped, xy.mT).mT
-    residual = xx - slope @ xy.mT - xy @ slope.mT + slope @ yy @ slope.mT
+    slope, residual = xy, xx
+    if xy.shape[-1]:
+        # Bounded, because weights of 1e-300 would make it overflow; much less damping already gives a slope of zero.
+        damping = (ridge / count).clamp_max(1e30).unsqueeze(-1) + NOISE
+        damped = yy + torch.diag_embed(damping.expand(*yy.shape[:-1]))
+        slope = torch.linalg.solve(damped, xy.mT).mT
+        residual = xx - slope @ xy.mT - xy @ slope.mT + slope @ yy @ slope.mT
     residual = 0.5 * (residual + residual.mT)
     noise = NOISE * torch.diagonal(second, dim1=-2, dim2=-1)[:, :n_dims].amax(-1)
     if covariance != "full":

@@ -33,16 +33,52 @@ from torch import Tensor, nn
 
 from eim_ros.learning.configs import RatioConfig
 from eim_ros.learning.data import Pairs
-from eim_ros.learning.models.gaussian import tensors_of
+from eim_ros.learning.models.gaussian import all_finite, tensors_of
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
-from eim_ros.learning.ratio.backpropagation import Adam, Backpropagation, Dropout
+from eim_ros.learning.ratio.adam import Adam
 from eim_ros.learning.ratio.density_ratio import RatioReport, report_of
 from eim_ros.learning.ratio.inputs import RatioInputs
 from eim_ros.learning.ratio.objectives import OBJECTIVES
 from eim_ros.learning.ratio.plug_in import PlugInRatio
 
+ROWS_PER_MASK = 20  # most successive rows that share a dropout mask; it divides the default batches
 FIRST_SCALE = 3.0  # weights of the first layer, relative to Glorot's initialisation
 BIAS_RANGE = 1.0  # largest absolute value of an initial bias
+
+
+class Dropout(nn.Module):
+    """Dropout layer with its own source of randomness, which sets inputs to zero and scales the others up in training.
+
+    Successive rows share a mask. Drawing a mask for each row would take longer than the layers themselves, and the
+    batches are shuffled.
+
+    Parameters
+    ----------
+    probability : float
+        Probability of setting an input to zero, at least 0 and less than 1.
+
+    Attributes
+    ----------
+    generator : torch.Generator or None
+        Source of randomness on the device of the inputs. It must be set before training.
+    """
+
+    def __init__(self, probability: float) -> None:
+        super().__init__()
+        self.probability = probability
+        self.generator: torch.Generator | None = None
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return the inputs (n, width), with dropout in training and unchanged in evaluation."""
+        if not self.training:
+            return inputs
+        assert self.generator is not None, "training needs randomness"
+        blocks = inputs.unflatten(0, (-1, math.gcd(len(inputs), ROWS_PER_MASK)))
+        shape = (len(blocks), 1, inputs.shape[1])
+        drawn = torch.rand(shape, generator=self.generator, dtype=torch.float32, device=inputs.device)
+        mask = (drawn >= self.probability).to(inputs.dtype) / (1.0 - self.probability)
+        masked: Tensor = (blocks * mask).flatten(0, 1)
+        return masked
 
 
 def ratio_network(
@@ -134,7 +170,6 @@ class RatioTraining:
         self.optimiser = Adam([p.detach() for p in self.learner.parameters()], config.learning_rate)
         self.stale = 0
         self._moments = self.optimiser.tensors()  # state of the optimiser when `network` was copied
-        self._backpropagation = Backpropagation(self.learner)
         self._objective = OBJECTIVES[config.objective]
         self._trained = False
 
@@ -206,31 +241,28 @@ class RatioTraining:
         it.
         """
         n = min(len(positive.base), len(negative.base))
-        order_p = torch.randperm(len(positive.base), generator=generator, device=generator.device)
-        order_n = torch.randperm(len(negative.base), generator=generator, device=generator.device)
+        parts = [
+            part[torch.randperm(len(part.base), generator=generator, device=generator.device)[:n]]
+            for part in (positive, negative)
+        ]
+        inputs = torch.stack([part.inputs for part in parts], 1)  # (n, 2, n_inputs)
+        base = torch.stack([part.base for part in parts], 1).to(torch.float32)
         for layer in self.learner:
             if isinstance(layer, Dropout):
                 layer.generator = generator
-        for start in range(0, n, self.config.batch_size):
-            pick = slice(start, start + self.config.batch_size)
-            part_p, part_n = positive[order_p[pick]], negative[order_n[pick]]
-            base = torch.cat([part_p.base, part_n.base]).to(torch.float32)
-            phi = base + self._backpropagation.outputs(torch.cat([part_p.inputs, part_n.inputs]))
-            loss, slope = self._loss_and_slope(phi, len(part_p.base))
-            gradients = self._backpropagation.gradients(slope)
-            size = loss + sum(gradient.square().sum() for gradient in gradients)
-            if not bool(torch.isfinite(size)):
+        self.learner.train()
+        parameters = list(self.learner.parameters())
+        size = self.config.batch_size
+        for rows, known in zip(inputs.split(size), base.split(size), strict=True):
+            with torch.enable_grad():
+                phi = known + self.learner(rows.flatten(0, 1)).view_as(known)
+                loss_p, loss_q = self._objective(*phi.unbind(1))
+                loss = 0.5 * (loss_p.mean() + loss_q.mean())
+            gradients = torch.autograd.grad(loss, parameters)
+            if not (all_finite(loss) and all(all_finite(gradient) for gradient in gradients)):
                 return False
-            self.optimiser.step(gradients)
+            self.optimiser.step(list(gradients))
         return True
-
-    def _loss_and_slope(self, phi: Tensor, n_positive: int) -> tuple[Tensor, Tensor]:
-        """Return the loss for phi (n,), whose first `n_positive` rows are data, and its gradient in phi (n,)."""
-        leaf = phi.requires_grad_(True)
-        with torch.enable_grad():
-            loss_p, loss_q = self._objective(*leaf.split([n_positive, len(phi) - n_positive]))
-            loss = 0.5 * (loss_p.mean() + loss_q.mean())
-        return loss.detach(), torch.autograd.grad(loss, leaf)[0]
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the state for a checkpoint."""

@@ -8,7 +8,7 @@ from learning.models.random_models import generator_of, random_mixture_of_expert
 from learning.ratios import MODEL, TARGET, Shifted, config, drawn_at, exact, gaussian, network, plug_in, samples
 
 from eim_ros.learning.ratio import NetworkRatio, StandardisedInputs
-from eim_ros.learning.ratio.network import RatioTraining
+from eim_ros.learning.ratio.network import Dropout, RatioTraining
 
 
 def fitted(n: int = 600, **settings) -> tuple[NetworkRatio, torch.Tensor, torch.Tensor]:
@@ -209,3 +209,13 @@ def test_network_starts_at_zero():
     inputs = StandardisedInputs.from_data(data.context, data.sample)
     ratio = NetworkRatio(config(), inputs, generator_of(0), torch.device("cpu"))
     assert (ratio.log_ratio(data.context, data.sample) == 0.0).all()
+
+
+@pytest.mark.parametrize("n", [1, 37, 1000])  # any number of rows can be divided into blocks with a mask
+def test_dropout_scales_what_it_keeps_and_is_absent_from_evaluation(n):
+    layer, inputs = Dropout(0.25), torch.ones(n, 400)
+    layer.generator = generator_of(0)
+    outputs = layer.train()(inputs)
+    assert outputs.unique().tolist() == pytest.approx([0.0, 4.0 / 3.0])
+    assert float((outputs == 0.0).float().mean()) == pytest.approx(0.25, abs=0.1)  # four standard errors of 400 draws
+    assert torch.equal(layer.eval()(inputs), inputs)

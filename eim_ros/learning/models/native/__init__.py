@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 from eim_ros.core.native import load_native
 
-__all__ = ["SelectedForms", "masked_silu", "softmax_lagrangian", "tilted_moments"]
+__all__ = ["SelectedForms", "em_step", "k_means", "softmax_lagrangian", "tilted_moments"]
 
 if TYPE_CHECKING:
     from eim_ros.learning.models.native._quadratic_forms import (
         SelectedForms,
-        masked_silu,
+        em_step,
+        k_means,
         softmax_lagrangian,
         tilted_moments,
     )
 else:
     _module = load_native("eim_ros.learning.models.native._quadratic_forms", __all__)
-    SelectedForms, masked_silu, softmax_lagrangian, tilted_moments = (getattr(_module, name) for name in __all__)
+    SelectedForms, em_step, k_means, softmax_lagrangian, tilted_moments = (getattr(_module, name) for name in __all__)

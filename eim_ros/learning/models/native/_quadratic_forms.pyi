@@ -1,6 +1,6 @@
 """Quadratic forms at few components per point (`quadratic_forms.hpp`, `neighbourhood_search.hpp`).
 
-Also sums over tables of probabilities (`softmax.hpp`), and activations of networks (`silu.hpp`).
+Also EM (`gaussian_em.hpp`), k-means (`k_means.hpp`), and sums over tables of probabilities (`softmax.hpp`).
 """
 
 import numpy as np
@@ -8,7 +8,6 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
-SingleArray = npt.NDArray[np.float32]
 
 class SelectedForms:
     """Log joint densities of linear experts, evaluated for a few components at each point.
@@ -51,11 +50,43 @@ class SelectedForms:
             the log of the joint densities summed over the states of a point, summed over points.
         """
 
-def masked_silu(values: SingleArray, slopes: SingleArray, factors: SingleArray, together: int) -> None:
-    """Replace z in `values` (n, width) by m silu(z), and fill `slopes` (n, width) with m silu'(z).
+def em_step(
+    points: FloatArray,
+    weight: FloatArray | None,
+    log_weights: FloatArray,
+    means: FloatArray,
+    factors: FloatArray,
+    units: FloatArray,
+    floor: float,
+) -> tuple[float, FloatArray, FloatArray, FloatArray] | None:
+    """Do one iteration of EM for a Gaussian mixture.
 
-    Here silu(z) = z sigmoid(z). Each row m of `factors` (n / together, rounded up, width) belongs to as many successive
-    rows as `together` says. Values and slopes must be row-major, because they are changed in place.
+    Parameters
+    ----------
+    points : array (n_dims, n)
+    weight : array (n,), optional
+        Weights of the points, with a mean of one.
+    log_weights : array (n_components,)
+        They need not be normalised.
+    means : array (n_components, n_dims)
+    factors : array (n_components, n_dims, n_dims)
+        Cholesky factors of the covariances.
+    units : array (n_dims,)
+    floor : float
+        Smallest variance of a component in any direction, after division of each coordinate by its unit.
+
+    Returns
+    -------
+    tuple, or None
+        The mean log-likelihood of the old mixture [nat], and the new log weights, means and factors. None if a new
+        component has no weight, is singular or is below the floor, or if the log-likelihood is not finite.
+    """
+
+def k_means(points: FloatArray, weight: FloatArray | None, uniform: FloatArray, n_iterations: int) -> IntArray:
+    """Cluster points (n_dims, n) by k-means; return the cluster of each point, (n,).
+
+    `weight` (n,) holds the weights of the points. `uniform` (n_clusters,) holds numbers from [0, 1), which choose the
+    first centers. There are at most `n_iterations` of Lloyd's iterations.
     """
 
 def softmax_lagrangian(

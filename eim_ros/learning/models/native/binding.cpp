@@ -1,12 +1,12 @@
-// Python module for quadratic forms at few components per point, for sums over tables of probabilities, and for
-// activations of networks. Arrays are validated once, here, and the GIL is released during the computation. Arguments
-// are never modified; arrays that are not row-major are copied.
-#include <array>
+// Python module for quadratic forms at few components per point, for EM and k-means, and for sums over tables of
+// probabilities. Arrays are validated once, here, and the GIL is released during the computation. Arguments are never
+// modified; arrays that are not row-major are copied.
+#include <pybind11/stl.h>
 
+#include "k_means.hpp"
 #include "neighbourhood_search.hpp"
 #include "numerics/arrays.hpp"
 #include "quadratic_forms.hpp"
-#include "silu.hpp"
 #include "softmax.hpp"
 
 using namespace eim;
@@ -150,22 +150,51 @@ py::tuple moments(const py::array& old_, const py::array& reward_, double a, dou
                           found.old_variance);
 }
 
-// Checks that an array can be modified in place.
-void expect_in_place(const py::array& array, const char* name, const std::array<Index, 2>& shape) {
-    expect(array.dtype().equal(py::dtype::of<float>()) && array.ndim() == 2 && array.shape(0) == shape[0] &&
-               array.shape(1) == shape[1] && array.writeable() && (array.flags() & py::array::c_style),
-           std::string(name) + " must be a writeable row-major table of float32");
+Columns columns(const Doubles& points, const std::optional<Doubles>& weight) {
+    return {points.data(), weight ? weight->data() : nullptr, points.shape(1), points.shape(0)};
 }
 
-void silu(py::array& values_, py::array& slopes_, const py::array& factors_, Index together) {
-    expect(values_.ndim() == 2 && together > 0, "values must be a table, and together at least 1");
-    const Index n = values_.shape(0), width = values_.shape(1);
-    expect_in_place(values_, "values", {n, width});
-    expect_in_place(slopes_, "slopes", {n, width});
-    const RowByRow<float> factors = checked<float>(factors_, "factors", {(n + together - 1) / together, width});
-    float *values = static_cast<float*>(values_.mutable_data()), *slopes = static_cast<float*>(slopes_.mutable_data());
+std::optional<Doubles> checked_weight(const std::optional<py::array>& weight, Index n) {
+    return weight ? std::optional(checked<double>(*weight, "weight", {n})) : std::nullopt;
+}
+
+py::object em_step(const py::array& points_, const std::optional<py::array>& weight_, const py::array& log_weights_,
+                   const py::array& means_, const py::array& factors_, const py::array& units_, double floor) {
+    const Doubles points = checked<double>(points_, "points", {kAny, kAny});
+    const Index d = points.shape(0), n = points.shape(1);
+    const std::optional<Doubles> weight = checked_weight(weight_, n);
+    const Doubles log_weights = checked<double>(log_weights_, "log_weights", {kAny});
+    const Index k = log_weights.shape(0);
+    const Doubles means = checked<double>(means_, "means", {k, d}), units = checked<double>(units_, "units", {d});
+    const Doubles factors = checked<double>(factors_, "factors", {k, d, d});
+    expect(n > 0 && k > 0 && d > 0, "points and means must not be empty");
+    Doubles new_log_weights(k), new_means({k, d}), new_factors({k, d, d});
+    const Gaussians<double> updated{new_log_weights.mutable_data(), new_means.mutable_data(),
+                                    new_factors.mutable_data()};
+    std::optional<double> log_likelihood;
+    {
+        Unlocked unlocked;
+        GaussianEM step(columns(points, weight), k, {log_weights.data(), means.data(), factors.data()});
+        log_likelihood = step.run(units.data(), floor, updated);
+    }
+    if (!log_likelihood) return py::none();
+    return py::make_tuple(*log_likelihood, new_log_weights, new_means, new_factors);
+}
+
+Indices k_means(const py::array& points_, const std::optional<py::array>& weight_, const py::array& uniform_,
+                Index n_iterations) {
+    const Doubles points = checked<double>(points_, "points", {kAny, kAny});
+    const Index n = points.shape(1);
+    const std::optional<Doubles> weight = checked_weight(weight_, n);
+    const Doubles uniform = checked<double>(uniform_, "uniform", {kAny});
+    expect(n > 0 && uniform.size() > 0, "points and uniform must not be empty");
+    Indices labels(n);
+    std::int64_t* out = labels.mutable_data();
     Unlocked unlocked;
-    masked_silu(values, slopes, factors.data(), n, width, together);
+    KMeans clustering(columns(points, weight), uniform.size());
+    clustering.seed(uniform.data());
+    clustering.run(n_iterations, out);
+    return labels;
 }
 
 }  // namespace
@@ -178,7 +207,9 @@ PYBIND11_MODULE(EIM_MODULE, module) {
         .def("scores", scores, py::arg("joint"), py::arg("index"), py::arg("shares"))
         .def("improve_states", improve_states, py::arg("joint"), py::arg("states"), py::arg("neighbours"),
              py::arg("random"));
-    module.def("masked_silu", silu, py::arg("values"), py::arg("slopes"), py::arg("factors"), py::arg("together"));
+    module.def("em_step", em_step, py::arg("points"), py::arg("weight"), py::arg("log_weights"), py::arg("means"),
+               py::arg("factors"), py::arg("units"), py::arg("floor"));
+    module.def("k_means", k_means, py::arg("points"), py::arg("weight"), py::arg("uniform"), py::arg("n_iterations"));
     module.def("softmax_lagrangian", lagrangian, py::arg("design"), py::arg("parameters"), py::arg("fixed"),
                py::arg("slope"));
     module.def("tilted_moments", moments, py::arg("old"), py::arg("reward"), py::arg("a"), py::arg("s"));
