@@ -16,7 +16,7 @@
 namespace eim {
 
 inline constexpr int kAttempts = 2 * LoopView<6>::count;  // plain ones, then twisted ones
-inline constexpr double kNoiseFactor = 30.0;              // eta over the measured noise
+inline constexpr double kNoiseFactor = 300.0;             // eta over the measured noise
 inline constexpr double kLeastNoise = 1e-9;               // eta over the amplitude, for rounding in the elimination
 inline constexpr double kMostNoise = 1e-2;                // eta over the amplitude above which an attempt is useless
 inline constexpr double kLeastRankRatio = 1e-9;

@@ -4,7 +4,8 @@
 // An attempt (`attempt.hpp`) gives solutions, and an upper bound of their number that relies on a measured noise
 // level. Each solution is a zero of the resultant, so if as many distinct solutions are known as an attempt allows,
 // there are no others. Otherwise the next attempt adds its solutions and its bound. If all fail, the first ones are
-// repeated with a focus where zeros crowd. The order of the attempts is chosen once for each arm.
+// repeated with a focus where zeros crowd. That may add solutions, and a proof decides whether they are all. The order
+// of the attempts is chosen once for each arm.
 //
 // The bound is strong evidence, not a proof, because the noise is measured at some coefficients of the resultant. A
 // proof repeats an attempt with twice the precision of double, which makes all errors certain
@@ -129,7 +130,7 @@ class General6R {
         for (const double factor : kFactors) {
             for (std::size_t i = 0; i < std::min(n, kFocused) && !found.is_singular; ++i) {
                 const Focus focus{quiet[i], factor};
-                if (settles(attempt(links_, last, order_[i], found.solutions, &focus))) return found;
+                attempt(links_, last, order_[i], found.solutions, &focus);
             }
         }
         return found;
