@@ -16,7 +16,7 @@
 namespace eim {
 
 inline constexpr int kAttempts = 2 * LoopView<6>::count;  // plain ones, then twisted ones
-inline constexpr double kNoiseFactor = 30.0;              // eta over the measured noise
+inline constexpr double kNoiseFactor = 300.0;             // eta over the measured noise
 inline constexpr double kLeastNoise = 1e-9;               // eta over the amplitude, for rounding in the elimination
 inline constexpr double kMostNoise = 1e-2;                // eta over the amplitude above which an attempt is useless
 inline constexpr double kLeastRankRatio = 1e-9;
@@ -126,13 +126,13 @@ inline Attempted attempt(const FixedLinks& links, const Motion& last, int number
     }
     attempted.amplitude = f.amplitude();
     if (!(eta < kMostNoise * attempted.amplitude)) return attempted;
-    const Isolation isolation(f, eta);
+    const Isolation isolation({f, eta});
     attempted.is_unknown = isolation.is_unknown || !(elimination.rank_ratio() > kLeastRankRatio);
     attempted.most = isolation.most, attempted.quiet = isolation.quiet;
     double t3[kMostZeros];
     const int n = std::min(isolation.n, kMostZeros);
     for (int i = 0; i < n; ++i) {
-        double x = t3[i] = isolation.zeros[i].angle;
+        double x = t3[i] = isolation.zeros[i];
         for (int step = 0; is_twisted && step < 8; ++step) {  // the zero of f(h), where the matrix is singular
             const Resultant::Values v = ahead.at(x);
             const double change = std::clamp(-v.f / v.f1, -0.05, 0.05);

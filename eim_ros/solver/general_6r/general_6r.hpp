@@ -4,7 +4,8 @@
 // An attempt (`attempt.hpp`) gives solutions, and an upper bound of their number that relies on a measured noise
 // level. Each solution is a zero of the resultant, so if as many distinct solutions are known as an attempt allows,
 // there are no others. Otherwise the next attempt adds its solutions and its bound. If all fail, the first ones are
-// repeated with a focus where zeros crowd. The order of the attempts is chosen once for each arm.
+// repeated with a focus where zeros crowd. That may add solutions, and a proof decides whether they are all. The order
+// of the attempts is chosen once for each arm.
 //
 // The bound is strong evidence, not a proof, because the noise is measured at some coefficients of the resultant. A
 // proof repeats an attempt with twice the precision of double, which makes all errors certain
@@ -76,9 +77,8 @@ class General6R {
 
     // Whether a pose has certainly no more solutions than this number of regular ones.
     bool prove(const Motion& target, int n_solutions) const {
-        const MotionOf<Number> last = exact(tip_) * exact(scaled(target)).inverse() * exact(base_);
         for (const int number : regular_) {
-            const std::optional<int> most = most_solutions(last, number);
+            const std::optional<int> most = most_solutions(scaled(target), number);
             if (most && *most == n_solutions) return true;
         }
         return false;
@@ -94,7 +94,6 @@ class General6R {
     static constexpr double kSingularPivot = 1e-7;    // below: a continuum of solutions, or solutions that meet
     static constexpr double kVanishing = 1e-13;       // amplitude over that of random poses
     static constexpr double kBeyondReach = 1e-9;
-    static constexpr double kRoundedPose = 1e-12;  // change of f over its amplitude, as the pose itself is rounded
 
     SixRevolute solve_last(const Motion& last) const {
         SixRevolute found;
@@ -131,7 +130,7 @@ class General6R {
         for (const double factor : kFactors) {
             for (std::size_t i = 0; i < std::min(n, kFocused) && !found.is_singular; ++i) {
                 const Focus focus{quiet[i], factor};
-                if (settles(attempt(links_, last, order_[i], found.solutions, &focus))) return found;
+                attempt(links_, last, order_[i], found.solutions, &focus);
             }
         }
         return found;
@@ -149,17 +148,28 @@ class General6R {
         return motion;
     }
 
-    // A certain upper bound of the number of solutions by one view; none if the view is degenerate.
-    std::optional<int> most_solutions(const MotionOf<Number>& last, int number) const {
+    // The resultant of a view with twice the precision; none if the view is degenerate.
+    std::optional<DoubledResultant> doubled(const Motion& to, int number) const {
         LoopOf<6, Number> loop;
         for (int i = 0; i < 5; ++i) loop.links[i] = exact(links_.plain[i]);
-        loop.links[5] = last;
+        loop.links[5] = exact(tip_) * exact(to).inverse() * exact(base_);
         std::copy_n(links_.slides, 6, loop.slides);
-        const EliminationOf<Number> elimination(LoopView<6>(number).of(loop));
-        const DoubledResultant f(elimination);
-        const Resultant plain = f.plain();
-        if (!(elimination.rank_ratio() > kLeastRankRatio) || !(plain.amplitude() > kFarAboveFloor * f.floor)) return {};
-        const Isolation isolation(plain, std::max(f.error(), kRoundedPose * plain.amplitude()));
+        const DoubledResultant f(EliminationOf<Number>(LoopView<6>(number).of(loop)));
+        const bool is_regular = f.rank_ratio > kLeastRankRatio && f.plain().amplitude() > kFarAboveFloor * f.floor;
+        return is_regular ? std::optional<DoubledResultant>(f) : std::nullopt;
+    }
+
+    // A certain upper bound of the number of solutions by one view; none if it is undecided.
+    std::optional<int> most_solutions(const Motion& to, int number) const {
+        const std::optional<DoubledResultant> f = doubled(to, number);
+        if (!f) return {};
+        const LoopView<6> view(number);
+        const Motion last = tip_ * to.inverse() * base_;
+        Resultant shifted[CertainResultant::kShifts];
+        for (int i = 0; i < CertainResultant::kShifts; ++i) {
+            shifted[i] = Resultant(Elimination(view.of(links_.loop(links_.plain, last * CertainResultant::shift(i)))));
+        }
+        const IsolationOf isolation(CertainResultant(*f, shifted));
         return isolation.is_unknown ? std::nullopt : std::optional<int>(isolation.most);
     }
 
@@ -198,9 +208,11 @@ class General6R {
             typical_[number] = {median(amplitudes), int(median(orders))};
         }
         choose(settled, shares);
+        const Motion to = base_ * lasts[0].inverse() * tip_;
         for (int number = 0; number < LoopView<6>::count; ++number) {
-            if (suits(number) && most_solutions(exact(lasts[0]), number)) regular_.push_back(number);
+            if (suits(number) && doubled(to, number)) regular_.push_back(number);
         }
+        std::stable_sort(regular_.begin(), regular_.end(), [&](int a, int b) { return shares[a] > shares[b]; });
         for (int i = 0; i < kTried && exists(); ++i) {  // a wrong bound shows that the method does not suit the arm
             const SixRevolute found = solve_last(lasts[i]);
             if (found.is_complete && !found.solutions.contains(origins[i], 1e-4)) order_.clear();

@@ -1,14 +1,16 @@
-// All zeros of a trigonometric polynomial on the circle, with bounds of their number, given its noise.
+// All zeros of a trigonometric polynomial on the circle, with bounds of their number, given its error.
 //
 // The circle is divided into cells, which are halved until one of these is certain, from f, f', f'' and f''' at the
 // middle of the cell and a bound of the fourth derivative:
 //
-//  - f has no zero,
-//  - f is monotone: at most one zero, and exactly one if the signs at the ends are certain and differ,
-//  - f is convex or concave: at most two zeros, decided at the extremum.
+//    empty     f has no zero
+//    monotone  f' has no zero
+//    convex    f'' has no zero (or concave), so that f has at most one extremum
 //
-// A sign is certain if |f| is larger than eta, a multiple of the noise. A cell where |f| stays within the noise is
-// counted as unknown.
+// A sign is certain if |f| is larger than its error. The error is the same for all angles (`NoisyResultant`), or
+// depends on the angle (`CertainResultant`). Edges of cells where the sign is certain divide the circle into parts.
+// Within a part, minima belong to convex cells and maxima to concave ones, and they alternate. So f has the most zeros
+// if all maxima are positive and all minima negative. It does not matter where edges with uncertain signs are.
 #pragma once
 
 #include <limits>
@@ -17,30 +19,33 @@
 
 namespace eim {
 
-// A zero, or a place where zeros may be. It stands for `least` to `most` zeros.
-struct Zero {
-    double angle;
-    int least, most;
-    double margin = 0.0;  // [rad]: uncertainty of the angle if it is near an edge, where two cells may claim the zero
-};
+// A resultant with an error of at most eta. The error of its k-th derivative is at most 8^k eta.
+struct NoisyResultant {
+    using Values = Resultant::Values;
+    static constexpr int kMostCells = 300;
+    static constexpr double kSmallestNoisy = 1e-4, kSmallestCell = 1e-7;  // [rad]
 
-class Isolation {
-   public:
-    static constexpr int kMost = 64;
+    const Resultant& f;
+    double eta, highest = 0.0;
 
-    int n = 0;
-    Zero zeros[kMost];
-    int least = 0, most = 0;  // bounds of the number of zeros, unless it is unknown
-    bool is_unknown = false;
-    double quiet = 0.0;  // where f and its derivatives are smallest
+    NoisyResultant(const Resultant& f, double eta) : f(f), eta(eta) {
+        for (int k = 1; k <= kDegree; ++k) highest += double(k * k) * (k * k) * f.modulus(k);
+    }
+    Values at(double angle) const { return f.at(angle); }
+    // Bound of the fourth derivative within a distance of an angle with these values.
+    double fourth(const Values&, double) const { return highest; }
+    // Bounds of the errors of f, f' and f'' within a distance of an angle with these values.
+    double error(const Values&, double = 0.0) const { return eta; }
+    double error1(const Values&, double) const { return 8.0 * eta; }
+    double error2(const Values&, double) const { return 64.0 * eta; }
+    // Bound of the error of the extreme value of f, near an extremum with these values where |f''| exceeds its error by
+    // `bend`.
+    double error_of_extreme(const Values&, double) const { return eta; }
 
-    // eta: values up to this modulus may be zero.
-    Isolation(const Resultant& f, double eta) : f_(f), eta_(eta) {
-        for (int k = 1; k <= kDegree; ++k) fourth_ += double(k * k) * (k * k) * f.modulus(k);
+    // Fills in the values at the middles of all cells.
+    void at_cells(Values (&values)[kCells]) const {
         constexpr int W = AngleTables::W;
         const AngleTables& tables = AngleTables::get();
-        const double r = AngleTables::half_cell();
-        double least_size = std::numeric_limits<double>::infinity();
         for (int first = 0; first < kCells; first += W) {
             WideDouble v[4] = {fill<WideDouble>(f.cosine[0]), {}, {}, {}};
             for (int k = 1; k <= kDegree; ++k) {
@@ -48,160 +53,188 @@ class Isolation {
                 const WideDouble even = f.cosine[k] * c + f.sine[k] * s, odd = k * (f.sine[k] * c - f.cosine[k] * s);
                 v[0] += even, v[1] += odd, v[2] -= k * k * even, v[3] -= k * k * odd;
             }
-            const WideDouble sizes = absolute(v[0]) + absolute(v[1]) * r + absolute(v[2]) * (r * r / 2);
             for (int lane = 0; lane < W; ++lane) {
-                const double c = AngleTables::middle(first + lane);
-                if (sizes[lane] < least_size) least_size = sizes[lane], quiet = c;
-                if (n_noisy_ < kMostNoisy) examine(c, r, {v[0][lane], v[1][lane], v[2][lane], v[3][lane]}, 0);
+                values[first + lane] = {v[0][lane], v[1][lane], v[2][lane], v[3][lane]};
             }
         }
-        tidy();
+    }
+};
+
+template <class F>
+class IsolationOf {
+   public:
+    static constexpr int kMost = 64;
+
+    int n = 0;
+    double zeros[kMost];      // angles from which Newton's method finds the zeros
+    int least = 0, most = 0;  // bounds of the number of zeros, unless it is unknown
+    bool is_unknown = false;
+    double quiet = 0.0;  // where f and its derivatives are smallest
+
+    explicit IsolationOf(const F& f) : f_(f) {
+        const double r = AngleTables::half_cell();
+        double least_size = std::numeric_limits<double>::infinity();
+        Values values[kCells];
+        f_.at_cells(values);
+        for (int i = 0; i < kCells; ++i) {
+            const Values& v = values[i];
+            const double c = AngleTables::middle(i);
+            const double size = std::abs(v.f) + std::abs(v.f1) * r + std::abs(v.f2) * (r * r / 2);
+            if (size < least_size) least_size = size, quiet = c;
+            if (n_noisy_ < kMostNoisy) examine(c, r, v, 0);
+        }
+        pass(kShift + kPi, first_sign_);
+        count();
     }
 
    private:
-    using Values = Resultant::Values;
-    static constexpr int kMostNoisy = 3, kMostCells = 300, kDeepest = 40;
-    static constexpr double kSmallestNoisy = 1e-4, kSmallestCell = 1e-7;  // [rad]
-    static constexpr double kRoundedAngle = 1e-12;                        // [rad]
+    using Values = typename F::Values;
+    static constexpr int kMostNoisy = 3, kDeepest = 40, kMostLeaves = 200;
 
-    bool is_certain(double value) const { return std::abs(value) > eta_; }
-    static bool differ(double a, double b) { return (a > 0.0) != (b > 0.0); }
+    // A cell that is not empty, or a part of one.
+    struct Leaf {
+        int bend;   // 1 if f is convex, -1 if it is concave, 0 without extremum
+        int after;  // sign of f at the right end, 0 if it is uncertain
+    };
 
-    void add(double angle, int fewest, int greatest, double margin = 0.0) {
-        least += fewest, most += greatest;
-        if (n < kMost) {
-            zeros[n++] = {angle, fewest, greatest, margin};
+    int certain_sign(const Values& v) const { return std::abs(v.f) > f_.error(v) ? sign(v.f) : 0; }
+    static int sign(double value) { return value > 0.0 ? 1 : -1; }
+
+    void add_zero(double angle) {
+        if (n < kMost) zeros[n++] = angle;
+    }
+    // Goes past an edge after which f has this sign up to rounding. It adds a zero if the sign before was different.
+    void pass(double edge, int sign) {
+        if (sign_ && sign && sign_ != sign) add_zero(edge);
+        sign_ = sign;
+        if (!first_sign_) first_sign_ = sign;
+    }
+    void add_undecided(double c) { is_unknown = true, sign_ = 0, add_zero(c); }
+    void add_empty(double a, int sign) {
+        pass(a, sign);
+        (n_leaves_ ? leaves_[n_leaves_ - 1].after : before_) = sign;
+    }
+    void add_leaf(int bend, int after) {
+        if (n_leaves_ < kMostLeaves) {
+            leaves_[n_leaves_++] = {bend, after};
         } else {
             is_unknown = true;
         }
     }
 
-    // The zero between a and b, where f has different signs.
-    double zero_between(double a, double b, double fa, double fb) const {
+    // Adds the zero between a and b, if f has different signs.
+    void search(double a, double b, double fa, double fb) {
+        pass(a, sign(fa)), sign_ = sign(fb);
+        if (sign(fa) == sign(fb)) return;
         double x = a - fa * (b - a) / (fb - fa);
         for (int i = 0; i < 30; ++i) {
             const Values v = f_.at(x);
-            if (v.f == 0.0) return x;
-            differ(v.f, fa) ? (b = x) : (a = x);
-            double next = x - v.f / v.f1;
-            if (std::abs(next - x) < 1e-14) return next;
+            if (v.f == 0.0) break;
+            sign(v.f) == sign(fb) ? (b = x) : (a = x);
+            const double next = x - v.f / v.f1;
+            if (std::abs(next - x) < 1e-14) break;
             x = next > a && next < b ? next : 0.5 * (a + b);
         }
-        return x;
+        add_zero(x);
     }
 
     void halve(double c, double r, int depth) {
         for (const double middle : {c - 0.5 * r, c + 0.5 * r}) examine(middle, 0.5 * r, f_.at(middle), depth + 1);
     }
 
-    // A part where f is monotone.
-    void monotone(double a, double b, double fa, double fb) {
-        if (!is_certain(fa) || !is_certain(fb)) return add(is_certain(fa) ? b : a, 0, 1);
-        if (differ(fa, fb)) add(zero_between(a, b, fa, fb), 1, 1);
-    }
-
-    // A zero may be at an end of a monotone cell: a larger monotone cell decides. The zero belongs to this cell if it
-    // is inside. Both neighbours claim a zero at their common edge; see `tidy`. Returns whether it is decided.
-    bool decide_at_ends(double c, double r, const Values& v) {
-        const double wide = 1.3 * r;
-        if (!is_monotone(v, wide)) return false;
-        const double fa = f_.at(c - wide).f, fb = f_.at(c + wide).f;
-        if (!is_certain(fa) || !is_certain(fb)) return false;
-        if (!differ(fa, fb)) return true;
-        const double x = zero_between(c - wide, c + wide, fa, fb);
-        const double margin = kRoundedAngle + 4.0 * eta_ / std::abs(f_.at(x).f1);
-        if (!(margin < 0.1 * r)) return false;
-        if (std::abs(x - c) < r + margin) add(x, 1, 1, margin);
-        return true;
-    }
-
-    // The noise of the k-th derivative is at most 8^k times that of f.
-    bool is_monotone(const Values& v, double r) const {
-        return std::abs(v.f1) - 8.0 * eta_ > std::abs(v.f2) * r + std::abs(v.f3) * r * r / 2 + fourth_ * r * r * r / 6;
-    }
-    bool is_convex(const Values& v, double r) const {
-        return std::abs(v.f2) - 64.0 * eta_ > std::abs(v.f3) * r + fourth_ * r * r / 2;
-    }
-
     // The cell from c - r to c + r with the values of f at c.
     void examine(double c, double r, const Values& v, int depth) {
-        if (++n_cells_ > kMostCells) {
+        if (++n_cells_ > F::kMostCells) {
             is_unknown = true;
             return;
         }
-        const double change = std::abs(v.f1) * r + std::abs(v.f2) * r * r / 2 + std::abs(v.f3) * r * r * r / 6 +
-                              fourth_ * r * r * r * r / 24;
-        if (std::abs(v.f) + change < 3.0 * eta_ && r > kSmallestNoisy) {
-            is_unknown = true, ++n_noisy_;
-            return add(c, 0, 1);
+        const double size1 = std::abs(v.f1), size2 = std::abs(v.f2), size3 = std::abs(v.f3), fourth = f_.fourth(v, r);
+        const double change = size1 * r + size2 * r * r / 2 + size3 * r * r * r / 6 + fourth * r * r * r * r / 24;
+        if (std::abs(v.f) + change < 3.0 * f_.error(v) && r > F::kSmallestNoisy) {
+            ++n_noisy_;
+            return add_undecided(c);
         }
-        if (std::abs(v.f) - eta_ > change) return;
-        if (is_monotone(v, r)) {
-            const double fa = f_.at(c - r).f, fb = f_.at(c + r).f;
-            if ((is_certain(fa) && is_certain(fb)) || depth >= kDeepest) return monotone(c - r, c + r, fa, fb);
-            return decide_at_ends(c, r, v) ? void() : halve(c, r, depth);
-        }
-        if (is_convex(v, r) && decide_at_extremum(c, r, v, depth)) return;
-        if (r < kSmallestCell || depth >= kDeepest || n > kMost - 4) {
-            is_unknown = true;
-            return add(c, 0, 1);
-        }
-        halve(c, r, depth);
+        if (std::abs(v.f) - f_.error(v, r) > change) return add_empty(c - r, sign(v.f));
+        const double slope = size1 - f_.error1(v, r) - size2 * r - size3 * r * r / 2 - fourth * r * r * r / 6;
+        if (slope > 0.0) return add_monotone(c - r, c + r);
+        const double bend = size2 - f_.error2(v, r) - size3 * r - fourth * r * r / 2;
+        if (bend > 0.0 && add_bent(c, r, sign(v.f2), bend)) return;
+        r < F::kSmallestCell || depth >= kDeepest ? add_undecided(c) : halve(c, r, depth);
     }
 
-    // A cell where f is convex or concave. Returns whether it is decided.
-    bool decide_at_extremum(double c, double r, const Values& v, int depth) {
+    void add_monotone(double a, double b) {
+        const Values va = f_.at(a), vb = f_.at(b);
+        const int before = certain_sign(va), after = certain_sign(vb);
+        if (before && before == after) return add_empty(a, after);
+        search(a, b, va.f, vb.f), add_leaf(0, after);
+    }
+
+    // A cell where f is convex (up is 1) or concave (up is -1). Returns false if smaller cells may be monotone.
+    bool add_bent(double c, double r, int up, double bend) {
         double x = c;
+        const double a = c - r, b = c + r;
         for (int i = 0; i < 20; ++i) {  // Newton's method on f', within the cell
             const Values w = f_.at(x);
-            const double step = std::clamp(-w.f1 / w.f2, -2.0 * r, 2.0 * r), next = std::clamp(x + step, c - r, c + r);
+            const double step = std::clamp(-w.f1 / w.f2, -2.0 * r, 2.0 * r), next = std::clamp(x + step, a, b);
             const bool is_stuck = next != x + step && i > 3;
             x = next;
             if (is_stuck || std::abs(step) < 1e-15) break;
         }
         const Values at_x = f_.at(x);
-        const double extreme = at_x.f, fa = f_.at(c - r).f, fb = f_.at(c + r).f, up = v.f2 > 0.0 ? 1.0 : -1.0;
-        const bool ends_are_certain = is_certain(fa) && is_certain(fb);
-        // how much further f may go, if Newton's method did not converge to the extremum within the cell
-        const bool is_at_end = (x == c - r && up * at_x.f1 >= 0.0) || (x == c + r && up * at_x.f1 <= 0.0);
-        const double rest = is_at_end ? 0.0 : 2.0 * r * std::abs(at_x.f1);
-        if (is_certain(extreme) && up * extreme > 0.0) return std::abs(extreme) - rest > eta_;  // no zero
-        if (is_certain(extreme)) {
-            if (!ends_are_certain && depth < kDeepest) return false;
-            if (x > c - r) monotone(c - r, x, fa, extreme);
-            if (x < c + r) monotone(x, c + r, extreme, fb);
+        const double error = f_.error_of_extreme(at_x, bend), rest = 2.0 * r * std::abs(at_x.f1);
+        if (up * at_x.f - rest > error) return add_empty(a, up), true;
+        const bool is_inside = x > a && x < b;
+        if (!is_inside && std::abs(at_x.f1) > f_.error1(at_x, 0.0)) return false;
+        const Values va = f_.at(a), vb = f_.at(b);
+        const int before = certain_sign(va), after = certain_sign(vb), middle = certain_sign(at_x);
+        if (before == -up && after == -up) return add_empty(a, -up), true;
+        if (is_inside) search(a, x, va.f, at_x.f), search(x, b, at_x.f, vb.f);
+        if (is_inside && middle == -up) {
+            add_leaf(0, middle), add_leaf(0, after);
             return true;
         }
-        if (!(x > c - r && x < c + r) || !ends_are_certain) return false;
-        // none or two zeros within the noise; Newton's method also starts to the left and right of them
-        const double away = std::sqrt(2.0 * std::max(std::abs(extreme), eta_) / std::abs(v.f2));
-        add(x, 0, 2), add(x - away, 0, 0), add(x + away, 0, 0);
+        if (!is_inside) search(a, b, va.f, vb.f);
+        if (!middle) {  // Newton's method for the loop also starts to the left and right
+            const double away = std::sqrt(2.0 * std::max(std::abs(at_x.f), f_.error(at_x)) / bend);
+            add_zero(x), add_zero(x - away), add_zero(x + away);
+        }
+        add_leaf(up, after);
         return true;
     }
 
-    // Merges a zero that two neighbouring cells claim. A periodic function changes its sign an even number of times.
-    void tidy() {
-        std::sort(zeros, zeros + n, [](const Zero& a, const Zero& b) { return a.angle < b.angle; });
-        const auto is_same = [](const Zero& a, const Zero& b, double turn) {
-            const double gap = b.angle + turn - a.angle;  // f is monotone between the two
-            return a.least == 1 && b.least == 1 && gap < 2.0 * (a.margin + b.margin);
-        };
-        int kept = 0;
-        for (int i = 0; i < n; ++i) {
-            if (kept && is_same(zeros[kept - 1], zeros[i], 0.0)) {
-                --least, --most;
-            } else {
-                zeros[kept++] = zeros[i];
-            }
+    // Bounds the number of zeros in each part.
+    void count() {
+        if (n_leaves_ == 0) {
+            is_unknown |= before_ == 0;
+            return;
         }
-        if (kept > 1 && is_same(zeros[kept - 1], zeros[0], kTwoPi)) --least, --most, --kept;
-        n = kept;
-        if (least == most && least % 2 != 0) is_unknown = true;
+        if (before_) leaves_[n_leaves_ - 1].after = before_;
+        int start = 0;
+        while (start < n_leaves_ && !leaves_[start].after) ++start;
+        if (start == n_leaves_) {
+            is_unknown = true;
+            return;
+        }
+        int before = leaves_[start].after, n_extrema = 0, first = 0, last = 0;
+        for (int i = 1; i <= n_leaves_; ++i) {
+            const Leaf& leaf = leaves_[(start + i) % n_leaves_];
+            if (leaf.bend && leaf.bend != last) {
+                last = leaf.bend, ++n_extrema;
+                if (n_extrema == 1) first = last;
+            }
+            if (!leaf.after) continue;
+            least += before != leaf.after;
+            most += n_extrema == 0 ? before != leaf.after : n_extrema - 1 + (before == first) + (leaf.after == last);
+            before = leaf.after, n_extrema = first = last = 0;
+        }
     }
 
-    const Resultant& f_;
-    double eta_, fourth_ = 0.0;
-    int n_cells_ = 0, n_noisy_ = 0;
+    F f_;
+    Leaf leaves_[kMostLeaves];
+    int before_ = 0;                 // sign at the left end of the first leaf
+    int sign_ = 0, first_sign_ = 0;  // up to rounding: at the end of the last cell, and where the circle begins
+    int n_leaves_ = 0, n_cells_ = 0, n_noisy_ = 0;
 };
+using Isolation = IsolationOf<NoisyResultant>;
 
 }  // namespace eim

@@ -75,11 +75,11 @@ class General7R {
         const Resultant f(elimination);
         const double eta = std::max(kNoiseFactor * f.noise, kLeastNoise * f.amplitude());
         if (!(elimination.rank_ratio() > kLeastRankRatio) || !(eta < kMostNoise * f.amplitude())) return kNoGap;
-        const Isolation isolation(f, eta);
+        const Isolation isolation({f, eta});
         if (isolation.is_unknown || isolation.least != isolation.most) return kNoGap;
         double gap = kWidestGap;
         for (int i = 0; i + 1 < isolation.n; ++i) {
-            gap = std::min(gap, isolation.zeros[i + 1].angle - isolation.zeros[i].angle);
+            gap = std::min(gap, isolation.zeros[i + 1] - isolation.zeros[i]);
         }
         return std::max(gap, kNoGap);
     }

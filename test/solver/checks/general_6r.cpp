@@ -140,14 +140,14 @@ CHECK(isolation_finds_each_zero_once) {
         if (zeros.size() > 1 && zeros.front() + kTwoPi - zeros.back() < 0.02) zeros.pop_back();
         while (zeros.size() % 2 != 0 || zeros.size() > 12) zeros.pop_back();
         const Resultant f = with_zeros(zeros);
-        const Isolation isolation(f, 1e-14 * f.amplitude());
+        const Isolation isolation({f, 1e-14 * f.amplitude()});
         claim(!isolation.is_unknown, "the number is known");
         agree(isolation.least, double(zeros.size()), 0.0, "the lower bound");
         agree(isolation.most, double(zeros.size()), 0.0, "the upper bound");
         for (double zero : zeros) {
             double nearest = kPi;
             for (int i = 0; i < isolation.n; ++i) {
-                nearest = std::min(nearest, std::abs(wrapped_angle(isolation.zeros[i].angle - zero)));
+                nearest = std::min(nearest, std::abs(wrapped_angle(isolation.zeros[i] - zero)));
             }
             agree(nearest, 0.0, 1e-7, "the zero");  // the noise over the least slope
         }
@@ -161,10 +161,46 @@ CHECK(isolation_never_counts_too_few_where_zeros_meet) {
         std::vector<double> zeros = {at, at + gap};
         for (int i = 0; i < 4; ++i) zeros.push_back(random.uniform(-kPi, kPi));
         const Resultant f = with_zeros(zeros);
-        const Isolation isolation(f, 1e-13 * f.amplitude());
+        const Isolation isolation({f, 1e-13 * f.amplitude()});
         claim(isolation.is_unknown || isolation.most >= 6, "the upper bound includes both zeros");
         claim(isolation.is_unknown || isolation.least <= 6, "the lower bound");
     }
+}
+
+CHECK(error_of_a_rounded_pose_bounds_the_change_of_the_resultant) {
+    using Number = DoubledResultant::Number;
+    Random random(0.45);
+    double largest = 0.0;
+    for (int k = 0; k < 10; ++k) {
+        double q[6];
+        const Loop loop = random_loop(random, q);
+        LoopOf<6, Number> doubled;
+        for (int i = 0; i < 6; ++i) doubled.links[i] = exact(loop.links[i]);
+        for (int number = 0; number < LoopView<6>::count; ++number) {
+            const LoopView<6> view(number);
+            Resultant shifted[CertainResultant::kShifts];
+            for (int i = 0; i < CertainResultant::kShifts; ++i) {
+                Loop moved = loop;
+                moved.links[5] = loop.links[5] * CertainResultant::shift(i);
+                shifted[i] = Resultant(Elimination(view.of(moved)));
+            }
+            const CertainResultant f(DoubledResultant(EliminationOf<Number>(view.of(doubled))), shifted);
+            MotionOf<Number> step = exact(about_z(0.0));
+            const double x = random.uniform(-1e-15, 1e-15), y = random.uniform(-1e-15, 1e-15);
+            step.rows[0].y = -x, step.rows[1].x = x, step.translation.z = y;  // their squares do not matter
+            LoopOf<6, Number> moved = doubled;
+            moved.links[5] = doubled.links[5] * step;
+            const CertainResultant g(DoubledResultant(EliminationOf<Number>(view.of(moved))), shifted);
+            for (int i = 0; i < 20; ++i) {
+                const double angle = random.uniform(-kPi, kPi);
+                const CertainResultant::Values v = f.at(angle);
+                const double change = std::abs(g.at(angle).f - v.f) - 2e-16 * std::abs(v.f);  // less its rounding
+                claim(change < f.error(v), "the change is within the error");
+                largest = std::max(largest, change / f.error(v));
+            }
+        }
+    }
+    claim(largest > 0.01, "the error is not much larger than the change");
 }
 
 CHECK(attempts_find_a_configuration_within_their_bound) {
