@@ -403,6 +403,7 @@ class Page:
             self._scene.draw(solutions, shown.with_ghosts.value, shown.with_curves.value, shown.with_arm.value)
             self._target.disable_rotations = self.live.position_only
             self._controls.show(solutions, self.live.position_only)
+        self.server.flush()  # otherwise viser waits up to two of its windows of 17 ms
         self.n_drawn += 1
         if not self._is_framed:
             self._is_framed = True
@@ -454,6 +455,7 @@ class Page:
         with self.server.atomic():
             self._scene.draw_chosen(self.solutions)
             self._controls.show_choice(self.solutions, self.live.position_only)
+        self.server.flush()
         with self._changed:
             self._is_copied = False
             self._changed.notify_all()

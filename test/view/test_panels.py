@@ -8,7 +8,7 @@ from kinematics.descriptions import chain_urdf, joint
 from eim_ros.ik import Sampler
 from eim_ros.ik.components import components
 from eim_ros.kinematics import Robot
-from eim_ros.view.controls import component_label
+from eim_ros.view.controls import component_names
 from eim_ros.view.panels import WARNING, density_panel, joint_panel, legend_panel, manipulability_panel
 
 LIMIT = '<limit lower="-1" upper="1" effort="1" velocity="1"/>'
@@ -63,6 +63,6 @@ def test_legend_has_the_branch_of_a_component():
     sampler = Sampler("ur5e")
     pose = sampler.robot.fk(sampler.robot.random(seed=0))
     found = components(sampler.robot, sampler.solve_all(pose).q, pose)
-    labels = {component_label(0, component, sampler.robot) for component in found}
+    labels = set(component_names([0] * len(found), found, sampler.robot))
     assert len(labels) == len(found)
     assert all(re.fullmatch("1: 1 solution, (left|right), (up|down), (no-)?flip", label) for label in labels)
