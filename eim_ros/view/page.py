@@ -41,12 +41,18 @@ BESIDE, ABOVE = np.radians(-60.0), np.radians(22.0)  # direction of the camera, 
 REST = 0.3  # [s] without changes, after which the texts of the copy tab are renewed
 LINK_KEY, LINK_WANTED = "eim-view-link", "wanted"  # name and first value in the storage of the browser
 PATIENCE, PAUSE = 60.0, 0.2  # [s] to wait for a slow browser, and between two looks
+# viser's page sends a dragged target or slider once per 50 ms, which it has no option for; 10 ms is once per frame
+SEND_EACH_FRAME = (
+    "if(!window.sendsEachFrame){const later=window.sendsEachFrame=window.setTimeout;"
+    "window.setTimeout=(act,ms,...rest)=>later(act,ms===50?10:ms,...rest)}"
+)
 # viser does not pass the address of the page on, so the page itself answers when the server asks for it in its storage
 READ_LINK = (
-    '<img src="data:," style="display:none" onerror="let n=600,k=setInterval(()=>{for(const key of Object.keys('
+    "let n=600,k=setInterval(()=>{for(const key of Object.keys("
     f"localStorage))if(key.endsWith('{LINK_KEY}')&amp;&amp;localStorage[key]=='{LINK_WANTED}')"
-    "{localStorage[key]=location.search||'?';n=0}if(n--&lt;=0)clearInterval(k)},100)\">"
+    "{localStorage[key]=location.search||'?';n=0}if(n--&lt;=0)clearInterval(k)},100)"
 )
+SCRIPT = f'<img src="data:," style="display:none" onerror="{SEND_EACH_FRAME};{READ_LINK}">'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,7 +274,7 @@ class Page:
     def _add_controls(self, n_ghosts: int) -> None:
         extra = self._options.extra_tab
         menu = Menu(most_ghosts=n_ghosts, robots=() if extra else self._robots, note=self.told, extra_tab=extra)
-        self.server.gui.add_html(READ_LINK)
+        self.server.gui.add_html(SCRIPT)
         controls = self._controls = Controls(self.server.gui, self.robot, self.live, self.first, menu)
         if controls.robot is not None:
             controls.robot.on_update(lambda event: self._switch(event, controls.robot.value, None))
