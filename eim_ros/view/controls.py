@@ -154,7 +154,8 @@ class Controls:
         values = dexterity(self._robot, component.positions, position_only)
         own = float(dexterity(self._robot, solutions.chosen[None], position_only)[0])
         place = solutions.along * float(component.along[-1])
-        self._manipulability.content = manipulability_panel(component.along, values, place, own, colour)
+        is_curve = component.is_curve
+        self._manipulability.content = manipulability_panel(component.along, values, place, own, colour, is_curve)
         self._joints.content = joint_panel(self._robot, solutions.chosen, colour)
 
 

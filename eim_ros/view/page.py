@@ -37,6 +37,7 @@ MOST_GHOSTS, FEW_GHOSTS = 200, 50
 FOV = 0.75  # [rad] vertical field of view
 TARGET_SIZE = 0.18  # in units of the arm's reach
 AROUND = 0.12  # margin around what is shown, in units of the arm's reach
+TURNED = 1e-3  # distance in units of the arm's reach by which a user has moved the camera
 BESIDE, ABOVE = np.radians(-60.0), np.radians(22.0)  # direction of the camera, from the target's direction [rad]
 REST = 0.3  # [s] without changes, after which the texts of the copy tab are renewed
 LINK_KEY, LINK_WANTED = "eim-view-link", "wanted"  # name and first value in the storage of the browser
@@ -103,6 +104,7 @@ class Page:
         self._is_closed, self._n_built, self.n_drawn = False, 0, 0  # how often solutions were drawn
         self._after_solutions: list[Callable[[], None]] = []
         self._at_close: list[Callable[[], None]] = []
+        self._fitted: dict[int, tuple[float, FloatArray]] = {}  # aspect and eye of each client's view
         given = None if pose is None else check_pose(pose)
         self.live: LiveSolutions
         self._controls: Controls
@@ -310,6 +312,7 @@ class Page:
         """Fit the view of a new browser to its window, and show the state of its link if it has one."""
         with self._drawing:
             self._fit(client)
+        client.camera.on_update(lambda _: self._fit_again(client))
         link = self._link_of(client)
         if "=" not in link:
             return
@@ -342,8 +345,19 @@ class Page:
 
     def _fit(self, client: viser.ClientHandle) -> None:
         eye, aim = self._viewpoint(client.camera.aspect)
+        self._fitted[client.client_id] = client.camera.aspect, eye
         with client.atomic():
             client.camera.position, client.camera.look_at = eye, aim
+
+    def _fit_again(self, client: viser.ClientHandle) -> None:
+        """Fit a view whose window has changed, as by docking the panel, unless its user has turned it."""
+        aspect, eye = self._fitted[client.client_id]
+        if client.camera.aspect != aspect:
+            known = np.stack([eye, self.server.initial_camera.position])
+            away = np.linalg.norm(known - client.camera.position, axis=1).min()
+            self._fitted[client.client_id] = client.camera.aspect, eye
+            if away < TURNED * self.robot.reach:
+                self._fit(client)
 
     def _viewpoint(self, aspect: float) -> tuple[FloatArray, FloatArray]:
         """Return the eye (3,) and the point (3,) that it looks at, for a window of this width per height."""

@@ -45,7 +45,11 @@ def test_manipulability_is_told_as_a_share_of_the_most_in_the_component():
     told = manipulability_panel(np.array([0.0, 1.0, 2.0]), np.array([0.1, 0.4, 0.2]), 2.0, 0.2, "#123456")
     assert "<b>0.2</b>, 50 %" in told
     assert told.count("polyline") == 1
-    assert "polyline" not in manipulability_panel(np.zeros(1), np.zeros(1), 0.0, 0.0, "#123456")
+    unordered = manipulability_panel(np.array([0.0, 1.0]), np.array([0.1, 0.4]), 0.0, 0.1, "#123456", is_curve=False)
+    assert "25 %" in unordered
+    assert "svg" not in unordered
+    alone = manipulability_panel(np.zeros(1), np.zeros(1), 0.0, 0.0, "#123456")
+    assert "<b>0</b></div>" in alone
 
 
 def test_the_density_of_the_chosen_solution_is_told_beside_those_of_the_others():
