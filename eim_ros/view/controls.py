@@ -181,12 +181,12 @@ def component_names(numbers: Sequence[int], components: Sequence[Component], rob
     labels, names = list(robot.branches.labels(rows).values()), []
     for number, component, start, end in zip(numbers, components, starts, starts[1:], strict=False):
         n, own = len(component), [label[start:end] for label in labels]
-        branch = "".join(f", {label[0]}" for label in own if label[0] and (label == label[0]).all())
+        branch = [str(label[0]) for label in own if label[0] and (label == label[0]).all()]
         if component.is_curve:
-            size = f"{component.along[-1]:.1f} rad{', closed' if component.is_closed else ''}"
+            size = [f"{component.along[-1]:.1f} rad{', closed' if component.is_closed else ''}"]
         else:
-            size = f"{n} solution{'s' if n > 1 else ''}"
-        names.append(f"{number + 1}: {size}{branch}")
+            size = [f"{n} solutions"] if n > 1 else [] if branch else ["1 solution"]
+        names.append(f"{number + 1}: {', '.join(size + branch)}")
     return names
 
 

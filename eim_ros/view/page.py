@@ -36,7 +36,7 @@ FloatArray = npt.NDArray[np.float64]
 MOST_GHOSTS, FEW_GHOSTS = 200, 50
 FOV = 0.75  # [rad] vertical field of view
 TARGET_SIZE = 0.18  # in units of the arm's reach
-AROUND = 0.12  # margin around what is shown, in units of the arm's reach
+AROUND = 0.06  # margin around what is shown, in units of the arm's reach
 TURNED = 1e-3  # distance in units of the arm's reach by which a user has moved the camera
 BESIDE, ABOVE = np.radians(-60.0), np.radians(22.0)  # direction of the camera, from the target's direction [rad]
 REST = 0.3  # [s] without changes, after which the texts of the copy tab are renewed
@@ -366,6 +366,8 @@ class Page:
         points = [np.zeros((1, 3)), handles]
         if self.solutions is not None and len(self.solutions.positions):
             points.append(self.robot.skeleton(self.solutions.positions).reshape(-1, 3))
+        if self.solutions is not None and self.solutions.chosen is not None:
+            points.append(self._scene.corners(self.solutions.chosen))
         azimuth = np.arctan2(pose[1, 3], pose[0, 3]) + BESIDE
         away = np.array([np.cos(ABOVE) * np.cos(azimuth), np.cos(ABOVE) * np.sin(azimuth), np.sin(ABOVE)])
         if self._is_planar:

@@ -69,4 +69,4 @@ def test_legend_has_the_branch_of_a_component():
     found = components(sampler.robot, sampler.solve_all(pose).q, pose)
     labels = set(component_names([0] * len(found), found, sampler.robot))
     assert len(labels) == len(found)
-    assert all(re.fullmatch("1: 1 solution, (left|right), (up|down), (no-)?flip", label) for label in labels)
+    assert all(re.fullmatch("1: (left|right), (up|down), (no-)?flip", label) for label in labels)
