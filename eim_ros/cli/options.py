@@ -41,7 +41,7 @@ T = TypeVar("T")
 SettingsT = TypeVar("SettingsT", bound=Settings)
 
 OTHER_FLAGS = {
-    "--pose X Y Z [QX QY QZ QW]": ("--xyz", "--position", "--quat", "--quaternion", "--orientation", "--rpy", "--target"),
+    "--pose X Y Z [QX QY QZ QW]": ("--xyz", "--position", "--quat", "--orientation", "--rpy", "--target"),
     "--robot FILE": ("--urdf", "--description"),
     "--samples": ("--num", "--count", "--num-samples", "--n-samples"),
 }  # our flag, and its names in other programs

@@ -69,6 +69,7 @@ N_NEAR = 128  # number of solutions that are compared by cost
 LONGEST = 1e6  # [s]; proposals take as long as they need
 UNCONSTRAINED = Constraints()
 MOST_AIMS = 64  # number of different requests that are prepared
+ARRAYS = (list, tuple, np.ndarray)
 MOST_TOOLS = 16  # number of tools with a cached sampler; for any other tool the description is read again
 
 
@@ -1003,7 +1004,8 @@ def _guarantee(guarantee: Guarantee) -> Guarantee:
 
 def _count(value: Any, name: str) -> int:
     if type(value) is not int and (isinstance(value, bool) or not isinstance(value, Integral)):
-        hint = "" if np.ndim(value) == 0 and not hasattr(value, "as_quat") else "; pose is (position, orientation)"
+        is_orientation = isinstance(value, ARRAYS) or hasattr(type(value), "as_quat")
+        hint = "; pose is (position, orientation)" if is_orientation else ""
         raise ConfigurationError(f"{name} must be a whole number, got {value!r}{hint}", value)
     if not 1 <= int(value) <= MAX_SOLUTIONS:
         raise ConfigurationError(f"{name} must be at least 1 and at most {MAX_SOLUTIONS}, got {value}", value)
@@ -1014,7 +1016,7 @@ def _seed(value: Any) -> int | None:
     if value is None:
         return None
     if type(value) is not int and (isinstance(value, bool) or not isinstance(value, Integral)):
-        hint = "; near=q starts from a configuration" if np.ndim(value) else ""
+        hint = "; near=q starts from a configuration" if isinstance(value, ARRAYS) else ""
         raise ConfigurationError(f"seed must be a whole number or None, got {value!r}{hint}", value)
     if int(value) < 0:
         raise ConfigurationError(f"seed must be at least 0, got {value}", value)

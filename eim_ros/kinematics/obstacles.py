@@ -46,7 +46,7 @@ def _placed(shape: ShapeT) -> ShapeT:
         elif len(args) == 1 and not keywords.keys() - {"name"}:
             kind = shape.__name__
             raise ConstraintError(f"a {kind} has a size and a place: {kind}(size, at=position)", args[0])
-        elif args and np.ndim(args[0]) == 0 and is_number(args[0]):
+        elif args and is_number(args[0]):
             raise ConstraintError(f"the place of a {shape.__name__} comes first, or is the keyword at", args[0])
         init(self, *args, **keywords)
 
