@@ -2,23 +2,32 @@
 
     python -m benchmarks.live_view [--output benchmarks/results/live_view.txt]
 
-The target moves on a circle of radius 5 cm through its initial position, with 100 steps per second, faster than a
-screen's refresh rate. Each redraw solves the pose, finds the self-motion components, and sends poses and colours of all
-ghosts. A step that arrives during a solve is skipped. The column "server" is the CPU time of the server for each
-redraw. The column "browser" is the page's work for each redraw that it receives, up to the request to draw. Here, the
-browser draws on the CPU instead of a graphics card; its frame rate is listed as well.
+The target moves on a circle of radius 5 cm through its initial position, 60 times per second, the rate of a screen and
+of the messages of a page whose target is dragged. Each redraw solves the pose, finds the self-motion components, and
+sends poses and colours of all ghosts. A step that arrives during a solve is skipped.
+
+The column "sent" counts the messages with new poses of the arm that arrive at a client which draws nothing, in its own
+process. The column "server" is the CPU time of the server for each redraw. "received" counts these messages in the
+page of the browser, and "browser" is the page's work for each of them, up to the request to draw. Here, the browser
+draws on the CPU instead of a graphics card, next to the server; its frame rate is listed as well.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import platform
 import sys
 import tempfile
 import time
+from multiprocessing.connection import Connection
 from pathlib import Path
 
+import msgspec
 import numpy as np
+import viser
+import zstandard
+from websockets.sync.client import connect
 
 from benchmarks._machine import load_average, processor, versions
 
@@ -30,8 +39,19 @@ from eim_ros.ik import Sampler
 from eim_ros.view.page import Page
 
 ROBOTS = ("panda", "iiwa14", "gen3", "xarm7", "sawyer", "fetch", "ur5e")
-RADIUS, STEPS = 0.05, 100.0  # [m], [1/s]
-WANTED = 20.0  # requested rate of redraws [1/s]
+RADIUS, STEPS = 0.05, 60.0  # [m], [1/s]
+MOVED = ("SetPositionMessage", "/chosen/body")  # type, and part of the name, of a message with a pose of the arm
+COUNT_RECEIVED = f"""
+window.n_received = 0;
+window.Worker = class extends Worker {{
+  constructor(...args) {{
+    super(...args);
+    this.addEventListener("message", event => {{
+      const isMoved = each => each.type == "{MOVED[0]}" && each.name.includes("{MOVED[1]}");
+      if (event.data.type == "message_batch" && event.data.messages.some(isMoved)) n_received += 1;
+    }});
+  }}
+}};"""
 COUNT_FRAMES = (
     "window.n_frames = 0; (() => { const tick = () => { n_frames += 1; requestAnimationFrame(tick); }; tick(); })()"
 )
@@ -54,28 +74,57 @@ def drag(page: Page, seconds: float) -> tuple[float, float, np.ndarray]:
     return n_drawn / seconds, (time.process_time() - worked) / max(n_drawn, 1), np.array(solving)
 
 
+def count_sent(url: str, seconds: float, results: Connection) -> None:
+    """Report that a client is connected to a server, and then how many windows of messages move its arm."""
+    n_sent, reader = 0, zstandard.ZstdDecompressor()
+    with connect(url, subprotocols=[f"viser-v{viser.__version__}"], max_size=None, compression=None) as socket:  # type: ignore[list-item]
+        time.sleep(1.0)
+        results.send("ready")
+        end = time.perf_counter() + seconds
+        while (left := end - time.perf_counter()) > 0.0:
+            try:
+                window = socket.recv(timeout=left)
+            except TimeoutError:
+                break
+            assert isinstance(window, bytes)
+            size, packed = (int.from_bytes(window[i : i + 8], "little") for i in (0, 8))
+            content = msgspec.msgpack.decode(reader.decompress(window[16 : 16 + packed], max_output_size=size))
+            messages = content["messages"]
+            n_sent += any(each["type"] == MOVED[0] and MOVED[1] in each["name"] for each in messages)
+    results.send(n_sent)
+
+
 def measure(robot: str, n: int, seconds: float, size: tuple[int, int] | None) -> str:
     """Return one row of the table."""
     page = Page(Sampler(robot), n=n, port=0)
     try:
         if size is None:
+            receiver, sender = multiprocessing.Pipe(duplex=False)
+            address = f"ws://{page.server.get_host()}:{page.server.get_port()}"
+            client = multiprocessing.get_context("spawn").Process(target=count_sent, args=(address, seconds, sender))
+            client.start()
+            receiver.recv()
             rate, server, solving = drag(page, seconds)
-            counted = "          -        -"
+            counted = f"{receiver.recv() / seconds:9.1f}"
+            client.join()
         else:
             program = chromium_path()
             assert program is not None
             with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
                 browser = Browser(program, Path(folder), size)
                 try:
+                    browser.run_first(COUNT_RECEIVED)
                     browser.open(page.url)
                     while "solutions in" not in browser.text():
                         time.sleep(0.1)
                     time.sleep(3.0)
                     browser.value(COUNT_FRAMES)
-                    n_frames, work = browser.value("n_frames"), browser.work()
+                    before = np.array([*browser.value("[n_received, n_frames]"), browser.work()])
                     rate, server, solving = drag(page, seconds)
-                    n_frames, work = browser.value("n_frames") - n_frames, browser.work() - work
-                    counted = f"{1e3 * work / (rate * seconds):11.1f}{n_frames / seconds:9.1f}"
+                    n_received, n_frames, work = [*browser.value("[n_received, n_frames]"), browser.work()] - before
+                    counted = (
+                        f"{n_received / seconds:9.1f}{1e3 * work / max(n_received, 1):9.1f}{n_frames / seconds:9.1f}"
+                    )
                 finally:
                     browser.close()
         solutions = page.solutions
@@ -98,22 +147,22 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     args = parser.parse_args()
     lines = [
-        f"Redraws of eim view while the target moves: {args.n} solutions, seed 0; {WANTED:.0f} per second asked",
+        f"Redraws of eim view while the target moves {STEPS:.0f} times per second: {args.n} solutions, seed 0",
         f"{processor()}, load {load_average()}; Python {platform.python_version()}, {versions(['viser', 'numpy'])}",
     ]
     print("\n".join(lines), flush=True)
-    head = (
-        "robot       n  components     solving [ms]   redraws    server    browser   frames\n"
-        f"{'50 %':>34}{'99 %':>9}{'[1/s]':>10}{'[ms]':>10}{'[ms]':>11}{'[1/s]':>9}"
-    )
-    for title, size in (
-        ("without a browser", None),
-        ("with a browser of 800 x 500 pixels, drawn by the processor", (800, 500)),
+    head = "robot       n  components     solving [ms]   redraws    server"
+    units = f"{'50 %':>34}{'99 %':>9}{'[1/s]':>10}{'[ms]':>10}"
+    own, seen = ("     sent", "    [1/s]"), (" received  browser   frames", "    [1/s]     [ms]    [1/s]")
+    for title, size, columns in (
+        ("without a browser", None, own),
+        ("with a browser of 800 x 500 pixels, drawn by the processor", (800, 500), seen),
     ):
         if size is not None and chromium_path() is None:
             continue
-        lines += ["", title, head]
-        print(f"\n{title}\n{head}", flush=True)
+        heads = [title, head + columns[0], units + columns[1]]
+        lines += ["", *heads]
+        print("", *heads, sep="\n", flush=True)
         for robot in args.robots:
             lines.append(measure(robot, args.n, args.seconds, size))
             print(lines[-1], flush=True)

@@ -11,6 +11,7 @@ import argparse
 import rclpy
 from geometry_msgs.msg import PoseStamped
 
+from eim_ros.core.errors import ServiceError
 from eim_ros.nodes import SERVICE_QOS, wait_until_active
 
 try:
@@ -28,11 +29,15 @@ SUCCESS = 1  # as in moveit_msgs/MoveItErrorCodes
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--server", default="/ik_server")
+parser.add_argument("--wait", type=float, default=5.0, help="[s] for the server (default %(default)s)")
 arguments, ros_arguments = parser.parse_known_args()
 rclpy.init(args=ros_arguments)
 node = rclpy.create_node("moveit_client")
 client = node.create_client(GetPositionIK, f"{arguments.server}/{NAME}", qos_profile=SERVICE_QOS)
-wait_until_active(node, arguments.server, wait=60.0)
+try:
+    wait_until_active(node, arguments.server, wait=arguments.wait)
+except ServiceError as error:
+    raise SystemExit(f"{error}: start it first, see --help") from None
 
 pose = PoseStamped()
 pose.header.frame_id = "panda_link0"

@@ -1,13 +1,16 @@
-"""Fifty lines that users of MoveIt, pinocchio and roboticstoolbox would write before they read any documentation."""
+"""Lines that users of MoveIt, pinocchio and roboticstoolbox would write before they read any documentation."""
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+import eim_ros
 from eim_ros import Box, Robot, Sampler, Sphere
 from eim_ros.core.errors import EimError
 
@@ -61,6 +64,52 @@ GUESSES = [
     "sampler.with_obstacles(Sphere(center=[0.5, 0.0, 0.2], radius=0.1)).solve(pose)",
     "sampler.with_tool([0, 0, 0.1]).solve(pose)",
     "sampler.follow([pose, pose])",
+    # a second fifty, by someone who had not seen the first
+    "Robot.from_urdf(robot.urdf)",
+    "Robot.from_urdf('panda', base_link='panda_link0', ee_link='panda_link8')",
+    "Sampler('panda', ee_link='panda_link8')",
+    "Sampler(robot.urdf)",
+    "repr(sampler)",
+    "robot.base_link",
+    "robot.joint_limits",
+    "robot.upper, robot.lower",
+    "robot.inverse_kinematics(matrix)",
+    "robot.with_tool([0, 0, 0.1])",
+    "robot.with_tool(matrix)",
+    "sampler.sample(matrix)",
+    "sampler.sample(matrix.tolist(), 5)",
+    "sampler.sample((0.4, 0.1, 0.5), 5)",
+    "sampler.sample(([0.4, 0.1, 0.5], [1, 0, 0, 0]), 5)",
+    "sampler.sample(pose, num_samples=5)",
+    "sampler.sample(pose, n_samples=5, seed=0)",
+    "sampler.sample(pose, n_solutions=5)",
+    "sampler.sample(pose, 5).to_dict()",
+    "sampler.sample(pose, 5).joint_names",
+    "sampler.sample(pose, 5).q.shape",
+    "len(sampler.sample(pose, 5))",
+    "str(sampler.sample(pose))",
+    "sampler.solve(pose).position_error",
+    "bool(sampler.solve([3, 0, 0, 1, 0, 0, 0]))",
+    "sampler.solve(pose, near=list(q))",
+    "sampler.solve(pose, near=dict(zip(robot.joint_names, q)))",
+    "sampler.solve(pose, q_init=q)",
+    "sampler.solve(pose, initial_guess=q)",
+    "sampler.solve(pose, x0=q)",
+    "sampler.solve(pose, time_limit=0.5)",
+    "sampler.solve_ik(pose)",
+    "sampler.all_solutions(pose)",
+    "sampler.cartesian_path([pose, pose])",
+    "sampler.sample_batch([matrix, matrix], 5)",
+    "sampler.sample_batch(np.stack([matrix, matrix]), 5)",
+    "sampler.solve_batch([pose, pose])",
+    "sampler.with_obstacles([Box((0.1, 0.1, 0.1), at=[0.5, 0, 0.2])]).sample(pose, 5)",
+    "Box(size=[0.1, 0.1, 0.1], pose=matrix)",
+    "copy.deepcopy(sampler).sample(pose, 3)",
+    "pickle.loads(pickle.dumps(sampler)).sample(pose, 3)",
+    "np.stack(list(sampler.sample(pose, 5)))",
+    "max(sampler.sample(pose, 5), key=robot.manipulability)",
+    "[robot.fk(q) for q in sampler.sample(pose, 5)]",
+    "sampler.robot.fk(sampler.solve(pose)[0])",
 ]
 
 
@@ -70,6 +119,20 @@ REFUSED = {
     "sampler.solve(position=[0.4, 0.1, 0.5], orientation=[1, 0, 0, 0])": r"\(position, quaternion\)",
     "sampler.sample([pose, pose], 10)": r"sample_batch",
     "sampler.with_obstacles([Box([0.1, 0.1, 0.1], [0.5, 0.0, 0.2])]).solve(pose)": r"Box\(pose, size\)",
+    "eim_ros.load_robot('panda')": r'Robot\("arm.urdf"\)',
+    "eim_ros.IKSolver('panda')": r"Sampler\(.*solve\(pose\)",
+    "robot.ik(matrix, q0=q)": r"near=q to Sampler",
+    "robot.in_collision(q)": r"collisions\(robot, q, obstacles\)",
+    "sampler.add_obstacle(matrix)": r"with_obstacles",
+    "sampler.sample(pose[:3], pose[3:])": r"\(position, orientation\)",
+    "sampler.sample(pose, 5).best": r"solutions\[0\]",
+    "sampler.sample(pose[:3] + [3.14, 0, 0])": r"rpy=",
+    "sampler.sample(pose, degrees=True)": r"radians",
+    "sampler.solve(pose, near=np.degrees(q))": r"radians",
+    "sampler.solve(pose, seed=q)": r"near=q",
+    "Sampler('panda', tool=matrix)": r"with_tool",
+    "Box([0.1, 0.1, 0.1])": r"Box\(size, at=position\)",
+    "Sphere(0.1, [0.5, 0.0, 0.2])": r"comes first",
 }  # guesses that cannot be meant, with the hint that they get
 
 
@@ -80,6 +143,9 @@ def names() -> dict[str, Any]:
     q = np.array([0.0, 0.3, 0.0, -1.8, 0.0, 2.1, 0.8])
     return {
         "np": np,
+        "copy": copy,
+        "pickle": pickle,
+        "eim_ros": eim_ros,
         "Rotation": Rotation,
         "Box": Box,
         "Sphere": Sphere,
@@ -102,3 +168,7 @@ def test_a_first_guess_runs(guess: str, names: dict[str, Any]) -> None:
 def test_other_guesses_get_a_hint(guess: str, names: dict[str, Any]) -> None:
     with pytest.raises((AttributeError, EimError), match=REFUSED[guess]):
         eval(guess, names)
+
+
+def test_a_position_in_millimetres_gets_a_hint() -> None:
+    assert Sampler("panda").solve([400, 100, 500, 1, 0, 0, 0]).message.endswith("positions are in metres")

@@ -77,6 +77,14 @@ class Verb(Protocol):
     def run(self) -> int: ...
 
 
+OTHER_VERBS = {
+    "ik": "solve",
+    "fk": "eim_ros.Robot(name).fk(q) in Python",
+    **dict.fromkeys(("robots", "info", "models"), "list"),
+    **dict.fromkeys(("show", "visualize", "plot"), "view or picture"),
+    "plan": "follow",
+    "version": "--version",
+}  # names in other programs, and what to use
 # Verb, module, and summary. The module has a dataclass of the verb's name; "solve-all" is SolveAll.
 VERBS = {
     "solve": ("sample", "one configuration that reaches a pose"),
@@ -174,7 +182,8 @@ def read_verb(words: Sequence[str]) -> Verb:
             raise ConfigurationError(
                 f"there is no flag {name} before a verb, as in `eim sample --robot panda`{meant} (see eim --help)"
             )
-        raise ConfigurationError(f"invalid choice: {name!r}{did_you_mean(name, VERBS)} (see eim --help)")
+        meant = f"; use {OTHER_VERBS[name]}" if name in OTHER_VERBS else did_you_mean(name, VERBS)
+        raise ConfigurationError(f"invalid choice: {name!r}{meant} (see eim --help)")
     kind = verb_type(name)
     if hasattr(kind, "read"):  # in two steps: settings depend on the chosen learner
         verb: Verb = kind.read(rest)

@@ -40,6 +40,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 SettingsT = TypeVar("SettingsT", bound=Settings)
 
+OTHER_FLAGS = {
+    "--pose X Y Z [QX QY QZ QW]": ("--xyz", "--position", "--quat", "--orientation", "--rpy", "--target"),
+    "--robot FILE": ("--urdf", "--description"),
+    "--samples": ("--num", "--count", "--num-samples", "--n-samples"),
+}  # our flag, and its names in other programs
 LARGEST_COUNT = 2**32 - 1  # largest value in messages of the service
 LARGEST_SEED = 2**63 - 1
 LARGEST_PORT = 2**16 - 1
@@ -231,11 +236,13 @@ def _reason(known: Callable[[], Sequence[str]], event: Any) -> str:
         return f"expected one of {', '.join(event.subcommand_spec.parser_from_name)}"
     unknown = getattr(event, "tokens", None) or getattr(event, "unrecognized_tokens", None) or []
     for name in (word.partition("=")[0] for word in unknown if word.startswith("-")):
-        return f"there is no flag {name}{did_you_mean(name, known())}"
+        flags = known()
+        meant = next((ours for ours, names in OTHER_FLAGS.items() if name in names and ours.split()[0] in flags), "")
+        return f"there is no flag {name}{f'; give {meant}' if meant else did_you_mean(name, flags)}"
     if isinstance(event, events.MissingArgs):
         names = [_name(missing.arg) for missing in event.missing_arguments]
         return f"the following arguments are required: {', '.join(names)}"
-    meant = did_you_mean(unknown[0], known()) if unknown else ""
+    meant = did_you_mean(unknown[0], known()) or "; values follow a flag, as in --robot panda" if unknown else ""
     return f"there is no place for {' '.join(unknown)}{meant}" if unknown else ""
 
 

@@ -161,6 +161,13 @@ def is_number(value: object) -> bool:
     return isinstance(value, float) or (isinstance(value, Real) and not math.isnan(as_number(value)))
 
 
+def missing_attribute(owner: object, name: str, instead: Mapping[str, str]) -> AttributeError:
+    """Return the error for an unknown attribute, with what to use for names of other libraries, or a similar name."""
+    public = (each for each in dir(type(owner)) if not each.startswith("_"))
+    hint = f"; {instead[name]}" if name in instead else "" if name.startswith("_") else did_you_mean(name, public)
+    return AttributeError(f"a {type(owner).__name__} has no attribute {name!r}{hint}", name=name, obj=owner)
+
+
 def whole_number(value: object, least: int, name: str, most: int = MAX_COUNT) -> int:
     """Return a whole number from `least` to `most`; raise `RobotError` for other values."""
     if isinstance(value, bool) or not isinstance(value, (int, Integral)):
@@ -231,7 +238,7 @@ OTHER_WORDS: dict[str, tuple[str, ...]] = {
 }  # maps our keyword to its names in other libraries
 SYNONYMS = ("near", "seed", "n", "timeout", "n_threads", "max_step", "limits", "centre", "tip", "base")
 """Keywords whose names in other libraries are accepted, because the values mean the same."""
-STARTS = "nothing: Robot.refine(seeds, pose) starts from given configurations"
+STARTS = "start configurations to Robot.refine(seeds, pose), or near=q to Sampler.solve(pose)"
 HINTS: dict[str, dict[str, str]] = {
     "near": {
         **dict.fromkeys(("limits", "joint_limits", "q_limits", "bounds", "qlim", "lower", "upper"), LIMITS),
@@ -245,7 +252,9 @@ HINTS: dict[str, dict[str, str]] = {
     },
     "max_restarts": dict.fromkeys(("q0", "q_init", "x0", "start", "initial_guess", "seed_state", "near"), STARTS),
     "pose": dict.fromkeys(("rpy", "euler"), "an orientation within the pose, pose_from(position, rpy=...)")
-    | dict.fromkeys(("position", "quaternion", "quat", "orientation"), "one pose: (position, quaternion)"),
+    | dict.fromkeys(("position", "quaternion", "quat", "orientation"), "one pose: (position, quaternion)")
+    | dict.fromkeys(("degrees", "deg"), "angles in radians, as np.radians(values)"),
+    "robot": {"tool": "it to sampler.with_tool(pose)", "obstacles": "them to sampler.with_obstacles([...])"},
     "run": {
         **dict.fromkeys(("callback", "callbacks"), "run=RunOptions(callbacks=[...])"),
         **{word: f"run=RunOptions({word}=...)" for word in ("verbose", "checkpoint", "checkpoint_every", "resume")},

@@ -11,18 +11,24 @@ import ast
 import functools
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from eim_ros.core.errors import did_you_mean
 
-def deferred_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+
+def deferred_names(
+    package: str, file: str, instead: Mapping[str, str] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the functions `__getattr__` and `__dir__` of a package with deferred names.
 
     Parameters
     ----------
     package, file : str
         `__name__` and `__file__` of the package.
+    instead : mapping of str to str, optional
+        What to use, for names of other libraries.
     """
 
     @functools.cache
@@ -38,7 +44,8 @@ def deferred_names(package: str, file: str) -> tuple[Callable[[str], Any], Calla
     def __getattr__(name: str) -> Any:
         home = None if name.startswith("__") else homes().get(name)
         if home is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            hint = f"; {instead[name]}" if instead and name in instead else did_you_mean(name, homes())
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         value = getattr(importlib.import_module(home), name)
         setattr(sys.modules[package], name, value)
         return value

@@ -26,7 +26,7 @@ from eim_ros.ik.completeness import CompletenessReport
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.order import Ordering
 from eim_ros.ik.prior import ConditionalDensity, Prior
-from eim_ros.ik.problem import Aim, Covering, Problem, Setup, Spread, outcome
+from eim_ros.ik.problem import Aim, Covering, Problem, Setup, Spread, outcome, too_far
 from eim_ros.ik.solutions import Solutions
 from eim_ros.ik.strategies.closed_form import Roots, chosen_rows, closed_form, found_by_roots, has_closed_form
 from eim_ros.ik.strategies.restarts import (
@@ -326,7 +326,8 @@ class CompiledBatch:
                 messages[index] = f"{reason}{n_valid[index]} of {n} distinct solutions{rest}"
             elif not np.isnan(attempt_errors[index, 0]):
                 off = f"{attempt_errors[index, 0]:.3g} m and {attempt_errors[index, 1]:.3g} rad"
-                messages[index] = f"{reason}no solution found; the best attempt is off by {off}"
+                far = too_far(self.robot, attempt_errors[index, 0])
+                messages[index] = f"{reason}no solution found; the best attempt is off by {off}{far}"
             else:
                 messages[index] = NOT_BEGUN
         return tuple(messages)

@@ -86,6 +86,12 @@ class NearestPose:
         """Return whether there is a configuration."""
         return not bool(np.isnan(self.q).any())
 
+    def __repr__(self) -> str:
+        """Return the errors and the configuration in two lines."""
+        errors = f"off by {self.position_error:.3g} m and {self.orientation_error:.3g} rad"
+        values = " ".join(f"{value:.4f}" for value in self.q.tolist())
+        return f"NearestPose: {errors}; {len(self.others)} other local minima\nq: {values}"
+
     def to_json(self) -> str:
         """Return the answer as JSON with the names of `eim_ros/srv/SolveNearestIK`, for one target."""
         return to_json(

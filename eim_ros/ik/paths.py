@@ -593,6 +593,11 @@ class JointPath:
         """Return whether all poses are reached by steps that are small enough."""
         return self.error_code == ErrorCode.SUCCESS
 
+    def __repr__(self) -> str:
+        """Return the outcome and the ends of the path in at most three lines."""
+        ends = (" ".join(f"{value:.4f}" for value in row.tolist()) for row in self.q[:: max(len(self.q) - 1, 1)])
+        return "\n".join([f"JointPath: {self.message}", *ends])
+
     def __len__(self) -> int:
         """Return the number of configurations of a successful path, else 0."""
         return len(self.q) if self else 0

@@ -35,6 +35,7 @@ Guarantee: TypeAlias = Completeness | Literal["certified"] | None
 Density: TypeAlias = Literal["uniform", "model"] | Posture | Callable[[FloatArray], npt.ArrayLike]
 
 MAX_SOLUTIONS = 1_000_000
+REVOLUTION = 2.0 * np.pi  # [rad]
 PATIENCE = 3  # iterations without progress before the solver gives up; another seed costs less than a longer attempt
 COLLISION_STEP = 0.02  # largest motion of a joint between two checks of a motion for collisions [rad or m]
 HALVINGS = 8  # number of bisections of the way to an obstacle; the last one is below 1/100 of a joint's motion
@@ -207,11 +208,21 @@ class Setup:
         try:
             q = as_numbers(near)
             if q.shape == self.lower.shape and all(abs(value) <= LARGEST for value in q.tolist()):
-                return q
+                return self._in_radians(q)
         except (TypeError, ValueError) as error:
             cause = error
         names = ", ".join(self.robot.joint_names)
         raise JointStateError(f"near needs {self.robot.dof} finite values, of {names}", near) from cause
+
+    def _in_radians(self, q: FloatArray) -> FloatArray:
+        """Return a configuration (dof,); raise `JointStateError` if it seems to be in degrees."""
+        lower, upper, wraps = self.robot.bounds
+        is_far = (np.maximum(lower - q, q - upper) > REVOLUTION) & (wraps == 0.0) & ~self.robot.prismatic
+        if is_far.any():
+            joint = int(np.argmax(is_far))
+            name, value = self.robot.joint_names[joint], q[joint]
+            raise JointStateError(f"near is {value:g} at {name}, beyond its limits; angles are in radians", q)
+        return q
 
 
 class Problem:
@@ -610,4 +621,10 @@ def _failure(problem: Problem, found: Found, kept: Candidates, code: ErrorCode, 
     known = "there is no solution" if is_proven and not timed_out else "no solution found"
     best = kept.best()
     error = f"{best.position_error[0]:.3g} m and {best.orientation_error[0]:.3g} rad" if len(best) else "nothing tried"
-    return code, f"{reason}{known}; the best attempt is off by {error}"
+    far = too_far(problem.setup.robot, best.position_error[0]) if len(best) else ""
+    return code, f"{reason}{known}; the best attempt is off by {error}{far}"
+
+
+def too_far(robot: Robot, distance: float) -> str:
+    """Return a remark on the unit of a position that is missed by a distance [m], if it is far out of reach."""
+    return "; positions are in metres" if distance > 10.0 * robot.reach else ""

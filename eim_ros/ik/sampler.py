@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.checks import LARGEST, as_number, check_keywords, expect, is_number, names_wrong_keywords
+from eim_ros.core.checks import (
+    LARGEST,
+    as_number,
+    check_keywords,
+    expect,
+    is_number,
+    missing_attribute,
+    names_wrong_keywords,
+)
 from eim_ros.core.deadlines import OutOfTime, with_grace
 from eim_ros.core.errors import ConfigurationError, PoseError, RobotError
 from eim_ros.ik.batch import BatchTask, answer_batch, answer_blocks
@@ -52,6 +60,7 @@ from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
 from eim_ros.kinematics import CollisionOptions, Obstacle, Robot
 from eim_ros.kinematics.collision import collision_model
 from eim_ros.kinematics.poses import check_pose, check_poses, is_position, pose_from
+from eim_ros.kinematics.robot import COLLIDING
 
 FloatArray = npt.NDArray[np.float64]
 Near: TypeAlias = npt.ArrayLike | Mapping[str, float] | Posture
@@ -60,6 +69,7 @@ N_NEAR = 128  # number of solutions that are compared by cost
 LONGEST = 1e6  # [s]; proposals take as long as they need
 UNCONSTRAINED = Constraints()
 MOST_AIMS = 64  # number of different requests that are prepared
+ARRAYS = (list, tuple, np.ndarray)
 MOST_TOOLS = 16  # number of tools with a cached sampler; for any other tool the description is read again
 
 
@@ -68,6 +78,14 @@ OTHER_NAMES = {
     **dict.fromkeys(("ik_all", "all_solutions", "solutions"), "solve_all"),
     **dict.fromkeys(("follow_path", "plan_path", "cartesian_path", "compute_cartesian_path"), "follow"),
 }  # method names of other libraries
+INSTEAD = {
+    **dict.fromkeys(("in_collision", "is_collision_free", "is_colliding", "collides", "check_collision"), COLLIDING),
+    **dict.fromkeys(
+        ("add_obstacle", "add_obstacles", "add_box", "set_obstacles"), "with_obstacles([...]) returns a changed copy"
+    ),
+    **dict.fromkeys(("fk", "forward_kinematics", "jacobian", "joint_names", "dof", "limits"), "see sampler.robot"),
+    **dict.fromkeys(("plan", "plan_to_pose"), "follow(poses) gives a joint path"),
+}
 
 
 class Sampler:
@@ -288,6 +306,11 @@ class Sampler:
         sampler._serve(self.robot.with_collision_options(options), self.prior)
         return sampler
 
+    def __repr__(self) -> str:
+        """Return the arm, and the number of experts of its model."""
+        model = f", {self.n_experts} experts" if self.n_experts else ""
+        return f"Sampler({self.robot.name!r}, {self.robot.base_link} to {self.robot.tip_link}{model})"
+
     def _changed(self) -> Sampler:
         sampler = copy.copy(self)
         sampler._with_tools = OrderedDict()
@@ -309,7 +332,7 @@ class Sampler:
             """Return the method that has this name in another library."""
             if name in OTHER_NAMES:
                 return getattr(self, OTHER_NAMES[name])
-            raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}", name=name, obj=self)
+            raise missing_attribute(self, name, INSTEAD)
 
     def prepare(self) -> None:
         """Read collision shapes and prepare obstacles now, so that the first call does not have to.
@@ -982,7 +1005,9 @@ def _guarantee(guarantee: Guarantee) -> Guarantee:
 
 def _count(value: Any, name: str) -> int:
     if type(value) is not int and (isinstance(value, bool) or not isinstance(value, Integral)):
-        raise ConfigurationError(f"{name} must be a whole number, got {value!r}", value)
+        is_orientation = isinstance(value, ARRAYS) or hasattr(type(value), "as_quat")
+        hint = "; pose is (position, orientation)" if is_orientation else ""
+        raise ConfigurationError(f"{name} must be a whole number, got {value!r}{hint}", value)
     if not 1 <= int(value) <= MAX_SOLUTIONS:
         raise ConfigurationError(f"{name} must be at least 1 and at most {MAX_SOLUTIONS}, got {value}", value)
     return int(value)
@@ -992,7 +1017,8 @@ def _seed(value: Any) -> int | None:
     if value is None:
         return None
     if type(value) is not int and (isinstance(value, bool) or not isinstance(value, Integral)):
-        raise ConfigurationError(f"seed must be a whole number or None, got {value!r}", value)
+        hint = "; near=q starts from a configuration" if isinstance(value, ARRAYS) else ""
+        raise ConfigurationError(f"seed must be a whole number or None, got {value!r}{hint}", value)
     if int(value) < 0:
         raise ConfigurationError(f"seed must be at least 0, got {value}", value)
     return int(value)

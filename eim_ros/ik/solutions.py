@@ -9,11 +9,12 @@ import html
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.checks import missing_attribute
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import finite
 from eim_ros.ik.candidates import ErrorCode
@@ -26,6 +27,12 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 SHOWN_ROWS = 6
+INSTEAD = {
+    **dict.fromkeys(("success", "converged", "solved"), "bool(solutions) is true if there is one"),
+    **dict.fromkeys(("best", "first", "solution"), "solutions[0] is the first in the order that was asked for"),
+    **dict.fromkeys(("to_dataframe", "to_pandas", "df"), "pandas.DataFrame(solutions.to_dict())"),
+    **dict.fromkeys(("qs", "joint_positions", "positions", "joints"), "its configurations are solutions.q"),
+}  # names of other libraries
 
 
 @dataclass(frozen=True)
@@ -224,6 +231,12 @@ class Solutions:
             return self
         bounds = np.stack([self.q.min(axis=0), self.q.max(axis=0), np.zeros(len(self.joint_names))])
         return self[np.sort(farthest_rows(bounds, self.q, n, np.inf))]  # type: ignore[no-any-return]
+
+    if not TYPE_CHECKING:  # hidden from type checkers, so that they still report unknown attributes
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise `AttributeError` with a suggestion."""
+            raise missing_attribute(self, name, INSTEAD)
 
     @property
     def log_prob(self) -> FloatArray:

@@ -14,23 +14,23 @@ from eim_ros.kinematics.poses import (
 )
 from eim_ros.kinematics.robot import SHIPPED_ROBOTS, Refinement, Robot, robot_path, share_path
 
-__all__ = [
+__all__ = [  # in the order of the reference, the most important first
+    "Robot",
+    "pose_from",
+    "Box",
+    "Sphere",
+    "Cylinder",
+    "Capsule",
+    "Mesh",
+    "PointCloud",
     "CONTEXT_KINDS",
     "SHIPPED_ROBOTS",
-    "Box",
     "Branches",
-    "Capsule",
     "CollisionOptions",
-    "Cylinder",
-    "Mesh",
     "Obstacle",
-    "PointCloud",
     "Refinement",
-    "Robot",
     "Shape",
-    "Sphere",
     "context_from_pose",
-    "pose_from",
     "pose_from_context",
     "quaternion_from_matrix",
     "robot_path",

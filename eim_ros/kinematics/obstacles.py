@@ -17,7 +17,16 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.checks import LARGEST, as_number, checked_flag, checked_path, expect, names_wrong_keywords, numbers_of
+from eim_ros.core.checks import (
+    LARGEST,
+    as_number,
+    checked_flag,
+    checked_path,
+    expect,
+    is_number,
+    names_wrong_keywords,
+    numbers_of,
+)
 from eim_ros.core.errors import ConstraintError, MeshError
 from eim_ros.kinematics.meshes import USUAL_LIMITS, MeshLimits, read_mesh
 from eim_ros.kinematics.poses import check_pose, is_position, pose_from
@@ -34,6 +43,11 @@ def _placed(shape: ShapeT) -> ShapeT:
     def init_at(self: Any, *args: Any, at: Any = None, **keywords: Any) -> None:
         if at is not None:
             args = (at, *args)
+        elif len(args) == 1 and not keywords.keys() - {"name"}:
+            kind = shape.__name__
+            raise ConstraintError(f"a {kind} has a size and a place: {kind}(size, at=position)", args[0])
+        elif args and is_number(args[0]):
+            raise ConstraintError(f"the place of a {shape.__name__} comes first, or is the keyword at", args[0])
         init(self, *args, **keywords)
 
     type.__setattr__(shape, "__init__", init_at)
@@ -188,7 +202,7 @@ def _check(shape: Shape, *lengths: str) -> None:
 
 def _wrong_size(shape: Shape, length: Any) -> ConstraintError:
     kind = type(shape).__name__
-    hint = "; its pose comes first: Box(pose, size)" if isinstance(shape, Box) else ""
+    hint = "; its pose comes first: Box(pose, size), or Box(size, at=pose)" if isinstance(shape, Box) else ""
     return ConstraintError(f"the size of a {kind.lower()} must be positive and finite, got {length}{hint}", length)
 
 

@@ -266,7 +266,8 @@ def check_pose(transform: npt.ArrayLike) -> FloatArray:
         raise PoseError(f"a pose must be a (4, 4) transform of numbers, got {transform!r}", transform) from error
     if pose.shape != (4, 4):
         several = "; sample_batch, solve_batch and follow take several poses" * (pose.ndim >= 2 and len(pose) > 1)
-        raise PoseError(f"a pose must be {FORMS}; got shape {pose.shape}{several}", transform)
+        angles = "; pose_from(position, rpy=...) takes angles" * (pose.shape == (6,))
+        raise PoseError(f"a pose must be {FORMS}; got shape {pose.shape}{several}{angles}", transform)
     if first_not_rigid(pose[None], EXACT):
         return pose
     if not np.isfinite(pose).all():

@@ -31,6 +31,7 @@ from eim_ros.core.checks import (
     checked_generator,
     checked_path,
     expect,
+    missing_attribute,
     names_wrong_keywords,
     number_from_zero,
     numbers_of,
@@ -169,6 +170,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 SOLVING = "eim_ros.Sampler(robot).solve_all(pose) gives all solutions"
 DRAWING = "`eim picture --robot NAME --pose ...` draws its solutions, eim_ros.view.draw_solutions from Python"
+COLLIDING = "eim_ros.kinematics.collision.collisions(robot, q, obstacles) lists what collides"
 OTHER_NAMES = {
     **dict.fromkeys(("ik", "inverse_kinematics", "solve_ik", "ikine", "ikine_LM", "ik_LM", "compute_ik"), "solve"),
     **dict.fromkeys(("forward", "fkine", "forward_kinematics", "compute_fk"), "fk"),
@@ -186,6 +188,7 @@ INSTEAD = {
     **dict.fromkeys(("plot", "show", "draw", "visualize", "display"), DRAWING),
     "joints": "its joints are robot.joint_names, robot.dof is their number",
     "sample": "robot.random() gives a configuration, eim_ros.Sampler(robot).sample(pose, n) solutions",
+    **dict.fromkeys(("in_collision", "is_collision_free", "is_colliding", "collides", "check_collision"), COLLIDING),
     **dict.fromkeys(("neutral", "home", "qz", "qr", "q0"), "it names no configurations: give joint values"),
 }
 
@@ -328,6 +331,7 @@ class Robot:
         )
 
     @classmethod
+    @names_wrong_keywords
     def from_urdf(cls, source: str | Path, tip: str | None = None, *, base: str | None = None) -> Robot:
         """Return `Robot(source, tip, base=base)`, under the name of other libraries."""
         return cls(source, tip, base=base)
@@ -607,8 +611,7 @@ class Robot:
             """Return the attribute with this name in another library; `AttributeError` with a suggestion for others."""
             if name in OTHER_NAMES:
                 return getattr(self, OTHER_NAMES[name])
-            instead = f"; {INSTEAD[name]}" if name in INSTEAD else ""
-            raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}{instead}", name=name, obj=self)
+            raise missing_attribute(self, name, INSTEAD)
 
     def _rows(self, q: npt.ArrayLike) -> tuple[FloatArray, bool]:
         """Return contiguous float64 rows (n, dof), and whether the input was a single configuration."""

@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from eim_ros.learning.ratio.plug_in import PlugInRatio
     from eim_ros.learning.run import FitResult, FittedModel, History, LoopResult, RunOptions, State, run_loop
 
-__all__ = [
-    "DensityRatio",
-    "EIM",
-    "EIMConfig",
+__all__ = [  # in the order of the reference, the most important first
     "EM",
+    "EIM",
+    "GMMVI",
     "EMConfig",
+    "EIMConfig",
+    "GMMVIConfig",
+    "DensityRatio",
     "ExponentialEM",
     "ExponentialEMConfig",
     "FeatureInputs",
     "FitResult",
     "FittedModel",
-    "GMMVI",
-    "GMMVIConfig",
     "History",
     "LoopResult",
     "MultipleCauseEM",

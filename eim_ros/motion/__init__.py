@@ -10,13 +10,13 @@ from eim_ros.motion.representation import Basis, Representation
 from eim_ros.motion.training import MotionConfig, MotionTraining, MotionTrainingRun
 from eim_ros.motion.trajectories import joint_trajectory, write_trajectories
 
-__all__ = [
-    "Basis",
-    "Demonstrations",
-    "MotionConfig",
-    "MotionDistribution",
+__all__ = [  # in the order of the reference, the most important first
     "MotionPrior",
+    "MotionConfig",
+    "Demonstrations",
     "MotionSamples",
+    "Basis",
+    "MotionDistribution",
     "MotionScores",
     "MotionTraining",
     "MotionTrainingRun",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,9 +132,7 @@ class Controls:
         """Show a target and its solutions."""
         self._status.content = f"**{solutions.message}**, in {1e3 * solutions.elapsed:.0f} ms"
         self.position.value, self.rpy.value = _rounded(solutions.pose[:3, 3]), _rpy(solutions.pose)
-        labels = [
-            component_label(*each, self._robot) for each in zip(solutions.numbers, solutions.components, strict=True)
-        ]
+        labels = component_names(solutions.numbers, solutions.components, self._robot)
         self._legend.content = legend_panel(labels, [component_colour(number) for number in solutions.numbers])
         self.show_choice(solutions, position_only)
 
@@ -155,7 +154,8 @@ class Controls:
         values = dexterity(self._robot, component.positions, position_only)
         own = float(dexterity(self._robot, solutions.chosen[None], position_only)[0])
         place = solutions.along * float(component.along[-1])
-        self._manipulability.content = manipulability_panel(component.along, values, place, own, colour)
+        is_curve = component.is_curve
+        self._manipulability.content = manipulability_panel(component.along, values, place, own, colour, is_curve)
         self._joints.content = joint_panel(self._robot, solutions.chosen, colour)
 
 
@@ -172,13 +172,22 @@ def _names(solutions: Solutions) -> tuple[str, ...]:
     return tuple(str(number + 1) for number in solutions.numbers)
 
 
-def component_label(number: int, component: Component, robot: Robot) -> str:
-    """Return the size of a component, and the labels of its branch that all of its solutions have."""
-    labels = robot.branches.labels(component.positions).values()
-    branch = "".join(f", {label[0]}" for label in labels if label[0] and (label == label[0]).all())
-    if component.is_curve:
-        return f"{number + 1}: {component.along[-1]:.1f} rad{', closed' if component.is_closed else ''}{branch}"
-    return f"{number + 1}: {len(component)} solution{'s' if len(component) > 1 else ''}{branch}"
+def component_names(numbers: Sequence[int], components: Sequence[Component], robot: Robot) -> list[str]:
+    """Return the size of each component, and the labels of its branch that all of its solutions have."""
+    if not components:
+        return []
+    rows = np.concatenate([component.positions for component in components])
+    starts = np.cumsum([0, *(len(component) for component in components)])
+    labels, names = list(robot.branches.labels(rows).values()), []
+    for number, component, start, end in zip(numbers, components, starts, starts[1:], strict=False):
+        n, own = len(component), [label[start:end] for label in labels]
+        branch = [str(label[0]) for label in own if label[0] and (label == label[0]).all()]
+        if component.is_curve:
+            size = [f"{component.along[-1]:.1f} rad{', closed' if component.is_closed else ''}"]
+        else:
+            size = [f"{n} solutions"] if n > 1 else [] if branch else ["1 solution"]
+        names.append(f"{number + 1}: {', '.join(size + branch)}")
+    return names
 
 
 def _rounded(values: FloatArray) -> tuple[float, float, float]:

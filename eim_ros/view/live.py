@@ -255,6 +255,7 @@ class LiveSolutions:
         return [Component(group, np.arange(float(len(group))), is_curve=False) for group in groups]
 
 
+@functools.lru_cache(maxsize=16)
 def moving_axes(robot: Robot) -> npt.NDArray[np.bool_]:
     """Return whether the tip can move along and about each axis of the base frame, (6,).
 

@@ -36,17 +36,24 @@ FloatArray = npt.NDArray[np.float64]
 MOST_GHOSTS, FEW_GHOSTS = 200, 50
 FOV = 0.75  # [rad] vertical field of view
 TARGET_SIZE = 0.18  # in units of the arm's reach
-AROUND = 0.12  # margin around what is shown, in units of the arm's reach
+AROUND = 0.06  # margin around what is shown, in units of the arm's reach
+TURNED = 1e-3  # distance in units of the arm's reach by which a user has moved the camera
 BESIDE, ABOVE = np.radians(-60.0), np.radians(22.0)  # direction of the camera, from the target's direction [rad]
 REST = 0.3  # [s] without changes, after which the texts of the copy tab are renewed
 LINK_KEY, LINK_WANTED = "eim-view-link", "wanted"  # name and first value in the storage of the browser
 PATIENCE, PAUSE = 60.0, 0.2  # [s] to wait for a slow browser, and between two looks
+# viser's page sends a dragged target or slider once per 50 ms, which it has no option for; 10 ms is once per frame
+SEND_EACH_FRAME = (
+    "if(!window.sendsEachFrame){const later=window.sendsEachFrame=window.setTimeout;"
+    "window.setTimeout=(act,ms,...rest)=>later(act,ms===50?10:ms,...rest)}"
+)
 # viser does not pass the address of the page on, so the page itself answers when the server asks for it in its storage
 READ_LINK = (
-    '<img src="data:," style="display:none" onerror="let n=600,k=setInterval(()=>{for(const key of Object.keys('
+    "let n=600,k=setInterval(()=>{for(const key of Object.keys("
     f"localStorage))if(key.endsWith('{LINK_KEY}')&amp;&amp;localStorage[key]=='{LINK_WANTED}')"
-    "{localStorage[key]=location.search||'?';n=0}if(n--&lt;=0)clearInterval(k)},100)\">"
+    "{localStorage[key]=location.search||'?';n=0}if(n--&lt;=0)clearInterval(k)},100)"
 )
+SCRIPT = f'<img src="data:," style="display:none" onerror="{SEND_EACH_FRAME};{READ_LINK}">'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +104,7 @@ class Page:
         self._is_closed, self._n_built, self.n_drawn = False, 0, 0  # how often solutions were drawn
         self._after_solutions: list[Callable[[], None]] = []
         self._at_close: list[Callable[[], None]] = []
+        self._fitted: dict[int, tuple[float, FloatArray]] = {}  # aspect and eye of each client's view
         given = None if pose is None else check_pose(pose)
         self.live: LiveSolutions
         self._controls: Controls
@@ -268,7 +276,7 @@ class Page:
     def _add_controls(self, n_ghosts: int) -> None:
         extra = self._options.extra_tab
         menu = Menu(most_ghosts=n_ghosts, robots=() if extra else self._robots, note=self.told, extra_tab=extra)
-        self.server.gui.add_html(READ_LINK)
+        self.server.gui.add_html(SCRIPT)
         controls = self._controls = Controls(self.server.gui, self.robot, self.live, self.first, menu)
         if controls.robot is not None:
             controls.robot.on_update(lambda event: self._switch(event, controls.robot.value, None))
@@ -304,6 +312,7 @@ class Page:
         """Fit the view of a new browser to its window, and show the state of its link if it has one."""
         with self._drawing:
             self._fit(client)
+        client.camera.on_update(lambda _: self._fit_again(client))
         link = self._link_of(client)
         if "=" not in link:
             return
@@ -336,8 +345,19 @@ class Page:
 
     def _fit(self, client: viser.ClientHandle) -> None:
         eye, aim = self._viewpoint(client.camera.aspect)
+        self._fitted[client.client_id] = client.camera.aspect, eye
         with client.atomic():
             client.camera.position, client.camera.look_at = eye, aim
+
+    def _fit_again(self, client: viser.ClientHandle) -> None:
+        """Fit a view whose window has changed, as by docking the panel, unless its user has turned it."""
+        aspect, eye = self._fitted[client.client_id]
+        if client.camera.aspect != aspect:
+            known = np.stack([eye, self.server.initial_camera.position])
+            away = np.linalg.norm(known - client.camera.position, axis=1).min()
+            self._fitted[client.client_id] = client.camera.aspect, eye
+            if away < TURNED * self.robot.reach:
+                self._fit(client)
 
     def _viewpoint(self, aspect: float) -> tuple[FloatArray, FloatArray]:
         """Return the eye (3,) and the point (3,) that it looks at, for a window of this width per height."""
@@ -346,6 +366,8 @@ class Page:
         points = [np.zeros((1, 3)), handles]
         if self.solutions is not None and len(self.solutions.positions):
             points.append(self.robot.skeleton(self.solutions.positions).reshape(-1, 3))
+        if self.solutions is not None and self.solutions.chosen is not None:
+            points.append(self._scene.corners(self.solutions.chosen))
         azimuth = np.arctan2(pose[1, 3], pose[0, 3]) + BESIDE
         away = np.array([np.cos(ABOVE) * np.cos(azimuth), np.cos(ABOVE) * np.sin(azimuth), np.sin(ABOVE)])
         if self._is_planar:
@@ -403,6 +425,7 @@ class Page:
             self._scene.draw(solutions, shown.with_ghosts.value, shown.with_curves.value, shown.with_arm.value)
             self._target.disable_rotations = self.live.position_only
             self._controls.show(solutions, self.live.position_only)
+        self.server.flush()  # otherwise viser waits up to two of its windows of 17 ms
         self.n_drawn += 1
         if not self._is_framed:
             self._is_framed = True
@@ -454,6 +477,7 @@ class Page:
         with self.server.atomic():
             self._scene.draw_chosen(self.solutions)
             self._controls.show_choice(self.solutions, self.live.position_only)
+        self.server.flush()
         with self._changed:
             self._is_copied = False
             self._changed.notify_all()

@@ -48,12 +48,21 @@ def joint_panel(robot: Robot, q: FloatArray | None, colour: str) -> str:
     return f'<div style="padding:4px 10px">{"".join(rows)}</div>'
 
 
-def manipulability_panel(along: FloatArray, values: FloatArray, place: float, value: float, colour: str) -> str:
+def manipulability_panel(
+    along: FloatArray, values: FloatArray, place: float, value: float, colour: str, is_curve: bool = True
+) -> str:
     """Return a panel of Yoshikawa's manipulability along a component, with the chosen solution marked.
 
-    `along` and `values` (n,) are the lengths along the component [rad, m] and the manipulability there.
+    `along` and `values` (n,) are the lengths along the component [rad, m] and the manipulability there. They are drawn
+    if the component is a curve, because other solutions have no order.
     """
-    most = max(float(values.max(initial=0.0)), value, 1e-12)
+    told = f'<div style="padding:4px 10px;font-size:12px">manipulability <b>{value:.4g}</b>'
+    if len(along) < 2:
+        return f"{told}</div>"
+    most = max(float(values.max()), value, 1e-12)
+    told += f", {100 * value / most:.0f} % of the most in this component ({most:.4g})"
+    if not is_curve:
+        return f"{told}</div>"
     length = max(float(along.max(initial=0.0)), 1e-12)
 
     def point(x: float, y: float) -> str:
@@ -62,13 +71,12 @@ def manipulability_panel(along: FloatArray, values: FloatArray, place: float, va
 
     line = " ".join(point(float(x), float(y)) for x, y in zip(along, values, strict=True))
     x, _, y = point(place, value).partition(",")
-    drawn = f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>' if len(along) > 1 else ""
     return (
-        f'<div style="padding:4px 10px;font-size:12px">manipulability <b>{value:.4g}</b>, '
-        f"{100 * value / most:.0f} % of the most in this component ({most:.4g})"
+        f"{told}"
         f'<svg viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" style="width:100%;display:block">'
         f'<line x1="{MARGIN}" y1="{HEIGHT - MARGIN}" x2="{WIDTH - MARGIN}" y2="{HEIGHT - MARGIN}" stroke="{FAINT}"/>'
-        f'{drawn}<circle cx="{x}" cy="{y}" r="4.5" fill="{colour}" stroke="white"/></svg>'
+        f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>'
+        f'<circle cx="{x}" cy="{y}" r="4.5" fill="{colour}" stroke="white"/></svg>'
         f'<div style="color:{MUTED}">0 at a singularity; from the first to the last of the component</div></div>'
     )
 

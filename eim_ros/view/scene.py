@@ -7,6 +7,7 @@ scale 0.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -174,6 +175,13 @@ class ArmScene:
     def on_drag(self, act: Callable[[int, FloatArray, FloatArray], None]) -> None:
         """Call `act` while a user drags a link of the chosen arm; see `ArmMeshes.on_drag`."""
         self._chosen.on_drag(act)
+
+    def corners(self, q: FloatArray) -> FloatArray:
+        """Return the corners (n, 3) of boxes around the bodies of the arm in a configuration (dof,) [m]."""
+        poses = body_poses(self.robot, q)[0]
+        ends = ((each.body, each.vertices.min(axis=0), each.vertices.max(axis=0)) for each in self._surfaces)
+        boxes = ((body, np.array(list(itertools.product(*zip(low, high, strict=True))))) for body, low, high in ends)
+        return np.concatenate([box @ poses[body, :3, :3].T + poses[body, :3, 3] for body, box in boxes])
 
     def _thin(self) -> float:
         """Return the radius of sticks as a share of the arm's reach; sticks are thinner than the arm itself."""

@@ -54,7 +54,7 @@ def test_wrong_keyword_of_a_request_names_the_one_that_was_meant(name: str, keyw
         (lambda: Sphere(centre=[0, 0, 0], center=[0, 0, 0], radius=1), "'center'; did you mean centre?"),
         (lambda: ROBOT.solve(POSE, sed=0), "Robot.solve has no keyword 'sed'; did you mean seed?"),
         (lambda: ROBOT.solve(POSE, limits=0), "'limits'; did you mean lower and upper?"),
-        (lambda: ROBOT.solve(POSE, q0=0), r"'q0'; give nothing: Robot.refine\(seeds, pose\) starts from given"),
+        (lambda: ROBOT.solve(POSE, q0=0), r"'q0'; give start configurations to Robot.refine\(seeds, pose\)"),
         (lambda: ROBOT.refine(pose=POSE, seeds=[0, 0, 0], q0=0), "'q0'; did you mean seeds?"),
         (lambda: ROBOT.verify([0, 0, 0], POSE, position_onyl=True), "'position_onyl'; did you mean position_only"),
     ],

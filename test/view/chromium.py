@@ -57,6 +57,10 @@ class Browser:
         width, height = size
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
+    def run_first(self, script: str) -> None:
+        """Run a script in each page before the page's own."""
+        self._call("Page.addScriptToEvaluateOnNewDocument", source=script)
+
     def open(self, url: str) -> None:
         self._call("Page.navigate", url=url)
 

@@ -120,3 +120,9 @@ def test_a_port_in_use_is_refused(sampler):
 def test_the_page_is_served_without_a_browser(page):
     with urllib.request.urlopen(page.url, timeout=PATIENCE) as answer:
         assert answer.status == 200
+
+
+def test_the_page_sends_a_dragged_target_in_each_frame(opened):
+    """The timer of 50 ms, with which viser holds back the messages of a drag, ends before one of 30 ms."""
+    first = "new Promise(end => { setTimeout(() => end(30), 30); setTimeout(() => end(50), 50); })"
+    assert opened.value(first) == 50

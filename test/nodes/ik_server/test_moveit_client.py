@@ -18,7 +18,8 @@ EXAMPLE = Path(__file__).resolve().parents[3] / "examples/moveit_client.py"
 
 def test_example_of_a_moveit_client_gets_a_solution_of_its_pose(start_server: Callable[..., ServerProcess]) -> None:
     server = start_server(model="none", robot="panda", groups="panda_arm")
-    result = subprocess.run([sys.executable, str(EXAMPLE)], capture_output=True, text=True, timeout=90.0, check=False)
+    command = [sys.executable, str(EXAMPLE), "--wait", "60"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=90.0, check=False)
     assert result.returncode == 0, result.stderr + server.log
     found = re.fullmatch(r"(?:compute_ik|get_position_ik) found \[(.*)\]", result.stdout.strip())
     assert found
@@ -26,3 +27,10 @@ def test_example_of_a_moveit_client_gets_a_solution_of_its_pose(start_server: Ca
     errors = Robot("panda").pose_errors(q, pose_from([0.4, 0.1, 0.5], [1.0, 0.0, 0.0, 0.0]))
     assert max(error[0] for error in errors) < 2e-3  # printed to a thousandth of a radian
     assert server.stop() == 0, server.log
+
+
+def test_without_a_server_the_example_ends_with_one_line() -> None:
+    command = [sys.executable, str(EXAMPLE), "--server", "/nobody", "--wait", "0.1"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=90.0, check=False)
+    assert result.returncode == 1
+    assert re.fullmatch(r"/nobody is silent after .* s: start it first, see --help\n", result.stderr)
