@@ -103,6 +103,12 @@ class ComponentAdaptationConfig(Settings):
         "iterations between splits of the heaviest half of the components, up to max_components; 0: never split",
         minimum=0,
     )
+    n_refined: int = option(
+        1,
+        "largest number of components that are split along with an addition, where the target differs most from the "
+        "model; none without gradients",
+        minimum=0,
+    )
     n_candidates: int = option(20_000, "samples of earlier iterations that an addition chooses from", minimum=0)
     n_prior_candidates: int = option(
         0, "samples of the start that each addition evaluates and chooses from as well", minimum=0
