@@ -18,15 +18,16 @@ is known, current samples of all components and samples from all earlier iterati
 are needed because a model that has contracted to one mode draws none elsewhere. If the density is known, log p is
 exact. Otherwise it comes from a density ratio at the data (`RatioDemand`).
 
-`AdaptiveComponents` is the rule of GMMVI (Arenz et al. 2020). It adds one component at a time. It can also grow the
-mixture faster by splitting the heaviest components. A component N(mu, Sigma) with weight w and Sigma = L L' becomes two
-components with weight w/2:
+`AdaptiveComponents` is the rule of GMMVI (Arenz et al. 2020). It adds one component at a time, and splits components
+that fit badly. It can also grow the mixture faster by splitting the heaviest components. A component N(mu, Sigma) with
+weight w and Sigma = L L' becomes two components with weight w/2:
 
     N(mu +- sqrt(a) v, Sigma - a v v'),    v = L u,  |u| = 1.
 
-Together they have the mean and covariance of the original component. v is the longest semi-axis of Sigma. The model
-hardly changes, so the split does no harm at first, and the term log q drives the halves apart. Modes far from all
-components are found only by additions.
+Together they have the mean and covariance of the original component. The model hardly changes, so the split does no
+harm at first, and the term log q drives the halves apart. Splits of the heaviest components take the longest semi-axis
+of Sigma for v, those of the components that fit worst the axis of their `Misfit`. Modes far from all components are
+found only by additions.
 """
 
 from __future__ import annotations

@@ -147,8 +147,9 @@ class Spectrum:
 class Misfit:
     """Covariance F of the part of grad R that is not linear, for every component, in the component's own coordinates.
 
-    R is quadratic around a component, and F zero, if the target has the shape of the model there. By the logarithmic
-    Sobolev inequality of N(0, I), half the trace of F bounds what is left to gain at a component that has converged.
+    F is zero if R is quadratic around a component; updates follow R there, without a split. If a component has
+    converged, the trace of F is at least the variance of R (Poincare inequality of N(0, I)). Half of this variance is
+    the KL that remains, to second order in R.
 
     Attributes
     ----------
@@ -502,8 +503,9 @@ class FullCovariances:
         ridge = RIDGE * torch.eye(width, dtype=mean.dtype, device=mean.device)
         factor, info = torch.linalg.cholesky_ex(spread + ridge)
         explained = torch.linalg.solve_triangular(factor, cross, upper=False)
-        known = (info == 0) & (effective_samples >= ENOUGH * (n_dims + 1))
-        rest = torch.where(known[:, None, None], square - explained.mT @ explained, 0.0)
+        rest = square - explained.mT @ explained
+        known = (info == 0) & (effective_samples >= ENOUGH * (n_dims + 1)) & torch.isfinite(rest).all(-1).all(-1)
+        rest = torch.where(known[:, None, None], rest, 0.0)
         return Misfit(rest.diagonal(dim1=-2, dim2=-1).sum(-1), torch.linalg.eigh(rest)[1][..., -1])
 
     def products(self, sample: Tensor, gradient: Tensor) -> Tensor:

@@ -246,7 +246,8 @@ class DiagonalComponents(ConstantWeights):
     ) -> Misfit:
         cross, spread = moments[0] - mean * slope, moments[1] - mean.square()
         rest = self.scales.square() * (moments[2] - slope.square() - cross.square() / spread)
-        rest = torch.where((effective_samples >= ENOUGH * 2.0).unsqueeze(-1), rest, 0.0).nan_to_num(0.0)
+        known = (effective_samples >= ENOUGH * 2.0).unsqueeze(-1) & torch.isfinite(rest)
+        rest = torch.where(known, rest, 0.0)
         return Misfit(rest.sum(-1), one_hot(rest.argmax(-1), self.n_dims).to(rest))
 
     def quadratic_features(self, whitened: Tensor) -> Tensor:

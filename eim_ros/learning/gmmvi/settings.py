@@ -105,8 +105,8 @@ class ComponentAdaptationConfig(Settings):
     )
     n_refined: int = option(
         1,
-        "largest number of components that are split along with an addition, where the target differs most from the "
-        "model; none without gradients",
+        "largest number of components that are split along with an addition, those that fit worst; none without "
+        "gradients",
         minimum=0,
     )
     n_candidates: int = option(20_000, "samples of earlier iterations that an addition chooses from", minimum=0)
@@ -130,8 +130,9 @@ class ComponentAdaptationConfig(Settings):
 class GMMVIConfig(Settings):
     """Settings of `GMMVI`; the defaults are SAMTRON. Settings of options that are not chosen have no effect.
 
-    In two respects the defaults go beyond the paper's algorithms: some samples climb the target before a component is
-    added, and a run stops on a plateau. Set `adaptation.n_climbing` and `plateau_window` to 0 to do without.
+    In three respects the defaults go beyond the paper's algorithms: some samples climb the target before a component is
+    added, components are split where they fit worst, and a run stops on a plateau. Set `adaptation.n_climbing`,
+    `adaptation.n_refined` and `plateau_window` to 0 to do without.
 
     Examples
     --------
