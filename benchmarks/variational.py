@@ -176,7 +176,7 @@ def _speed(name: str, budget: int, seed: int, peer: str | None) -> str:
 def _defaults(name: str, seed: int, peer: str | None) -> str:
     target = PROBLEMS[name].make(torch.Generator().manual_seed(seed))
     began = time.process_time()
-    result = GMMVI(target, seed=seed, max_evaluations=N_BY_DEFAULT).fit()
+    result: Any = GMMVI(target, seed=seed, max_evaluations=N_BY_DEFAULT).fit()
     seconds = time.process_time() - began
     elbo = _scores(target, result.model).elbo.value
     line = f"{name:>14} {seed:>4} {result.state.evaluations:>12} {elbo:>9.3f} {seconds:>7.2f}"
