@@ -2,6 +2,8 @@
 
     python benchmarks/_gmmvi_worker.py PROBLEM.npz SETTINGS.json    prints one JSON object
 
+The settings are the package's own if "defaults" is true.
+
 The program is a separate process because gmmvi needs TensorFlow, which may require another Python interpreter.
 TensorFlow traces its graphs during the first N_TRACED iterations; their time is reported separately.
 """
@@ -41,14 +43,9 @@ def target_of(name: str, problem: dict[str, np.ndarray]):
     return student_t_mixture.StudentTMixture_LNPDF(*parameters)
 
 
-def main() -> None:
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
-    problem = dict(np.load(sys.argv[1]))
-    with open(sys.argv[2], encoding="utf-8") as file:
-        settings = json.load(file)
-    tf.random.set_seed(settings["seed"])
-    chosen = {
+def _published(settings: dict) -> dict:
+    """Return settings of the package that correspond to ours."""
+    return {
         "num_component_adapter_config": {
             "del_iters": settings["adaptation.delete_after"],
             "add_iters": settings["adaptation.add_every"],
@@ -64,6 +61,16 @@ def main() -> None:
         },
         "weight_stepsize_adapter_config": {"initial_stepsize": settings["weight_step.first"]},
     }
+
+
+def main() -> None:
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    problem = dict(np.load(sys.argv[1]))
+    with open(sys.argv[2], encoding="utf-8") as file:
+        settings = json.load(file)
+    tf.random.set_seed(settings["seed"])
+    chosen = {} if settings.get("defaults") else _published(settings)
     experiment = get_default_experiment_config(EXPERIMENTS[settings["name"]])
     config = update_config(experiment, update_config(get_default_algorithm_config("SAMTRON"), chosen))
     target = target_of(settings["name"], problem)
@@ -89,6 +96,7 @@ def main() -> None:
                 "seconds": seconds - traced[0],
                 "evaluations": evaluations - traced[1],
                 "tracing": traced[0],
+                "traced_evaluations": traced[1],
                 "elbo": elbo,
                 "n_components": int(learner.model.num_components),
             }

@@ -7,6 +7,9 @@ same number of evaluations of the target. The first three iterations, when Tenso
 neither. Set --peer to an interpreter with gmmvi and TensorFlow (`pip install gmmvi` in a separate environment). Without
 it, the columns of gmmvi are empty.
 
+Defaults: planar4 by `GMMVI(target).fit()` and by gmmvi's default settings for it, up to the same number of evaluations;
+the seconds include everything.
+
 Quality: algorithms and settings of `QUALITY`. The table lists -ELBO from 20000 new samples with its standard error, and
 the modes found. For the planar robot, it lists the share of samples at each goal instead. Settings that split
 components go beyond the paper's algorithms. "kinematic" marks a run from `kinematic_start`.
@@ -36,6 +39,8 @@ from experiments.targets.scores import MixtureScores, mixture_scores
 
 WORKER = Path(__file__).with_name("_gmmvi_worker.py")
 N_TRACED = 3
+N_COMPONENTS_OF_PEER = 300  # planar_robot_4.yml of gmmvi
+N_BY_DEFAULT = 200_000
 SPEED = {"planar4": 500_000, "gmm20": 200_000, "stm20": 207_000, "breast-cancer": 101_000}  # number of evaluations
 
 
@@ -100,6 +105,7 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--skip-quality", action="store_true")
     parser.add_argument("--skip-speed", action="store_true")
+    parser.add_argument("--skip-defaults", action="store_true")
     parser.add_argument("--targets", nargs="+", choices=QUALITY, default=list(QUALITY), help="of the long runs")
     parser.add_argument("--output", type=Path)
     args = parser.parse_args()
@@ -125,6 +131,11 @@ def main() -> None:
         for name, budget in SPEED.items():
             for seed in range(args.first_seed, args.first_seed + args.seeds):
                 tell(_speed(name, budget, seed, args.peer))
+        tell("")
+    if not args.skip_defaults:
+        tell(f"{'target':>14} {'seed':>4} {'evaluations':>12} {'ELBO':>9} {'s':>7} {'gmmvi':>12} {'ELBO':>9} {'s':>7}")
+        for seed in range(args.first_seed, args.first_seed + args.seeds):
+            tell(_defaults("planar4", seed, args.peer))
         tell("")
     if not args.skip_quality:
         tell(
@@ -162,8 +173,26 @@ def _speed(name: str, budget: int, seed: int, peer: str | None) -> str:
     return f"{line} {theirs['elbo']:>11.3f} {theirs['seconds']:>8.2f} {ratio:>13.1f}"
 
 
-def _peer(peer: str, target: Any, start: GaussianMixture, name: str, budget: int, seed: int) -> dict[str, float]:
+def _defaults(name: str, seed: int, peer: str | None) -> str:
+    target = PROBLEMS[name].make(torch.Generator().manual_seed(seed))
+    began = time.process_time()
+    result: Any = GMMVI(target, seed=seed, max_evaluations=N_BY_DEFAULT).fit()
+    seconds = time.process_time() - began
+    elbo = _scores(target, result.model).elbo.value
+    line = f"{name:>14} {seed:>4} {result.state.evaluations:>12} {elbo:>9.3f} {seconds:>7.2f}"
+    if peer is None:
+        return line
+    start = target.start.mixture(torch.Generator().manual_seed(seed), N_COMPONENTS_OF_PEER)
+    theirs = _peer(peer, target, start, name, N_BY_DEFAULT, seed, defaults=True)
+    evaluations = theirs["evaluations"] + theirs["traced_evaluations"]
+    return f"{line} {evaluations:>12.0f} {theirs['elbo']:>9.3f} {theirs['seconds'] + theirs['tracing']:>7.2f}"
+
+
+def _peer(
+    peer: str, target: Any, start: GaussianMixture, name: str, budget: int, seed: int, *, defaults: bool = False
+) -> dict[str, float]:
     settings = {
+        "defaults": defaults,
         "adaptation.delete_after": 100,
         "component_step.first": 0.1,
         "weight_step.first": 0.1,

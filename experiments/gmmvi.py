@@ -48,6 +48,7 @@ PUBLISHED = {
     "n_iterations": 10**9,
     "plateau_window": 0,
     "adaptation.n_climbing": 0,
+    "adaptation.n_refined": 0,
     "adaptation.add_every": 30,
     "adaptation.delete_after": 100,
 }

@@ -18,15 +18,16 @@ is known, current samples of all components and samples from all earlier iterati
 are needed because a model that has contracted to one mode draws none elsewhere. If the density is known, log p is
 exact. Otherwise it comes from a density ratio at the data (`RatioDemand`).
 
-`AdaptiveComponents` is the rule of GMMVI (Arenz et al. 2020). It adds one component at a time. It can also grow the
-mixture faster by splitting the heaviest components. A component N(mu, Sigma) with weight w and Sigma = L L' becomes two
-components with weight w/2:
+`AdaptiveComponents` is the rule of GMMVI (Arenz et al. 2020). It adds one component at a time, and splits components
+that fit badly. It can also grow the mixture faster by splitting the heaviest components. A component N(mu, Sigma) with
+weight w and Sigma = L L' becomes two components with weight w/2:
 
     N(mu +- sqrt(a) v, Sigma - a v v'),    v = L u,  |u| = 1.
 
-Together they have the mean and covariance of the original component. v is the longest semi-axis of Sigma. The model
-hardly changes, so the split does no harm at first, and the term log q drives the halves apart. Modes far from all
-components are found only by additions.
+Together they have the mean and covariance of the original component. The model hardly changes, so the split does no
+harm at first, and the term log q drives the halves apart. Splits of the heaviest components take the longest semi-axis
+of Sigma for v, those of the components that fit worst the axis of their `Misfit`. Modes far from all components are
+found only by additions.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from torch import Tensor
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.settings import Settings, option
 from eim_ros.learning.data import Pairs
-from eim_ros.learning.gmmvi.components import Components, mixture_log_prob
+from eim_ros.learning.gmmvi.components import Components, Misfit, mixture_log_prob
 from eim_ros.learning.gmmvi.samples import Evaluated, Reservoir
 from eim_ros.learning.gmmvi.settings import ComponentAdaptationConfig
 from eim_ros.learning.models.evaluator import PreparedMixture
@@ -482,7 +483,7 @@ class Mixture:
     components : Components
     records : ComponentRecords
     n_additions : int
-        Number of components added so far, including splits. It determines the next value of Delta.
+        Number of components added so far, including splits.
     """
 
     log_weights: Tensor
@@ -558,6 +559,10 @@ class ComponentAdaptation(Protocol):
         """Return the number of further samples of the initial mixture, which climb the target before they are used."""
         ...
 
+    def n_refined(self, n_components: int, iteration: int) -> int:
+        """Return the largest number of components that are split because of their misfit."""
+        ...
+
     def __call__(
         self,
         mixture: Mixture,
@@ -565,11 +570,12 @@ class ComponentAdaptation(Protocol):
         iteration: int,
         first_entropy: float,
         generator: torch.Generator,
+        misfit: Misfit | None = None,
     ) -> Mixture:
         """Return the mixture after components were added and deleted.
 
         `iteration` is the number of iterations so far, including the current one. `first_entropy` is the mean entropy
-        of the initial components [nat].
+        of the initial components [nat]. `misfit` is needed if `n_refined` is positive.
         """
         ...
 
@@ -577,6 +583,7 @@ class ComponentAdaptation(Protocol):
 SHARE = 0.5  # maximum share of the components that are split at once
 MOVED = 0.5  # a, the share of the variance along v that is converted to the distance between the halves
 N_EXPLORING = 12  # number of first additions that may choose samples that have climbed the target
+LEAST_REFINEMENT = 2e-3  # gain of the ELBO for which a component is split [nat]; 25 such gains are 0.05 nat
 LIGHT = 0.1  # a component with less than this share of the mean weight is light
 
 
@@ -597,6 +604,10 @@ class AdaptiveComponents:
     If `n_climbing` is positive, further samples of the initial mixture are candidates after they have climbed the
     target (`climbed`). This concerns the first twelve additions and every sixth later one. The others refine the model,
     because the highest peak of a density may have little mass, as in a funnel.
+
+    With each addition, the `n_refined` components that can raise the ELBO most are split in two as well, along the axis
+    of their `Misfit`. Half the size of the misfit, times the weight, estimates the gain. Nothing is split for less than
+    0.002 nat, so a target that is a mixture has no superfluous components.
 
     Deletion looks at the last `delete_after` iterations, and at the iterations before them that the smoothing with a
     Gaussian kernel needs. A component is deleted if two conditions hold in this window:
@@ -640,6 +651,10 @@ class AdaptiveComponents:
     def n_prior(self, n_components: int, iteration: int) -> int:
         return self.config.n_prior_candidates if self._adds(n_components, iteration) else 0
 
+    def n_refined(self, n_components: int, iteration: int) -> int:
+        number = min(self.config.n_refined, self.config.max_components - n_components - 1)  # an addition follows
+        return number if self._adds(n_components, iteration) else 0
+
     def __call__(
         self,
         mixture: Mixture,
@@ -647,11 +662,16 @@ class AdaptiveComponents:
         iteration: int,
         first_entropy: float,
         generator: torch.Generator,
+        misfit: Misfit | None = None,
     ) -> Mixture:
+        n_refined = self.n_refined(mixture.components.n_components, iteration)
+        if misfit is not None and n_refined > 0:
+            mixture = _refined(mixture, misfit, n_refined)
         if self._unless_fixed(self.config.delete_after) > 0:
             mixture = mixture.without(self.useless(mixture.records.history))
         if self._adds(mixture.components.n_components, iteration):
-            mixture = self._with_addition(mixture, candidates, first_entropy, generator)
+            delta = DELTAS[(iteration // self.config.add_every - 1) % len(DELTAS)]
+            mixture = self._with_addition(mixture, candidates, delta, first_entropy, generator)
         if self.config.split_every > 0 and iteration % self.config.split_every == 0:
             mixture = self._with_splits(mixture)
         return mixture
@@ -674,7 +694,7 @@ class AdaptiveComponents:
         return known & (greatest < math.log(LEAST_WEIGHT)) & stagnates
 
     def _with_addition(
-        self, mixture: Mixture, candidates: Candidates, first_entropy: float, generator: torch.Generator
+        self, mixture: Mixture, candidates: Candidates, delta: float, first_entropy: float, generator: torch.Generator
     ) -> Mixture:
         components = mixture.components
         sample, log_target = candidates.drawn(self.n_candidates, generator)
@@ -683,7 +703,6 @@ class AdaptiveComponents:
         if not len(sample):
             return mixture
         log_model = mixture.log_prob(sample)
-        delta = DELTAS[mixture.n_additions % len(DELTAS)]
         mean = sample[demand(log_target / self.temperature, log_model, delta).argmax()]
         share = torch.rand((), generator=generator, dtype=mean.dtype, device=mean.device)
         mean_entropy = mixture.log_weights.exp() @ components.entropy()
@@ -715,12 +734,22 @@ def smoothing_kernel(delete_after: int) -> Tensor:
     return kernel / kernel.sum()
 
 
-def _split(mixture: Mixture, heavy: Tensor) -> Mixture:
-    """Split the components with the indices `heavy` (n,); the halves have unknown (NaN) rewards."""
+def _refined(mixture: Mixture, misfit: Misfit, n_components: int) -> Mixture:
+    """Split at most `n_components` components, those that can raise the ELBO most, along the axes of their misfit."""
+    gain = 0.5 * mixture.log_weights.exp() * misfit.size
+    index = gain.topk(min(n_components, int((gain > LEAST_REFINEMENT).sum()))).indices
+    return _split(mixture, index, misfit.axis[index]) if len(index) else mixture
+
+
+def _split(mixture: Mixture, heavy: Tensor, axis: Tensor | None = None) -> Mixture:
+    """Split the components with the indices `heavy` (n,); the halves have unknown (NaN) rewards.
+
+    See `Components.with_halves` for `axis`.
+    """
     is_whole = torch.ones(mixture.components.n_components, dtype=torch.bool, device=heavy.device)
     is_whole[heavy] = False
     whole = is_whole.nonzero().flatten()
-    log_weights, components = mixture.components.with_halves(mixture.log_weights, whole, heavy, MOVED)
+    log_weights, components = mixture.components.with_halves(mixture.log_weights, whole, heavy, MOVED, axis)
     records = mixture.records.take(torch.cat([whole, heavy, heavy]))
     rewards = records.history.rewards.clone()
     rewards[:, len(whole) :] = torch.nan

@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
+from scipy.optimize import brentq
 from torch import Tensor
 
 from eim_ros.core.errors import DistributionError
@@ -53,6 +54,24 @@ def importance_log_normaliser(log_ratio: Tensor) -> Estimate:
         return Estimate(log_mean, math.nan)
     spread = float((values - log_mean).exp().std()) if n > 1 else math.nan
     return Estimate(log_mean, spread / math.sqrt(n))
+
+
+def bridge_log_normaliser(log_ratio: Tensor, of_target: Tensor) -> float:
+    """Estimate log Z [nat] from log ratios at samples of the model (n,) and at samples of the target (m,).
+
+    This is the optimal bridge (Meng and Wong 1996). Unlike importance weighting, it needs no model that covers the
+    tails of the target. It equals the intercept of a logistic regression that separates both samples by log ratio.
+    """
+    values, others = _checked(log_ratio), _checked(of_target)
+    offset = math.log(len(others) / len(values))
+
+    def excess(log_z: float) -> float:
+        mistaken = torch.sigmoid(values + offset - log_z).sum() - torch.sigmoid(log_z - offset - others).sum()
+        return float(mistaken)
+
+    both = torch.cat([values, others])
+    margin = abs(offset) + math.log(len(both)) + 1.0
+    return float(brentq(excess, float(both.min()) - margin, float(both.max()) + margin))
 
 
 def reverse_effective_sample_size(log_ratio: Tensor) -> float:

@@ -143,6 +143,26 @@ class Spectrum:
     basis: Tensor | None = None
 
 
+@dataclass(frozen=True)
+class Misfit:
+    """Covariance F of the part of grad R that is not linear, for every component, in the component's own coordinates.
+
+    F is zero if R is quadratic around a component; updates follow R there, without a split. If a component has
+    converged, the trace of F is at least the variance of R (Poincare inequality of N(0, I)). Half of this variance is
+    the KL that remains, to second order in R.
+
+    Attributes
+    ----------
+    size : Tensor (n_components,)
+        Trace of F.
+    axis : Tensor (n_components, n_dims)
+        Unit vector in whose direction F is greatest.
+    """
+
+    size: Tensor
+    axis: Tensor
+
+
 LEAST_LOG_WEIGHT = -69.07  # minimum weight 1e-30; a component can recover from it
 
 
@@ -260,6 +280,23 @@ class Components(Protocol):
         """
         ...
 
+    def misfit(
+        self, moments: tuple[Tensor, Tensor, Tensor], mean: Tensor, slope: Tensor, effective_samples: Tensor
+    ) -> Misfit:
+        """Compute the misfit, which is zero with fewer than `ENOUGH` effective samples per dimension.
+
+        Parameters
+        ----------
+        moments : tuple of Tensor (n_components, n_products)
+            Means of `products` of x - offset and grad R, of x - offset with itself, and of grad R with itself.
+        mean : Tensor (n_components, width)
+            Mean of x - offset.
+        slope : Tensor (n_components, n_dims)
+            Mean of grad R.
+        effective_samples : Tensor (n_components,)
+        """
+        ...
+
     def quadratic_features(self, whitened: Tensor) -> Tensor:
         """Return the products y_a y_b, a <= b, of a quadratic function, (..., n_products), for y (..., width)."""
         ...
@@ -332,12 +369,13 @@ class Components(Protocol):
         ...
 
     def with_halves(
-        self: ComponentsT, log_weights: Tensor, whole: Tensor, heavy: Tensor, share: float
+        self: ComponentsT, log_weights: Tensor, whole: Tensor, heavy: Tensor, share: float, axis: Tensor | None = None
     ) -> tuple[Tensor, ComponentsT]:
         """Split the components `heavy` in two and append them to the components `whole`; both are given by indices.
 
-        The halves have the means mu +- sqrt(share) v, where v is the longest semi-axis of Sigma. Together they keep the
-        mean and covariance of the component. All first halves come before all second halves.
+        The halves have the means mu +- sqrt(share) v with v = L u. The unit vectors u are the rows of `axis` (n_heavy,
+        n_dims); without them, v is the longest semi-axis of Sigma. Together the halves keep the mean and covariance of
+        the component. All first halves come before all second halves.
         """
         ...
 
@@ -367,7 +405,7 @@ class ConstantWeights(ABC):
         """Return one component with covariance `variance` I."""
 
     @abstractmethod
-    def halved(self, share: float) -> tuple[Tensor, Self]:
+    def halved(self, share: float, axis: Tensor | None) -> tuple[Tensor, Self]:
         """Return offsets (n_components, n_dims) of the halves from the means, and components as narrow as halves."""
 
     @property
@@ -419,12 +457,18 @@ class ConstantWeights(ABC):
         every = torch.cat([log_weights, log_weights.new_tensor([log_weight])])
         return normalised(every), self.joined(self.isotropic(place, variance))
 
-    def with_halves(self, log_weights: Tensor, whole: Tensor, heavy: Tensor, share: float) -> tuple[Tensor, Self]:
-        apart, half = self.take(heavy).halved(share)
+    def with_halves(
+        self, log_weights: Tensor, whole: Tensor, heavy: Tensor, share: float, axis: Tensor | None = None
+    ) -> tuple[Tensor, Self]:
+        apart, half = self.take(heavy).halved(share, axis)
         components, log_half = self.take(whole), log_weights[heavy] - math.log(2.0)
         for offset in (apart, -apart):
             components = components.joined(replace(half, means=half.means + offset))
         return torch.cat([log_weights[whole], log_half, log_half]), components
+
+
+RIDGE = 1e-10  # ridge of the regressions, whose columns have unit variance; affects only directions without data
+ENOUGH = 2.0  # effective samples required per unknown of a regression
 
 
 class FullCovariances:
@@ -435,6 +479,9 @@ class FullCovariances:
         @property
         def scale_trils(self) -> Tensor: ...
 
+        @property
+        def to_own(self) -> Tensor: ...
+
     @cached_property
     def whitening(self) -> Tensor:
         """L^-1, (n_components, n_dims, n_dims)."""
@@ -444,6 +491,22 @@ class FullCovariances:
 
     def entropy(self) -> Tensor:
         return 0.5 * self.scale_trils.shape[-1] - log_normaliser(self.scale_trils)
+
+    def misfit(
+        self, moments: tuple[Tensor, Tensor, Tensor], mean: Tensor, slope: Tensor, effective_samples: Tensor
+    ) -> Misfit:
+        n_dims, width, column = slope.shape[-1], mean.shape[-1], mean.unsqueeze(-1)
+        row = slope.unsqueeze(-2)
+        cross = self.to_own @ (moments[0].reshape(-1, width, n_dims) - column * row) @ self.scale_trils
+        spread = self.to_own @ (moments[1].reshape(-1, width, width) - column * column.mT) @ self.to_own.mT
+        square = self.scale_trils.mT @ (moments[2].reshape(-1, n_dims, n_dims) - row.mT * row) @ self.scale_trils
+        ridge = RIDGE * torch.eye(width, dtype=mean.dtype, device=mean.device)
+        factor, info = torch.linalg.cholesky_ex(spread + ridge)
+        explained = torch.linalg.solve_triangular(factor, cross, upper=False)
+        rest = square - explained.mT @ explained
+        known = (info == 0) & (effective_samples >= ENOUGH * (n_dims + 1)) & torch.isfinite(rest).all(-1).all(-1)
+        rest = torch.where(known[:, None, None], rest, 0.0)
+        return Misfit(rest.diagonal(dim1=-2, dim2=-1).sum(-1), torch.linalg.eigh(rest)[1][..., -1])
 
     def products(self, sample: Tensor, gradient: Tensor) -> Tensor:
         return (sample.unsqueeze(-1) * gradient.unsqueeze(-2)).flatten(1)

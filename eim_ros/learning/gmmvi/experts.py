@@ -25,6 +25,7 @@ from torch import Tensor
 import eim_ros.learning.gmmvi.gate as gate
 from eim_ros.learning.gmmvi.components import (
     LEAST_LOG_WEIGHT,
+    RIDGE,
     Densities,
     FullCovariances,
     NaturalGradient,
@@ -170,7 +171,6 @@ class PastExperts:
         )
 
 
-RIDGE = 1e-10  # ridge of the regressions, whose columns have unit variance; affects only directions without data
 SCARCITY = 3.0  # ridge of the slopes of rewards per feature, divided by the effective sample size
 
 
@@ -216,7 +216,7 @@ class ExpertComponents(FullCovariances):
         return torch.cat([self.means.mean(0), self.gate.context.mean(0)])
 
     @cached_property
-    def _to_own(self) -> Tensor:
+    def to_own(self) -> Tensor:
         """Matrix that maps [x, y] to [v, u], (n_components, width, width)."""
         n_dims, factor = self.n_dims, self.gate.scale_tril
         matrix = factor.new_zeros(self.n_components, n_dims + self.n_context, n_dims + self.n_context)
@@ -243,11 +243,11 @@ class ExpertComponents(FullCovariances):
         return (rows.flatten(0, 1) if drawn is None else rows[drawn]), component
 
     def whiten(self, sample: Tensor) -> Tensor:
-        return (sample - self._origin.unsqueeze(1)) @ self._to_own.mT
+        return (sample - self._origin.unsqueeze(1)) @ self.to_own.mT
 
     def stein_gradient(self, offset: Tensor, moment: Tensor, slope: Tensor) -> NaturalGradient:
         local = (self._origin - offset).unsqueeze(-1) * slope.unsqueeze(-2)
-        own = self._to_own @ (moment.reshape(local.shape) - local) @ self.scale_trils  # E[[v, u] grad' L]
+        own = self.to_own @ (moment.reshape(local.shape) - local) @ self.scale_trils  # E[[v, u] grad' L]
         hessian, on_features = own[:, : self.n_dims], own[:, self.n_dims :]
         intercept = slope.unsqueeze(-2) @ self.scale_trils
         return NaturalGradient(-0.5 * (hessian + hessian.mT), torch.cat([intercept, on_features], -2).mT)
@@ -257,12 +257,12 @@ class ExpertComponents(FullCovariances):
     ) -> NaturalGradient:
         width, column = self.n_dims + self.n_context, mean.unsqueeze(-1)
         covariance = moments[0].reshape(-1, width, self.n_dims) - column * slope.unsqueeze(-2)
-        cross = self._to_own @ covariance @ self.scale_trils
-        spread = self._to_own @ (moments[1].reshape(-1, width, width) - column * column.mT) @ self._to_own.mT
+        cross = self.to_own @ covariance @ self.scale_trils
+        spread = self.to_own @ (moments[1].reshape(-1, width, width) - column * column.mT) @ self.to_own.mT
         ridge = RIDGE * torch.eye(width, dtype=mean.dtype, device=mean.device)
         factor, info = torch.linalg.cholesky_ex(spread + ridge)
         slopes = torch.where((info == 0)[:, None, None], torch.cholesky_solve(cross, factor), torch.nan)
-        center = self._to_own @ (column - (self._origin - offset).unsqueeze(-1))  # mean of [v, u]
+        center = self.to_own @ (column - (self._origin - offset).unsqueeze(-1))  # mean of [v, u]
         intercept = slope.unsqueeze(-2) @ self.scale_trils - center.mT @ slopes
         hessian, on_features = slopes[:, : self.n_dims], slopes[:, self.n_dims :]
         return NaturalGradient(-0.5 * (hessian + hessian.mT), torch.cat([intercept, on_features], -2).mT)
@@ -308,7 +308,7 @@ class ExpertComponents(FullCovariances):
         means = weights.mean(torch.cat([column, torch.ones_like(column), local, local * column], -1))
         products = weights.mean(self.products(local, local)).reshape(-1, n_context, n_context)
         reward, one, center, cross = means.split([1, 1, n_context, n_context], -1)
-        to_own = self._to_own[:, self.n_dims :, self.n_dims :]
+        to_own = self.to_own[:, self.n_dims :, self.n_dims :]
         at_mean = (to_own @ (center / one - (self.gate.center - middle)).unsqueeze(-1)).squeeze(-1)
         spread = products / one.unsqueeze(-1) - (center / one).unsqueeze(-1) * (center / one).unsqueeze(-2)
         spread = to_own @ spread @ to_own.mT
@@ -355,10 +355,10 @@ class ExpertComponents(FullCovariances):
         return self._gated(weights, torch.cat([self.gate.biases, bias]), experts)
 
     def with_halves(
-        self, log_weights: Tensor, whole: Tensor, heavy: Tensor, share: float
+        self, log_weights: Tensor, whole: Tensor, heavy: Tensor, share: float, axis: Tensor | None = None
     ) -> tuple[Tensor, ExpertComponents]:
         order = torch.cat([whole, heavy, heavy])
-        apart, factors = halved(self.scale_trils[heavy], share)
+        apart, factors = halved(self.scale_trils[heavy], share, axis)
         move, biases = torch.cat([apart, -apart]), self.gate.biases[order]
         biases[len(whole) :] -= math.log(2.0)
         scale_trils = torch.cat([self.scale_trils[whole], factors, factors])

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from eim_ros.learning.gmmvi.components import (
+    ENOUGH,
     ConstantWeights,
     Densities,
     FullCovariances,
+    Misfit,
     NaturalGradient,
     Spectrum,
     padded_noise,
@@ -52,6 +55,10 @@ class FullComponents(ConstantWeights, FullCovariances):
         sample = torch.baddbmm(self.means.unsqueeze(1), noise, self.scale_trils.mT)
         component = torch.arange(self.n_components, device=counts.device).repeat_interleave(counts)
         return (sample.flatten(0, 1) if drawn is None else sample[drawn]), component
+
+    @property
+    def to_own(self) -> Tensor:
+        return self.whitening
 
     def whiten(self, sample: Tensor) -> Tensor:
         return (sample - self.means.unsqueeze(1)) @ self.whitening.mT
@@ -91,8 +98,8 @@ class FullComponents(ConstantWeights, FullCovariances):
         means = torch.where(moved.unsqueeze(-1), means, self.means)
         return FullComponents(means, torch.where(moved[:, None, None], factors, self.scale_trils)), moved
 
-    def halved(self, share: float) -> tuple[Tensor, FullComponents]:
-        apart, factors = halved(self.scale_trils, share)
+    def halved(self, share: float, axis: Tensor | None) -> tuple[Tensor, FullComponents]:
+        apart, factors = halved(self.scale_trils, share, axis)
         return apart, FullComponents(self.means, factors)
 
     def isotropic(self, mean: Tensor, variance: Tensor) -> FullComponents:
@@ -125,15 +132,19 @@ def moved_by(
     return factors, step, (info == 0) & finite
 
 
-def halved(scale_trils: Tensor, share: float) -> tuple[Tensor, Tensor]:
+def halved(scale_trils: Tensor, share: float, axis: Tensor | None) -> tuple[Tensor, Tensor]:
     """Return the offsets (n_components, n_dims) of the halves of components, and their Cholesky factors.
 
-    The two halves of a component have the means mu + offset and mu - offset.
+    The two halves of a component have the means mu + offset and mu - offset. See `Components.with_halves`.
     """
-    variances, axes = torch.linalg.eigh(scale_trils @ scale_trils.mT)
-    apart = math.sqrt(share) * variances[:, -1:].sqrt() * axes[:, :, -1]
-    variances = torch.cat([variances[:, :-1], (1.0 - share) * variances[:, -1:]], -1)
-    return apart, torch.linalg.cholesky((axes * variances.unsqueeze(-2)) @ axes.mT)
+    if axis is None:
+        variances, axes = torch.linalg.eigh(scale_trils @ scale_trils.mT)
+        longest = variances[:, -1:].sqrt() * axes[..., -1]
+        axis = torch.linalg.solve_triangular(scale_trils, longest.unsqueeze(-1), upper=False).squeeze(-1)
+    identity = torch.eye(axis.shape[-1], dtype=axis.dtype, device=axis.device)
+    narrowed = identity - share * axis.unsqueeze(-1) * axis.unsqueeze(-2)
+    apart = math.sqrt(share) * (scale_trils @ axis.unsqueeze(-1)).squeeze(-1)
+    return apart, scale_trils @ torch.linalg.cholesky(narrowed)
 
 
 class _Forms:
@@ -230,6 +241,15 @@ class DiagonalComponents(ConstantWeights):
         at_mean = slope - hessian * (mean - (self.means - offset))
         return NaturalGradient(-self.scales.square() * hessian, self.scales * at_mean)
 
+    def misfit(
+        self, moments: tuple[Tensor, Tensor, Tensor], mean: Tensor, slope: Tensor, effective_samples: Tensor
+    ) -> Misfit:
+        cross, spread = moments[0] - mean * slope, moments[1] - mean.square()
+        rest = self.scales.square() * (moments[2] - slope.square() - cross.square() / spread)
+        known = (effective_samples >= ENOUGH * 2.0).unsqueeze(-1) & torch.isfinite(rest)
+        rest = torch.where(known, rest, 0.0)
+        return Misfit(rest.sum(-1), one_hot(rest.argmax(-1), self.n_dims).to(rest))
+
     def quadratic_features(self, whitened: Tensor) -> Tensor:
         return whitened.square()
 
@@ -249,10 +269,11 @@ class DiagonalComponents(ConstantWeights):
         means = torch.where(moved.unsqueeze(-1), means, self.means)
         return DiagonalComponents(means, torch.where(moved.unsqueeze(-1), scales, self.scales)), moved
 
-    def halved(self, share: float) -> tuple[Tensor, DiagonalComponents]:
-        longest = torch.nn.functional.one_hot(self.scales.argmax(-1), self.n_dims).to(self.scales)
-        narrowed = self.scales * (1.0 - share * longest).sqrt()
-        return math.sqrt(share) * longest * self.scales, DiagonalComponents(self.means, narrowed)
+    def halved(self, share: float, axis: Tensor | None) -> tuple[Tensor, DiagonalComponents]:
+        if axis is None:
+            axis = one_hot(self.scales.argmax(-1), self.n_dims).to(self.scales)
+        narrowed = self.scales * (1.0 - share * axis).sqrt()
+        return math.sqrt(share) * axis * self.scales, DiagonalComponents(self.means, narrowed)
 
     def isotropic(self, mean: Tensor, variance: Tensor) -> DiagonalComponents:
         return DiagonalComponents(mean.unsqueeze(0), variance.sqrt().expand(1, self.n_dims))

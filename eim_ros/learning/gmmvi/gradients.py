@@ -34,7 +34,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.learning.gmmvi.components import CHUNK_ELEMENTS, Components, NaturalGradient
+from eim_ros.learning.gmmvi.components import CHUNK_ELEMENTS, ENOUGH, Components, Misfit, NaturalGradient
 from eim_ros.learning.gmmvi.samples import Selection
 from eim_ros.learning.gmmvi.weights import ImportanceWeights, OwnWeights, SampleWeights, WeightBlock, column_sums
 from eim_ros.learning.target import with_floor
@@ -71,15 +71,22 @@ class LogRatio:
         """Return E_o[R|y] [nat] as coefficients of the features, (n_components, n_features); E_o[R] comes first."""
         return components.reward(self.sample, self.value, self.weights)
 
-    def moment(self, components: Components, offset: Tensor, factor: Tensor) -> Tensor:
-        """Return means of `components.products(x - offset, factor)` for all components, (n_components, n_products).
+    def moment(self, components: Components, one: Tensor, two: Tensor) -> Tensor:
+        """Return means of `components.products(one, two)` for all components, (n_components, n_products).
 
-        `offset` has the shape (width,), and `factor` (n_samples, ...).
+        Both arguments have the shape (n_samples, ...).
         """
-        n_products = components.products(self.sample[:1], factor[:1]).shape[-1]
-        return self.weights.means(
-            lambda rows: components.products(self.sample[rows] - offset, factor[rows]), n_products
-        )
+        n_products = components.products(one[:1], two[:1]).shape[-1]
+        return self.weights.means(lambda rows: components.products(one[rows], two[rows]), n_products)
+
+    def misfit(self, components: Components) -> Misfit:
+        """Return the part of grad R that is not linear, which shows where a component should be split."""
+        assert self.gradient is not None
+        local, gradient = self.sample - components.center, self.gradient
+        pairs = (local, gradient), (local, local), (gradient, gradient)
+        cross, spread, square = (self.moment(components, one, two) for one, two in pairs)
+        mean, slope = self.weights.mean(local), self.weights.mean(gradient)
+        return components.misfit((cross, spread, square), mean, slope, self.weights.effective_samples())
 
     @property
     def unfloored(self) -> Tensor:
@@ -187,7 +194,6 @@ def _neighbourhoods(relative: Tensor) -> Iterator[tuple[int, Tensor, Tensor | No
 
 
 GRADIENT_CHUNK_ELEMENTS = 4_194_304  # size of the feature matrix of a regression, per block
-ENOUGH = 2.0  # effective samples required per unknown of a regression
 MOST_COEFFICIENTS = 16_384  # maximum for a quadratic function; about six matrices of 2 GiB each exist at a time
 
 
@@ -217,7 +223,8 @@ class Stein:
         assert ratio.gradient is not None
         offset = components.center
         slope = ratio.weights.mean(ratio.gradient)
-        return components.stein_gradient(offset, ratio.moment(components, offset, ratio.gradient), slope)
+        moment = ratio.moment(components, ratio.sample - offset, ratio.gradient)
+        return components.stein_gradient(offset, moment, slope)
 
 
 @dataclass(frozen=True)
@@ -235,9 +242,9 @@ class Regression:
         offset = components.center
         slope = ratio.weights.mean(ratio.gradient)
         local = ratio.sample - offset
-        moment = ratio.moment(components, offset, ratio.gradient)
+        moment = ratio.moment(components, local, ratio.gradient)
         fitted = components.regressed_gradient(
-            offset, (moment, ratio.moment(components, offset, local)), ratio.weights.mean(local), slope
+            offset, (moment, ratio.moment(components, local, local)), ratio.weights.mean(local), slope
         )
         enough = ratio.weights.effective_samples() >= ENOUGH * (len(offset) + 1)
         if bool(enough.all()):

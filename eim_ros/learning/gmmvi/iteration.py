@@ -279,6 +279,8 @@ class Iteration:
         step = modules.component_step_size(records.step, records.n_updates, records.gain)
         gradient = natural_gradient(modules.natural_gradient, components, ratio, records.ridge)
         spectrum = components.spectrum(gradient)
+        refines = modules.adaptation.n_refined(components.n_components, state.iteration + 1) > 0
+        misfit = ratio.misfit(components) if refines and ratio.gradient is not None else None
         update = modules.component_update(spectrum, step)
         updated, moved = components.moved(spectrum, update.precision, update.shift, update.accepted)
         records = records.updated(step, moved, config.first_ridge, config.largest_ridge)
@@ -304,6 +306,7 @@ class Iteration:
             state.iteration + 1,
             state.first_entropy,
             generator,
+            misfit,
         )
         n_added = new.n_additions - mixture.n_additions
         figures |= {

@@ -103,6 +103,12 @@ class ComponentAdaptationConfig(Settings):
         "iterations between splits of the heaviest half of the components, up to max_components; 0: never split",
         minimum=0,
     )
+    n_refined: int = option(
+        1,
+        "largest number of components that are split along with an addition, those that fit worst; none without "
+        "gradients",
+        minimum=0,
+    )
     n_candidates: int = option(20_000, "samples of earlier iterations that an addition chooses from", minimum=0)
     n_prior_candidates: int = option(
         0, "samples of the start that each addition evaluates and chooses from as well", minimum=0
@@ -124,8 +130,9 @@ class ComponentAdaptationConfig(Settings):
 class GMMVIConfig(Settings):
     """Settings of `GMMVI`; the defaults are SAMTRON. Settings of options that are not chosen have no effect.
 
-    In two respects the defaults go beyond the paper's algorithms: some samples climb the target before a component is
-    added, and a run stops on a plateau. Set `adaptation.n_climbing` and `plateau_window` to 0 to do without.
+    In three respects the defaults go beyond the paper's algorithms: some samples climb the target before a component is
+    added, components are split where they fit worst, and a run stops on a plateau. Set `adaptation.n_climbing`,
+    `adaptation.n_refined` and `plateau_window` to 0 to do without.
 
     Examples
     --------

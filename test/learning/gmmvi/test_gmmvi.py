@@ -55,11 +55,11 @@ def test_every_combination_runs_twenty_iterations_without_nan(first):
     """Three components in two dimensions, full or diagonal covariances, with and without reuse by turns.
 
     Adaptive ones gain four components, at iterations 5, 10, 15 and 20. Those whose candidates do not climb lose some
-    that have been of no use for four.
+    that have been of no use for four. Every second one of those with gradients may also split a component each time.
     """
     target = three_modes()
     for number, word in enumerate(word for word in WORDS if word.startswith(first)):
-        n_climbing = 10 * (number // 4 % 2)
+        n_climbing, n_refined = 10 * (number // 4 % 2), number // 8 % 2
         config = GMMVIConfig.named(
             word,
             n_iterations=20,
@@ -71,6 +71,7 @@ def test_every_combination_runs_twenty_iterations_without_nan(first):
                 "adaptation.delete_after": 4,
                 "adaptation.n_candidates": 200,
                 "adaptation.n_climbing": n_climbing,
+                "adaptation.n_refined": n_refined,
             },
         )
         result = GMMVI(target, config).fit(start=wide_start(3), generator=generator_of(number))
@@ -80,7 +81,8 @@ def test_every_combination_runs_twenty_iterations_without_nan(first):
         assert len(elbo) == 20, word
         assert all(math.isfinite(value) for value in elbo), word
         n_added, n_deleted = (sum(result.history.column(name)) for name in ("added", "deleted"))
-        assert n_added == (4 if first[1] == "A" else 0), word
+        n_split = n_added - (4 if first[1] == "A" else 0)
+        assert 0 <= n_split <= (4 * n_refined if first == "SA" else 0), word
         assert n_deleted == 0 if first[1] == "E" else n_deleted > 0 or n_climbing > 0, word
         assert result.model.n_components == 3 + n_added - n_deleted, word
 

@@ -9,9 +9,11 @@ from learning.models.random_models import generator_of, normal, random_mixture_o
 
 from eim_ros.learning.adaptation import AdaptiveComponents, Candidates, ComponentRecords, Mixture
 from eim_ros.learning.gmmvi import GMMVI, GMMVIConfig, iteration
+from eim_ros.learning.gmmvi.gradients import LogRatio
 from eim_ros.learning.gmmvi.samples import Reservoir
 from eim_ros.learning.gmmvi.settings import ComponentAdaptationConfig
-from experiments.targets import Banana
+from eim_ros.learning.gmmvi.weights import OwnWeights
+from experiments.targets import Banana, Funnel
 from experiments.targets.scores import mixture_scores
 
 WEIGHTS = torch.tensor([0.4, 0.02, 0.3, 0.28]).double()
@@ -97,3 +99,55 @@ def test_splits_make_one_component_many_and_follow_a_bent_target(word, covarianc
         elbo(**{"adaptation.split_every": 10, "adaptation.delete_after": 0, "adaptation.max_components": 16})
         > elbo() + 0.2
     )
+
+
+def ratio_of(components, own_gradient, n_samples: int = 4000) -> LogRatio:
+    """R at samples of the only component, with a gradient that is a function of its own coordinates."""
+    counts = torch.tensor([n_samples])
+    sample, _ = components.sample(counts, generator_of(3))
+    own = components.whiten(sample.unsqueeze(0))[0]
+    gradient = own_gradient(own) @ torch.linalg.inv(components.scale_trils[0])
+    finite = torch.ones(n_samples, dtype=torch.bool)
+    return LogRatio(sample, sample[:, 0], gradient, finite, OwnWeights(counts, n_samples, sample))
+
+
+@pytest.mark.parametrize("kind", ["full", "diagonal"])
+def test_misfit_is_the_variance_of_the_gradient_around_its_linear_fit(kind):
+    """For R = y_1^3 in own coordinates it is the variance of 3 y_1^2, which is 18, whatever quadratic is added."""
+    components, axis = components_of(kind, 1, 3), torch.tensor([[0.0, 1.0, 0.0]]).double()
+    factors = torch.tensor([2.0, -1.0, 0.5]).double()
+    misfit = ratio_of(components, lambda own: own * factors + 1.0).misfit(components)
+    assert float(misfit.size) == pytest.approx(0.0, abs=1e-9)
+    misfit = ratio_of(components, lambda own: 3.0 * own.square() * axis + own * factors).misfit(components)
+    assert float(misfit.size) == pytest.approx(18.0, rel=0.2)  # five standard errors of 4000 samples
+    torch.testing.assert_close(misfit.axis.abs(), axis, rtol=0.0, atol=0.05)
+
+
+def test_too_few_samples_show_no_misfit():
+    components = components_of("full", 1, 3)
+    assert float(ratio_of(components, torch.sin, 7).misfit(components).size) == 0.0
+    assert float(ratio_of(components, torch.sin, 8).misfit(components).size) > 0.0
+
+
+@pytest.mark.parametrize("kind", ["full", "diagonal"])
+def test_halves_along_a_given_axis_have_mean_and_covariance_of_the_whole(kind):
+    components, axis = components_of(kind, 1, 3), torch.tensor([[0.0, 1.0, 0.0]]).double()
+    none, only = torch.tensor([], dtype=torch.int64), torch.tensor([0])
+    _, parts = components.with_halves(torch.zeros(1).double(), none, only, 0.5, axis)
+    apart = 0.5 * (parts.means[0] - parts.means[1])
+    torch.testing.assert_close(components.whiten(parts.means[:1].unsqueeze(0))[0], 0.5**0.5 * axis)
+    half, whole = (one.scale_trils[0] @ one.scale_trils[0].mT for one in (parts, components))
+    torch.testing.assert_close(half + torch.outer(apart, apart), whole)
+
+
+def test_splits_where_the_fit_is_worst_follow_a_funnel_and_leave_a_normal_density_alone():
+    def fitted(target, n_refined: int):
+        settings = {"adaptation.n_refined": n_refined, "adaptation.add_every": 10, "adaptation.n_climbing": 0}
+        config = GMMVIConfig.from_mapping({"n_iterations": 120, "n_samples": 50, **settings})
+        return GMMVI(target, config).fit(start=wide_start(1, scale=1.0), generator=generator_of(0))
+
+    refined, plain = (fitted(Funnel(2), n_refined).model for n_refined in (1, 0))
+    scores = [mixture_scores(Funnel(2), model, 4000, generator_of(7)).elbo.value for model in (refined, plain)]
+    assert scores[0] > scores[1] + 0.02
+    added = fitted(components_of("full", 1, 2).model(torch.zeros(1).double()), 1).history.column("added")
+    assert max(added) == 1

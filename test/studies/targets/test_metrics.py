@@ -8,6 +8,7 @@ from studies.targets.examples import normals
 
 from eim_ros.core.errors import DistributionError
 from experiments.targets.scores import (
+    bridge_log_normaliser,
     effective_components,
     forward_effective_sample_size,
     importance_log_normaliser,
@@ -42,6 +43,14 @@ def test_importance_weights_estimate_log_z_with_their_error():
     estimate = importance_log_normaliser(log_ratio(normals(N) + 0.8, 0.8))
     assert estimate.value == pytest.approx(LOG_Z, abs=5.0 * estimate.standard_error)
     assert estimate.standard_error == pytest.approx(math.sqrt((math.exp(0.64) - 1.0) / N), rel=0.05)
+
+
+@pytest.mark.parametrize("n_of_target", [N, N // 10])
+def test_bridge_estimates_log_z_where_model_and_target_hardly_overlap(n_of_target):
+    """At a shift of 3, the weights of the importance estimate have the variance e^9 - 1."""
+    (noise, other), shift = normals(2 * N).split(N), 3.0
+    estimate = bridge_log_normaliser(log_ratio(noise + shift, shift), log_ratio(other[:n_of_target], shift))
+    assert estimate == pytest.approx(LOG_Z, abs=0.06)  # five standard deviations over twelve seeds with N / 10
 
 
 def test_effective_sample_sizes_are_those_of_shifted_normals():
