@@ -43,7 +43,6 @@ pose = PoseStamped()
 pose.header.frame_id = "panda_link0"
 pose.pose.position.x, pose.pose.position.y, pose.pose.position.z = 0.4, 0.1, 0.5
 pose.pose.orientation.x, pose.pose.orientation.w = 1.0, 0.0  # the hand points downward
-
 request = GetPositionIK.Request()
 request.ik_request.group_name = "panda_arm"
 request.ik_request.pose_stamped = pose
