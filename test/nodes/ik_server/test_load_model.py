@@ -18,7 +18,7 @@ from eim_ros.ik import ErrorCode, IKModel
 from eim_ros.srv import DrawIK, LoadModel
 
 PERIOD = 0.01  # [s]: 100 requests per second
-RAW = {"density": "proposal", "n_samples": 1, "seed": 5, "timeout": 20.0}  # a fingerprint of the model: its own sample of this seed
+RAW = {"density": "proposal", "n_samples": 1, "seed": 5, "timeout": 20.0}  # the model's own sample: its fingerprint
 
 
 @pytest.fixture(scope="module")
