@@ -584,6 +584,7 @@ def _finite(model: Model) -> bool:
 # If the standard errors sum to less than this fraction of their sum over the window before, the run still makes
 # progress. The noise of the objective may hide it.
 STEADY = 0.97
+NEGLIGIBLE = 1e-4  # differences of the objective that are no progress [nat]
 
 
 def on_plateau(history: History, window: int) -> bool:
@@ -596,15 +597,16 @@ def rests(objective: Sequence[float], standard_errors: Sequence[float], window: 
 
     This is the case if its mean over the last window exceeds its mean over the window before by no more than the noise.
     In addition, the standard errors must not fall any more. If the model can represent the target exactly, the noise
-    vanishes as the model approaches the target, so falling standard errors are a sign of progress. `window` is a number
-    of iterations; 0 returns False.
+    vanishes as the model approaches the target, so falling standard errors are a sign of progress, until they are
+    negligible. `window` is a number of iterations; 0 returns False.
     """
     values, errors = objective[-2 * window :], standard_errors[-2 * window :]
     if window == 0 or len(values) < 2 * window or len(errors) < 2 * window:
         return False
     rise = sum(values[window:]) - sum(values[:window])
     noise = sum(error**2 for error in errors) ** 0.5
-    return rise <= noise and sum(errors[window:]) >= STEADY * sum(errors[:window])
+    before, last, negligible = sum(errors[:window]), sum(errors[window:]), NEGLIGIBLE * window
+    return rise <= noise + negligible and (last >= STEADY * before or last <= negligible)
 
 
 ResultT = TypeVar("ResultT")

@@ -9,7 +9,7 @@ import torch
 from eim_ros.core.errors import ModelFileError
 from eim_ros.core.files import write_tensor_file
 from eim_ros.learning import History, RunOptions
-from eim_ros.learning.run import Checkpoint, Status
+from eim_ros.learning.run import Checkpoint, Status, rests
 from eim_ros.learning.run import run_loop as run
 
 
@@ -159,3 +159,11 @@ def test_model_file_is_no_checkpoint(tmp_path):
     write_tensor_file(tmp_path / "run", {"value": torch.zeros(1)}, {}, kind="mixture_of_experts", schema=1)
     with pytest.raises(ModelFileError, match="holds a 'mixture_of_experts', expected a 'checkpoint'"):
         run(Counting(), start(), 2, RunOptions(checkpoint=tmp_path / "run", resume=True))
+
+
+@pytest.mark.parametrize(("first_error", "is_at_rest"), [(1e-2, False), (1e-5, True)])
+def test_falling_errors_are_progress_unless_they_are_negligible(first_error: float, is_at_rest: bool):
+    errors = [first_error * 0.9**step for step in range(20)]
+    assert rests([-1.0] * 20, errors, 10) == is_at_rest
+    assert rests([-1.0] * 20, [first_error] * 20, 10)
+    assert not rests([-1.0] * 10 + [0.0] * 10, [1e-5] * 20, 10)
