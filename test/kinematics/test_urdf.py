@@ -64,7 +64,7 @@ def tree_of(*joints: str) -> str:
         (("a > left1", "left1 > left_wrist", "a > right1", "right1 > right_wrist"), "left_wrist"),  # the first
         (("a > b", "b - hand_link", "hand_link - gripper_base", "gripper_base - left_gripper"), "left_gripper"),
         (("a > roll", "roll > gripper_yaw", "gripper_yaw - nub"), "gripper_yaw"),  # its joint turns the gripper
-        (("a > b", "b - ee", "b - hand", "hand > f0", "hand > m0", "hand > r0", "f0 > f1"), "ee"),  # fingers of any name
+        (("a > b", "b - ee", "b - hand", "hand > f0", "hand > m0", "hand > r0", "f0 > f1"), "ee"),  # any fingers
     ],
 )
 def test_default_tip_is_the_one_that_users_name(joints: tuple[str, ...], expected: str) -> None:
