@@ -484,8 +484,11 @@ def has_shape(element: Element) -> bool:
 
 
 def _copy(element: Element, kept: tuple[str, ...], depth: int = DEPTH_OF_SHAPES) -> Element:
-    """Copy an element and those descendants whose tags are kept, down to a depth; deeper elements are never read."""
-    copy = ElementTree.Element(element.tag, dict(element.attrib))
+    """Copy an element and those descendants whose tags are kept, down to a depth; deeper elements are never read.
+
+    Attributes with a prefix are left out, because their prefix may be undeclared.
+    """
+    copy = ElementTree.Element(element.tag, {key: value for key, value in element.attrib.items() if ":" not in key})
     if depth > 0:
         copy.extend(_copy(child, kept, depth - 1) for child in element if child.tag in kept)
     return copy
