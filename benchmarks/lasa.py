@@ -36,7 +36,7 @@ import importlib
 import platform
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -63,25 +63,32 @@ N_EACH = 7  # demonstrations of a shape
 N_POINTS = 100
 N_DRAWS = 200
 SHAPES = (2, 4, 8)
-JOINTS = ("x", "y")
 NOISES = (0.001, 0.002, 0.003, 0.004)  # of the ProMPs [m]; the noise floor of the prior is 0.001 m
 N_STARTS = 10  # of k-means
 VIA_DEVIATION = 0.001  # [m]
-REPRESENTATION = Representation(Basis(), JOINTS, N_POINTS)
-PHASES = REPRESENTATION.grid
+PHASES = np.linspace(0.0, 1.0, N_POINTS)
+N_CONDITIONED = 8  # held-out motions of a split whose ends are prescribed, at most
 
 
 class Model(Protocol):
-    """Distribution of motions; `log_prob` and `given` are None if it has none."""
+    """Distribution of motions (n, N_POINTS, n_joints) [m] or [rad]; `log_prob` and `given` are None if it has none."""
 
     def sample(self, n: int, seed: int) -> FloatArray:
-        """Return motions (n, N_POINTS, 2) [m]."""
+        """Return n motions."""
 
     def log_prob(self, motions: FloatArray) -> FloatArray | None:
-        """Return the log densities (n,) of the weights of motions (n, N_POINTS, 2) [nat]."""
+        """Return the log densities (n,) of the weights of motions [nat]."""
 
     def given(self, ends: FloatArray) -> Model | None:
-        """Return the distribution of motions with the given start and end (2, 2) [m]."""
+        """Return the distribution of motions with the given start and end (2, n_joints)."""
+
+
+Fit = Callable[[FloatArray], Model]
+Groups = list[list[tuple[FloatArray, FloatArray]]]  # groups of splits into motions to learn from, and held-out ones
+
+
+def representation(n_joints: int) -> Representation:
+    return Representation(Basis(), tuple(f"joint{i}" for i in range(n_joints)), N_POINTS)
 
 
 def read_shapes(folder: Path) -> FloatArray:
@@ -131,27 +138,29 @@ class OfWeights:
         return np.asarray(self.distribution.log_prob(torch.from_numpy(weights)))
 
     def given(self, ends: FloatArray) -> OfWeights:
-        deviations = (VIA_DEVIATION, VIA_DEVIATION)
-        points = [ViaPoint(phase, JOINTS, tuple(end), deviations) for phase, end in enumerate(ends.tolist())]
+        names, deviations = self.distribution.representation.joint_names, (VIA_DEVIATION,) * ends.shape[1]
+        points = [ViaPoint(phase, names, tuple(end), deviations) for phase, end in enumerate(ends.tolist())]
         return OfWeights(self.distribution.condition(points))
 
 
 def ours(learner: EMConfig | EIMConfig, motions: FloatArray, seed: int) -> OfWeights:
-    about = {"task": "motion", "joint_names": list(JOINTS), "n_points": N_POINTS}
+    names = list(representation(motions.shape[2]).joint_names)
+    about = {"task": "motion", "joint_names": names, "n_points": N_POINTS}
     data = DataSet(np.zeros((len(motions), 0)), motions.reshape(len(motions), -1), about)
     return OfWeights(MotionTraining(learner=learner, seed=seed).run(data).model.condition())
 
 
 def pro_mps(n_clusters: int, noise: float, motions: FloatArray, seed: int) -> OfWeights:
     """Fit one Gaussian of the weights per cluster of k-means."""
-    weights = REPRESENTATION.weights(motions)
+    basis, n_joints = representation(motions.shape[2]), motions.shape[2]
+    weights = basis.weights(motions)
     labels = k_means(weights, n_clusters, np.random.default_rng(seed)) if n_clusters > 1 else np.zeros(len(weights))
     parts = [weights[labels == label] for label in np.unique(labels)]
     shares = np.array([len(part) / len(weights) for part in parts])
     covariances = [np.cov(part.T, bias=True) + noise**2 * np.eye(weights.shape[1]) for part in parts]
     means = np.array([part.mean(0) for part in parts])
     mixture = GaussianMixture(*map(torch.from_numpy, (np.log(shares), means, np.linalg.cholesky(covariances))))
-    return OfWeights(MotionDistribution(REPRESENTATION, mixture, np.full(2, -np.inf), np.full(2, np.inf)))
+    return OfWeights(MotionDistribution(basis, mixture, np.full(n_joints, -np.inf), np.full(n_joints, np.inf)))
 
 
 FILTER = 0.7  # its noise is white after the filter e_t - 0.7 e_(t+1)
@@ -165,7 +174,7 @@ class MovementPrimitives:
 
     @classmethod
     def fit(cls, motions: FloatArray) -> MovementPrimitives:
-        model = importlib.import_module("movement_primitives.promp").ProMP(2, 10)
+        model = importlib.import_module("movement_primitives.promp").ProMP(motions.shape[2], 10)
         model.imitate([PHASES.copy() for _ in motions], motions)
         return cls(model)
 
@@ -174,15 +183,17 @@ class MovementPrimitives:
         return np.asarray(drawn)
 
     def log_prob(self, motions: FloatArray) -> FloatArray:
-        regression = REPRESENTATION.weights(np.eye(2 * N_POINTS).reshape(-1, 2, N_POINTS).swapaxes(1, 2)).T
+        n_joints = motions.shape[2]
+        basis, unit = representation(n_joints), np.eye(n_joints * N_POINTS)
+        regression = basis.weights(unit.reshape(-1, n_joints, N_POINTS).swapaxes(1, 2)).T
         whitening = np.linalg.inv(np.eye(N_POINTS) - FILTER * np.eye(N_POINTS, k=1))
-        noise = self.model.variance * block_diag(*[whitening @ whitening.T] * 2)
+        noise = self.model.variance * block_diag(*[whitening @ whitening.T] * n_joints)
         covariance = regression @ (self.model.cov_trajectory(PHASES.copy()) + noise) @ regression.T
-        mean = REPRESENTATION.weights(self.model.mean_trajectory(PHASES.copy())[None])[0]
-        return np.asarray(multivariate_normal(mean, covariance).logpdf(REPRESENTATION.weights(motions)))
+        mean = basis.weights(self.model.mean_trajectory(PHASES.copy())[None])[0]
+        return np.asarray(multivariate_normal(mean, covariance).logpdf(basis.weights(motions)))
 
     def given(self, ends: FloatArray) -> MovementPrimitives:
-        model, noise = self.model, VIA_DEVIATION**2 * np.eye(2)
+        model, noise = self.model, VIA_DEVIATION**2 * np.eye(ends.shape[1])
         for phase, end in enumerate(ends):
             model = model.condition_position(end, noise, t=float(phase))
         return MovementPrimitives(model)
@@ -198,6 +209,7 @@ class Regression:
     model: Any
     center: FloatArray  # of time, start if it has one, and position
     scale: FloatArray
+    n_joints: int
     start: FloatArray | None = None
 
     @classmethod
@@ -208,14 +220,15 @@ class Regression:
             starts = np.broadcast_to(motions[:, :1], motions.shape)
             noise = VIA_DEVIATION * np.random.default_rng(seed).standard_normal(motions.shape)
             columns.insert(1, starts + noise)
-        points = np.concatenate(columns, -1).reshape(-1, 5 if with_start else 3)
+        points = np.concatenate(columns, -1).reshape(motions[..., 0].size, -1)
         center, scale = points.mean(0), points.std(0)
         model = importlib.import_module("gmr").GMM(n_components, random_state=seed)
-        return cls(model.from_samples((points - center) / scale, init_params="kmeans++"), center, scale)
+        model = model.from_samples((points - center) / scale, init_params="kmeans++")
+        return cls(model, center, scale, motions.shape[2])
 
     @property
     def has_start(self) -> bool:
-        return len(self.center) > 3
+        return len(self.center) > 1 + self.n_joints
 
     def sample(self, n: int, seed: int) -> FloatArray:
         """Return predicted curves from drawn starts; with a given start, draw the points independently."""
@@ -223,7 +236,7 @@ class Regression:
         if self.start is None:
             if not self.has_start:
                 return self._predicted(np.zeros((1, 0)))
-            starts = self.model.sample(n)[:, 1:3]
+            starts = self.model.sample(n)[:, self._starts]
             return np.concatenate([self._predicted(start[None]) for start in starts])
         inputs = self._inputs(self.start[None])
         columns = list(range(inputs.shape[1]))
@@ -240,7 +253,11 @@ class Regression:
     def given(self, ends: FloatArray) -> Regression | None:
         if not self.has_start:
             return None
-        return replace(self, start=(ends[0] - self.center[1:3]) / self.scale[1:3])
+        return replace(self, start=(ends[0] - self.center[self._starts]) / self.scale[self._starts])
+
+    @property
+    def _starts(self) -> slice:
+        return slice(1, 1 + self.n_joints)
 
     def _inputs(self, start: FloatArray) -> FloatArray:
         phases = (PHASES[ROWS, None] - self.center[0]) / self.scale[0]
@@ -252,42 +269,41 @@ class Regression:
         return self._motions(curve[None])
 
     def _motions(self, points: FloatArray) -> FloatArray:
-        """Return motions (n, N_POINTS, 2) [m] through standardised points (n, len(ROWS), 2)."""
-        return np.asarray(interp1d(PHASES[ROWS], points * self.scale[-2:] + self.center[-2:], axis=1)(PHASES))
+        """Return motions (n, N_POINTS, n_joints) through standardised points (n, len(ROWS), n_joints)."""
+        points = points * self.scale[-self.n_joints :] + self.center[-self.n_joints :]
+        return np.asarray(interp1d(PHASES[ROWS], points, axis=1)(PHASES))
 
 
-def methods(n_shapes: int, seed: int) -> dict[str, tuple[str, Callable[[FloatArray], Model]]]:
-    """Return the package of each method, and how to fit it to motions (n, N_POINTS, 2)."""
+def methods(n: int, noises: Sequence[float], unit: str, seed: int) -> dict[str, tuple[str, Fit]]:
+    """Return the package of each method, and how to fit n components to motions (n_motions, N_POINTS, n_joints)."""
     return {
-        "EM": ("eim_ros", lambda motions: ours(EMConfig(n_components=n_shapes), motions, seed)),
-        "EIM": ("eim_ros", lambda motions: ours(EIMConfig(n_components=n_shapes), motions, seed)),
-        "one ProMP (3 mm)": ("eim_ros", lambda motions: pro_mps(1, 0.003, motions, seed)),
+        "EM": ("eim_ros", lambda motions: ours(EMConfig(n_components=n), motions, seed)),
+        "EIM": ("eim_ros", lambda motions: ours(EIMConfig(n_components=n), motions, seed)),
+        f"one ProMP (3 {unit})": ("eim_ros", lambda motions: pro_mps(1, 0.003, motions, seed)),
         **{
-            f"ProMPs ({1e3 * noise:.0f} mm)": ("eim_ros", partial(pro_mps, n_shapes, noise, seed=seed))
-            for noise in NOISES
+            f"ProMPs ({1e3 * noise:.0f} {unit})": ("eim_ros", partial(pro_mps, n, noise, seed=seed)) for noise in noises
         },
         "movement_primitives": ("movement_primitives", MovementPrimitives.fit),
-        "gmr (t, x)": ("gmr", lambda motions: Regression.fit(5 * n_shapes, False, motions, seed)),
-        "gmr (t, start, x)": ("gmr", lambda motions: Regression.fit(5 * n_shapes, True, motions, seed)),
+        "gmr (t, x)": ("gmr", lambda motions: Regression.fit(5 * n, False, motions, seed)),
+        "gmr (t, start, x)": ("gmr", lambda motions: Regression.fit(5 * n, True, motions, seed)),
     }
 
 
 def distance(drawn: FloatArray, demonstrated: FloatArray) -> float:
-    """Return the mean distance of motions to the nearest demonstration [mm]."""
-    apart = np.sqrt(np.square(drawn[:, None] - demonstrated).sum(-1)).mean(-1)
-    return 1e3 * float(apart.min(1).mean())
+    """Return the mean distance of motions to the nearest demonstration [mm] or [mrad]."""
+    nearest = [np.sqrt(np.square(motion - demonstrated).sum(-1)).mean(-1).min() for motion in drawn]
+    return 1e3 * float(np.mean(nearest))
 
 
-def row_of(fit: Callable[[FloatArray], Model], shapes: FloatArray, fold: int, seed: int) -> tuple[float, ...]:
-    """Return log-likelihood per point, distances and the share in the band of one split, and the CPU time."""
-    known = np.delete(shapes, fold, axis=1).reshape(-1, N_POINTS, 2)
+def row_of(fit: Fit, known: FloatArray, new: FloatArray, seed: int) -> tuple[float, ...]:
+    """Return log-likelihood per point, distances and the share in the band for held-out motions, and the CPU time."""
     began = time.process_time()
     model = fit(known)
     seconds = time.process_time() - began
-    log_prob = model.log_prob(shapes[:, fold])
-    free = distance(model.sample(N_DRAWS, seed), shapes.reshape(-1, N_POINTS, 2))
+    log_prob = model.log_prob(new)
+    free = distance(model.sample(N_DRAWS, seed), np.concatenate([known, new]))
     conditioned = []
-    for motion in shapes[:, fold]:
+    for motion in new[:N_CONDITIONED]:
         given = model.given(motion[[0, -1]])
         if given is None:
             break
@@ -314,9 +330,11 @@ def marks(values: FloatArray, best: FloatArray) -> str:
     return "".join(mark for mark, holds in worse.items() if holds)
 
 
-def measure(folder: Path, sizes: Sequence[int], n_groups: int, n_splits: int, seed: int) -> str:
+def compare(
+    title: str, counts: str, cases: Iterable[tuple[str, int, Groups]], noises: Sequence[float], unit: str, seed: int
+) -> str:
+    """Print and return a table. A case has the cells of the columns `counts`, the number of components, and splits."""
     importlib.import_module("torch._dynamo")  # the first optimizer would import it within a timed fit
-    shapes = read_shapes(folder)
     packages = ["movement_primitives", "gmr"]
     known, missing = {"eim_ros"}, []
     for name in packages:
@@ -326,30 +344,36 @@ def measure(folder: Path, sizes: Sequence[int], n_groups: int, n_splits: int, se
         except ImportError:
             missing.append(f"{name} is not installed")
     lines = [
-        f"LASA: {len(shapes)} shapes of {N_EACH} demonstrations, {N_POINTS} points; up to {n_groups} groups, "
-        f"{n_splits} splits, seed {seed}",
+        title,
         f"Python {platform.python_version()}, torch {version('torch')}, "
         f"{', '.join(f'{name} {_version(name)}' for name in packages if name in known)}, {processor()}",
         *missing,
-        f"{'shapes':>6} {'groups':>6} {'method':20}"
+        f"{counts} {'method':20}"
         + "".join(f"{name:>8}" for name in ("log-lik", "free", "worst", "ends", "given", "in band", "CPU")),
     ]
     print("\n".join(lines), flush=True)
-    for n_shapes in sizes:
-        groups = [shapes[first : first + n_shapes] for first in range(0, len(shapes) - n_shapes + 1, n_shapes)]
-        groups = groups[:n_groups]
+    for cell, n, groups in cases:
         means: dict[str, FloatArray] = {}
-        for name, (package, fit) in methods(n_shapes, seed).items():
+        for name, (package, fit) in methods(n, noises, unit, seed).items():
             if package not in known:
                 continue
-            values = np.array([[row_of(fit, group, fold, seed) for fold in range(n_splits)] for group in groups])
+            values = np.array([[row_of(fit, *split, seed) for split in group] for group in groups])
             means[name] = values.mean(axis=(0, 1))
             signs = np.array([1.0, -1.0, -1.0, -1.0, 1.0, -1.0])
             best = signs * np.max([signs * means[ours] for ours in ("EM", "EIM") if ours in means], axis=0)
             mark = "" if name in ("EM", "EIM") else marks(means[name], best)
-            lines.append(f"{n_shapes:6} {len(groups):6} {name:20}{cells(values)} {mark}".rstrip())
+            lines.append(f"{cell} {name:20}{cells(values)} {mark}".rstrip())
             print(lines[-1], flush=True)
     return "\n".join(lines) + "\n"
+
+
+def groups_of(shapes: FloatArray, n_shapes: int, n_groups: int, n_splits: int) -> Groups:
+    """Return the splits of disjoint groups of shapes."""
+    groups = [shapes[first : first + n_shapes] for first in range(0, len(shapes) - n_shapes + 1, n_shapes)]
+    return [
+        [(np.delete(group, fold, axis=1).reshape(-1, N_POINTS, 2), group[:, fold]) for fold in range(n_splits)]
+        for group in groups[:n_groups]
+    ]
 
 
 def _version(package: str) -> str:
@@ -370,7 +394,14 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", RuntimeWarning)  # of components of gmr without points
-    table = measure(args.data, args.shapes, args.groups, args.splits, args.seed)
+    shapes = read_shapes(args.data)
+    title = (
+        f"LASA: {len(shapes)} shapes of {N_EACH} demonstrations, {N_POINTS} points; up to {args.groups} groups, "
+        f"{args.splits} splits, seed {args.seed}"
+    )
+    grouped = {n: groups_of(shapes, n, args.groups, args.splits) for n in args.shapes}
+    cases = ((f"{n:6} {len(groups):6}", n, groups) for n, groups in grouped.items())
+    table = compare(title, "shapes groups", cases, NOISES, "mm", args.seed)
     if args.output:
         args.output.write_text(table, encoding="utf-8")
 

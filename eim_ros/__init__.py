@@ -46,6 +46,7 @@ _INSTEAD = {
     **dict.fromkeys(("load_robot", "load", "Chain", "URDF", "RobotModel", "RobotWrapper", "models"), _ROBOT),
     **dict.fromkeys(("IK", "IKSolver", "Solver", "ik", "inverse_kinematics", "calculateInverseKinematics"), _SOLVE),
     **dict.fromkeys(("Pose", "SE3", "Transform"), "a pose is x y z qx qy qz qw, or a (4, 4) array"),
+    **dict.fromkeys(("Plane", "Ground", "HalfSpace"), "a large Box serves as a plane"),
     **dict.fromkeys(("robots", "list_robots"), "`eim list` prints the included robots"),
     "train": "EM, EIM and GMMVI train models, and so does `eim train`",
 }

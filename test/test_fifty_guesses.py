@@ -20,6 +20,7 @@ GUESSES = [
     "Robot('ur5e').tip_link",
     "Robot('panda', tip_link='panda_link7')",
     "Robot.from_urdf('panda')",
+    "Sampler.from_urdf('panda')",
     "Sampler(Robot('panda'))",
     "Sampler('panda', tip='panda_link7')",
     "robot.n",

@@ -182,6 +182,12 @@ class Sampler:
         self._resolve()
 
     @classmethod
+    @names_wrong_keywords
+    def from_urdf(cls, source: str | Path, tip: str | None = None, *, base: str | None = None) -> Sampler:
+        """Return `Sampler(source, tip, base=base)`, like `Robot.from_urdf`."""
+        return cls(source, tip, base=base)
+
+    @classmethod
     def load(
         cls,
         model: str | Path,

@@ -14,7 +14,6 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 import numpy as np
@@ -36,6 +35,7 @@ from eim_ros.kinematics.urdf import (
     UrdfTree,
     has_shape,
     parse_urdf,
+    xml_root,
 )
 
 FloatArray = npt.NDArray[np.float64]
@@ -80,7 +80,7 @@ def link_shapes(urdf: str | bytes, of: str = "collision") -> dict[str, list[Shap
     The kind is "collision" or "visual". The text in `Robot.urdf` contains no visuals.
     """
     shapes: dict[str, list[Shape | MeshReference]] = {}
-    for link in ElementTree.fromstring(urdf).findall("link"):
+    for link in xml_root(urdf).findall("link"):
         name = link.get("name", "")
         try:
             shapes[name] = _with_capsules([_shape(element) for element in link.findall(of) if has_shape(element)])

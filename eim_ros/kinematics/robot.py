@@ -85,6 +85,7 @@ SHIPPED_ROBOTS = (
     "ur10e",
     "xarm7",
 )
+MAKERS = {"franka": "panda", "kuka": "iiwa14", "kinova": "gen3", "rethink": "sawyer", "ufactory": "xarm7"}
 DESCRIPTIONS = "robot_descriptions"  # package with many robots, under names such as ur5_description
 
 
@@ -146,9 +147,16 @@ def robot_path(name_or_path: str | Path) -> Path:
         return described
     raise RobotError(
         f"no shipped robot {name!r}: there are {', '.join(SHIPPED_ROBOTS)}; any other by the path of its URDF, or by "
-        f"its name in {DESCRIPTIONS} where that is installed{did_you_mean(name, SHIPPED_ROBOTS)}",
+        f"its name in {DESCRIPTIONS} where that is installed{_similar(name)}",
         name,
     )
+
+
+def _similar(name: str) -> str:
+    """Return the end of a message that suggests an included robot, also for its maker, or a name within the word."""
+    parts = MAKERS | {robot: robot for robot in SHIPPED_ROBOTS}
+    within = max((part for part in parts if part in name.lower()), key=len, default=None)
+    return f"; did you mean {parts[within]}?" if within else did_you_mean(name, SHIPPED_ROBOTS)
 
 
 def _described(name: str) -> Path | None:

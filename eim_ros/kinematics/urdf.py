@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
+from xml.parsers import expat
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +39,9 @@ from eim_ros.core.errors import RobotError, did_you_mean
 
 MOVING_TYPES = ("revolute", "continuous", "prismatic")
 # names of joints that move no arm, of links that carry no tool, and of tips, the most common first
-_ACCESSORY = re.compile("finger|thumb|knuckle|jaw|claw|wheel|caster|rotor|(gripper|hand).* of ")
+# A gripper's yaw, pitch or roll turns it as a part of the arm.
+_ACCESSORY = re.compile("finger|thumb|knuckle|jaw|claw|wheel|caster|rotor|(gripper|hand)(?!_?(yaw|pitch|roll)).* of ")
+_PALM = re.compile("hand|palm|thumb|gripper")  # links with at least three moving joints, which move fingers
 _SENSOR = re.compile("imu|camera|optical|laser|lidar|sensor|sonar|gyro|accelerometer|skin|inertia|(^|_)ft(_|$)")
 _TOOLS = [
     re.compile(pattern)
@@ -47,9 +50,11 @@ _TOOLS = [
         "tcp",
         "tool|grasp|gripper_frame",
         "(^|_)(ee|eef)($|_)|end_?eff",
+        "(^|_)gripper$",
         "hand|gripper|palm",
     )
 ]
+WIDEST = 1e6  # [rad] limit that means no limit: Gazebo writes 1e16, where numbers are 2 apart
 MOST_MOVABLE = 64  # maximum number of moving joints in a chain, including mimic joints
 
 
@@ -140,8 +145,12 @@ class UrdfTree:
             children.setdefault(joint.parent, []).append(joint)
         depths, open_links = {base: 0}, [base]
         while open_links:
-            for joint in children.get(open_links.pop(), ()):
-                is_accessory = joint.moves and _ACCESSORY.search(f"{joint.name} of {joint.child}".lower())
+            link = open_links.pop()
+            below = children.get(link, ())
+            is_palm = sum(joint.moves for joint in below) > 2 and _PALM.search(link.lower())
+            for joint in below:
+                named = is_palm or _ACCESSORY.search(f"{joint.name} of {joint.child}".lower())
+                is_accessory = joint.moves and named
                 if joint.child not in depths and not (is_accessory and without_accessories):
                     depths[joint.child] = depths[joint.parent] + joint.moves
                     open_links.append(joint.child)
@@ -347,12 +356,20 @@ def urdf_folder(source: str | Path) -> Path | None:
     return checked_path(source, RobotError).expanduser().absolute().parent
 
 
+def xml_root(text: str | bytes) -> Element:
+    """Return the root of a URDF. A prefix such as `drake:` needs no declaration, as in urdfdom."""
+    builder, parser = ElementTree.TreeBuilder(), expat.ParserCreate()
+    parser.StartElementHandler, parser.EndElementHandler = builder.start, builder.end
+    try:
+        parser.Parse(text, True)
+        return builder.close()
+    except (expat.ExpatError, ValueError, LookupError) as error:
+        raise RobotError(f"robot description is no well-formed XML: {error}", text[:200]) from error
+
+
 def parse_urdf(text: str | bytes) -> UrdfTree:
     """Parse a URDF to a tree and check the numbers of all joints, including those outside the chain used later."""
-    try:
-        robot = ElementTree.fromstring(text)
-    except (ElementTree.ParseError, ValueError, LookupError) as error:
-        raise RobotError(f"robot description is no well-formed XML: {error}", text[:200]) from error
+    robot = xml_root(text)
     if any("xacro" in element.tag or "${" in "".join(element.attrib.values()) for element in robot.iter()):
         raise RobotError("robot description holds xacro macros; expand it first: xacro FILE > robot.urdf", text[:200])
     if robot.tag != "robot":
@@ -388,6 +405,8 @@ def _joint(element: Element) -> UrdfJoint:
         lower, upper = (_numbers(limit, key, "0", name)[0] for key in ("lower", "upper"))
         if lower > upper:
             raise RobotError(f"joint {name!r} has lower limit {lower} above its upper limit {upper}", (lower, upper))
+        if kind == "revolute" and lower < -WIDEST and upper > WIDEST:
+            kind, lower, upper = "continuous", -math.inf, math.inf
     mimic = None
     if follows is not None:
         numbers = (_numbers(follows, key, one, name)[0] for key, one in (("multiplier", "1"), ("offset", "0")))
@@ -428,7 +447,7 @@ def _numbers(element: Element | None, attribute: str, default: str, joint: str) 
 
 def _check_tree(links: tuple[str, ...], joints: tuple[UrdfJoint, ...]) -> None:
     if not links:
-        raise RobotError("robot description has no links")
+        raise RobotError("robot description has no links; a xacro file must call its macro, or expands to nothing")
     joint_names = [joint.name for joint in joints]
     for kind, names in (("link", list(links)), ("joint", joint_names)):
         repeated = sorted(name for name, count in Counter(names).items() if count > 1)
@@ -465,8 +484,11 @@ def has_shape(element: Element) -> bool:
 
 
 def _copy(element: Element, kept: tuple[str, ...], depth: int = DEPTH_OF_SHAPES) -> Element:
-    """Copy an element and those descendants whose tags are kept, down to a depth; deeper elements are never read."""
-    copy = ElementTree.Element(element.tag, dict(element.attrib))
+    """Copy an element and those descendants whose tags are kept, down to a depth; deeper elements are never read.
+
+    Attributes with a prefix are left out, because their prefix may be undeclared.
+    """
+    copy = ElementTree.Element(element.tag, {key: value for key, value in element.attrib.items() if ":" not in key})
     if depth > 0:
         copy.extend(_copy(child, kept, depth - 1) for child in element if child.tag in kept)
     return copy

@@ -62,10 +62,25 @@ def tree_of(*joints: str) -> str:
         (("a > b", "b > c", "c - d", "c - camera", "a > e"), "d"),  # no tool: the end of the longest chain
         (("a > finger1", "finger1 > finger2", "finger2 - finger_tip"), "finger_tip"),  # a finger may be the arm
         (("a > left1", "left1 > left_wrist", "a > right1", "right1 > right_wrist"), "left_wrist"),  # the first
+        (("a > b", "b - hand_link", "hand_link - gripper_base", "gripper_base - left_gripper"), "left_gripper"),
+        (("a > roll", "roll > gripper_yaw", "gripper_yaw - nub"), "gripper_yaw"),  # its joint turns the gripper
+        (("a > b", "b - ee", "b - hand", "hand > f0", "hand > m0", "hand > r0", "f0 > f1"), "ee"),  # any fingers
     ],
 )
 def test_default_tip_is_the_one_that_users_name(joints: tuple[str, ...], expected: str) -> None:
     assert Robot(tree_of(*joints)).tip_link == expected
+
+
+def test_undeclared_prefix_is_read() -> None:
+    text = SIMPLE.replace("<limit ", '<limit drake:acceleration="2" ').replace("</robot>", "<drake:group/></robot>")
+    assert text.count("drake:") > 1
+    assert Robot(text).urdf == Robot(SIMPLE).urdf
+
+
+def test_revolute_joint_with_the_limits_of_gazebo_is_continuous() -> None:
+    robot = Robot(SIMPLE.replace(HINGE, '<axis xyz="0 0 1"/><limit lower="-1e+16" upper="1e+16" velocity="0"/>'))
+    assert robot.continuous.all()
+    assert robot.solve(robot.fk(robot.random(seed=0)), seed=0)
 
 
 def test_only_the_chain_counts() -> None:
@@ -178,6 +193,14 @@ def test_what_is_no_serial_chain_is_refused_and_named(case: str) -> None:
     text, base, tip, message = REFUSED[case]
     with pytest.raises(RobotError, match=message):
         Robot(text, tip, base=base)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("Franka", "panda"), ("kuka_iiwa", "iiwa14"), ("UR5", "ur5"), ("ur5e_robot", "ur5e")]
+)
+def test_unknown_name_suggests_the_included_robot(name: str, meant: str) -> None:
+    with pytest.raises(RobotError, match=rf"did you mean {meant}\?$"):
+        Robot(name)
 
 
 def test_unreadable_files_are_refused_and_named(tmp_path: Path) -> None:

@@ -1,0 +1,54 @@
+"""Robots of packages of the package index, with default settings: which files load, their tips, and whether they solve.
+
+    pip install --no-deps --target FOLDER example-robot-data airo-models dexmate-urdf hello-robot-stretch-urdf
+    python -m benchmarks.robots FOLDER [--output benchmarks/results/robots.txt]
+
+Every URDF below the folder is tried, also those of grippers, hands, cameras and tables. Base and tip are the defaults.
+`Sampler.sample` gets one of five poses of random configurations at a time. For a file that is refused, the error
+message follows.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks._machine import print_table
+from eim_ros import EimError, Sampler
+
+N_POSES = 5
+
+
+def rows(files: list[Path], seed: int) -> Iterator[str]:
+    """Yield a line for each file, and the totals."""
+    n_loaded = n_solved = 0
+    for file in files:
+        name = "/".join(file.parts[-3:])
+        try:
+            sampler = Sampler(file)
+        except EimError as error:
+            yield f"{name:80} {error}"
+            continue
+        robot = sampler.robot
+        solved = sum(bool(sampler.sample(pose, 1, seed=seed)) for pose in robot.fk(robot.random(N_POSES, seed)))
+        n_loaded, n_solved = n_loaded + 1, n_solved + solved
+        ends = f"{robot.base_link} -> {robot.tip_link}"
+        yield f"{name:80} {ends:46} {robot.dof:6} {solved:4} of {N_POSES}"
+    yield f"{n_loaded} of {len(files)} files load; {n_solved} of {N_POSES * n_loaded} poses are solved"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--output", type=Path, help="also write the table there")
+    args = parser.parse_args()
+    files = sorted(args.folder.rglob("*.urdf"))
+    packages = ", ".join(sorted(info.stem for info in args.folder.glob("*.dist-info")))
+    head = [f"{packages}; seed {args.seed}", f"{'file':80} {'base -> tip':46} {'joints':>6} {'solved':>9}"]
+    print_table(head, rows(files, args.seed), args.output)
+
+
+if __name__ == "__main__":
+    main()
