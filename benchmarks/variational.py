@@ -67,18 +67,19 @@ QUALITY = {
         {
             "n_samples": 50,
             "adaptation.add_every": 30,
-            "adaptation.split_every": 50,
+            "adaptation.n_refined": 24,
             "adaptation.delete_after": 20,
             "adaptation.max_components": 240,
         },
     ),
     "breast-cancer": LongRun(
         "breast-cancer",
-        "LEMTRON",
+        "LAMTRON",
         1_000_000,
         {
             "n_samples": 50,
-            "adaptation.split_every": 40,
+            "adaptation.add_every": 20,
+            "adaptation.n_refined": 16,
             "adaptation.delete_after": 20,
             "adaptation.max_components": 160,
             "component_step.largest": 0.05,
@@ -86,11 +87,13 @@ QUALITY = {
     ),
     "planar4": LongRun(
         "planar4",
-        "LEMTRON",
+        "LAMTRON",
         1_500_000,
         {
             "n_samples": 30,
-            "adaptation.split_every": 4,
+            "adaptation.add_every": 2,
+            "adaptation.n_refined": 250,
+            "adaptation.least_refinement": 0.0,
             "adaptation.delete_after": 10,
             "adaptation.max_components": 2000,
             **SMALL,
@@ -237,7 +240,7 @@ def _quality(long_run: LongRun, seed: int) -> str:
     elif scores.n_found is not None:
         found = f"{scores.n_found} of {scores.n_modes} modes"
     label = f"{long_run.target} kinematic" if long_run.n_kinematic else long_run.target
-    algorithm = f"{long_run.word} split" if config.adaptation.split_every else long_run.word
+    algorithm = f"{long_run.word} split" if config.adaptation.n_refined else long_run.word
     return (
         f"{label:>20} {algorithm:>14} {seed:>4} {result.state.evaluations:>12} {-scores.elbo.value:>9.3f} "
         f"{scores.elbo.standard_error:>6.3f} {seconds:>7.1f} {result.model.n_components:>11}  {found}"
