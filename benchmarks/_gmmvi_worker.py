@@ -49,6 +49,7 @@ def _published(settings: dict) -> dict:
         "num_component_adapter_config": {
             "del_iters": settings["adaptation.delete_after"],
             "add_iters": settings["adaptation.add_every"],
+            "num_database_samples": settings["adaptation.n_candidates"],
         },
         "component_stepsize_adapter_config": {
             "initial_stepsize": settings["component_step.first"],
@@ -59,8 +60,19 @@ def _published(settings: dict) -> dict:
             "desired_samples_per_component": settings["n_samples"],
             "ratio_reused_samples_to_desired": 0.0,
         },
-        "weight_stepsize_adapter_config": {"initial_stepsize": settings["weight_step.first"]},
+        "weight_stepsize_adapter_config": {
+            "initial_stepsize": settings["weight_step.first"],
+            "min_stepsize": settings["weight_step.smallest"],
+            "max_stepsize": settings["weight_step.largest"],
+        },
     }
+
+
+def _needed(learner: GMMVI, last: int) -> int:
+    """Return the evaluations that the next iteration may need, as eim_ros estimates them before it stops."""
+    selector = learner.sample_selector
+    most = selector.desired_samples_per_component * int(learner.model.num_components)
+    return min(most, last) if last > 0 and int(selector.reused_samples_per_component) > 0 else most
 
 
 def main() -> None:
@@ -80,13 +92,15 @@ def main() -> None:
         target_distribution=target,
         model=GmmWrapper.build_from_config(model=FullCovGMM(*start), config=config),
     )
-    began, iterations, traced = time.process_time(), 0, (0.0, 0)
-    while int(learner.sample_db.num_samples_written) < settings["budget"]:
+    began, iterations, traced, evaluations, last = time.process_time(), 0, (0.0, 0), 0, 0
+    while evaluations + _needed(learner, last) <= settings["budget"]:
         learner.train_iter()
         iterations += 1
+        last = int(learner.sample_db.num_samples_written) - evaluations
+        evaluations += last
         if iterations == N_TRACED:
-            traced = (time.process_time() - began, int(learner.sample_db.num_samples_written))
-    seconds, evaluations = time.process_time() - began, int(learner.sample_db.num_samples_written)
+            traced = (time.process_time() - began, evaluations)
+    seconds = time.process_time() - began
     sample = learner.model.sample(N_SCORED)[0]
     log_target = np.asarray(target.log_density(sample), dtype=float)
     elbo = float(np.mean(log_target - np.asarray(learner.model.log_density(sample), dtype=float)))

@@ -25,7 +25,7 @@ from eim_ros.learning.gmmvi import GMMVI
 from experiments.gmmvi import FILE_PROBLEMS, PROBLEMS
 from experiments.targets.scores import mixture_scores
 
-SPLIT = {"adaptation.split_every": 100, "adaptation.delete_after": 20}
+SPLIT = {"adaptation.n_refined": 10, "adaptation.delete_after": 20}
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ RUNS = {
     "gmm100": ShortRun("SAMTRON", 200_000, {}, 0.01),
     "stm300": ShortRun("SAMTRON", 20_000, {"n_components": 10, "n_samples": 100, "own_samples": True}, 14.96),
     "wine": ShortRun("SEMTRON", 40_000, {"component_step.first": 0.5}),
-    "talos": ShortRun("LEMTRON", 1_000_000, {"n_samples": 100, "adaptation.max_components": 60, **SPLIT}, -24.43),
+    "talos": ShortRun("LAMTRON", 1_000_000, {"n_samples": 100, "adaptation.max_components": 60, **SPLIT}, -24.43),
 }
 
 
@@ -86,7 +86,7 @@ def row(name: str, seed: int, urdf: Path | None) -> str:
     scores = mixture_scores(target, result.model, 2000, torch.Generator().manual_seed(7))
     found = "" if scores.n_found is None else f"{scores.n_found} of {scores.n_modes} modes"
     paper = "" if short_run.paper is None else f"{short_run.paper:.2f}"
-    algorithm = f"{short_run.word} split" if config.adaptation.split_every else short_run.word
+    algorithm = f"{short_run.word} split" if config.adaptation.n_refined else short_run.word
     return (
         f"{name:>8} {target.n_dims:>10} {algorithm:>14} {seed:>4} {result.state.evaluations:>12} "
         f"{-scores.elbo.value:>10.2f} {scores.elbo.standard_error:>6.2f} {paper:>8} {seconds:>7.1f} {megabytes:>6} "

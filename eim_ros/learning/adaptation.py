@@ -19,15 +19,13 @@ are needed because a model that has contracted to one mode draws none elsewhere.
 exact. Otherwise it comes from a density ratio at the data (`RatioDemand`).
 
 `AdaptiveComponents` is the rule of GMMVI (Arenz et al. 2020). It adds one component at a time, and splits components
-that fit badly. It can also grow the mixture faster by splitting the heaviest components. A component N(mu, Sigma) with
-weight w and Sigma = L L' becomes two components with weight w/2:
+that fit badly. A component N(mu, Sigma) with weight w and Sigma = L L' becomes two components with weight w/2:
 
     N(mu +- sqrt(a) v, Sigma - a v v'),    v = L u,  |u| = 1.
 
 Together they have the mean and covariance of the original component. The model hardly changes, so the split does no
-harm at first, and the term log q drives the halves apart. Splits of the heaviest components take the longest semi-axis
-of Sigma for v, those of the components that fit worst the axis of their `Misfit`. Modes far from all components are
-found only by additions.
+harm at first, and the term log q drives the halves apart. The unit vector u is the axis of the component's `Misfit`.
+Modes far from all components are found only by additions.
 """
 
 from __future__ import annotations
@@ -580,11 +578,8 @@ class ComponentAdaptation(Protocol):
         ...
 
 
-SHARE = 0.5  # maximum share of the components that are split at once
 MOVED = 0.5  # a, the share of the variance along v that is converted to the distance between the halves
 N_EXPLORING = 12  # number of first additions that may choose samples that have climbed the target
-LEAST_REFINEMENT = 2e-3  # gain of the ELBO for which a component is split [nat]; 25 such gains are 0.05 nat
-LIGHT = 0.1  # a component with less than this share of the mean weight is light
 
 
 @dataclass(frozen=True)
@@ -606,8 +601,8 @@ class AdaptiveComponents:
     because the highest peak of a density may have little mass, as in a funnel.
 
     With each addition, the `n_refined` components that can raise the ELBO most are split in two as well, along the axis
-    of their `Misfit`. Half the size of the misfit, times the weight, estimates the gain. Nothing is split for less than
-    0.002 nat, so a target that is a mixture has no superfluous components.
+    of their `Misfit`. Half the size of the misfit, times the weight, estimates the gain. Nothing is split for a gain of
+    `least_refinement` or less, so a target that is a mixture has no superfluous components.
 
     Deletion looks at the last `delete_after` iterations, and at the iterations before them that the smoothing with a
     Gaussian kernel needs. A component is deleted if two conditions hold in this window:
@@ -615,10 +610,7 @@ class AdaptiveComponents:
     - Neither its weight nor its deserved weight was above 1e-6.
     - Its smoothed log deserved weight has closed at most 0.4 of its gap to the greatest one.
 
-    With a fixed number of components (E) there are neither additions nor deletions of this kind.
-
-    Every `split_every` iterations, the heaviest half of the components is split, up to `max_components`. Light
-    components are deleted first. These have less than a tenth of the mean weight and at least `delete_after` updates.
+    With a fixed number of components (E) there are neither additions nor splits nor deletions.
 
     Attributes
     ----------
@@ -666,14 +658,12 @@ class AdaptiveComponents:
     ) -> Mixture:
         n_refined = self.n_refined(mixture.components.n_components, iteration)
         if misfit is not None and n_refined > 0:
-            mixture = _refined(mixture, misfit, n_refined)
+            mixture = self._refined(mixture, misfit, n_refined)
         if self._unless_fixed(self.config.delete_after) > 0:
             mixture = mixture.without(self.useless(mixture.records.history))
         if self._adds(mixture.components.n_components, iteration):
             delta = DELTAS[(iteration // self.config.add_every - 1) % len(DELTAS)]
             mixture = self._with_addition(mixture, candidates, delta, first_entropy, generator)
-        if self.config.split_every > 0 and iteration % self.config.split_every == 0:
-            mixture = self._with_splits(mixture)
         return mixture
 
     def _unless_fixed(self, n_iterations: int) -> int:
@@ -714,13 +704,25 @@ class AdaptiveComponents:
             mixture.n_additions + 1,
         )
 
-    def _with_splits(self, mixture: Mixture) -> Mixture:
-        if self.config.delete_after > 0:
-            light = mixture.log_weights < math.log(LIGHT / mixture.components.n_components)
-            mixture = mixture.without(light & (mixture.records.n_updates >= self.config.delete_after))
-        n_components = mixture.components.n_components
-        n_split = min(math.ceil(SHARE * n_components), self.config.max_components - n_components)
-        return _split(mixture, mixture.log_weights.topk(n_split).indices) if n_split > 0 else mixture
+    def _refined(self, mixture: Mixture, misfit: Misfit, n_components: int) -> Mixture:
+        """Split at most `n_components` components, those that can raise the ELBO most, along the axes of their misfit.
+
+        The halves have unknown (NaN) rewards.
+        """
+        gain = 0.5 * mixture.log_weights.exp() * misfit.size
+        n_split = min(n_components, int((gain > self.config.least_refinement).sum()))
+        if n_split == 0:
+            return mixture
+        split = gain.topk(n_split).indices
+        is_whole = torch.ones(mixture.components.n_components, dtype=torch.bool, device=gain.device)
+        is_whole[split] = False
+        whole = is_whole.nonzero().flatten()
+        halves = mixture.components.with_halves(mixture.log_weights, whole, split, MOVED, misfit.axis[split])
+        records = mixture.records.take(torch.cat([whole, split, split]))
+        rewards = records.history.rewards.clone()
+        rewards[:, len(whole) :] = torch.nan
+        records = replace(records, history=replace(records.history, rewards=rewards))
+        return Mixture(*halves, records, mixture.n_additions + n_split)
 
 
 def smoothing_kernel(delete_after: int) -> Tensor:
@@ -732,26 +734,3 @@ def smoothing_kernel(delete_after: int) -> Tensor:
     place = torch.arange(-half, half, dtype=torch.float64)
     kernel = (-0.5 * (8.0 * place / max(1, delete_after)).square()).exp()
     return kernel / kernel.sum()
-
-
-def _refined(mixture: Mixture, misfit: Misfit, n_components: int) -> Mixture:
-    """Split at most `n_components` components, those that can raise the ELBO most, along the axes of their misfit."""
-    gain = 0.5 * mixture.log_weights.exp() * misfit.size
-    index = gain.topk(min(n_components, int((gain > LEAST_REFINEMENT).sum()))).indices
-    return _split(mixture, index, misfit.axis[index]) if len(index) else mixture
-
-
-def _split(mixture: Mixture, heavy: Tensor, axis: Tensor | None = None) -> Mixture:
-    """Split the components with the indices `heavy` (n,); the halves have unknown (NaN) rewards.
-
-    See `Components.with_halves` for `axis`.
-    """
-    is_whole = torch.ones(mixture.components.n_components, dtype=torch.bool, device=heavy.device)
-    is_whole[heavy] = False
-    whole = is_whole.nonzero().flatten()
-    log_weights, components = mixture.components.with_halves(mixture.log_weights, whole, heavy, MOVED, axis)
-    records = mixture.records.take(torch.cat([whole, heavy, heavy]))
-    rewards = records.history.rewards.clone()
-    rewards[:, len(whole) :] = torch.nan
-    records = replace(records, history=replace(records.history, rewards=rewards))
-    return Mixture(log_weights, components, records, mixture.n_additions + len(heavy))

@@ -369,13 +369,13 @@ class Components(Protocol):
         ...
 
     def with_halves(
-        self: ComponentsT, log_weights: Tensor, whole: Tensor, heavy: Tensor, share: float, axis: Tensor | None = None
+        self: ComponentsT, log_weights: Tensor, whole: Tensor, split: Tensor, share: float, axis: Tensor
     ) -> tuple[Tensor, ComponentsT]:
-        """Split the components `heavy` in two and append them to the components `whole`; both are given by indices.
+        """Split the components `split` in two and append them to the components `whole`; both are given by indices.
 
-        The halves have the means mu +- sqrt(share) v with v = L u. The unit vectors u are the rows of `axis` (n_heavy,
-        n_dims); without them, v is the longest semi-axis of Sigma. Together the halves keep the mean and covariance of
-        the component. All first halves come before all second halves.
+        The halves have the means mu +- sqrt(share) L u. The unit vectors u are the rows of `axis` (n_split, n_dims).
+        Together the halves keep the mean and covariance of the component. All first halves come before all second
+        halves.
         """
         ...
 
@@ -405,7 +405,7 @@ class ConstantWeights(ABC):
         """Return one component with covariance `variance` I."""
 
     @abstractmethod
-    def halved(self, share: float, axis: Tensor | None) -> tuple[Tensor, Self]:
+    def halved(self, share: float, axis: Tensor) -> tuple[Tensor, Self]:
         """Return offsets (n_components, n_dims) of the halves from the means, and components as narrow as halves."""
 
     @property
@@ -458,10 +458,10 @@ class ConstantWeights(ABC):
         return normalised(every), self.joined(self.isotropic(place, variance))
 
     def with_halves(
-        self, log_weights: Tensor, whole: Tensor, heavy: Tensor, share: float, axis: Tensor | None = None
+        self, log_weights: Tensor, whole: Tensor, split: Tensor, share: float, axis: Tensor
     ) -> tuple[Tensor, Self]:
-        apart, half = self.take(heavy).halved(share, axis)
-        components, log_half = self.take(whole), log_weights[heavy] - math.log(2.0)
+        apart, half = self.take(split).halved(share, axis)
+        components, log_half = self.take(whole), log_weights[split] - math.log(2.0)
         for offset in (apart, -apart):
             components = components.joined(replace(half, means=half.means + offset))
         return torch.cat([log_weights[whole], log_half, log_half]), components

@@ -355,10 +355,10 @@ class ExpertComponents(FullCovariances):
         return self._gated(weights, torch.cat([self.gate.biases, bias]), experts)
 
     def with_halves(
-        self, log_weights: Tensor, whole: Tensor, heavy: Tensor, share: float, axis: Tensor | None = None
+        self, log_weights: Tensor, whole: Tensor, split: Tensor, share: float, axis: Tensor
     ) -> tuple[Tensor, ExpertComponents]:
-        order = torch.cat([whole, heavy, heavy])
-        apart, factors = halved(self.scale_trils[heavy], share, axis)
+        order = torch.cat([whole, split, split])
+        apart, factors = halved(self.scale_trils[split], share, axis)
         move, biases = torch.cat([apart, -apart]), self.gate.biases[order]
         biases[len(whole) :] -= math.log(2.0)
         scale_trils = torch.cat([self.scale_trils[whole], factors, factors])

@@ -98,7 +98,7 @@ class FullComponents(ConstantWeights, FullCovariances):
         means = torch.where(moved.unsqueeze(-1), means, self.means)
         return FullComponents(means, torch.where(moved[:, None, None], factors, self.scale_trils)), moved
 
-    def halved(self, share: float, axis: Tensor | None) -> tuple[Tensor, FullComponents]:
+    def halved(self, share: float, axis: Tensor) -> tuple[Tensor, FullComponents]:
         apart, factors = halved(self.scale_trils, share, axis)
         return apart, FullComponents(self.means, factors)
 
@@ -132,15 +132,11 @@ def moved_by(
     return factors, step, (info == 0) & finite
 
 
-def halved(scale_trils: Tensor, share: float, axis: Tensor | None) -> tuple[Tensor, Tensor]:
+def halved(scale_trils: Tensor, share: float, axis: Tensor) -> tuple[Tensor, Tensor]:
     """Return the offsets (n_components, n_dims) of the halves of components, and their Cholesky factors.
 
     The two halves of a component have the means mu + offset and mu - offset. See `Components.with_halves`.
     """
-    if axis is None:
-        variances, axes = torch.linalg.eigh(scale_trils @ scale_trils.mT)
-        longest = variances[:, -1:].sqrt() * axes[..., -1]
-        axis = torch.linalg.solve_triangular(scale_trils, longest.unsqueeze(-1), upper=False).squeeze(-1)
     identity = torch.eye(axis.shape[-1], dtype=axis.dtype, device=axis.device)
     narrowed = identity - share * axis.unsqueeze(-1) * axis.unsqueeze(-2)
     apart = math.sqrt(share) * (scale_trils @ axis.unsqueeze(-1)).squeeze(-1)
@@ -269,9 +265,7 @@ class DiagonalComponents(ConstantWeights):
         means = torch.where(moved.unsqueeze(-1), means, self.means)
         return DiagonalComponents(means, torch.where(moved.unsqueeze(-1), scales, self.scales)), moved
 
-    def halved(self, share: float, axis: Tensor | None) -> tuple[Tensor, DiagonalComponents]:
-        if axis is None:
-            axis = one_hot(self.scales.argmax(-1), self.n_dims).to(self.scales)
+    def halved(self, share: float, axis: Tensor) -> tuple[Tensor, DiagonalComponents]:
         narrowed = self.scales * (1.0 - share * axis).sqrt()
         return math.sqrt(share) * axis * self.scales, DiagonalComponents(self.means, narrowed)
 

@@ -98,16 +98,14 @@ class ComponentAdaptationConfig(Settings):
         50, "iterations without use or progress after which a component is deleted; 0: never delete", minimum=0
     )
     max_components: int = option(1000, "largest number of components", minimum=1)
-    split_every: int = option(
-        0,
-        "iterations between splits of the heaviest half of the components, up to max_components; 0: never split",
-        minimum=0,
-    )
     n_refined: int = option(
         1,
         "largest number of components that are split along with an addition, those that fit worst; none without "
         "gradients",
         minimum=0,
+    )
+    least_refinement: float = option(
+        2e-3, "estimated gain of the ELBO that a component must exceed to be split", unit="nat", minimum=0.0
     )
     n_candidates: int = option(20_000, "samples of earlier iterations that an addition chooses from", minimum=0)
     n_prior_candidates: int = option(

@@ -24,6 +24,7 @@ from eim_ros.learning.models.gaussian import (
     tensor_fields,
 )
 
+CHUNK_ELEMENTS = 4_194_304  # elements of the factors that are gathered at once to draw samples; bounds memory
 MODE_ITERATIONS = 1000
 MODE_TOLERANCE = 1e-9  # largest move of the last iteration, in standard deviations of the narrowest component
 
@@ -252,12 +253,12 @@ class GaussianMixture(Distribution):
         flat = self.weights.reshape(-1, self.n_components)
         drawn = torch.multinomial(flat, n_samples, replacement=True, generator=checked_generator(generator))
         index = drawn.T.reshape(n_samples, *batch)
-        means = self.means.expand(n_samples, *self.means.shape)
-        factors = self.scale_trils.expand(n_samples, *self.means.shape, self.n_dims)
-        mean = means.gather(-2, index[..., None, None].expand(*index.shape, 1, self.n_dims)).squeeze(-2)
-        picked = index[..., None, None, None].expand(*index.shape, 1, self.n_dims, self.n_dims)
-        factor = factors.gather(-3, picked).squeeze(-3)
-        sample = Gaussian(mean, factor).sample(generator=generator)
+        sample = torch.randn(
+            (*index.shape, self.n_dims), generator=generator, dtype=self.means.dtype, device=self.means.device
+        )
+        components, step = self.components, max(1, CHUNK_ELEMENTS // (len(flat) * self.n_dims**2))
+        for noise, component in zip(sample.split(step), index.split(step), strict=True):
+            noise.copy_(_transformed(components, noise, component))
         return sample.reshape(*shape, *batch, self.n_dims), index.reshape((*shape, *batch))
 
     def reshape(self, batch_shape: Sequence[int]) -> GaussianMixture:
@@ -301,6 +302,16 @@ class GaussianMixture(Distribution):
     def from_tensors(cls, tensors: dict[str, Tensor]) -> GaussianMixture:
         """Build the mixture from named parameters; `DistributionError` lists the missing names."""
         return cls(*named_tensors(tensors, ("log_weights", "means", "scale_trils"), "a Gaussian mixture lacks"))
+
+
+def _transformed(components: Gaussian, noise: Tensor, index: Tensor) -> Tensor:
+    """Map standard normal noise (n, ..., n_dims) to samples of the components with the given indices (n, ...)."""
+    n_dims, place = noise.shape[-1], index[..., None, None]
+    means = components.mean.expand(len(noise), *components.mean.shape)
+    factors = components.scale_tril.expand(*means.shape, n_dims)
+    mean = means.gather(-2, place.expand(*index.shape, 1, n_dims)).squeeze(-2)
+    factor = factors.gather(-3, place.unsqueeze(-1).expand(*index.shape, 1, n_dims, n_dims)).squeeze(-3)
+    return mean + torch.einsum("...ij,...j->...i", factor, noise)
 
 
 def _no_closed_form(model: Distribution, other: Distribution) -> Tensor:

@@ -11,7 +11,7 @@ from learning.models.random_models import (
 )
 
 from eim_ros.core.errors import DistributionError
-from eim_ros.learning.models import GaussianMixture
+from eim_ros.learning.models import GaussianMixture, gaussian_mixture
 
 
 def test_log_prob_equals_torchs():
@@ -108,6 +108,26 @@ def test_samples_take_any_shape_and_come_alone():
     assert component.shape == (4, 3, 5)
     assert torch.equal(batch.sample((4, 3), generator_of(0)), sample)
     assert torch.equal(batch.sample(12, generator_of(0)).reshape(4, 3, 5, 2), sample)
+
+
+def test_samples_in_chunks_equal_samples_at_once(monkeypatch):
+    for model in (random_mixture(20, 4, 3), batch_of_mixtures()):
+        at_once, component = model.sample_with_components(50, generator_of(21))
+        monkeypatch.setattr(gaussian_mixture, "CHUNK_ELEMENTS", 7 * len(model.weights) * model.n_dims**2)
+        sample, again = model.sample_with_components(50, generator_of(21))
+        assert torch.equal(component, again)
+        torch.testing.assert_close(sample, at_once, rtol=0.0, atol=1e-13)  # rounding of the products
+        monkeypatch.undo()
+
+
+def test_samples_of_a_component_have_its_moments():
+    model = random_mixture(22, 3, 2)
+    sample, component = model.sample_with_components(40_000, generator_of(23))
+    for index in range(3):
+        own, factor = sample[component == index], model.scale_trils[index]
+        noise = torch.linalg.solve_triangular(factor, (own - model.means[index]).T, upper=False)
+        assert (noise.mean(-1).abs() < 5.0 / len(own) ** 0.5).all()  # five standard errors
+        assert (torch.cov(noise) - torch.eye(2)).abs().max() < 5.0 * (2.0 / len(own)) ** 0.5
 
 
 def test_figures_of_the_components_have_the_names_of_the_field():
