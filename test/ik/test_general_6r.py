@@ -165,6 +165,25 @@ def test_solutions_with_nearly_the_same_angle_are_complete() -> None:
     assert n_complete >= 98
 
 
+def test_poses_near_a_continuum_of_a_rounded_arm_are_proven() -> None:
+    """The description of an I2RT YAM is rounded. Near self-motions of the exact arm, resultants nearly vanish."""
+    axes = np.array(
+        [[0, 0, 1], [-7.3e-6, 1, -3.7e-6], [7.3e-6, -1, 6.3e-6], [7.3e-6, -1, 6.3e-6], [0, 0, -1], [1, 0, 0]]
+    )
+    axes[4:] += [[3.7e-6, -6.3e-6, 0.0], [0.0, 3.7e-6, 7.3e-6]]
+    points = [[0, 0, 63.1], [20, 0, 104], [-244, 0, 104], [1, 0, 164], [75, 0, 203.5], [110.3, 0, 164]]  # [mm]
+    axes /= np.linalg.norm(axes, axis=1, keepdims=True)
+    robot, rng = Robot(urdf_of(axes, 1e-3 * np.array(points), np.array([0.1, 0.0, 0.1]))), np.random.default_rng(8)
+    configurations = robot.random(200, rng)
+    configurations[:, 4] = 0.5 * math.pi + rng.uniform(-3e-2, 3e-2, 200)
+    n_complete = 0
+    for q, pose in zip(configurations, robot.fk(configurations), strict=True):
+        roots, is_complete, _ = roots_of(robot, pose)
+        assert away(roots, q).min() < SAME
+        n_complete += is_complete
+    assert n_complete >= 195
+
+
 def test_poses_that_a_nearby_form_leaves_open_are_complete() -> None:
     """A calibrated arm has an approximate closed form, which certifies poses where no roots meet."""
     robot = Robot(calibrated(URDFS["UR5"], 1e-4))

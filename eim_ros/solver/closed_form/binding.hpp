@@ -50,7 +50,7 @@ inline Roots found_roots(const ArmForm& arm, const Chain& chain, const Task& tas
         return general_roots(chain, *arm.general, task, tolerance, wants_proof);
     const Roots roots = closed_form_roots<6>(chain, arm.form, arm.part, task, tolerance);
     if (!arm.general || (roots.is_complete && !roots.is_singular)) return roots;
-    Roots all = general_roots(chain, *arm.general, task, tolerance, wants_proof);
+    Roots all = general_roots(chain, *arm.general, task, tolerance, wants_proof, roots);
     if (all.is_complete) return all;
     const double alike = std::max(tolerance, kMerged);  // the others may be within tolerances only
     for (Index i = 0; i < roots.size(); ++i) {

@@ -161,16 +161,20 @@ inline bool has_six_joints(const Chain& chain) {
     return fits;
 }
 
-// The roots of a task's pose for any arm of six joints, as above. Each is verified by forward kinematics.
+// The roots of a task's pose for any arm of six joints, as above, also from configurations near some. Each is verified
+// by forward kinematics.
 inline Roots general_roots(const Chain& chain, const General6R& form, const Task& task, double tolerance,
-                           bool wants_proof) {
-    const SixRevolute found = form.solve(motion_of(task.target));
+                           bool wants_proof, const Configurations& known = {6}) {
+    LoopSolutions near;
+    near.n = int(std::min(known.size(), Index(LoopSolutions::kMost)));
+    for (int i = 0; i < near.n; ++i) std::copy_n(known.row(i), 6, near.angles[i]);
+    const SixRevolute found = form.solve(motion_of(task.target), wants_proof, near);
     Configurations configurations{6};
     for (int i = 0; i < found.solutions.n; ++i) configurations.add(found.solutions.angles[i]);
     Rows rows(std::move(configurations));
     for_kind(chain, [&]<int N>() { measure_rows<N>(chain, task, rows); });
     Roots roots{{6}};
-    roots.is_singular = found.is_singular, roots.is_complete = found.is_complete, roots.is_certified = false;
+    roots.is_singular = found.is_singular, roots.is_complete = found.is_complete;
     for (Index i = 0; i < rows.size(); ++i) {
         if (!(rows.distances[i] <= task.position_tolerance) || !(rows.angles[i] <= task.orientation_tolerance)) {
             roots.is_complete = false;
@@ -186,10 +190,7 @@ inline Roots general_roots(const Chain& chain, const General6R& form, const Task
         };
         if (numbers_where(roots.size(), is_known).empty()) roots.add(rows.row(i));
     }
-    if (wants_proof && !roots.is_singular && roots.size() == found.solutions.n) {
-        roots.is_certified = form.prove(motion_of(task.target), int(roots.size()));
-        roots.is_complete |= roots.is_certified;
-    }
+    roots.is_certified = found.is_certified && roots.size() == found.solutions.n;
     return roots;
 }
 

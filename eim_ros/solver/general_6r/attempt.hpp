@@ -67,7 +67,6 @@ struct Attempted {
     double amplitude = 0.0;  // of f, or of h^k g
     int order = 0;           // k of a twisted attempt
     double pivot = 1.0;      // smallest pivot of Newton's method
-    double quiet = 0.0;      // t3 where f and its derivatives are smallest: zeros may crowd there
 };
 
 // f of a loop that is twisted by h, in the limit.
@@ -93,12 +92,12 @@ struct TwistedResultant {
         double rest = std::max(d, 10.0 * d * d / amplitude);
         if (order == 1) {  // f = f_0 + h g: a loop that is off a degenerate one by a multiple f_0 / g of the twist
             const double f0 = odd1.times(4.0).plus(odd2, -1.0).amplitude() / 3.0;
-            rest = std::max(10.0 * d * d / amplitude, 50.0 * kTwist * f0);
+            rest = std::max(10.0 * d * d / amplitude, f0);
         } else if (order == 2) {
             // f = (a + h b)^2 g / b^2: the linear term and f at h = 0 show a
             const double f1 = odd1.times(8.0).plus(odd2, -1.0).amplitude() / 6.0;
             const double f0 = std::max(0.0, plain().amplitude() - kNoiseFactor * noise);
-            rest = std::max({10.0 * d * d / amplitude, 50.0 * kTwist * f1, 50.0 * kTwist * std::sqrt(f0 * amplitude)});
+            rest = std::max({10.0 * d * d / amplitude, f1, std::sqrt(f0 * amplitude)});
         }
         eta = std::max({kNoiseFactor * noise, kLeastNoise * amplitude, rest});
         if (d > 0.1 * amplitude) eta = amplitude;
@@ -106,29 +105,28 @@ struct TwistedResultant {
 };
 
 // Solves a loop by attempt `number`, and adds its solutions to those found. `last` is the link with the pose.
-inline Attempted attempt(const FixedLinks& links, const Motion& last, int number, LoopSolutions& found,
-                         const Focus* focus = nullptr) {
+inline Attempted attempt(const FixedLinks& links, const Motion& last, int number, LoopSolutions& found) {
     const bool is_twisted = number >= LoopView<6>::count;
     const LoopView<6> view(number % LoopView<6>::count);
     const Loop loop = view.of(links.loop(links.plain, last));
     const Loop near = is_twisted ? view.of(links.loop(links.twisted[0], last)) : loop;
     const Elimination elimination(near);
     Attempted attempted;
-    Resultant f(elimination, focus), ahead;
+    Resultant f(elimination), ahead;
     double eta = std::max(kNoiseFactor * f.noise, kLeastNoise * f.amplitude());
     if (is_twisted) {
         Resultant all[kTwists] = {f};
         for (int k = 1; k < kTwists; ++k) {
-            all[k] = Resultant(Elimination(view.of(links.loop(links.twisted[k], last))), focus);
+            all[k] = Resultant(Elimination(view.of(links.loop(links.twisted[k], last))));
         }
-        const TwistedResultant twisted(all, [&] { return Resultant(Elimination(loop), focus); });
+        const TwistedResultant twisted(all, [&] { return Resultant(Elimination(loop)); });
         f = twisted.g, ahead = twisted.ahead, eta = twisted.eta, attempted.order = twisted.order;
     }
     attempted.amplitude = f.amplitude();
     if (!(eta < kMostNoise * attempted.amplitude)) return attempted;
     const Isolation isolation({f, eta});
     attempted.is_unknown = isolation.is_unknown || !(elimination.rank_ratio() > kLeastRankRatio);
-    attempted.most = isolation.most, attempted.quiet = isolation.quiet;
+    attempted.most = isolation.most;
     double t3[kMostZeros];
     const int n = std::min(isolation.n, kMostZeros);
     for (int i = 0; i < n; ++i) {
@@ -140,7 +138,6 @@ inline Attempted attempt(const FixedLinks& links, const Motion& last, int number
             if (std::abs(change) < 1e-13) break;
         }
         if (std::abs(x - t3[i]) < 0.2) t3[i] = x;
-        if (focus) t3[i] = focus->angle(t3[i]);
     }
     attempted.pivot = recover_all(elimination, near, loop, view, t3, n, found).pivot;
     return attempted;

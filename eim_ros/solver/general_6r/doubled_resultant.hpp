@@ -119,18 +119,18 @@ class CertainResultant {
 
     // Takes resultants of shifted poses. The rank ratio of the elimination shows how fast the derivatives change.
     CertainResultant(const DoubledResultant& f, const Resultant (&shifted)[kShifts]) {
-        std::copy_n(f.coefficients, DoubledResultant::kParts, coefficients_);
+        set_coefficients(f.coefficients);
         const Resultant plain = f.plain();
         double noise = 0.0, sum = 0.0, total = 0.0;
         for (int i = 0; i < kShifts; ++i) {
             const Resultant change = shifted[i].plus(plain, -1.0).times(kRoundedPose / kStep);
             noise = std::max(noise, shifted[i].noise), sum += change.amplitude();
             for (int k = 0; k <= kDegree; ++k) {
-                cosine_[k][i] = change.cosine[k], sine_[k][i] = change.sine[k];
+                change_cosine_[k][i / W][i % W] = change.cosine[k], change_sine_[k][i / W][i % W] = change.sine[k];
                 third_ += double(k * k * k) * change.modulus(k);
             }
         }
-        for (const Number& each : coefficients_) total += std::abs(each.high);
+        for (int a = 0; a < DoubledResultant::kParts; ++a) total += std::abs(f.coefficients[a].high);
         for (int k = 1; k <= kDegree; ++k) {
             const double fourth = double(k * k) * (k * k);
             fourth_ += fourth * plain.modulus(k), eighth_ += fourth * fourth * plain.modulus(k);
@@ -157,27 +157,27 @@ class CertainResultant {
         const Number excess = Number::product(c, c) + Number::product(s, s) - Number(1.0);
         const Number factor = Number(1.0) - Number(0.5) * excess, cosine = factor * Number(c),
                      sine = factor * Number(s);
-        Number f = coefficients_[0], f1(0.0), f2(0.0), f3(0.0), ck(1.0), sk(0.0);
-        Lanes g = cosine_[0], g1{}, g2{};
-        double f4 = 0.0, f5 = 0.0, f6 = 0.0, f7 = 0.0;
-        for (int k = 1; k <= kDegree; ++k) {
-            const Number next = ck * cosine - sk * sine, &a = coefficients_[2 * k - 1], &b = coefficients_[2 * k];
-            sk = sk * cosine + ck * sine, ck = next;
-            const Number even = a * ck + b * sk, odd = b * ck - a * sk;
-            f += even, f1 += Number(k) * odd, f2 -= Number(k * k) * even, f3 -= Number(k * k * k) * odd;
-            const double square = k * k, fourth = square * square;
-            f4 += fourth * even.high, f5 += fourth * k * odd.high;
-            f6 -= fourth * square * even.high, f7 -= fourth * square * k * odd.high;
-            const Lanes shift = cosine_[k] * ck.high + sine_[k] * sk.high;
-            g += shift, g1 += double(k) * (sine_[k] * ck.high - cosine_[k] * sk.high), g2 -= double(k * k) * shift;
+        Number ck[kDegree + 1] = {1.0, cosine}, sk[kDegree + 1] = {0.0, sine};
+        for (int k = 2; k <= kDegree; ++k) {
+            const int i = k / 2, j = k - i;
+            ck[k] = ck[i] * ck[j] - sk[i] * sk[j], sk[k] = sk[i] * ck[j] + ck[i] * sk[j];
         }
-        Values v{{f.high, f1.high, f2.high, f3.high}, constant_, 8.0 * constant_, 64.0 * constant_, f4, f5, f6, f7};
-        for (int i = 0; i < kShifts; ++i) {
-            v.error += std::abs(g[i]), v.error1 += std::abs(g1[i]), v.error2 += std::abs(g2[i]);
+        double f[kDerivatives], errors[3] = {constant_, 8.0 * constant_, 64.0 * constant_};
+        for (int part = 0; part < kPacks; ++part) {
+            Pack sum = cosine_[0][part];
+            WideDouble g = change_cosine_[0][part], g1{}, g2{};
+            for (int k = 1; k <= kDegree; ++k) {
+                sum += cosine_[k][part] * spread<Pack>(ck[k]) + sine_[k][part] * spread<Pack>(sk[k]);
+                const WideDouble &a = change_cosine_[k][part], &b = change_sine_[k][part];
+                const WideDouble shift = a * ck[k].high + b * sk[k].high;
+                g += shift, g1 += double(k) * (b * ck[k].high - a * sk[k].high), g2 -= double(k * k) * shift;
+            }
+            for (int lane = 0; lane < W; ++lane) f[part * W + lane] = sum.high[lane];
+            errors[0] += eim::sum(absolute(g)), errors[1] += eim::sum(absolute(g1)),
+                errors[2] += eim::sum(absolute(g2));
         }
-        v.error += kRoundedAngle * std::abs(v.f1), v.error1 += kRoundedAngle * std::abs(v.f2);
-        v.error2 += kRoundedAngle * std::abs(v.f3);
-        return v;
+        for (int i = 0; i < 3; ++i) errors[i] += kRoundedAngle * std::abs(f[i + 1]);
+        return {{f[0], f[1], f[2], f[3]}, errors[0], errors[1], errors[2], f[4], f[5], f[6], f[7]};
     }
     void at_cells(Values (&values)[kCells]) const {
         for (int i = 0; i < kCells; ++i) values[i] = at(AngleTables::middle(i));
@@ -185,14 +185,30 @@ class CertainResultant {
 
    private:
     using Number = DoubledResultant::Number;
-    typedef double Lanes __attribute__((vector_size(8 * sizeof(double))));
+    using Pack = Doubled<WideDouble>;
+    static constexpr int W = kLanes<WideDouble>, kDerivatives = 8, kPacks = kDerivatives / W;
     static constexpr double kRoundedPose = 4e-15;   // [rad, scaled length]
     static constexpr double kRoundedAngle = 1e-15;  // [rad]
     static constexpr double kCurved = 1e-4;         // change of derivatives over them
     static constexpr double kSum = 1e-29;           // relative error of a sum over t
 
-    Number coefficients_[DoubledResultant::kParts];
-    Lanes cosine_[kDegree + 1] = {}, sine_[kDegree + 1] = {};  // changes by shifts
+    // Derivative i of a cos kt + b sin kt is k^i (a cos(kt + i pi/2) + b sin(kt + i pi/2)).
+    void set_coefficients(const Number (&of)[DoubledResultant::kAll]) {
+        for (int k = 0; k <= kDegree; ++k) {
+            Number a = of[k == 0 ? 0 : 2 * k - 1], b = k == 0 ? Number(0.0) : of[2 * k];
+            for (int i = 0; i < kDerivatives; ++i) {
+                set(cosine_[k][i / W], i % W, a), set(sine_[k][i / W], i % W, b);
+                const Number last = a;
+                a = Number(k) * b, b = Number(-k) * last;
+            }
+        }
+    }
+    static void set(Pack& pack, int lane, const Number& value) {
+        pack.high[lane] = value.high, pack.low[lane] = value.low;
+    }
+
+    Pack cosine_[kDegree + 1][kPacks], sine_[kDegree + 1][kPacks];  // of f and its derivatives, one in each lane
+    WideDouble change_cosine_[kDegree + 1][kPacks] = {}, change_sine_[kDegree + 1][kPacks] = {};  // by shifts
     double constant_, third_ = 0.0, fourth_ = 0.0, eighth_ = 0.0;
 };
 

@@ -3,14 +3,13 @@
 //
 // An attempt (`attempt.hpp`) gives solutions, and an upper bound of their number that relies on a measured noise
 // level. Each solution is a zero of the resultant, so if as many distinct solutions are known as an attempt allows,
-// there are no others. Otherwise the next attempt adds its solutions and its bound. If all fail, the first ones are
-// repeated with a focus where zeros crowd. That may add solutions, and a proof decides whether they are all. The order
-// of the attempts is chosen once for each arm.
+// there are no others. Otherwise the next attempt adds its solutions and its bound. The order of the attempts is chosen
+// once for each arm.
 //
-// The bound is strong evidence, not a proof, because the noise is measured at some coefficients of the resultant. A
-// proof repeats an attempt with twice the precision of double, which makes all errors certain
-// (`doubled_resultant.hpp`). There is none for arms with only degenerate eliminations, whose resultant is 0 for all
-// angles.
+// The bound is strong evidence, not a proof, because the noise is measured at some coefficients of the resultant. If
+// the first attempts leave a pose open, they are repeated with twice the precision of double, which makes all errors
+// certain (`doubled_resultant.hpp`), and separates zeros that crowd. There is no such proof for arms with only
+// degenerate eliminations, whose resultant is 0 for all angles.
 #pragma once
 
 #include <numeric>
@@ -36,7 +35,8 @@ inline Motion motion_of(const Link<double>& link) {
 struct SixRevolute {
     LoopSolutions solutions;
     bool is_complete = false;
-    bool is_singular = false;  // a continuum of solutions is suspected
+    bool is_certified = false;  // whether that does not rely on a measured noise level
+    bool is_singular = false;   // a continuum of solutions is suspected
 };
 
 class General6R {
@@ -63,77 +63,94 @@ class General6R {
     // Whether some elimination is not degenerate.
     bool can_prove() const { return exists() && !regular_.empty(); }
 
-    SixRevolute solve(const Motion& target) const {
-        const Motion to = scaled(target);
-        SixRevolute found = solve_last(tip_ * to.inverse() * base_);
-        if (!found.is_complete && !found.is_singular && found.solutions.n > 0) {
-            found.is_complete = prove(target, found.solutions.n);
+    // Solutions of a pose, also from configurations that are near some.
+    SixRevolute solve(const Motion& target, bool wants_proof = false, const LoopSolutions& near = {}) const {
+        const Motion to = scaled(target), last = tip_ * to.inverse() * base_;
+        Progress progress = from(last, near);
+        SixRevolute& found = progress.found;
+        const std::size_t n = order_.size(), n_first = can_prove() ? std::min(n_before_proof_, n) : n;
+        attempt_in_turn(last, 0, n_first, progress);
+        if (wants_proof || !found.is_complete) prove(to, last, progress);
+        if (!found.is_complete) attempt_in_turn(last, n_first, n, progress);
+        if (!found.is_complete && !progress.has_small_pivot) {
+            found.is_complete = found.is_certified = found.solutions.n == progress.proven_most;
         }
+        found.is_singular = progress.has_small_pivot || (progress.vanishes && !found.is_certified);
         for (int j = 0; j < 6; ++j) {
             for (int i = 0; links_.slides[j] && i < found.solutions.n; ++i) found.solutions.angles[i][j] /= scale_;
         }
         return found;
     }
 
-    // Whether a pose has certainly no more solutions than this number of regular ones.
-    bool prove(const Motion& target, int n_solutions) const {
-        for (const int number : regular_) {
-            const std::optional<int> most = most_solutions(scaled(target), number);
-            if (most && *most == n_solutions) return true;
-        }
-        return false;
-    }
-
    private:
     using Number = Doubled<double>;
     static constexpr int kTried = 48, kMostAttempts = 8, kAttemptsNearSingular = 4;
-    static constexpr std::size_t kFocused = 5;        // attempts that are repeated where zeros crowd
-    static constexpr double kFactors[] = {0.3, 0.1};  // of the focus
-    static constexpr double kCostOfTwisted = 2.5;     // a plain attempt costs 1
-    static constexpr double kUseful = 0.5;            // share of poses below which the arm is left to the search
-    static constexpr double kSingularPivot = 1e-7;    // below: a continuum of solutions, or solutions that meet
-    static constexpr double kVanishing = 1e-13;       // amplitude over that of random poses
+    static constexpr int kTriedRegular = 4;  // poses that show whether an elimination is degenerate
+    static constexpr double kCostOfTwisted = 2.5, kCostOfProof = 6.0;  // a plain attempt costs 1
+    static constexpr double kUseful = 0.5;          // share of poses below which the arm is left to the search
+    static constexpr double kSingularPivot = 1e-7;  // below: a continuum of solutions, or solutions that meet
+    static constexpr double kVanishing = 1e-13;     // amplitude over that of random poses
     static constexpr double kBeyondReach = 1e-9;
 
-    SixRevolute solve_last(const Motion& last) const {
+    struct Progress {
         SixRevolute found;
+        int most = LoopSolutions::kMost, proven_most = LoopSolutions::kMost + 1;
+        bool has_bound = false, has_small_pivot = false;
+        bool vanishes = false;  // whether some resultant is nearly 0 for all angles, as along a continuum of solutions
+    };
+
+    // Nothing but the solutions that follow from configurations near them.
+    Progress from(const Motion& last, const LoopSolutions& near) const {
+        Progress progress;
+        SixRevolute& found = progress.found;
         std::copy_n(links_.slides, 6, found.solutions.slides);
         double reach = 0.0;
         for (const Motion& link : links_.plain) reach += length(link.translation);
-        if (!has_slide_ && length(last.translation) > reach + kBeyondReach) {
-            found.is_complete = true;
-            return found;
-        }
-        int most = LoopSolutions::kMost;
-        bool has_bound = false;
-        // Adds a bound. Returns whether it is reached; more solutions than the bound are never complete.
-        const auto settles = [&](const Attempted& tried) {
-            found.is_singular |= tried.pivot < kSingularPivot;
-            if (!tried.is_unknown) has_bound = true, most = std::min(most, tried.most);
-            if (!has_bound || found.is_singular) return false;
-            if (found.solutions.n > 0 && found.solutions.n < most) {
-                add_partners(links_.loop(links_.plain, last), found.solutions);
-            }
-            found.is_complete = found.solutions.n == most;
-            return found.is_complete;
-        };
-        double quiet[kMostAttempts];
-        const std::size_t n = order_.size();
-        for (std::size_t i = 0; i < n; ++i) {
-            if (found.is_singular && i >= kAttemptsNearSingular) return found;
+        found.is_complete = !has_slide_ && length(last.translation) > reach + kBeyondReach;
+        const double pivot = add_near(links_.loop(links_.plain, last), near, found.solutions);
+        progress.has_small_pivot = pivot < kSingularPivot;
+        return progress;
+    }
+
+    // Makes some attempts, until as many solutions are known as they allow. More than they allow are never complete.
+    void attempt_in_turn(const Motion& last, std::size_t first, std::size_t end, Progress& progress) const {
+        SixRevolute& found = progress.found;
+        for (std::size_t i = first; i < end && !found.is_complete; ++i) {
+            if ((progress.has_small_pivot || progress.vanishes) && i >= kAttemptsNearSingular) return;
             const Attempted tried = attempt(links_, last, order_[i], found.solutions);
             const Typical& typical = typical_[order_[i]];
-            found.is_singular |= tried.amplitude < kVanishing * typical.amplitude || tried.order > typical.order;
-            quiet[i] = tried.quiet;
-            if (settles(tried)) return found;
-        }
-        for (const double factor : kFactors) {
-            for (std::size_t i = 0; i < std::min(n, kFocused) && !found.is_singular; ++i) {
-                const Focus focus{quiet[i], factor};
-                attempt(links_, last, order_[i], found.solutions, &focus);
+            progress.vanishes |= tried.amplitude < kVanishing * typical.amplitude || tried.order > typical.order;
+            progress.has_small_pivot |= tried.pivot < kSingularPivot;
+            if (!tried.is_unknown) progress.has_bound = true, progress.most = std::min(progress.most, tried.most);
+            if (!progress.has_bound || progress.has_small_pivot || progress.vanishes) continue;
+            if (found.solutions.n > 0 && found.solutions.n < progress.most) {
+                add_partners(links_.loop(links_.plain, last), found.solutions);
             }
+            found.is_complete = found.solutions.n == progress.most;
         }
-        return found;
+    }
+
+    // Repeats attempts with twice the precision, until as many solutions are known as one of them allows.
+    void prove(const Motion& to, const Motion& last, Progress& progress) const {
+        LoopSolutions& solutions = progress.found.solutions;
+        for (const int number : regular_) {
+            if (progress.has_small_pivot) return;
+            const std::optional<Certain> isolation = isolated(to, last, number);
+            if (!isolation) continue;
+            if (!isolation->is_unknown) progress.proven_most = std::min(progress.proven_most, isolation->most);
+            if (solutions.n < progress.proven_most) {
+                const LoopView<6> view(number);
+                const Loop loop = links_.loop(links_.plain, last), seen = view.of(loop);
+                const int n = std::min(isolation->n, kMostZeros);
+                const Recovered recovered =
+                    recover_all(Elimination(seen), seen, seen, view, isolation->zeros, n, solutions);
+                progress.has_small_pivot |= recovered.pivot < kSingularPivot;
+                if (solutions.n > 0 && solutions.n < progress.proven_most) add_partners(loop, solutions);
+            }
+            if (progress.has_small_pivot || solutions.n != progress.proven_most) continue;
+            progress.found.is_complete = progress.found.is_certified = true;
+            return;
+        }
     }
 
     // Whether a view has joints that turn where the elimination needs them.
@@ -159,18 +176,18 @@ class General6R {
         return is_regular ? std::optional<DoubledResultant>(f) : std::nullopt;
     }
 
-    // A certain upper bound of the number of solutions by one view; none if it is undecided.
-    std::optional<int> most_solutions(const Motion& to, int number) const {
+    using Certain = IsolationOf<CertainResultant>;
+
+    // The zeros of the resultant of a view for all poses near the given one; none if the view is degenerate.
+    std::optional<Certain> isolated(const Motion& to, const Motion& last, int number) const {
         const std::optional<DoubledResultant> f = doubled(to, number);
         if (!f) return {};
         const LoopView<6> view(number);
-        const Motion last = tip_ * to.inverse() * base_;
         Resultant shifted[CertainResultant::kShifts];
         for (int i = 0; i < CertainResultant::kShifts; ++i) {
             shifted[i] = Resultant(Elimination(view.of(links_.loop(links_.plain, last * CertainResultant::shift(i)))));
         }
-        const IsolationOf isolation(CertainResultant(*f, shifted));
-        return isolation.is_unknown ? std::nullopt : std::optional<int>(isolation.most);
+        return Certain(CertainResultant(*f, shifted));
     }
 
     // Puts attempts first that settle most random poses for their cost, then those that settle most of the others.
@@ -208,13 +225,19 @@ class General6R {
             typical_[number] = {median(amplitudes), int(median(orders))};
         }
         choose(settled, shares);
-        const Motion to = base_ * lasts[0].inverse() * tip_;
         for (int number = 0; number < LoopView<6>::count; ++number) {
-            if (suits(number) && doubled(to, number)) regular_.push_back(number);
+            const auto is_regular = [&](const Motion& last) {
+                return doubled(base_ * last.inverse() * tip_, number).has_value();
+            };
+            if (suits(number) && std::any_of(lasts.begin(), lasts.begin() + kTriedRegular, is_regular)) {
+                regular_.push_back(number);
+            }
         }
         std::stable_sort(regular_.begin(), regular_.end(), [&](int a, int b) { return shares[a] > shares[b]; });
         for (int i = 0; i < kTried && exists(); ++i) {  // a wrong bound shows that the method does not suit the arm
-            const SixRevolute found = solve_last(lasts[i]);
+            Progress progress = from(lasts[i], {});
+            attempt_in_turn(lasts[i], 0, order_.size(), progress);
+            const SixRevolute& found = progress.found;
             if (found.is_complete && !found.solutions.contains(origins[i], 1e-4)) order_.clear();
         }
     }
@@ -222,6 +245,7 @@ class General6R {
     void choose(const std::vector<bool> (&settled)[kAttempts], const double (&shares)[kAttempts]) {
         std::vector<bool> done(kTried, false), is_used(kAttempts, false);
         while (order_.size() < kMostAttempts) {
+            const auto n_open = std::count(done.begin(), done.end(), false);
             int best = -1;
             double best_value = 0.0;
             for (int number = 0; number < kAttempts; ++number) {
@@ -233,6 +257,8 @@ class General6R {
                 if (value > best_value) best = number, best_value = value;
             }
             if (best < 0) break;
+            if (n_open > 0 && best_value > n_open / kCostOfProof)
+                n_before_proof_ = std::max(n_before_proof_, order_.size() + 1);
             is_used[best] = true, order_.push_back(best);
             for (int i = 0; i < kTried; ++i) done[i] = done[i] || settled[best][i];
         }
@@ -254,6 +280,7 @@ class General6R {
     double scale_ = 1.0;
     bool has_slide_ = false;
     std::vector<int> order_, regular_;  // attempts in turn; views for proofs
+    std::size_t n_before_proof_ = 2;
     Typical typical_[kAttempts];
 };
 

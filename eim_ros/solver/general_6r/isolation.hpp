@@ -13,8 +13,6 @@
 // if all maxima are positive and all minima negative. It does not matter where edges with uncertain signs are.
 #pragma once
 
-#include <limits>
-
 #include "general_6r/resultant.hpp"
 
 namespace eim {
@@ -69,19 +67,13 @@ class IsolationOf {
     double zeros[kMost];      // angles from which Newton's method finds the zeros
     int least = 0, most = 0;  // bounds of the number of zeros, unless it is unknown
     bool is_unknown = false;
-    double quiet = 0.0;  // where f and its derivatives are smallest
 
     explicit IsolationOf(const F& f) : f_(f) {
         const double r = AngleTables::half_cell();
-        double least_size = std::numeric_limits<double>::infinity();
         Values values[kCells];
         f_.at_cells(values);
         for (int i = 0; i < kCells; ++i) {
-            const Values& v = values[i];
-            const double c = AngleTables::middle(i);
-            const double size = std::abs(v.f) + std::abs(v.f1) * r + std::abs(v.f2) * (r * r / 2);
-            if (size < least_size) least_size = size, quiet = c;
-            if (n_noisy_ < kMostNoisy) examine(c, r, v, 0);
+            if (n_noisy_ < kMostNoisy) examine(AngleTables::middle(i), r, values[i], 0);
         }
         pass(kShift + kPi, first_sign_);
         count();
@@ -90,6 +82,7 @@ class IsolationOf {
    private:
     using Values = typename F::Values;
     static constexpr int kMostNoisy = 3, kDeepest = 40, kMostLeaves = 200;
+    static constexpr double kLastStep = 1e-9;  // [rad]: of Newton's method, whose error is about its square
 
     // A cell that is not empty, or a part of one.
     struct Leaf {
@@ -132,7 +125,10 @@ class IsolationOf {
             if (v.f == 0.0) break;
             sign(v.f) == sign(fb) ? (b = x) : (a = x);
             const double next = x - v.f / v.f1;
-            if (std::abs(next - x) < 1e-14) break;
+            if (std::abs(next - x) < kLastStep) {
+                x = std::clamp(next, a, b);
+                break;
+            }
             x = next > a && next < b ? next : 0.5 * (a + b);
         }
         add_zero(x);
@@ -156,50 +152,52 @@ class IsolationOf {
         }
         if (std::abs(v.f) - f_.error(v, r) > change) return add_empty(c - r, sign(v.f));
         const double slope = size1 - f_.error1(v, r) - size2 * r - size3 * r * r / 2 - fourth * r * r * r / 6;
-        if (slope > 0.0) return add_monotone(c - r, c + r);
+        if (slope > 0.0) return add_monotone(c - r, c + r, f_.at(c - r), f_.at(c + r));
         const double bend = size2 - f_.error2(v, r) - size3 * r - fourth * r * r / 2;
-        if (bend > 0.0 && add_bent(c, r, sign(v.f2), bend)) return;
+        if (bend > 0.0) return add_bent(c, r, v, bend);
         r < F::kSmallestCell || depth >= kDeepest ? add_undecided(c) : halve(c, r, depth);
     }
 
-    void add_monotone(double a, double b) {
-        const Values va = f_.at(a), vb = f_.at(b);
+    void add_monotone(double a, double b, const Values& va, const Values& vb) {
         const int before = certain_sign(va), after = certain_sign(vb);
         if (before && before == after) return add_empty(a, after);
         search(a, b, va.f, vb.f), add_leaf(0, after);
     }
 
-    // A cell where f is convex (up is 1) or concave (up is -1). Returns false if smaller cells may be monotone.
-    bool add_bent(double c, double r, int up, double bend) {
-        double x = c;
+    // A cell where f is convex (up is 1) or concave (up is -1), so that it lies on one side of its tangents.
+    void add_bent(double c, double r, const Values& v, double bend) {
+        const int up = sign(v.f2);
         const double a = c - r, b = c + r;
-        for (int i = 0; i < 20; ++i) {  // Newton's method on f', within the cell
-            const Values w = f_.at(x);
-            const double step = std::clamp(-w.f1 / w.f2, -2.0 * r, 2.0 * r), next = std::clamp(x + step, a, b);
-            const bool is_stuck = next != x + step && i > 3;
-            x = next;
-            if (is_stuck || std::abs(step) < 1e-15) break;
-        }
-        const Values at_x = f_.at(x);
-        const double error = f_.error_of_extreme(at_x, bend), rest = 2.0 * r * std::abs(at_x.f1);
-        if (up * at_x.f - rest > error) return add_empty(a, up), true;
-        const bool is_inside = x > a && x < b;
-        if (!is_inside && std::abs(at_x.f1) > f_.error1(at_x, 0.0)) return false;
+        const auto is_empty = [&](const Values& w, double x) {
+            return up * w.f - (r + std::abs(x - c)) * std::abs(w.f1) > f_.error_of_extreme(w, bend);
+        };
+        if (is_empty(v, c)) return add_empty(a, up);
         const Values va = f_.at(a), vb = f_.at(b);
-        const int before = certain_sign(va), after = certain_sign(vb), middle = certain_sign(at_x);
-        if (before == -up && after == -up) return add_empty(a, -up), true;
-        if (is_inside) search(a, x, va.f, at_x.f), search(x, b, at_x.f, vb.f);
+        const int before = certain_sign(va), after = certain_sign(vb);
+        if (before == -up && after == -up) return add_empty(a, -up);
+        double x = c;
+        Values w = v;
+        for (int i = 0; i < 20; ++i) {  // Newton's method on f', within the cell
+            const double next = std::clamp(x - w.f1 / w.f2, a, b), step = std::abs(next - x);
+            if (step == 0.0) break;
+            x = next, w = f_.at(x);
+            if (is_empty(w, x)) return add_empty(a, up);
+            if (step < kLastStep) break;
+        }
+        const bool is_inside = x > a && x < b;
+        if (!is_inside && std::abs(w.f1) > f_.error1(w, 0.0)) return add_monotone(a, b, va, vb);
+        const int middle = certain_sign(w);
+        if (is_inside) search(a, x, va.f, w.f), search(x, b, w.f, vb.f);
         if (is_inside && middle == -up) {
             add_leaf(0, middle), add_leaf(0, after);
-            return true;
+            return;
         }
         if (!is_inside) search(a, b, va.f, vb.f);
         if (!middle) {  // Newton's method for the loop also starts to the left and right
-            const double away = std::sqrt(2.0 * std::max(std::abs(at_x.f), f_.error(at_x)) / bend);
+            const double away = std::sqrt(2.0 * std::max(std::abs(w.f), f_.error(w)) / bend);
             add_zero(x), add_zero(x - away), add_zero(x + away);
         }
         add_leaf(up, after);
-        return true;
     }
 
     // Bounds the number of zeros in each part.

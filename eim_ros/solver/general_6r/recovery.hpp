@@ -149,6 +149,28 @@ inline Recovered recover_all(const Elimination& elimination, const Loop& near, c
     return recovered;
 }
 
+// Moves configurations onto a loop and adds them to those found. Returns the smallest pivot of Newton's method.
+inline double add_near(const Loop& loop, const LoopSolutions& near, LoopSolutions& found) {
+    using V = WideDouble;
+    constexpr int W = kLanes<V>;
+    double pivot = 1.0;
+    for (int first = 0; first < near.n; first += W) {
+        const int n_lanes = std::min(W, near.n - first);
+        V rows[6];
+        for (int lane = 0; lane < W; ++lane) {
+            for (int j = 0; j < 6; ++j) rows[j][lane] = near.angles[first + std::min(lane, n_lanes - 1)][j];
+        }
+        const Closed<V> closed = close_loop(loop, rows);
+        for (int lane = 0; lane < n_lanes; ++lane) {
+            if (!get_mask(closed.converged, lane)) continue;
+            double q[6];
+            for (int j = 0; j < 6; ++j) q[j] = rows[j][lane];
+            pivot = std::min(pivot, get(closed.pivot, lane)), found.add(q);
+        }
+    }
+    return pivot;
+}
+
 // Adds the partners of solutions near a fold, where two solutions nearly meet.
 //
 // Let n and u be the null directions of the Jacobian, u^T J n = sigma. Along n, u^T F is s sigma + s^2 u^T F''(n, n) /

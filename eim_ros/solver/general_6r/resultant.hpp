@@ -43,26 +43,6 @@ struct AngleTables {
     }
 };
 
-// A map of the circle that widens the surroundings of an angle, tan((t - centre) / 2) = factor tan(s / 2).
-//
-// f(t(s)) w(s)^8 with w = cos^2(s/2) + factor^2 sin^2(s/2) is again a trigonometric polynomial of degree 8. Where many
-// zeros crowd, f is small compared with its amplitude. In s the zeros are farther apart, and the noise is smaller.
-struct Focus {
-    double centre = 0.0, factor = 1.0;
-
-    double angle(double s) const { return centre + 2.0 * std::atan2(factor * std::sin(0.5 * s), std::cos(0.5 * s)); }
-    // Cosine and sine of t(s), and w(s)^8.
-    template <class V>
-    void at(const V& cosine, const V& sine, V& c, V& s, V& weight) const {
-        const double square = factor * factor, c0 = std::cos(centre), s0 = std::sin(centre);
-        const V w = 0.5 * ((1.0 + square) + (1.0 - square) * cosine);
-        const V a = 0.5 * ((1.0 - square) + (1.0 + square) * cosine) / w, b = factor * sine / w;
-        c = c0 * a - s0 * b, s = s0 * a + c0 * b;
-        const V w2 = w * w, w4 = w2 * w2;
-        weight = w4 * w4;
-    }
-};
-
 // f(t) = sum_k cosine_k cos(k t) + sine_k sin(k t).
 struct Resultant {
     double cosine[kDegree + 1] = {}, sine[kDegree + 1] = {};
@@ -70,16 +50,14 @@ struct Resultant {
 
     Resultant() = default;
 
-    explicit Resultant(const Elimination& elimination, const Focus* focus = nullptr) {
+    explicit Resultant(const Elimination& elimination) {
         const AngleTables& tables = AngleTables::get();
         constexpr int n = kSamples / AngleTables::W;
         WideDouble values[n];
         for (int i = 0; i < n; ++i) {
             WideDouble m[12][12];
-            WideDouble c = tables.cosine[1][i], s = tables.sine[1][i], weight = fill<WideDouble>(1.0);
-            if (focus) focus->at(tables.cosine[1][i], tables.sine[1][i], c, s, weight);
-            elimination.matrix(c, s, m);
-            values[i] = triangularise(m) * weight;
+            elimination.matrix(tables.cosine[1][i], tables.sine[1][i], m);
+            values[i] = triangularise(m);
         }
         for (int k = 0; k < kFrequencies; ++k) {
             WideDouble c{}, s{};

@@ -112,20 +112,6 @@ CHECK(resultant_vanishes_at_each_solution) {
     }
 }
 
-CHECK(focus_keeps_the_degree_and_the_zeros) {
-    Random random(0.25);
-    for (int k = 0; k < 20; ++k) {
-        double q[6];
-        const Loop loop = random_loop(random, q);
-        const Focus focus{random.uniform(-kPi, kPi), random.uniform(0.2, 1.0)};
-        const Resultant f(Elimination(loop), &focus);
-        claim(f.noise < 1e-10 * f.amplitude(), "the degree is 8");
-        const double s = 2.0 * std::atan(std::tan(0.5 * (q[2] - focus.centre)) / focus.factor);
-        agree(wrapped_angle(focus.angle(s) - q[2]), 0.0, 1e-12, "the angle");
-        claim(std::abs(f.at(s).f) < 1e-8 * f.amplitude(), "the zero");
-    }
-}
-
 CHECK(isolation_finds_each_zero_once) {
     Random random(0.3);
     for (int k = 0; k < 200; ++k) {
