@@ -201,7 +201,7 @@ def _learner(config: KinematicsConfig, fit: FitConfig, ratio: str, n_components:
     }
     context, sample = data.both
     if ratio == KNOWN:
-        kinematic = EIMConfig.kinematic(**shared, **{"ratio.estimator": "plug-in"})
+        kinematic = EIMConfig.kinematic(**shared, **{"ratio.estimator": "plug-in", "m_step.gating.n_experts": 0})
         return EIM(kinematic, KinematicInputs.from_data(data.robot, "position", context, SmoothingConfig()))
     inputs = None
     if fit.smoothing > 0.0 and ratio == "network":

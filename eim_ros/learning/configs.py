@@ -138,6 +138,12 @@ class GatingStepConfig(Settings):
         500, "contexts at which rewards are evaluated; without contexts, samples of each component", minimum=1
     )
     n_samples: int = option(1, "samples per context and expert", minimum=1)
+    n_experts: int = option(
+        0,
+        "largest mean number of experts per context whose rewards are evaluated, drawn at random; 0: all, as in the "
+        "thesis; refits and natural gradients always evaluate all",
+        minimum=0,
+    )
 
 
 @dataclass(frozen=True)
@@ -269,6 +275,7 @@ class EIMConfig(FamilyConfig):
             "m_step.gating.kl_bound": 0.02,
             "m_step.gating.entropy_loss_bound": 0.02,
             "m_step.gating.n_contexts": 1000,
+            "m_step.gating.n_experts": 20,
             "start.n_starts": 1,
             "start.em_iterations": 5,
         }

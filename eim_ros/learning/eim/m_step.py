@@ -34,6 +34,9 @@ from eim_ros.learning.projections.neural import fit_neural_experts, shorten_step
 from eim_ros.learning.ratio.density_ratio import LogRatio
 
 NETWORKS = NetworkConfig()  # default settings
+UNIFORM_SHARE = 0.1  # of the distribution that rewards are drawn from, so that experts without weight are evaluated too
+SAMPLED_ITERATIONS = 30  # limit of L-BFGS for a linear gating if rewards are sampled; more would fit their noise
+LEAST_SHARE = 1e-30  # avoids 0/0 at contexts where no expert was drawn
 
 
 def update_nonlinear_experts(
@@ -146,7 +149,9 @@ def update_gating(
     if model.n_components == 1:
         return model, {}, context.new_zeros(1)
     chosen = _subset(context, config.gating.n_contexts, generator)
-    reward = _rewards(config, model, ratio, chosen, generator)
+    suits_samples = config.gating.update == "direct" and config.gating.gradient != "natural"
+    sampled = suits_samples and 0 < config.gating.n_experts < model.n_components
+    reward = (_sampled_rewards if sampled else _rewards)(config, model, ratio, chosen, generator)
     mean_reward = (torch.softmax(model.gating(chosen), 0) * reward).sum(0)
     bounds = (config.gating.kl_bound, config.gating.entropy_loss_bound)
     if model.n_context == 0:  # all contexts are equal, so the update has a closed form
@@ -162,6 +167,7 @@ def update_gating(
         *bounds,
         kl_weight=kl_weight,
         update="refit" if config.gating.update == "refit" else config.gating.gradient,
+        max_iterations=SAMPLED_ITERATIONS if sampled and isinstance(model.gating, SoftmaxGating) else None,
     )
     return MixtureOfExperts(update.gating, model.experts), {"gating_kl": update.kl}, mean_reward
 
@@ -259,17 +265,45 @@ def with_covariances(model: MixtureOfExperts, covariance: str, context: Tensor) 
 
 
 def _rewards(
+    config: MStepConfig,
+    model: MixtureOfExperts,
+    ratio: LogRatio,
+    context: Tensor,
+    generator: torch.Generator,
+    pairs: Tensor | None = None,
+) -> Tensor:
+    """Return phi(y, z), averaged over samples of each expert, (n_contexts, n_components).
+
+    A mask `pairs` of that shape limits the evaluations; other rewards are zero.
+    """
+    experts = model.experts(context)
+    total = experts.mean.new_zeros(experts.mean.shape[:2])
+    row, component = (torch.ones_like(total) if pairs is None else pairs).nonzero(as_tuple=True)
+    for _ in range(config.gating.n_samples):
+        sample = experts.sample(generator=generator)[row, component]
+        total[row, component] += ratio.log_ratio(context[row], sample, component)
+    return total / config.gating.n_samples
+
+
+def _sampled_rewards(
     config: MStepConfig, model: MixtureOfExperts, ratio: LogRatio, context: Tensor, generator: torch.Generator
 ) -> Tensor:
-    """Return phi(y, z), averaged over samples of each expert, (n_contexts, n_components)."""
-    experts = model.experts(context)
-    repeated = context.unsqueeze(1).expand(-1, model.n_components, -1).flatten(0, 1)
-    component = torch.arange(model.n_components, device=context.device).repeat(len(context))
-    total = experts.mean.new_zeros(experts.mean.shape[:2])
-    for _ in range(config.gating.n_samples):
-        sample = experts.sample(generator=generator)
-        total += ratio.log_ratio(repeated, sample.reshape(-1, model.n_dims), component).reshape(total.shape)
-    return total / config.gating.n_samples
+    """Estimate phi(y, z) from a random part of the pairs (y, z), (n_contexts, n_components).
+
+    A pair is evaluated with a probability proportional to a mixture of q(z|y) and a uniform distribution. Its deviation
+    from the mean reward of the context is divided by that probability; other pairs get the mean. The objective of the
+    gating is linear in the rewards, so its estimate has hardly any bias, even if some experts are very bad. A refit is
+    not linear in them, and natural gradients depend on the rewards of experts without weight, which are rarely drawn.
+    """
+    probability = model.gating(context).exp()
+    mixed = (1.0 - UNIFORM_SHARE) * probability + UNIFORM_SHARE / model.n_components
+    chance = (config.gating.n_experts * mixed).clamp_max(1.0)
+    drawn = torch.rand(chance.shape, generator=generator, dtype=chance.dtype, device=chance.device) < chance
+    reward = _rewards(config, model, ratio, context, generator, drawn)
+    weight = drawn / chance
+    share = weight * probability
+    mean = (share * reward).sum(-1, keepdim=True) / share.sum(-1, keepdim=True).clamp_min(LEAST_SHARE)
+    return mean + weight * (reward - mean)
 
 
 def _subset(context: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
