@@ -126,7 +126,7 @@ def mixture_of_clusters(
 
 @dataclass(frozen=True)
 class _Clustered:
-    """Standardised data of which clusters become experts.
+    """Standardised data for clustering; each cluster becomes an expert.
 
     `products` (n_samples, n_products) contains the weighted products of the coordinates `joint`.
     """

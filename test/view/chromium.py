@@ -69,7 +69,7 @@ class Browser:
         return str(self.value("document.body ? document.body.innerText : ''"))
 
     def value(self, expression: str) -> Any:
-        """Of a JavaScript expression."""
+        """Return the value of a JavaScript expression."""
         answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
@@ -86,7 +86,7 @@ class Browser:
         self._mouse("mouseReleased", *end)
 
     def click(self, words: str) -> None:
-        """The button with these words."""
+        """Click the button with these words."""
         x, y = self.value(
             f"(r => [r.left + r.width / 2, r.top + r.height / 2])([...document.querySelectorAll('button')]"
             f".find(b => b.innerText.trim() == {json.dumps(words)}).getBoundingClientRect())"
@@ -96,7 +96,7 @@ class Browser:
         self._mouse("mouseReleased", x, y)
 
     def wait_until(self, condition: Callable[[], object]) -> None:
-        """Wait as long as it takes on a busy machine; what the page says is told where that is not enough."""
+        """Wait long enough for a busy machine; if that fails, show the text and the console of the page."""
         end = time.monotonic() + PATIENCE
         while not condition():
             assert time.monotonic() < end, (self.text(), self.console)
@@ -104,8 +104,8 @@ class Browser:
 
     @property
     def errors(self) -> list[str]:
-        """Of the console."""
-        return [told for level, told in self.console if level in ("error", "assert")]
+        """Errors and failed assertions of the console."""
+        return [text for level, text in self.console if level in ("error", "assert")]
 
     def screenshot(self) -> bytes:
         """PNG."""

@@ -37,7 +37,7 @@ def opened(page, browser):
 
 
 def pixel(point, page, browser):
-    """Of a point (3,) in the window, as the browser's camera sees it."""
+    """Return the pixel of a point (3,) in the window of the browser."""
     left, top, *size = browser.value(
         "(r => [r.left, r.top, r.width, r.height])(document.querySelector('canvas').getBoundingClientRect())"
     )
@@ -123,6 +123,6 @@ def test_the_page_is_served_without_a_browser(page):
 
 
 def test_the_page_sends_a_dragged_target_in_each_frame(opened):
-    """The timer of 50 ms, with which viser holds back the messages of a drag, ends before one of 30 ms."""
+    """viser delays the messages of a drag by a timer of 50 ms. The page ends it before one of 30 ms."""
     first = "new Promise(end => { setTimeout(() => end(30), 30); setTimeout(() => end(50), 50); })"
     assert opened.value(first) == 50

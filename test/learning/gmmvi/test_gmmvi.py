@@ -98,7 +98,7 @@ def test_named_algorithms_find_a_mixture(word):
 
 
 def test_diagonal_covariances_stay_diagonal_and_reach_the_best_of_their_kind():
-    """The I-projection of N(m, [[1, .9], [.9, 1]]) onto diagonal ones has the variances 1 - .9^2 (checks.md, 6)."""
+    """The I-projection of N(m, [[1, 0.9], [0.9, 1]]) onto diagonal ones has the variances 1 - 0.9^2 (checks.md, 6)."""
     factor = torch.linalg.cholesky(torch.tensor([[1.0, 0.9], [0.9, 1.0]]).double()).unsqueeze(0)
     target = GaussianMixture(torch.zeros(1).double(), torch.tensor([[1.0, -1.0]]).double(), factor)
     config = GMMVIConfig.named("SEMTRUX", covariance="diagonal", n_iterations=150, n_samples=1000)
@@ -108,7 +108,7 @@ def test_diagonal_covariances_stay_diagonal_and_reach_the_best_of_their_kind():
     torch.testing.assert_close(model.means, target.means, rtol=0.0, atol=0.1)
     fitted, true = (MultivariateNormal(one.means[0], scale_tril=one.scale_trils[0]) for one in (model, target))
     lost = -0.830365603 + float(kl_divergence(fitted, true))
-    assert -1e-9 < lost < 0.02  # exact: 0 at best, and the noise of the steps costs .0001 to .0185 for eight seeds
+    assert -1e-9 < lost < 0.02  # exact: 0 at best, and the noise of the steps costs 0.0001 to 0.0185 for eight seeds
 
 
 @pytest.mark.parametrize("word", ["SEMTRUX", "ZEMTRUX", "SEMIRUX", "SEMYRUX", "SEPTRON", "SAMTRON"])
@@ -131,14 +131,14 @@ def test_hard_bounds_count_and_the_elbo_never_exceeds_log_z(word):
     result = GMMVI(target, config).fit(start=wide_start(5, scale=1.0), generator=generator_of(0))
     first, last = result.history.records[0], result.history.records[-1]
     assert 0.3 < first["outside"] < 0.7
-    # The penalty keeps components inside, but steps are noisy: twelve runs ended with 0 to .020 outside.
+    # The penalty keeps components inside, but steps are noisy: twelve runs ended with 0 to 0.020 outside.
     assert last.get("outside", 0.0) < 0.02
     assert "elbo" not in first  # minus infinity, which a history does not keep
     for record in result.history.records:
         bound = target.log_normaliser + 3.0 * record["elbo_standard_error"]
         assert record.get("elbo", -math.inf) < bound
         assert record.get("elbo_inside", -math.inf) < bound
-    assert last.get("elbo_inside", last.get("elbo")) > target.log_normaliser - 0.15  # .03 to .12 in twelve runs
+    assert last.get("elbo_inside", last.get("elbo")) > target.log_normaliser - 0.15  # .03 to 0.12 in twelve runs
     assert result.status is (Status.NON_FINITE if "outside" in last else Status.MAX_ITERATIONS)
 
 
@@ -243,7 +243,7 @@ def test_minibatch_target_is_drawn_anew_in_each_iteration_and_gives_the_posterio
         drawn: list[int] = []
 
         def log_prob(self, sample):
-            raise AssertionError("the whole target is not needed but for the check")
+            raise AssertionError("the complete target is only needed for the check")
 
         def minibatch(self, generator):
             rows = self.data[torch.randint(400, (50,), generator=generator)]
@@ -260,7 +260,7 @@ def test_minibatch_target_is_drawn_anew_in_each_iteration_and_gives_the_posterio
     assert len(target.drawn) == 100
     torch.testing.assert_close(
         model.means[0], target.data.mean(0), rtol=0.0, atol=0.3
-    )  # a minibatch's mean is off by .14
+    )  # a minibatch's mean is off by 0.14
 
 
 def test_module_of_ones_own_takes_the_place_of_an_option():

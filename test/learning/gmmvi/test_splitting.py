@@ -104,7 +104,7 @@ def test_splits_make_one_component_many_and_follow_a_bent_target(word, covarianc
 
 
 def ratio_of(components, own_gradient, n_samples: int = 4000) -> LogRatio:
-    """R at samples of the only component, with a gradient that is a function of its own coordinates."""
+    """R at samples of the only component, with a gradient that is a function of whitened coordinates."""
     counts = torch.tensor([n_samples])
     sample, _ = components.sample(counts, generator_of(3))
     own = components.whiten(sample.unsqueeze(0))[0]

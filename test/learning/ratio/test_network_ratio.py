@@ -82,7 +82,7 @@ def test_network_that_says_nothing_is_reported_as_collapsed(constant):
 
 def test_without_held_out_pairs_the_network_is_the_learner_even_where_it_became_worse():
     data = samples(500, MODEL)
-    # there is nothing to learn but noise, and steps are too large for that: three seeds gave losses of .72 to .73
+    # there is nothing to learn but noise, and steps are too large for that: three seeds gave losses of 0.72 to 0.73
     ratio = network(data, learning_rate=1.0, validation_share=0.0)
     report = ratio.fit(data, MODEL, 0, generator_of(6))
     assert report.loss > math.log(2.0)  # the start had log 2

@@ -24,7 +24,7 @@ N = 200_000
 
 
 def log_ratio(x: torch.Tensor, shift: float) -> torch.Tensor:
-    """Of p~ = e^3 N(0, 1) to q = N(shift, 1)."""
+    """Return the log ratio of p~ = e^3 N(0, 1) and q = N(shift, 1)."""
     return LOG_Z - 0.5 * x.square() + 0.5 * (x - shift).square()
 
 
