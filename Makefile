@@ -18,7 +18,8 @@ BIN := .venv/bin
 PARALLEL = --numprocesses $(shell echo $$(($$(nproc) < 4 ? $$(nproc) + 1 : 4))) --dist loadfile --no-loadscope-reorder
 FUZZ_SECONDS ?= 30
 FUZZ_CALLS ?= 10000
-BENCHMARKS = $(or $(BENCH),$(sort $(notdir $(basename $(wildcard benchmarks/[!_]*.py)))))
+NEED_DATA := goal_sets lasa path_problems recorded_motions robots # run as make bench BENCH=lasa ARGS="--data FOLDER"
+BENCHMARKS = $(or $(BENCH),$(filter-out $(NEED_DATA),$(sort $(notdir $(basename $(wildcard benchmarks/[!_]*.py))))))
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -57,7 +58,7 @@ docs: setup
 
 bench:
 	@scripts/setup.sh bench
-	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name || exit 1; done
+	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name $(ARGS) || exit 1; done
 
 # the calls come first: they do not need atheris, which has wheels only for Linux on x86-64
 fuzz: setup
