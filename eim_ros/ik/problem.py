@@ -24,6 +24,7 @@ from eim_ros.ik.completeness import Completeness, CompletenessReport
 from eim_ros.ik.constraints import BranchCheck, Constraints, LinkCheck
 from eim_ros.ik.order import AS_FOUND, Ordering, Posture
 from eim_ros.ik.prior import NO_COMPONENTS, ConditionalMixture
+from eim_ros.ik.revolutions import TURN
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.collision import CollisionScene
 from eim_ros.kinematics.robot import MAX_ITERATIONS
@@ -35,7 +36,6 @@ Guarantee: TypeAlias = Completeness | Literal["certified"] | None
 Density: TypeAlias = Literal["uniform", "model"] | Posture | Callable[[FloatArray], npt.ArrayLike]
 
 MAX_SOLUTIONS = 1_000_000
-REVOLUTION = 2.0 * np.pi  # [rad]
 PATIENCE = 3  # iterations without progress before the solver gives up; another seed costs less than a longer attempt
 COLLISION_STEP = 0.02  # largest motion of a joint between two checks of a motion for collisions [rad or m]
 HALVINGS = 8  # number of bisections of the way to an obstacle; the last one is below 1/100 of a joint's motion
@@ -143,6 +143,8 @@ class Setup:
         Farthest distance of the tip from the target that the tolerances allow [m].
     is_narrowed : bool
         Whether the limits are narrower than the robot's.
+    plausible : list of (float, float)
+        Range of each joint beyond which a configuration is refused, because it seems to be in degrees [rad] or [m].
     redundancies : (int, int)
         Dimension of the self-motion at a pose, and at a position; negative if the arm has too few joints.
     is_checked : bool
@@ -155,7 +157,7 @@ class Setup:
     """
 
     __slots__ = (
-        *("bounds", "constraints", "effort", "is_checked", "is_narrowed", "lower"),
+        *("bounds", "constraints", "effort", "is_checked", "is_narrowed", "lower", "plausible"),
         *("redundancies", "robot", "slack", "tolerances", "upper"),
     )
 
@@ -168,6 +170,7 @@ class Setup:
         self.slack = constraints.slack
         self.redundancies = redundancy(self.bounds, False), redundancy(self.bounds, True)
         self.effort = self.effort_of(PATIENCE)
+        self.plausible = _plausible(robot)
         self.is_checked = bool(
             constraints.self_collision or constraints.obstacles or constraints.links or constraints.branch
         )
@@ -208,21 +211,23 @@ class Setup:
         try:
             q = as_numbers(near)
             if q.shape == self.lower.shape and all(abs(value) <= LARGEST for value in q.tolist()):
-                return self._in_radians(q)
+                for name, value, (least, most) in zip(self.robot.joint_names, q.tolist(), self.plausible, strict=True):
+                    if not least <= value <= most:
+                        raise JointStateError(
+                            f"near is {value:g} at {name}, beyond its limits; angles are in radians", q
+                        )
+                return q
         except (TypeError, ValueError) as error:
             cause = error
         names = ", ".join(self.robot.joint_names)
         raise JointStateError(f"near needs {self.robot.dof} finite values, of {names}", near) from cause
 
-    def _in_radians(self, q: FloatArray) -> FloatArray:
-        """Return a configuration (dof,); raise `JointStateError` if it seems to be in degrees."""
-        lower, upper, wraps = self.robot.bounds
-        is_far = (np.maximum(lower - q, q - upper) > REVOLUTION) & (wraps == 0.0) & ~self.robot.prismatic
-        if is_far.any():
-            joint = int(np.argmax(is_far))
-            name, value = self.robot.joint_names[joint], q[joint]
-            raise JointStateError(f"near is {value:g} at {name}, beyond its limits; angles are in radians", q)
-        return q
+
+def _plausible(robot: Robot) -> list[tuple[float, float]]:
+    """Return a range for each joint: a revolution beyond its limits, without bounds for slides and joints that wrap."""
+    lower, upper, wraps = robot.bounds
+    beyond = np.where((wraps > 0.0) | robot.prismatic, np.inf, TURN)
+    return list(zip((lower - beyond).tolist(), (upper + beyond).tolist(), strict=True))
 
 
 class Problem:

@@ -113,6 +113,7 @@ class Page:
         self.server = _started(chosen.host, chosen.port, f"{self.robot.name} · eim view")
         self._build()
         self.server.on_client_connect(self._welcome)
+        self.server.on_client_disconnect(self._forget)
         self._thread = threading.Thread(target=self._follow, name="solutions", daemon=True)
         self._thread.start()
 
@@ -349,9 +350,12 @@ class Page:
         with client.atomic():
             client.camera.position, client.camera.look_at = eye, aim
 
+    def _forget(self, client: viser.ClientHandle) -> None:
+        self._fitted.pop(client.client_id, None)
+
     def _fit_again(self, client: viser.ClientHandle) -> None:
         """Fit a view whose window has changed, as by docking the panel, unless its user has turned it."""
-        aspect, eye = self._fitted[client.client_id]
+        aspect, eye = self._fitted.get(client.client_id, (client.camera.aspect, client.camera.position))
         if client.camera.aspect != aspect:
             known = np.stack([eye, self.server.initial_camera.position])
             away = np.linalg.norm(known - client.camera.position, axis=1).min()

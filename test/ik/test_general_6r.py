@@ -152,17 +152,22 @@ def test_most_poses_are_certified_and_no_certified_one_lacks_a_root(name: str) -
     assert n_certified >= 38
 
 
+def n_complete(robot: Robot, configurations: np.ndarray) -> int:
+    """Number of configurations (n, 6) whose poses get complete roots; each one must be among its roots."""
+    number = 0
+    for q, pose in zip(configurations, robot.fk(configurations), strict=True):
+        roots, is_complete, _ = roots_of(robot, pose)
+        assert away(roots, q).min() < SAME
+        number += is_complete
+    return number
+
+
 def test_solutions_with_nearly_the_same_angle_are_complete() -> None:
     """Where the forearm of xArm6 nearly aligns with its plane, eliminations have pairs of zeros 1e-5 rad apart."""
     robot, rng = Robot(ARMS["xArm6"]), np.random.default_rng(4)
     configurations = robot.random(100, rng)
     configurations[:, 3] = rng.uniform(-2e-3, 2e-3, 100)
-    n_complete = 0
-    for q, pose in zip(configurations, robot.fk(configurations), strict=True):
-        roots, is_complete, _ = roots_of(robot, pose)
-        assert away(roots, q).min() < SAME
-        n_complete += is_complete
-    assert n_complete >= 98
+    assert n_complete(robot, configurations) >= 98
 
 
 def test_poses_near_a_continuum_of_a_rounded_arm_are_proven() -> None:
@@ -176,12 +181,7 @@ def test_poses_near_a_continuum_of_a_rounded_arm_are_proven() -> None:
     robot, rng = Robot(urdf_of(axes, 1e-3 * np.array(points), np.array([0.1, 0.0, 0.1]))), np.random.default_rng(8)
     configurations = robot.random(200, rng)
     configurations[:, 4] = 0.5 * math.pi + rng.uniform(-3e-2, 3e-2, 200)
-    n_complete = 0
-    for q, pose in zip(configurations, robot.fk(configurations), strict=True):
-        roots, is_complete, _ = roots_of(robot, pose)
-        assert away(roots, q).min() < SAME
-        n_complete += is_complete
-    assert n_complete >= 195
+    assert n_complete(robot, configurations) >= 195
 
 
 def test_poses_that_a_nearby_form_leaves_open_are_complete() -> None:

@@ -94,7 +94,8 @@ struct DoubledResultant {
 //
 // Let g_i be the derivatives of f by the six coordinates of the pose. If none changes by more than delta, f(t) changes
 // by at most delta sum_i |g_i(t)|. This error depends on t, and it is small where two solutions have nearly the same t3
-// but are not about to meet: f has nearly a double zero there, for all these poses.
+// but are not about to meet: f has nearly a double zero there, for all these poses. The g_i are differences of f. Their
+// own error is estimated, by kCurved and the rank ratio, so it is not bounded by interval arithmetic.
 class CertainResultant {
    public:
     struct Values : Resultant::Values {
@@ -105,7 +106,7 @@ class CertainResultant {
     static constexpr double kSmallestNoisy = 1e-4, kSmallestCell = 1e-10;  // [rad]
     static constexpr double kStep = 1e-6;                                  // [rad, scaled length] of the differences
 
-    // A rotation of a pose by kStep about one of the axes, or a translation by kStep along it.
+    // A small motion of the pose: rotations about the three axes for i < 3, translations along them for i >= 3.
     static Motion shift(int i) {
         Motion motion{{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}, {}};
         const Vector axis = motion.rows[i % 3];
@@ -152,7 +153,7 @@ class CertainResultant {
     double error_of_extreme(const Values& v, double bend) const { return v.error + v.error1 * v.error1 / (2.0 * bend); }
 
     Values at(double angle) const {
-        // cosine and sine in double are those of an angle nearby, up to a factor
+        // rounded values of cosine and sine belong to a nearby angle once their norm is corrected
         const auto [s, c] = sine_and_cosine(angle);
         const Number excess = Number::product(c, c) + Number::product(s, s) - Number(1.0);
         const Number factor = Number(1.0) - Number(0.5) * excess, cosine = factor * Number(c),

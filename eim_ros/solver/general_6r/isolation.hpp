@@ -64,7 +64,7 @@ class IsolationOf {
     static constexpr int kMost = 64;
 
     int n = 0;
-    double zeros[kMost];      // angles from which Newton's method finds the zeros
+    double zeros[kMost];      // start angles for Newton's method
     int least = 0, most = 0;  // bounds of the number of zeros, unless it is unknown
     bool is_unknown = false;
 
