@@ -11,24 +11,21 @@ import ast
 import functools
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from eim_ros.core.errors import did_you_mean
+from eim_ros.core.vocabulary import advice
 
 
-def deferred_names(
-    package: str, file: str, instead: Mapping[str, str] | None = None
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def deferred_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the functions `__getattr__` and `__dir__` of a package with deferred names.
 
     Parameters
     ----------
     package, file : str
         `__name__` and `__file__` of the package.
-    instead : mapping of str to str, optional
-        What to use, for names of other libraries.
     """
 
     @functools.cache
@@ -44,7 +41,7 @@ def deferred_names(
     def __getattr__(name: str) -> Any:
         home = None if name.startswith("__") else homes().get(name)
         if home is None:
-            hint = f"; {instead[name]}" if instead and name in instead else did_you_mean(name, homes())
+            hint = "" if name.startswith("_") else advice(name) or did_you_mean(name, homes())
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         value = getattr(importlib.import_module(home), name)
         setattr(sys.modules[package], name, value)
