@@ -159,9 +159,12 @@ class UrdfTree:
             link = open_links.pop()
             below = children.get(link, ())
             is_palm = sum(joint.moves for joint in below) > 2 and _PALM.search(link.lower())
+            frames = [joint.child.lower() for joint in below if not joint.moves]
+            has_tool = any(pattern.search(frame) for pattern in _TOOLS[:-1] for frame in frames)
             for joint in below:
                 name, child = joint.name.lower(), joint.child.lower()
                 named = _OPENS.search(name) or (_ACCESSORY.search(child) and not _ARM.search(name))
+                named = named or (has_tool and _PALM.search(child))  # it opens next to the frame of the tool
                 is_accessory = joint.moves and (is_palm or named)
                 if joint.mimic is not None and joint.moves and joint.mimic.joint not in above[link]:
                     continue  # no chain, because it follows a joint of another branch

@@ -81,6 +81,11 @@ def test_joint_of_a_wrist_moves_the_arm_also_where_its_link_is_a_jaw() -> None:
     assert (robot.tip_link, robot.dof) == ("Fixed_Jaw_tip", 3)
 
 
+def test_gripper_next_to_the_frame_of_a_tool_is_no_part_of_the_arm() -> None:
+    text = tree_of("a > b", "b > c", "c > gripper", "c - gripper_tcp", "gripper - gripper_tcp2")
+    assert Robot(text.replace("gripper_joint", "joint_6")).tip_link == "gripper_tcp"
+
+
 def test_default_tip_avoids_followers_of_another_branch() -> None:
     text = tree_of("base > right_finger", "base > left_finger")
     follower = text.replace(
