@@ -13,7 +13,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import eim_ros
-from eim_ros import Box, Robot, Sampler, Sphere
+from eim_ros import Box, Cylinder, Robot, Sampler, Sphere
 from eim_ros.core.errors import EimError
 from eim_ros.kinematics import share_path
 
@@ -132,6 +132,12 @@ GUESSES = [
     "sampler.solve(pos=[0.4, 0.1, 0.5], quat_wxyz=[0, 1, 0, 0])",
     "sampler.solve(translation=matrix[:3, 3], rotation=matrix[:3, :3])",
     "sampler.solve((matrix[:3, :3], matrix[:3, 3]))",
+    "sampler.sample(pose, k=5)",
+    "sampler.solve_many([pose, pose]).n_valid",
+    "sampler.with_tool(xyz=[0, 0, 0.1], rpy=[0, 0, 0])",
+    "Sphere([0.5, 0, 0.2], r=0.1)",
+    "Box(dims=[0.1, 0.1, 0.1], position=[0.5, 0, 0.2])",
+    "Cylinder(radius=0.1, height=0.5, position=[0.5, 0, 0.2])",
     "sampler.with_constraints(fixed_joints={'panda_joint7': 0.0}, avoid_collisions=True)",
 ]
 
@@ -162,7 +168,7 @@ REFUSED = {
     "Robot('package://my_robot/arm.urdf')": r"'my_robot' \(AMENT_PREFIX_PATH",
     "Robot(object())": r"path of a URDF or its text, got a object",
     "eim_ros.compute_ik(pose)": r"Sampler\(robot\)\.solve\(pose\)",
-    "sampler.calculateInverseKinematics(0, 5, pose[:3])": r"Sampler\(robot\)\.solve\(pose\)",
+    "sampler.calculateInverseKinematics(0, 5, pose[:3])": r"did you mean solve\?",
     "sampler.is_reachable(pose)": r"solve\(pose\) is true",
     "sampler.nearest(pose, q)": r"near=q",
     "sampler.solve(pose, limits={})": r"with_constraints\(limits={joint: \(lower, upper\)}\)",
@@ -171,6 +177,22 @@ REFUSED = {
     "Sampler('panda', collision=False)": r"self_collision=",
     "sampler.sample(pose, 5).to_numpy()": r"np\.asarray\(solutions\)",
     "sampler.save('sampler.bin')": r"pickle",
+    "robot.getJointLimits()": r"did you mean limits\?",
+    "robot.get_jacobian(q)": r"did you mean jacobian\?",
+    "robot.forwardKinematics(q)": r"did you mean fk\?",
+    "robot.fkine(q, degrees=True)": r"radians",
+    "robot.fk(q, link='panda_link4')": r"Robot\(source, tip=",
+    "sampler.solve(pose, link_name='panda_link7')": r"Sampler\(robot, tip=",
+    "sampler.solve(pose, num_attempts=10)": r"timeout=",
+    "sampler.solve(pose, return_all=True)": r"solve_all",
+    "sampler.refine(q, pose)": r"has no attribute 'refine'",  # of a robot, which ignores constraints
+    "sampler.set_limits({'panda_joint1': (0, 1)})": r"with_constraints\(limits=",
+    "sampler.sample(pose, 5)['q']": r"rows are chosen by",
+    "sampler.sample(pose, 5).is_valid": r"did you mean valid\?",
+    "sampler.sample(pose, 5).pos_error": r"position_error",
+    "sampler.sample(pose, 5).to_csv('solutions.csv')": r"to_dict",
+    "Cylinder(radius=0.1, height=0.5)": r"at=position",
+    "eim_ros.place_base(sampler, [pose], [[0, 0, 0, 0]])": r"it is eim_ros\.ik\.place_base",
 }  # guesses that cannot be meant, with the hint that they get
 
 
@@ -189,6 +211,7 @@ def names() -> dict[str, Any]:
         "eim_ros": eim_ros,
         "Rotation": Rotation,
         "Box": Box,
+        "Cylinder": Cylinder,
         "Sphere": Sphere,
         "ElementTree": ElementTree,
         "share_path": share_path,

@@ -41,7 +41,9 @@ def deferred_names(package: str, file: str) -> tuple[Callable[[str], Any], Calla
     def __getattr__(name: str) -> Any:
         home = None if name.startswith("__") else homes().get(name)
         if home is None:
-            hint = "" if name.startswith("_") else advice(name) or did_you_mean(name, homes())
+            hint = ""
+            if not name.startswith("_"):
+                hint = _within(package, Path(file).parent, name) or advice(name) or did_you_mean(name, homes())
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         value = getattr(importlib.import_module(home), name)
         setattr(sys.modules[package], name, value)
@@ -51,3 +53,14 @@ def deferred_names(package: str, file: str) -> tuple[Callable[[str], Any], Calla
         return sorted({*vars(sys.modules[package]), *homes()})
 
     return __getattr__, __dir__
+
+
+def _within(package: str, folder: Path, name: str) -> str:
+    """Return the end of an error message for a name that a package within this package has; empty if none has it."""
+    for init in sorted(folder.glob("*/__init__.py")):
+        imports = (
+            one for one in ast.walk(ast.parse(init.read_text(encoding="utf-8"))) if isinstance(one, ast.ImportFrom)
+        )
+        if name in {alias.name for one in imports for alias in one.names}:
+            return f"; it is {package}.{init.parent.name}.{name}"
+    return ""

@@ -21,9 +21,11 @@ MadeT = TypeVar("MadeT", bound=Callable[..., Any])
 NAMES: dict[str, tuple[str, ...]] = {
     "solve": ("ik", "inverse_kinematics", "solve_ik", "ikine", "ikine_LM", "ik_LM", "compute_ik"),
     "solve_all": ("ik_all", "all_solutions", "solutions"),
+    "solve_batch": ("solve_many", "ik_batch", "batch_ik"),
+    "sample_batch": ("sample_many",),
     "follow": ("follow_path", "plan_path", "cartesian_path", "compute_cartesian_path"),
     "fk": ("forward", "fkine", "forward_kinematics", "compute_fk"),
-    "dof": ("n_joints", "num_joints", "nq", "nv", "n", "n_dof", "n_dofs"),
+    "dof": ("n_joints", "num_joints", "nq", "nv", "n", "n_dof", "n_dofs", "num_dofs"),
     "jacobian": ("jacob0", "jac", "compute_jacobian"),
     "lower": ("lower_limits", "lower_bounds", "lowerPositionLimit"),
     "upper": ("upper_limits", "upper_bounds", "upperPositionLimit"),
@@ -35,12 +37,12 @@ NAMES: dict[str, tuple[str, ...]] = {
 }  # attributes of `Robot`, `Sampler` and `Solutions`
 
 TOPICS: tuple[tuple[str, str], ...] = (
-    ("robots list", "`eim list` prints the included robots"),
+    ("robots", "`eim list` prints the included robots"),
     (
         "collision collisions collides colliding",
         "kinematics.collision.collisions(robot, q, obstacles) lists them",
     ),
-    ("plan path trajectory cartesian", "Sampler(robot).follow(poses) gives a joint path"),
+    ("plan path trajectory cartesian move", "Sampler(robot).follow(poses) gives a joint path"),
     ("reachable reach", "Sampler(robot).solve(pose) is true if the pose is reached"),
     ("nearest closest", "Sampler(robot).solve(pose, near=q) gives the solution closest to q"),
     ("ik ikine inverse solver", "Sampler(robot).solve(pose) gives one solution, Sampler(robot).solve_all(pose) all"),
@@ -50,6 +52,10 @@ TOPICS: tuple[tuple[str, str], ...] = (
         "`eim picture --robot NAME --pose ...` draws solutions",
     ),
     ("obstacle obstacles box world scene", "Sampler(robot).with_obstacles([...]) returns a changed copy"),
+    ("tool tcp attach", "Sampler(robot).with_tool(pose) returns a changed copy"),
+    ("set with lock fix", "Sampler(robot).with_constraints(limits=..., fixed=..., branch=...) returns a changed copy"),
+    ("singular singularity condition", "Robot.manipulability(q) is 0 where the arm is singular"),
+    ("link links frame frames", "Robot.with_tip(link) is the chain to another link"),
     ("plane ground half", "a large Box serves as a plane"),
     ("pose se3 transform", "a pose is x y z qx qy qz qw, or a (4, 4) array"),
     ("urdf chain model models wrapper load", 'Robot("panda") or Robot("arm.urdf") loads an arm'),
@@ -59,15 +65,18 @@ TOPICS: tuple[tuple[str, str], ...] = (
     ("joints", "the joints are robot.joint_names, robot.dof is their number"),
     ("success converged solved", "bool(solutions) is true if there is one"),
     ("best first solution", "solutions[0] is the first in the order that was asked for"),
-    ("numpy array", "np.asarray(solutions) is the array of configurations"),
-    ("dataframe pandas df", "pandas.DataFrame(solutions.to_dict()) has a row for each solution"),
+    ("error errors", "solutions.position_error [m] and solutions.orientation_error [rad] have an entry per row"),
+    ("numpy array tolist list torch shape", "np.asarray(solutions) is the array of configurations"),
+    ("dataframe pandas df csv save", "pandas.DataFrame(solutions.to_dict()) has a row for each solution"),
 )  # words, and the advice for a name with one of them; the first match counts
+
+VERBS = ("get", "compute", "calculate", "calc", "is")  # words of names that tell nothing
 
 KEYWORDS: dict[str, tuple[str, ...]] = {
     "near": ("q0", "q_init", "x0", "start", "start_state", "initial", "initial_guess", "init", "current", "seed_state"),
     "seeds": ("q0", "q_init", "x0", "start", "initial_guess", "solutions"),
     "seed": ("random_seed", "rng", "random_state", "generator"),
-    "n": ("num_samples", "n_samples", "num", "count", "size", "num_solutions", "n_solutions", "samples"),
+    "n": ("num_samples", "n_samples", "num", "count", "size", "num_solutions", "n_solutions", "samples", "k"),
     "lower": ("limits", "joint_limits", "q_limits", "bounds", "qlim"),
     "upper": ("limits", "joint_limits", "q_limits", "bounds", "qlim"),
     "limits": ("joint_limits", "q_limits", "bounds", "qlim", "lower", "upper"),
@@ -90,6 +99,9 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
     "guarantee": ("until", "certified", "completeness"),
     "density": ("distribution",),
     "centre": ("center", "position", "origin"),
+    "size": ("dims", "dimensions", "extents", "sizes"),
+    "radius": ("r",),
+    "length": ("height", "h"),
     "tip": ("tip_link", "ee_link", "end_effector", "ee", "end_link"),
     "base": ("base_link", "root", "root_link"),
     "robot": ("urdf", "urdf_path", "urdf_string", "urdf_file", "robot_description", "robot_name", "description"),
@@ -99,7 +111,7 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
 }  # maps our keyword to its names in other libraries
 SAME = (
     *("near", "seed", "n", "timeout", "n_threads", "max_step", "limits", "centre", "tip", "base", "robot", "source"),
-    *("fixed", "self_collision"),
+    *("fixed", "self_collision", "size", "radius", "length"),
 )  # keywords whose other names are accepted, because the values mean the same
 PARTS: dict[str, tuple[str, ...]] = {
     "position": ("xyz", "pos", "translation", "target_position"),
@@ -121,11 +133,23 @@ CONSTRAINTS = {
 }  # fields of `Constraints`, and a value
 CONSTRAINED = {word: f"sampler.with_constraints({word}={value})" for word, value in CONSTRAINTS.items()}
 STARTS = "start configurations to Robot.refine(seeds, pose), or near=q to Sampler.solve(pose)"
+ONE_POSE = "one pose: (position, quaternion), or pose_from(position, rpy=...) in radians"
 ELSEWHERE: dict[str, dict[str, str]] = {
     "max_restarts": dict.fromkeys(("q0", "q_init", "x0", "start", "initial_guess", "seed_state", "near"), STARTS),
-    "near": CONSTRAINED,
+    "near": CONSTRAINED
+    | dict.fromkeys(
+        ("tip", "base", "link_name", "link", "frame", "frame_id"), "links to Sampler(robot, tip=..., base=...)"
+    )
+    | dict.fromkeys(("all", "return_all", "all_solutions"), "the pose to sampler.solve_all(pose)"),
+    "timeout": dict.fromkeys(
+        ("max_iterations", "max_attempts", "num_attempts", "attempts", "iterations"), "timeout=seconds"
+    ),
+    "q": dict.fromkeys(("link", "end", "frame", "tip", "start"), "links to Robot(source, tip=..., base=...)")
+    | dict.fromkeys(("degrees", "deg", "unit"), "angles in radians"),
     "robot": CONSTRAINED | dict.fromkeys(("tool", "tcp", "tool_offset"), "it to sampler.with_tool(pose)"),
-    "pose": dict.fromkeys(PART_OF, "one pose: (position, quaternion), or pose_from(position, rpy=...) in radians")
+    "pose": dict.fromkeys(
+        (*PART_OF, "x", "y", "z"), "one pose: (position, quaternion), or pose_from(position, rpy=...) in radians"
+    )
     | {"euler": "angles in radians, as pose_from(position, rpy=...)"},
     "run": {word: f"run=RunOptions({word}=...)" for word in ("verbose", "checkpoint", "checkpoint_every", "resume")}
     | dict.fromkeys(("callback", "callbacks"), "run=RunOptions(callbacks=[...])"),
@@ -151,15 +175,26 @@ def advice(name: str) -> str:
     >>> advice("nonsense")
     ''
     """
-    words = {word.lower() for word in re.findall(r"[A-Z]+\d*(?![a-z])|[A-Z]?[a-z]+\d*", name)}
+    words = set(_words(name))
     return next((f"; {told}" for topic, told in TOPICS if words & set(topic.split())), "")
+
+
+def _words(name: str) -> list[str]:
+    """Return the words of a name in snake_case or CamelCase."""
+    return [word.lower() for word in re.findall(r"[A-Z]+\d*(?![a-z])|[A-Z]?[a-z]+\d*", name)]
 
 
 def missing_attribute(owner: object, name: str) -> AttributeError:
     """Return the error for an unknown attribute, with what to use instead, or a similar name."""
-    public = (each for each in dir(type(owner)) if not each.startswith("_"))
-    hint = "" if name.startswith("_") else advice(name) or did_you_mean(name, public)
-    return AttributeError(f"a {type(owner).__name__} has no attribute {name!r}{hint}", name=name, obj=owner)
+    kind, hint = type(owner), ""
+    if not name.startswith("_"):
+        known = [
+            each for each in {**vars(kind).get("__annotations__", {}), **dict.fromkeys(dir(kind))} if each[0] != "_"
+        ]
+        plain = "_".join(word for word in _words(name) if word not in VERBS)
+        ours = plain if plain in known else other_name(kind, plain)
+        hint = f"; did you mean {ours}?" if ours else advice(name) or did_you_mean(name, known)
+    return AttributeError(f"a {kind.__name__} has no attribute {name!r}{hint}", name=name, obj=owner)
 
 
 def check_keywords(given: Mapping[str, Any], known: Mapping[str, Any], call: str, named: Iterable[str] = ()) -> None:
@@ -197,7 +232,7 @@ def names_wrong_keywords(made: MadeT) -> MadeT:
     @functools.wraps(made)
     def checked(*args: Any, **keywords: Any) -> Any:
         if keywords and not keywords.keys() <= names.keys():
-            keywords = translated(_joined(keywords, names) if len(args) < 2 else keywords, names)
+            keywords = translated(joined(keywords, names) if len(args) < 2 else keywords, names)
             check_keywords(keywords, names, made.__qualname__)
         return made(*args, **keywords)
 
@@ -216,13 +251,14 @@ def translated(given: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any
     return names
 
 
-def _joined(given: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace the parts of a pose by a mapping under the keyword `pose`, if the call has it and a position is given."""
+def joined(given: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace the parts of a pose by a mapping under the call's keyword for it, if a position is given."""
+    key = next((name for name in ("pose", "tool", "at") if name in known), "")
     parts = {PART_OF[name]: name for name in given if name in PART_OF and name not in known}
-    if "pose" not in known or "pose" in given or "position" not in parts:
+    if not key or key in given or "position" not in parts:
         return given
     pose = {part: given[name] for part, name in parts.items()}
-    return {"pose": pose, **{name: value for name, value in given.items() if name not in parts.values()}}
+    return {key: pose, **{name: value for name, value in given.items() if name not in parts.values()}}
 
 
 def _meant(word: str, keywords: list[str]) -> str:

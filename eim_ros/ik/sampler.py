@@ -62,6 +62,10 @@ LONGEST = 1e6  # [s]; proposals take as long as they need
 UNCONSTRAINED = Constraints()
 MOST_AIMS = 64  # number of different requests that are prepared
 ARRAYS = (list, tuple, np.ndarray)
+KINEMATICS = (
+    *("name", "dof", "joint_names", "limits", "lower", "upper", "velocity_limits", "base_link", "tip_link"),
+    *("fk", "jacobian", "manipulability", "random", "within_limits", "reach"),
+)  # attributes of a robot that its sampler has, too
 MOST_TOOLS = 16  # number of tools with a cached sampler; for any other tool the description is read again
 
 
@@ -202,6 +206,7 @@ class Sampler:
             )
         self.model.save(path)
 
+    @names_wrong_keywords
     def with_tool(self, tool: npt.ArrayLike) -> Sampler:
         """Return a sampler for a robot with a tool on its tip link, so that the tip of the tool reaches the poses.
 
@@ -321,7 +326,7 @@ class Sampler:
             if (ours := other_name(Sampler, name)) is not None:
                 return getattr(self, ours)
             ours = other_name(Robot, name) or name
-            if ours.startswith("_") or not (hasattr(Robot, ours) or ours in Robot.__annotations__):
+            if ours not in KINEMATICS:
                 raise missing_attribute(self, name)
             return getattr(self.__dict__["robot"], ours)
 

@@ -204,8 +204,8 @@ class Solutions:
         """Return a configuration (dof,) for an integer, else the `Solutions` of a slice, mask or array of indices."""
         if isinstance(index, (int, np.integer)):
             return self.q[index]
-        rows = np.arange(len(self))[index]
-        if rows.ndim != 1:
+        rows = np.arange(len(self)) if isinstance(index, str) else np.arange(len(self))[index]
+        if rows.ndim != 1 or isinstance(index, str):
             raise ConfigurationError(f"rows are chosen by an integer, a slice, a mask or indices, got {index!r}", index)
         counts = np.full(1, len(rows), np.int64)
         if self.n_poses != 1:

@@ -338,6 +338,7 @@ class Robot:
         """
         return Robot(self.urdf, link, base=self.base_link, collision=self.collision)._with(folder=self.folder)
 
+    @names_wrong_keywords
     def with_tool(self, tool: npt.ArrayLike) -> Robot:
         """Return the robot with a tool: its tip link is a new one, `<tip link>_tool`, fixed to the present one.
 
@@ -499,6 +500,7 @@ class Robot:
         ends = [sliding[:, MULTIPLIER] * limit[source] + sliding[:, OFFSET] for limit in (self.lower, self.upper)]
         return float(np.linalg.norm(self.links[:, TRANSLATION], axis=1).sum() + np.abs(ends).max(axis=0).sum())
 
+    @names_wrong_keywords
     def fk(self, q: npt.ArrayLike) -> FloatArray:
         """Compute the tip poses (n, 4, 4) of configurations (n, dof), or (4, 4) of one configuration (dof,).
 
@@ -511,6 +513,7 @@ class Robot:
         """
         return self._each(q, self.chain.forward)
 
+    @names_wrong_keywords
     def jacobian(self, q: npt.ArrayLike) -> FloatArray:
         """Compute the Jacobians (n, 6, dof) of configurations (n, dof), or (6, dof) of one configuration.
 
@@ -527,6 +530,7 @@ class Robot:
         """
         return self._each(q, self.chain.jacobian)
 
+    @names_wrong_keywords
     def manipulability(self, q: npt.ArrayLike, position_only: bool = False) -> FloatArray:
         """Compute Yoshikawa's manipulability (n,) of configurations (n, dof).
 
