@@ -70,7 +70,7 @@ TOPICS: tuple[tuple[str, str], ...] = (
     ("dataframe pandas df csv save", "pandas.DataFrame(solutions.to_dict()) has a row for each solution"),
 )  # words, and the advice for a name with one of them; the first match counts
 
-VERBS = ("get", "compute", "calculate", "calc", "is")  # words of names that tell nothing
+VERBS = ("get", "compute", "calculate", "calc", "is")  # first words of names, which are ignored
 
 KEYWORDS: dict[str, tuple[str, ...]] = {
     "near": ("q0", "q_init", "x0", "start", "start_state", "initial", "initial_guess", "init", "current", "seed_state"),

@@ -17,15 +17,18 @@ joint that drives joint i, usually joint i itself. The last row only contains P_
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import json
 import math
 import os
 import re
+import tempfile
+import threading
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -60,6 +63,7 @@ _TOOLS = [
     )
 ]
 WIDEST = 1e5  # [rad] limit that means no limit: Gazebo writes 1e16, where numbers are 2 apart, and others 999999
+_index_lock = threading.Lock()
 MOST_MOVABLE = 64  # maximum number of moving joints in a chain, including mimic joints
 
 
@@ -326,8 +330,11 @@ def _inverse_placement(xyz: Sequence[float], rpy: Sequence[float]) -> tuple[Floa
     return -turn @ np.array(xyz), angles
 
 
-def expanded_xacro(path: Path) -> str:
-    """Expand a xacro file to a URDF with the default values; raise `RobotError` without xacro or if it fails."""
+def expanded_xacro(path: Path, arguments: Mapping[str, str]) -> str:
+    """Expand a xacro file to a URDF; raise `RobotError` without xacro or if it fails.
+
+    `$(find NAME)` searches the sourced workspaces first, then the folders near the file.
+    """
     by_hand = f"xacro {path.name} ARGUMENT:=VALUE > robot.urdf"
     try:
         xacro = importlib.import_module("xacro")
@@ -336,13 +343,54 @@ def expanded_xacro(path: Path) -> str:
             f"{path} is a xacro file: install xacro (it comes with ROS, or pip install xacro), or expand it: {by_hand}",
             str(path),
         ) from error
+    packages = _packages_near(path.absolute())
     try:
-        return str(xacro.process_file(str(path)).toxml())
+        with _in_ament_index(packages):
+            return str(xacro.process_file(str(path), mappings=dict(arguments)).toxml())
     except (Exception, SystemExit) as error:  # the XML parser and evaluated Python may raise anything
         told = " ".join(str(error).split()) or type(error).__name__
-        raise RobotError(
-            f"xacro cannot expand {path}: {told}; where it needs arguments: {by_hand}", str(path)
-        ) from error
+        missing = re.search(r"package '([^']+)' not found", told)
+        remedy = (
+            f"package {missing[1]!r} is neither in a sourced workspace nor near this file"
+            if missing
+            else f"{told}; arguments follow the name of the file, as '{path.name} NAME:=VALUE'"
+        )
+        raise RobotError(f"xacro cannot expand {path}: {remedy}", str(path)) from error
+
+
+def _packages_near(file: Path) -> dict[str, Path]:
+    """Return the folders of packages by name that contain a file or lie in its workspace."""
+    found = {above.name: above for above in reversed(file.parents) if above.name}
+    manifests = [above / "package.xml" for above in file.parents]
+    own = next((manifest.parent for manifest in manifests if manifest.is_file()), None)
+    if own is not None:
+        for folder in (own.parent, own.parent.parent):  # workspaces have packages, and repositories with packages
+            manifests += [*folder.glob("*/package.xml"), *folder.glob("*/*/package.xml")]
+    for manifest in manifests:
+        with contextlib.suppress(OSError, ElementTree.ParseError):
+            found[(ElementTree.parse(manifest).findtext("name") or "").strip()] = manifest.parent
+    return found
+
+
+@contextlib.contextmanager
+def _in_ament_index(packages: Mapping[str, Path]) -> Iterator[None]:
+    """Let ROS find packages in these folders, too, but search the sourced workspaces first."""
+    with _index_lock, tempfile.TemporaryDirectory() as prefix:
+        index = Path(prefix, "share", "ament_index", "resource_index", "packages")
+        index.mkdir(parents=True)
+        for name, folder in packages.items():
+            if re.fullmatch("[A-Za-z0-9_-]+", name) and name != "ament_index":
+                (index / name).touch()
+                Path(prefix, "share", name).symlink_to(folder)
+        before = os.environ.get("AMENT_PREFIX_PATH")
+        os.environ["AMENT_PREFIX_PATH"] = os.pathsep.join(filter(None, (before, prefix)))
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ["AMENT_PREFIX_PATH"]
+            else:
+                os.environ["AMENT_PREFIX_PATH"] = before
 
 
 XML_METHODS = ("to_xml_string", "write_xml_string")  # of urdf_parser_py, of yourdfpy
@@ -373,13 +421,14 @@ def checked_source(source: Any) -> str | Path:
 def read_urdf_source(source: str | Path) -> str | bytes:
     """Return the XML of a source: the source itself if it starts with '<', otherwise the content of the file it names.
 
-    The content is not decoded, because the XML parser detects the encoding. A file that ends in .xacro is expanded.
+    The content is not decoded, because the XML parser detects the encoding. A file that ends in .xacro is expanded,
+    with arguments that follow its name, such as "ur.urdf.xacro name:=ur ur_type:=ur5e".
     """
     if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
         return source.lstrip("\ufeff \t\r\n")
-    path = checked_path(source, RobotError).expanduser()
+    path, arguments = _with_arguments(source)
     if path.suffix == ".xacro":
-        return expanded_xacro(path)
+        return expanded_xacro(path, arguments)
     try:
         return path.read_bytes()
     except (OSError, ValueError) as error:
@@ -391,7 +440,16 @@ def urdf_folder(source: str | Path) -> Path | None:
     """Return the folder of the file that a source names; None for XML text."""
     if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
         return None
-    return checked_path(source, RobotError).expanduser().absolute().parent
+    return _with_arguments(source)[0].absolute().parent
+
+
+def _with_arguments(source: str | Path) -> tuple[Path, dict[str, str]]:
+    """Return the path of a file, and the arguments NAME:=VALUE after the name of a xacro file."""
+    path, words = checked_path(source, RobotError).expanduser(), str(source).split(".xacro ")
+    if len(words) != 2 or not all(":=" in word for word in words[1].split()):
+        return path, {}
+    pairs = (word.partition(":=")[::2] for word in words[1].split())
+    return Path(words[0] + ".xacro").expanduser(), dict(pairs)
 
 
 def xml_root(text: str | bytes) -> Element:
@@ -411,7 +469,8 @@ def parse_urdf(text: str | bytes) -> UrdfTree:
     if any("xacro" in element.tag or "${" in "".join(element.attrib.values()) for element in robot.iter()):
         raise RobotError("robot description holds xacro macros; expand it first: xacro FILE > robot.urdf", text[:200])
     if robot.tag != "robot":
-        raise RobotError(f"robot description must start with <robot>, found <{robot.tag}>", robot.tag)
+        other = "; MJCF is not read: convert it to a URDF" if robot.tag.startswith("mujoco") else ""
+        raise RobotError(f"robot description must start with <robot>, found <{robot.tag}>{other}", robot.tag)
     for kind in ("link", "joint"):
         if (n := len(robot.findall(kind))) > MOST_LINKS:
             raise RobotError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -218,6 +219,7 @@ REFUSED = {
     "repeated_joint": (changed('"b"', '"a"'), None, None, "joint name 'a' is used more than once"),
     "repeated_link": (changed('link name="l1"', 'link name="l0"'), None, None, "link name 'l0' is used more than"),
     "broken_xml": (SIMPLE[:-4], None, None, "no well-formed XML"),
+    "mjcf": ("<mujoco/>", None, None, "MJCF is not read"),
     "no_robot": ("<sdf/>", None, None, "must start with <robot>, found <sdf>"),
     "no_links": ("<robot name='r'/>", None, None, "has no links"),
     "xacro_text": (
@@ -264,6 +266,30 @@ def test_unreadable_files_are_refused_and_named(tmp_path: Path) -> None:
         Robot("iiwa7")
 
 
+@pytest.mark.parametrize("found_by", ["manifest", "folder"])
+def test_xacro_finds_packages_near_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found_by: str) -> None:
+    pytest.importorskip("xacro")
+    monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path / "sourced"))
+    shapes = tmp_path / "src" / "repository" / "shapes"
+    own = tmp_path / "src" / "arm_description"
+    for folder, name in ((shapes, "arm_shapes"), (own, "arm_description")):
+        (folder / "urdf").mkdir(parents=True)
+        if found_by == "manifest":
+            (folder / "package.xml").write_text(f"<package><name>{name}</name></package>")
+    other = "arm_shapes" if found_by == "manifest" else "arm_description"
+    macros = (shapes if found_by == "manifest" else own) / "urdf" / "joints.xacro"
+    namespace = 'xmlns:xacro="http://ros.org/wiki/xacro"'
+    macros.write_text(SIMPLE.replace("<robot", f"<robot {namespace}"))
+    file = own / "urdf" / "arm.urdf.xacro"
+    include = f'<xacro:include filename="$(find {other})/urdf/joints.xacro"/>'
+    file.write_text(f'<robot name="test" {namespace}>{include}</robot>')
+    assert Robot(file).fingerprint == Robot(SIMPLE).fingerprint
+    assert os.environ["AMENT_PREFIX_PATH"] == str(tmp_path / "sourced")
+    file.write_text(file.read_text().replace(other, "elsewhere"))
+    with pytest.raises(RobotError, match="package 'elsewhere' is neither in a sourced workspace nor near this file"):
+        Robot(file)
+
+
 def test_xacro_file_is_expanded(tmp_path: Path) -> None:
     path = tmp_path / "arm.urdf.xacro"
     macro = '<xacro:property name="half" value="${pi/2}"/>'
@@ -273,8 +299,12 @@ def test_xacro_file_is_expanded(tmp_path: Path) -> None:
     path.write_text(text.replace("<link", macro + "<link", 1))
     assert Robot(path).lower[0] == -np.pi / 2
     path.write_text(text)
-    with pytest.raises(RobotError, match="xacro cannot expand .*half.*where it needs arguments: xacro arm.urdf.xacro"):
+    with pytest.raises(RobotError, match="xacro cannot expand .*half.*as 'arm.urdf.xacro NAME:=VALUE'"):
         Robot(path)
+    path.write_text(
+        text.replace("<link", '<xacro:arg name="half" default="1"/><link', 1).replace("-half", "-1 * $(arg half)")
+    )
+    assert (Robot(path).lower[0], Robot(f"{path} half:=1.5").lower[0]) == (-1.0, -1.5)
 
 
 def test_without_xacro_its_files_are_refused_with_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
