@@ -192,6 +192,7 @@ REFUSED = {
     "sampler.sample(pose, 5).pos_error": r"position_error",
     "sampler.sample(pose, 5).to_csv('solutions.csv')": r"to_dict",
     "Cylinder(radius=0.1, height=0.5)": r"at=position",
+    "eim_ros.Chain": r"Robot\(\"arm.urdf\"\)",
     "eim_ros.place_base(sampler, [pose], [[0, 0, 0, 0]])": r"it is eim_ros\.ik\.place_base",
 }  # guesses that cannot be meant, with the hint that they get
 

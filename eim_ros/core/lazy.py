@@ -11,7 +11,7 @@ import ast
 import functools
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,9 @@ def deferred_names(package: str, file: str) -> tuple[Callable[[str], Any], Calla
         if home is None:
             hint = ""
             if not name.startswith("_"):
-                hint = _within(package, Path(file).parent, name) or advice(name) or did_you_mean(name, homes())
+                inner = {home.split(".")[1] for home in homes().values() if home and home.startswith(f"{package}.")}
+                near = advice(name) or did_you_mean(name, homes())
+                hint = _within(package, Path(file).parent, sorted(inner), name) or near
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         value = getattr(importlib.import_module(home), name)
         setattr(sys.modules[package], name, value)
@@ -55,12 +57,11 @@ def deferred_names(package: str, file: str) -> tuple[Callable[[str], Any], Calla
     return __getattr__, __dir__
 
 
-def _within(package: str, folder: Path, name: str) -> str:
-    """Return the end of an error message for a name that a package within this package has; empty if none has it."""
-    for init in sorted(folder.glob("*/__init__.py")):
-        imports = (
-            one for one in ast.walk(ast.parse(init.read_text(encoding="utf-8"))) if isinstance(one, ast.ImportFrom)
-        )
+def _within(package: str, folder: Path, inner: Iterable[str], name: str) -> str:
+    """Return the end of an error message for a name that an inner package has; empty if none has it."""
+    for init in (folder / each / "__init__.py" for each in inner):
+        statements = ast.walk(ast.parse(init.read_text(encoding="utf-8"))) if init.is_file() else ()
+        imports = (one for one in statements if isinstance(one, ast.ImportFrom))
         if name in {alias.name for one in imports for alias in one.names}:
             return f"; it is {package}.{init.parent.name}.{name}"
     return ""
