@@ -40,6 +40,7 @@ import numpy.typing as npt
 
 from eim_ros.core.checks import checked_path
 from eim_ros.core.errors import RobotError, did_you_mean
+from eim_ros.kinematics.meshes import package_name
 
 MOVING_TYPES = ("revolute", "continuous", "prismatic")
 # names of links and joints that belong to no arm, of joints that do, of links that carry no tool, and of tips, the most
@@ -366,10 +367,8 @@ def _packages_near(file: Path) -> dict[str, Path]:
     if own is not None:
         for folder in (own.parent, own.parent.parent):  # workspaces have packages, and repositories with packages
             manifests += [*folder.glob("*/package.xml"), *folder.glob("*/*/package.xml")]
-    for manifest in manifests:
-        with contextlib.suppress(OSError, ElementTree.ParseError):
-            found[(ElementTree.parse(manifest).findtext("name") or "").strip()] = manifest.parent
-    return found
+    named = ((package_name(manifest.parent), manifest.parent) for manifest in reversed(manifests))  # its own ones win
+    return found | {name: folder for name, folder in named if name}
 
 
 @contextlib.contextmanager
