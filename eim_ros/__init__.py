@@ -41,14 +41,4 @@ __path__ = extend_path(__path__, __name__)
 
 __version__ = "0.2.0"
 
-_ROBOT, _SOLVE = 'Robot("panda") or Robot("arm.urdf") loads an arm', 'Sampler("panda").solve(pose) solves'
-_INSTEAD = {
-    **dict.fromkeys(("load_robot", "load", "Chain", "URDF", "RobotModel", "RobotWrapper", "models"), _ROBOT),
-    **dict.fromkeys(("IK", "IKSolver", "Solver", "ik", "inverse_kinematics", "calculateInverseKinematics"), _SOLVE),
-    **dict.fromkeys(("Pose", "SE3", "Transform"), "a pose is x y z qx qy qz qw, or a (4, 4) array"),
-    **dict.fromkeys(("Plane", "Ground", "HalfSpace"), "a large Box serves as a plane"),
-    **dict.fromkeys(("robots", "list_robots"), "`eim list` prints the included robots"),
-    "train": "EM, EIM and GMMVI train models, and so does `eim train`",
-}
-
-__getattr__, __dir__ = deferred_names(__name__, __file__, _INSTEAD)
+__getattr__, __dir__ = deferred_names(__name__, __file__)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 import tyro
 from tyro import _errors as events
-from tyro.conf import DisallowNone, FlagCreatePairsOff, OmitArgPrefixes, UseAppendAction, arg
+from tyro.conf import DisallowNone, FlagCreatePairsOff, OmitArgPrefixes, Positional, UseAppendAction, arg
 from tyro.constructors import (
     ConstructorRegistry,
     PrimitiveConstructorSpec,
@@ -41,7 +41,10 @@ T = TypeVar("T")
 SettingsT = TypeVar("SettingsT", bound=Settings)
 
 OTHER_FLAGS = {
-    "--pose X Y Z [QX QY QZ QW]": ("--xyz", "--position", "--quat", "--orientation", "--rpy", "--target"),
+    "--pose X Y Z [QX QY QZ QW]": ("--xyz", "--position", "--pos", "--quat", "--orientation", "--target"),
+    "--rpy R P Y in radians": ("--euler", "--degrees", "--deg"),
+    "--branch NAME=LABEL": ("--elbow", "--shoulder", "--wrist"),
+    "--fix JOINT=VALUE": ("--fixed", "--lock"),
     "--robot FILE": ("--urdf", "--description"),
     "--samples": ("--num", "--count", "--num-samples", "--n-samples"),
 }  # our flag, and its names in other programs
@@ -175,6 +178,8 @@ def parse(
     `default` has the values of flags that are not given, and `aliases` short flags of settings, such as "--experts".
     With `keep_unknown`, the words that are not flags are returned as well. A mistake raises a `ConfigurationError`.
     """
+    if words and not words[0].startswith("-") and "--robot" not in words and _takes_robot(kind):
+        words = ["--robot", *words]  # eim solve panda --pose ...
     registry = ConstructorRegistry()
     registry.primitive_rule(read_values)
     registry.struct_rule(partial(read_settings, kind, aliases))
@@ -240,7 +245,7 @@ def _reason(known: Callable[[], Sequence[str]], event: Any) -> str:
         meant = next((ours for ours, names in OTHER_FLAGS.items() if name in names and ours.split()[0] in flags), "")
         return f"there is no flag {name}{f'; give {meant}' if meant else did_you_mean(name, flags)}"
     if isinstance(event, events.MissingArgs):
-        names = [_name(missing.arg) for missing in event.missing_arguments]
+        names = [_name(missing.arg).rpartition("/")[2] for missing in event.missing_arguments]
         return f"the following arguments are required: {', '.join(names)}"
     meant = did_you_mean(unknown[0], known()) or "; values follow a flag, as in --robot panda" if unknown else ""
     return f"there is no place for {' '.join(unknown)}{meant}" if unknown else ""
@@ -261,6 +266,14 @@ def flags_of(kind: Any) -> list[str]:
         kind, verb = typing.get_args(kind)
         return [verb.name, *flags_of(kind)]
     return list(dict.fromkeys(_flags(kind, "")))
+
+
+def _takes_robot(kind: Any) -> bool:
+    """Return whether a verb has the flag --robot and no other place for a first word."""
+    if "--robot" not in flags_of(kind):
+        return False
+    hints = typing.get_type_hints(kind, include_extras=True).values()
+    return not any(Positional in getattr(hint, "__metadata__", ()) for hint in hints)
 
 
 def _flags(kind: Any, prefix: str) -> Iterator[str]:

@@ -96,7 +96,7 @@ class Operation:
     def answer(self) -> Any:
         """Return the answer of the service, or of a sampler in this process."""
         target, arguments = self.target(), self.arguments()
-        constraints = self.constraints.build(has_orientation=len(self.rows()[0]) == 7)
+        constraints = self.constraints.build(has_orientation=self.has_orientation())
         if self.server.service is not None:
             from eim_ros.cli.service import ask
 
@@ -109,6 +109,10 @@ class Operation:
         """Return the numbers of each pose."""
         raise NotImplementedError
 
+    def has_orientation(self) -> bool:
+        """Return whether the poses have orientations."""
+        return len(self.rows()[0]) == 7
+
     def target(self) -> Any:
         """Return the first argument of the method: transforms (4, 4) of the poses."""
         from eim_ros.kinematics import pose_from
@@ -120,7 +124,7 @@ class Operation:
 
     def arguments(self) -> dict[str, Any]:
         """Return the keywords of the method that were given."""
-        others = {field.name for field in dataclasses.fields(Operation)} - {"seed"} | {"pose", "poses", "output"}
+        others = {field.name for field in dataclasses.fields(Operation)} - {"seed"} | {"pose", "poses", "rpy", "output"}
         words = {
             field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name not in others
         }
@@ -145,14 +149,27 @@ class Operation:
 class OfPose(Operation):
     """Base class of the verbs for one pose."""
 
-    pose: Annotated[tuple[float, ...], arg(metavar="X Y Z [QX QY QZ QW]")]
+    pose: Annotated[tuple[float, ...], arg(metavar="X Y Z [QX QY QZ QW]", aliases=("--xyz",))]
     """Position [m] and optionally quaternion of the tip in the frame of the base link."""
+    rpy: Annotated[tuple[float, float, float] | None, arg(metavar="R P Y"), NO_DEFAULT] = None
+    """Roll, pitch and yaw [rad] of the tip in place of a quaternion."""
 
     def rows(self) -> Sequence[Sequence[float]]:
         return [self.pose]
 
+    def has_orientation(self) -> bool:
+        return self.rpy is not None or super().has_orientation()
+
     def target(self) -> Any:
-        return super().target()[0]
+        from eim_ros.kinematics import pose_from
+
+        if self.rpy is None:
+            return super().target()[0]
+        if len(self.pose) != 3:
+            raise ConfigurationError(f"--pose needs 3 numbers with --rpy (X Y Z), got {len(self.pose)}")
+        if max(map(abs, self.rpy)) > 2.0 * math.pi:
+            raise ConfigurationError(f"--rpy needs angles in radians, got {' '.join(f'{one:g}' for one in self.rpy)}")
+        return pose_from(self.pose, rpy=self.rpy)
 
 
 @dataclass(frozen=True, kw_only=True)

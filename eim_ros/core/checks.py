@@ -10,12 +10,9 @@ and difflib recognises misspellings. The error is also a `TypeError`, the error 
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-import inspect
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from numbers import Integral, Real
 from pathlib import Path
@@ -24,7 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.errors import ConfigurationError, EimError, KeywordError, RobotError, did_you_mean
+from eim_ros.core.errors import ConfigurationError, EimError, RobotError
 
 Value = TypeVar("Value")
 
@@ -161,13 +158,6 @@ def is_number(value: object) -> bool:
     return isinstance(value, float) or (isinstance(value, Real) and not math.isnan(as_number(value)))
 
 
-def missing_attribute(owner: object, name: str, instead: Mapping[str, str]) -> AttributeError:
-    """Return the error for an unknown attribute, with what to use for names of other libraries, or a similar name."""
-    public = (each for each in dir(type(owner)) if not each.startswith("_"))
-    hint = f"; {instead[name]}" if name in instead else "" if name.startswith("_") else did_you_mean(name, public)
-    return AttributeError(f"a {type(owner).__name__} has no attribute {name!r}{hint}", name=name, obj=owner)
-
-
 def whole_number(value: object, least: int, name: str, most: int = MAX_COUNT) -> int:
     """Return a whole number from `least` to `most`; raise `RobotError` for other values."""
     if isinstance(value, bool) or not isinstance(value, (int, Integral)):
@@ -203,124 +193,3 @@ def checked_generator(seed: int | np.integer | np.random.Generator | None) -> np
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
         raise RobotError(f"seed must be a whole number from 0 on, or a numpy Generator, got {seed!r}", seed)
     return np.random.default_rng(None if seed is None else int(seed))
-
-
-MadeT = TypeVar("MadeT", bound=Callable[..., Any])
-
-LIMITS = "sampler.with_constraints(limits={joint: (lower, upper)})"
-CONSTRAINED = "it to sampler.with_constraints(...)"
-OTHER_WORDS: dict[str, tuple[str, ...]] = {
-    "near": ("q0", "q_init", "x0", "start", "start_state", "initial", "initial_guess", "init", "current", "seed_state"),
-    "seeds": ("q0", "q_init", "x0", "start", "initial_guess", "solutions"),
-    "seed": ("random_seed", "rng", "random_state", "generator"),
-    "n": ("num_samples", "n_samples", "num", "count", "size", "num_solutions", "n_solutions", "samples"),
-    "lower": ("limits", "joint_limits", "q_limits", "bounds", "qlim"),
-    "upper": ("limits", "joint_limits", "q_limits", "bounds", "qlim"),
-    "limits": ("joint_limits", "q_limits", "bounds", "qlim"),
-    "position_tolerance": ("tol", "tolerance", "eps", "pos_tol"),
-    "orientation_tolerance": ("tol", "tolerance", "eps", "rot_tol"),
-    "timeout": ("time_limit", "max_time", "time", "deadline", "duration", "timeout_s"),
-    "pose": ("target", "goal", "target_pose", "goal_pose", "transform", "poses"),
-    "poses": ("targets", "goals", "path", "waypoints", "pose"),
-    "order": ("sort", "sort_by", "order_by", "ranking"),
-    "posture": ("rest", "rest_pose", "nullspace", "null_space", "preferred"),
-    "n_threads": ("threads", "num_threads", "n_jobs", "workers"),
-    "max_step": ("largest_step", "step", "jump_threshold"),
-    "diversity": ("explore", "spread"),
-    "max_spacing": ("separation", "spacing", "resolution"),
-    "guarantee": ("until", "certified", "completeness"),
-    "density": ("distribution",),
-    "centre": ("center", "position", "origin"),
-    "tip": ("tip_link", "ee_link", "end_effector", "ee", "end_link"),
-    "base": ("base_link", "root", "root_link"),
-    "sample_weight": ("sample_weights", "weights", "weight"),
-    "validation_data": ("validation", "validation_set", "x_val", "eval_set", "held_out"),
-}  # maps our keyword to its names in other libraries
-SYNONYMS = ("near", "seed", "n", "timeout", "n_threads", "max_step", "limits", "centre", "tip", "base")
-"""Keywords whose names in other libraries are accepted, because the values mean the same."""
-STARTS = "start configurations to Robot.refine(seeds, pose), or near=q to Sampler.solve(pose)"
-HINTS: dict[str, dict[str, str]] = {
-    "near": {
-        **dict.fromkeys(("limits", "joint_limits", "q_limits", "bounds", "qlim", "lower", "upper"), LIMITS),
-        **dict.fromkeys(("fixed", "locked"), "sampler.with_constraints(fixed={joint: value})"),
-        **dict.fromkeys(("obstacles", "world", "scene"), "sampler.with_obstacles([...])"),
-        **dict.fromkeys(("self_collision", "collision"), "sampler.with_constraints(self_collision=True)"),
-        **dict.fromkeys(
-            ("position_only", "position_tolerance", "orientation_tolerance", "clearance", "constraints"), CONSTRAINED
-        ),
-        "tolerances": "sampler.with_constraints(tolerances=[x, y, z, about_x, about_y, about_z])",
-    },
-    "max_restarts": dict.fromkeys(("q0", "q_init", "x0", "start", "initial_guess", "seed_state", "near"), STARTS),
-    "pose": dict.fromkeys(("rpy", "euler"), "an orientation within the pose, pose_from(position, rpy=...)")
-    | dict.fromkeys(("position", "quaternion", "quat", "orientation"), "one pose: (position, quaternion)")
-    | dict.fromkeys(("degrees", "deg"), "angles in radians, as np.radians(values)"),
-    "robot": {"tool": "it to sampler.with_tool(pose)", "obstacles": "them to sampler.with_obstacles([...])"},
-    "run": {
-        **dict.fromkeys(("callback", "callbacks"), "run=RunOptions(callbacks=[...])"),
-        **{word: f"run=RunOptions({word}=...)" for word in ("verbose", "checkpoint", "checkpoint_every", "resume")},
-    },
-}  # maps a keyword of the call to settings that are given through it
-HINTS["poses"] = HINTS["pose"]
-
-
-def check_keywords(given: Mapping[str, Any], known: Mapping[str, Any], call: str, named: Iterable[str] = ()) -> None:
-    """Raise an error if a call was given a keyword that it does not have.
-
-    `given` are the keywords that the call received, and `named` are other parameters of it, for suggestions. Raise
-    `KeywordError` if a given keyword is not allowed. The message suggests the intended one.
-    """
-    if given.keys() <= known.keys():
-        return
-    wrong = next(name for name in given if name not in known)
-    keywords = [*named, *known]
-    meant = _meant(wrong, keywords) or f"; it has {', '.join(keywords)}"
-    raise KeywordError(f"{call} has no keyword {wrong!r}{meant}", wrong)
-
-
-def _translated(given: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace names from other libraries by ours, where only one of ours is meant and absent."""
-    if given.keys() <= known.keys():
-        return given
-    translated = {}
-    for name, value in given.items():
-        meant = [ours for ours in SYNONYMS if ours in known and name.lower() in OTHER_WORDS[ours]]
-        is_ours = name in known or len(meant) != 1 or meant[0] in given or meant[0] in translated
-        translated[name if is_ours else meant[0]] = value
-    return translated
-
-
-def names_wrong_keywords(made: MadeT) -> MadeT:
-    """Make a function, or a dataclass before `@dataclass`, translate keywords of other libraries: a decorator.
-
-    It raises what `check_keywords` raises for the others.
-    """
-    if isinstance(made, type):
-        init, known = vars(made)["__init__"], {entry.name: entry for entry in dataclasses.fields(made) if entry.init}
-
-        @functools.wraps(init)
-        def checked_init(self: Any, *args: Any, **keywords: Any) -> None:
-            keywords = _translated(keywords, known)
-            check_keywords(keywords, known, made.__name__)
-            init(self, *args, **keywords)
-
-        type.__setattr__(made, "__init__", checked_init)
-        return made
-    names = dict.fromkeys(list(inspect.signature(made).parameters)[1:])
-
-    @functools.wraps(made)
-    def checked(*args: Any, **keywords: Any) -> Any:
-        if keywords and not keywords.keys() <= names.keys():
-            keywords = _translated(keywords, names)
-            check_keywords(keywords, names, made.__qualname__)
-        return made(*args, **keywords)
-
-    return checked  # type: ignore[return-value]
-
-
-def _meant(word: str, keywords: list[str]) -> str:
-    for keyword in keywords:
-        if word in HINTS.get(keyword, {}):
-            return f"; give {HINTS[keyword][word]}"
-    if meant := [keyword for keyword in keywords if word.lower() in OTHER_WORDS.get(keyword, ())]:
-        return f"; did you mean {' and '.join(meant)}?"
-    return did_you_mean(word, keywords)

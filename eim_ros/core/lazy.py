@@ -11,24 +11,21 @@ import ast
 import functools
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from eim_ros.core.errors import did_you_mean
+from eim_ros.core.vocabulary import advice
 
 
-def deferred_names(
-    package: str, file: str, instead: Mapping[str, str] | None = None
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def deferred_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the functions `__getattr__` and `__dir__` of a package with deferred names.
 
     Parameters
     ----------
     package, file : str
         `__name__` and `__file__` of the package.
-    instead : mapping of str to str, optional
-        What to use, for names of other libraries.
     """
 
     @functools.cache
@@ -44,7 +41,11 @@ def deferred_names(
     def __getattr__(name: str) -> Any:
         home = None if name.startswith("__") else homes().get(name)
         if home is None:
-            hint = f"; {instead[name]}" if instead and name in instead else did_you_mean(name, homes())
+            hint = ""
+            if not name.startswith("_"):
+                inner = {home.split(".")[1] for home in homes().values() if home and home.startswith(f"{package}.")}
+                near = advice(name) or did_you_mean(name, homes())
+                hint = _within(package, Path(file).parent, sorted(inner), name) or near
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         value = getattr(importlib.import_module(home), name)
         setattr(sys.modules[package], name, value)
@@ -54,3 +55,13 @@ def deferred_names(
         return sorted({*vars(sys.modules[package]), *homes()})
 
     return __getattr__, __dir__
+
+
+def _within(package: str, folder: Path, inner: Iterable[str], name: str) -> str:
+    """Return the end of an error message for a name that an inner package has; empty if none has it."""
+    for init in (folder / each / "__init__.py" for each in inner):
+        statements = ast.walk(ast.parse(init.read_text(encoding="utf-8"))) if init.is_file() else ()
+        imports = (one for one in statements if isinstance(one, ast.ImportFrom))
+        if name in {alias.name for one in imports for alias in one.names}:
+            return f"; it is {package}.{init.parent.name}.{name}"
+    return ""

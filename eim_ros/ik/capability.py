@@ -27,19 +27,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.checks import (
-    LARGEST,
-    as_number,
-    checked_path,
-    expect,
-    expect_mapping,
-    names_wrong_keywords,
-    number_from_zero,
-    numbers_of,
-)
+from eim_ros.core.checks import LARGEST, as_number, checked_path, expect, expect_mapping, number_from_zero, numbers_of
 from eim_ros.core.errors import ConfigurationError, DataError, PoseError, RobotError
 from eim_ros.core.files import ARCHIVE_ERRORS, locked, write_atomically
 from eim_ros.core.parallel import ThisProcess, Workers, usable_cores
+from eim_ros.core.vocabulary import names_wrong_keywords
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.robot import MAX_ITERATIONS, RESTART_PATIENCE
 from eim_ros.kinematics.tolerances import redundancy

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.checks import as_number, names_wrong_keywords
+from eim_ros.core.checks import as_number
 from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.vocabulary import names_wrong_keywords
 
 
 @names_wrong_keywords

@@ -19,18 +19,10 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.checks import (
-    LARGEST,
-    as_number,
-    checked_flag,
-    expect,
-    expect_mapping,
-    is_number,
-    names_wrong_keywords,
-    numbers_of,
-)
+from eim_ros.core.checks import LARGEST, as_number, checked_flag, expect, expect_mapping, is_number, numbers_of
 from eim_ros.core.deadlines import NEVER, is_past
 from eim_ros.core.errors import ConstraintError, PoseError, RobotError, did_you_mean
+from eim_ros.core.vocabulary import names_wrong_keywords
 from eim_ros.kinematics import Obstacle, Robot, Shape
 from eim_ros.kinematics.branches import BOUNDARY, checked_branch
 from eim_ros.kinematics.collision import CollisionScene, checked_pairs, collision_model

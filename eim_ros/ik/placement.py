@@ -16,8 +16,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.checks import checked_whole, expect, names_wrong_keywords, numbers_of
+from eim_ros.core.checks import checked_whole, expect, numbers_of
 from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.vocabulary import names_wrong_keywords
 from eim_ros.ik.sampler import Sampler
 from eim_ros.ik.solutions import Solutions
 from eim_ros.kinematics import Obstacle, Sphere

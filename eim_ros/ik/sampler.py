@@ -20,17 +20,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.checks import (
-    LARGEST,
-    as_number,
-    check_keywords,
-    expect,
-    is_number,
-    missing_attribute,
-    names_wrong_keywords,
-)
+from eim_ros.core.checks import LARGEST, as_number, expect, is_number
 from eim_ros.core.deadlines import OutOfTime, with_grace
 from eim_ros.core.errors import ConfigurationError, PoseError, RobotError
+from eim_ros.core.vocabulary import check_keywords, missing_attribute, names_wrong_keywords, other_name, translated
 from eim_ros.ik.batch import BatchTask, answer_batch, answer_blocks
 from eim_ros.ik.completeness import Completeness
 from eim_ros.ik.constraints import Constraints
@@ -59,8 +52,7 @@ from eim_ros.ik.strategies import find
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
 from eim_ros.kinematics import CollisionOptions, Obstacle, Robot
 from eim_ros.kinematics.collision import collision_model
-from eim_ros.kinematics.poses import check_pose, check_poses, is_position, pose_from
-from eim_ros.kinematics.robot import COLLIDING
+from eim_ros.kinematics.poses import check_pose, check_poses, is_position, pose_from, unstamped
 
 FloatArray = npt.NDArray[np.float64]
 Near: TypeAlias = npt.ArrayLike | Mapping[str, float] | Posture
@@ -70,22 +62,11 @@ LONGEST = 1e6  # [s]; proposals take as long as they need
 UNCONSTRAINED = Constraints()
 MOST_AIMS = 64  # number of different requests that are prepared
 ARRAYS = (list, tuple, np.ndarray)
+KINEMATICS = (
+    *("name", "dof", "joint_names", "limits", "lower", "upper", "velocity_limits", "base_link", "tip_link"),
+    *("fk", "jacobian", "manipulability", "random", "within_limits", "reach"),
+)  # attributes of a robot that its sampler has, too
 MOST_TOOLS = 16  # number of tools with a cached sampler; for any other tool the description is read again
-
-
-OTHER_NAMES = {
-    **dict.fromkeys(("ik", "inverse_kinematics", "solve_ik", "ikine", "compute_ik"), "solve"),
-    **dict.fromkeys(("ik_all", "all_solutions", "solutions"), "solve_all"),
-    **dict.fromkeys(("follow_path", "plan_path", "cartesian_path", "compute_cartesian_path"), "follow"),
-}  # method names of other libraries
-INSTEAD = {
-    **dict.fromkeys(("in_collision", "is_collision_free", "is_colliding", "collides", "check_collision"), COLLIDING),
-    **dict.fromkeys(
-        ("add_obstacle", "add_obstacles", "add_box", "set_obstacles"), "with_obstacles([...]) returns a changed copy"
-    ),
-    **dict.fromkeys(("fk", "forward_kinematics", "jacobian", "joint_names", "dof", "limits"), "see sampler.robot"),
-    **dict.fromkeys(("plan", "plan_to_pose"), "follow(poses) gives a joint path"),
-}
 
 
 class Sampler:
@@ -219,9 +200,13 @@ class Sampler:
     def save(self, path: str | Path) -> None:
         """Write the model to a file; raise `ConfigurationError` without a model."""
         if self.model is None:
-            raise ConfigurationError("this sampler has no model to save", str(path))
+            raise ConfigurationError(
+                "this sampler has no model to save; pickle saves the sampler itself",
+                str(path),
+            )
         self.model.save(path)
 
+    @names_wrong_keywords
     def with_tool(self, tool: npt.ArrayLike) -> Sampler:
         """Return a sampler for a robot with a tool on its tip link, so that the tip of the tool reaches the poses.
 
@@ -283,7 +268,9 @@ class Sampler:
         True
         """
         base = self.constraints if constraints is None else expect(constraints, Constraints, "constraints")
-        check_keywords(changes, {entry.name: entry for entry in fields(Constraints)}, "Sampler.with_constraints")
+        known = {entry.name: entry for entry in fields(Constraints)}
+        changes = translated(changes, known)
+        check_keywords(changes, known, "Sampler.with_constraints")
         sampler = self._changed()
         sampler.constraints = replace(base, **changes) if changes else base
         sampler._resolve()
@@ -335,10 +322,13 @@ class Sampler:
     if not TYPE_CHECKING:  # hidden from type checkers, so that they still report unknown attributes
 
         def __getattr__(self, name: str) -> Any:
-            """Return the method that has this name in another library."""
-            if name in OTHER_NAMES:
-                return getattr(self, OTHER_NAMES[name])
-            raise missing_attribute(self, name, INSTEAD)
+            """Return the method with this name in another library, or an attribute of the robot, such as `fk`."""
+            if (ours := other_name(Sampler, name)) is not None:
+                return getattr(self, ours)
+            ours = other_name(Robot, name) or name
+            if ours not in KINEMATICS:
+                raise missing_attribute(self, name)
+            return getattr(self.__dict__["robot"], ours)
 
     def prepare(self) -> None:
         """Read collision shapes and prepare obstacles now, so that the first call does not have to.
@@ -544,6 +534,7 @@ class Sampler:
         if solutions:
             q, no_error = solutions.q[0], (float(solutions.position_error[0]), float(solutions.orientation_error[0]))
             return NearestPose(self.robot.joint_names, q, self.robot.fk(q), *no_error, True, solutions.q[1:])
+        pose = unstamped(pose, self.robot.base_link)
         is_point = is_position(pose)
         target = pose_from(pose) if is_point else check_pose(pose)
         position_only = is_point or self._setup.is_position_only(self.prior.kind)
@@ -673,7 +664,7 @@ class Sampler:
         >>> bool(path), len(path)
         (True, 11)
         """
-        began, targets = time.perf_counter(), check_poses(poses)
+        began, targets = time.perf_counter(), check_poses(poses, self.robot.base_link)
         origin = None if near is None else self._configuration(near)
         n, seed, timeout = _count(n_candidates, "n_candidates"), _seed(seed), _timeout(timeout)
         steps = largest_steps(self.robot, len(targets), max_step, times, origin)
@@ -700,7 +691,7 @@ class Sampler:
         >>> Sampler("panda").solve_batch(poses, seed=0).n_valid.tolist()
         [1, 1, 0]
         """
-        began, targets = time.perf_counter(), check_poses(poses)
+        began, targets = time.perf_counter(), check_poses(poses, self.robot.base_link)
         task = BatchTask(*self._one(near), _seed(seed), began + _timeout(timeout), n_threads)
         return answer_batch(self, targets, task)
 
@@ -733,7 +724,7 @@ class Sampler:
         >>> [len(solutions) for solutions in Sampler("panda").sample_batch(poses, 10, seed=0).by_pose()]
         [10, 10]
         """
-        began, targets = time.perf_counter(), check_poses(poses)
+        began, targets = time.perf_counter(), check_poses(poses, self.robot.base_link)
         aim, ordering = self._several(n, near, None, order, diversity)
         return answer_batch(self, targets, BatchTask(aim, ordering, _seed(seed), began + _timeout(timeout), n_threads))
 
@@ -769,7 +760,7 @@ class Sampler:
         >>> [block.n_poses for block in Sampler("panda").stream(poses, Sampler.solve, block=2, seed=0)]
         [2, 1]
         """
-        began, targets = time.perf_counter(), check_poses(poses)
+        began, targets = time.perf_counter(), check_poses(poses, self.robot.base_link)
         name = "sample" if operation is None else getattr(operation, "__name__", "")
         builders: dict[str, Callable[..., tuple[Aim, Ordering]]] = {
             "solve": self._one,
@@ -891,7 +882,7 @@ class Sampler:
     def _answer(self, pose: npt.ArrayLike, aim: Aim, order: Ordering, seed: int | None, timeout: float) -> Solutions:
         started = time.perf_counter()
         seed, timeout = _seed(seed), _timeout(timeout)
-        constraints = self.constraints
+        constraints, pose = self.constraints, unstamped(pose, self.robot.base_link)
         if is_position(pose):
             if constraints.position_only is False:
                 raise PoseError("a position has no orientation, which position_only=False asks for", pose)
@@ -1013,7 +1004,8 @@ def _count(value: Any, name: str) -> int:
     if type(value) is not int and (isinstance(value, bool) or not isinstance(value, Integral)):
         is_orientation = isinstance(value, ARRAYS) or hasattr(type(value), "as_quat")
         hint = "; pose is (position, orientation)" if is_orientation else ""
-        raise ConfigurationError(f"{name} must be a whole number, got {value!r}{hint}", value)
+        told = " ".join(repr(value).split())
+        raise ConfigurationError(f"{name} must be a whole number, got {told}{hint}", value)
     if not 1 <= int(value) <= MAX_SOLUTIONS:
         raise ConfigurationError(f"{name} must be at least 1 and at most {MAX_SOLUTIONS}, got {value}", value)
     return int(value)

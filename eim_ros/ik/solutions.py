@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.checks import missing_attribute
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import finite
+from eim_ros.core.vocabulary import missing_attribute, other_name
 from eim_ros.ik.candidates import ErrorCode
 from eim_ros.ik.completeness import CompletenessReport
 from eim_ros.ik.prior import ConditionalDensity
@@ -27,12 +27,6 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 SHOWN_ROWS = 6
-INSTEAD = {
-    **dict.fromkeys(("success", "converged", "solved"), "bool(solutions) is true if there is one"),
-    **dict.fromkeys(("best", "first", "solution"), "solutions[0] is the first in the order that was asked for"),
-    **dict.fromkeys(("to_dataframe", "to_pandas", "df"), "pandas.DataFrame(solutions.to_dict())"),
-    **dict.fromkeys(("qs", "joint_positions", "positions", "joints"), "its configurations are solutions.q"),
-}  # names of other libraries
 
 
 @dataclass(frozen=True)
@@ -210,8 +204,8 @@ class Solutions:
         """Return a configuration (dof,) for an integer, else the `Solutions` of a slice, mask or array of indices."""
         if isinstance(index, (int, np.integer)):
             return self.q[index]
-        rows = np.arange(len(self))[index]
-        if rows.ndim != 1:
+        rows = np.arange(len(self)) if isinstance(index, str) else np.arange(len(self))[index]
+        if rows.ndim != 1 or isinstance(index, str):
             raise ConfigurationError(f"rows are chosen by an integer, a slice, a mask or indices, got {index!r}", index)
         counts = np.full(1, len(rows), np.int64)
         if self.n_poses != 1:
@@ -235,8 +229,11 @@ class Solutions:
     if not TYPE_CHECKING:  # hidden from type checkers, so that they still report unknown attributes
 
         def __getattr__(self, name: str) -> Any:
-            """Raise `AttributeError` with a suggestion."""
-            raise missing_attribute(self, name, INSTEAD)
+            """Return the attribute with this name in another library; `AttributeError` with a suggestion for others."""
+            ours = other_name(Solutions, name)
+            if ours is None:
+                raise missing_attribute(self, name)
+            return getattr(self, ours)
 
     @property
     def log_prob(self) -> FloatArray:

@@ -44,7 +44,7 @@ class Branches:
     - `shoulder` is "right" if (a_1 x b) . (W - p_1) > 0, and "left" if it is negative. Divided by the reach of the arm.
     - `elbow` is "up" if z . (u - d (u . d) / (d . d)) > 0, with u = E - S and d = F - S, and "down" if it is negative.
       The elbow is then above the line from shoulder to wrist. Divided by the length of u.
-    - `wrist` is "no-flip" if a_m . (a_(m-1) x a_(m+1)) > 0, and "flip" if it is negative. Joint m is the middle
+    - `wrist` is "no-flip" if c . (a_(m-1) x a_(m+1)) > 0, and "flip" if it is negative. Joint m is the middle
       joint of the wrist. The quantity is the sine of its angle, counted from where its neighbours are in line.
 
     The names are defined for two kinds of arms, up to 2 % of the reach:
@@ -55,13 +55,14 @@ class Branches:
     - Seven joints, and the first three axes meet in S and the last three in F. E is the point of axis 4 nearest to S.
       In the formula of the shoulder, E - S replaces W - p_1.
 
-    a_1 points up, and b is along axis 2, so that a label does not depend on the direction of an axis in the URDF:
+    a_1 points up, b is along axis 2 and c along axis m, so that a label does not depend on the direction of an axis in
+    the URDF:
 
     - If the plane of the arm is offset from axis 1, the label is the side, seen from above and towards the wrist.
     - Otherwise "right" is the side where axis 2 is in front of axis 1. If the axes meet, it is the side of +x in the
       middle of the limits of joint 1. If joint 1 has no limits, b is the direction in the URDF.
-    - With "right" and "no-flip", the hand bends down in the middle of the limits of the joint before joint m. If that
-      joint has no limits, and for UR arms, the direction of axis m in the URDF decides.
+    - With "right" and "no-flip", a hand on a forearm that points away from axis 1 bends down in the middle of the
+      limits of the joint before joint m. If that joint has no limits, and for UR arms, c is the direction in the URDF.
 
     Near 0 there is no label. For `shoulder` and `wrist`, and for a stretched elbow, these configurations are singular.
     The elbow also has no label where the line from shoulder to wrist is vertical.

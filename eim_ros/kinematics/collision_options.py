@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from eim_ros.core.checks import names_wrong_keywords, whole_number
+from eim_ros.core.checks import whole_number
 from eim_ros.core.errors import ConstraintError, RobotError
+from eim_ros.core.vocabulary import names_wrong_keywords
 from eim_ros.kinematics.obstacles import Mesh, Obstacle, PointCloud
 
 MESHES = ("exact", "hulls", "none")

@@ -154,7 +154,7 @@ def _motion(joint: UrdfJoint, value: float) -> FloatArray:
 def _words(text: str, n: int) -> FloatArray:
     """Parse exactly `n` finite numbers from an attribute."""
     try:
-        values = [float(word) for word in text.split()]
+        values = [float(word) for word in text.replace(",", " ").split()]
     except ValueError as error:
         raise RobotError(f"expected {n} finite number(s), got {text!r}", text) from error
     return numbers_of(values, (n,), f"{text!r}", RobotError)

@@ -9,6 +9,7 @@ import math
 import os
 import re
 import struct
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -208,7 +209,15 @@ def _package_folders(package: str, folder: Path | None, given: Sequence[Path]) -
         if Path(entry).name == package:
             yield Path(entry)
     if folder is not None:
-        yield from (above for above in (folder, *folder.parents) if above.name == package)
+        yield from (above for above in (folder, *folder.parents) if package in (above.name, package_name(above)))
+
+
+def package_name(folder: Path) -> str | None:
+    """Return the name in the package.xml of a folder; None if there is no such file, or it cannot be read."""
+    try:
+        return (ElementTree.parse(folder / "package.xml").findtext("name") or "").strip() or None
+    except (OSError, ElementTree.ParseError):
+        return None
 
 
 def _entries() -> Iterator[tuple[str, str]]:

@@ -17,22 +17,17 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.checks import (
-    LARGEST,
-    as_number,
-    checked_flag,
-    checked_path,
-    expect,
-    is_number,
-    names_wrong_keywords,
-    numbers_of,
-)
+from eim_ros.core.checks import LARGEST, as_number, checked_flag, checked_path, expect, is_number, numbers_of
 from eim_ros.core.errors import ConstraintError, MeshError
+from eim_ros.core.vocabulary import KEYWORDS, joined, names_wrong_keywords
 from eim_ros.kinematics.meshes import USUAL_LIMITS, MeshLimits, read_mesh
 from eim_ros.kinematics.poses import check_pose, is_position, pose_from
 
 FloatArray = npt.NDArray[np.float64]
 ShapeT = TypeVar("ShapeT", bound=type)
+
+
+PLACES = {"pose", "centre", *KEYWORDS["pose"], *KEYWORDS["centre"]}  # keywords of the place of a shape
 
 
 def _placed(shape: ShapeT) -> ShapeT:
@@ -41,11 +36,14 @@ def _placed(shape: ShapeT) -> ShapeT:
 
     @functools.wraps(init)
     def init_at(self: Any, *args: Any, at: Any = None, **keywords: Any) -> None:
+        if at is None and shape is not Sphere:
+            keywords = joined(keywords, {"at": None})
+            at = keywords.pop("at", None)
         if at is not None:
             args = (at, *args)
-        elif len(args) == 1 and not keywords.keys() - {"name"}:
+        elif (len(args) == 1 and not keywords.keys() - {"name"}) or not (args or keywords.keys() & PLACES):
             kind = shape.__name__
-            raise ConstraintError(f"a {kind} has a size and a place: {kind}(size, at=position)", args[0])
+            raise ConstraintError(f"a {kind} has a size and a place: {kind}(size, at=position)", args)
         elif args and is_number(args[0]):
             raise ConstraintError(f"the place of a {shape.__name__} comes first, or is the keyword at", args[0])
         init(self, *args, **keywords)

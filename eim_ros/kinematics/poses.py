@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -26,10 +27,11 @@ from eim_ros.solver import first_not_rigid
 
 FORMS = (
     "a (4, 4) transform, (position, quaternion xyzw), (position, rotation), seven numbers x y z qx qy qz qw, "
-    "or an object of pinocchio, spatialmath, scipy or geometry_msgs"
+    "a mapping with position and orientation or rpy, or an object of pinocchio, spatialmath, scipy or geometry_msgs"
 )
 TRANSFORM_ATTRIBUTES = ("homogeneous", "A")  # attributes of pinocchio.SE3 and spatialmath.SE3
 PARTS = (("position", "orientation"), ("translation", "rotation"))  # attributes of geometry_msgs Pose and Transform
+MATRIX_METHODS = ("as_matrix", "GetAsMatrix4", "matrix")  # methods of scipy and jaxlie, of Drake, of sophus and gtsam
 
 
 def is_position(pose: Any) -> bool:
@@ -38,6 +40,8 @@ def is_position(pose: Any) -> bool:
         return bool(pose.shape == (3,))
     if isinstance(pose, (list, tuple)):
         return _shape(pose) == (3,)
+    if isinstance(pose, Mapping):
+        return "position" in pose and pose.keys() <= {"position", "degrees"}
     return _has(pose, "xyz")
 
 
@@ -45,12 +49,11 @@ def taken_apart(pose: Any) -> tuple[Any, Any]:
     """Split a pose into a transform and None, or into a position and a quaternion (4,) or rotation matrix (3, 3).
 
     A value of unknown form is returned unchanged with None. `PoseError` is raised for a position alone, and for a
-    stamped pose with a header.
+    stamped pose with a frame.
     """
-    if hasattr(pose, "header"):
-        raise PoseError(
-            "a stamped pose may be in another frame: bring it into the arm's base frame, then pass its .pose", pose
-        )
+    if isinstance(pose, Mapping):
+        return _taken_from(pose)
+    pose = unstamped(pose, "")
     for name in TRANSFORM_ATTRIBUTES:
         if isinstance(getattr(pose, name, None), np.ndarray):
             return getattr(pose, name), None
@@ -58,11 +61,15 @@ def taken_apart(pose: Any) -> tuple[Any, Any]:
         place, turn = getattr(pose, position, None), getattr(pose, orientation, None)
         if _has(place, "xyz") and _has(turn, "xyzw"):
             return numbers_by_axis(place, "xyz"), numbers_by_axis(turn, "xyzw")
-    if callable(getattr(pose, "as_matrix", None)):  # scipy.spatial.transform.RigidTransform
-        return _matrix(pose), None
-    if isinstance(pose, (list, tuple)) and len(pose) == 2 and _shape(pose[0]) == (3,):
-        is_rotation = callable(getattr(pose[1], "as_matrix", None))  # scipy.spatial.transform.Rotation
-        return pose[0], _matrix(pose[1]) if is_rotation else pose[1]
+    if (matrix := _matrix(pose)) is not None:
+        return matrix, None
+    if isinstance(pose, (list, tuple)) and len(pose) == 2:
+        position, orientation = pose if _shape(pose[0]) == (3,) else reversed(pose)
+        turn = _matrix(orientation)  # of scipy.spatial.transform.Rotation
+        if _shape(position) == (3,) and (
+            orientation is pose[1] or np.shape(orientation if turn is None else turn) == (3, 3)
+        ):
+            return position, orientation if turn is None else turn
     if is_position(pose):
         raise PoseError("a position leaves the orientation open, which is not possible here: expected " + FORMS, pose)
     is_array = isinstance(pose, np.ndarray)
@@ -71,12 +78,51 @@ def taken_apart(pose: Any) -> tuple[Any, Any]:
     return pose, None
 
 
-def numbers_by_axis(values: Any, axes: str) -> Any:
-    """Return the attributes x, y, ... of an object as a list, or the value itself if it has no such attributes."""
+def unstamped(pose: Any, frame: str) -> Any:
+    """Return the pose in a `geometry_msgs/PoseStamped` of a frame, or a value without a header as it is.
+
+    An empty frame is the base of the arm, as in MoveIt. Raise `PoseError` for other frames.
+    """
+    if not hasattr(pose, "header"):
+        return pose
+    stamped = str(getattr(pose.header, "frame_id", "")).lstrip("/")
+    if stamped not in ("", frame):
+        raise PoseError(
+            f"the stamped pose is in the frame {stamped!r}: bring it into the arm's base frame, then pass its .pose",
+            pose,
+        )
+    return pose.pose
+
+
+def _taken_from(pose: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return position and orientation of a mapping such as `{"position": ..., "rpy": ..., "degrees": True}`."""
+    parts = {"position", "orientation", "quaternion_wxyz", "rpy", "degrees"}
+    turns = [name for name in ("orientation", "quaternion_wxyz", "rpy") if pose.get(name) is not None]
+    if "position" not in pose or not pose.keys() <= parts or len(turns) > 1:
+        raise PoseError(
+            f"a mapping of a pose has position, and one of orientation, quaternion_wxyz or rpy: {pose}", pose
+        )
+    position = numbers_by_axis(pose["position"], "xyz")
+    if not turns:
+        raise PoseError("a position leaves the orientation open, which is not possible here: expected " + FORMS, pose)
+    turn = pose[turns[0]]
+    if turns == ["rpy"]:
+        angles = _finite(numbers_by_axis(turn, ("roll", "pitch", "yaw")), 3, "rpy")
+        return position, pose_from(position, rpy=np.radians(angles) if pose.get("degrees") else angles)[:3, :3]
+    if turns == ["quaternion_wxyz"]:
+        return position, np.roll(_finite(turn, 4, "quaternion wxyz"), -1)
+    matrix = _matrix(turn)
+    return position, numbers_by_axis(turn, "xyzw") if matrix is None else matrix
+
+
+def numbers_by_axis(values: Any, axes: Sequence[str]) -> Any:
+    """Return the attributes or entries x, y, ... as a list, or the value itself if it does not have them."""
+    if isinstance(values, Mapping) and values.keys() == set(axes):
+        return [values[axis] for axis in axes]
     return [getattr(values, axis) for axis in axes] if _has(values, axes) else values
 
 
-def _has(value: Any, axes: str) -> bool:
+def _has(value: Any, axes: Sequence[str]) -> bool:
     return all(hasattr(value, axis) for axis in axes)
 
 
@@ -91,12 +137,15 @@ def _shape(values: Any) -> tuple[int, ...] | None:
 
 
 def _matrix(pose: Any) -> Any:
-    """Return the result of the object's method `as_matrix`."""
+    """Return the matrix of an object of another library, or None if it has no method for it."""
+    method = next((name for name in MATRIX_METHODS if callable(getattr(pose, name, None))), None)
+    if method is None:
+        return None
     try:
-        return pose.as_matrix()
+        return getattr(pose, method)()
     except Exception as error:  # a foreign object may raise anything
         raise PoseError(
-            f"a pose must be {FORMS}; the method as_matrix of the given object failed: {error}", pose
+            f"a pose must be {FORMS}; the method {method} of the given object failed: {error}", pose
         ) from error
 
 
@@ -145,7 +194,9 @@ def pose_from(
     True
     """
     transform = np.eye(4)
-    transform[:3, 3] = _finite(numbers_by_axis(position, "xyz"), 3, "position")
+    given: Any = position
+    place = given["position"] if isinstance(given, Mapping) and is_position(given) else given
+    transform[:3, 3] = _finite(numbers_by_axis(place, "xyz"), 3, "position")
     if rpy is not None:
         if quaternion_xyzw is not None:
             raise PoseError("an orientation is given as a quaternion or as rpy, not as both", rpy)
@@ -287,14 +338,17 @@ def check_pose(transform: npt.ArrayLike) -> FloatArray:
     )
 
 
-def check_poses(transforms: npt.ArrayLike) -> FloatArray:
-    """Return transforms (n, 4, 4), n >= 1, each checked by `check_pose`; a sequence may contain any form of a pose."""
+def check_poses(transforms: npt.ArrayLike, frame: str = "") -> FloatArray:
+    """Return transforms (n, 4, 4), n >= 1, each checked by `check_pose`; a sequence may contain any form of a pose.
+
+    Stamped poses may be in this frame, see `unstamped`.
+    """
     try:
         poses = np.array(as_numbers(transforms))
     except (TypeError, ValueError) as error:
-        poses = _each_form(transforms, error)
+        poses = _each_form(transforms, error, frame)
     if poses.ndim == 2 and poses.shape[1] == 7:
-        poses = _each_form(poses, None)
+        poses = _each_form(poses, None, frame)
     if poses.ndim != 3 or poses.shape[1:] != (4, 4) or not len(poses):
         raise PoseError(f"expected poses of shape (n, 4, 4) or (n, 7), n >= 1, got {poses.shape}", transforms)
     i = first_not_rigid(poses, EXACT)
@@ -307,11 +361,11 @@ def check_poses(transforms: npt.ArrayLike) -> FloatArray:
     return poses
 
 
-def _each_form(poses: Any, cause: Exception | None) -> FloatArray:
+def _each_form(poses: Any, cause: Exception | None, frame: str) -> FloatArray:
     is_array = isinstance(poses, np.ndarray) and poses.ndim > 0
     if not (is_array or isinstance(poses, (list, tuple))) or not len(poses):
         raise PoseError("expected poses of shape (n, 4, 4), n >= 1, got another object", poses) from cause
-    return np.array([check_pose(pose) for pose in poses])
+    return np.array([check_pose(unstamped(pose, frame)) for pose in poses])
 
 
 def _transform(pose: npt.ArrayLike) -> Any:

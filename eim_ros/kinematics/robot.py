@@ -26,21 +26,20 @@ import numpy.typing as npt
 from eim_ros.core.checks import (
     LARGEST,
     as_numbers,
-    check_keywords,
     checked_flag,
     checked_generator,
     checked_path,
     expect,
-    missing_attribute,
-    names_wrong_keywords,
     number_from_zero,
     numbers_of,
     positive_number,
     whole_number,
 )
-from eim_ros.core.errors import MissingFileError, PoseError, RobotError, did_you_mean
+from eim_ros.core.errors import MeshError, MissingFileError, PoseError, RobotError, did_you_mean
+from eim_ros.core.vocabulary import check_keywords, missing_attribute, names_wrong_keywords, other_name
 from eim_ros.kinematics.branches import Branches
 from eim_ros.kinematics.collision_options import CollisionOptions
+from eim_ros.kinematics.meshes import find_mesh
 from eim_ros.kinematics.poses import check_pose, is_position, pose_from
 from eim_ros.kinematics.tolerances import JointLimits, TaskOptions, make_task, redundancy, transforms
 from eim_ros.kinematics.urdf import (
@@ -50,6 +49,7 @@ from eim_ros.kinematics.urdf import (
     SOURCE,
     TRANSLATION,
     build_chain,
+    checked_source,
     parse_urdf,
     read_urdf_source,
     urdf_folder,
@@ -135,9 +135,15 @@ def robot_path(name_or_path: str | Path) -> Path:
     """
     path = checked_path(name_or_path, RobotError)
     name = str(path)
-    if name in SHIPPED_ROBOTS:
+    if isinstance(name_or_path, str) and name_or_path.startswith(("package://", "file://")):
         try:
-            return share_path(f"urdf/{name}.urdf")
+            return find_mesh(name_or_path, None)
+        except MeshError as error:
+            raise RobotError(str(error).removeprefix("mesh "), name_or_path) from error
+    included = name if name in SHIPPED_ROBOTS or os.path.exists(path) else name.lower()
+    if included in SHIPPED_ROBOTS:
+        try:
+            return share_path(f"urdf/{included}.urdf")
         except MissingFileError as error:
             raise RobotError(str(error), name) from error
     if not name.isidentifier() or os.path.exists(path):
@@ -175,30 +181,6 @@ def _described(name: str) -> Path | None:
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
-
-SOLVING = "eim_ros.Sampler(robot).solve_all(pose) gives all solutions"
-DRAWING = "`eim picture --robot NAME --pose ...` draws its solutions, eim_ros.view.draw_solutions from Python"
-COLLIDING = "eim_ros.kinematics.collision.collisions(robot, q, obstacles) lists what collides"
-OTHER_NAMES = {
-    **dict.fromkeys(("ik", "inverse_kinematics", "solve_ik", "ikine", "ikine_LM", "ik_LM", "compute_ik"), "solve"),
-    **dict.fromkeys(("forward", "fkine", "forward_kinematics", "compute_fk"), "fk"),
-    **dict.fromkeys(("n_joints", "num_joints", "nq", "nv", "n", "n_dof"), "dof"),
-    **dict.fromkeys(("jacob0", "jac", "compute_jacobian"), "jacobian"),
-    **dict.fromkeys(("lower_limits", "lower_bounds", "lowerPositionLimit"), "lower"),
-    **dict.fromkeys(("upper_limits", "upper_bounds", "upperPositionLimit"), "upper"),
-    **dict.fromkeys(("joint_limits", "position_limits", "qlim"), "limits"),
-    **dict.fromkeys(("random_q", "random_configuration", "get_random_joint_values"), "random"),
-    **dict.fromkeys(("ee_link", "end_effector", "tip"), "tip_link"),
-    **dict.fromkeys(("base", "root_link"), "base_link"),
-}  # attribute names of other libraries
-INSTEAD = {
-    **dict.fromkeys(("ik_all", "all_ik", "inverse", "ikine_a", "solve_all"), SOLVING),
-    **dict.fromkeys(("plot", "show", "draw", "visualize", "display"), DRAWING),
-    "joints": "its joints are robot.joint_names, robot.dof is their number",
-    "sample": "robot.random() gives a configuration, eim_ros.Sampler(robot).sample(pose, n) solutions",
-    **dict.fromkeys(("in_collision", "is_collision_free", "is_colliding", "collides", "check_collision"), COLLIDING),
-    **dict.fromkeys(("neutral", "home", "qz", "qr", "q0"), "it names no configurations: give joint values"),
-}
 
 MOST_CONFIGURATIONS = 2_000_000_000  # limit per call; memory is exhausted earlier
 
@@ -318,6 +300,7 @@ class Robot:
     ) -> None:
         if collision is not None:
             expect(collision, CollisionOptions, "collision", RobotError)
+        source = checked_source(source)
         folder = urdf_folder(source)
         if folder is not None:
             source = robot_path(source)
@@ -355,6 +338,7 @@ class Robot:
         """
         return Robot(self.urdf, link, base=self.base_link, collision=self.collision)._with(folder=self.folder)
 
+    @names_wrong_keywords
     def with_tool(self, tool: npt.ArrayLike) -> Robot:
         """Return the robot with a tool: its tip link is a new one, `<tip link>_tool`, fixed to the present one.
 
@@ -516,6 +500,7 @@ class Robot:
         ends = [sliding[:, MULTIPLIER] * limit[source] + sliding[:, OFFSET] for limit in (self.lower, self.upper)]
         return float(np.linalg.norm(self.links[:, TRANSLATION], axis=1).sum() + np.abs(ends).max(axis=0).sum())
 
+    @names_wrong_keywords
     def fk(self, q: npt.ArrayLike) -> FloatArray:
         """Compute the tip poses (n, 4, 4) of configurations (n, dof), or (4, 4) of one configuration (dof,).
 
@@ -528,6 +513,7 @@ class Robot:
         """
         return self._each(q, self.chain.forward)
 
+    @names_wrong_keywords
     def jacobian(self, q: npt.ArrayLike) -> FloatArray:
         """Compute the Jacobians (n, 6, dof) of configurations (n, dof), or (6, dof) of one configuration.
 
@@ -544,6 +530,7 @@ class Robot:
         """
         return self._each(q, self.chain.jacobian)
 
+    @names_wrong_keywords
     def manipulability(self, q: npt.ArrayLike, position_only: bool = False) -> FloatArray:
         """Compute Yoshikawa's manipulability (n,) of configurations (n, dof).
 
@@ -617,9 +604,10 @@ class Robot:
 
         def __getattr__(self, name: str) -> Any:
             """Return the attribute with this name in another library; `AttributeError` with a suggestion for others."""
-            if name in OTHER_NAMES:
-                return getattr(self, OTHER_NAMES[name])
-            raise missing_attribute(self, name, INSTEAD)
+            ours = other_name(Robot, name)
+            if ours is None:
+                raise missing_attribute(self, name)
+            return getattr(self, ours)
 
     def _rows(self, q: npt.ArrayLike) -> tuple[FloatArray, bool]:
         """Return contiguous float64 rows (n, dof), and whether the input was a single configuration."""

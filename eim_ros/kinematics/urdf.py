@@ -17,15 +17,19 @@ joint that drives joint i, usually joint i itself. The last row only contains P_
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import json
 import math
+import os
 import re
+import tempfile
+import threading
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
@@ -36,11 +40,15 @@ import numpy.typing as npt
 
 from eim_ros.core.checks import checked_path
 from eim_ros.core.errors import RobotError, did_you_mean
+from eim_ros.kinematics.meshes import package_name
 
 MOVING_TYPES = ("revolute", "continuous", "prismatic")
-# names of joints that move no arm, of links that carry no tool, and of tips, the most common first
-# A gripper's yaw, pitch or roll turns it as a part of the arm.
-_ACCESSORY = re.compile("finger|thumb|knuckle|jaw|claw|wheel|caster|rotor|(gripper|hand)(?!_?(yaw|pitch|roll)).* of ")
+# names of links and joints that belong to no arm, of joints that do, of links that carry no tool, and of tips, the most
+# common first; a gripper's yaw, pitch or roll turns it as a part of the arm
+_FINGER = re.compile("finger|thumb|knuckle|jaw|claw")
+_ACCESSORY = re.compile(f"{_FINGER.pattern}|wheel|caster|rotor")
+_OPENS = re.compile(f"{_ACCESSORY.pattern}|(gripper|hand)(?!_?(yaw|pitch|roll))")
+_ARM = re.compile("wrist|elbow|shoulder")
 _PALM = re.compile("hand|palm|thumb|gripper")  # links with at least three moving joints, which move fingers
 _SENSOR = re.compile("imu|camera|optical|laser|lidar|sensor|sonar|gyro|accelerometer|skin|inertia|(^|_)ft(_|$)")
 _TOOLS = [
@@ -49,12 +57,14 @@ _TOOLS = [
         "(^|_)tool0$",
         "tcp",
         "tool|grasp|gripper_frame",
-        "(^|_)(ee|eef)($|_)|end_?eff",
+        "(^|[_/])ee_gripper",
+        "(^|[_/])(ee|eef)($|_)|end_?eff",
         "(^|_)gripper$",
         "hand|gripper|palm",
     )
 ]
-WIDEST = 1e6  # [rad] limit that means no limit: Gazebo writes 1e16, where numbers are 2 apart
+WIDEST = 1e5  # [rad] limit that means no limit: Gazebo writes 1e16, where numbers are 2 apart, and others 999999
+_index_lock = threading.Lock()
 MOST_MOVABLE = 64  # maximum number of moving joints in a chain, including mimic joints
 
 
@@ -122,13 +132,16 @@ class UrdfTree:
         rotors. There, names of tools come first (`tool0`, `tcp`, tool, end effector, hand), then the last link.
         """
         depths = self._depths(base, without_accessories=True)
-        if max(depths.values()) == 0:
+        is_hand = max(depths.values()) == 0
+        if is_hand:
             depths = self._depths(base, without_accessories=False)
         most = max(depths.values())
         if most == 0:
             raise RobotError(f"robot {self.name!r} has no movable joint below {base!r}", base)
         ends = [link for link in self.links if depths.get(link) == most]
         carriers = [link for link in ends if not _SENSOR.search(link.lower())]
+        if not is_hand:
+            carriers = [link for link in carriers if not _FINGER.search(link.lower())] or carriers
         named = [link for pattern in _TOOLS for link in carriers if pattern.search(link.lower())]
         if named:
             return named[0]
@@ -136,6 +149,8 @@ class UrdfTree:
         while len(below) == 1:
             link = below[0]
             below = [joint.child for joint in self.joints if joint.parent == link and joint.child in carriers]
+            if len(below) > 1:  # link7_sc is a part of link7
+                below = [child for child in below if not child.startswith(link)]
         return link
 
     def _depths(self, base: str, without_accessories: bool) -> dict[str, int]:
@@ -144,15 +159,23 @@ class UrdfTree:
         for joint in self.joints:
             children.setdefault(joint.parent, []).append(joint)
         depths, open_links = {base: 0}, [base]
+        above: dict[str, frozenset[str]] = {base: frozenset()}  # names of the joints above each link
         while open_links:
             link = open_links.pop()
             below = children.get(link, ())
             is_palm = sum(joint.moves for joint in below) > 2 and _PALM.search(link.lower())
+            frames = [joint.child.lower() for joint in below if not joint.moves]
+            has_tool = any(pattern.search(frame) for pattern in _TOOLS[:-1] for frame in frames)
             for joint in below:
-                named = is_palm or _ACCESSORY.search(f"{joint.name} of {joint.child}".lower())
-                is_accessory = joint.moves and named
+                name, child = joint.name.lower(), joint.child.lower()
+                named = _OPENS.search(name) or (_ACCESSORY.search(child) and not _ARM.search(name))
+                named = named or (has_tool and _PALM.search(child))  # it opens next to the frame of the tool
+                is_accessory = joint.moves and (is_palm or named)
+                if joint.mimic is not None and joint.moves and joint.mimic.joint not in above[link]:
+                    continue  # no chain, because it follows a joint of another branch
                 if joint.child not in depths and not (is_accessory and without_accessories):
                     depths[joint.child] = depths[joint.parent] + joint.moves
+                    above[joint.child] = above[link] | {joint.name}
                     open_links.append(joint.child)
         return depths
 
@@ -308,8 +331,11 @@ def _inverse_placement(xyz: Sequence[float], rpy: Sequence[float]) -> tuple[Floa
     return -turn @ np.array(xyz), angles
 
 
-def expanded_xacro(path: Path) -> str:
-    """Expand a xacro file to a URDF with the default values; raise `RobotError` without xacro or if it fails."""
+def expanded_xacro(path: Path, arguments: Mapping[str, str]) -> str:
+    """Expand a xacro file to a URDF; raise `RobotError` without xacro or if it fails.
+
+    `$(find NAME)` searches the sourced workspaces first, then the folders near the file.
+    """
     by_hand = f"xacro {path.name} ARGUMENT:=VALUE > robot.urdf"
     try:
         xacro = importlib.import_module("xacro")
@@ -318,30 +344,90 @@ def expanded_xacro(path: Path) -> str:
             f"{path} is a xacro file: install xacro (it comes with ROS, or pip install xacro), or expand it: {by_hand}",
             str(path),
         ) from error
+    packages = _packages_near(path.absolute())
     try:
-        return str(xacro.process_file(str(path)).toxml())
+        with _in_ament_index(packages):
+            return str(xacro.process_file(str(path), mappings=dict(arguments)).toxml())
     except (Exception, SystemExit) as error:  # the XML parser and evaluated Python may raise anything
         told = " ".join(str(error).split()) or type(error).__name__
-        raise RobotError(
-            f"xacro cannot expand {path}: {told}; where it needs arguments: {by_hand}", str(path)
-        ) from error
+        missing = re.search(r"package '([^']+)' not found", told)
+        remedy = (
+            f"package {missing[1]!r} is neither in a sourced workspace nor near this file"
+            if missing
+            else f"{told}; arguments follow the name of the file, as '{path.name} NAME:=VALUE'"
+        )
+        raise RobotError(f"xacro cannot expand {path}: {remedy}", str(path)) from error
 
 
+def _packages_near(file: Path) -> dict[str, Path]:
+    """Return the folders of packages by name that contain a file or lie in its workspace."""
+    found = {above.name: above for above in reversed(file.parents) if above.name}
+    manifests = [above / "package.xml" for above in file.parents]
+    own = next((manifest.parent for manifest in manifests if manifest.is_file()), None)
+    if own is not None:
+        for folder in (own.parent, own.parent.parent):  # workspaces have packages, and repositories with packages
+            manifests += [*folder.glob("*/package.xml"), *folder.glob("*/*/package.xml")]
+    named = ((package_name(manifest.parent), manifest.parent) for manifest in reversed(manifests))  # its own ones win
+    return found | {name: folder for name, folder in named if name}
+
+
+@contextlib.contextmanager
+def _in_ament_index(packages: Mapping[str, Path]) -> Iterator[None]:
+    """Let ROS find packages in these folders, too, but search the sourced workspaces first."""
+    with _index_lock, tempfile.TemporaryDirectory() as prefix:
+        index = Path(prefix, "share", "ament_index", "resource_index", "packages")
+        index.mkdir(parents=True)
+        for name, folder in packages.items():
+            if re.fullmatch("[A-Za-z0-9_-]+", name) and name != "ament_index":
+                (index / name).touch()
+                Path(prefix, "share", name).symlink_to(folder)
+        before = os.environ.get("AMENT_PREFIX_PATH")
+        os.environ["AMENT_PREFIX_PATH"] = os.pathsep.join(filter(None, (before, prefix)))
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ["AMENT_PREFIX_PATH"]
+            else:
+                os.environ["AMENT_PREFIX_PATH"] = before
+
+
+XML_METHODS = ("to_xml_string", "write_xml_string")  # of urdf_parser_py, of yourdfpy
 SHAPES = ("box", "cylinder", "sphere", "capsule", "mesh")
 MOST_LINKS = 2000  # maximum number of links, and of joints. Later parsers recurse over links; a humanoid has about 100.
 DEPTH_OF_SHAPES = 3  # depth of the elements that are kept below a collision element
 
 
+def checked_source(source: Any) -> str | Path:
+    """Return a name, a path or a description (XML), which objects of urdf_parser_py, yourdfpy and ElementTree contain.
+
+    Raise `RobotError` for other objects.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        return source  # type: ignore[return-value]  # checked_path reads other path objects
+    if isinstance(source, (Element, ElementTree.ElementTree)):
+        root = source.getroot() if isinstance(source, ElementTree.ElementTree) else source
+        return ElementTree.tostring(root, encoding="unicode")
+    for name in XML_METHODS:
+        if callable(method := getattr(source, name, None)):
+            text = method()
+            return text.decode() if isinstance(text, bytes) else str(text)
+    raise RobotError(
+        f"a robot is the name of an included one, the path of a URDF or its text, got a {type(source).__name__}", source
+    )
+
+
 def read_urdf_source(source: str | Path) -> str | bytes:
     """Return the XML of a source: the source itself if it starts with '<', otherwise the content of the file it names.
 
-    The content is not decoded, because the XML parser detects the encoding. A file that ends in .xacro is expanded.
+    The content is not decoded, because the XML parser detects the encoding. A file that ends in .xacro is expanded,
+    with arguments that follow its name, such as "ur.urdf.xacro name:=ur ur_type:=ur5e".
     """
     if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
         return source.lstrip("\ufeff \t\r\n")
-    path = checked_path(source, RobotError).expanduser()
+    path, arguments = _with_arguments(source)
     if path.suffix == ".xacro":
-        return expanded_xacro(path)
+        return expanded_xacro(path, arguments)
     try:
         return path.read_bytes()
     except (OSError, ValueError) as error:
@@ -353,7 +439,16 @@ def urdf_folder(source: str | Path) -> Path | None:
     """Return the folder of the file that a source names; None for XML text."""
     if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
         return None
-    return checked_path(source, RobotError).expanduser().absolute().parent
+    return _with_arguments(source)[0].absolute().parent
+
+
+def _with_arguments(source: str | Path) -> tuple[Path, dict[str, str]]:
+    """Return the path of a file, and the arguments NAME:=VALUE after the name of a xacro file."""
+    path, words = checked_path(source, RobotError).expanduser(), str(source).split(".xacro ")
+    if len(words) != 2 or not all(":=" in word for word in words[1].split()):
+        return path, {}
+    pairs = (word.partition(":=")[::2] for word in words[1].split())
+    return Path(words[0] + ".xacro").expanduser(), dict(pairs)
 
 
 def xml_root(text: str | bytes) -> Element:
@@ -373,7 +468,8 @@ def parse_urdf(text: str | bytes) -> UrdfTree:
     if any("xacro" in element.tag or "${" in "".join(element.attrib.values()) for element in robot.iter()):
         raise RobotError("robot description holds xacro macros; expand it first: xacro FILE > robot.urdf", text[:200])
     if robot.tag != "robot":
-        raise RobotError(f"robot description must start with <robot>, found <{robot.tag}>", robot.tag)
+        other = "; MJCF is not read: convert it to a URDF" if robot.tag.startswith("mujoco") else ""
+        raise RobotError(f"robot description must start with <robot>, found <{robot.tag}>{other}", robot.tag)
     for kind in ("link", "joint"):
         if (n := len(robot.findall(kind))) > MOST_LINKS:
             raise RobotError(
@@ -385,7 +481,23 @@ def parse_urdf(text: str | bytes) -> UrdfTree:
     joints = tuple(_joint(element) for element in robot.findall("joint"))
     _check_tree(links, joints)
     name = robot.get("name") or "robot"
-    return UrdfTree(name, links, joints, _stripped(robot, name))
+    return UrdfTree(name, links, _with_independent_sources(joints), _stripped(robot, name))
+
+
+def _with_independent_sources(joints: tuple[UrdfJoint, ...]) -> tuple[UrdfJoint, ...]:
+    """Let joints that mimic a mimic joint follow the source of that joint directly."""
+    rules = {joint.name: joint.mimic for joint in joints if joint.mimic is not None}
+    resolved = []
+    for joint in joints:
+        rule, seen = joint.mimic, {joint.name}
+        while rule is not None and (source := rules.get(rule.joint)) is not None and rule.joint not in seen:
+            seen.add(rule.joint)
+            factor, offset = rule.multiplier * source.multiplier, rule.multiplier * source.offset + rule.offset
+            if not (math.isfinite(factor) and math.isfinite(offset)):
+                raise RobotError(f"joint {joint.name!r} follows {source.joint!r} with too large numbers", factor)
+            rule = Mimic(source.joint, factor, offset)
+        resolved.append(joint if rule is joint.mimic else replace(joint, mimic=rule))
+    return tuple(resolved)
 
 
 def _joint(element: Element) -> UrdfJoint:
@@ -433,10 +545,10 @@ def _attribute(element: Element, name: str, owner: str) -> str:
 
 
 def _numbers(element: Element | None, attribute: str, default: str, joint: str) -> tuple[float, ...]:
-    """Parse as many finite numbers as the default contains."""
+    """Parse as many finite numbers as the default contains, with spaces or commas between them."""
     text = default if element is None else element.get(attribute, default)
     try:
-        values = tuple(float(word) for word in text.split())
+        values = tuple(float(word) for word in text.replace(",", " ").split())
     except ValueError:
         values = ()
     expected = len(default.split())

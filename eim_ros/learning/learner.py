@@ -16,10 +16,11 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import torch
 
-from eim_ros.core.checks import expect, names_wrong_keywords
+from eim_ros.core.checks import expect
 from eim_ros.core.errors import ConfigurationError, DataError
 from eim_ros.core.parallel import torch_threads
 from eim_ros.core.settings import Settings, field_types
+from eim_ros.core.vocabulary import names_wrong_keywords
 from eim_ros.learning.data import Pairs, checked_data, weighted
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts

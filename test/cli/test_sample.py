@@ -98,6 +98,15 @@ def test_quaternion_asks_for_the_whole_pose(eim: Command, model: Path) -> None:
     assert np.ptp(np.array(free["positions"]).sum(axis=1)) > 0.1
 
 
+def test_robot_may_come_first_and_angles_replace_the_quaternion(eim: Command) -> None:
+    words = ("--seed", 1, "--json")
+    angles = eim("solve", "panda", "--xyz", 0.4, 0.1, 0.5, "--rpy", np.pi, 0, 0, *words)
+    quaternion = eim("solve", "--robot", "panda", "--pose", 0.4, 0.1, 0.5, 1, 0, 0, 0, *words)
+    assert (angles.code, angles.err) == (0, "")
+    # both poses are the same within rounding
+    np.testing.assert_allclose(angles.json["positions"], quaternion.json["positions"], atol=1e-6)
+
+
 def test_table_tells_how_many_there_are_where_fewer_differ(eim: Command) -> None:
     outcome = eim("sample", "--robot", "planar3", *TURNED, "-n", 50, "--timeout", 60)
     lines = outcome.out.splitlines()

@@ -31,7 +31,7 @@ CALLS: dict[str, Callable[..., Any]] = {
         ("nera", "did you mean near?"),
         ("limits", r"give sampler.with_constraints\(limits={joint: \(lower, upper\)}\)"),
         ("joint_limits", r"give sampler.with_constraints\(limits="),
-        ("rpy", r"give an orientation within the pose, pose_from\(position, rpy=...\)"),
+        ("rpy", r"give one pose: \(position, quaternion\), or pose_from\(position, rpy=...\)"),
         ("timeoutt", "did you mean timeout?"),
         ("explore", "did you mean diversity?"),
         ("colour", "it has "),

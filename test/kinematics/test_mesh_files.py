@@ -87,6 +87,19 @@ def test_package_is_found_by_each_variable_by_argument_and_above_the_urdf(
         assert find_mesh(name, None).samefile(mesh)
 
 
+def test_package_may_be_in_a_folder_of_another_name(tmp_path: Path) -> None:
+    mesh = tmp_path / "Clone-main" / "meshes" / "link.stl"
+    mesh.parent.mkdir(parents=True)
+    mesh.touch()
+    manifest, urdf = tmp_path / "Clone-main" / "package.xml", tmp_path / "Clone-main" / "urdf"
+    for text in ("", "<package>", "<package/>", "<package><name>leg</name></package>"):
+        manifest.write_text(text)
+        with pytest.raises(RobotError, match="package 'arm'"):
+            find_mesh("package://arm/meshes/link.stl", urdf)
+    manifest.write_text("<package><name> arm </name></package>")
+    assert find_mesh("package://arm/meshes/link.stl", urdf) == mesh
+
+
 def test_paths_and_file_names_are_found(package: Path) -> None:
     mesh = package / "meshes/link.stl"
     spaced = write_stl(package / "meshes/my link.stl", *CUBE)

@@ -80,7 +80,7 @@ def test_a_position_alone_leaves_the_orientation_open(position: Any) -> None:
 @pytest.mark.parametrize(
     ("pose", "words"),
     [
-        (Named(header=None, pose=None), "bring it into the arm's base frame"),
+        (Named(header=Named(frame_id="camera"), pose=None), "bring it into the arm's base frame"),
         (POSITION, "a position leaves the orientation open"),
         ([*POSITION, 0.0, 0.0, 0.0], "seven numbers"),
         ((POSITION, [1.0, 0.0]), "quaternion xyzw must be 4 numbers"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -65,10 +66,52 @@ def tree_of(*joints: str) -> str:
         (("a > b", "b - hand_link", "hand_link - gripper_base", "gripper_base - left_gripper"), "left_gripper"),
         (("a > roll", "roll > gripper_yaw", "gripper_yaw - nub"), "gripper_yaw"),  # its joint turns the gripper
         (("a > b", "b - ee", "b - hand", "hand > f0", "hand > m0", "hand > r0", "f0 > f1"), "ee"),  # any fingers
+        (("a > b", "b > Wrist", "Wrist > Fixed_Jaw", "Fixed_Jaw - Fixed_Jaw_tip"), "Wrist"),
+        (("a > b", "b > c", "c - base", "base - thumb_base"), "base"),  # a finger is no tip of an arm
+        (("a > b", "b > link7", "link7 - link7_sc", "link7 - link8"), "link8"),  # link7_sc is a part of link7
+        (("a > b", "b > wrist", "wrist - /ee_arm", "/ee_arm - /ee_gripper"), "/ee_gripper"),
     ],
 )
 def test_default_tip_is_the_one_that_users_name(joints: tuple[str, ...], expected: str) -> None:
     assert Robot(tree_of(*joints)).tip_link == expected
+
+
+def test_joint_of_a_wrist_moves_the_arm_also_where_its_link_is_a_jaw() -> None:
+    text = tree_of("a > b", "b > c", "c > Fixed_Jaw", "Fixed_Jaw - Fixed_Jaw_tip", "Fixed_Jaw > Moving_Jaw")
+    robot = Robot(text.replace("Fixed_Jaw_joint", "Wrist_Roll"))
+    assert (robot.tip_link, robot.dof) == ("Fixed_Jaw_tip", 3)
+
+
+def test_gripper_next_to_the_frame_of_a_tool_is_no_part_of_the_arm() -> None:
+    text = tree_of("a > b", "b > c", "c > gripper", "c - gripper_tcp", "gripper - gripper_tcp2")
+    assert Robot(text.replace("gripper_joint", "joint_6")).tip_link == "gripper_tcp"
+
+
+def test_default_tip_avoids_followers_of_another_branch() -> None:
+    text = tree_of("base > right_finger", "base > left_finger")
+    follower = text.replace(
+        '"right_finger"/>' + HINGE, '"right_finger"/>' + HINGE + '<mimic joint="left_finger_joint"/>'
+    )
+    assert follower != text
+    assert (Robot(text).tip_link, Robot(follower).tip_link) == ("right_finger", "left_finger")
+
+
+def test_follower_of_a_follower_moves_as_composed() -> None:
+    twice = FOLLOWERS.replace('<mimic joint="lead" multiplier="0.2"', '<mimic joint="shadow" multiplier="0.2"')
+    offset = float(twice.partition('multiplier="0.2" offset="')[2].partition('"')[0])
+    # shadow = -lead / 2 + 0.3, so rail = 0.2 * shadow + offset = -lead / 10 + 0.06 + offset
+    once = twice.replace(
+        f'<mimic joint="shadow" multiplier="0.2" offset="{offset}"',
+        f'<mimic joint="lead" multiplier="-0.1" offset="{0.06 + offset}"',
+    )
+    assert once != twice
+    q = Robot(once).random(20, seed=0)
+    np.testing.assert_allclose(Robot(twice).fk(q), Robot(once).fk(q), atol=1e-12)  # rounding
+
+
+def test_commas_separate_numbers() -> None:
+    robot = Robot(SIMPLE.replace('xyz="0 0 1"', 'xyz="0, 0, 1"'))
+    np.testing.assert_array_equal(robot.fk([0.4, 0.2]), Robot(SIMPLE).fk([0.4, 0.2]))
 
 
 def test_undeclared_prefix_is_read() -> None:
@@ -78,7 +121,7 @@ def test_undeclared_prefix_is_read() -> None:
 
 
 def test_revolute_joint_with_the_limits_of_gazebo_is_continuous() -> None:
-    robot = Robot(SIMPLE.replace(HINGE, '<axis xyz="0 0 1"/><limit lower="-1e+16" upper="1e+16" velocity="0"/>'))
+    robot = Robot(SIMPLE.replace(HINGE, '<axis xyz="0 0 1"/><limit lower="-999999" upper="1e+16" velocity="0"/>'))
     assert robot.continuous.all()
     assert robot.solve(robot.fk(robot.random(seed=0)), seed=0)
 
@@ -161,12 +204,14 @@ REFUSED = {
     "nan_limit": (changed('lower="-2"', 'lower="nan"'), None, None, "lower='nan' is not 1 finite number"),
     "zero_axis": (changed('xyz="0 0 1"', 'xyz="0 0 0"'), None, None, "zero vector as its axis"),
     "short_axis": (changed('xyz="0 0 1"', 'xyz="0 1"'), None, None, "xyz='0 1' is not 3 finite number"),
-    "outside_leader": (FOLLOWERS, "l1", None, "'shadow' mimics 'lead', which is no independent joint of the chain"),
-    "leader_follows": (
-        FOLLOWERS.replace('<mimic joint="lead" multiplier="0.2"', '<mimic joint="shadow" multiplier="0.2"'),
+    "outside_leader": (FOLLOWERS, "l1", "l4", "'shadow' mimics 'lead', which is no independent joint of the chain"),
+    "leaders_in_a_circle": (
+        FOLLOWERS.replace('joint="lead" multiplier="-0.5"', 'joint="rail" multiplier="-0.5"').replace(
+            'joint="lead" multiplier="0.2"', 'joint="shadow" multiplier="0.2"'
+        ),
         None,
-        None,
-        "'rail' mimics 'shadow'",
+        "l4",
+        "'shadow' mimics 'shadow'",
     ),
     "unknown_child": (changed('child link="l2"', 'child link="l9"'), None, None, "child link 'l9' of joint 'b'"),
     "no_parent": (changed('<parent link="l1"/>', ""), None, None, "'b' has no <parent>"),
@@ -174,6 +219,7 @@ REFUSED = {
     "repeated_joint": (changed('"b"', '"a"'), None, None, "joint name 'a' is used more than once"),
     "repeated_link": (changed('link name="l1"', 'link name="l0"'), None, None, "link name 'l0' is used more than"),
     "broken_xml": (SIMPLE[:-4], None, None, "no well-formed XML"),
+    "mjcf": ("<mujoco/>", None, None, "MJCF is not read"),
     "no_robot": ("<sdf/>", None, None, "must start with <robot>, found <sdf>"),
     "no_links": ("<robot name='r'/>", None, None, "has no links"),
     "xacro_text": (
@@ -196,7 +242,7 @@ def test_what_is_no_serial_chain_is_refused_and_named(case: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"), [("Franka", "panda"), ("kuka_iiwa", "iiwa14"), ("UR5", "ur5"), ("ur5e_robot", "ur5e")]
+    ("name", "meant"), [("Franka", "panda"), ("kuka_iiwa", "iiwa14"), ("UR5_arm", "ur5"), ("ur5e_robot", "ur5e")]
 )
 def test_unknown_name_suggests_the_included_robot(name: str, meant: str) -> None:
     with pytest.raises(RobotError, match=rf"did you mean {meant}\?$"):
@@ -220,6 +266,30 @@ def test_unreadable_files_are_refused_and_named(tmp_path: Path) -> None:
         Robot("iiwa7")
 
 
+@pytest.mark.parametrize("found_by", ["manifest", "folder"])
+def test_xacro_finds_packages_near_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found_by: str) -> None:
+    pytest.importorskip("xacro")
+    monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path / "sourced"))
+    shapes = tmp_path / "src" / "repository" / "shapes"
+    own = tmp_path / "src" / "arm_description"
+    for folder, name in ((shapes, "arm_shapes"), (own, "arm_description")):
+        (folder / "urdf").mkdir(parents=True)
+        if found_by == "manifest":
+            (folder / "package.xml").write_text(f"<package><name>{name}</name></package>")
+    other = "arm_shapes" if found_by == "manifest" else "arm_description"
+    macros = (shapes if found_by == "manifest" else own) / "urdf" / "joints.xacro"
+    namespace = 'xmlns:xacro="http://ros.org/wiki/xacro"'
+    macros.write_text(SIMPLE.replace("<robot", f"<robot {namespace}"))
+    file = own / "urdf" / "arm.urdf.xacro"
+    include = f'<xacro:include filename="$(find {other})/urdf/joints.xacro"/>'
+    file.write_text(f'<robot name="test" {namespace}>{include}</robot>')
+    assert Robot(file).fingerprint == Robot(SIMPLE).fingerprint
+    assert os.environ["AMENT_PREFIX_PATH"] == str(tmp_path / "sourced")
+    file.write_text(file.read_text().replace(other, "elsewhere"))
+    with pytest.raises(RobotError, match="package 'elsewhere' is neither in a sourced workspace nor near this file"):
+        Robot(file)
+
+
 def test_xacro_file_is_expanded(tmp_path: Path) -> None:
     path = tmp_path / "arm.urdf.xacro"
     macro = '<xacro:property name="half" value="${pi/2}"/>'
@@ -229,8 +299,12 @@ def test_xacro_file_is_expanded(tmp_path: Path) -> None:
     path.write_text(text.replace("<link", macro + "<link", 1))
     assert Robot(path).lower[0] == -np.pi / 2
     path.write_text(text)
-    with pytest.raises(RobotError, match="xacro cannot expand .*half.*where it needs arguments: xacro arm.urdf.xacro"):
+    with pytest.raises(RobotError, match="xacro cannot expand .*half.*as 'arm.urdf.xacro NAME:=VALUE'"):
         Robot(path)
+    path.write_text(
+        text.replace("<link", '<xacro:arg name="half" default="1"/><link', 1).replace("-half", "-1 * $(arg half)")
+    )
+    assert (Robot(path).lower[0], Robot(f"{path} half:=1.5").lower[0]) == (-1.0, -1.5)
 
 
 def test_without_xacro_its_files_are_refused_with_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

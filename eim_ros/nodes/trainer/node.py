@@ -174,7 +174,7 @@ class Trainer(ManagedNode[TrainerSettings]):
         if robot in SHIPPED_ROBOTS:
             return robot_path(robot)
         path = self.settings.data.readable(robot)
-        if path.suffix == ".xacro":  # xacro macros can include any file and evaluate Python
+        if ".xacro" in path.name:  # xacro macros can include any file and evaluate Python
             raise RobotError(f"{path} is not expanded for a remote caller: give a URDF, xacro FILE > robot.urdf", robot)
         return path
 
