@@ -10,22 +10,33 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import importlib.util
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from eim_ros.core.errors import did_you_mean
 from eim_ros.core.vocabulary import advice
 
 
-def deferred_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def _in_from_import(caller: FrameType) -> bool:
+    """Return whether an attribute is looked up by `from package import name`, which hides the AttributeError."""
+    return caller.f_globals.get("__name__") == "importlib._bootstrap" and caller.f_code.co_name == "_handle_fromlist"
+
+
+def deferred_names(
+    package: str, file: str, instead: Mapping[str, str] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the functions `__getattr__` and `__dir__` of a package with deferred names.
 
     Parameters
     ----------
     package, file : str
         `__name__` and `__file__` of the package.
+    instead : mapping, optional
+        What to use instead of names that other libraries have. It replaces the general advice on names.
     """
 
     @functools.cache
@@ -42,10 +53,14 @@ def deferred_names(package: str, file: str) -> tuple[Callable[[str], Any], Calla
         home = None if name.startswith("__") else homes().get(name)
         if home is None:
             hint = ""
-            if not name.startswith("_"):
+            if instead and name in instead:
+                hint = f"; {instead[name]}"
+            elif not name.startswith("_"):
                 inner = {home.split(".")[1] for home in homes().values() if home and home.startswith(f"{package}.")}
-                near = advice(name) or did_you_mean(name, homes())
+                near = ("" if instead else advice(name)) or did_you_mean(name, homes())
                 hint = _within(package, Path(file).parent, sorted(inner), name) or near
+            if hint and _in_from_import(sys._getframe(1)) and importlib.util.find_spec(f"{package}.{name}") is None:
+                raise ImportError(f"cannot import name {name!r} from {package!r}{hint}", name=name)
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         value = getattr(importlib.import_module(home), name)
         setattr(sys.modules[package], name, value)

@@ -134,6 +134,7 @@ CONSTRAINTS = {
 CONSTRAINED = {word: f"sampler.with_constraints({word}={value})" for word, value in CONSTRAINTS.items()}
 STARTS = "start configurations to Robot.refine(seeds, pose), or near=q to Sampler.solve(pose)"
 ONE_POSE = "one pose: (position, quaternion), or pose_from(position, rpy=...) in radians"
+TO_LEARNER = "it to the learner, as in EM(n_components=10, seed=3)"
 ELSEWHERE: dict[str, dict[str, str]] = {
     "max_restarts": dict.fromkeys(("q0", "q_init", "x0", "start", "initial_guess", "seed_state", "near"), STARTS),
     "near": CONSTRAINED
@@ -152,7 +153,9 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     )
     | {"euler": "angles in radians, as pose_from(position, rpy=...)"},
     "run": {word: f"run=RunOptions({word}=...)" for word in ("verbose", "checkpoint", "checkpoint_every", "resume")}
-    | dict.fromkeys(("callback", "callbacks"), "run=RunOptions(callbacks=[...])"),
+    | dict.fromkeys(("callback", "callbacks"), "run=RunOptions(callbacks=[...])")
+    | dict.fromkeys(("seed", "random_state", "n_components", "n_iterations", "max_iter"), TO_LEARNER)
+    | dict.fromkeys(("y", "Y", "context", "contexts"), "contexts and samples as one pair, fit((context, sample))"),
 }  # maps a keyword of the call to settings that are given in another way
 ELSEWHERE["poses"] = ELSEWHERE["pose"]
 
@@ -184,10 +187,15 @@ def _words(name: str) -> list[str]:
     return [word.lower() for word in re.findall(r"[A-Z]+\d*(?![a-z])|[A-Z]?[a-z]+\d*", name)]
 
 
-def missing_attribute(owner: object, name: str) -> AttributeError:
-    """Return the error for an unknown attribute, with what to use instead, or a similar name."""
+def missing_attribute(owner: object, name: str, instead: Mapping[str, str] | None = None) -> AttributeError:
+    """Return the error for an unknown attribute, with what to use instead, or a similar name.
+
+    `instead` maps names of other libraries to advice for this class; it comes first.
+    """
     kind, hint = type(owner), ""
-    if not name.startswith("_"):
+    if instead and name in instead:
+        hint = f"; {instead[name]}"
+    elif not name.startswith("_"):
         known = [
             each for each in {**vars(kind).get("__annotations__", {}), **dict.fromkeys(dir(kind))} if each[0] != "_"
         ]

@@ -276,9 +276,9 @@ class EMIteration:
         seed = int(torch.randint(2**31 - 1, (1,), generator=generator, device=generator.device))
         units = Standardisation.from_data(data.context, data.sample)
         joint, compact = units.joint(data.context, data.sample), None
-        plain = config.covariance == "full" and not config.hard and config.is_linear
+        plain = not config.hard and config.is_linear
         if data.context.shape[1] == 0 and plain and config.covariance_floor > 0.0:  # 0 needs a comparison with the old
-            compact = CompactStep.from_data(units, data, config.covariance_floor)
+            compact = CompactStep.from_data(units, data, config.covariance_floor, config.covariance)
         return cls(config, data, units, joint, start, seed, compact)
 
     def start(self, index: int) -> MixtureOfExperts:

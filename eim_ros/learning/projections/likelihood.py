@@ -319,6 +319,28 @@ def _restricted(
     return torch.diag_embed(variance)
 
 
+def constrained_factors(
+    factors: Tensor, weights: Tensor, covariance: str, covariance_floor: float, scale: Tensor
+) -> Tensor:
+    """Return Cholesky factors of the most likely covariances of a kind, given those of the full covariances.
+
+    Parameters
+    ----------
+    factors : Tensor (n_components, n_dims, n_dims)
+    weights : Tensor (n_components,)
+        Weights of the components, for tied covariances.
+    covariance : str
+        As in `experts_from_moments`.
+    covariance_floor : float
+        Minimum variance in any direction, relative to the square of `scale`; above zero.
+    scale : Tensor (n_dims,)
+    """
+    relative = factors / scale.unsqueeze(-1)
+    full = relative @ relative.mT
+    chosen = full if covariance == "full" else _restricted(full, covariance, weights, covariance_floor, scale)
+    return _floored_factor(chosen, covariance_floor, torch.zeros_like(weights))[0] * scale.unsqueeze(-1)
+
+
 def improve_experts(
     previous: LinearExperts,
     moments: Tensor,

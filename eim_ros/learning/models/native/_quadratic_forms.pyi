@@ -73,7 +73,8 @@ def em_step(
         Cholesky factors of the covariances.
     units : array (n_dims,)
     floor : float
-        Smallest variance of a component in any direction, after division of each coordinate by its unit.
+        Smallest variance of a component in any direction, after division of each coordinate by its unit. If it is
+        negative, components may be singular.
 
     Returns
     -------

@@ -44,14 +44,19 @@ struct Gaussians {
     Number *log_weights, *means, *factors;
 };
 
-// Replaces the lower triangle of a matrix (d, d) by its Cholesky factor. Returns whether all pivots exceed `least`.
-inline bool factorise(double* matrix, Index d, double least) {
+// Replaces the lower triangle of a matrix (d, d) by its Cholesky factor. Returns whether all pivots exceed `least`. If
+// `singular` is allowed, the other pivots become zero.
+inline bool factorise(double* matrix, Index d, double least, bool singular = false) {
     for (Index a = 0; a < d; ++a) {
         for (Index b = 0; b <= a; ++b) {
             double rest = matrix[a * d + b];
             for (Index i = 0; i < b; ++i) rest -= matrix[a * d + i] * matrix[b * d + i];
-            if (a == b && !(rest > least)) return false;
-            matrix[a * d + b] = a == b ? std::sqrt(rest) : rest / matrix[b * d + b];
+            if (a == b && !(rest > least)) {
+                if (!singular || std::isnan(rest)) return false;
+                rest = 0.0;
+            }
+            const double pivot = a == b ? std::sqrt(rest) : matrix[b * d + b];
+            matrix[a * d + b] = a == b ? pivot : pivot > 0.0 ? rest / pivot : 0.0;
         }
     }
     return true;
@@ -81,7 +86,7 @@ class GaussianEM {
 
     // Fills the updated mixture and returns the mean log-likelihood of the old one. Returns nothing if a component has
     // no weight or is singular, or if its least variance is below `floor` after division of each coordinate by its
-    // unit.
+    // unit. Any variance is accepted if `floor` is negative, even zero.
     std::optional<double> run(const double* units, double floor, const Gaussians<double>& updated) {
         double log_likelihood = 0.0, total = 0.0;
         for (Index first = 0; first < points_.n; first += Block::kPoints) {
@@ -173,7 +178,7 @@ class GaussianEM {
             largest = std::max(largest, factor[a * d_ + a]);
             for (Index b = 0; b <= a; ++b) factor[a * d_ + b] -= shift[a] * shift[b];
         }
-        if (!factorise(factor.data(), d_, kNoise * largest)) return false;
+        if (!factorise(factor.data(), d_, kNoise * largest, floor < 0.0)) return false;
         double *mean = updated.means + c * d_, *product = updated.factors + c * d_ * d_;
         updated.log_weights[c] = count;
         for (Index a = 0; a < d_; ++a) {
