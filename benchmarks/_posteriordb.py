@@ -91,19 +91,21 @@ def poisson_process(data: Columns) -> Posterior:
     """Return gp_pois_regr: counts whose log rates are a Gaussian process; its standardised values are parameters."""
     squared, n = (data["x"] - data["x"].unsqueeze(-1)).square(), len(data["x"])
 
-    def parameters(x: Tensor) -> Tensor:
+    def decomposed(x: Tensor) -> tuple[Tensor, Tensor]:
         rho, alpha = (x[:, index, None, None].exp() for index in range(2))
         jitter = 1e-10 * torch.eye(n, dtype=x.dtype)
-        factor, _ = torch.linalg.cholesky_ex(alpha.square() * (-0.5 * squared / rho.square()).exp() + jitter)
-        return torch.cat([x[:, :2].exp(), (factor @ x[:, 2:].unsqueeze(-1)).squeeze(-1)], -1)
+        factor, wrong = torch.linalg.cholesky_ex(alpha.square() * (-0.5 * squared / rho.square()).exp() + jitter)
+        return torch.cat([x[:, :2].exp(), (factor @ x[:, 2:].unsqueeze(-1)).squeeze(-1)], -1), wrong
 
     def log_prob(x: Tensor) -> Tensor:
-        full = parameters(x)
+        full, wrong = decomposed(x)
         likelihood = (data["k"] * full[:, 2:] - full[:, 2:].exp() - torch.lgamma(data["k"] + 1.0)).sum(-1)
         prior = 24.0 * x[:, 0] - 4.0 * full[:, 0] + normal(full[:, 1], 0.0, 2.0) + normal(x[:, 2:], 0.0, 1.0).sum(-1)
-        return likelihood + prior + x[:, :2].sum(-1)
+        return torch.where(wrong == 0, likelihood + prior + x[:, :2].sum(-1), -torch.inf)
 
-    return Posterior(n + 2, log_prob, parameters, ("rho", "alpha", *(f"f[{index + 1}]" for index in range(n))))
+    return Posterior(
+        n + 2, log_prob, lambda x: decomposed(x)[0], ("rho", "alpha", *(f"f[{index + 1}]" for index in range(n)))
+    )
 
 
 def two_normals(data: Columns) -> Posterior:
