@@ -239,6 +239,7 @@ OTHER_WORDS: dict[str, tuple[str, ...]] = {
 SYNONYMS = ("near", "seed", "n", "timeout", "n_threads", "max_step", "limits", "centre", "tip", "base")
 """Keywords whose names in other libraries are accepted, because the values mean the same."""
 STARTS = "start configurations to Robot.refine(seeds, pose), or near=q to Sampler.solve(pose)"
+TO_LEARNER = "it to the learner, as in EM(n_components=10, seed=3)"
 HINTS: dict[str, dict[str, str]] = {
     "near": {
         **dict.fromkeys(("limits", "joint_limits", "q_limits", "bounds", "qlim", "lower", "upper"), LIMITS),
@@ -258,6 +259,8 @@ HINTS: dict[str, dict[str, str]] = {
     "run": {
         **dict.fromkeys(("callback", "callbacks"), "run=RunOptions(callbacks=[...])"),
         **{word: f"run=RunOptions({word}=...)" for word in ("verbose", "checkpoint", "checkpoint_every", "resume")},
+        **dict.fromkeys(("seed", "random_state", "n_components", "n_iterations", "max_iter"), TO_LEARNER),
+        **dict.fromkeys(("y", "Y", "context", "contexts"), "contexts and samples as one pair, fit((context, sample))"),
     },
 }  # maps a keyword of the call to settings that are given through it
 HINTS["poses"] = HINTS["pose"]

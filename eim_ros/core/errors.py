@@ -88,15 +88,22 @@ class ServiceError(EimError):
     """A running service could not be reached, did not answer in time, or answered with an error."""
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the end of an error message that suggests known words for an unknown one.
+def did_you_mean(words: str | Iterable[str], known: Iterable[str]) -> str:
+    """Return the end of an error message that suggests known words for one or several unknown ones.
 
-    Case, "_" versus "-" and the leading dashes of a flag are ignored. The word may be only the last part or the group
-    of a dotted name, as "patience" or "ratio" for "ratio.patience". The result is empty if no known word is similar.
+    Case, "_" versus "-" and the leading dashes of a flag are ignored. A word may be only the last part or the group of
+    a dotted name, as "patience" or "ratio" for "ratio.patience". The result is empty if no known word is similar.
     """
+    choices = list(known)
+    near = dict.fromkeys(n for word in ([words] if isinstance(words, str) else words) for n in _similar(word, choices))
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def _similar(word: str, known: list[str]) -> list[str]:
+    """Return up to two known words that are similar to an unknown one."""
     plain, by_form = _plain(word), {_plain(name): name for name in known}
     if plain in by_form:
-        return f"; did you mean {by_form[plain]}?"
+        return [by_form[plain]]
     near = [form for form in by_form if form.rpartition(".")[2] == plain][:2]  # the setting of a group
     near = near or [form for form in by_form if form.startswith(f"{plain}.")][:2]  # a group
     near = near or difflib.get_close_matches(plain, by_form, n=2, cutoff=0.65)
@@ -105,7 +112,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
         near = [by_last[last] for last in difflib.get_close_matches(plain, by_last, n=2, cutoff=0.65)]
     if not near:  # the word may be a part of a longer name
         near = [form for form in by_form if len(plain) > 2 and plain in form][:2]
-    return f"; did you mean {' or '.join(by_form[form] for form in near)}?" if near else ""
+    return [by_form[form] for form in near]
 
 
 def _plain(word: str) -> str:

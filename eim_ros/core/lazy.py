@@ -10,12 +10,19 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import importlib.util
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from eim_ros.core.errors import did_you_mean
+
+
+def _in_from_import(caller: FrameType) -> bool:
+    """Return whether an attribute is looked up by `from package import name`, which hides the AttributeError."""
+    return caller.f_globals.get("__name__") == "importlib._bootstrap" and caller.f_code.co_name == "_handle_fromlist"
 
 
 def deferred_names(
@@ -45,6 +52,8 @@ def deferred_names(
         home = None if name.startswith("__") else homes().get(name)
         if home is None:
             hint = f"; {instead[name]}" if instead and name in instead else did_you_mean(name, homes())
+            if hint and _in_from_import(sys._getframe(1)) and importlib.util.find_spec(f"{package}.{name}") is None:
+                raise ImportError(f"cannot import name {name!r} from {package!r}{hint}", name=name)
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         value = getattr(importlib.import_module(home), name)
         setattr(sys.modules[package], name, value)

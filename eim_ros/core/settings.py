@@ -20,6 +20,7 @@ import math
 import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -184,7 +185,7 @@ def unknown_settings(unknown: Sequence[str], kind: str, known: Iterable[str]) ->
     prefix = f"{group}." if any(name.startswith(f"{group}.") for name in names) else ""
     within = [name.removeprefix(prefix).partition(".") for name in names if name.startswith(prefix)]
     listed = dict.fromkeys(f"{prefix}{name}{'.*' if dot else ''}" for name, dot, _ in within)
-    near = did_you_mean(unknown[0], names)
+    near = did_you_mean(unknown, names)
     return f"unknown setting {', '.join(unknown)} of {kind}; known: {', '.join(listed)}{near}"
 
 
@@ -260,7 +261,9 @@ def _checked(field: dataclasses.Field[Any], annotation: Any, value: Any) -> Any:
 
 
 def _converted(name: str, kind: type, value: Any) -> Any:
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+    if kind is int and not isinstance(value, bool) and isinstance(value, Integral):  # also integers of NumPy
+        value = int(value)
+    if kind is float and not isinstance(value, bool) and isinstance(value, Real):
         value = float(value)
     if kind is float and isinstance(value, str):  # YAML 1.1 reads '1e-3' as text
         with contextlib.suppress(ValueError):

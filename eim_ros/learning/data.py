@@ -97,6 +97,8 @@ def checked_data(data: Any) -> Pairs:
     """
     if isinstance(data, Pairs):
         return data
+    if data is None:
+        raise DataError("no data are given; give samples, a matrix (n, d), or a pair (context, sample) of matrices")
     conditional = isinstance(data, (tuple, list)) and len(data) == 2 and all(_n_axes(part) == 2 for part in data)
     if conditional:
         context, sample = (_as_tensor(part) for part in data)

@@ -12,18 +12,19 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import torch
 
-from eim_ros.core.checks import expect, names_wrong_keywords
+from eim_ros.core.checks import expect, missing_attribute, names_wrong_keywords
 from eim_ros.core.errors import ConfigurationError, DataError
 from eim_ros.core.parallel import torch_threads
 from eim_ros.core.settings import Settings, field_types
 from eim_ros.learning.data import Pairs, checked_data, weighted
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
-from eim_ros.learning.run import Algorithm, ExpertsState, FitResult, RunOptions, run_loop
+from eim_ros.learning.run import Algorithm, ExpertsState, FitResult, FittedModel, RunOptions, run_loop
 from eim_ros.learning.validation import Validated, ValidatedState, mean_log_prob
 
 ConfigT = TypeVar("ConfigT", bound=Settings)
@@ -38,15 +39,27 @@ SCIKIT_LEARN_NAMES = {
     "tol": "tolerance",
 }
 START, RUN = "fit(data, start=...)", "fit(data, run=RunOptions({}))"
+STARTS = ("means_init", "weights_init", "precisions_init", "warm_start", "init_params", "init", "x0", "initial_mean")
 GIVEN_TO_FIT = {
-    **dict.fromkeys(("means_init", "weights_init", "precisions_init", "warm_start", "init_params"), START),
+    **dict.fromkeys(STARTS, START),
     **dict.fromkeys(("callback", "callbacks"), RUN.format("callbacks=[...]")),
+    **{word: RUN.format(f"{word}=...") for word in ("checkpoint", "checkpoint_every", "resume")},
     "verbose": RUN.format("verbose=True"),
+    "device": "fit(data, generator=torch.Generator(device))",
     "sample_weight": "fit(data, sample_weight=...)",
     "validation_data": "fit(data, validation_data=...)",
-    "n_dims": "fit(start=random_start(n_dims=..., n_components=...))",
+    **dict.fromkeys(("n_dims", "dim", "num_dimensions"), "fit(start=random_start(n_dims=..., n_components=...))"),
 }
 """Settings of other libraries that are arguments of `fit` here."""
+RESULT = "fit returns the fitted model, which has it: result = learner.fit(data)"
+ESTIMATOR = "eim_ros.learning.sklearn has estimators for the tools of scikit-learn"
+INSTEAD = {
+    **dict.fromkeys(("predict", "predict_proba", "score", "score_samples", "log_prob", "sample", "bic", "aic"), RESULT),
+    **dict.fromkeys(("model_", "means_", "covariances_", "weights_", "save", "history"), RESULT),
+    **dict.fromkeys(("get_params", "set_params", "fit_predict", "partial_fit", "transform"), ESTIMATOR),
+    "load": "FittedModel.load reads a model file",
+}
+"""What to use for attributes of other libraries' learners."""
 
 
 def configuration(kind: type[ConfigT], config: ConfigT | None, settings: Mapping[str, Any]) -> ConfigT:
@@ -60,8 +73,9 @@ def configuration(kind: type[ConfigT], config: ConfigT | None, settings: Mapping
         similar names.
     """
     if config is not None and not isinstance(config, kind):
+        named = f" or {kind.__name__}.named(...)" if hasattr(kind, "named") else ""
         raise ConfigurationError(
-            f"the settings must be a {kind.__name__} or keywords, as in n_components=10, got {config!r}", config
+            f"the settings must be keywords or a {kind.__name__}, as in n_components=10{named}, got {config!r}", config
         )
     known = set(field_types(kind))
     for name in settings:
@@ -76,9 +90,9 @@ def configuration(kind: type[ConfigT], config: ConfigT | None, settings: Mapping
 
 def checked_seed(seed: Any) -> int:
     """Return the seed if it is a non-negative integer; otherwise raise `ConfigurationError`."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
         raise ConfigurationError(f"seed must be a whole number from 0 on, got {seed!r}", seed)
-    return seed
+    return int(seed)
 
 
 def generator_from(generator: torch.Generator | None, seed: int) -> torch.Generator:
@@ -194,6 +208,9 @@ class Learner(ABC, Generic[ConfigT, StateT]):
         self.config: ConfigT = configuration(cast(type[ConfigT], self.Config), config, settings)
         self.seed = checked_seed(seed)
 
+    def __getattr__(self, name: str) -> Any:
+        raise missing_attribute(self, name, INSTEAD)
+
     @property
     @abstractmethod
     def algorithm(self) -> str:
@@ -218,7 +235,7 @@ class Learner(ABC, Generic[ConfigT, StateT]):
     def fit(
         self,
         data: Any = None,
-        start: MixtureOfExperts | GaussianMixture | None = None,
+        start: MixtureOfExperts | GaussianMixture | FittedModel | None = None,
         *,
         sample_weight: Any = None,
         validation_data: Any = None,
@@ -232,8 +249,8 @@ class Learner(ABC, Generic[ConfigT, StateT]):
         data : array or Tensor, or pair of them
             Samples (n_samples, n_dims), or a pair of contexts (n_samples, n_context) and samples (n_samples, n_dims).
             Some learners also accept contexts alone, or None; see their documentation.
-        start : MixtureOfExperts or GaussianMixture, optional
-            Initial model. By default, the learner creates one.
+        start : MixtureOfExperts, GaussianMixture or FittedModel, optional
+            Initial model, for example the result of an earlier fit. By default, the learner creates one.
         sample_weight : array or Tensor (n_samples,), optional
             Weights of the samples; a weight of 2 counts like a repeated sample. Only `EM` supports it.
         validation_data : as `data`, optional
@@ -265,6 +282,8 @@ class Learner(ABC, Generic[ConfigT, StateT]):
         for name, remedy in self.refused.items():
             if given[name] is not None:
                 raise ConfigurationError(f"{type(self).__name__} does not support {name}; {remedy}", name)
+        if isinstance(start, FittedModel):
+            start = start.model
         if sample_weight is not None:
             data = weighted(data, sample_weight)
         seed = generator_from(generator, self.seed).initial_seed() if generator is not None else self.seed

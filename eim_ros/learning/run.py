@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eim_ros.core.checks import checked_flag, checked_path, checked_whole, expect
+from eim_ros.core.checks import checked_flag, checked_path, checked_whole, expect, missing_attribute
 from eim_ros.core.errors import ConfigurationError, DataError, DistributionError, ModelFileError
 from eim_ros.core.files import read_tensor_file, write_tensor_file
 from eim_ros.core.parallel import torch_threads
@@ -72,6 +72,10 @@ class FittedModel:
 
     mixture_of_experts: MixtureOfExperts
     conditional: bool = field(default=True, kw_only=True)
+
+    def __getattr__(self, name: str) -> Any:
+        of_model = not name.startswith("_") and hasattr(GaussianMixture, name)
+        raise missing_attribute(self, name, {name: f"use result.model.{name}"} if of_model else INSTEAD)
 
     @property
     def model(self) -> MixtureOfExperts | GaussianMixture:
@@ -225,6 +229,14 @@ def _as_given(data: Any, answer: Tensor) -> Any:
     parts = data if isinstance(data, (tuple, list)) else (data,)
     return answer if any(isinstance(part, Tensor) for part in parts) else answer.cpu().numpy()
 
+
+ELBO = 'history.column("elbo") holds it for each iteration'
+INSTEAD = {
+    **dict.fromkeys(("elbo", "elbo_", "lower_bound_", "log_evidence"), ELBO),
+    **dict.fromkeys(("n_iter_", "n_iterations", "iteration"), "state.iteration counts them"),
+    **dict.fromkeys(("converged", "converged_"), 'status == "converged" says it'),
+}
+"""What to use for attributes of other libraries' results."""
 
 CHECKPOINT_KIND = "checkpoint"
 CHECKPOINT_SCHEMA = 1
@@ -587,9 +599,17 @@ STEADY = 0.97
 NEGLIGIBLE = 1e-4  # differences of the objective that are no progress [nat]
 
 
-def on_plateau(history: History, window: int) -> bool:
-    """Apply `rests` to the objective of a history, recorded as `elbo` and `elbo_standard_error` [nat]."""
-    return rests(history.column("elbo"), history.column("elbo_standard_error"), window)
+def on_plateau(history: History, window: int, *, restricted: bool = False) -> bool:
+    """Apply `rests` to the objective of a history, recorded as `elbo` and `elbo_standard_error` [nat].
+
+    If the target is zero at some samples, `elbo` is minus infinity and not recorded. If `restricted`, the objective
+    inside the support, `elbo_inside`, replaces it.
+    """
+    recorded = [record for record in history.records[-2 * window :] if "elbo_standard_error" in record]
+    objective = [
+        record.get("elbo_inside" if restricted else "elbo", record.get("elbo", -math.inf)) for record in recorded
+    ]
+    return rests(objective, [record["elbo_standard_error"] for record in recorded], window)
 
 
 def rests(objective: Sequence[float], standard_errors: Sequence[float], window: int) -> bool:

@@ -26,6 +26,10 @@ from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 
 OUTSIDE_PENALTY = 20.0  # [nat]; see `with_floor`
+NOT_DIFFERENTIABLE = (
+    "the target cannot be differentiated: write it with torch operations, or choose a method that needs only values, "
+    "surrogate='value' or natural_gradient='more'"
+)
 
 Target: TypeAlias = GaussianMixture | MixtureOfExperts | Callable[..., Tensor] | Any
 """A density, an object with `log_prob`, or a function of samples or of contexts and samples."""
@@ -92,12 +96,14 @@ class TargetDensity:
             return self.log_prob(context, sample), _of_shape(self.score(context, sample), sample)
         with torch.enable_grad():
             leaf = sample.detach().requires_grad_(True)
-            value = self._checked(self.log_density(context, leaf), leaf)
+            try:
+                value = self._checked(self.log_density(context, leaf), leaf)
+            except RuntimeError as error:  # raised by the conversion to an array
+                if "requires grad" not in str(error):
+                    raise
+                raise DistributionError(NOT_DIFFERENTIABLE, self) from error
             if not value.requires_grad:
-                raise DistributionError(
-                    "the target cannot be differentiated: write it with torch operations, or choose a method that "
-                    "needs only values, surrogate='value' or natural_gradient='more'"
-                )
+                raise DistributionError(NOT_DIFFERENTIABLE, self)
             gradient: Tensor = torch.autograd.grad(value.sum(), leaf)[0]
         value = value.detach()
         return value, gradient.masked_fill(~torch.isfinite(value).unsqueeze(-1), torch.nan)
@@ -106,7 +112,8 @@ class TargetDensity:
         log_prob: Tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
         if log_prob.shape != sample.shape[:1]:
             raise DistributionError(
-                f"the target must return one log density per sample, ({len(sample)},), got {tuple(log_prob.shape)}",
+                f"the target must return one log density per sample, ({len(sample)},), got {tuple(log_prob.shape)}"
+                + ("" if log_prob.dim() else "; torch.vmap(target) applies a function of one sample to many"),
                 tuple(log_prob.shape),
             )
         return log_prob.to(sample)
@@ -126,17 +133,31 @@ def n_dims_of(target: Any) -> int | None:
     return int(shape[0]) if shape else 1
 
 
-def with_floor(log_target: Tensor, penalty: float = OUTSIDE_PENALTY) -> Tensor:
-    """Replace log densities (n,) that are not finite by the smallest finite one minus a penalty [nat].
+def with_floor(log_target: Tensor, sample: Tensor, penalty: float = OUTSIDE_PENALTY) -> Tensor:
+    """Replace log densities that are not finite by lower ones, so that a quadratic surrogate can be fitted to them.
 
-    A quadratic surrogate can then be fitted to a target with hard bounds. The penalty makes samples outside the bounds
-    unfavourable.
+    The replacement at x is the smallest finite value, minus a penalty, minus |(x - m)/s|^2 / 2 with the mean m and the
+    standard deviations s of the samples inside the support. The penalty makes samples outside the support
+    unfavourable. The quadratic term leads back to it, and it keeps the integral finite. A constant would make a
+    component that has left the support grow without bound.
+
+    Parameters
+    ----------
+    log_target : Tensor (n_samples,)
+        Log densities [nat].
+    sample : Tensor (n_samples, n_dims)
+    penalty : float
+        [nat]
     """
     finite = torch.isfinite(log_target)
     if bool(finite.all()):
         return log_target
-    least = log_target[finite].min() if bool(finite.any()) else log_target.new_zeros(())
-    return torch.where(finite, log_target, least - penalty)
+    inside = sample[finite]
+    floor = log_target.new_zeros(()) if len(inside) == 0 else log_target[finite].min()
+    if len(inside) > 1:
+        distance = (sample - inside.mean(0)) / inside.std(0).clamp_min(torch.finfo(sample.dtype).tiny)
+        floor = floor - 0.5 * distance.square().sum(-1)
+    return torch.where(finite, log_target, floor - penalty)
 
 
 def restricted_elbo(value: Tensor, share: Tensor, temperature: float) -> dict[str, float]:
@@ -277,6 +298,8 @@ def _given(target: Any, *, conditional: bool) -> TargetDensity:
     if isinstance(target, Distribution) and not conditional and not isinstance(target, Gaussian):
         density = _of_distribution(target)
         return TargetDensity(lambda context, sample: density(sample), None)
+    if isinstance(target, Distribution) and conditional:
+        raise DistributionError(f"a {type(target).__name__} has no contexts; call fit without data", target)
     log_prob = getattr(target, "log_prob", target)
     if isinstance(target, type) or not callable(log_prob):
         raise DistributionError(

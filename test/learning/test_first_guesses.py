@@ -133,6 +133,68 @@ def test_vector_of_samples_is_refused_with_the_column():
         EM(n_components=2).fit(two_groups()[:, 0])
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("GaussianMixture", r"eim_ros\.learning\.models has the densities.*eim_ros\.learning\.sklearn"),
+        ("EMMixture", r"eim_ros\.learning\.sklearn"),
+        ("MixtureDensityNetwork", 'expert_kind="neural"'),
+        ("VIPS", r"GMMVIConfig\.named"),
+        ("GMMVi", "did you mean GMMVI"),
+    ],
+)
+def test_import_of_a_name_from_elsewhere_is_refused_with_what_to_import(name, hint):
+    with pytest.raises(ImportError, match=f"cannot import name '{name}'.*{hint}"):
+        exec(f"from eim_ros.learning import {name}")
+
+
+def test_module_is_imported_from_a_package_whose_names_are_deferred():
+    exec("from eim_ros.learning import models, run")
+
+
+GUESSES = [
+    ("EM(n_components=np.int64(2), seed=np.int64(3), tolerance=np.float32(1e-3)).fit(data)", None),
+    ("EM(n_components=2).fit(data, start=EM(n_components=2).fit(data))", None),
+    ("EM(n_components=2).fit(data.astype(np.float32)).score(torch.as_tensor(data, dtype=torch.float32))", None),
+    ("EM(n_components=2).fit(data.tolist()).sample((10,))", None),
+    ("copy.deepcopy(EM(n_components=2)).fit(data)", None),
+    ("EM(n_components=2).fit()", "no data are given"),
+    ("EM(n_components=2).fit(data, seed=3)", "give it to the learner, as in EM"),
+    ("EM(n_components=2).fit(data, y=None)", r"as one pair, fit\(\(context, sample\)\)"),
+    ("EM(n_components=2).predict(data)", r"result = learner\.fit\(data\)"),
+    ("EM(n_components=2).get_params()", r"eim_ros\.learning\.sklearn"),
+    ("EM(n_components=2).fit(data).log_prob(data)", r"use result\.model\.log_prob"),
+    ("EM(n_components=2).fit(data).entropy()", r"use result\.model\.entropy"),
+    ("EM(n_components=2).fit(data).means_", "did you mean means"),
+    ("EM(n_components=2).fit(data).converged", 'status == "converged"'),
+    ("EM(num_components=3, lr=2)", "did you mean n_components"),
+    ("EM(2)", "keywords or a EMConfig, as in n_components=10"),
+    ("EM(n_components=2, checkpoint='run')", r"RunOptions\(checkpoint=\.\.\.\)"),
+    ("EM(n_components=2, device='cuda')", r"generator=torch\.Generator\(device\)"),
+    ("GMMVI(bowl, dim=2)", "random_start"),
+    ("GMMVI(bowl, 'samtron')", r"GMMVIConfig\.named"),
+    ("GMMVI(lambda x: -x.square().sum(), **SHORT).fit(start=start)", r"torch\.vmap\(target\)"),
+    ("GMMVI(torch.vmap(lambda x: -x.square().sum()), **SHORT).fit(start=start)", None),
+    ("GMMVI(lambda x: -(x.numpy() ** 2).sum(-1), **SHORT).fit(start=start)", "natural_gradient='more'"),
+    ("GMMVI(lambda x: -(x.numpy() ** 2).sum(-1), natural_gradient='more', **SHORT).fit(start=start)", None),
+    ("GMMVI(MultivariateNormal(torch.zeros(2), torch.eye(2)), **SHORT).fit(data)", "has no contexts"),
+    ("GMMVI(bowl, **SHORT).fit(start=start).elbo", "history"),
+]
+
+
+@pytest.mark.parametrize(("guess", "hint"), GUESSES, ids=[guess for guess, _ in GUESSES])
+def test_guess_runs_or_is_refused_with_the_remedy(guess, hint):
+    from eim_ros.learning import EM, GMMVI, random_start
+
+    names = {"data": two_groups(), "EM": EM, "GMMVI": GMMVI, "start": random_start(n_dims=2, n_components=2)}
+    names["bowl"] = lambda x: -x.square().sum(-1)
+    if hint is None:
+        eval(guess, globals() | names)
+    else:
+        with pytest.raises((EimError, AttributeError), match=hint):
+            eval(guess, globals() | names)
+
+
 # As users of torch.distributions write it
 
 

@@ -79,7 +79,7 @@ def test_config_that_is_none_is_refused(learner, kind, config):
 
 
 def test_config_of_another_learner_is_refused():
-    with pytest.raises(ConfigurationError, match="must be a EMConfig"):
+    with pytest.raises(ConfigurationError, match="keywords or a EMConfig"):
         EM(EIMConfig())
 
 

@@ -9,7 +9,7 @@ from eim_ros.core.errors import DistributionError
 from eim_ros.learning import EIMConfig
 from eim_ros.learning.eim import EIM
 from eim_ros.learning.models import Gaussian, GaussianMixture
-from eim_ros.learning.target import target_density
+from eim_ros.learning.target import target_density, with_floor
 
 
 def points(n_dims: int = 2, n_context: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -54,6 +54,16 @@ def test_single_precision_density_is_taken_in_double():
     known = target_density(mixture.to(dtype=torch.float32), conditional=False)
     assert known.gradient(context, sample).dtype == torch.float64
     torch.testing.assert_close(known.log_prob(context, sample), mixture.log_prob(sample), rtol=1e-4, atol=1e-4)
+
+
+def test_floor_outside_the_support_falls_with_the_distance():
+    sample = torch.tensor([[0.1], [0.5], [0.9], [1.5], [20.0]], dtype=torch.float64)
+    log_prob = torch.tensor([-1.0, 0.0, -2.0, -torch.inf, torch.nan], dtype=torch.float64)
+    floored = with_floor(log_prob, sample, 20.0)
+    assert torch.equal(floored[:3], log_prob[:3])
+    assert floored[3] < -22.0
+    assert floored[4] - floored[3] == pytest.approx(-0.5 * (19.5**2 - 1.0**2) / 0.16)
+    assert torch.equal(with_floor(log_prob[3:], sample[3:], 20.0), torch.tensor([-20.0, -20.0]).double())
 
 
 def test_gradient_is_nan_where_the_target_is_not_finite():

@@ -127,6 +127,7 @@ def moved_by(
     assert spectrum.basis is not None
     stretched = scale_trils @ (spectrum.basis * precision.rsqrt().unsqueeze(-2))
     factors, info = torch.linalg.cholesky_ex(stretched @ stretched.mT)
+    factors = factors.contiguous()  # as a checkpoint restores them, because products depend on the layout
     step = scale_trils @ (spectrum.basis @ shift)
     finite = torch.isfinite(step).all(-1).all(-1) & torch.isfinite(factors).all(-1).all(-1)
     return factors, step, (info == 0) & finite

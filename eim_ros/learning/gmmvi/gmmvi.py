@@ -30,6 +30,13 @@ from eim_ros.learning.models.standardisation import linear_parts
 from eim_ros.learning.target import Target, TargetDensity, n_dims_of, target_density
 
 N_CHECKED = 200  # samples at which the target is checked before a fit
+WIDTHS = (
+    1.0,
+    3.0,
+    10.0,
+    30.0,
+    100.0,
+)  # if nothing is known about the scale of a target, some samples climb from farther away
 N_COMPONENTS = 10  # default if neither the settings nor the target specify a number
 
 
@@ -60,7 +67,8 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
     An initial model of a conditional fit may be a Gaussian mixture; its components then start independent of the
     contexts. Diagonal covariances are taken from the variances of the initial model. Without an initial model, `fit`
     calls `target.start.mixture(generator, n_components)` if the target has an attribute `start`. Otherwise it calls
-    `random_start`, and the target must have an attribute `n_dims` or `event_shape`.
+    `random_start`, and the target must have an attribute `n_dims` or `event_shape`. Its scale is then unknown, so some
+    samples climb from up to a hundred times farther away than the start.
 
     The status of the result is
 
@@ -122,7 +130,8 @@ class GMMVI(Learner[GMMVIConfig, GMMVIState]):
         places = checked_contexts(data).to(generator.device)
         target = target_density(self.target, conditional=data is not None, device=generator.device)
         first = self._start(start, generator, places.shape[1])
-        algorithm = Iteration(self.config, self.modules, target, places, first)
+        is_guess = start is None and getattr(self.target, "start", None) is None
+        algorithm = Iteration(self.config, self.modules, target, places, first, WIDTHS if is_guess else (1.0,))
         state = self._first_state(first, places, generator)
         if algorithm.exhausted(state):
             needed = self.modules.samples.n_new(first.n_components)

@@ -114,7 +114,7 @@ def log_ratio(
     temperature : float
         T, weight of the entropy relative to the log density of the target.
     outside_penalty : float
-        Where the target is not finite, its log density is set to the least finite one minus this value [nat].
+        Where the target is not finite, its log density is at least this much below the least finite one [nat].
     self_normalised : bool
         Whether importance weights are divided by their sum, instead of the number of samples.
     own_samples : bool
@@ -140,7 +140,7 @@ def log_ratio(
     if gradient is not None:
         finite = finite & torch.isfinite(gradient).all(-1)
         gradient = torch.where(finite.unsqueeze(-1), gradient / temperature - score, 0.0)
-    value = with_floor(selection.log_target, outside_penalty) / temperature - log_model
+    value = with_floor(selection.log_target, sample, outside_penalty) / temperature - log_model
     return LogRatio(sample, value, gradient, finite, weights)
 
 

@@ -243,13 +243,17 @@ class GMMVIState:
 
 @dataclass(frozen=True)
 class Iteration:
-    """Inference for one target, as an `Algorithm`; the contexts (n, n_context) have no columns for a mixture."""
+    """Inference for one target, as an `Algorithm`; the contexts (n, n_context) have no columns for a mixture.
+
+    `widths` are factors of the samples that climb. They are all 1 unless the initial model is only a guess.
+    """
 
     config: GMMVIConfig
     modules: Modules
     target: TargetDensity
     context: Tensor
     start: MixtureOfExperts
+    widths: tuple[float, ...] = (1.0,)
 
     def step(self, state: GMMVIState) -> tuple[GMMVIState, dict[str, float]]:
         config, modules, generator = self.config, self.modules, state.generator
@@ -366,7 +370,7 @@ class Iteration:
             window = max(window, math.ceil(len(DELTAS) * adaptation.add_every / 2))  # twice this tries each Delta
             if adaptation.n_climbing > 0 and len(sizes) < window + N_EXPLORING * adaptation.add_every:
                 return False  # candidates that climbed may find modes even after a plateau
-        return on_plateau(history, window)
+        return on_plateau(history, window, restricted=True)
 
     def exhausted(self, state: GMMVIState) -> bool:
         """Return whether another iteration could exceed the maximum number of evaluations of the target."""
@@ -412,6 +416,8 @@ class Iteration:
             drawn = torch.cat([sample[:n_prior], context[:n_prior]], -1)
             parts.append(Evaluated(drawn, target.log_prob(context[:n_prior], sample[:n_prior]), None))
         if n_climbing > 0:
+            widths = sample.new_tensor(self.widths)[torch.arange(n_climbing) % len(self.widths)]
+            sample[n_prior:] *= widths.unsqueeze(-1)
             # `elbo` is a bound of the mean over all contexts
             least_mass = elbo - NEGLIGIBLE_MASS - 0.5 * sample.shape[1] if len(self.context) == 1 else -math.inf
             tops, n_of_climb = maxima(target, context[n_prior:], sample[n_prior:], least_mass)

@@ -177,7 +177,7 @@ class GMMVIConfig(Settings):
     largest_ridge: float = option(1e-6, "largest ridge of the zero-order regression", minimum=0.0)
     outside_penalty: float = option(
         OUTSIDE_PENALTY,
-        "a log density that is not finite counts as the smallest finite one minus this",
+        "a log density that is not finite counts as the smallest finite one minus at least this",
         unit="nat",
         minimum=0.0,
     )

@@ -191,7 +191,7 @@ class ExactRatio:
         model = self._current().log_prob(context, sample, component)
         log_target = self.present.log_prob(context, sample)
         self._count(torch.isfinite(log_target))
-        return with_floor(log_target) / self.config.temperature - model
+        return with_floor(log_target, sample) / self.config.temperature - model
 
     def gradient(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
         model = self._current().score(context, sample, component)

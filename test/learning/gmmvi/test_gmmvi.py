@@ -9,7 +9,7 @@ import torch
 from learning.gmmvi.problems import three_modes, wide_start
 from learning.models.random_models import generator_of, normal
 from learning.toys import normal_mixture, without_times
-from torch.distributions import MultivariateNormal, kl_divergence
+from torch.distributions import Beta, MultivariateNormal, kl_divergence
 
 from eim_ros.core.errors import ConfigurationError, DistributionError, ModelFileError
 from eim_ros.learning import RunOptions
@@ -142,6 +142,21 @@ def test_hard_bounds_count_and_the_elbo_never_exceeds_log_z(word):
     assert result.status is (Status.NON_FINITE if "outside" in last else Status.MAX_ITERATIONS)
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_components_outside_a_bounded_support_return(seed):
+    """Some components start outside of (0, 1). If the target were constant there, they would grow without bound."""
+    target = Beta(2.0, 3.0)
+    result = GMMVI(target, n_iterations=200, seed=seed).fit()
+    assert float(result.model.mean) == pytest.approx(0.4, abs=0.02)
+    assert result.history.records[-1].get("outside", 0.0) < 0.02
+    assert result.means.abs().max() < 10.0
+
+
+def test_run_on_a_bounded_target_ends_on_a_plateau():
+    result = GMMVI(Beta(2.0, 3.0), n_iterations=400, n_samples=20, plateau_window=20, seed=0).fit()
+    assert result.state.iteration < 400
+
+
 def test_run_that_ends_outside_says_so():
     result = GMMVI(Bounded(), GMMVIConfig(n_iterations=1)).fit(
         start=wide_start(3, scale=1.0), generator=generator_of(0)
@@ -166,6 +181,21 @@ def test_evaluations_are_counted_and_stay_within_their_bound(reuse_ratio, exceed
     assert sum(calls) - check == sum(result.history.column("evaluations")) == result.state.evaluations
     assert 800 < result.state.evaluations <= 1000 + exceeded
     assert result.status is Status.MAX_ITERATIONS
+
+
+def test_modes_beyond_a_guessed_start_are_found():
+    """The start is a guess at N(0, 2 I); samples from it climb to the nearest mode only, those from farther to all."""
+    means = torch.tensor([[-15.0, 0.0], [0.0, 0.0], [15.0, 0.0], [0.0, 20.0]]).double()
+    density = GaussianMixture(torch.zeros(4).double(), means, torch.eye(2).double().expand(4, 2, 2))
+
+    class Target:
+        event_shape = (2,)
+        log_prob = staticmethod(density.log_prob)
+
+    model = GMMVI(Target(), n_iterations=90, seed=0).fit().model
+    near = torch.cdist(model.means, means) < 1.0
+    shares = (near * model.log_weights.softmax(0).unsqueeze(-1)).sum(0)
+    torch.testing.assert_close(shares, torch.full((4,), 0.25).double(), rtol=0.0, atol=0.05)
 
 
 def test_candidates_of_the_start_find_the_second_mode_and_are_counted():
@@ -207,6 +237,18 @@ def test_plateau_of_the_elbo_ends_a_run():
     result = GMMVI(lambda sample: -sample.abs().sum(-1), config).fit(start=wide_start(2), generator=generator_of(0))
     assert result.status is Status.CONVERGED
     assert result.state.iteration < 1000
+
+
+def test_resumed_run_by_default_is_bitwise_the_uninterrupted_one(tmp_path):
+    """Products depend on the layout of the factors in memory, so a checkpoint must not change it."""
+
+    def fit(n_iterations, **options):
+        return GMMVI(normal_mixture([0.0, 0.0, 0.0]), n_iterations=n_iterations).fit(**options).model
+
+    fit(4, run=RunOptions(checkpoint=tmp_path / "run.checkpoint"))
+    resumed = fit(8, run=RunOptions(checkpoint=tmp_path / "run.checkpoint", resume=True))
+    for value, expected in zip(resumed.tensors().values(), fit(8).tensors().values(), strict=True):
+        torch.testing.assert_close(value, expected, rtol=0.0, atol=0.0)
 
 
 @pytest.mark.parametrize("word", ["SAMTRON", "ZEPYDOG"])
