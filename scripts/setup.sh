@@ -3,7 +3,7 @@
 #
 # The script can be repeated: each step stores a hash of its inputs under .venv/stamps and is skipped if it is unchanged.
 # The argument `bench` adds the peers used by the benchmarks, and `fuzz` adds atheris. `view` installs only what `eim view`
-# needs, without learning, ROS and tools; a later run without the argument adds the rest.
+# needs, without learning, ROS, tools and modules for older processors; a later run without the argument adds the rest.
 # PYTHON=/path/to/python selects the interpreter. If a ROS 2 is sourced, it is used instead of the wheels.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -141,11 +141,19 @@ build_interfaces() {
   )
 }
 
+# build_modules INPUTS SETS : compile for the instruction sets that have changed. Each has a stamp of its own, because
+# `view` builds only the best one.
 build_modules() {
+  local inputs=$1 built=$2 instruction_set outdated=()
   # Delete outdated modules of instruction sets that are not built now; they would be loaded if their set is requested.
   find eim_ros -name '*.so' -regextype egrep -not -regex ".*_(${instruction_sets// /|})\..*" -delete
-  EIM_ROS_INSTRUCTION_SETS=$instruction_sets logged "$VENV/modules.log" \
+  for instruction_set in $built; do is_done "modules_$instruction_set" "$inputs" || outdated+=("$instruction_set"); done
+  [[ ${#outdated[@]} != 0 ]] || return 0
+  say "modules for ${outdated[*]} ..."
+  for instruction_set in "${outdated[@]}"; do rm -f "$STAMPS/modules_$instruction_set"; done
+  EIM_ROS_INSTRUCTION_SETS=${outdated[*]} logged "$VENV/modules.log" \
     "$VENV/bin/python" setup.py --quiet build_ext --inplace --force
+  for instruction_set in "${outdated[@]}"; do printf '%s' "$inputs" >"$STAMPS/modules_$instruction_set"; done
 }
 
 # The modules exist already: without an instruction set, none is compiled.
@@ -174,7 +182,9 @@ requirements=$(hash requirements/{view,runtime,ros,dev,docs,constraints}.txt)
 instruction_sets=$(scripts/instruction_sets.sh)
 step venv "$identity" make_venv
 step tools "$tools" install_tools
-step modules "$tools $instruction_sets $(hash setup.py) $(sources_hash)" build_modules &  # in parallel with pip
+built=$instruction_sets
+[[ ${1:-} != view ]] || built=${instruction_sets##* } # the best one, which is the last
+build_modules "$tools $(hash setup.py) $(sources_hash)" "$built" & # in parallel with pip
 modules=$!
 if [[ ${1:-} == view ]]; then
   is_done requirements "$requirements" || step view "$view" install_view_requirements

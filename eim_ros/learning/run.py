@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from statistics import median
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -594,10 +595,11 @@ def _finite(model: Model) -> bool:
     return all(all_finite(value) for value in model.tensors().values())
 
 
-# If the standard errors sum to less than this fraction of their sum over the window before, the run still makes
+# If the median of the standard errors is less than this fraction of that over the window before, the run still makes
 # progress. The noise of the objective may hide it.
 STEADY = 0.97
 NEGLIGIBLE = 1e-4  # differences of the objective that are no progress [nat]
+OUTLIER = 6.0  # a value of the objective that is this many standard errors below the others is an outlier
 
 
 def on_plateau(history: History, window: int, *, restricted: bool = False) -> bool:
@@ -616,18 +618,21 @@ def on_plateau(history: History, window: int, *, restricted: bool = False) -> bo
 def rests(objective: Sequence[float], standard_errors: Sequence[float], window: int) -> bool:
     """Return whether an objective has stopped rising, given one estimate per iteration and its standard errors [nat].
 
-    This is the case if its mean over the last window exceeds its mean over the window before by no more than the noise.
-    In addition, the standard errors must not fall any more. If the model can represent the target exactly, the noise
-    vanishes as the model approaches the target, so falling standard errors are a sign of progress, until they are
-    negligible. `window` is a number of iterations; 0 returns False.
+    This is the case if its median over the last window exceeds its median over the window before by no more than the
+    noise. In addition, the standard errors must not fall any more. If the model can represent the target exactly, the
+    noise vanishes as the model approaches the target, so falling standard errors are a sign of progress, until they are
+    negligible. A new component may lower the objective for some iterations. Medians ignore this, but the last value
+    must be as high as the others. `window` is a number of iterations; 0 returns False.
     """
     values, errors = objective[-2 * window :], standard_errors[-2 * window :]
     if window == 0 or len(values) < 2 * window or len(errors) < 2 * window:
         return False
-    rise = sum(values[window:]) - sum(values[:window])
-    noise = sum(error**2 for error in errors) ** 0.5
-    before, last, negligible = sum(errors[:window]), sum(errors[window:]), NEGLIGIBLE * window
-    return rise <= noise + negligible and (last >= STEADY * before or last <= negligible)
+    before, last = median(errors[:window]), median(errors[window:])
+    level = median(values[window:])
+    noise = math.sqrt(math.pi / 2.0 * (before**2 + last**2) / window)  # of the difference of two medians
+    no_rise = level - median(values[:window]) <= noise + NEGLIGIBLE
+    steady = last >= STEADY * before or last <= NEGLIGIBLE
+    return no_rise and steady and values[-1] >= level - OUTLIER * last - NEGLIGIBLE
 
 
 ResultT = TypeVar("ResultT")

@@ -124,6 +124,9 @@ class NaturalGradient:
         return NaturalGradient(curvature, slope)
 
 
+LARGEST_ENTRY = 1e30
+
+
 @dataclass(frozen=True)
 class Spectrum:
     """Natural gradient in the eigenbasis of its curvature.
@@ -141,6 +144,15 @@ class Spectrum:
     curvature: Tensor
     slope: Tensor
     basis: Tensor | None = None
+
+    def bounded(self) -> Spectrum:
+        """Return the same directions with entries of at most 1e30, so that squares and multipliers do not overflow.
+
+        An update within a trust region then depends on the direction only, because the entropy is negligible.
+        """
+        largest = torch.maximum(self.curvature.abs().amax(-1), self.slope.abs().amax((-2, -1)))
+        scale = (LARGEST_ENTRY / largest).clamp_max(1.0)  # NaN for components without a gradient
+        return Spectrum(self.curvature * scale.unsqueeze(-1), self.slope * scale[:, None, None], self.basis)
 
 
 @dataclass(frozen=True)

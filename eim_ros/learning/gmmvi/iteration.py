@@ -282,7 +282,7 @@ class Iteration:
 
         step = modules.component_step_size(records.step, records.n_updates, records.gain)
         gradient = natural_gradient(modules.natural_gradient, components, ratio, records.ridge)
-        spectrum = components.spectrum(gradient)
+        spectrum = components.spectrum(gradient).bounded()
         refines = modules.adaptation.n_refined(components.n_components, state.iteration + 1) > 0
         misfit = ratio.misfit(components) if refines and ratio.gradient is not None else None
         update = modules.component_update(spectrum, step)
