@@ -595,11 +595,11 @@ def _finite(model: Model) -> bool:
     return all(all_finite(value) for value in model.tensors().values())
 
 
-# If the median of the standard errors is less than this fraction of that over the window before, the run still makes
+# If the standard errors sum to less than this fraction of their sum over the window before, the run still makes
 # progress. The noise of the objective may hide it.
 STEADY = 0.97
 NEGLIGIBLE = 1e-4  # differences of the objective that are no progress [nat]
-OUTLIER = 6.0  # a value of the objective that is this many standard errors below the others is an outlier
+OUTLIER = 100.0  # a value of the objective that is this many standard errors below the others is an outlier
 
 
 def on_plateau(history: History, window: int, *, restricted: bool = False) -> bool:
@@ -618,21 +618,28 @@ def on_plateau(history: History, window: int, *, restricted: bool = False) -> bo
 def rests(objective: Sequence[float], standard_errors: Sequence[float], window: int) -> bool:
     """Return whether an objective has stopped rising, given one estimate per iteration and its standard errors [nat].
 
-    This is the case if its median over the last window exceeds its median over the window before by no more than the
-    noise. In addition, the standard errors must not fall any more. If the model can represent the target exactly, the
-    noise vanishes as the model approaches the target, so falling standard errors are a sign of progress, until they are
-    negligible. A new component may lower the objective for some iterations. Medians ignore this, but the last value
-    must be as high as the others. `window` is a number of iterations; 0 returns False.
+    This is the case if its mean over the last window exceeds its mean over the window before by no more than the noise.
+    In addition, the standard errors must not fall any more. If the model can represent the target exactly, the noise
+    vanishes as the model approaches the target, so falling standard errors are a sign of progress, until they are
+    negligible. A new component may lower the objective for some iterations. Such values do not count, but the last
+    value must be none of them. `window` is a number of iterations; 0 returns False.
     """
-    values, errors = objective[-2 * window :], standard_errors[-2 * window :]
-    if window == 0 or len(values) < 2 * window or len(errors) < 2 * window:
+    pairs = list(zip(objective[-2 * window :], standard_errors[-2 * window :], strict=False))
+    if window == 0 or len(pairs) < 2 * window:
         return False
-    before, last = median(errors[:window]), median(errors[window:])
-    level = median(values[window:])
-    noise = math.sqrt(math.pi / 2.0 * (before**2 + last**2) / window)  # of the difference of two medians
-    no_rise = level - median(values[:window]) <= noise + NEGLIGIBLE
+    (old, old_noise, before), (new, new_noise, last) = _usual(pairs[:window]), _usual(pairs[window:])
+    noise = math.sqrt(old_noise**2 + new_noise**2)
+    is_lowered = pairs[-1][0] < new - OUTLIER * last - NEGLIGIBLE
     steady = last >= STEADY * before or last <= NEGLIGIBLE
-    return no_rise and steady and values[-1] >= level - OUTLIER * last - NEGLIGIBLE
+    return new - old <= noise + NEGLIGIBLE and steady and not is_lowered
+
+
+def _usual(pairs: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
+    """Return the mean of values without low outliers, its standard error, and the mean of their standard errors."""
+    least = median(value for value, _ in pairs) - OUTLIER * median(error for _, error in pairs)
+    usual = [(value, error) for value, error in pairs if value >= least]
+    errors = [error for _, error in usual]
+    return sum(value for value, _ in usual) / len(usual), math.hypot(*errors) / len(usual), sum(errors) / len(usual)
 
 
 ResultT = TypeVar("ResultT")

@@ -167,3 +167,11 @@ def test_falling_errors_are_progress_unless_they_are_negligible(first_error: flo
     assert rests([-1.0] * 20, errors, 10) == is_at_rest
     assert rests([-1.0] * 20, [first_error] * 20, 10)
     assert not rests([-1.0] * 10 + [0.0] * 10, [1e-5] * 20, 10)
+
+
+def test_a_run_does_not_end_while_a_new_component_lowers_the_objective():
+    level, lowered = [-1.0] * 20, -1e100
+    assert rests([*level[:3], lowered, *level[4:]], [1e-3] * 20, 10)
+    assert not rests([*level[:-1], lowered], [1e-3] * 20, 10)
+    rising = [-1.0 - 0.1 * step for step in range(20)][::-1]
+    assert not rests([*rising[:-3], lowered, *rising[-2:]], [1e-3] * 20, 10)
