@@ -182,7 +182,7 @@ class MovementPrimitives:
         drawn = self.model.sample_trajectories(PHASES.copy(), n, np.random.RandomState(seed))
         return np.asarray(drawn)
 
-    def log_prob(self, motions: FloatArray) -> FloatArray:
+    def log_prob(self, motions: FloatArray) -> FloatArray | None:
         n_joints = motions.shape[2]
         basis, unit = representation(n_joints), np.eye(n_joints * N_POINTS)
         regression = basis.weights(unit.reshape(-1, n_joints, N_POINTS).swapaxes(1, 2)).T
@@ -190,7 +190,10 @@ class MovementPrimitives:
         noise = self.model.variance * block_diag(*[whitening @ whitening.T] * n_joints)
         covariance = regression @ (self.model.cov_trajectory(PHASES.copy()) + noise) @ regression.T
         mean = basis.weights(self.model.mean_trajectory(PHASES.copy())[None])[0]
-        return np.asarray(multivariate_normal(mean, covariance).logpdf(basis.weights(motions)))
+        try:
+            return np.asarray(multivariate_normal(mean, covariance).logpdf(basis.weights(motions)))
+        except np.linalg.LinAlgError:  # its covariance is singular within rounding
+            return None
 
     def given(self, ends: FloatArray) -> MovementPrimitives:
         model, noise = self.model, VIA_DEVIATION**2 * np.eye(ends.shape[1])
@@ -279,9 +282,10 @@ def methods(n: int, noises: Sequence[float], unit: str, seed: int) -> dict[str, 
     return {
         "EM": ("eim_ros", lambda motions: ours(EMConfig(n_components=n), motions, seed)),
         "EIM": ("eim_ros", lambda motions: ours(EIMConfig(n_components=n), motions, seed)),
-        f"one ProMP (3 {unit})": ("eim_ros", lambda motions: pro_mps(1, 0.003, motions, seed)),
         **{
-            f"ProMPs ({1e3 * noise:.0f} {unit})": ("eim_ros", partial(pro_mps, n, noise, seed=seed)) for noise in noises
+            f"{name} ({1e3 * noise:.0f} {unit})": ("eim_ros", partial(pro_mps, n_clusters, noise, seed=seed))
+            for name, n_clusters in (("one ProMP", 1), ("ProMPs", n))
+            for noise in noises
         },
         "movement_primitives": ("movement_primitives", MovementPrimitives.fit),
         "gmr (t, x)": ("gmr", lambda motions: Regression.fit(5 * n, False, motions, seed)),

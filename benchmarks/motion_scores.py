@@ -162,7 +162,7 @@ def measure(n: int, n_components: int, seeds: int) -> str:
     share = np.mean(shares, axis=0)
     lines = [
         "Area under the ROC curve: log densities of new demonstrations against those of perturbed ones",
-        f"{n} demonstrations, of which a fifth calibrates, {n // 2} new ones; {n_components} experts, all other "
+        f"{n} demonstrations and {n // 2} new ones; {n_components} experts, all other "
         f"settings by default; mean (least) of seeds 0 to {seeds - 1}",
         f"Python {platform.python_version()}, torch {version('torch')}, {os.cpu_count()} cores",
         f"{share[0]:.2f} of the demonstrations pass the disc above it, none touches it",

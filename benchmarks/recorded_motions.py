@@ -10,6 +10,7 @@ The node `demo_recorder` wrote both bags, and the import of bags reads them. In 
 out. Methods, columns and marks are those of `lasa.py`, for different numbers of experts. Distances are norms over the
 joints [mrad]. The ends of the first eight held-out motions of a split are prescribed.
 The noise that movement_primitives fits is below 1e-5 rad, which is too little for the motions that it was fitted to.
+If its covariance is singular, it has no log-likelihood.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class MotionSample:
     context: Numbers = None
     """Values of the context, in the order of the data set's columns."""
     via: Annotated[UseAppendAction[tuple[tuple[str, ...], ...]], arg(metavar="PHASE JOINT=VALUE[:DEVIATION] ...")] = ()
-    """Joint values [rad or m] at a phase from 0 to 1, and their standard deviation (default: 1e-3)."""
+    """Joint values [rad or m] at a phase from 0 to 1, and their standard deviation (default: 1e-4)."""
     samples: Annotated[Count, arg(aliases=("-n",))] = 10
     """Number of motions."""
     points: OptionalCount = None
@@ -140,6 +140,7 @@ Motion: TypeAlias = Annotated[MotionSample, subcommand("sample")] | Annotated[Mo
 
 def _via_point(words: tuple[str, ...]) -> ViaPoint:
     from eim_ros.motion import ViaPoint
+    from eim_ros.motion.distribution import DEFAULT_DEVIATION
 
     wrong = ConfigurationError(
         f"--via is a phase and then JOINT=VALUE or JOINT=VALUE:DEVIATION, got {' '.join(words)!r}", words
@@ -152,7 +153,7 @@ def _via_point(words: tuple[str, ...]) -> ViaPoint:
             value, _, deviation = rest.partition(":")
             names.append(name)
             positions.append(float(value))
-            deviations.append(float(deviation) if deviation else 1e-3)
+            deviations.append(float(deviation) if deviation else DEFAULT_DEVIATION)
     except ValueError as error:
         raise wrong from error
     if not names or "" in names:

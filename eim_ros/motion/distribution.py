@@ -20,7 +20,7 @@ from torch import Tensor
 from eim_ros.core.checks import checked_whole, expect, is_number
 from eim_ros.core.errors import DataError, DistributionError, JointStateError, did_you_mean
 from eim_ros.learning.models import Gaussian, GaussianMixture, MixtureOfExperts
-from eim_ros.learning.models.gaussian import checked_generator, triangular_factor
+from eim_ros.learning.models.gaussian import LOG_TWO_PI, checked_generator, triangular_factor
 from eim_ros.motion.representation import Representation
 
 FloatArray = npt.NDArray[np.float64]
@@ -181,8 +181,9 @@ class MotionDistribution:
         return np.linspace(0.0, 1.0, checked_whole(n_points, 0, "the number of points"))
 
 
-DEFAULT_DEVIATION = 1e-3  # [rad] or [m]
+DEFAULT_DEVIATION = 1e-4  # [rad] or [m]; well below the noise floor of priors, so that motions reach via points
 LEAST_DEVIATION = 1e-9  # [rad] or [m]; smaller values are below the rounding errors of the factors
+FARTHEST = 5.0  # standard deviations above its mean up to which a squared Mahalanobis distance is plausible
 MOST_VALUES = 500  # maximum number of values in all via points; the cost grows with its cube
 
 
@@ -199,7 +200,7 @@ class ViaPoint:
     positions : tuple of float
         Desired positions [rad] or [m].
     standard_deviations : tuple of float
-        Tolerance of each position [rad] or [m]. Empty means 1e-3 each.
+        Tolerance of each position [rad] or [m]. Empty means 1e-4 each.
 
     Examples
     --------
@@ -252,8 +253,12 @@ def condition_on(
     with the factor [[A L, R^1/2], [L, 0]]. The density of y multiplies the weight of the component, and the component
     itself becomes the distribution of w given y.
 
+    The tails of a density of few motions are not known, and they would leave a single way to a wish that no motion came
+    near. The distances of all components from such via points are therefore divided by a common factor, until that of
+    the nearest component is plausible.
+
     Return the mixture of the weights given the via points, without batch dimensions as the given one. Also return the
-    log density [nat] of the via points under the given mixture.
+    log density [nat] of the via points under the given mixture, which is not scaled.
 
     Raises
     ------
@@ -289,25 +294,28 @@ def observed(
 
     `design` (m, n_weights) is A, `wanted` (m,) is y, and `deviations` (m,) are the standard deviations of the noise.
     """
-    factors = mixture.scale_trils
+    factors, n_wanted = mixture.scale_trils, len(wanted)
     noise = torch.diag(deviations).expand(len(factors), -1, -1)
     rows = torch.cat(
         [
             torch.cat([design @ factors, noise], -1),
-            torch.cat([factors, factors.new_zeros(*factors.shape[:-1], len(wanted))], -1),
+            torch.cat([factors, factors.new_zeros(*factors.shape[:-1], n_wanted)], -1),
         ],
         -2,
     )
     means = torch.cat([mixture.means @ design.mT, mixture.means], -1)
     try:
-        log_prob, components = Gaussian(means, triangular_factor(rows)).split(range(len(wanted)), wanted)
-        log_joint = mixture.log_weights + log_prob
-        given = GaussianMixture(log_joint, components.mean, components.scale_tril)
+        joint = Gaussian(means, triangular_factor(rows))
+        peak = -joint.scale_tril.diagonal(dim1=-2, dim2=-1)[:, :n_wanted].log().sum(-1) - 0.5 * n_wanted * LOG_TWO_PI
+        log_prob, components = joint.split(range(n_wanted), wanted)
+        square = 2.0 * (peak - log_prob)  # Mahalanobis distances of the observation from the components
+        scaled = square / (square.min() / (n_wanted + FARTHEST * math.sqrt(2.0 * n_wanted))).clamp_min(1.0)
+        given = GaussianMixture(mixture.log_weights + peak - 0.5 * scaled, components.mean, components.scale_tril)
     except DistributionError as error:
         raise DataError(
             "the via points are too exact, or too far from all motions, for the precision of numbers"
         ) from error
-    return given, float(torch.logsumexp(log_joint, -1))
+    return given, float(torch.logsumexp(mixture.log_weights + log_prob, -1))
 
 
 def _observation(via_points: Sequence[ViaPoint], representation: Representation) -> tuple[Tensor, Tensor, Tensor]:

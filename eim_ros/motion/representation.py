@@ -13,7 +13,7 @@ Both sum to one everywhere, so a joint at rest has equal weights. `Representatio
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -133,7 +133,7 @@ class Representation:
     basis: Basis
     joint_names: tuple[str, ...]
     n_points: int
-    ridge: float = 1e-10
+    ridge: float = 1e-12
 
     @property
     def n_joints(self) -> int:
@@ -223,18 +223,10 @@ class LatentSpace:
         rest = variances[n_latent:]
         if len(rest):  # few motions determine an axis poorly: shrink to the mean, with the weight of n_weights motions
             n, n_weights = weights.shape
-            rest = (n * rest + n_weights * rest.mean()) / (n + n_weights)
+            unbiased = rest * (n / max(n - 1 - n_latent, 1))  # the mean and the axes of z take degrees of freedom
+            rest = (n * unbiased + n_weights * unbiased.mean()) / (n + n_weights)
         squares = torch.cat([variances[:n_latent], rest])
         return cls(center, rows.mT.contiguous(), squares.sqrt().clamp_min(floor), n_latent)
-
-    def with_unbiased_rest(self, n_motions: int) -> LatentSpace:
-        """Return the space with larger deviations sigma, for one that was computed from few motions.
-
-        The axes of z fit these motions best. Mean and axes take 1 + n_latent degrees of freedom from the others.
-        """
-        scales = self.scales.clone()
-        scales[self.n_latent :] *= (n_motions / max(n_motions - 1 - self.n_latent, 1)) ** 0.5
-        return replace(self, scales=scales)
 
     def coordinates(self, weights: Tensor) -> Tensor:
         """Return the coordinates [z, e] (n, n_weights) of weights (n, n_weights)."""

@@ -1,6 +1,7 @@
-"""Densities of few motions: covariances of experts that are shrunk towards their mean.
+"""Linear experts of all weights, whose covariances are shrunk towards their mean.
 
-A few demonstrations per expert do not determine a covariance of all weights. Experts share what they have in common.
+Demonstrations are usually too few to determine one covariance of all weights per expert. Experts share what they have
+in common.
 """
 
 from __future__ import annotations
@@ -12,73 +13,93 @@ from torch import Tensor
 
 from eim_ros.learning.models import LinearExperts, MixtureOfExperts
 
+RIDGE = 1e-3  # pseudo-observations per slope; an expert with fewer motions than slopes gets a constant mean
+
 
 @dataclass(frozen=True)
-class Shrinkage:
-    """Weight of the prior information on covariances.
+class Regressions:
+    """Regression of all coordinates on the context for each expert, with the scatter of the residuals.
 
     Attributes
     ----------
+    model : MixtureOfExperts
+        Model that assigns motions to experts; its gating is kept.
+    slopes : Tensor (n_experts, n_weights, n_context)
+    biases : Tensor (n_experts, n_weights)
+    scatters : Tensor (n_experts, n_weights, n_weights)
+        Sums of products of the residuals, in units of the weights.
+    n_motions : Tensor (n_experts,)
+        Expected number of motions per expert.
     scales : Tensor (n_weights,)
         Weights per coordinate [rad or m], see `LatentSpace`.
-    noise_floor : float
-        Standard deviation to add to the weights in all directions [rad or m].
-    to_mean, to_identity : float
-        Number of motions that each shrinkage counts as, divided by half the number of weights.
     """
 
+    model: MixtureOfExperts
+    slopes: Tensor
+    biases: Tensor
+    scatters: Tensor
+    n_motions: Tensor
     scales: Tensor
-    noise_floor: float
-    to_mean: float = 1.0
-    to_identity: float = 1.0
 
+    @classmethod
+    def from_model(cls, model: MixtureOfExperts, context: Tensor, coordinates: Tensor, scales: Tensor) -> Regressions:
+        """Fit the regressions to motions.
 
-def with_all_coordinates(
-    model: MixtureOfExperts, context: Tensor, coordinates: Tensor, shrinkage: Shrinkage
-) -> MixtureOfExperts:
-    """Extend a model of the first coordinates of few motions to all coordinates, with shrunk covariances.
+        Parameters
+        ----------
+        model : MixtureOfExperts
+            Linear experts of the first coordinates, which assign the motions to experts.
+        context : Tensor (n, n_context)
+        coordinates : Tensor (n, n_weights)
+            See `LatentSpace.coordinates`.
+        scales : Tensor (n_weights,)
+        """
+        share = model.log_responsibilities(context, coordinates[:, : model.n_dims]).exp()
+        inputs = torch.cat([context, torch.ones_like(coordinates[:, :1])], 1)
+        penalty = torch.full_like(inputs[0], RIDGE)
+        penalty[-1] = torch.finfo(inputs.dtype).eps  # keeps the system of an expert without motions regular
+        coefficients, scatters = [], []
+        for column in share.T:
+            weighted = inputs * column[:, None]
+            coefficients.append(torch.linalg.solve(weighted.T @ inputs + penalty.diag(), weighted.T @ coordinates))
+            residuals = (coordinates - inputs @ coefficients[-1]) * scales * column[:, None].sqrt()
+            scatters.append(residuals.T @ residuals)
+        fitted = torch.stack(coefficients)
+        slopes, biases = fitted[:, :-1].mT.contiguous(), fitted[:, -1]
+        return cls(model, slopes, biases, torch.stack(scatters), share.sum(0), scales)
 
-    The covariance of an expert with n_k motions is shrunk towards the mean C of all experts, and C towards a multiple
-    of the identity, in units of the weights:
+    def shrunk(self, to_mean: float, to_identity: float, noise_floor: float) -> MixtureOfExperts:
+        """Return the model of all coordinates, with shrunk covariances.
 
-        C_k = (1 + p / n_k) (S_k + m Q) / (d_k + m),  Q = (1 - l) C + l tr(C) / n_weights I,  C = sum_k S_k / sum_k d_k
+        The covariance of an expert with n_k motions is shrunk towards the mean C of all experts, and C towards a
+        multiple of the identity, in units of the weights:
 
-    S_k is the scatter of the expert's motions around its mean. They have d_k = n_k - p degrees of freedom, because each
-    expert is a regression on the context with p = 1 + n_context coefficients. Q counts as much as m motions, and the
-    identity as much as m' motions, so that l = m' / (m' + sum_k d_k). The factor with p / n_k is for the error of the
-    mean.
+            C_k = (1 + p / n_k) (S_k + m Q) / (d_k + m)
+            Q = (1 - l) C + l tr(C) / n_weights I
+            C = sum_k S_k / sum_k d_k
 
-    Parameters
-    ----------
-    model : MixtureOfExperts
-        Linear experts of the first coordinates, which assign the motions to experts. The covariances are replaced.
-    context : Tensor (n, n_context)
-    coordinates : Tensor (n, n_weights)
-        See `LatentSpace.coordinates`. The means of coordinates that the model lacks do not depend on the context.
-    shrinkage : Shrinkage
-    """
-    experts = model.experts
-    assert isinstance(experts, LinearExperts)
-    n_latent, n_weights, n_parameters = experts.n_dims, coordinates.shape[1], 1 + context.shape[1]
-    share = model.log_responsibilities(context, coordinates[:, :n_latent]).exp()
-    n_motions = share.sum(0)
-    rest = coordinates[:, n_latent:]
-    offsets = share.mT @ rest / n_motions.clamp_min(torch.finfo(rest.dtype).tiny)[:, None]
-    biases = torch.cat([experts.biases, offsets], 1)
-    slopes = torch.cat([experts.weights, experts.weights.new_zeros(*offsets.shape, context.shape[1])], 1)
-    means = torch.einsum("kwc,nc->nkw", slopes, context) + biases
-    residuals = (coordinates[:, None] - means) * shrinkage.scales
-    scatters = torch.einsum("nk,nkv,nkw->kvw", share, residuals, residuals)
-    freedom = (n_motions - n_parameters).clamp_min(0.0)
-    strength, identity_strength = (0.5 * n_weights * each for each in (shrinkage.to_mean, shrinkage.to_identity))
-    mean = scatters.sum(0) / freedom.sum().clamp_min(1.0)
-    isotropy = identity_strength / (identity_strength + freedom.sum())
-    identity = torch.eye(n_weights).to(mean)
-    prior = (1.0 - isotropy) * mean + isotropy * mean.trace() / n_weights * identity
-    shrunk = (scatters + strength * prior) / (freedom + strength)[:, None, None]
-    shrunk = shrunk * (1.0 + n_parameters / n_motions.clamp_min(1.0))[:, None, None]
-    factors = torch.linalg.cholesky(shrunk + shrinkage.noise_floor**2 * identity) / shrinkage.scales[:, None]
-    return replace(model, experts=LinearExperts(slopes, biases, factors))
+        S_k is the scatter of the residuals of p = 1 + n_context coefficients. It has d_k = n_k - p degrees of freedom.
+        Q counts as much as m motions, and the identity as much as m' motions, so that l = m' / (m' + sum_k d_k). The
+        factor with p / n_k is for the error of the mean.
+
+        Parameters
+        ----------
+        to_mean, to_identity : float
+            Numbers of motions m and m', divided by half the number of weights.
+        noise_floor : float
+            Standard deviation to add to the weights in all directions [rad or m].
+        """
+        n_weights, n_coefficients = len(self.scales), 1 + self.slopes.shape[2]
+        freedom = (self.n_motions - n_coefficients).clamp_min(0.0)
+        strength, identity_strength = (0.5 * n_weights * each for each in (to_mean, to_identity))
+        mean = self.scatters.sum(0) / freedom.sum().clamp_min(1.0)
+        isotropy = identity_strength / (identity_strength + freedom.sum())
+        identity = torch.eye(n_weights).to(mean)
+        target = (1.0 - isotropy) * mean + isotropy * mean.trace() / n_weights * identity
+        shrunk = (self.scatters + strength * target) / (freedom + strength)[:, None, None]
+        shrunk = shrunk * (1.0 + n_coefficients / self.n_motions.clamp_min(1.0))[:, None, None]
+        factors = torch.linalg.cholesky(shrunk + noise_floor**2 * identity) / self.scales[:, None]
+        return replace(self.model, experts=LinearExperts(self.slopes, self.biases, factors))
 
 
 def marginal(model: MixtureOfExperts, n_dims: int) -> MixtureOfExperts:

@@ -1,20 +1,21 @@
-"""Training of a motion prior from demonstrations, by EM or EIM on the latent coordinates of their weights.
+"""Training of a motion prior from demonstrations, by EM or EIM.
 
 Different ways around an obstacle should become different experts. In whitened coordinates, two ways are no farther
 apart than two goals, so k-means would separate goals instead. `start_of_ways` therefore clusters the weights in joint
 units, after removing their linear dependence on the context.
 
-EIM can only be as good as its estimate of the data's density. An estimate that starts from k-means in whitened
-coordinates misses ways, however many components it has. `fit_reference` starts from clusters of ways, and uses as many
-components as the held-out motions support. EIM takes the result as a known density.
+The learner only sees a few latent coordinates of the weights, enough to distinguish ways. Linear experts are then
+fitted to all weights, with shrunk covariances (`Regressions`). Cross-validation chooses the shrinkage and calibrates
+the scores, so that all demonstrations are fitted. EIM takes the result of EM as the known density of the
+demonstrations, because a density ratio can only be as good as its estimate of that density.
 
-The means of ways that have nothing in common need about one latent coordinate per way. An expert with less than three
-demonstrations per coordinate then overfits. For so few, `with_all_coordinates` shrinks covariances, all demonstrations
-are fitted, and cross-validation calibrates the scores.
+The covariances of networks depend on the context, so they are not shrunk. Networks describe the latent coordinates
+only, and some demonstrations are held out to calibrate their scores.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,8 +29,7 @@ from eim_ros.core.data_set import DataSet
 from eim_ros.core.errors import DataError
 from eim_ros.core.parallel import torch_threads
 from eim_ros.core.settings import Settings, option
-from eim_ros.learning import EIM, EIMConfig, EMConfig, FitResult, RatioConfig
-from eim_ros.learning.eim.eim import closest_start
+from eim_ros.learning import EIM, EIMConfig, EMConfig, FitResult
 from eim_ros.learning.em import EM
 from eim_ros.learning.learner import checked_device
 from eim_ros.learning.models import MixtureOfExperts
@@ -39,7 +39,7 @@ from eim_ros.learning.starts import k_means, mixture_of_clusters
 from eim_ros.motion.demonstrations import Demonstrations
 from eim_ros.motion.prior import Calibration, MotionPrior
 from eim_ros.motion.representation import BASES, Basis, LatentSpace, Representation
-from eim_ros.motion.shrinkage import Shrinkage, marginal, with_all_coordinates, with_marginal
+from eim_ros.motion.shrinkage import Regressions, marginal, with_marginal
 
 N_CLUSTERINGS = 5  # number of k-means runs; the one with the smallest scatter is used
 
@@ -71,16 +71,7 @@ def _scatter(points: Tensor, labels: Tensor, n_clusters: int) -> float:
     return float((points - means[labels]).square().sum())
 
 
-PATIENCE = 2  # number of consecutive sizes without a gain after which the search stops
 FLOOR = 1e-6  # minimum variance of a component, relative to the data's variance
-
-
-@dataclass(frozen=True)
-class Reference:
-    """Density estimate and start for EIM."""
-
-    density: MixtureOfExperts  # estimated density of the coordinates given the context
-    start: MixtureOfExperts  # initial model, with as many components as the final one
 
 
 @dataclass(frozen=True)
@@ -93,56 +84,6 @@ class ReferenceInputs(StandardisedInputs):
         return self.density.log_prob(context, sample)
 
 
-def fit_reference(
-    config: RatioConfig,
-    n_components: int,
-    context: Tensor,
-    weights: Tensor,
-    coordinates: Tensor,
-    generator: torch.Generator,
-) -> Reference:
-    """Fit the reference density and the initial model of EIM, with `n_components` components.
-
-    The model describes the latent coordinates (n, n_latent) of motions. Their weights (n, n_weights) distinguish ways.
-    """
-    order = torch.randperm(len(weights), generator=generator, device=generator.device)
-    context, weights, coordinates = (part[order] for part in (context, weights, coordinates))
-    n = config.n_training(len(weights))
-    held_out = config.held_out(len(weights))
-    fits: dict[int, tuple[float, MixtureOfExperts]] = {}
-    best, misses = n_components, 0
-    for size in _sizes(config, n_components, n):
-        candidates = []
-        for _ in range(config.reference.starts):
-            start = start_of_ways(context[:n], weights[:n], coordinates[:n], size, FLOOR, generator)
-            candidates.append(_refined(start, context[:n], coordinates[:n], config.reference.iterations))
-        judged = [
-            (float(model.log_prob(context[held_out], coordinates[held_out]).mean()), model) for model in candidates
-        ]
-        fits[size] = max(judged, key=lambda pair: pair[0])
-        if size == n_components or fits[size][0] > fits[best][0]:
-            best, misses = size, 0
-        else:
-            misses += 1
-            if misses == PATIENCE:
-                break
-    sizes = (best, n_components)
-    density, fitted = (_refined(fits[size][1], context, coordinates, config.reference.iterations) for size in sizes)
-    return Reference(density, closest_start(fitted, density, context, generator))
-
-
-def _sizes(config: RatioConfig, n_components: int, n_samples: int) -> list[int]:
-    """Return the numbers of components to try: first the model's, then larger ones with at least two motions each."""
-    most = max(n_components, min(n_samples // 2, config.reference.limit + n_components))
-    larger = {min(most, round(factor * n_components)) for factor in config.reference.factors if factor > 1.0}
-    return [n_components, *sorted(larger - {n_components})]
-
-
-def _refined(start: MixtureOfExperts, context: Tensor, coordinates: Tensor, n_iterations: int) -> MixtureOfExperts:
-    settings = EMConfig(n_components=start.n_components, n_iterations=n_iterations, covariance_floor=FLOOR)
-    return _finished(EM(settings).fit((context, coordinates), start))
-
-
 def _finished(result: FitResult[Any]) -> MixtureOfExperts:
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
@@ -150,9 +91,9 @@ def _finished(result: FitResult[Any]) -> MixtureOfExperts:
 
 
 MOTIONS_PER_COORDINATE = 3  # demonstrations per expert and latent coordinate; fewer do not determine a covariance
-N_FOLDS = 10  # least number of folds in the cross-validation of few demonstrations
-STRENGTHS = tuple((mean, identity) for mean in (1.0, 0.25, 4.0) for identity in (1.0, 0.1, 0.01, 0.001))
-"""Candidates for `Shrinkage.to_mean` and `Shrinkage.to_identity`."""
+N_FOLDS = 10  # least number of folds in the cross-validation
+STRENGTHS = tuple((mean, 10.0**-exponent) for mean in (1.0, 0.25, 4.0) for exponent in range(7))
+"""Candidates for `to_mean` and `to_identity` of `Regressions.shrunk`."""
 
 N_COMPONENTS = 10  # default number of experts
 UNKNOWN_DURATION = 1.0  # [s] if the data set contains no durations
@@ -174,7 +115,7 @@ class MotionConfig(Settings):
     basis_width: float = option(
         0.7, "standard deviation of Gaussian basis functions, in units of the distance between them", minimum=1e-3
     )
-    ridge: float = option(1e-10, "penalty of the squared weights, relative to the mean square error", minimum=0.0)
+    ridge: float = option(1e-12, "penalty of the squared weights, relative to the mean square error", minimum=0.0)
     explained: float = option(
         0.999, "share of the variance of the weights that the latent coordinates explain", minimum=0.0, maximum=1.0
     )
@@ -187,7 +128,10 @@ class MotionConfig(Settings):
         1e-3, "minimum standard deviation of the weights in any direction", unit="rad or m", minimum=1e-9
     )
     calibration_share: float = option(
-        0.2, "share of the demonstrations that calibrate the scores", minimum=0.01, maximum=0.5
+        0.2,
+        "maximum share of the demonstrations that are held out at a time to calibrate the scores",
+        minimum=0.01,
+        maximum=0.5,
     )
 
 
@@ -212,7 +156,8 @@ class MotionTraining:
     motion : MotionConfig
         Settings of the representation.
     learner : EIMConfig or EMConfig
-        Settings of the learner. Their type selects EM or EIM.
+        Settings of the learner. Their type selects EM or EIM. They do not restrict the final covariances of linear
+        experts, which are full.
     seed : int
         Seed of the training and of the choice of held-out demonstrations.
     device : str
@@ -259,40 +204,44 @@ class MotionTraining:
             If the data set has another task, or too few motions.
         """
         everything = Demonstrations.from_data_set(data_set)
-        n, n_experts = len(everything), self.learner.n_components
+        n = len(everything)
         if n < 2:
             raise DataError(f"a motion prior needs at least 2 demonstrations, got {n}", n)
         order = np.random.default_rng(self.seed).permutation(n)
         n_held_out = min(n - 1, max(1, round(self.motion.calibration_share * n)))
+        n_fitted, n_experts = n - n_held_out, self.learner.n_components
+        if n_fitted < n_experts:
+            raise DataError(f"{n_experts} experts need at least as many points, got {n_fitted}", n_fitted)
+        if self.learner.is_linear:
+            return self._run_linear(everything, order, n_held_out, run)
         problem = self._problem(everything, order[n_held_out:])
-        n_fitted = n - n_held_out
-        if n_fitted < MOTIONS_PER_COORDINATE * n_experts * problem.latent.n_latent:
-            if self.learner.is_linear and n_fitted >= n_experts:
-                return self._run_few(everything, order, n_held_out, run)
-            problem = replace(problem, latent=problem.latent.with_unbiased_rest(n_fitted))
-        prior, result = self._fit(problem, run)
+        mixture, result = self._learned(problem, None, None, run)
+        prior = problem.prior(mixture, self._record(result))
         held_out = everything[np.sort(order[:n_held_out])]
-        return MotionTrainingRun(_calibrated(prior, _log_prob(prior, held_out), held_out), result)
+        return MotionTrainingRun(_calibrated(prior, problem.log_prob([mixture], held_out)[0], held_out), result)
 
-    def _run_few(
+    def _run_linear(
         self, everything: Demonstrations, order: npt.NDArray[np.int64], most: int, run: RunOptions
     ) -> MotionTrainingRun:
-        """Fit all of few motions. Cross-validation with folds of at most `most` motions chooses the shrinkage."""
+        """Fit all motions. Cross-validation with folds of at most `most` motions chooses the shrinkage."""
         size = max(1, min(most, len(order) // N_FOLDS))
         folds = [order[first : first + size] for first in range(0, len(order), size)]
-        rests = [self._problem(everything, np.setdiff1d(order, fold)) for fold in folds]
-        models = [self._latent_model(rest) for rest in rests]
-        scores = []
-        for strengths in STRENGTHS:
-            priors = [
-                rest.prior(self._completed(rest, model, strengths), {})
-                for rest, model in zip(rests, models, strict=True)
-            ]
-            parts = [_log_prob(prior, everything[fold]) for prior, fold in zip(priors, folds, strict=True)]
-            scores.append(torch.cat(parts))
-        best = int(torch.stack(scores).mean(1).argmax())
-        prior, result = self._fit(self._problem(everything, order), run, STRENGTHS[best])
-        return MotionTrainingRun(_calibrated(prior, scores[best], everything), result)
+        scores = torch.cat([self._fold_scores(everything, np.setdiff1d(order, fold), fold) for fold in folds], 1)
+        best = int(scores.mean(1).argmax())
+        shrinkage = (*STRENGTHS[best], self.motion.noise_floor)
+        problem = self._problem(everything, order)
+        mixture, result = self._fit_linear(problem, shrinkage, run)
+        prior = problem.prior(mixture, self._record(result))
+        return MotionTrainingRun(_calibrated(prior, scores[best], everything[np.concatenate(folds)]), result)
+
+    def _fold_scores(
+        self, everything: Demonstrations, rest: npt.NDArray[np.int64], fold: npt.NDArray[np.int64]
+    ) -> Tensor:
+        """Return the log densities (n_strengths, n) [nat] of the motions of a fold, fitted to the rest."""
+        problem, held_out = self._problem(everything, rest), everything[fold]
+        regressions = problem.regressions(self._latent_model(problem))
+        shrunk = (regressions.shrunk(*strengths, self.motion.noise_floor) for strengths in STRENGTHS)
+        return problem.log_prob(shrunk, held_out)
 
     def _problem(self, everything: Demonstrations, rows: npt.NDArray[np.int64]) -> _Problem:
         """Return the problem of fitting some of the motions."""
@@ -306,65 +255,52 @@ class MotionTraining:
         context = (torch.from_numpy(motions.context) - center) / scale
         return _Problem(everything, representation, latent, center, scale, context, weights)
 
-    def _fit(
-        self, problem: _Problem, run: RunOptions, strengths: tuple[float, float] | None = None
-    ) -> tuple[MotionPrior, FitResult[Any]]:
-        """Run the learner; `strengths` of the shrinkage are for few motions."""
-        context, weights = problem.context.to(self.device), problem.weights.to(self.device)
-        coordinates = problem.coordinates[:, : problem.latent.n_latent].to(self.device)
-        density = None
-        if strengths and isinstance(self.learner, EIMConfig):
-            density = self._completed(problem, self._latent_model(problem), strengths)
-        inputs, start = self._inputs_and_start(context, weights, coordinates, density)
+    def _fit_linear(
+        self, problem: _Problem, shrinkage: tuple[float, float, float], run: RunOptions
+    ) -> tuple[MixtureOfExperts, FitResult[Any]]:
+        """Run the learner, and return its model of all coordinates."""
+        if isinstance(self.learner, EMConfig):
+            mixture, result = self._learned(problem, None, self._start(problem), run)
+            return problem.regressions(mixture).shrunk(*shrinkage), result
+        density = problem.regressions(self._latent_model(problem)).shrunk(*shrinkage)
+        known = marginal(density, problem.latent.n_latent)
+        mixture, result = self._learned(problem, known, known, run)
+        return with_marginal(problem.regressions(mixture).shrunk(*shrinkage), mixture), result
+
+    def _learned(
+        self, problem: _Problem, known: MixtureOfExperts | None, start: MixtureOfExperts | None, run: RunOptions
+    ) -> tuple[MixtureOfExperts, FitResult[Any]]:
+        """Run the learner on the latent coordinates. EIM can use a known density; None leaves the start to it."""
+        context, coordinates = problem.context.to(self.device), problem.latent_coordinates.to(self.device)
+        start = None if start is None else start.to(device=self.device)
+        inputs = None
+        if known is not None and isinstance(self.learner, EIMConfig) and self.learner.ratio.estimator != "network":
+            units = StandardisedInputs.from_data(context, coordinates)
+            inputs = ReferenceInputs(units.center, units.scale, known.to(device=self.device))
         learner: EM | EIM = EM(self.learner) if isinstance(self.learner, EMConfig) else EIM(self.learner, inputs)
-        generator = torch.Generator(coordinates.device).manual_seed(self.seed)
+        generator = torch.Generator(self.device).manual_seed(self.seed)
         result: FitResult[Any] = learner.fit((context, coordinates), start, generator=generator, run=run)
-        mixture = result.mixture_of_experts.to(device="cpu", dtype=torch.float64)
-        if strengths:
-            completed = self._completed(problem, mixture, strengths)
-            mixture = completed if inputs is None else with_marginal(completed, mixture)
-        return problem.prior(mixture, {**result.record(), "motion": self.motion.to_mapping()}), result
+        return result.mixture_of_experts.to(device="cpu", dtype=torch.float64), result
 
     def _latent_model(self, problem: _Problem) -> MixtureOfExperts:
-        """Return the model of the first coordinates of few motions by EM, which EIM also starts from."""
-        coordinates, config = problem.coordinates[:, : problem.latent.n_latent], self.learner
+        """Return the model of the latent coordinates by EM. EIM also starts there."""
+        config = self.learner
+        if isinstance(config, EIMConfig):
+            n_iterations = config.ratio.reference.iterations
+            config = EMConfig(n_components=config.n_components, n_iterations=n_iterations, covariance_floor=FLOOR)
+        generator = torch.Generator().manual_seed(self.seed)
+        pairs = (problem.context, problem.latent_coordinates)
+        return _finished(EM(config).fit(pairs, self._start(problem), generator=generator))
+
+    def _start(self, problem: _Problem) -> MixtureOfExperts:
+        config = self.learner
         floor = config.covariance_floor if isinstance(config, EMConfig) else FLOOR
         generator = torch.Generator().manual_seed(self.seed)
-        parts = (problem.context, problem.weights, coordinates)
-        start = start_of_ways(*parts, config.n_components, floor, generator)
-        if isinstance(config, EIMConfig):
-            return _refined(start, problem.context, coordinates, config.ratio.reference.iterations)
-        return _finished(EM(config).fit((problem.context, coordinates), start, generator=generator))
+        parts = (problem.context, problem.weights, problem.latent_coordinates)
+        return start_of_ways(*parts, config.n_components, floor, generator)
 
-    def _completed(
-        self, problem: _Problem, model: MixtureOfExperts, strengths: tuple[float, float]
-    ) -> MixtureOfExperts:
-        shrinkage = Shrinkage(problem.latent.scales, self.motion.noise_floor, *strengths)
-        return with_all_coordinates(model, problem.context, problem.coordinates, shrinkage)
-
-    def _inputs_and_start(
-        self, context: Tensor, weights: Tensor, coordinates: Tensor, density: MixtureOfExperts | None
-    ) -> tuple[ReferenceInputs | None, MixtureOfExperts | None]:
-        """Return the inputs of EIM's density ratio and the initial model; None leaves the choice to the learner.
-
-        A known `density` of few motions, in all coordinates, is the reference of EIM and its start.
-        """
-        config, n_components = self.learner, self.learner.n_components
-        if not config.is_linear or len(weights) < n_components:
-            return None, None
-        generator = torch.Generator(context.device).manual_seed(self.seed)
-        if isinstance(config, EMConfig):
-            floor = config.covariance_floor
-            return None, start_of_ways(context, weights, coordinates, n_components, floor, generator)
-        if density is not None:
-            first = marginal(density, coordinates.shape[1]).to(device=coordinates.device)
-            reference = Reference(first, first)
-        else:
-            reference = fit_reference(config.ratio, n_components, context, weights, coordinates, generator)
-        if config.ratio.estimator == "network":
-            return None, reference.start
-        inputs = StandardisedInputs.from_data(context, coordinates)
-        return ReferenceInputs(inputs.center, inputs.scale, reference.density), reference.start
+    def _record(self, result: FitResult[Any]) -> dict[str, Any]:
+        return {**result.record(), "motion": self.motion.to_mapping()}
 
 
 @dataclass(frozen=True)
@@ -380,9 +316,20 @@ class _Problem:
     weights: Tensor  # (n, n_weights)
 
     @property
-    def coordinates(self) -> Tensor:
-        """All coordinates (n, n_weights) of the weights."""
-        return self.latent.coordinates(self.weights)
+    def latent_coordinates(self) -> Tensor:
+        """Coordinates (n, n_latent) that the learner fits."""
+        return self.latent.coordinates(self.weights)[:, : self.latent.n_latent]
+
+    def regressions(self, model: MixtureOfExperts) -> Regressions:
+        """Return the regressions of all coordinates, for a model of the latent coordinates."""
+        return Regressions.from_model(model, self.context, self.latent.coordinates(self.weights), self.latent.scales)
+
+    def log_prob(self, mixtures: Iterable[MixtureOfExperts], motions: Demonstrations) -> Tensor:
+        """Return the log densities (n_mixtures, n) [nat] of motions, for mixtures of the first or all coordinates."""
+        weights = torch.from_numpy(self.representation.weights(motions.positions))
+        context = (torch.from_numpy(motions.context) - self.context_center) / self.context_scale
+        spaces = ((replace(self.latent, n_latent=mixture.n_dims), mixture) for mixture in mixtures)
+        return torch.stack([space.log_prob(mixture, context, weights) for space, mixture in spaces])
 
     def prior(self, mixture: MixtureOfExperts, training: dict[str, Any]) -> MotionPrior:
         """Return the prior with a mixture of the first or of all coordinates, without a calibration."""
@@ -400,13 +347,6 @@ class _Problem:
             calibration=Calibration(torch.zeros(1), torch.zeros(1)),
             training=training,
         )
-
-
-def _log_prob(prior: MotionPrior, motions: Demonstrations) -> Tensor:
-    """Return the log densities (n,) [nat] of motions."""
-    weights = torch.from_numpy(prior.representation.weights(motions.positions))
-    context = (torch.from_numpy(motions.context) - prior.context_center) / prior.context_scale
-    return prior.latent.log_prob(prior.mixture, context, weights)
 
 
 def _calibrated(prior: MotionPrior, log_prob: Tensor, held_out: Demonstrations) -> MotionPrior:

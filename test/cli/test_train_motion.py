@@ -36,7 +36,7 @@ def test_motion_prior_is_learnt_and_records_how(eim: Command, tmp_path: Path, mo
     outcome = eim(*train(motions, path), "--algorithm", algorithm, "--seed", 5, "--json", *FAST_MOTION, *rest)
     assert (outcome.code, outcome.err) == (0, "")
     record = outcome.json
-    assert (record["algorithm"], record["seed"], record["n_held_out"]) == (algorithm, 5, 12)
+    assert (record["algorithm"], record["seed"], record["n_held_out"]) == (algorithm, 5, 60)
     prior = MotionPrior.load(path)
     assert prior.joint_names == JOINTS
     assert {name: record[name] for name in prior.training} == prior.training

@@ -46,6 +46,12 @@ def test_via_points_are_met_and_choose_the_way(prior: MotionPrior) -> None:
     assert given.log_evidence > prior.condition([1.0], [ViaPoint(0.5, ("wrist",), (0.0,))]).log_evidence + 20.0
 
 
+def test_via_point_is_met_by_default_even_where_the_context_fixes_the_position(prior: MotionPrior) -> None:
+    given = prior.condition([1.0], [ViaPoint(1.0, ("shoulder",), (1.02,))])  # all demonstrations end at the context
+    ends = given.sample(50, generator()).positions[:, -1, 0]
+    np.testing.assert_allclose(ends, 1.02, atol=2e-3)
+
+
 def test_log_density_of_samples_is_that_of_their_score(prior: MotionPrior) -> None:
     samples = prior.condition([1.0]).sample(50, generator())
     scores = prior.score(samples.positions, [1.0])

@@ -1,16 +1,13 @@
-"""Reference density of motions: ways that whitened coordinates hide are found."""
+"""Start and known density of motions: ways that whitened coordinates hide are found."""
 
 from __future__ import annotations
 
 import torch
 from motion.demonstrated import two_ways
 
-from eim_ros.learning.configs import RatioConfig, ReferenceConfig
 from eim_ros.motion import Basis, Demonstrations, Representation
 from eim_ros.motion.representation import LatentSpace
-from eim_ros.motion.training import Reference, ReferenceInputs, fit_reference, start_of_ways
-
-CONFIG = RatioConfig(reference=ReferenceConfig(factors=(1.0, 2.0), starts=1, iterations=20))
+from eim_ros.motion.training import ReferenceInputs, start_of_ways
 
 
 def coordinates(n: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -31,39 +28,16 @@ def test_start_has_an_expert_for_each_way_though_goals_differ_more() -> None:
     assert bool((component == side).all() or (component != side).all())
 
 
-def reference() -> Reference:
-    context, weights, sample, _ = coordinates(200)
-    return fit_reference(CONFIG, 2, context, weights, sample, torch.Generator().manual_seed(0))
-
-
-def test_reference_and_start_keep_to_the_ways() -> None:
-    found = reference()
-    assert found.start.n_components == 2
-    context, _, sample, side = coordinates(300)
-    for model in (found.density, found.start):
-        drawn = model.sample(context, torch.Generator().manual_seed(1))
-        middle = 0.5 * (sample[side].mean(0) + sample[~side].mean(0))
-        apart = sample[side].mean(0) - sample[~side].mean(0)
-        along = (drawn - middle) @ apart / apart.square().sum()  # -1/2 and 1/2 at the two ways
-        assert bool((along.abs() > 0.25).all())
-
-
-def test_same_generator_gives_the_same_reference() -> None:
-    first, again = reference(), reference()
-    for name, value in first.density.tensors().items():
-        assert torch.equal(value, again.density.tensors()[name])
-
-
 def test_inputs_know_the_density_and_its_gradient() -> None:
     from eim_ros.learning.ratio import StandardisedInputs
     from eim_ros.learning.ratio.plug_in import InputsFactor
 
-    found = reference()
-    context, _, sample, _ = coordinates(20)
+    context, weights, sample, _ = coordinates(20)
+    density = start_of_ways(context, weights, sample, 2, 1e-6, torch.Generator().manual_seed(0))
     standardised = StandardisedInputs.from_data(context, sample)
-    inputs = ReferenceInputs(standardised.center, standardised.scale, found.density)
+    inputs = ReferenceInputs(standardised.center, standardised.scale, density)
     known = InputsFactor(inputs)
-    torch.testing.assert_close(known.log_density(context, sample, 0), found.density.log_prob(context, sample))
-    torch.testing.assert_close(known.score(context, sample, 0), found.density.score(context, sample))
+    torch.testing.assert_close(known.log_density(context, sample, 0), density.log_prob(context, sample))
+    torch.testing.assert_close(known.score(context, sample, 0), density.score(context, sample))
     assert inputs(context, sample, 0).shape == (20, inputs.n_inputs)
     assert inputs.smoothing(3) is None

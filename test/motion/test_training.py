@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 from motion.conftest import FAST_EIM
-from motion.demonstrated import two_ways
+from motion.demonstrated import positions_of, two_ways
 
 from eim_ros.core.data_set import DataSet
 from eim_ros.core.errors import DataError
 from eim_ros.learning import EIMConfig, EMConfig, RunOptions
 from eim_ros.learning.run import Status
-from eim_ros.motion import Demonstrations, MotionConfig, MotionTraining
+from eim_ros.motion import Demonstrations, MotionConfig, MotionPrior, MotionTraining
 
 EM = EMConfig(n_components=2, n_starts=1)
 
@@ -28,12 +28,12 @@ def changed(data_set: DataSet, **values: object) -> DataSet:
 def test_record_says_how_the_prior_was_made() -> None:
     run = MotionTraining(learner=EM, seed=4).run(two_ways(50, 0))
     record = run.model.training
-    assert (record["algorithm"], record["seed"], record["n_samples"], record["n_held_out"]) == ("em", 4, 40, 10)
+    assert (record["algorithm"], record["seed"], record["n_samples"], record["n_held_out"]) == ("em", 4, 50, 50)
     assert EMConfig.from_mapping(record["config"]) == EM
     assert MotionConfig.from_mapping(record["motion"]) == MotionConfig()
     assert math.isfinite(record["held_out_log_prob"])
     assert run.status is Status.CONVERGED
-    assert len(run.model.calibration) == 10
+    assert len(run.model.calibration) == 50  # each demonstration was held out once
     assert run.model.mean_duration == pytest.approx(2.0, abs=0.1)
 
 
@@ -43,6 +43,16 @@ def test_seed_decides_the_prior(config: object) -> None:
     for name, value in first.mixture.tensors().items():
         assert torch.equal(value, again.mixture.tensors()[name])
     assert not torch.equal(first.calibration.log_prob, other.calibration.log_prob)
+
+
+def test_networks_are_calibrated_by_held_out_demonstrations(tmp_path: Path) -> None:
+    learner = EMConfig(n_components=2, expert_kind="neural", n_iterations=3)
+    prior = MotionTraining(learner=learner).run(two_ways(60, 0)).model
+    assert (prior.training["n_samples"], prior.training["n_held_out"], len(prior.calibration)) == (48, 12, 12)
+    prior.save(tmp_path / "prior")  # describes fewer coordinates than weights
+    positions, context = positions_of(two_ways(5, 1)), two_ways(5, 1).context
+    loaded = MotionPrior.load(tmp_path / "prior").score(positions, context)
+    np.testing.assert_array_equal(loaded.log_prob, prior.score(positions, context).log_prob)
 
 
 @pytest.mark.parametrize("basis", ["gaussian", "via-points"])
