@@ -68,6 +68,18 @@ def test_wishes_may_contradict_each_other(mixture: GaussianMixture) -> None:
     assert log_evidence < -1000.0
 
 
+def test_wish_far_from_all_ways_leaves_those_that_are_about_as_near() -> None:
+    """The ways pass 10 and 10.1 m from the wish, with a deviation of 0.01 m; then one of them passes through it."""
+    means = torch.tensor([[10.0] * 5 + [0.0] * 5, [-10.1] * 5 + [0.0] * 5], dtype=torch.float64)
+    factors = 0.01 * torch.eye(10, dtype=torch.float64).expand(2, -1, -1)
+    ways = GaussianMixture(torch.zeros(2, dtype=torch.float64), means, factors)
+    far, log_evidence = condition_on([ViaPoint(0.5, ("a",), (0.0,))], ways, REPRESENTATION)
+    assert 0.5 < far.weights[0] < 0.7
+    assert log_evidence < -1e4
+    near, _ = condition_on([ViaPoint(0.5, ("a",), (10.0,))], ways, REPRESENTATION)
+    assert near.weights[1] < 1e-100
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

@@ -12,7 +12,7 @@ from learning.toys import normal_mixture, without_times
 from torch.distributions import Beta, MultivariateNormal, kl_divergence
 
 from eim_ros.core.errors import ConfigurationError, DistributionError, ModelFileError
-from eim_ros.learning import RunOptions
+from eim_ros.learning import RunOptions, random_start
 from eim_ros.learning.gmmvi import ALGORITHMS, GMMVI, GMMVIConfig, Modules, Stein
 from eim_ros.learning.gmmvi.settings import LETTERS
 from eim_ros.learning.models import GaussianMixture
@@ -155,6 +155,23 @@ def test_components_outside_a_bounded_support_return(seed):
 def test_run_on_a_bounded_target_ends_on_a_plateau():
     result = GMMVI(Beta(2.0, 3.0), n_iterations=400, n_samples=20, plateau_window=20, seed=0).fit()
     assert result.state.iteration < 400
+
+
+def test_components_leave_values_that_are_too_large_for_multipliers():
+    """A decay factor above 1 makes 100 predictions explode: log densities down to -1e190 at the start."""
+    powers = torch.arange(100, dtype=torch.float64)
+
+    class Decay:
+        n_dims = 1
+
+        @staticmethod
+        def log_prob(factor):
+            return -50.0 * (factor**powers - 0.9**powers).square().sum(-1)
+
+    start = random_start(n_dims=1, n_components=3, spread=2.0, scale=3.0, generator=generator_of(0))
+    result = GMMVI(Decay(), n_iterations=100, seed=0).fit(start=start)
+    assert result.model.mean.numpy() == pytest.approx([0.9], abs=0.02)
+    assert result.status != "non_finite"
 
 
 def test_run_that_ends_outside_says_so():
