@@ -28,7 +28,7 @@ class MotionSample:
     context: Numbers = None
     """Values of the context, in the order of the data set's columns."""
     via: Annotated[UseAppendAction[tuple[tuple[str, ...], ...]], arg(metavar="PHASE JOINT=VALUE[:DEVIATION] ...")] = ()
-    """Joint values [rad or m] at a phase from 0 to 1, and their standard deviation (default: 1e-4)."""
+    """Joint values [rad or m] at a phase from 0 to 1, and their standard deviation (default: 1e-5)."""
     samples: Annotated[Count, arg(aliases=("-n",))] = 10
     """Number of motions."""
     points: OptionalCount = None

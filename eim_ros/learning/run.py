@@ -599,7 +599,7 @@ def _finite(model: Model) -> bool:
 # progress. The noise of the objective may hide it.
 STEADY = 0.97
 NEGLIGIBLE = 1e-4  # differences of the objective that are no progress [nat]
-OUTLIER = 100.0  # a value of the objective that is this many standard errors below the others is an outlier
+OUTLIER = 100.0  # a fall of the objective by this many standard errors is an outlier
 
 
 def on_plateau(history: History, window: int, *, restricted: bool = False) -> bool:
@@ -627,19 +627,29 @@ def rests(objective: Sequence[float], standard_errors: Sequence[float], window: 
     pairs = list(zip(objective[-2 * window :], standard_errors[-2 * window :], strict=False))
     if window == 0 or len(pairs) < 2 * window:
         return False
-    (old, old_noise, before), (new, new_noise, last) = _usual(pairs[:window]), _usual(pairs[window:])
-    noise = math.sqrt(old_noise**2 + new_noise**2)
-    is_lowered = pairs[-1][0] < new - OUTLIER * last - NEGLIGIBLE
+    first, second = _without_falls(pairs[:window]), _without_falls(pairs[window:])
+    if not (first and second):  # all values are NaN
+        return False
+    (old, old_noise, before), (new, new_noise, last) = _mean(first), _mean(second)
     steady = last >= STEADY * before or last <= NEGLIGIBLE
-    return new - old <= noise + NEGLIGIBLE and steady and not is_lowered
+    return new - old <= math.hypot(old_noise, new_noise) + NEGLIGIBLE and steady and second[-1] is pairs[-1]
 
 
-def _usual(pairs: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
-    """Return the mean of values without low outliers, its standard error, and the mean of their standard errors."""
-    least = median(value for value, _ in pairs) - OUTLIER * median(error for _, error in pairs)
-    usual = [(value, error) for value, error in pairs if value >= least]
-    errors = [error for _, error in usual]
-    return sum(value for value, _ in usual) / len(usual), math.hypot(*errors) / len(usual), sum(errors) / len(usual)
+def _without_falls(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return values with their standard errors, without those far below an earlier one."""
+    usual, least = [], -math.inf
+    fall = OUTLIER * median(error for _, error in pairs) + NEGLIGIBLE
+    for pair in pairs:
+        if pair[0] >= least:
+            usual.append(pair)
+            least = max(least, pair[0] - fall)
+    return usual
+
+
+def _mean(pairs: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
+    """Return the mean of values, its standard error, and the mean of their standard errors."""
+    values, errors = zip(*pairs, strict=True)
+    return sum(values) / len(values), math.hypot(*errors) / len(errors), sum(errors) / len(errors)
 
 
 ResultT = TypeVar("ResultT")

@@ -181,7 +181,7 @@ class MotionDistribution:
         return np.linspace(0.0, 1.0, checked_whole(n_points, 0, "the number of points"))
 
 
-DEFAULT_DEVIATION = 1e-4  # [rad] or [m]; well below the noise floor of priors, so that motions reach via points
+DEFAULT_DEVIATION = 1e-5  # [rad] or [m]; well below the noise floor of priors, so that motions reach via points
 LEAST_DEVIATION = 1e-9  # [rad] or [m]; smaller values are below the rounding errors of the factors
 FARTHEST = 5.0  # standard deviations above its mean up to which a squared Mahalanobis distance is plausible
 MOST_VALUES = 500  # maximum number of values in all via points; the cost grows with its cube
@@ -200,7 +200,7 @@ class ViaPoint:
     positions : tuple of float
         Desired positions [rad] or [m].
     standard_deviations : tuple of float
-        Tolerance of each position [rad] or [m]. Empty means 1e-4 each.
+        Tolerance of each position [rad] or [m]. Empty means 1e-5 each.
 
     Examples
     --------

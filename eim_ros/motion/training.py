@@ -92,6 +92,7 @@ def _finished(result: FitResult[Any]) -> MixtureOfExperts:
 
 MOTIONS_PER_COORDINATE = 3  # demonstrations per expert and latent coordinate; fewer do not determine a covariance
 N_FOLDS = 10  # least number of folds in the cross-validation
+MOST_ITERATIONS = 100  # of EM for a fold; the shrinkage depends little on the last ones
 STRENGTHS = tuple((mean, 10.0**-exponent) for mean in (1.0, 0.25, 4.0) for exponent in range(7))
 """Candidates for `to_mean` and `to_identity` of `Regressions.shrunk`."""
 
@@ -283,11 +284,12 @@ class MotionTraining:
         return result.mixture_of_experts.to(device="cpu", dtype=torch.float64), result
 
     def _latent_model(self, problem: _Problem) -> MixtureOfExperts:
-        """Return the model of the latent coordinates by EM. EIM also starts there."""
+        """Return the model of the latent coordinates by few iterations of EM, for the shrinkage. EIM starts there."""
         config = self.learner
         if isinstance(config, EIMConfig):
             n_iterations = config.ratio.reference.iterations
             config = EMConfig(n_components=config.n_components, n_iterations=n_iterations, covariance_floor=FLOOR)
+        config = replace(config, n_iterations=min(config.n_iterations, MOST_ITERATIONS))
         generator = torch.Generator().manual_seed(self.seed)
         pairs = (problem.context, problem.latent_coordinates)
         return _finished(EM(config).fit(pairs, self._start(problem), generator=generator))

@@ -34,7 +34,7 @@ def test_outcome_tells_model_status_and_figures(motions: str, tmp_path: Path) ->
     outcome = process.outcome()
     assert (outcome.success, outcome.message, outcome.status) == (True, "", "converged")
     assert outcome.model == str(tmp_path / "m.safetensors")
-    assert outcome.metrics["n_samples"] == 48
+    assert outcome.metrics["n_samples"] == 60
     assert math.isfinite(outcome.metrics["held_out_log_prob"])
     assert MotionPrior.load(outcome.model).training["algorithm"] == "em"
     assert process.progress.phase == "writing"
