@@ -284,12 +284,12 @@ class MotionTraining:
         return result.mixture_of_experts.to(device="cpu", dtype=torch.float64), result
 
     def _latent_model(self, problem: _Problem) -> MixtureOfExperts:
-        """Return the model of the latent coordinates by few iterations of EM, for the shrinkage. EIM starts there."""
+        """Return the model of the latent coordinates by few iterations of EM from one start. EIM starts there."""
         config = self.learner
         if isinstance(config, EIMConfig):
             n_iterations = config.ratio.reference.iterations
             config = EMConfig(n_components=config.n_components, n_iterations=n_iterations, covariance_floor=FLOOR)
-        config = replace(config, n_iterations=min(config.n_iterations, MOST_ITERATIONS))
+        config = replace(config, n_starts=1, n_iterations=min(config.n_iterations, MOST_ITERATIONS))
         generator = torch.Generator().manual_seed(self.seed)
         pairs = (problem.context, problem.latent_coordinates)
         return _finished(EM(config).fit(pairs, self._start(problem), generator=generator))
