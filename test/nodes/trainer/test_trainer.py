@@ -27,7 +27,7 @@ from eim_ros.motion import MotionPrior
 EM = ("experts=2", "n-starts=1")
 ENDLESS = ("experts=2", "n-starts=1000000", "iterations=1000000", "tolerance=0")  # EM ends where rounding stops it
 NUMBERS = itertools.count()
-LONG_START = ("experts=2", "ratio.reference.starts=100000")
+LONG_START = ("experts=2", "motion.calibration-share=0.01", "motion.n-functions=80")  # cross-validation of many weights
 
 
 class TrainClient:
