@@ -36,7 +36,7 @@ if platform.machine().lower() in ("x86_64", "amd64"):
     INSTRUCTION_SETS |= {"avx2": ["-march=x86-64-v3"], "avx512": ["-march=x86-64-v4"]}
 SANITIZED = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g1", "-O1"]  # scripts/sanitize.sh
 OPTIONS = [
-    "-O3",
+    os.environ.get("EIM_ROS_OPTIMISATION", "-O3"),
     "-fno-math-errno",
     "-fno-trapping-math",
     "-ffp-contract=fast",
