@@ -92,7 +92,7 @@ def half_cauchy(beta: Tensor, sigma: Tensor) -> Tensor:
 
 
 def diamonds(data: Columns) -> Posterior:
-    """Return diamonds: a regression on centred columns, of which the first is the intercept."""
+    """Return diamonds: a regression on centred columns, with the intercept first."""
     columns = data["X"][:, 1:]
 
     def prior(beta: Tensor, sigma: Tensor) -> Tensor:

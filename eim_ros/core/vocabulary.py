@@ -72,6 +72,7 @@ TOPICS: tuple[tuple[str, str], ...] = (
 
 VERBS = ("get", "compute", "calculate", "calc", "is")  # first words of names, which are ignored
 
+DESCRIPTION = ("urdf", "urdf_path", "urdf_string", "urdf_file", "robot_description", "robot_name", "description")
 KEYWORDS: dict[str, tuple[str, ...]] = {
     "near": ("q0", "q_init", "x0", "start", "start_state", "initial", "initial_guess", "init", "current", "seed_state"),
     "seeds": ("q0", "q_init", "x0", "start", "initial_guess", "solutions"),
@@ -104,8 +105,8 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
     "length": ("height", "h"),
     "tip": ("tip_link", "ee_link", "end_effector", "ee", "end_link"),
     "base": ("base_link", "root", "root_link"),
-    "robot": ("urdf", "urdf_path", "urdf_string", "urdf_file", "robot_description", "robot_name", "description"),
-    "source": ("urdf", "urdf_path", "urdf_string", "urdf_file", "robot_description", "robot_name", "description"),
+    "robot": DESCRIPTION,
+    "source": DESCRIPTION,
     "sample_weight": ("sample_weights", "weights", "weight"),
     "validation_data": ("validation", "validation_set", "x_val", "eval_set", "held_out"),
 }  # maps our keyword to its names in other libraries
@@ -148,9 +149,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "q": dict.fromkeys(("link", "end", "frame", "tip", "start"), "links to Robot(source, tip=..., base=...)")
     | dict.fromkeys(("degrees", "deg", "unit"), "angles in radians"),
     "robot": CONSTRAINED | dict.fromkeys(("tool", "tcp", "tool_offset"), "it to sampler.with_tool(pose)"),
-    "pose": dict.fromkeys(
-        (*PART_OF, "x", "y", "z"), "one pose: (position, quaternion), or pose_from(position, rpy=...) in radians"
-    )
+    "pose": dict.fromkeys((*PART_OF, "x", "y", "z"), ONE_POSE)
     | {"euler": "angles in radians, as pose_from(position, rpy=...)"},
     "run": {word: f"run=RunOptions({word}=...)" for word in ("verbose", "checkpoint", "checkpoint_every", "resume")}
     | dict.fromkeys(("callback", "callbacks"), "run=RunOptions(callbacks=[...])")

@@ -254,8 +254,8 @@ def condition_on(
     itself becomes the distribution of w given y.
 
     The tails of a density of few motions are not known, and they would leave a single way to a wish that no motion came
-    near. The distances of all components from such via points are therefore divided by a common factor, until that of
-    the nearest component is plausible.
+    near. The distances of all components from such via points are therefore divided by a common factor, until the
+    nearest component is at a plausible distance.
 
     Return the mixture of the weights given the via points, without batch dimensions as the given one. Also return the
     log density [nat] of the via points under the given mixture, which is not scaled.

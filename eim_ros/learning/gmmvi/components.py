@@ -124,7 +124,7 @@ class NaturalGradient:
         return NaturalGradient(curvature, slope)
 
 
-LARGEST_ENTRY = 1e30
+LARGEST_ENTRY = 1e30  # far above the entropy, and its square is far from an overflow
 
 
 @dataclass(frozen=True)

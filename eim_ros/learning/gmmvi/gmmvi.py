@@ -30,13 +30,7 @@ from eim_ros.learning.models.standardisation import linear_parts
 from eim_ros.learning.target import Target, TargetDensity, n_dims_of, target_density
 
 N_CHECKED = 200  # samples at which the target is checked before a fit
-WIDTHS = (
-    1.0,
-    3.0,
-    10.0,
-    30.0,
-    100.0,
-)  # if nothing is known about the scale of a target, some samples climb from farther away
+WIDTHS = (1.0, 3.0, 10.0, 30.0, 100.0)  # factors of the climbing samples if the scale of the target is not known
 N_COMPONENTS = 10  # default if neither the settings nor the target specify a number
 
 

@@ -322,7 +322,7 @@ def _restricted(
 def constrained_factors(
     factors: Tensor, weights: Tensor, covariance: str, covariance_floor: float, scale: Tensor
 ) -> Tensor:
-    """Return Cholesky factors of the most likely covariances of a kind, given those of the full covariances.
+    """Return Cholesky factors of the most likely covariances of a kind, given the full ones.
 
     Parameters
     ----------
