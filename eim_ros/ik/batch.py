@@ -9,6 +9,7 @@ poses that timed out.
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +29,7 @@ from eim_ros.ik.order import Ordering
 from eim_ros.ik.prior import ConditionalDensity, Prior
 from eim_ros.ik.problem import Aim, Covering, Problem, Setup, Spread, outcome, too_far
 from eim_ros.ik.solutions import Solutions
-from eim_ros.ik.strategies.closed_form import Roots, chosen_rows, closed_form, found_by_roots, has_closed_form
+from eim_ros.ik.strategies.closed_form import FINEST, Roots, chosen_rows, closed_form, found_by_roots, has_closed_form
 from eim_ros.ik.strategies.restarts import (
     DISTINCT_TOLERANCE,
     FEWEST_TO_DIVERSIFY,
@@ -211,7 +212,7 @@ class RootsBatch:
         """Return the solutions of poses (m, 4, 4), their errors, and the table; see `ClosedForm.solutions`."""
         assert self._form is not None
         chain, problem = self.robot.chain, self.problem
-        options = DISTINCT_TOLERANCE, problem.is_certified, reference, None, problem.n, deadline, n_threads, choice
+        options = FINEST, problem.is_certified, reference, None, problem.n, deadline, n_threads, choice
         return self._form.solutions(chain, problem.task, poses, *options)
 
     def outcome(self, line: tuple[float, ...]) -> Outcome | None:
@@ -225,15 +226,25 @@ class RootsBatch:
             return found
 
     def _new_outcome(
-        self, n_rows: float, n_roots: float, n_total: float, is_complete: float, is_certified: float, is_singular: float
+        self,
+        n_rows: float,
+        n_roots: float,
+        n_total: float,
+        is_complete: float,
+        is_certified: float,
+        is_singular: float,
+        is_swept: float,
+        has_near_duplicates: float,
     ) -> Outcome | None:
         problem = self.problem
+        if is_singular or (has_near_duplicates and isinstance(problem.aim, Spread) and problem.n > 1):
+            return None
         n = min(int(n_rows), problem.n)
         candidates = Candidates.solutions(np.empty((n, self.robot.dof)), np.empty((2, n)))
-        in_time = n_rows >= min(problem.n, n_total)
-        roots = Roots(candidates, n_total, bool(is_singular), bool(is_complete), bool(is_certified), in_time)
+        in_time = n_rows >= min(problem.n, n_total) or math.isinf(n_total)
+        roots = Roots(candidates, n_total, False, bool(is_complete), bool(is_certified), in_time=in_time)
         found = found_by_roots(problem, roots)
-        if not found.is_final or found.timed_out or found.n_total is None:
+        if not found.is_final or found.timed_out or (found.n_total is None and not math.isinf(n_total)):
             return None
         return *outcome(problem, found, candidates, False), found.report
 

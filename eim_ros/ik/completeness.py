@@ -8,7 +8,7 @@ probability of at most (1 - eps)^r. The bound follows from that; see `solver/sea
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,43 @@ class Completeness:
         for name, value in (("confidence", self.confidence), ("missed share", self.missed_share)):
             if not 0.0 < as_number(value) < 1.0:
                 raise ConfigurationError(f"the {name} must be between 0 and 1, both excluded, got {value!r}", value)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What a strategy determined about the solutions of a pose. `Evidence()` says nothing, and nothing follows from it.
+
+    Attributes
+    ----------
+    lengths, closed, traced : (n_components,)
+        See `CompletenessReport`.
+    is_exhaustive : bool
+        Whether these are all components: each case of a closed form was decided, an elimination bounds the number of
+        solutions and as many were verified, or a proof excludes further curves.
+    is_exact : bool
+        Whether that relies on bounds of all errors, not on a measured noise level.
+    missed_share : float
+        Bound of a search, see `CompletenessReport`.
+    is_singular : bool
+        Whether some of the solutions belong to surfaces.
+    """
+
+    lengths: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    closed: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    traced: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    is_exhaustive: bool = False
+    is_exact: bool = False
+    missed_share: float = 1.0
+    is_singular: bool = False
+
+    def with_points(self, n: int) -> Evidence:
+        """Return the evidence for these components and n isolated solutions, which come first."""
+        return replace(
+            self,
+            lengths=np.concatenate([np.zeros(n), self.lengths]),
+            closed=np.concatenate([np.zeros(n, np.bool_), self.closed]),
+            traced=np.concatenate([np.ones(n, np.bool_), self.traced]),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,29 +132,8 @@ class CompletenessReport:
     missed_share: float
     confidence: float
     is_complete: bool
-    certified: bool = False
+    certified: bool
     is_singular: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        lengths: npt.NDArray[np.float64],
-        closed: npt.NDArray[np.bool_],
-        traced: npt.NDArray[np.bool_],
-        missed_share: float,
-        wanted: Completeness,
-        certified: bool = False,
-    ) -> CompletenessReport:
-        """Return the report for a bound that is true with the requested confidence."""
-        is_complete = bool(traced.all()) and missed_share <= wanted.missed_share
-        return cls(lengths, closed, traced, missed_share, wanted.confidence, is_complete, certified)
-
-    @classmethod
-    @functools.lru_cache(maxsize=256)
-    def of_points(cls, n: int, wanted: Completeness | None, certified: bool = True) -> CompletenessReport:
-        """Return the report of n single solutions from a closed form. Answers with as many solutions share it."""
-        lengths, closed, traced = (np.broadcast_to(value, n) for value in (np.zeros(()), np.False_, np.True_))
-        return cls.of(lengths, closed, traced, 0.0, wanted or Completeness(), certified)
 
     @property
     def n_components(self) -> int:
@@ -144,3 +160,27 @@ class CompletenessReport:
             share, confidence = f"{100.0 * self.missed_share:.2g} %", f"{100.0 * self.confidence:.4g} %"
             return f"{components}; others in at most {share} of restarts, with {confidence} confidence"
         return components
+
+
+def grant(evidence: Evidence, wanted: Completeness | None = None) -> CompletenessReport:
+    """Return what follows from evidence. Only this function grants completeness.
+
+    Parameters
+    ----------
+    evidence : Evidence
+    wanted : Completeness, optional
+        Bound at which the result of a search counts as complete. Default: `Completeness()`.
+    """
+    wanted = wanted or Completeness()
+    missed_share = 0.0 if evidence.is_exhaustive else evidence.missed_share
+    is_complete = bool(evidence.traced.all()) and missed_share <= wanted.missed_share and not evidence.is_singular
+    certified = is_complete and evidence.is_exhaustive and evidence.is_exact
+    components = evidence.lengths, evidence.closed, evidence.traced
+    bound = missed_share, wanted.confidence
+    return CompletenessReport(*components, *bound, is_complete, certified, evidence.is_singular)
+
+
+@functools.lru_cache(maxsize=256)
+def grant_points(n: int, wanted: Completeness | None, is_exact: bool) -> CompletenessReport:
+    """Return the report on n isolated solutions that are all. Answers with as many solutions share it."""
+    return grant(Evidence(is_exhaustive=True, is_exact=is_exact).with_points(n), wanted)

@@ -521,6 +521,8 @@ class Found(NamedTuple):
         Log densities of draws [nat].
     effective_sample_size : float, optional
         Effective sample size of draws; 0 if solutions could not be drawn from the density.
+    free_joints : tuple of str
+        Joints that can turn alone or with others while the tip stays.
     """
 
     candidates: Candidates
@@ -533,6 +535,7 @@ class Found(NamedTuple):
     report: CompletenessReport | None = None
     log_prob: FloatArray | None = None
     effective_sample_size: float | None = None
+    free_joints: tuple[str, ...] = ()
 
 
 def outcome(problem: Problem, found: Found, kept: Candidates, is_cut_short: bool) -> tuple[ErrorCode, str]:
@@ -584,6 +587,8 @@ def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bo
         remarks.append("; samples of the model lead to no more" if is_sampled else "; the search found no more")
     if is_sampled and (found.candidates.expert[found.candidates.valid] == NO_EXPERT).any():
         remarks.append("; samples of the model lead to none, so these are from uniform seeds")
+    if found.free_joints:
+        remarks.append(f"; {' and '.join(found.free_joints)} can turn there while the tip stays")
     if found.is_singular:
         remarks.append("; the arm is singular there, so joints can turn while the tip stays, and there are more")
     if n_valid < n and problem.n_colliding:
@@ -603,7 +608,7 @@ def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bo
     if problem.is_certified and not (found.n_total is not None if report is None else report.certified):
         why = "the arm is near a singularity, a curve only touches a limit, or solutions nearly meet"
         if found.n_total is not None:
-            why = "rounding may hide solutions that nearly meet"
+            why = "that nothing is missing relies on a measured noise level"
         remarks.append(f"; not certified, because {why}")
     return remarks
 

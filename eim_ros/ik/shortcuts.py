@@ -6,6 +6,7 @@ many poses. If it gives no answer, the strategies search for one with the same r
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Protocol
 
@@ -74,7 +75,8 @@ class ByRoots:
         if len(q) > n:
             rows = chosen_rows(roots.problem, int(line[1]), n, seed) if near is None else slice(n)
             q, errors = taken(q, errors, rows)
-        return self._plain.answer(Candidates.solutions(q, errors), found, began, table[:, 2])
+        n_total = UNKNOWN if math.isinf(line[2]) else table[:, 2]
+        return self._plain.answer(Candidates.solutions(q, errors), found, began, n_total)
 
 
 class ByFirstRound:

@@ -36,6 +36,7 @@ __all__ = [
     "path_reach",
     "shortest_path",
     "solve_poses",
+    "swept_self_motions",
     "trace_components",
     "revolutions",
 ]
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
         revolutions,
         shortest_path,
         solve_poses,
+        swept_self_motions,
         trace_components,
     )
 else:

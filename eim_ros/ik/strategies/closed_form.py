@@ -13,28 +13,31 @@ they can be numerous, only the requested number is enumerated, starting with the
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.deadlines import NEVER
+from eim_ros.core.deadlines import NEVER, is_past
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.parallel import generator, seed_fraction
 from eim_ros.ik.candidates import Candidates
-from eim_ros.ik.completeness import CompletenessReport
-from eim_ros.ik.problem import MAX_SOLUTIONS, Draws, Found, Problem, Proposals, Spread
+from eim_ros.ik.completeness import CompletenessReport, grant, grant_points
+from eim_ros.ik.order import distinct_rows
+from eim_ros.ik.problem import MAX_SOLUTIONS, Covering, Draws, Found, Problem, Proposals, Spread
 from eim_ros.ik.strategies.densities import ScaledMeasure, WeightedPoints, draw, log_density_of
+from eim_ros.ik.strategies.manifold import Curves, components_of
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
 from eim_ros.kinematics.virtual_joints import Target, VirtualForm
 from eim_ros.solver import ClosedForm as Form
-from eim_ros.solver import distinct_rows, revolutions
+from eim_ros.solver import revolutions, swept_self_motions
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 SIX_JOINTS, SEVEN_JOINTS = 6, 7
-FINEST = 1e-7  # difference below which roots count as one before their branches are compared [rad]
+FINEST = 1e-6  # difference below which roots are equal up to rounding: poses of double roots differ by its square [rad]
 MOST_RANKED = 10_000  # number of revolutions to rank if they are not enumerated in the requested order
 
 
@@ -51,10 +54,14 @@ class Roots(NamedTuple):
         Whether the arm is singular in some solution, so that joints can turn while the tip stays. The candidates then
         contain one solution of each such self-motion.
     is_complete : bool
-        Whether it is known that there are no other solutions. It is unknown if no elimination of the general form
-        bounds their number, or suspects a continuum of solutions.
+        Whether it is known that there are no other solutions, except for more of a self-motion. It is unknown if a form
+        left a case undecided, and if no elimination bounds the number of solutions.
     is_certified : bool
         Whether completeness does not rely on the measured noise of an elimination.
+    is_swept : bool
+        Whether all self-motions are curves in closed form.
+    has_near_duplicates : bool
+        Whether some differ by less than DISTINCT_TOLERANCE in every joint.
     in_time : bool
         Whether there was time to enumerate the requested number.
     """
@@ -64,6 +71,8 @@ class Roots(NamedTuple):
     is_singular: bool
     is_complete: bool
     is_certified: bool
+    is_swept: bool = False
+    has_near_duplicates: bool = False
     in_time: bool = True
 
 
@@ -82,6 +91,9 @@ class ClosedForm:
             return self._drawn(problem)
         roots = all_roots(problem)
         assert roots is not None
+        form = closed_form(problem)
+        if roots.is_singular and form is not None and not isinstance(problem.aim, Draws):
+            return found_by_sweeps(problem, form, roots)
         return found_by_roots(problem, roots)
 
     def _drawn(self, problem: Problem) -> Found:
@@ -93,15 +105,63 @@ class ClosedForm:
 def found_by_roots(problem: Problem, roots: Roots) -> Found:
     """Return the result of a closed form; it is final unless the arm is singular in a root, or there is none."""
     found = roots.candidates
+    if math.isinf(roots.n_total):  # the reference is a solution
+        return Found(found)
+    is_certain = roots.is_complete and not roots.is_singular
     if not roots.in_time and len(found):
-        return Found(found, timed_out=True, n_total=None if problem.n_unchecked else roots.n_total)
-    is_certain = roots.in_time and roots.is_complete and not roots.is_singular
+        return Found(found, timed_out=True, n_total=roots.n_total if is_certain and not problem.n_unchecked else None)
+    is_certain = is_certain and roots.in_time
     report = report_of_points(problem, roots) if is_certain else None
     if not is_certain or not len(found):
         return Found(found, False, is_exhausted=is_certain, is_singular=roots.is_singular, report=report)
     if report is None and not roots.is_certified:  # too many to list, and nothing would say that it is no proof
         return Found(found)
     return Found(found, n_total=roots.n_total, report=report)
+
+
+def found_by_sweeps(problem: Problem, form: Form, roots: Roots) -> Found:
+    """Return isolated solutions, and solutions on the self-motions that begin where a joint is free.
+
+    The result is final if a closed form describes all self-motions.
+    """
+    chain, task, deadline, aim = problem.robot.chain, problem.task, problem.deadline, problem.aim
+    isolated = form.roots(chain, task, FINEST, problem.is_certified)
+    points, n_points, in_time = _revolutions_of(problem, isolated.positions[: isolated.n_isolated])
+    motions = swept_self_motions(form, chain, task, seed_fraction(problem.seed))
+    is_exhaustive = roots.is_swept and motions.is_certified and in_time
+    curves = Curves(problem, motions, components_of(motions, is_exhaustive, roots.is_certified), True)
+    near, n, is_covering = problem.near, problem.n, isinstance(aim, Covering)
+    if near is not None and not is_covering:
+        members, has_all = curves.nearest(near, n, deadline)
+    elif is_covering:
+        members, has_all = curves.covering(n - len(points), deadline)
+    else:
+        members, has_all = curves.even(deadline)
+    found = points.joined(members)
+    if not is_covering:  # in random order, so that the first ones are a fair choice
+        found = found.pick(generator(problem.seed).permutation(len(found)))
+        found = found.pick(distinct_rows(problem.robot, found.q, DISTINCT_TOLERANCE))
+    evidence = curves.evidence.with_points(n_points) if n_points <= MAX_SOLUTIONS else curves.evidence
+    report = grant(replace(evidence, is_exhaustive=is_exhaustive and has_all), problem.until)
+    is_final = report.is_complete and bool(len(found))
+    timed_out = not (in_time and has_all) and is_past(deadline)
+    free_joints = tuple(problem.robot.joint_names[joint] for joint in motions.free_joints)
+    is_empty = report.is_complete and not report.n_components
+    is_singular = not report.is_complete
+    return Found(found, is_final or timed_out, timed_out, is_empty, is_singular=is_singular, report=report, free_joints=free_joints)
+
+
+def _revolutions_of(problem: Problem, roots: FloatArray) -> tuple[Candidates, int, bool]:
+    """Return the requested number of allowed 2π-equivalents of roots, the number of all, and whether time was enough."""
+    chain, task = problem.robot.chain, problem.task
+    if problem.is_checked:  # revolutions do not change collisions
+        first, _, sources, _ = revolutions(chain, task, roots, None, None, len(roots), NEVER)
+        each, index = np.unique(sources, return_index=True)
+        roots = roots[each[problem.allowed(first[index])]]
+    reference, weights, most = _revolution_cost(problem)
+    rows, errors, _, n_total = revolutions(chain, task, roots, reference, weights, most, problem.deadline)
+    in_time = len(rows) >= min(most, n_total) and not problem.n_unchecked
+    return Candidates.solutions(rows, errors), int(min(n_total, MAX_SOLUTIONS + 1)), in_time
 
 
 def has_closed_form(problem: Problem) -> bool:
@@ -121,28 +181,28 @@ def all_roots(problem: Problem) -> Roots | None:
         virtual = virtual_form(problem)
         return None if virtual is None else _virtual_roots(problem, virtual)
     chain, task, deadline = problem.robot.chain, problem.task, problem.deadline
-    has_branch = bool(problem.setup.constraints.branch)
-    tolerance = FINEST if has_branch else DISTINCT_TOLERANCE
-    options = chain, task, problem.pose[None], tolerance, problem.is_certified
+    options = chain, task, problem.pose[None], FINEST, problem.is_certified
     reference, weights, most = _revolution_cost(problem)
     if problem.is_checked:  # revolutions do not change collisions, so each root is checked once
         rows, _, table = form.solutions(*options, None, weights, 0, NEVER)
-        _, n_roots, _, is_complete, is_certified, is_singular = table[0].tolist()
+        _, n_roots, _, *flags = table[0].tolist()
         each = rows[: int(n_roots)]
         kept = each[problem.allowed(each)]
-        if has_branch:  # near-duplicates on both sides of a boundary are in different branches
-            circles = np.repeat([[-math.pi], [math.pi], [1.0]], kept.shape[1], axis=1)
-            kept = kept[distinct_rows(circles, kept, DISTINCT_TOLERANCE, math.inf)[0]]
         n_roots = len(kept)
         rows, errors, _, n_total = revolutions(chain, task, kept, reference, weights, max(most, n_roots), deadline)
     else:
         rows, errors, table = form.solutions(*options, reference, weights, most, deadline)
-        _, n_roots, n_total, is_complete, is_certified, is_singular = table[0].tolist()
-    in_time = len(rows) >= min(most, n_total) and not problem.n_unchecked
+        _, n_roots, n_total, *flags = table[0].tolist()
+    in_time = (len(rows) >= min(most, n_total) or math.isinf(n_total)) and not problem.n_unchecked
+    has_near_duplicates = bool(flags[-1])
+    if has_near_duplicates and isinstance(problem.aim, Spread) and len(rows) > 1:
+        chosen = distinct_rows(problem.robot, rows, DISTINCT_TOLERANCE)
+        rows, errors, n_roots = rows[chosen], errors[:, chosen], np.count_nonzero(chosen < n_roots)
     if len(rows) > problem.n:
         rows, errors = taken(rows, errors, chosen_rows(problem, int(n_roots), most, problem.seed))
-    flags = bool(is_singular), bool(is_complete), bool(is_certified)
-    return Roots(Candidates.solutions(rows, errors), n_total, *flags, in_time)
+    is_complete, is_certified, is_singular, is_swept, _ = map(bool, flags)
+    evidence = is_singular, is_complete, is_certified, is_swept, has_near_duplicates
+    return Roots(Candidates.solutions(rows, errors), n_total, *evidence, in_time)
 
 
 def chosen_rows(problem: Problem, n_roots: int, most: int, seed: int | None) -> IntArray | slice:
@@ -167,7 +227,7 @@ def report_of_points(problem: Problem, roots: Roots) -> CompletenessReport | Non
     """Return the report of single solutions that are all known; None if there are too many to list."""
     if roots.n_total > MAX_SOLUTIONS:
         return None
-    return CompletenessReport.of_points(int(roots.n_total), problem.until, roots.is_certified)
+    return grant_points(int(roots.n_total), problem.until, roots.is_certified)
 
 
 def _all_points(problem: Problem) -> FloatArray:
@@ -203,7 +263,7 @@ def virtual_form(problem: Problem) -> VirtualForm | None:
 def _virtual_roots(problem: Problem, form: VirtualForm) -> Roots:
     """Return the requested number of solutions by virtual joints."""
     chain, task, deadline = problem.robot.chain, problem.task, problem.deadline
-    roots = form.roots(_target(problem), DISTINCT_TOLERANCE, problem.is_certified)
+    roots = form.roots(_target(problem), FINEST, problem.is_certified)
     reference, weights, most = _revolution_cost(problem)
     kept = roots.positions
     if problem.is_checked or (problem.n < len(kept) and problem.order.is_fair):
@@ -216,8 +276,11 @@ def _virtual_roots(problem: Problem, form: VirtualForm) -> Roots:
             kept = kept[generator(problem.seed).permutation(len(kept))]
     rows, errors, _, n_total = revolutions(chain, task, kept, reference, weights, most, deadline)
     in_time = len(rows) >= min(most, n_total) and not problem.n_unchecked
+    if isinstance(problem.aim, Spread) and len(rows) > 1:
+        chosen = distinct_rows(problem.robot, rows, DISTINCT_TOLERANCE)
+        rows, errors = rows[chosen], errors[:, chosen]
     flags = roots.is_singular, roots.is_complete, roots.is_certified
-    return Roots(Candidates.solutions(rows, errors), n_total, *flags, in_time)
+    return Roots(Candidates.solutions(rows, errors), n_total, *flags, in_time=in_time)
 
 
 def free_axes(problem: Problem) -> str | None:

@@ -20,7 +20,7 @@ from eim_ros.core.deadlines import is_past, with_grace
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.parallel import seed_fraction
 from eim_ros.ik.candidates import Candidates
-from eim_ros.ik.completeness import Completeness, CompletenessReport
+from eim_ros.ik.completeness import Completeness, CompletenessReport, Evidence, grant
 from eim_ros.ik.order import Posture, distance_to, distinct_rows, is_within
 from eim_ros.ik.problem import MAX_SOLUTIONS, Covering, Draws, Found, Problem, Proposals
 from eim_ros.ik.strategies.densities import (
@@ -90,10 +90,10 @@ class Manifold:
             found, in_time = curves.nearest(near, problem.n, deadline)
         wants_all = is_covering or near is not None
         timed_out = (wants_all and not curves.in_time and time.perf_counter() >= deadline) or not in_time
-        report = curves.report if in_time else replace(curves.report, is_complete=False, certified=False)
+        report = curves.report if in_time else grant(replace(curves.evidence, is_exhaustive=False, missed_share=NO_BOUND))
         if curves.is_traced and len(found):
             return Found(found, timed_out=timed_out, report=report)
-        is_empty = curves.in_time and not curves.report.n_components
+        is_empty = curves.in_time and curves.report.certified and not curves.report.n_components
         return Found(found, False, timed_out=timed_out, is_exhausted=is_empty, is_minor=True, report=report)
 
     def _drawn(self, problem: Problem) -> Found:
@@ -106,6 +106,12 @@ class Manifold:
         is_late = not (curves.in_time and is_fair) or n < n_pieces(problem.n)
         points = WeightedPoints(q, log_mass, None, curves.report, is_late, is_fair)
         return draw(problem, points, log_density(q))
+
+
+def components_of(motions: SelfMotions, is_exhaustive: bool, is_exact: bool, missed_share: float = 1.0) -> Evidence:
+    """Return the components of self-motions as evidence."""
+    lengths, closed, traced = motions.components.T
+    return Evidence(lengths, closed > 0.0, traced > 0.0, is_exhaustive, is_exact, missed_share)
 
 
 def certified_form(problem: Problem) -> ParameterisedForm | None:
@@ -139,14 +145,14 @@ class Curves:
     ----------
     problem : Problem
     motions : SelfMotions
-    report : CompletenessReport
+    evidence : Evidence
     in_time : bool
         Whether the search for curves ended before the deadline.
     """
 
     problem: Problem
     motions: SelfMotions
-    report: CompletenessReport
+    evidence: Evidence
     in_time: bool
 
     @classmethod
@@ -173,10 +179,14 @@ class Curves:
             if is_stuck and form is not None and not problem.is_certified:
                 certified = motions.certify(chain, form)
                 in_time = in_time or certified
-        lengths, closed, traced = motions.components.T
         missed = motions.missed_share(wanted.confidence)
-        report = CompletenessReport.of(lengths, closed > 0.0, traced > 0.0, missed, wanted, certified)
-        return cls(problem, motions, report, in_time)
+        evidence = components_of(motions, is_exhaustive=certified, is_exact=True, missed_share=missed)
+        return cls(problem, motions, evidence, in_time)
+
+    @functools.cached_property
+    def report(self) -> CompletenessReport:
+        """What follows from the evidence."""
+        return grant(self.evidence, self.problem.until)
 
     @property
     def is_traced(self) -> bool:
@@ -194,7 +204,7 @@ class Curves:
         problem, n_wanted = self.problem, self.problem.n
         spacing = problem.max_spacing
         if spacing is not None:
-            n_parts = float(np.ceil(self.report.lengths / spacing).sum())
+            n_parts = self._n_parts(spacing)
             if n_parts > n_wanted:
                 raise ConfigurationError(
                     f"max_spacing {spacing} takes about {n_parts:.0f} configurations, more than max_solutions "
@@ -218,6 +228,21 @@ class Curves:
             more = self._allowed(more)
             found = more if in_time or len(more) > len(found) else found
         return found.pick(slice(n_wanted)), len(found) >= n_wanted or (in_time and not problem.n_unchecked)
+
+    def covering(self, n: int, deadline: float) -> tuple[Candidates, bool]:
+        """Return at most n solutions on all components, and whether they are as close as requested.
+
+        Where an arm with single solutions is singular, nobody can choose the spacing for the curves that begin there.
+        So if n is too small, the solutions are farther apart.
+        """
+        spacing = self.problem.max_spacing
+        assert spacing is not None
+        is_close = self._n_parts(spacing) <= n
+        found, in_time = self._divided(max(n, 0), deadline, spacing if is_close else None)
+        return self._allowed(found), is_close and in_time and not self.problem.n_unchecked
+
+    def _n_parts(self, spacing: float) -> float:
+        return float(np.ceil(self.evidence.lengths / spacing).sum())
 
     def scattered(self, n: int, deadline: float) -> tuple[FloatArray, float, bool]:
         """Return about n random places (n, dof) on all components, and the length [rad, m] that each represents.

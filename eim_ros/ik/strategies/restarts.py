@@ -19,7 +19,7 @@ import numpy.typing as npt
 from eim_ros.core.deadlines import NEVER, is_past, with_grace
 from eim_ros.core.parallel import seed_fraction
 from eim_ros.ik.candidates import Candidates
-from eim_ros.ik.completeness import CompletenessReport
+from eim_ros.ik.completeness import grant_points
 from eim_ros.ik.order import Posture, distance_to, distinct_in_time, distinct_rows, farthest_rows, is_within
 from eim_ros.ik.problem import Found, Problem, Proposals, Spread
 from eim_ros.solver import NO_EXPERT, ContinuationOptions, Experts, SearchRound, Task
@@ -91,7 +91,7 @@ class Restarts:
             return self._joined_to_curves(problem, known)
         found, timed_out = self._searched(problem, is_hopeless=known.is_exhausted)
         if known.is_exhausted and not found.valid.any():
-            report = known.report or CompletenessReport.of_points(0, problem.until)
+            report = known.report or grant_points(0, problem.until, False)
             return Found(found, n_total=0.0, report=report)
         if len(known.candidates):
             found = known.candidates.joined(_apart(problem, found.chosen(), known.candidates))

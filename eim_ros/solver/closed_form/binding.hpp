@@ -56,6 +56,7 @@ inline Roots found_roots(const ArmForm& arm, const Chain& chain, const Task& tas
     for (Index i = 0; i < roots.size(); ++i) {
         const auto is_known = [&](Index k) { return largest_difference(roots.row(i), all.row(k), 6) <= alike; };
         if (numbers_where(all.size(), is_known).empty()) all.add(roots.row(i));
+        if (i < roots.n_isolated) all.n_isolated = all.size();
     }
     all.is_singular |= roots.is_singular;
     return all;
@@ -111,13 +112,36 @@ struct PoseSolutions {
     std::vector<double> table;
 };
 
-inline constexpr Index kLine = 6;          // entries of a line of the table
+inline constexpr Index kLine = 8;          // entries of a line of the table
 inline constexpr Index kPosesAtOnce = 16;  // poses between two requests of a thread
+inline constexpr double kNearDuplicates = 0.01;  // [rad, m]: difference in each joint below which roots are nearly equal
+
+// Adds a configuration as the only solution if it is one: nothing can be nearer to it.
+inline bool add_reference(const Chain& chain, const Task& task, const double* q, PoseSolutions& all) {
+    Rows row(Configurations{chain.n_joints, {q, q + chain.n_joints}});
+    for_kind(chain, [&]<int N>() { verify_rows<N>(chain, task, row); });
+    if (!row.converged[0]) return false;
+    const double line[kLine] = {1.0, 1.0, std::numeric_limits<double>::infinity()};
+    all.table.insert(all.table.end(), line, line + kLine);
+    all.rows.positions.insert(all.rows.positions.end(), q, q + chain.n_joints);
+    all.rows.distances.push_back(row.distances[0]), all.rows.angles.push_back(row.angles[0]);
+    return true;
+}
+
+inline bool has_near_duplicates(const Roots& roots) {
+    for (Index i = 0; i < roots.size(); ++i) {
+        for (Index k = 0; k < i; ++k) {
+            if (largest_difference(roots.row(i), roots.row(k), roots.n_joints) <= kNearDuplicates) return true;
+        }
+    }
+    return false;
+}
 
 // Adds the solutions of a pose: the roots within the limits and their 2 pi-equivalents, up to a number. With a choice,
 // only one root and its equivalents are added.
 inline void add_solutions(const ArmForm& arm, const Chain& chain, const Task& task, double tolerance, bool wants_proof,
                           const TurnCost& cost, Index most, double deadline, double choice, PoseSolutions& all) {
+    if (most == 1 && !cost.by_root && add_reference(chain, task, cost.reference, all)) return;
     const Roots roots = found_roots(arm, chain, task, tolerance, wants_proof);
     Rows rows({chain.n_joints});
     std::vector<Index> sources;
@@ -128,7 +152,8 @@ inline void add_solutions(const ArmForm& arm, const Chain& chain, const Task& ta
     const auto is_reached = [&](Index i) { return std::find(sources.begin(), sources.end(), i) != sources.end(); };
     const Index n_reached = choice < 0.0 ? Index(numbers_where(roots.size(), is_reached).size()) : all_found.n_roots;
     const double line[kLine] = {double(rows.size()),       double(n_reached),          all_found.n,
-                                double(roots.is_complete), double(roots.is_certified), double(roots.is_singular)};
+                                double(roots.is_complete), double(roots.is_certified), double(roots.is_singular),
+                                double(roots.is_swept),    double(has_near_duplicates(roots))};
     all.table.insert(all.table.end(), line, line + kLine);
     const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
     append(all.rows.positions, rows.positions);
@@ -136,9 +161,11 @@ inline void add_solutions(const ArmForm& arm, const Chain& chain, const Task& ta
 }
 
 // The solutions of poses (m, 4, 4) within the limits: configurations of all poses in turn, their errors (2, n), and a
-// table (m, 6). Its columns are the number of rows, the number of roots among them, the number of all solutions, and
-// whether the roots are complete, certified, and singular. Each pose may use an equal share of the time. If no time is
-// left for a pose, the number of its solutions is NaN. A uniform choice in [0, 1) selects a random root.
+// table (m, 8). Its columns are the number of rows, the number of roots among them, the number of all solutions, and
+// whether the roots are complete, certified, singular, swept, and nearly equal to others. Each pose may use an equal
+// share of the time. If no time is left for a pose, the number of its solutions is NaN. If one solution near a reference
+// is requested, and the reference is a solution, it is the only one, and the number is infinite. A uniform choice in
+// [0, 1) selects a random root.
 inline py::tuple solutions_of(const ArmForm& arm, const Chain& chain, const Task& task, const Converted<double>& poses,
                               double tolerance, bool wants_proof, const py::object& reference,
                               const py::object& weights, Index most, double deadline, int n_threads, double choice) {
@@ -160,7 +187,7 @@ inline py::tuple solutions_of(const ArmForm& arm, const Chain& chain, const Task
             for (Index i = first; i < last; ++i) {
                 const double now = steady_seconds(), left = deadline - now;
                 if (i > 0 && left <= 0.0) {
-                    const double line[kLine] = {0.0, 0.0, std::numeric_limits<double>::quiet_NaN(), 0.0, 0.0, 0.0};
+                    const double line[kLine] = {0.0, 0.0, std::numeric_limits<double>::quiet_NaN()};
                     chunks[chunk].table.insert(chunks[chunk].table.end(), line, line + kLine);
                     continue;
                 }
@@ -201,7 +228,9 @@ inline void bind_closed_forms(py::module_& module) {
                                [](const Roots& r) { return copy_of(r.positions, {r.size(), Index(r.n_joints)}); })
         .def_readonly("is_singular", &Roots::is_singular)
         .def_readonly("is_complete", &Roots::is_complete)
-        .def_readonly("is_certified", &Roots::is_certified);
+        .def_readonly("is_certified", &Roots::is_certified)
+        .def_readonly("is_swept", &Roots::is_swept)
+        .def_readonly("n_isolated", &Roots::n_isolated);
 }
 
 }  // namespace eim

@@ -8,7 +8,24 @@
 // e_i about the axes at the zero configuration (Brockett 1984). Its inverse is the motion of the arm with the axes
 // reversed in order and direction. Each case leaves one subproblem with two unknown angles (`subproblem.hpp`); the
 // other angles follow one by one (Paden and Kahan; Elias and Wen 2022).
+//
+// Every decision about a branch is counted, see `Candidates`. These are the places where arms are special:
+//
+//   case                                          what is returned
+//   two roots meet (stretched or folded elbow)    both, or one row if they are equal up to rounding
+//   aligned wrist: axes 4 and 6, or axis 6 and    a `Sweep` over the free angle; up to a sine of kFree. Beyond it, both
+//     the parallel axes                           roots, which `turns_to` keeps exact
+//   wrist centre on axis 1 or 2                   a `Sweep` over joint 1 or 2
+//   folded elbow of equal links                   a `Sweep` over the first of the parallel axes
+//   two angles are free, a polynomial vanishes,   single members; the set is undecided
+//     a free angle of a calibrated arm
+//   an angle of an arm with offsets in wrist or   the roots; the set is undecided, because roots that meet are not exact
+//     shoulder whose direction is shorter than kNear
 #pragma once
+
+#include <algorithm>
+#include <functional>
+#include <vector>
 
 #include "chain/chain.hpp"
 #include "closed_form/subproblem.hpp"
@@ -19,22 +36,56 @@ namespace eim {
 inline constexpr double kAlike = 1e-7;
 // like kAlike, for calibrated arms: the roots of a slightly different arm are found first, and then polished
 inline constexpr double kNearly = 2e-3;
-inline constexpr double kAnyAngle = 1e-6;  // relative length below which a vector has no direction
-inline constexpr int kMostCandidates = 64;
+inline constexpr double kAnyAngle = 1e-6;  // like kFree, for calibrated arms
+// Relative length below which a vector has no direction, so that an angle is free. Errors of poses are then below the
+// default tolerances, 1e-6; angles about longer vectors are exact to 1e-15 / 3e-7 = 3e-9 rad.
+inline constexpr double kFree = 3e-7;
+// relative length below which a direction is not exact if it depends on a root that nearly meets another one
+inline constexpr double kNear = 1e-5;
+inline constexpr int kMostCandidates = 64, kCases = 8;
+
+// Solutions with one free angle. Two of them belong to each value if `level` matters: a second angle is phase +-
+// acos(level). They meet where the level is 1 or -1, and do not exist beyond.
+struct Sweep {
+    std::function<void(double angle, double sign, double* q)> at;  // all six angles
+    bool has_signs = false;
+    Sinusoid level;  // as a function of the free angle
+    int joint = 0;   // the free one, from 0
+};
 
 // Configurations that may reach a pose, before they are polished and verified.
+//
+// The forms distinguish kCases cases. Each ends with a candidate, or is known to be absent, or meets another one, or
+// belongs to a sweep. `n_decided` counts these. If it is smaller, something is undecided.
 struct Candidates {
     int n = 0;
     double q[kMostCandidates][6];
-    bool is_free[kMostCandidates];  // whether it is one of infinitely many: some joint is free
-    bool meet = false;              // some of them coincide or nearly coincide
+    bool is_free[kMostCandidates];      // whether it is one of infinitely many: some joint is free
+    bool is_solution[kMostCandidates];  // otherwise it is a guess next to solutions that meet, or vanish
+    bool meet = false;                  // some of them coincide or nearly coincide
+    int n_decided = 0;
+    bool is_undecided = false;  // an angle is free without a sweep, a direction is not exact, or there are too many
+    std::vector<Sweep> sweeps;
 
-    void add(const double (&angles)[6], bool free) {
-        if (n == kMostCandidates) return;
+    void add(const double (&angles)[6], bool free, bool solution) {
+        if (n == kMostCandidates) return void(is_undecided = true);
         for (int j = 0; j < 6; ++j) q[n][j] = angles[j];
-        is_free[n++] = free;
+        is_solution[n] = solution && !free, is_free[n++] = free;
     }
+    void decide(int n_branches) { n_decided += n_branches; }
+    bool is_decided() const { return n_decided == kCases && !is_undecided; }
 };
+
+// The sinusoid with these values at three angles.
+template <class Value>
+inline Sinusoid sinusoid_through(Value value) {
+    Sinusoid sum;
+    for (int k = 0; k < 3; ++k) {
+        const double angle = k * (2.0 * kPi / 3.0), v = value(angle);
+        sum = sum + Sinusoid{v / 3.0, 2.0 / 3.0 * v * std::cos(angle), 2.0 / 3.0 * v * std::sin(angle)};
+    }
+    return sum;
+}
 
 class ClosedForm {
    public:
@@ -73,23 +124,54 @@ class ClosedForm {
         }
         x.translation = (target.turn(to_axes_.translation) + target.translation) * (1.0 / size_);
         if (is_reversed) x = x.inverse();
-        Candidates own;
-        if (kind == Kind::spherical_wrist) wrist(x, own);
-        if (kind == Kind::middle_parallel) middle(x, own);
-        if (kind == Kind::first_parallel) first(x, own);
-        for (int i = 0; i < own.n; ++i) {
-            double q[6];
-            for (int j = 0; j < 6; ++j) q[j] = own.q[i][is_reversed ? 5 - j : j];
-            found.add(q, own.is_free[i]);
+        if (kind == Kind::spherical_wrist) wrist(x, found);
+        if (kind == Kind::middle_parallel) middle(x, found);
+        if (kind == Kind::first_parallel) first(x, found);
+        if (!is_reversed) return;
+        for (int i = 0; i < found.n; ++i) std::reverse(found.q[i], found.q[i] + 6);
+        for (Sweep& sweep : found.sweeps) {
+            sweep.joint = 5 - sweep.joint;
+            sweep.at = [at = sweep.at](double angle, double sign, double* q) {
+                at(angle, sign, q);
+                std::reverse(q, q + 6);
+            };
         }
-        found.meet = own.meet;
     }
 
    private:
     bool has_no_direction(const Vector& v, const Vector& axis) const {
-        return length(across(v, axis)) <= kAnyAngle + 3.0 * deviation_;
+        return length(across(v, axis)) <= (deviation_ > 0.0 ? kAnyAngle + 3.0 * deviation_ : kFree);
     }
     double slack() const { return kMeeting + 30.0 * deviation_; }
+
+    // Adds a sweep, unless it is known; then the branches of both are decided. Its members become candidates, too.
+    // Sweeps are exact only for arms that the form describes exactly.
+    void add_sweep(Sweep sweep, int n_branches, Candidates& found) const {
+        found.decide(n_branches);
+        if (deviation_ > 0.0) found.is_undecided = true;
+        double q[6], known[6];
+        const auto is_same = [&](const Sweep& other) {
+            double most = 0.0;
+            if (other.joint != sweep.joint || other.has_signs != sweep.has_signs) return false;
+            other.at(1.0, 1.0, known);
+            for (int j = 0; j < 6; ++j) most = std::max(most, std::abs(std::sin(0.5 * (q[j] - known[j]))));
+            return most <= 2.0 * kNear;
+        };
+        sweep.at(1.0, 1.0, q);
+        if (std::any_of(found.sweeps.begin(), found.sweeps.end(), is_same)) return;
+        // the angle where the two signs are farthest apart, which is closest to level 0
+        const Sinusoid& level = sweep.level;
+        const double amplitude = level.amplitude(), phase = std::atan2(level.sine, level.cosine);
+        const double best = amplitude > 0.0 ? std::acos(std::clamp(-level.constant / amplitude, -1.0, 1.0)) : 0.0;
+        for (const double sign : {1.0, -1.0}) {
+            if (sign < 0.0 && !sweep.has_signs) break;
+            sweep.at(phase + sign * best, sign, q);
+            double angles[6];
+            std::copy_n(q, 6, angles);
+            found.add(angles, true, false);
+        }
+        found.sweeps.push_back(std::move(sweep));
+    }
 
     void recognise(double tolerance) {
         const auto sine = [&](int i, int j) { return length(cross(axes_[i].direction, axes_[j].direction)); };
@@ -135,42 +217,103 @@ class ClosedForm {
         m.add(along * along, -1.0);
         const Sinusoid e1 = Sinusoid{0.5 * (dot(w, w) - dot(o, o))} + square * -0.5;
         const Sinusoid e2 = Sinusoid{dot(h1, w)} + along * -dot(h1, h2);
-        pair_.solve(e1, e2, m, slack(), found.meet, [&](double q3, const Vector& v, bool any3) {
-            const Vector u = b + turned(r, h3, q3);
-            const bool any2 = has_no_direction(u, h2), any1 = has_no_direction(w, h1);
-            const double q2 = any2 ? 0.0 : angle_between(u, v, h2);
-            const double q1 = any1 ? 0.0 : angle_between(o + turned(u, h2, q2), w, h1);
-            orientation(x, {q1, q2, q3}, any1 || any2 || any3, found);
-        });
+        bool any3 = false;
+        const int n_missing = pair_.solve(
+            e1, e2, m, slack(), found.meet, any3, [&](double q3, const Vector& v, bool is_solution) {
+                const Vector u = b + turned(r, h3, q3);
+                const bool any2 = has_no_direction(u, h2), any1 = has_no_direction(w, h1);
+                const double q2 = any2 ? 0.0 : angle_between(u, v, h2);
+                const double q1 = any1 ? 0.0 : angle_between(o + turned(u, h2, q2), w, h1);
+                const bool is_one_free = any1 != any2 && !any3;
+                found.is_undecided |= any3 || (any1 && any2);
+                found.is_undecided |= !any1 && pair_.distance > 0.0 && is_close(w, h1);
+                found.is_undecided |= !any2 && is_close(u, h2);
+                if (is_one_free) {
+                    sweep_shoulder(x, {q1, q2, q3}, any1 ? 0 : 1, is_solution ? 2 : 0, found);
+                } else {
+                    orientation(x, {q1, q2, q3}, any1 || any3, is_solution, found);
+                }
+            });
+        found.is_undecided |= any3;
+        found.decide(2 * n_missing);
+    }
+
+    bool is_close(const Vector& v, const Vector& axis) const { return length(across(v, axis)) <= kNear; }
+
+    // Rotations by the first three angles, and back.
+    Vector out(Vector v, const Vector& q) const {
+        v = turned(v, axes_[2].direction, q.z), v = turned(v, axes_[1].direction, q.y);
+        return turned(v, axes_[0].direction, q.x);
+    }
+    Vector back(Vector v, const Vector& q) const {
+        v = turned(v, axes_[0].direction, -q.x), v = turned(v, axes_[1].direction, -q.y);
+        return turned(v, axes_[2].direction, -q.z);
     }
 
     // The angles of a spherical wrist, given the first three.
-    void orientation(const Motion& x, Vector before, bool is_free, Candidates& found) const {
+    void orientation(const Motion& x, Vector before, bool is_free, bool is_solution, Candidates& found) const {
         const Vector &h4 = axes_[3].direction, &h5 = axes_[4].direction, &h6 = axes_[5].direction;
-        const auto out = [&](Vector v) {
-            v = turned(v, axes_[2].direction, before.z), v = turned(v, axes_[1].direction, before.y);
-            return turned(v, axes_[0].direction, before.x);
+        const Vector last = back(x.turn(h6), before), first = x.turn_back(out(h4, before));
+        double phase = 0.0;
+        const Angles q5s = turns_to(h4, h5, h6, last, slack(), phase);
+        found.meet |= q5s.meet, found.is_undecided |= q5s.all;
+        const Vector fifth = across(cross(h6, h5), h6);  // its image gives q6 if the wrist is aligned
+        const auto aligned = [=, this](const Vector& q, double q4, double q5) {
+            return angle_between(fifth, turned(turned(back(x.turn(fifth), q), h4, -q4), h5, -q5), h6);
         };
-        const auto back = [&](Vector v) {
-            v = turned(v, axes_[0].direction, -before.x), v = turned(v, axes_[1].direction, -before.y);
-            return turned(v, axes_[2].direction, -before.z);
-        };
-        const Vector last = back(x.turn(h6)), first = x.turn_back(out(h4));
-        const Angles q5s = roots(Sinusoid{-dot(h4, last)} + turned_product(h4, h5, h6), slack());
-        found.meet |= q5s.meet;
+        const bool is_aligned = q5s.n > 0 && has_no_direction(last, h4);
+        if (is_aligned) {
+            const double q5 = dot(h4, last) > 0.0 ? phase : phase + kPi;
+            if (is_free) {
+                found.is_undecided = true;
+                return found.add({before.x, before.y, before.z, 0.0, q5, aligned(before, 0.0, q5)}, true, false);
+            }
+            Sweep sweep;
+            sweep.joint = 3;
+            sweep.at = [=](double angle, double, double* q) {
+                q[0] = before.x, q[1] = before.y, q[2] = before.z, q[3] = angle, q[4] = q5;
+                q[5] = aligned(before, angle, q5);
+            };
+            return add_sweep(std::move(sweep), is_solution ? 2 : 0, found);
+        }
+        if (is_solution) found.decide(2 - q5s.n_roots);
         for (int i = 0; i < q5s.n; ++i) {
             const double q5 = q5s.values[i];
-            const Vector near = turned(h6, h5, q5);
-            double q4 = 0.0, q6;
-            const bool is_singular = has_no_direction(near, h4);
-            if (is_singular) {
-                const Vector across_h6 = across(cross(h6, h5), h6);
-                q6 = angle_between(across_h6, turned(back(x.turn(across_h6)), h5, -q5), h6);
-            } else {
-                q4 = angle_between(near, last, h4), q6 = angle_between(first, turned(h4, h5, -q5), h6);
-            }
-            found.add({before.x, before.y, before.z, q4, q5, q6}, is_free || is_singular);
+            const double q4 = angle_between(turned(h6, h5, q5), last, h4);
+            const double q6 = angle_between(first, turned(h4, h5, -q5), h6);
+            const bool is_root = is_solution && !q5s.stands_for_two[i];
+            found.add({before.x, before.y, before.z, q4, q5, q6}, is_free, is_root);
+            found.decide(is_root);
         }
+    }
+
+    // The first or second joint is free. The angle of joint 5 depends on it.
+    void sweep_shoulder(const Motion& x, Vector before, int joint, int n_branches, Candidates& found) const {
+        const Vector &h4 = axes_[3].direction, &h5 = axes_[4].direction, &h6 = axes_[5].direction;
+        const Sinusoid product = turned_product(h4, h5, h6);
+        const double phase = std::atan2(product.sine, product.cosine), amplitude = product.amplitude();
+        if (!(amplitude > kMeeting)) return void(found.is_undecided = true);
+        const auto placed = [before, joint](double angle) {
+            Vector q = before;
+            (joint == 0 ? q.x : q.y) = angle;
+            return q;
+        };
+        const auto level = [=, this](double angle) {
+            return (dot(h4, back(x.turn(h6), placed(angle))) - product.constant) / amplitude;
+        };
+        Sweep sweep;
+        sweep.joint = joint, sweep.has_signs = true, sweep.level = sinusoid_through(level);
+        sweep.at = [=, this](double angle, double sign, double* q) {
+            const Vector three = placed(angle);
+            double unused;
+            const Vector last = back(x.turn(h6), three);
+            const Angles q5s = turns_to(h4, h5, h6, last, 4.0, unused);
+            const double away = q5s.n > 0 ? q5s.values[0] - unused : 0.0;
+            q[0] = three.x, q[1] = three.y, q[2] = three.z, q[4] = phase + sign * away;
+            q[3] = angle_between(turned(h6, h5, q[4]), last, h4);
+            q[5] = angle_between(x.turn_back(out(h4, three)), turned(h4, h5, -q[4]), h6);
+        };
+        add_sweep(std::move(sweep), n_branches, found);
     }
 
     // Rotations 2, 3, 4 preserve components along their common direction h. Let z be the end of the common normal of
@@ -181,20 +324,65 @@ class ClosedForm {
         const Vector w = x(pair_.second) - l1.point, end = x.turn(h6);
         const double along = dot(h5, h);
         const Sinusoid e1 = Sinusoid{dot(h, l1.point - pair_.first)} + turned_product(w, h1, h);
-        const Sinusoid e2 = Sinusoid{-dot(h6, h5) * along} + turned_product(end, h1, h);
-        pair_.solve(
-            e1, e2, Sinusoid{1.0 - along * along}, slack(), found.meet, [&](double q1, const Vector& v, bool any1) {
+        // The last angles, given q1 and q5; `aligned` is q5 where axis 6 is parallel to h, if it nearly is.
+        const auto last = [&](double q1, double q5, double aligned, bool any1, bool is_solution) {
+            const Vector seen = turned(h, h5, -q5);
+            const bool any6 = has_no_direction(seen, h6);
+            const auto before_plane = [=, &l1, &l5, &l6](double q5, double q6) {
+                return [=, &l1, &l5, &l6](const Vector& p) { return l1.turn(x(l6.turn(l5.turn(p, -q5), -q6)), -q1); };
+            };
+            if (any6 && !any1) {
+                Sweep sweep;
+                sweep.joint = 5;
+                const auto plane_at = [=, this, &l4](double angle) { return plane(1, l4.point, before_plane(aligned, angle)); };
+                sweep.at = [=, this](double angle, double sign, double* q) {
+                    const Plane at = plane_at(angle);
+                    q[0] = q1, q[4] = aligned, q[5] = angle;
+                    bend(at, at.elbow(sign), q + 1);
+                };
+                return sweep_plane(std::move(sweep), plane_at, is_solution ? 2 : 0, found);
+            }
+            found.is_undecided |= any1 || any6;
+            const double q6 = any6 ? 0.0 : angle_between(x.turn_back(turned(h, h1, q1)), seen, h6);
+            planar(
+                1, plane(1, l4.point, before_plane(q5, q6)),
+                [&](double* q) { q[0] = q1, q[4] = q5, q[5] = q6; }, any1 || any6, is_solution, found);
+        };
+        bool any1 = false;
+        if (pair_.distance > 0.0) {
+            const Sinusoid e2 = Sinusoid{-dot(h6, h5) * along} + turned_product(end, h1, h);
+            const auto take = [&](double q1, const Vector& v, bool is_solution) {
                 const double q5 = angle_between(v, h, h5);
-                const Vector seen = turned(h, h5, -q5);
-                const bool any6 = has_no_direction(seen, h6);
-                const double q6 = any6 ? 0.0 : angle_between(x.turn_back(turned(h, h1, q1)), seen, h6);
-                const auto back = [&](const Vector& p) { return l1.turn(x(l6.turn(l5.turn(p, -q5), -q6)), -q1); };
-                const Vector origin = back(l4.point);
-                planar(1, origin, back(l4.point + some_) - origin, found.meet,
-                       [&](double q2, double q3, double q4, bool any) {
-                           found.add({q1, q2, q3, q4, q5, q6}, any || any1 || any6);
-                       });
-            });
+                found.is_undecided |= is_close(turned(h, h5, -q5), h6);
+                last(q1, q5, q5, any1, is_solution);
+            };
+            const Sinusoid m{1.0 - along * along};
+            found.decide(2 * pair_.solve(e1, e2, m, slack(), found.meet, any1, take));
+            found.is_undecided |= any1;
+            return;
+        }
+        Angles q1s = roots(e1, slack());  // axes 5 and 6 meet, so q1 does not depend on q5
+        found.meet |= q1s.meet, any1 = q1s.all;
+        found.is_undecided |= any1;
+        if (any1) q1s.n = 0, q1s.add(0.0, true);
+        found.decide(4 * (2 - q1s.n_roots));
+        for (int i = 0; i < q1s.n; ++i) {
+            double phase = 0.0;
+            const Vector image = turned(end, h1, -q1s.values[i]);
+            const Angles q5s = turns_to(h, h5, h6, image, slack(), phase);
+            found.meet |= q5s.meet, found.is_undecided |= q5s.all;
+            const bool is_first = !q1s.stands_for_two[i];
+            const double aligned = dot(h, image) > 0.0 ? phase : phase + kPi;
+            if (q5s.n > 0 && has_no_direction(image, h)) {  // both values of q5 belong to the same sweep
+                last(q1s.values[i], aligned, aligned, any1, is_first);
+                if (is_first) found.decide(2);
+                continue;
+            }
+            if (is_first) found.decide(2 * (2 - q5s.n_roots));
+            for (int k = 0; k < q5s.n; ++k) {
+                last(q1s.values[i], q5s.values[k], aligned, any1, is_first && !q5s.stands_for_two[k]);
+            }
+        }
     }
 
     // Rotations 1, 2, 3 preserve components along h: h X z = h e_4 e_5 z, and h R h_6 = h R_4 R_5 h_6.
@@ -207,40 +395,106 @@ class ClosedForm {
         const Sinusoid e2 = Sinusoid{dot(h, x.turn(h6))} + along * -dot(h6, h5);
         TrigonometricPolynomial m(Sinusoid{1.0});
         m.add(along * along, -1.0);
-        pair_.solve(e1, e2, m, slack(), found.meet, [&](double q4, const Vector& v, bool any4) {
-            const Vector g = turned(h, h4, -q4);
-            const bool any5 = has_no_direction(g, h5);
-            const double q5 = any5 ? 0.0 : angle_between(v, g, h5);
-            const Vector seen = turned(g, h5, -q5);
-            const bool any6 = has_no_direction(seen, h6);
-            const double q6 = any6 ? 0.0 : angle_between(x.turn_back(h), seen, h6);
-            const auto back = [&](const Vector& p) { return x(l6.turn(l5.turn(l4.turn(p, -q4), -q5), -q6)); };
-            const Vector origin = back(l3.point);
-            planar(0, origin, back(l3.point + some_) - origin, found.meet,
-                   [&](double q1, double q2, double q3, bool any) {
-                       found.add({q1, q2, q3, q4, q5, q6}, any || any4 || any5 || any6);
-                   });
-        });
+        bool any4 = false;
+        const int n_missing = pair_.solve(
+            e1, e2, m, slack(), found.meet, any4, [&](double q4, const Vector& v, bool is_solution) {
+                const Vector g = turned(h, h4, -q4);
+                const bool any5 = has_no_direction(g, h5);
+                const double q5 = any5 ? 0.0 : angle_between(v, g, h5);
+                const Vector seen = turned(g, h5, -q5);
+                const bool any6 = has_no_direction(seen, h6);
+                const double q6 = any6 ? 0.0 : angle_between(x.turn_back(h), seen, h6);
+                found.is_undecided |= any4 || is_close(g, h5) || is_close(seen, h6);
+                const auto before_plane = [&](const Vector& p) {
+                    return x(l6.turn(l5.turn(l4.turn(p, -q4), -q5), -q6));
+                };
+                planar(
+                    0, plane(0, l3.point, before_plane), [&](double* q) { q[3] = q4, q[4] = q5, q[5] = q6; },
+                    any4 || any5 || any6, is_solution, found);
+            });
+        found.is_undecided |= any4;
+        found.decide(2 * n_missing);
     }
 
-    // Three rotations about parallel axes, starting at joint i: the point of the last axis moves to `to`, and `some_`
-    // to `direction`.
-    template <class Next>
-    void planar(int i, const Vector& to, const Vector& direction, bool& meet, Next next) const {
+    // Three rotations about parallel axes, as seen along them: the last axis moves to d from the first one, and the
+    // direction turns by `all`. The second angle solves |b + R r| = |d|.
+    struct Plane {
+        Vector b, r, d;
+        double all;
+        Sinusoid square;  // |b + R r|^2 - |d|^2 as a function of the second angle
+
+        double level() const { return -square.constant / square.amplitude(); }
+        double elbow(double sign) const {
+            return std::atan2(square.sine, square.cosine) + sign * std::acos(std::clamp(level(), -1.0, 1.0));
+        }
+    };
+
+    // The plane of three parallel axes, starting at axis i. `before` maps points to where the three rotations move them;
+    // `point` is on the last of the axes.
+    template <class Before>
+    Plane plane(int i, const Vector& point, Before before) const {
         const Vector &h = common_, &o = axes_[i].point;
-        const Vector b = across(axes_[i + 1].point - o, h), r = across(axes_[i + 2].point - axes_[i + 1].point, h);
-        const Vector d = across(to - o, h);
-        const double all = angle_between(some_, direction, h);
-        Angles elbows = roots(Sinusoid{dot(b, b) + dot(r, r) - dot(d, d)} + turned_product(b, h, r) * 2.0, slack());
-        meet |= elbows.meet;
-        const bool is_any = elbows.all;
-        if (is_any) elbows.n = 0, elbows.add(0.0);
+        Plane at;
+        const Vector to = before(point);
+        at.b = across(axes_[i + 1].point - o, h), at.r = across(axes_[i + 2].point - axes_[i + 1].point, h);
+        at.d = across(to - o, h);
+        at.all = angle_between(some_, before(point + some_) - to, h);
+        at.square = Sinusoid{dot(at.b, at.b) + dot(at.r, at.r) - dot(at.d, at.d)} + turned_product(at.b, h, at.r) * 2.0;
+        return at;
+    }
+
+    // Writes the three angles for a value of the second one.
+    void bend(const Plane& at, double second, double* three) const {
+        bend(at, second, angle_between(at.b + turned(at.r, common_, second), at.d, common_), three);
+    }
+    void bend(const Plane& at, double second, double first, double* three) const {
+        three[0] = signs_[0] * first, three[1] = signs_[1] * second, three[2] = signs_[2] * (at.all - first - second);
+    }
+
+    // Adds the angles of three parallel axes that start at axis i; `others` writes the other three angles.
+    template <class Others>
+    void planar(int i, const Plane& at, Others others, bool is_free, bool is_solution, Candidates& found) const {
+        Angles elbows = roots(at.square, slack());
+        found.meet |= elbows.meet, found.is_undecided |= elbows.all;
+        if (elbows.all) elbows.n = 0, elbows.add(0.0, true);
+        if (is_solution) found.decide(2 - elbows.n_roots);
+        double q[6];
+        others(q);
         for (int k = 0; k < elbows.n; ++k) {
             const double second = elbows.values[k];
-            const bool is_free = has_no_direction(d, h);
-            const double first = is_free ? 0.0 : angle_between(b + turned(r, h, second), d, h);
-            next(signs_[0] * first, signs_[1] * second, signs_[2] * (all - first - second), is_free || is_any);
+            const bool is_root = is_solution && !elbows.stands_for_two[k];
+            if (!has_no_direction(at.d, common_)) {
+                bend(at, second, q + i);
+                found.is_undecided |= is_close(at.d, common_);
+                found.add(q, is_free || elbows.all, is_root);
+                found.decide(is_root);
+                continue;
+            }
+            if (is_free || elbows.all) {  // folded, and another angle is free
+                found.is_undecided = true;
+                bend(at, second, 0.0, q + i);
+                found.add(q, true, false);
+                continue;
+            }
+            Sweep sweep;
+            sweep.joint = i;
+            std::vector<double> known(q, q + 6);
+            sweep.at = [=, this](double angle, double, double* to) {
+                std::copy(known.begin(), known.end(), to);
+                bend(at, second, angle, to + i);
+            };
+            add_sweep(std::move(sweep), is_root, found);
         }
+    }
+
+    // Adds a sweep whose elbow bends in two ways where the plane has solutions, or none if it has none.
+    template <class At>
+    void sweep_plane(Sweep sweep, At plane_at, int n_branches, Candidates& found) const {
+        sweep.has_signs = true;
+        sweep.level = sinusoid_through([&](double angle) { return plane_at(angle).level(); });
+        const Plane at = plane_at(0.0);
+        found.is_undecided |= !(at.square.amplitude() > kMeeting);
+        add_sweep(std::move(sweep), n_branches, found);
     }
 
     double deviation_ = 0.0;

@@ -20,11 +20,13 @@ inline constexpr double kExactRoot = 1e-9;  // [m], [rad]: errors of exact roots
 // [rad]: a solution that is within tolerances only, and this near a root, counts as that root
 inline constexpr double kMerged = 0.05;
 
-// Roots, each joint in [-pi, pi].
+// Roots, each joint in [-pi, pi]. Nothing is claimed unless a form found evidence for it.
 struct Roots : Configurations {
-    bool is_singular = false;  // some belong to infinitely many
-    bool is_complete = true;   // complete: the form is exact for this arm, or no roots meet
-    bool is_certified = true;  // whether that does not rely on a measured noise level
+    Index n_isolated = 0;       // the first roots; the others are members of sweeps, or may belong to infinitely many
+    bool is_singular = false;   // some belong to infinitely many
+    bool is_complete = false;   // no root is missing, except for more members of sweeps
+    bool is_certified = false;  // whether that does not rely on a measured noise level
+    bool is_swept = false;      // whether all those that belong to infinitely many are on sweeps
 };
 
 inline Motion motion_of(const double (&rows)[3][4]) {
@@ -128,16 +130,20 @@ inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const
         circles.wraps[j] = !is_held;
     }
     run_rows<N>(chain, open, kPolish, RowJobs::all(rows));
+    const auto is_exact = [&](Index i) { return std::max(rows.distances[i], rows.angles[i]) <= kExactRoot; };
+    const auto is_lost = [&](Index i) { return candidates.is_solution[i] && !is_exact(i); };
     Roots roots{{N}};
-    if (form.deviation() > 0.0) {
-        const auto fails = [&](Index i) { return !(std::max(rows.distances[i], rows.angles[i]) <= kExactRoot); };
-        roots.is_complete = !candidates.meet && numbers_where(rows.size(), fails).empty();
+    roots.is_complete = roots.is_certified = candidates.is_decided() && numbers_where(rows.size(), is_lost).empty();
+    if (form.deviation() > 0.0) {  // the form is that of another arm, whose roots may vanish where they meet
+        const auto fails = [&](Index i) { return !is_exact(i); };
+        roots.is_complete &= !candidates.meet && numbers_where(rows.size(), fails).empty();
+        roots.is_certified = roots.is_complete;
     }
-    for (const bool exact : {true, false}) {
+    for (int round = 0; round < 4; ++round) {  // isolated roots first, and of these the exact ones
+        const bool exact = round % 2 == 0, free = round >= 2;
         for (Index i = 0; i < rows.size(); ++i) {
-            const double error = std::max(rows.distances[i], rows.angles[i]);
-            if ((error <= kExactRoot) != exact || !(rows.distances[i] <= task.position_tolerance) ||
-                !(rows.angles[i] <= task.orientation_tolerance)) {
+            if (candidates.is_free[i] != free || is_exact(i) != exact ||
+                !(rows.distances[i] <= task.position_tolerance) || !(rows.angles[i] <= task.orientation_tolerance)) {
                 continue;
             }
             double q[N];
@@ -145,9 +151,12 @@ inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const
             const double alike = exact ? tolerance : std::max(tolerance, kMerged);
             const auto is_known = [&](Index k) { return largest_difference(q, roots.row(k), N) <= alike; };
             if (numbers_where(roots.size(), is_known).empty()) roots.add(q);
-            roots.is_singular |= candidates.is_free[i];
+            roots.is_singular |= free;
         }
+        if (round == 1) roots.n_isolated = roots.size();
     }
+    roots.is_singular |= !candidates.sweeps.empty();
+    roots.is_swept = roots.is_singular && roots.is_complete;
     return roots;
 }
 
@@ -174,7 +183,7 @@ inline Roots general_roots(const Chain& chain, const General6R& form, const Task
     Rows rows(std::move(configurations));
     for_kind(chain, [&]<int N>() { measure_rows<N>(chain, task, rows); });
     Roots roots{{6}};
-    roots.is_singular = found.is_singular, roots.is_complete = found.is_complete;
+    roots.is_singular = found.is_singular, roots.is_complete = found.is_complete && !found.is_singular;
     for (Index i = 0; i < rows.size(); ++i) {
         if (!(rows.distances[i] <= task.position_tolerance) || !(rows.angles[i] <= task.orientation_tolerance)) {
             roots.is_complete = false;
@@ -190,7 +199,8 @@ inline Roots general_roots(const Chain& chain, const General6R& form, const Task
         };
         if (numbers_where(roots.size(), is_known).empty()) roots.add(rows.row(i));
     }
-    roots.is_certified = found.is_certified && roots.size() == found.solutions.n;
+    roots.is_certified = roots.is_complete && found.is_certified && roots.size() == found.solutions.n;
+    roots.n_isolated = roots.size();
     return roots;
 }
 

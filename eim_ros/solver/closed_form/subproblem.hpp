@@ -14,6 +14,7 @@
 namespace eim {
 
 inline constexpr double kSmall = 1e-2;  // value of a or s below which v follows from the other one, with both signs
+inline constexpr double kVanishing = 1e-13;  // share of its terms below which a polynomial is 0 up to rounding
 
 // Directions for v in the plane perpendicular to an axis: x along the common normal of this axis and another one, y
 // along the other axis.
@@ -40,12 +41,14 @@ struct Pair {
         }
     }
 
-    // Calls next(x, v, whether x is arbitrary).
+    // Calls next(x, v, whether v is one of the four solutions: otherwise two of them meet next to it, or it is a
+    // guess). Returns the number of solutions that are absent, or meet another one. If there are fewer than four in
+    // all, something is undecided: x is arbitrary (`is_free`), or v is not determined.
     template <class Next>
-    void solve(const Sinusoid& e1, const Sinusoid& e2, const TrigonometricPolynomial& m, double slack, bool& meet,
-               Next next) const {
+    int solve(const Sinusoid& e1, const Sinusoid& e2, const TrigonometricPolynomial& m, double slack, bool& meet,
+              bool& is_free, Next next) const {
         Angles angles;
-        if (distance == 0.0 && sine == 0.0) return;
+        if (distance == 0.0 && sine == 0.0) return 0;
         if (distance == 0.0) {
             angles = roots(e1, slack);
         } else if (sine == 0.0) {
@@ -54,26 +57,41 @@ struct Pair {
             TrigonometricPolynomial difference;
             const double a2 = distance * distance, s2 = sine * sine;
             difference.add(m, a2 * s2).add(e1 * e1, -s2).add(e2 * e2, -a2);
-            angles = roots(difference, slack);
+            const double terms = a2 * s2 * m.size() + s2 * (e1 * e1).size() + a2 * (e2 * e2).size();
+            angles = roots(difference, slack, kVanishing * terms);
         }
-        meet |= angles.meet;
-        if (angles.all) angles.n = 0, angles.add(0.0);
+        meet |= angles.meet, is_free |= angles.all;
+        if (angles.all) angles.n = 0, angles.add(0.0, true);
+        const bool takes_signs = distance == 0.0 || sine == 0.0;
+        int n_missing = angles.all ? 0 : takes_signs ? 2 * (2 - angles.n_roots) : std::max(4 - angles.n_roots, 0);
         for (int i = 0; i < angles.n; ++i) {
             const double x = angles.values[i], c = std::cos(x), s = std::sin(x), square = std::max(m(c, s), 0.0);
-            const auto give = [&](double vx, double vy) { next(x, along_x * vx + along_y * vy, angles.all); };
+            const bool is_root = !angles.stands_for_two[i];
+            const auto give = [&](double vx, double vy, bool is_solution) {
+                next(x, along_x * vx + along_y * vy, is_solution);
+            };
             if (distance >= kSmall && sine >= kSmall) {
-                give(e1(c, s) / distance, e2(c, s) / sine);
+                give(e1(c, s) / distance, e2(c, s) / sine, is_root);
                 continue;
             }
             const bool by_y = sine >= distance;
             const double known = by_y ? e2(c, s) / sine : e1(c, s) / distance;
             const double other = std::sqrt(std::max(square - known * known, 0.0));
-            if (known * known > square * (1.0 + 100.0 * slack) + 1e-8) continue;
+            if (known * known > square * (1.0 + 100.0 * slack) + 1e-8) {
+                n_missing += takes_signs && is_root ? 2 : 0;
+                continue;
+            }
             meet |= other * other <= 100.0 * slack * square;
+            if (takes_signs && other == 0.0) n_missing += is_root ? 2 : 0;
+            // the sign follows from the other equation, unless its coefficient is 0
+            const double from = by_y ? e1(c, s) : e2(c, s), expected = std::max(by_y ? distance : sine, 0.0) * other;
+            const bool is_clear = !takes_signs && std::abs(std::abs(from) - expected) < 0.1 * expected;
             for (int sign = 1; sign >= (other > 0.0 ? -1 : 1); sign -= 2) {
-                by_y ? give(sign * other, known) : give(known, sign * other);
+                const bool is_solution = is_root && other > 0.0 && (takes_signs || (is_clear && sign * from > 0.0));
+                by_y ? give(sign * other, known, is_solution) : give(known, sign * other, is_solution);
             }
         }
+        return n_missing;
     }
 };
 

@@ -80,6 +80,13 @@ class CurveComponents {
         return int(components_.size() - n_before);
     }
 
+    // Adds a curve whose cubics are nearly exact, and cuts it at the limits with small tolerances.
+    void add(Curve curve) {
+        curves_.push_back(std::move(curve)), has_component_.push_back(0);
+        Watch watch(std::numeric_limits<double>::infinity());
+        cut(int(curves_.size()) - 1, watch, kExactCuts);
+    }
+
     // Adds a component that is known from end to end: places along it within the limits, and unit tangents. If it is
     // closed, the last place equals the first.
     void adopt(const Configurations& places, const Configurations& tangents, bool is_closed) {
@@ -163,7 +170,7 @@ class CurveComponents {
     }
 
     // Finds the components of a curve.
-    void cut(int number, Watch& watch) {
+    void cut(int number, Watch& watch, const LimitTolerances& tolerances = {}) {
         const Curve& curve = curves_[number];
         const std::size_t first_component = components_.size();
         // components at the start of the curve; those that continue into this segment; into the next one
@@ -173,7 +180,7 @@ class CurveComponents {
             next.clear();
             for_turns(part, [&](const double* shift) {
                 if (is_cut_short_ |= watch.is_past(); is_cut_short_) return false;
-                for (const auto& [from, to] : shares_within(limits_, part, shift, touches_limit_)) {
+                for (const auto& [from, to] : shares_within(limits_, part, shift, tolerances, touches_limit_)) {
                     int component = -1;
                     if (from == 0.0 && i > 0) {
                         for (int candidate : open) {

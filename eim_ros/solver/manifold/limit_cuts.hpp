@@ -8,9 +8,15 @@
 namespace eim {
 
 inline constexpr double kShortestPiece = 1e-6;  // share of a segment; shorter pieces are rounding
-// [rad, m]: tolerance beyond a limit, at least the error of places on curves
-inline constexpr double kOnLimit = 5e-5;
-inline constexpr double kTouch = 1.5e-4;  // [rad, m]: distance at which an extreme of a joint may be on the limit
+
+// Tolerances at limits [rad, m]. The defaults are for traced curves.
+struct LimitTolerances {
+    double on_limit = 5e-5;   // tolerance beyond a limit, at least the error of places on curves
+    double touch = 1.5e-4;    // distance at which an extreme of a joint may be on the limit
+    double constant = 0.0;    // range of a joint that does not move
+    double at_limit = 5e-5;   // tolerance beyond a limit for such a joint
+};
+inline constexpr LimitTolerances kExactCuts{1e-9, 2e-6, 1e-9, 1e-6};  // for curves in closed form
 
 // Range of joint j along a segment, not underestimated: the range of the Bezier control points.
 inline std::pair<double, double> extent(const Segment& part, int j) {
@@ -20,12 +26,12 @@ inline std::pair<double, double> extent(const Segment& part, int j) {
 
 // Adds the parameters at which joint j of a segment has a value, by bisection between the extremes of the cubic.
 // Returns whether an extreme, or a range between two, equals that value up to rounding.
-inline bool add_crossings(const Segment& part, int j, double value, std::vector<double>& cuts) {
+inline bool add_crossings(const Segment& part, int j, double value, double touch, std::vector<double>& cuts) {
     double at[4];
     const int n = part.extremes(j, at);
     bool touches = false, is_before = false;  // whether the previous extreme, or the start, equals the value
     for (int i = 0; i < n; ++i) {
-        const bool is_at = std::abs(part.at(j, at[i]) - value) <= kTouch;
+        const bool is_at = std::abs(part.at(j, at[i]) - value) <= touch;
         touches |= is_at && (is_before || (i > 0 && i + 1 < n));
         is_before = is_at;
     }
@@ -45,15 +51,23 @@ inline bool add_crossings(const Segment& part, int j, double value, std::vector<
 // Shares of a segment within the limits, after its joints are shifted. `touches` becomes true if it only touches a
 // limit or runs along it.
 inline std::vector<std::pair<double, double>> shares_within(const Bounds<double>& limits, const Segment& part,
-                                                            const double* shift, bool& touches) {
+                                                            const double* shift, const LimitTolerances& tolerances,
+                                                            bool& touches) {
     double lower[kMostJoints], upper[kMostJoints];
     std::vector<double> cuts{0.0};
     for (int j = 0; j < part.n_joints; ++j) {
-        lower[j] = limits.lower[j] - shift[j] - kOnLimit, upper[j] = limits.upper[j] - shift[j] + kOnLimit;
-        if (limits.wraps[j] || limits.lower[j] == limits.upper[j]) continue;
+        if (limits.wraps[j] || limits.lower[j] == limits.upper[j]) {
+            lower[j] = limits.lower[j] - shift[j] - tolerances.on_limit;
+            upper[j] = limits.upper[j] - shift[j] + tolerances.on_limit;
+            continue;
+        }
         const auto [low, high] = extent(part, j);
-        if (low < lower[j] + kTouch) touches |= add_crossings(part, j, lower[j], cuts);
-        if (high > upper[j] - kTouch) touches |= add_crossings(part, j, upper[j], cuts);
+        const bool is_constant = high - low < tolerances.constant;
+        const double beyond = is_constant ? tolerances.at_limit : tolerances.on_limit;
+        lower[j] = limits.lower[j] - shift[j] - beyond, upper[j] = limits.upper[j] - shift[j] + beyond;
+        if (is_constant) continue;
+        if (low < lower[j] + tolerances.touch) touches |= add_crossings(part, j, lower[j], tolerances.touch, cuts);
+        if (high > upper[j] - tolerances.touch) touches |= add_crossings(part, j, upper[j], tolerances.touch, cuts);
     }
     cuts.push_back(1.0);
     std::sort(cuts.begin(), cuts.end());

@@ -61,13 +61,16 @@ inline constexpr double kMeeting = 1e-6;  // relative value that counts as zero 
 
 // Angles, at most 8.
 struct Angles {
-    int n = 0;
+    int n = 0, n_roots = 0;  // all values; those that are roots beyond rounding
     double values[8];
-    bool all = false;   // every angle is a root
-    bool meet = false;  // two of them meet or nearly meet
+    bool stands_for_two[8];  // the value is no root, but two roots meet next to it, or have just become complex there
+    bool all = false;        // every angle is a root
+    bool meet = false;       // two of them meet or nearly meet
 
-    void add(double angle) {
-        if (n < 8) values[n++] = angle;
+    void add(double angle, bool for_two = false) {
+        if (n == 8) return;
+        stands_for_two[n] = for_two, n_roots += !for_two;
+        values[n++] = angle;
     }
 };
 
@@ -81,8 +84,45 @@ inline Angles roots(const Sinusoid& polynomial, double slack) {
     if (std::abs(cosine) > 1.0 + slack) return found;
     found.meet = std::abs(cosine) >= 1.0 - slack;
     const double away = std::acos(std::clamp(cosine, -1.0, 1.0));
-    found.add(first + away);
-    if (away > 0.0 && away < kPi) found.add(first - away);
+    if (away > 0.0 && away < kPi) {
+        found.add(first + away), found.add(first - away);
+    } else {
+        found.add(first + away, true);
+    }
+    return found;
+}
+
+// The angle of two unit vectors, accurate also where they are nearly parallel or opposite.
+inline double angle_of_vectors(const Vector& a, const Vector& b) {
+    return std::atan2(length(cross(a, b)), dot(a, b));
+}
+
+// The angles x at which the unit vector `moving`, rotated about a unit axis by x, makes the same angle with the unit
+// vector `fixed` as the unit vector `image` does. `phase` is the angle nearest to `fixed`.
+//
+// They are phase +- away, where `away` is an angle of a spherical triangle with known sides (half-angle formulas).
+// Unlike the arc cosine, this is accurate where both angles meet.
+inline Angles turns_to(const Vector& fixed, const Vector& axis, const Vector& moving, const Vector& image, double slack,
+                       double& phase) {
+    Angles found;
+    const Sinusoid product = turned_product(fixed, axis, moving);
+    const double b = angle_of_vectors(fixed, axis), c = angle_of_vectors(axis, moving);
+    const double a = angle_of_vectors(fixed, image), scale = std::sin(b) * std::sin(c);
+    phase = std::atan2(product.sine, product.cosine);
+    found.all = !(scale > kMeeting);
+    if (found.all) return found;
+    const double square_of_sine = std::sin(0.5 * (a - b + c)) * std::sin(0.5 * (a + b - c)) / scale;
+    const double square_of_cosine = std::sin(0.5 * (b + c - a)) * std::sin(0.5 * (a + b + c)) / scale;
+    const double least = std::min(square_of_sine, square_of_cosine);
+    if (least < -slack) return found;
+    found.meet = least <= slack;
+    const double away = 2.0 * std::atan2(std::sqrt(std::max(square_of_sine, 0.0)),
+                                         std::sqrt(std::max(square_of_cosine, 0.0)));
+    if (least > 0.0) {
+        found.add(phase + away), found.add(phase - away);
+    } else {
+        found.add(phase + away, true);
+    }
     return found;
 }
 
@@ -90,9 +130,10 @@ inline Angles roots(const Sinusoid& polynomial, double slack) {
 struct RealRoots {
     int n = 0;
     double values[8];
+    bool stands_for_two[8];
     bool meet = false;
-    void add(double t) {
-        if (n < 8) values[n++] = t;
+    void add(double t, bool for_two = false) {
+        if (n < 8) stands_for_two[n] = for_two, values[n++] = t;
     }
 };
 
@@ -144,7 +185,7 @@ inline RealRoots real_roots(const double* coefficients, double bound, double sla
             }
             const double scale = 1.0 + end * end;
             if (i < turns.n && slack >= 0.0 && std::abs(value) <= slack * scale * scale) {
-                found.add(end), found.meet = true;
+                found.add(end, true), found.meet = true;
             }
             before = end, value_before = value;
         }
@@ -152,13 +193,12 @@ inline RealRoots real_roots(const double* coefficients, double bound, double sla
     }
 }
 
-inline Angles roots(const TrigonometricPolynomial& polynomial, double slack) {
+// A polynomial whose coefficients sum to `vanishing` or less is 0 up to rounding.
+inline Angles roots(const TrigonometricPolynomial& polynomial, double slack, double vanishing = 0.0) {
     Angles found;
     const double size = polynomial.size();
-    if (!(size > 0.0) || !std::isfinite(size)) {
-        found.all = size == 0.0;
-        return found;
-    }
+    found.all = size <= vanishing;
+    if (found.all || !std::isfinite(size)) return found;
     double most = -1.0, c0 = 1.0, s0 = 0.0, at = 0.0;
     for (int k = 0; k < 8; ++k) {
         constexpr double h = 0.70710678118654752;
@@ -180,7 +220,7 @@ inline Angles roots(const TrigonometricPolynomial& polynomial, double slack) {
     bound = 1.0 + bound / std::abs(quartic[4]);
     const RealRoots all = real_roots<4>(quartic, bound, slack * size);
     found.meet = all.meet;
-    for (int i = 0; i < all.n; ++i) found.add(at + kPi + 2.0 * std::atan(all.values[i]));
+    for (int i = 0; i < all.n; ++i) found.add(at + kPi + 2.0 * std::atan(all.values[i]), all.stands_for_two[i]);
     return found;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "chain/binding.hpp"
+#include "closed_form/binding.hpp"
 #include "search/self_motions.hpp"
 
 namespace eim {
@@ -11,6 +12,20 @@ inline SelfMotions make_self_motions(const Chain& chain, const Task& task, doubl
     for (int j = 0; j < chain.n_joints; ++j) n_free += task.bounds.lower[j] < task.bounds.upper[j];
     expect(!task.has_tolerances && n_free == (task.position_only ? 4 : 7), "only curves can be traced");
     return SelfMotions(chain, task, seed);
+}
+
+// The self-motions of the free angles of a pose, by closed form; none if no angle is free.
+inline SelfMotions swept_self_motions(const ArmForm& arm, const Chain& chain, const Task& task, double seed) {
+    expect_roots(arm, chain, task);
+    Unlocked unlocked;
+    const int held = arm.part.held;
+    const double value = held >= 0 ? task.bounds.lower[held] : 0.0;
+    const ClosedForm form = held >= 0 ? arm.part.form<7>(chain, value) : arm.form;
+    Candidates candidates;
+    form.solve(motion_of(task.target), candidates);
+    SelfMotions motions(chain, task, seed);
+    motions.sweep(candidates, arm.part, value);
+    return motions;
 }
 
 inline bool search_self_motions(SelfMotions& motions, const Chain& chain, const StepOptions& effort, double confidence,
@@ -118,6 +133,7 @@ inline py::tuple trace_components(const Chain& chain, const Task& task, const Co
 
 inline void bind_self_motions(py::module_& module) {
     module.def("trace_components", trace_components);
+    module.def("swept_self_motions", swept_self_motions);
     py::class_<SelfMotions>(module, "SelfMotions", py::module_local())
         .def(py::init(&make_self_motions))
         .def("search", search_self_motions)
@@ -129,6 +145,13 @@ inline void bind_self_motions(py::module_& module) {
         .def("nearest", nearest_solutions)
         .def("missed_share", &SelfMotions::missed_share)
         .def_property_readonly("components", component_table)
+        .def_property_readonly("is_certified", &SelfMotions::is_certified)
+        .def_property_readonly("free_joints",
+                               [](const SelfMotions& motions) {
+                                   const std::vector<std::int64_t> joints(motions.free_joints().begin(),
+                                                                          motions.free_joints().end());
+                                   return copy_of(joints, {Index(joints.size())});
+                               })
         .def_property_readonly("n_restarts", &SelfMotions::n_restarts)
         .def_property_readonly("is_too_many", &SelfMotions::is_too_many);
 }

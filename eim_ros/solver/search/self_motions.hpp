@@ -12,6 +12,7 @@
 
 #include "certify/components.hpp"
 #include "certify/curves.hpp"
+#include "manifold/sweeps.hpp"
 #include "manifold/curve_tracer.hpp"
 #include "manifold/null_space.hpp"
 #include "manifold/waypoints.hpp"
@@ -90,6 +91,15 @@ class SelfMotions {
         }
     }
 
+    // Takes the curves of sweeps of a closed form. They are certain unless it is undecided which curves there are.
+    void sweep(const Candidates& candidates, const SixJoints& part, double held) {
+        const bool is_certain = add_curves(candidates, part, held, components_);
+        for (const Sweep& sweep : candidates.sweeps) free_joints_.push_back(part.joint(sweep.joint));
+        std::sort(free_joints_.begin(), free_joints_.end());
+        free_joints_.erase(std::unique(free_joints_.begin(), free_joints_.end()), free_joints_.end());
+        is_certified_ = is_certain && !components_.touches_limit() && !components_.is_too_many();
+    }
+
     // Finds all components in closed form instead of by search. Returns false, without components, if something is
     // undecided, for example near a singularity.
     bool certify(const Chain& chain, const ParameterisedForm& form) {
@@ -142,6 +152,7 @@ class SelfMotions {
         return false;
     }
     bool is_certified() const { return is_certified_; }
+    const std::vector<int>& free_joints() const { return free_joints_; }  // that determine the sweeps
 
     // Traces the curves through solutions, unless they are known; false if there is no end, or at the deadline.
     template <int N>
@@ -330,6 +341,7 @@ class SelfMotions {
     Random random_;
     CurveGraph graph_;
     CurveComponents components_;
+    std::vector<int> free_joints_;
     std::vector<int> hits_;                           // restarts per curve
     Index n_restarts_ = 0, n_run_ = 0, n_round_ = 0;  // in all, since the last new component, and in the last round
     int n_runs_ = 1;
