@@ -42,6 +42,9 @@ inline constexpr double kAnyAngle = 1e-6;  // like kFree, for calibrated arms
 inline constexpr double kFree = 3e-7;
 // relative length below which a direction is not exact if it depends on a root that nearly meets another one
 inline constexpr double kNear = 1e-5;
+inline constexpr double kNoise = 1e-14;  // relative error of poses and equations by rounding
+// [rad]: largest error of an angle that Newton's method may leave, because the arm is singular in two ways
+inline constexpr double kLargestError = 5e-5;
 inline constexpr int kMostCandidates = 64, kCases = 8;
 
 // Solutions with one free angle. Two of them belong to each value if `level` matters: a second angle is phase +-
@@ -144,6 +147,11 @@ class ClosedForm {
     }
     double slack() const { return kMeeting + 30.0 * deviation_; }
 
+    // Relative error of the equations: rounding, and what is neglected of the arm.
+    double noise() const { return kNoise + 2.0 * neglected_; }
+    // Error of a root that nearly meets another one. Newton's method does not reduce it, since the arm is singular.
+    double error_of_root(bool is_double) const { return is_double ? 2.0 * std::sqrt(noise()) : 0.0; }
+
     // Adds a sweep, unless it is known; then the branches of both are decided. Its members become candidates, too.
     // Sweeps are exact only for arms that the form describes exactly.
     void add_sweep(Sweep sweep, int n_branches, Candidates& found) const {
@@ -200,7 +208,7 @@ class ClosedForm {
     }
 
     void deviate(double by) {
-        const double most = std::max(by, pair_.neglected);
+        const double most = neglected_ = std::max(by, pair_.neglected);
         deviation_ = most <= kAlike ? 0.0 : most;
     }
 
@@ -219,7 +227,7 @@ class ClosedForm {
         const Sinusoid e2 = Sinusoid{dot(h1, w)} + along * -dot(h1, h2);
         bool any3 = false;
         const int n_missing = pair_.solve(
-            e1, e2, m, slack(), found.meet, any3, [&](double q3, const Vector& v, bool is_solution) {
+            e1, e2, m, slack(), found.meet, any3, [&](double q3, const Vector& v, bool is_solution, bool is_double) {
                 const Vector u = b + turned(r, h3, q3);
                 const bool any2 = has_no_direction(u, h2), any1 = has_no_direction(w, h1);
                 const double q2 = any2 ? 0.0 : angle_between(u, v, h2);
@@ -231,7 +239,9 @@ class ClosedForm {
                 if (is_one_free) {
                     sweep_shoulder(x, {q1, q2, q3}, any1 ? 0 : 1, is_solution ? 2 : 0, found);
                 } else {
-                    orientation(x, {q1, q2, q3}, any1 || any3, is_solution, found);
+                    const double shortest = std::min({1.0, length(across(u, h2)), length(across(w, h1))});
+                    const double error = error_of_root(is_double) / shortest;
+                    orientation(x, {q1, q2, q3}, any1 || any3, is_solution, error, found);
                 }
             });
         found.is_undecided |= any3;
@@ -250,8 +260,9 @@ class ClosedForm {
         return turned(v, axes_[2].direction, -q.z);
     }
 
-    // The angles of a spherical wrist, given the first three.
-    void orientation(const Motion& x, Vector before, bool is_free, bool is_solution, Candidates& found) const {
+    // The angles of a spherical wrist, given the first three and their error.
+    void orientation(const Motion& x, Vector before, bool is_free, bool is_solution, double error,
+                     Candidates& found) const {
         const Vector &h4 = axes_[3].direction, &h5 = axes_[4].direction, &h6 = axes_[5].direction;
         const Vector last = back(x.turn(h6), before), first = x.turn_back(out(h4, before));
         double phase = 0.0;
@@ -277,6 +288,7 @@ class ClosedForm {
             return add_sweep(std::move(sweep), is_solution ? 2 : 0, found);
         }
         if (is_solution) found.decide(2 - q5s.n_roots);
+        found.is_undecided |= q5s.n > 0 && error > kLargestError * std::min(length(across(last, h4)), 1.0);
         for (int i = 0; i < q5s.n; ++i) {
             const double q5 = q5s.values[i];
             const double q4 = angle_between(turned(h6, h5, q5), last, h4);
@@ -324,8 +336,8 @@ class ClosedForm {
         const Vector w = x(pair_.second) - l1.point, end = x.turn(h6);
         const double along = dot(h5, h);
         const Sinusoid e1 = Sinusoid{dot(h, l1.point - pair_.first)} + turned_product(w, h1, h);
-        // The last angles, given q1 and q5; `aligned` is q5 where axis 6 is parallel to h, if it nearly is.
-        const auto last = [&](double q1, double q5, double aligned, bool any1, bool is_solution) {
+        // The last angles, given q1 and q5 and their error; `aligned` is q5 where axis 6 is parallel to h, if it nearly is.
+        const auto last = [&](double q1, double q5, double aligned, bool any1, bool is_solution, double error) {
             const Vector seen = turned(h, h5, -q5);
             const bool any6 = has_no_direction(seen, h6);
             const auto before_plane = [=, &l1, &l5, &l6](double q5, double q6) {
@@ -343,18 +355,19 @@ class ClosedForm {
                 return sweep_plane(std::move(sweep), plane_at, is_solution ? 2 : 0, found);
             }
             found.is_undecided |= any1 || any6;
+            error = (error + noise()) / std::max(length(across(seen, h6)), 1e-300);
             const double q6 = any6 ? 0.0 : angle_between(x.turn_back(turned(h, h1, q1)), seen, h6);
             planar(
                 1, plane(1, l4.point, before_plane(q5, q6)),
-                [&](double* q) { q[0] = q1, q[4] = q5, q[5] = q6; }, any1 || any6, is_solution, found);
+                [&](double* q) { q[0] = q1, q[4] = q5, q[5] = q6; }, any1 || any6, is_solution, error, found);
         };
         bool any1 = false;
         if (pair_.distance > 0.0) {
             const Sinusoid e2 = Sinusoid{-dot(h6, h5) * along} + turned_product(end, h1, h);
-            const auto take = [&](double q1, const Vector& v, bool is_solution) {
+            const auto take = [&](double q1, const Vector& v, bool is_solution, bool is_double) {
                 const double q5 = angle_between(v, h, h5);
                 found.is_undecided |= is_close(turned(h, h5, -q5), h6);
-                last(q1, q5, q5, any1, is_solution);
+                last(q1, q5, q5, any1, is_solution, error_of_root(is_double));
             };
             const Sinusoid m{1.0 - along * along};
             found.decide(2 * pair_.solve(e1, e2, m, slack(), found.meet, any1, take));
@@ -372,15 +385,18 @@ class ClosedForm {
             const Angles q5s = turns_to(h, h5, h6, image, slack(), phase);
             found.meet |= q5s.meet, found.is_undecided |= q5s.all;
             const bool is_first = !q1s.stands_for_two[i];
+            const double error = error_of_root(q1s.is_double(i));
+            found.is_undecided |= q5s.n > 0 && error > kLargestError * length(across(image, h));
             const double aligned = dot(h, image) > 0.0 ? phase : phase + kPi;
             if (q5s.n > 0 && has_no_direction(image, h)) {  // both values of q5 belong to the same sweep
-                last(q1s.values[i], aligned, aligned, any1, is_first);
+                last(q1s.values[i], aligned, aligned, any1, is_first, error);
                 if (is_first) found.decide(2);
                 continue;
             }
             if (is_first) found.decide(2 * (2 - q5s.n_roots));
             for (int k = 0; k < q5s.n; ++k) {
-                last(q1s.values[i], q5s.values[k], aligned, any1, is_first && !q5s.stands_for_two[k]);
+                last(q1s.values[i], q5s.values[k], aligned, any1, is_first && !q5s.stands_for_two[k],
+                     error);
             }
         }
     }
@@ -397,7 +413,7 @@ class ClosedForm {
         m.add(along * along, -1.0);
         bool any4 = false;
         const int n_missing = pair_.solve(
-            e1, e2, m, slack(), found.meet, any4, [&](double q4, const Vector& v, bool is_solution) {
+            e1, e2, m, slack(), found.meet, any4, [&](double q4, const Vector& v, bool is_solution, bool is_double) {
                 const Vector g = turned(h, h4, -q4);
                 const bool any5 = has_no_direction(g, h5);
                 const double q5 = any5 ? 0.0 : angle_between(v, g, h5);
@@ -405,12 +421,14 @@ class ClosedForm {
                 const bool any6 = has_no_direction(seen, h6);
                 const double q6 = any6 ? 0.0 : angle_between(x.turn_back(h), seen, h6);
                 found.is_undecided |= any4 || is_close(g, h5) || is_close(seen, h6);
+                const double shortest = std::min(length(across(g, h5)), length(across(seen, h6)));
+                const double error = (error_of_root(is_double) + noise()) / std::max(shortest, 1e-300);
                 const auto before_plane = [&](const Vector& p) {
                     return x(l6.turn(l5.turn(l4.turn(p, -q4), -q5), -q6));
                 };
                 planar(
                     0, plane(0, l3.point, before_plane), [&](double* q) { q[3] = q4, q[4] = q5, q[5] = q6; },
-                    any4 || any5 || any6, is_solution, found);
+                    any4 || any5 || any6, is_solution, error, found);
             });
         found.is_undecided |= any4;
         found.decide(2 * n_missing);
@@ -451,13 +469,18 @@ class ClosedForm {
         three[0] = signs_[0] * first, three[1] = signs_[1] * second, three[2] = signs_[2] * (at.all - first - second);
     }
 
-    // Adds the angles of three parallel axes that start at axis i; `others` writes the other three angles.
+    // Adds the angles of three parallel axes that start at axis i; `others` writes the other three angles. `error` is
+    // that of d.
     template <class Others>
-    void planar(int i, const Plane& at, Others others, bool is_free, bool is_solution, Candidates& found) const {
+    void planar(int i, const Plane& at, Others others, bool is_free, bool is_solution, double error,
+                Candidates& found) const {
         Angles elbows = roots(at.square, slack());
         found.meet |= elbows.meet, found.is_undecided |= elbows.all;
         if (elbows.all) elbows.n = 0, elbows.add(0.0, true);
         if (is_solution) found.decide(2 - elbows.n_roots);
+        // the elbow is nearly straight or folded, and the error may hide two solutions
+        const double away = std::abs(1.0 - std::abs(at.level()));
+        found.is_undecided |= away <= 10.0 * error && error > kLargestError * kLargestError;
         double q[6];
         others(q);
         for (int k = 0; k < elbows.n; ++k) {
@@ -497,7 +520,7 @@ class ClosedForm {
         add_sweep(std::move(sweep), n_branches, found);
     }
 
-    double deviation_ = 0.0;
+    double deviation_ = 0.0, neglected_ = 0.0;
     double size_ = 0.0;  // size of the arm [m]; lengths below are relative to it
     Line axes_[6];
     Motion to_axes_;  // inverse of the pose of the tip at zero

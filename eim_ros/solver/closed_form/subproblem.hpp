@@ -41,8 +41,8 @@ struct Pair {
         }
     }
 
-    // Calls next(x, v, whether v is one of the four solutions: otherwise two of them meet next to it, or it is a
-    // guess). Returns the number of solutions that are absent, or meet another one. If there are fewer than four in
+    // Calls next(x, v, whether v is one of the four solutions, whether it nearly meets another one). If it is no
+    // solution, two of them meet next to it, or it is a guess. Returns the number of solutions that are absent, or meet another one. If there are fewer than four in
     // all, something is undecided: x is arbitrary (`is_free`), or v is not determined.
     template <class Next>
     int solve(const Sinusoid& e1, const Sinusoid& e2, const TrigonometricPolynomial& m, double slack, bool& meet,
@@ -67,8 +67,9 @@ struct Pair {
         for (int i = 0; i < angles.n; ++i) {
             const double x = angles.values[i], c = std::cos(x), s = std::sin(x), square = std::max(m(c, s), 0.0);
             const bool is_root = !angles.stands_for_two[i];
+            bool is_double = angles.is_double(i);
             const auto give = [&](double vx, double vy, bool is_solution) {
-                next(x, along_x * vx + along_y * vy, is_solution);
+                next(x, along_x * vx + along_y * vy, is_solution, is_double);
             };
             if (distance >= kSmall && sine >= kSmall) {
                 give(e1(c, s) / distance, e2(c, s) / sine, is_root);
@@ -82,6 +83,7 @@ struct Pair {
                 continue;
             }
             meet |= other * other <= 100.0 * slack * square;
+            is_double |= other <= Angles::kDouble;
             if (takes_signs && other == 0.0) n_missing += is_root ? 2 : 0;
             // the sign follows from the other equation, unless its coefficient is 0
             const double from = by_y ? e1(c, s) : e2(c, s), expected = std::max(by_y ? distance : sine, 0.0) * other;

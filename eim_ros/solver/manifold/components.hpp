@@ -178,7 +178,7 @@ class CurveComponents {
         for (int i = 0; i < curve.n_segments() && !is_too_many_ && !is_cut_short_; ++i) {
             const Segment part = curve.segment(i);
             next.clear();
-            for_turns(part, [&](const double* shift) {
+            for_turns(part, tolerances.at_limit, [&](const double* shift) {
                 if (is_cut_short_ |= watch.is_past(); is_cut_short_) return false;
                 for (const auto& [from, to] : shares_within(limits_, part, shift, tolerances, touches_limit_)) {
                     int component = -1;
@@ -259,18 +259,19 @@ class CurveComponents {
         return true;
     }
 
-    // Calls visit(revolutions of each joint) for all that may move a segment into the limits, until it returns false.
+    // Calls visit(revolutions of each joint) for all that may move a segment into the limits, up to a tolerance, until
+    // it returns false.
     template <class Visit>
-    void for_turns(const Segment& part, Visit visit) {
+    void for_turns(const Segment& part, double tolerance, Visit visit) {
         double shift[kMostJoints] = {}, least[kMostJoints], most[kMostJoints], n_all = 1.0;
         for (int j = 0; j < n_joints_; ++j) {
             least[j] = most[j] = 0.0;
             if (limits_.wraps[j]) continue;
             const auto [low, high] = extent(part, j);
             if (period_[j] > 0.0) {
-                least[j] = period_[j] * std::ceil((limits_.lower[j] - high) / period_[j]);
-                most[j] = period_[j] * std::floor((limits_.upper[j] - low) / period_[j]);
-            } else if (high < limits_.lower[j] || low > limits_.upper[j]) {
+                least[j] = period_[j] * std::ceil((limits_.lower[j] - tolerance - high) / period_[j]);
+                most[j] = period_[j] * std::floor((limits_.upper[j] + tolerance - low) / period_[j]);
+            } else if (high < limits_.lower[j] - tolerance || low > limits_.upper[j] + tolerance) {
                 return;
             }
             n_all *= std::max(0.0, (most[j] - least[j]) / kTwoPi + 1.0);

@@ -8,15 +8,16 @@
 namespace eim {
 
 inline constexpr double kShortestPiece = 1e-6;  // share of a segment; shorter pieces are rounding
+inline constexpr double kLevel = 1e-3;  // slope of a joint along a curve, per length, that counts as level
 
 // Tolerances at limits [rad, m]. The defaults are for traced curves.
 struct LimitTolerances {
     double on_limit = 5e-5;   // tolerance beyond a limit, at least the error of places on curves
     double touch = 1.5e-4;    // distance at which an extreme of a joint may be on the limit
     double constant = 0.0;    // range of a joint that does not move
-    double at_limit = 5e-5;   // tolerance beyond a limit for such a joint
+    double at_limit = 0.0;    // tolerance beyond a limit for such a joint
 };
-inline constexpr LimitTolerances kExactCuts{1e-9, 2e-6, 1e-9, 1e-6};  // for curves in closed form
+inline constexpr LimitTolerances kExactCuts{1e-6, 3e-6, 1e-9, 1e-6};  // for curves in closed form
 
 // Range of joint j along a segment, not underestimated: the range of the Bezier control points.
 inline std::pair<double, double> extent(const Segment& part, int j) {
@@ -32,7 +33,9 @@ inline bool add_crossings(const Segment& part, int j, double value, double touch
     bool touches = false, is_before = false;  // whether the previous extreme, or the start, equals the value
     for (int i = 0; i < n; ++i) {
         const bool is_at = std::abs(part.at(j, at[i]) - value) <= touch;
-        touches |= is_at && (is_before || (i > 0 && i + 1 < n));
+        const bool is_inside = i > 0 && i + 1 < n;
+        const double slope = i == 0 ? part.ahead[j] : part.behind[j];  // at an end, an extreme may be that of the curve
+        touches |= is_at && (is_before || is_inside || std::abs(slope) <= kLevel * part.length);
         is_before = is_at;
     }
     for (int i = 0; i + 1 < n; ++i) {

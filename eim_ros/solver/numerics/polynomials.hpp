@@ -72,6 +72,16 @@ struct Angles {
         stands_for_two[n] = for_two, n_roots += !for_two;
         values[n++] = angle;
     }
+
+    // Whether another root is so near to value i that rounding of the polynomial, even by 1e-15, changes it by far more.
+    bool is_double(int i) const {
+        bool found = stands_for_two[i];
+        for (int k = 0; k < n; ++k) {
+            found |= k != i && std::abs(std::sin(0.5 * (values[k] - values[i]))) <= kDouble;
+        }
+        return found;
+    }
+    static constexpr double kDouble = 1e-5;
 };
 
 // `slack` is the relative value of the polynomial that counts as zero where two roots meet.

@@ -39,9 +39,11 @@ inline Vector turned(const Vector& v, const Vector& axis, double angle) {
     return turned(v, axis, std::cos(angle), std::sin(angle));
 }
 
-// The angle about a unit axis that rotates the perpendicular component of a to the direction of that of b.
+// The angle about a unit axis that rotates the perpendicular component of a to the direction of that of b. The
+// components come first, because they may be short.
 inline double angle_between(const Vector& a, const Vector& b, const Vector& axis) {
-    return std::atan2(dot(axis, cross(a, b)), dot(a, b) - dot(axis, a) * dot(axis, b));
+    const Vector from = across(a, axis), to = across(b, axis);
+    return std::atan2(dot(axis, cross(from, to)), dot(from, to));
 }
 
 // A joint axis: a unit direction through a point.
