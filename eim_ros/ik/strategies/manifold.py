@@ -31,7 +31,7 @@ from eim_ros.ik.strategies.densities import (
     n_pieces,
     took_pieces,
 )
-from eim_ros.ik.strategies.restarts import ACCEPT_DISTANCE, DISTINCT_TOLERANCE, FEWEST_TO_DIVERSIFY
+from eim_ros.ik.strategies.restarts import ACCEPT_DISTANCE, DISTINCT_TOLERANCE, FEWEST_TO_DIVERSIFY, is_surely_nearest
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.branches import BOUNDARY
 from eim_ros.solver import (
@@ -79,15 +79,18 @@ class Manifold:
         if isinstance(aim, Draws):
             return self._drawn(problem)
         is_covering = isinstance(aim, Covering)
+        local = None
         if near is not None and problem.n == 1 and not is_covering:
-            nearest = nearby(problem, near) or nearest_in_closed_form(problem, near)
-            if nearest:
-                return Found(nearest)
+            local, is_surely = nearby(problem, near)
+            nearest = None if is_surely else nearest_in_closed_form(problem, near)
+            if is_surely or nearest is not None:
+                return Found(local.joined(nearest) if nearest is not None else local)
         curves = Curves.of(problem)
         if near is None or is_covering:
             found, in_time = curves.even(deadline)
         else:
             found, in_time = curves.nearest(near, problem.n, deadline)
+            found = found if local is None else found.joined(local)
         wants_all = is_covering or near is not None
         timed_out = (wants_all and not curves.in_time and time.perf_counter() >= deadline) or not in_time
         report = curves.report if in_time else grant(replace(curves.evidence, is_exhaustive=False, missed_share=NO_BOUND))
@@ -354,15 +357,16 @@ def _short_way(robot: Robot, steps: FloatArray) -> FloatArray:
     return np.where(robot.continuous, (steps + np.pi) % (2.0 * np.pi) - np.pi, steps)
 
 
-def nearby(problem: Problem, near: FloatArray) -> Candidates | None:
-    """Return the solution next to a configuration if it is near enough to end the search."""
+def nearby(problem: Problem, near: FloatArray) -> tuple[Candidates, bool]:
+    """Return the solution next to a configuration, at most one, and whether it is surely the nearest of all."""
     errors, _ = problem.robot.chain.verify(problem.task, near[None])
+    nothing = Candidates.solutions(np.empty((0, len(near))), np.empty((2, 0)))
     if errors[1, 0] > ACCEPT_DISTANCE * math.sqrt(len(near)):  # joints that turn by ACCEPT_DISTANCE turn the tip less
-        return None
+        return nothing, False
     found, distances = _towards(problem, near[None], near)
-    if not len(found) or distances[0] > ACCEPT_DISTANCE:
-        return None
-    return None if problem.is_checked and not problem.allowed(found.q).all() else found
+    if not len(found) or (problem.is_checked and not problem.allowed(found.q).all()):
+        return nothing, False
+    return found, is_surely_nearest(problem, found.q[0], float(distances[0]))
 
 
 def nearest_in_closed_form(problem: Problem, near: FloatArray) -> Candidates | None:

@@ -152,7 +152,7 @@ inline void add_solutions(const ArmForm& arm, const Chain& chain, const Task& ta
     const auto is_reached = [&](Index i) { return std::find(sources.begin(), sources.end(), i) != sources.end(); };
     const Index n_reached = choice < 0.0 ? Index(numbers_where(roots.size(), is_reached).size()) : all_found.n_roots;
     const double line[kLine] = {double(rows.size()),       double(n_reached),          all_found.n,
-                                double(roots.is_complete), double(roots.is_certified), double(roots.is_singular),
+                                double(roots.is_complete && all_found.is_sure), double(roots.is_certified), double(roots.is_singular),
                                 double(roots.is_swept),    double(has_near_duplicates(roots))};
     all.table.insert(all.table.end(), line, line + kLine);
     const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };

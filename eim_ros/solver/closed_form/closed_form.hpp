@@ -236,6 +236,9 @@ class ClosedForm {
                 found.is_undecided |= any3 || (any1 && any2);
                 found.is_undecided |= !any1 && pair_.distance > 0.0 && is_close(w, h1);
                 found.is_undecided |= !any2 && is_close(u, h2);
+                // what a free angle neglects turns the others, more so if the wrist centre is near the shoulder
+                const double neglected = any1 ? length(across(w, h1)) : any2 ? length(across(u, h2)) : 0.0;
+                found.is_undecided |= neglected > kLargestError * length(u);
                 if (is_one_free) {
                     sweep_shoulder(x, {q1, q2, q3}, any1 ? 0 : 1, is_solution ? 2 : 0, found);
                 } else {

@@ -208,10 +208,12 @@ inline Roots general_roots(const Chain& chain, const General6R& form, const Task
 inline constexpr double kShareOfTurns = 0.7;
 inline constexpr int kTurnsAtOnce = 64;  // configurations between two checks of the clock
 
-// Numbers of all 2 pi-equivalent configurations, and of roots within the limits.
+// Numbers of all 2 pi-equivalent configurations, and of roots within the limits. `is_sure` is false if some could not be
+// verified, although they are not beyond the limits.
 struct Equivalents {
     double n;
     Index n_roots;
+    bool is_sure;
 };
 
 // Enumerates 2 pi-equivalent configurations of roots within the limits of a task, in the order of their cost. Returns
@@ -238,13 +240,15 @@ inline Equivalents wind(const Chain& chain, const Task& task, const Configuratio
     verify_rows<N>(chain, task, rows);
     const Index n = rows.size();
     const std::vector<Index> kept = numbers_where(n, [&](Index i) { return rows.converged[i]; });
+    const auto fails = [&](Index i) { return !rows.converged[i]; };
+    const bool is_sure = n - Index(kept.size()) == std::count_if(clamped.begin(), clamped.end(), fails);
     for (std::size_t to = 0; Index(kept.size()) < n && to < kept.size(); ++to) {
         std::copy_n(rows.row(kept[to]), rows.n_joints, rows.row(Index(to)));
         rows.distances[to] = rows.distances[kept[to]], rows.angles[to] = rows.angles[kept[to]];
         rows.converged[to] = 1, sources[to] = sources[kept[to]];
     }
     rows.resize(Index(kept.size())), sources.resize(kept.size());
-    return {revolutions.total() - double(n - Index(kept.size())), revolutions.n_within()};
+    return {revolutions.total() - double(n - Index(kept.size())), revolutions.n_within(), is_sure};
 }
 
 }  // namespace eim

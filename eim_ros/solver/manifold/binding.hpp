@@ -53,6 +53,13 @@ inline py::tuple nearest_on_curve(const Chain& chain, const Task& task, const St
     return with_distances(valid, cost);
 }
 
+inline double least_singular_value_at(const Chain& chain, const Converted<double>& q, bool position_only) {
+    expect_shape(q, "a configuration", {chain.n_joints});
+    double found = 0.0;
+    run_unlocked(chain, [&]<int N>() { found = least_singular_value<N>(chain, q.data(), position_only); });
+    return found;
+}
+
 inline void bind_manifold(py::module_& module, py::class_<Chain>& chain) {
     module.attr("SPACING") = kSpacing;
     py::class_<ContinuationOptions>(module, "ContinuationOptions", py::module_local())
@@ -60,6 +67,7 @@ inline void bind_manifold(py::module_& module, py::class_<Chain>& chain) {
     module.def("nearest_on_curve", nearest_on_curve);
     chain.def("spread", spread_solutions);
     chain.def("descend", descend);
+    chain.def("least_singular_value", least_singular_value_at, py::arg("q"), py::arg("position_only") = false);
 }
 
 }  // namespace eim

@@ -69,6 +69,24 @@ inline bool project(const Chain& chain, const Task& task, const double (*jacobia
     return true;
 }
 
+// The least singular value of the Jacobian at q, or of its position rows: the square root of the least eigenvalue of
+// J J^T, by inverse iteration.
+template <int N>
+inline double least_singular_value(const Chain& chain, const double* q, bool position_only) {
+    constexpr int kIterations = 12;
+    Kinematics<double, N> at;
+    forward<N>(chain, q, at);
+    differentiate<N>(chain, at);
+    const auto factor = factorised<N>(chain, at.jacobian, position_only, kPivotFloor);
+    double x[6] = {1.0, -0.7, 0.9, 0.8, -1.1, 0.6}, y[6], length = 1.0;
+    for (int i = 0; i < kIterations; ++i) {
+        solve(factor, x, y);
+        length = std::sqrt(product(y, y));
+        for (int k = 0; k < 6; ++k) x[k] = y[k] / length;
+    }
+    return 1.0 / std::sqrt(length);
+}
+
 // Moves solutions of a task along the self-motion to a local minimum of a cost.
 //
 // The cost never increases: a point that cannot be improved is not changed. The first step minimises the cost along a
