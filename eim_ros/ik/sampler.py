@@ -361,9 +361,9 @@ class Sampler:
         """Return one solution, or none.
 
         Without `near` this is the fastest call. With a configuration `near` it is the closest solution: the global
-        minimum if solutions are points or curves, and `near` itself if that is a solution. Continuous joints are then in
-        the revolution nearest to `near`. If `near` names only some joints, or is a `Posture`, the result is the best of
-        128 solutions after null-space optimisation.
+        minimum if solutions are points or curves, and `near` itself if that is a solution. Continuous joints are then
+        in the revolution nearest to `near`. If `near` names only some joints, or is a `Posture`, the result is the best
+        of 128 solutions after null-space optimisation.
 
         Parameters
         ----------

@@ -148,11 +148,19 @@ def found_by_sweeps(problem: Problem, form: Form, roots: Roots) -> Found:
     free_joints = tuple(problem.robot.joint_names[joint] for joint in motions.free_joints)
     is_empty = report.is_complete and not report.n_components
     is_singular = not report.is_complete
-    return Found(found, is_final or timed_out, timed_out, is_empty, is_singular=is_singular, report=report, free_joints=free_joints)
+    return Found(
+        found,
+        is_final or timed_out,
+        timed_out,
+        is_empty,
+        is_singular=is_singular,
+        report=report,
+        free_joints=free_joints,
+    )
 
 
 def _revolutions_of(problem: Problem, roots: FloatArray) -> tuple[Candidates, int, bool]:
-    """Return the requested number of allowed 2π-equivalents of roots, the number of all, and whether time was enough."""
+    """Return the requested number of allowed 2π-equivalents of roots, the number of all, and whether time sufficed."""
     chain, task = problem.robot.chain, problem.task
     if problem.is_checked:  # revolutions do not change collisions
         first, _, sources, _ = revolutions(chain, task, roots, None, None, len(roots), NEVER)

@@ -93,7 +93,9 @@ class Manifold:
             found = found if local is None else found.joined(local)
         wants_all = is_covering or near is not None
         timed_out = (wants_all and not curves.in_time and time.perf_counter() >= deadline) or not in_time
-        report = curves.report if in_time else grant(replace(curves.evidence, is_exhaustive=False, missed_share=NO_BOUND))
+        report = (
+            curves.report if in_time else grant(replace(curves.evidence, is_exhaustive=False, missed_share=NO_BOUND))
+        )
         if curves.is_traced and len(found):
             return Found(found, timed_out=timed_out, report=report)
         is_empty = curves.in_time and curves.report.certified and not curves.report.n_components

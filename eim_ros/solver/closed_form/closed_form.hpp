@@ -39,7 +39,8 @@ inline constexpr double kNearly = 2e-3;
 inline constexpr double kAnyAngle = 1e-6;  // like kFree, for calibrated arms
 // Relative length below which a vector has no direction, so that an angle is free. Errors of poses are then below the
 // default tolerances, 1e-6; angles about longer vectors are exact to 1e-15 / 3e-7 = 3e-9 rad.
-inline constexpr double kFree = 3e-7;
+inline constexpr double kFree = 3e-7, kLeastFree = 1e-9;
+inline constexpr double kShareOfTolerance = 0.3;  // largest kFree, as a share of the tolerances [1 / m, 1]
 // relative length below which a direction is not exact if it depends on a root that nearly meets another one
 inline constexpr double kNear = 1e-5;
 inline constexpr double kNoise = 1e-14;  // relative error of poses and equations by rounding
@@ -69,6 +70,7 @@ struct Candidates {
     int n_decided = 0;
     bool is_undecided = false;  // an angle is free without a sweep, a direction is not exact, or there are too many
     std::vector<Sweep> sweeps;
+    double free_below = kFree;
 
     void add(const double (&angles)[6], bool free, bool solution) {
         if (n == kMostCandidates) return void(is_undecided = true);
@@ -118,8 +120,9 @@ class ClosedForm {
     // How much the arm deviates from the arm for which the roots are exact; 0 if it is that arm.
     double deviation() const { return deviation_; }
 
-    // Adds configurations that may reach a target pose of the tip.
-    void solve(const Motion& target, Candidates& found) const {
+    // Adds configurations that may reach a target pose of the tip. Directions shorter than `free_below` are arbitrary.
+    void solve(const Motion& target, Candidates& found, double free_below = kFree) const {
+        found.free_below = free_below;
         Motion x = target;
         for (int k = 0; k < 3; ++k) {  // X = target tip(0)^-1
             const Vector& row = target.rows[k];
@@ -142,8 +145,8 @@ class ClosedForm {
     }
 
    private:
-    bool has_no_direction(const Vector& v, const Vector& axis) const {
-        return length(across(v, axis)) <= (deviation_ > 0.0 ? kAnyAngle + 3.0 * deviation_ : kFree);
+    bool has_no_direction(const Vector& v, const Vector& axis, const Candidates& found) const {
+        return length(across(v, axis)) <= (deviation_ > 0.0 ? kAnyAngle + 3.0 * deviation_ : found.free_below);
     }
     double slack() const { return kMeeting + 30.0 * deviation_; }
 
@@ -229,7 +232,7 @@ class ClosedForm {
         const int n_missing = pair_.solve(
             e1, e2, m, slack(), found.meet, any3, [&](double q3, const Vector& v, bool is_solution, bool is_double) {
                 const Vector u = b + turned(r, h3, q3);
-                const bool any2 = has_no_direction(u, h2), any1 = has_no_direction(w, h1);
+                const bool any2 = has_no_direction(u, h2, found), any1 = has_no_direction(w, h1, found);
                 const double q2 = any2 ? 0.0 : angle_between(u, v, h2);
                 const double q1 = any1 ? 0.0 : angle_between(o + turned(u, h2, q2), w, h1);
                 const bool is_one_free = any1 != any2 && !any3;
@@ -275,7 +278,7 @@ class ClosedForm {
         const auto aligned = [=, this](const Vector& q, double q4, double q5) {
             return angle_between(fifth, turned(turned(back(x.turn(fifth), q), h4, -q4), h5, -q5), h6);
         };
-        const bool is_aligned = q5s.n > 0 && has_no_direction(last, h4);
+        const bool is_aligned = q5s.n > 0 && has_no_direction(last, h4, found);
         if (is_aligned) {
             const double q5 = dot(h4, last) > 0.0 ? phase : phase + kPi;
             if (is_free) {
@@ -342,7 +345,7 @@ class ClosedForm {
         // The last angles, given q1 and q5 and their error; `aligned` is q5 where axis 6 is parallel to h, if it nearly is.
         const auto last = [&](double q1, double q5, double aligned, bool any1, bool is_solution, double error) {
             const Vector seen = turned(h, h5, -q5);
-            const bool any6 = has_no_direction(seen, h6);
+            const bool any6 = has_no_direction(seen, h6, found);
             const auto before_plane = [=, &l1, &l5, &l6](double q5, double q6) {
                 return [=, &l1, &l5, &l6](const Vector& p) { return l1.turn(x(l6.turn(l5.turn(p, -q5), -q6)), -q1); };
             };
@@ -391,7 +394,7 @@ class ClosedForm {
             const double error = error_of_root(q1s.is_double(i));
             found.is_undecided |= q5s.n > 0 && error > kLargestError * length(across(image, h));
             const double aligned = dot(h, image) > 0.0 ? phase : phase + kPi;
-            if (q5s.n > 0 && has_no_direction(image, h)) {  // both values of q5 belong to the same sweep
+            if (q5s.n > 0 && has_no_direction(image, h, found)) {  // both values of q5 belong to the same sweep
                 last(q1s.values[i], aligned, aligned, any1, is_first, error);
                 if (is_first) found.decide(2);
                 continue;
@@ -418,10 +421,10 @@ class ClosedForm {
         const int n_missing = pair_.solve(
             e1, e2, m, slack(), found.meet, any4, [&](double q4, const Vector& v, bool is_solution, bool is_double) {
                 const Vector g = turned(h, h4, -q4);
-                const bool any5 = has_no_direction(g, h5);
+                const bool any5 = has_no_direction(g, h5, found);
                 const double q5 = any5 ? 0.0 : angle_between(v, g, h5);
                 const Vector seen = turned(g, h5, -q5);
-                const bool any6 = has_no_direction(seen, h6);
+                const bool any6 = has_no_direction(seen, h6, found);
                 const double q6 = any6 ? 0.0 : angle_between(x.turn_back(h), seen, h6);
                 found.is_undecided |= any4 || is_close(g, h5) || is_close(seen, h6);
                 const double shortest = std::min(length(across(g, h5)), length(across(seen, h6)));
@@ -489,7 +492,7 @@ class ClosedForm {
         for (int k = 0; k < elbows.n; ++k) {
             const double second = elbows.values[k];
             const bool is_root = is_solution && !elbows.stands_for_two[k];
-            if (!has_no_direction(at.d, common_)) {
+            if (!has_no_direction(at.d, common_, found)) {
                 bend(at, second, q + i);
                 found.is_undecided |= is_close(at.d, common_);
                 found.add(q, is_free || elbows.all, is_root);

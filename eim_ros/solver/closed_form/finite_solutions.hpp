@@ -110,6 +110,12 @@ inline ClosedForm tried_form(const Chain& chain, const SixJoints& part) {
     return n_found >= kFound ? form : ClosedForm{};
 }
 
+// Length below which directions of a task are arbitrary: errors have to be within its tolerances.
+inline double free_below(const Task& task) {
+    const double tolerance = std::min(task.position_tolerance, task.orientation_tolerance);
+    return std::clamp(kShareOfTolerance * tolerance, kLeastFree, kFree);
+}
+
 // The roots of a task's pose that differ in some joint by more than a tolerance on the circle. Limits are ignored,
 // except that a fixed joint keeps its value.
 template <int N>
@@ -117,7 +123,7 @@ inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const
                                double tolerance) {
     const double value = part.held >= 0 ? task.bounds.lower[part.held] : 0.0;
     Candidates candidates;
-    form.solve(motion_of(task.target), candidates);
+    form.solve(motion_of(task.target), candidates, free_below(task));
     Rows rows(part.with_held(candidates, value));
     Task open = task;
     Bounds<double> circles{};

@@ -16,8 +16,9 @@ struct LimitTolerances {
     double touch = 1.5e-4;    // distance at which an extreme of a joint may be on the limit
     double constant = 0.0;    // range of a joint that does not move
     double at_limit = 0.0;    // tolerance beyond a limit for such a joint
+    double corner = 6e-4;     // length of a piece, or of a gap, that the limits of two joints leave
 };
-inline constexpr LimitTolerances kExactCuts{1e-6, 3e-6, 1e-9, 1e-6};  // for curves in closed form
+inline constexpr LimitTolerances kExactCuts{1e-6, 3e-6, 1e-9, 1e-6, 0.0};  // for curves in closed form
 
 // Range of joint j along a segment, not underestimated: the range of the Bezier control points.
 inline std::pair<double, double> extent(const Segment& part, int j) {
@@ -52,7 +53,7 @@ inline bool add_crossings(const Segment& part, int j, double value, double touch
 }
 
 // Shares of a segment within the limits, after its joints are shifted. `touches` becomes true if it only touches a
-// limit or runs along it.
+// limit or runs along it, or if one joint comes within its limits just where another one leaves them.
 inline std::vector<std::pair<double, double>> shares_within(const Bounds<double>& limits, const Segment& part,
                                                             const double* shift, const LimitTolerances& tolerances,
                                                             bool& touches) {
@@ -74,9 +75,19 @@ inline std::vector<std::pair<double, double>> shares_within(const Bounds<double>
     }
     cuts.push_back(1.0);
     std::sort(cuts.begin(), cuts.end());
+    const auto is_nearly_within = [&](double s) {
+        bool found = true;
+        for (int j = 0; j < part.n_joints && found; ++j) {
+            const double x = part.at(j, s);
+            found = limits.wraps[j] || (x >= lower[j] - tolerances.touch && x <= upper[j] + tolerances.touch);
+        }
+        return found;
+    };
     std::vector<std::pair<double, double>> shares;
     for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
         const double middle = 0.5 * (cuts[i] + cuts[i + 1]);
+        const bool is_corner = i > 0 && i + 2 < cuts.size() && (cuts[i + 1] - cuts[i]) * part.length < tolerances.corner;
+        touches |= is_corner && is_nearly_within(middle);
         bool is_within = cuts[i + 1] - cuts[i] > kShortestPiece;
         for (int j = 0; j < part.n_joints && is_within; ++j) {
             const double x = part.at(j, middle);

@@ -22,7 +22,7 @@ inline SelfMotions swept_self_motions(const ArmForm& arm, const Chain& chain, co
     const double value = held >= 0 ? task.bounds.lower[held] : 0.0;
     const ClosedForm form = held >= 0 ? arm.part.form<7>(chain, value) : arm.form;
     Candidates candidates;
-    form.solve(motion_of(task.target), candidates);
+    form.solve(motion_of(task.target), candidates, free_below(task));
     SelfMotions motions(chain, task, seed);
     motions.sweep(candidates, arm.part, value);
     return motions;
