@@ -100,24 +100,29 @@ class ClosedForm:
         n_threads: int = 1,
         choice: float = -1.0,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the solutions (k, dof) of poses (m, 4, 4) in turn, their errors (2, k) [m], [rad], and a table (m, 6).
+        """Return the solutions (k, dof) of poses (m, 4, 4) in turn, their errors (2, k) [m], [rad], and a table (m, 8).
 
         The solutions of a pose are those that `revolutions` returns for its roots, at most `most`, or the number of
         roots if that is larger. The columns of the table are the number of solutions returned, the number of roots
-        among them, the number of all solutions, and whether the roots are complete, certified and singular. A pose
-        that was not begun in time has NaN solutions in all. The pose of the task does not matter. A `choice` in [0, 1)
-        selects one of the roots within the limits, all equally likely; the table still counts all of them.
+        among them, the number of all solutions, and whether the roots are complete, certified, singular, swept and
+        nearly equal (within 0.01 in each joint). A pose that was not begun in time has NaN solutions in all. The pose
+        of the task does not matter. A `choice` in [0, 1) selects one of the roots within the limits, all equally
+        likely; the table still counts all of them. If at most one solution near a reference is requested, and the
+        reference is a solution, it is returned alone, and the number of all solutions is infinite.
         """
 
 class Roots:
     """Configurations (n, dof) that reach the pose of a task, regardless of the limits.
 
     Each joint value is within half a turn of zero. `is_singular` is true if some of the roots belong to a continuum of
-    solutions. `is_complete` is true if there are no other roots. `is_certified` is true if that does not rely on a
-    measured noise level.
+    solutions. `is_complete` is true if there are no other roots, except for more of such a continuum. `is_certified` is
+    true if that does not rely on a measured noise level. `is_swept` is true if `swept_self_motions` has the complete
+    continua. The first `n_isolated` roots belong to none of them.
     """
 
     positions: FloatArray
+    n_isolated: int
+    is_swept: bool
     is_singular: bool
     is_complete: bool
     is_certified: bool
@@ -229,6 +234,10 @@ class SelfMotions:
     """
 
     def __init__(self, chain: Chain, task: Task, seed: float) -> None: ...
+    @property
+    def is_certified(self) -> bool: ...
+    @property
+    def free_joints(self) -> IntArray: ...
     def search(
         self, chain: Chain, effort: StepOptions, confidence: float, missed_share: float, deadline: float
     ) -> bool:
@@ -323,6 +332,8 @@ class Chain:
         self, task: Task, spread: ContinuationOptions, solutions: FloatArray, most: int, seed: float
     ) -> FloatArray:
         """Return the solutions and those found from them by continuation along the self-motion, at most `most`."""
+    def least_singular_value(self, q: FloatArray, position_only: bool = False) -> float:
+        """Return the least singular value of the Jacobian at q (dof,), or of its position rows [m, 1]."""
     def descend(
         self, task: Task, solutions: FloatArray, preferred: FloatArray, weights: FloatArray, continuous: BoolArray
     ) -> FloatArray:
@@ -385,6 +396,12 @@ def chart_poses(
 
     Its columns are the number of solutions, the number of self-motion components, the length of the self-motions, and
     the manipulability.
+    """
+
+def swept_self_motions(form: ClosedForm, chain: Chain, task: Task, seed: float) -> SelfMotions:
+    """Return the self-motions of a pose at which angles of a closed form are free; `free_joints` has their joints.
+
+    `is_certified` is true if it is certain which curves there are, and how limits cut them.
     """
 
 def trace_components(
