@@ -105,7 +105,7 @@ def markdown_tables(one: dict[str, dict[str, Singles]], all_: dict[str, dict[str
     for name in next(iter(all_.values())):
         results = [found[name] for found in all_.values()]
         cells = [
-            "-" if r.note else f"{r.summary[0]:.3g}, {r.summary[2]:.0f} / {r.summary[3]:.0f}"
+            "-" if r.note else f"{r.summary[0]:.3g}, {r.summary[2]:.1f} / {r.summary[3]:.1f}"
             + (f", {r.said}" if r.said != "-" else "")
             + (f", {r.wrong} wrong" if r.wrong else "")
             for r in results
