@@ -249,20 +249,6 @@ def test_no_registry_host_and_no_path_of_one_machine_in_the_tree():
     assert found == []
 
 
-def test_table_of_the_readme_has_its_figures_from_the_committed_benchmark():
-    """Panda: share solved, median time of one solution, time and coverage of many."""
-    results = (ROOT / "benchmarks/results/ik_peers.txt").read_text(encoding="utf-8").splitlines()
-    cells = [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in results if line.startswith("|")]
-    assert len(cells) > 20
-    readme = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Compared with other solvers")[2]
-    rows = re.findall(r"^\| (\S.*?) \| ([\d.]+) % \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) % \|$", readme, re.MULTILINE)
-    assert len(rows) == 5
-    for name, solved, median, time, coverage in rows:
-        of_name = [row[1] for row in cells if row[0].startswith(name)]
-        assert any(cell.startswith(f"{solved}, {median} / ") for cell in of_name), name
-        assert any(re.fullmatch(rf"{time}, \d+ / {coverage}(, \d+ %)?", cell) for cell in of_name), name
-
-
 def test_ci_runs_what_a_developer_runs():
     assert "\nmake test\n" in (ROOT / ".ci/run").read_text(encoding="utf-8")
 
