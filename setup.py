@@ -19,7 +19,7 @@ SHARED = ("config", "urdf")
 REQUIRES = ["numpy>=1.26", "pin>=3", "PyYAML", "rich>=13.3", "safetensors", "scipy", "tyro>=1.0.17"]
 EXTRAS = {
     "learning": ["torch>=2"],
-    "bags": ["mcap>=1.2", "rosbags>=0.10"],
+    "bags": ["mcap>=1.2", "rosbags>=0.10", "zstandard>=0.18"],
     "viz": ["matplotlib>=3.6"],
     "view": ["trimesh>=4", "viser>=1.1"],
     "sklearn": ["scikit-learn>=1.6"],

@@ -2,6 +2,9 @@
 
 A bag is a folder or a single file (MCAP or sqlite3), complete or truncated. The package rosbags reads it. Only messages
 of a few standard types are decoded (`DECODED_TYPES`); other topics are only listed.
+
+If metadata.yaml is missing or unusable, the files are read one by one. They then say themselves whether they are
+compressed: files by their suffix `.zstd`, messages by the first bytes of a zstd frame, which no message begins with.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import heapq
 import os
+import shutil
 import tempfile
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -16,6 +20,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import zstandard
 from rosbags.interfaces import Connection
 from rosbags.rosbag2 import Reader
 
@@ -32,6 +37,11 @@ DECODED_TYPES = (
     "std_msgs/msg/String",
     "trajectory_msgs/msg/JointTrajectory",
 )
+SUFFIXES = (".mcap", ".db3")
+COMPRESSED = ".zstd"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+LARGEST_MESSAGE = 1 << 26  # limit for a decompressed message [byte]; a damaged one could claim any length
+LATEST = 1 << 62  # [ns], in the year 2116; later times are damage, and their differences exceed 64 bits
 
 
 @dataclass
@@ -55,9 +65,11 @@ class Bag:
         """
         with _refused(f"{self.path} is damaged"):
             for connection, log_time, data in heapq.merge(*(_raw(r, topics) for r in self._readers), key=itemgetter(1)):
-                if not isinstance(log_time, int):
-                    raise DataError(f"{self.path} is damaged: a message has no time", str(self.path))
+                if not (isinstance(log_time, int) and 0 <= log_time < LATEST):
+                    raise DataError(f"{self.path} is damaged: a message has no possible time", str(self.path))
                 try:
+                    if data[:4] == ZSTD_MAGIC:
+                        data = _decompressed(data)
                     message = standard_types().deserialize_cdr(data, connection.msgtype)
                 except Exception:  # damaged bytes can raise any error
                     self.n_undecoded += 1
@@ -69,8 +81,8 @@ class Bag:
 def open_bag(path: str | Path) -> Iterator[Bag]:
     """Open a bag. MCAP files that were truncated are recovered as far as possible.
 
-    The path is a data file (.mcap, .db3), or a folder with data files and usually metadata.yaml. Raise `DataError` if
-    there is no bag, or it cannot be read.
+    The path is a data file (.mcap, .db3, or one of them with .zstd), or a folder with data files and usually
+    metadata.yaml. Raise `DataError` if there is no bag, or it cannot be read.
 
     Examples
     --------
@@ -87,11 +99,7 @@ def open_bag(path: str | Path) -> Iterator[Bag]:
     path = Path(path)
     notes: list[str] = []
     with contextlib.ExitStack() as stack:
-        parts = _parts(path, notes, stack)
-        readers = []
-        for part in parts:
-            with _refused(f"{path} cannot be opened"):
-                readers.append(stack.enter_context(Reader(part)))
+        readers = _readers(path, notes, stack)
         topics: dict[str, str] = {}
         for connection in (connection for reader in readers for connection in reader.connections):
             if not (isinstance(connection.topic, str) and isinstance(connection.msgtype, str)):
@@ -102,7 +110,7 @@ def open_bag(path: str | Path) -> Iterator[Bag]:
 
 
 def recover_bag(path: str | Path) -> list[str]:
-    """Repair a bag in place: rewrite truncated MCAP files and create a missing metadata.yaml.
+    """Repair a bag in place: rewrite truncated MCAP files and create a missing or unusable metadata.yaml.
 
     The path is the folder of a bag, or one MCAP file. Return the repairs that were made. Raise `DataError` if there is
     no MCAP file, or one cannot be read.
@@ -127,10 +135,18 @@ def recover_bag(path: str | Path) -> list[str]:
     for file in files:
         if not is_whole(file):
             done.append(_recover_in_place(file))
-    if path.is_dir() and (done or not (path / METADATA_FILE).is_file()):
+    if path.is_dir() and (done or not _has_metadata(path)):
         write_atomically(path / METADATA_FILE, _metadata_of(files).encode("utf-8"))
         done.append(f"wrote {path / METADATA_FILE}")
     return done
+
+
+def _has_metadata(folder: Path) -> bool:
+    """Return whether the bag in a folder can be opened with its metadata.yaml."""
+    reader, _ = _by_metadata(folder)
+    if reader:
+        reader.close()
+    return reader is not None
 
 
 @contextlib.contextmanager
@@ -152,26 +168,90 @@ def _raw(reader: Reader, topics: Collection[str]) -> Iterator[tuple[Connection, 
     return reader.messages(wanted) if wanted else iter(())
 
 
-def _parts(path: Path, notes: list[str], stack: contextlib.ExitStack) -> list[Path]:
-    """Return the paths that rosbags should open: the bag itself if it is complete, else its recovered files."""
+def _readers(path: Path, notes: list[str], stack: contextlib.ExitStack) -> list[Reader]:
+    """Open a bag with the help of its metadata.yaml, or else each of its files, which are recovered if necessary."""
+    files = _files(path)
+    damaged = [file for file in files if file.suffix == ".mcap" and not is_whole(file)]
+    if path.is_dir() and not damaged:
+        reader, problem = _by_metadata(path)
+        if reader:
+            stack.callback(reader.close)
+            return [reader]
+        if not files:
+            raise DataError(f"{path} cannot be opened: {problem}", str(path))
+        notes.append(f"{problem}; its files were read one by one")
+    readers = []
+    for file in files:
+        plain = _uncompressed(file, notes, stack) if file.suffix == COMPRESSED else file
+        if plain.suffix == ".mcap" and (file in damaged or not is_whole(plain)):
+            plain = _recovered(plain, notes, stack)
+        with _refused(f"{path} cannot be opened"):
+            readers.append(stack.enter_context(Reader(plain)))
+    return readers
+
+
+def _files(path: Path) -> list[Path]:
+    """Return the data files of a bag. If a file is there with and without compression, the latter is returned.
+
+    A recorder that is killed while it compresses a file leaves both, and only the uncompressed one is complete.
+    """
     if path.is_file():
         files = [path]
     elif path.is_dir():
-        files = sorted(file for file in path.iterdir() if file.suffix in (".mcap", ".db3"))
+        found = sorted(file for file in path.iterdir() if _is_data_file(file))
+        files = [file for file in found if file.suffix != COMPRESSED or file.with_suffix("") not in found]
     else:
         raise DataError(f"{path} does not exist", str(path))
     if path.is_dir() and not files and not (path / METADATA_FILE).is_file():
-        raise DataError(f"{path} is no bag: it holds neither {METADATA_FILE} nor .mcap or .db3 files", str(path))
-    if path.is_file() and path.suffix not in (".mcap", ".db3"):
-        raise DataError(f"{path} is no bag: expected a folder, .mcap or .db3", str(path))
+        expected = "neither metadata.yaml nor .mcap or .db3 files, also not with .zstd"
+        raise DataError(f"{path} is no bag: it holds {expected}", str(path))
+    if path.is_file() and not _is_data_file(path):
+        raise DataError(f"{path} is no bag: expected a folder, .mcap, .db3, .mcap.zstd or .db3.zstd", str(path))
     if empty := [file for file in files if not file.stat().st_size]:
         raise DataError(f"{empty[0]} is empty", str(path))
-    damaged = [file for file in files if file.suffix == ".mcap" and not is_whole(file)]
-    if not damaged and (path / METADATA_FILE).is_file():
-        return [path]
-    if path.is_dir() and not (path / METADATA_FILE).is_file():
-        notes.append(f"{METADATA_FILE} is missing; its files were read one by one")
-    return [_recovered(file, notes, stack) if file in damaged else file for file in files]
+    return files
+
+
+def _is_data_file(path: Path) -> bool:
+    return (path.with_suffix("") if path.suffix == COMPRESSED else path).suffix in SUFFIXES
+
+
+def _by_metadata(folder: Path) -> tuple[Reader | None, str]:
+    """Open a bag with its metadata.yaml, or return why this is impossible.
+
+    One reason is an empty `storage_identifier`, which `ros2 bag reindex` of ROS 2 Humble writes. Others are files that
+    were renamed, and a recorder that was killed while it wrote the file.
+    """
+    if not (folder / METADATA_FILE).is_file():
+        return None, f"{METADATA_FILE} is missing"
+    try:
+        reader = Reader(folder)
+        reader.open()
+    except Exception as error:  # a damaged file can raise any error
+        reason = str(error).removesuffix("; please report issue.") or type(error).__name__
+        return None, f"{METADATA_FILE} cannot be used ({reason})"
+    return reader, ""
+
+
+def _uncompressed(file: Path, notes: list[str], stack: contextlib.ExitStack) -> Path:
+    """Decompress a file into a temporary folder as far as possible. `DataError` if nothing comes out."""
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="eim_bag_")))
+    plain = folder / file.with_suffix("").name
+    try:
+        with file.open("rb") as source, plain.open("wb") as destination:
+            shutil.copyfileobj(zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True), destination)
+    except zstandard.ZstdError as error:
+        if not plain.stat().st_size:
+            raise DataError(f"{file} cannot be opened: {error}", str(file)) from error
+        notes.append(f"{file.name} is damaged: {error}")
+    if not plain.stat().st_size:
+        raise DataError(f"{file} cannot be opened: it ends before its first byte of content", str(file))
+    return plain
+
+
+def _decompressed(data: bytes) -> bytes:
+    reader = zstandard.ZstdDecompressor().stream_reader(data)
+    return bytes(reader.read(LARGEST_MESSAGE))
 
 
 def _recovered(file: Path, notes: list[str], stack: contextlib.ExitStack) -> Path:
