@@ -7,8 +7,8 @@ trajectories without velocities in the same way.
 A CSV table has a column `time` [s], a column for each joint, and optionally a column `label`. An NPZ table has the
 arrays `time` (n,) [s], `positions` (n, n_joints), `joint_names` (n_joints,), and optionally `label` (n,).
 
-If the clock of a publisher was set during a recording, the time stamps of the headers are corrected by means of the
-times of arrival, see `mended_stamps`.
+Time stamps of the headers are corrected by means of the times of arrival, and single wrong samples are removed, see
+`eim_ros.bags.series`. If several publishers have a part of the joints each, their joint states are merged by time.
 """
 
 from __future__ import annotations
@@ -17,80 +17,19 @@ import csv
 import zipfile
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.bags.merging import merged
 from eim_ros.bags.reader import Bag
+from eim_ros.bags.series import Cuts, FloatArray, GrowingSeries, Series, without_spikes
 from eim_ros.core.data_set import OTHER_JOINTS, JointMatcher, interpolated
 from eim_ros.core.errors import DataError
 from eim_ros.core.files import ARCHIVE_ERRORS
-
-IntArray = npt.NDArray[np.int64]
-
-SMALLEST = 10_000_000  # [ns], minimum clock step to correct; smaller ones affect few messages
-WINDOW = 1_000_000_000  # [ns] before and after a step; messages are rarely delayed by half of it
-FEWEST = 10  # minimum number of messages on each side for a median
-ALIKE = 0.3  # maximum difference of sudden change and change of medians, as a share of the step
-
-
-def mended_stamps(stamp: IntArray, arrival: IntArray) -> tuple[IntArray, list[int]]:
-    """Remove the steps of a publisher's clock that was set during a recording.
-
-    The difference of stamp and arrival is the delay of a message plus the offset of two clocks. Delays vary, but they
-    return to their usual value after messages had to wait, whereas a step of the clock remains. A clock step is
-    therefore a sudden change of the difference that the medians before and after it confirm.
-
-    Parameters
-    ----------
-    stamp, arrival : (n,)
-        Times in the headers and times of arrival, in the order of arrival [ns].
-
-    Returns
-    -------
-    stamps : (n,)
-        Stamps on the clock as it was set at the first message [ns].
-    steps : list of int
-        Clock steps that were removed [ns].
-    """
-    offset = stamp - arrival
-    mended, steps = stamp.copy(), list[int]()
-    for row in np.flatnonzero(np.abs(np.diff(offset)) > SMALLEST) + 1:
-        first, last = np.searchsorted(arrival, (arrival[row] - WINDOW, arrival[row] + WINDOW))
-        before, after = offset[first:row], offset[row:last]
-        if min(len(before), len(after)) < FEWEST:
-            continue
-        step = int(np.median(after) - np.median(before))
-        if abs(step) > SMALLEST and abs(int(offset[row] - offset[row - 1]) - step) <= ALIKE * abs(step):
-            mended[row:] -= step
-            offset[row:] -= step
-            steps.append(step)
-    return mended, steps
-
-
-FloatArray = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Series:
-    """Vectors over time, from the messages of one topic."""
-
-    arrival: IntArray  # (n,) int64: times of arrival, ascending [ns]
-    stamp: IntArray  # (n,) int64: times in the headers [ns]; times of arrival if there are no headers
-    values: FloatArray  # (n, n_dims)
-    frame: str = ""  # frame of the first message
-    is_pose: bool = False  # whether the values are position and quaternion
-    clock_steps: tuple[int, ...] = ()  # steps of the publisher's clock that were removed from the stamps [ns]
-
-    def __len__(self) -> int:
-        return len(self.arrival)
-
-    def part(self, chosen: Any) -> Series:
-        """Return the series of the chosen rows."""
-        return replace(self, arrival=self.arrival[chosen], stamp=self.stamp[chosen], values=self.values[chosen])
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,30 +42,7 @@ class BagContent:
     vectors: dict[str, Series]
     labels: list[tuple[int, str]]  # begin [ns] and label of each segment; empty for a bag without labels
     dropped: Counter[str]  # number of skipped messages for each reason
-
-
-@dataclass
-class GrowingSeries:
-    """Series to which messages are appended."""
-
-    arrival: list[int] = field(default_factory=list)
-    stamp: list[int] = field(default_factory=list)
-    values: list[FloatArray] = field(default_factory=list)
-    frame: str = ""
-
-    def add(self, arrival: int, header: Any, values: FloatArray) -> None:
-        if not self.values and header is not None:
-            self.frame = header.frame_id
-        stamp = arrival if header is None else header.stamp.sec * 1_000_000_000 + header.stamp.nanosec
-        self.arrival.append(arrival)
-        self.stamp.append(stamp)
-        self.values.append(values)
-
-    def series(self, n_dims: int, is_pose: bool = False) -> Series:
-        values = np.array(self.values, dtype=np.float64).reshape(len(self.values), n_dims)
-        stamp, arrival = np.array(self.stamp, dtype=np.int64), np.array(self.arrival, dtype=np.int64)
-        mended, steps = mended_stamps(stamp if stamp.any() else arrival, arrival)
-        return Series(arrival, mended, values, self.frame, is_pose, tuple(steps))
+    notes: list[str] = field(default_factory=list)  # corrections of clocks, and what was merged
 
 
 TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
@@ -206,19 +122,24 @@ QUATERNION_TOLERANCE = 1e-3
 def read_content(
     bag: Bag,
     joint_names: Sequence[str] | None,
-    joint_topic: str | None,
+    joint_topics: Sequence[str],
     label_topic: str | None,
     vector_topics: Collection[str],
+    cuts: Cuts,
 ) -> BagContent:
     """Read joint positions, labels and vectors from a bag.
 
     By default, the first joint state names the wanted joints, and all joint states must have them. The default
-    topics are the only one with these joints, and the only one of labels. Further topics have poses, points or lists of
-    numbers. Raise `DataError` if a topic is missing or has another type, if no message has the wanted joints, or if
-    several topics have them.
+    topics are those of joint states, and the only one of labels. Further topics have poses, points or lists of numbers.
+
+    If several publishers have a part of the wanted joints each, on one topic or on several, their joint states are
+    merged, see `merged`. Raise `DataError` if a topic is missing or has another type, if nobody publishes one of the
+    wanted joints, or if the same joints come on several topics.
     """
-    if joint_topic:
-        joint_topics = [_known(bag, joint_topic, (JOINT_STATE, TRAJECTORY))]
+    if joint_topics:
+        joint_topics = [_known(bag, topic, (JOINT_STATE, TRAJECTORY)) for topic in joint_topics]
+        if len({bag.topics[topic] for topic in joint_topics}) > 1:
+            raise DataError("joint states and trajectories cannot be merged: choose topics of one type", joint_topics)
     else:  # joint states are what the robot did; trajectories are only commands
         joint_topics = bag.topics_of(JOINT_STATE) or bag.topics_of(TRAJECTORY)
     if not joint_topics:
@@ -227,24 +148,51 @@ def read_content(
     for topic in vector_topics:
         _known(bag, topic, VECTOR_TYPES)
     label_topic = _label_topic(bag, label_topic)
-    reader = _Reader(bag, joint_names, set(vector_topics), label_topic)
+    reader = _Reader(bag, joint_names, set(vector_topics), label_topic, cuts)
     for topic, arrival, message in bag.messages([*joint_topics, *vector_topics, *filter(None, [label_topic])]):
         reader.add(topic, arrival, message)
     return reader.content(joint_topics)
 
 
+class _Publisher:
+    """Joint states or trajectories with the same joints on the same topic. They usually have one publisher."""
+
+    def __init__(self, topic: str, joint_names: Sequence[str]) -> None:
+        self.topic = topic
+        self.matcher = JointMatcher(joint_names)
+        self.states = GrowingSeries()
+        self.trajectories = Timeline()
+        self.dropped = Counter[str]()
+        self.finite = set(joint_names)  # joints whose positions were finite in all messages
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        return self.matcher.joint_names
+
+    @property
+    def n_usable(self) -> int:
+        return len(self.states) or len(self.trajectories.begins)
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.joint_names)} of {self.topic}"
+
+
 class _Reader:
     def __init__(
-        self, bag: Bag, joint_names: Sequence[str] | None, vector_topics: set[str], label_topic: str | None
+        self,
+        bag: Bag,
+        joint_names: Sequence[str] | None,
+        vector_topics: set[str],
+        label_topic: str | None,
+        cuts: Cuts,
     ) -> None:
-        self._bag, self._vector_topics, self._label_topic = bag, vector_topics, label_topic
+        self._bag, self._vector_topics, self._label_topic, self._cuts = bag, vector_topics, label_topic, cuts
         self._wanted = None if joint_names is None else tuple(joint_names)
-        self._matchers: dict[str, JointMatcher] = {}
-        self._joints: dict[str, GrowingSeries] = {}
-        self._timelines: dict[str, Timeline] = {}
+        self._publishers: dict[tuple[str, frozenset[str]], _Publisher] = {}
+        self._relevant: dict[tuple[str, ...], tuple[str, ...]] = {}  # wanted joints among the names in a message
         self._vectors = {topic: GrowingSeries() for topic in vector_topics}
         self._labels: list[tuple[int, str]] = []
-        self._dropped: dict[str, Counter[str]] = {}
+        self._dropped: dict[str, Counter[str]] = {}  # for each topic
 
     def add(self, topic: str, arrival: int, message: Any) -> None:
         if topic == self._label_topic:
@@ -256,78 +204,169 @@ class _Reader:
         else:
             self._add_joints(topic, arrival, message)
 
-    def content(self, joint_topics: list[str]) -> BagContent:
-        path = self._bag.path
-        found = [topic for topic in joint_topics if topic in self._joints or topic in self._timelines]
-        if not found:
-            reasons = sum((self._dropped.get(topic, Counter()) for topic in joint_topics), Counter[str]())
-            why = ", ".join(f"{n} {reason}" for reason, n in reasons.most_common(5)) or "there are none"
-            wanted = f" of {', '.join(self._wanted)}" if self._wanted else ""
-            raise DataError(f"{path} has no usable {self._kind(joint_topics[0])}{wanted}: {why}", str(path))
-        if len(found) > 1:
-            raise DataError(
-                f"{path} has the joints on several topics, {', '.join(found)}: two robots? choose one of them "
-                "(--joint-topic)",
-                found,
-            )
-        topic = found[0]
-        matcher = self._matchers[topic]
-        if self._wanted is None and self._dropped.get(topic, Counter()).get(OTHER_JOINTS):
-            raise DataError(
-                f"{path}: joint states of different joints come on {topic}: two robots? name the wanted joints "
-                "(--joints or --robot)",
-                matcher.joint_names,
-            )
-        kind = self._kind(topic)
-        dropped = Counter({f"{kind} {reason}": n for reason, n in self._dropped.get(topic, Counter()).items()})
-        vectors = {}
-        for name, rows in self._vectors.items():
-            n_dims = len(rows.values[0]) if rows.values else 0
-            vectors[name] = rows.series(n_dims, self._bag.topics[name] == POSE)
-            dropped.update({f"{name}: {reason}": n for reason, n in self._dropped.get(name, Counter()).items()})
-        if self._bag.n_undecoded:
-            dropped["messages that cannot be decoded"] = self._bag.n_undecoded
+    def content(self, joint_topics: Sequence[str]) -> BagContent:
+        chosen = self._chosen(joint_topics)
+        names = self._wanted or chosen[0].joint_names
+        dropped = self._dropped_of(joint_topics, chosen)
+        notes: list[str] = []
         labels = self._labels
-        if topic in self._timelines:
-            timeline = self._timelines[topic]
+        if len(chosen[0].trajectories.begins):
+            timeline = chosen[0].trajectories
             times = np.concatenate(timeline.times)
             joints, labels = Series(times, times, np.concatenate(timeline.values)), timeline.labels(labels)
         else:
-            joints = self._joints[topic].series(len(matcher.joint_names))
-        return BagContent(matcher.joint_names, joints, vectors, labels, dropped)
+            joints = self._joints(chosen, names, dropped, notes)
+        vectors = {}
+        for name, rows in self._vectors.items():
+            n_dims = len(rows.values[0]) if rows.values else 0
+            vectors[name], left_out = rows.series(n_dims, self._cuts, self._bag.topics[name] == POSE)
+            reasons = self._dropped.get(name, Counter()) + left_out
+            dropped.update({f"{name}: {reason}": n for reason, n in reasons.items()})
+        if self._bag.n_undecoded:
+            dropped["messages that cannot be decoded"] = self._bag.n_undecoded
+        return BagContent(names, joints, vectors, labels, dropped, notes)
+
+    def _joints(
+        self, chosen: Sequence[_Publisher], names: tuple[str, ...], dropped: Counter[str], notes: list[str]
+    ) -> Series:
+        """Return the joint states of the chosen publishers, merged if there are several."""
+        found = []
+        for publisher in chosen:
+            joint_names = publisher.joint_names
+            series, untimely = publisher.states.series(len(joint_names), self._cuts)
+            series, wrong = without_spikes(series, joint_names, self._cuts.max_gap)
+            dropped.update({f"joint states {reason}": n for reason, n in (untimely + wrong).items()})
+            notes += [note if len(chosen) == 1 else f"{publisher}: {note}" for note in series.notes]
+            found.append((str(publisher), joint_names, series))
+        if len(found) == 1:
+            return found[0][2]
+        joints, told, left_out = merged(found, names, self._cuts.max_gap)
+        notes += told
+        dropped.update({f"joint states {reason}": n for reason, n in left_out.items()})
+        if not len(joints):
+            raise DataError(
+                f"{self._bag.path}: the joint states of {' and '.join(map(str, chosen))} cannot be merged, because "
+                f"none came at the same time: {', '.join(f'{n} {reason}' for reason, n in left_out.items())}",
+                names,
+            )
+        return joints
+
+    def _chosen(self, joint_topics: Sequence[str]) -> list[_Publisher]:
+        """Return the publishers that together have all wanted joints; the first one has the most of them."""
+        path, publishers = self._bag.path, list(self._publishers.values())
+        usable = [publisher for publisher in publishers if publisher.n_usable]
+        if self._wanted is None:
+            if len(publishers) > 1:
+                raise self._ambiguous(publishers)
+            chosen, missing = usable, list[str]()
+        else:
+            chosen, missing = self._covering(usable, list(self._wanted))
+        if missing or not chosen:
+            reasons = self._dropped_of(joint_topics, [], is_short=True)
+            why = ", ".join(f"{n} {reason}" for reason, n in reasons.most_common(5)) or "there are none"
+            wanted = f" of {', '.join(self._wanted)}" if self._wanted else ""
+            remedy = ""
+            if self._wanted is None and publishers and 0 < len(publishers[0].finite) < len(publishers[0].joint_names):
+                finite = [name for name in publishers[0].joint_names if name in publishers[0].finite]
+                remedy = f"; name the joints that you need (--joints {','.join(finite)})"
+            raise DataError(f"{path} has no usable {self._kind(joint_topics[0])}{wanted}: {why}{remedy}", str(path))
+        return chosen
+
+    def _covering(self, usable: list[_Publisher], missing: list[str]) -> tuple[list[_Publisher], list[str]]:
+        """Choose publishers until no joint is missing.
+
+        Those with more of the wanted joints are chosen first, and among them those with more messages. The first chosen
+        publisher of a joint is the one whose positions are used.
+        """
+        chosen: list[_Publisher] = []
+        for publisher in sorted(usable, key=lambda each: (-len(each.joint_names), -each.n_usable)):
+            if len(publisher.trajectories.begins) and len(publisher.joint_names) < len(self._wanted or ()):
+                continue  # trajectories are motions of their own, which cannot be merged
+            rivals = [each.topic for each in usable if each.topic != publisher.topic and _same_joints(each, publisher)]
+            if missing and set(missing) & set(publisher.joint_names):
+                if rivals:
+                    raise self._on_several_topics([publisher.topic, *rivals])
+                chosen.append(publisher)
+                missing = [name for name in missing if name not in publisher.joint_names]
+        return chosen, missing
+
+    def _on_several_topics(self, topics: list[str]) -> DataError:
+        listed = sorted(topics)
+        return DataError(
+            f"{self._bag.path} has the joints on several topics, {', '.join(listed)}: two robots? choose one of them "
+            "(--joint-topic)",
+            listed,
+        )
+
+    def _ambiguous(self, publishers: list[_Publisher]) -> DataError:
+        """Return the error for joint states of several publishers if no joints were asked for."""
+        topics = list(dict.fromkeys(publisher.topic for publisher in publishers))
+        if all(_same_joints(publisher, publishers[0]) for publisher in publishers):
+            return self._on_several_topics(topics)
+        kind = self._kind(topics[0])
+        names = list(dict.fromkeys(name for publisher in publishers for name in publisher.joint_names))
+        where = f"on {topics[0]}" if len(topics) == 1 else f"on several topics, {', '.join(topics)}"
+        groups = "; ".join(str(publisher) for publisher in publishers[:4])
+        more = "" if len(publishers) <= 4 else f"; and {len(publishers) - 4} more"
+        return DataError(
+            f"{self._bag.path}: {kind} of different joints come {where} ({groups}{more}): two robots? name the wanted "
+            f"joints, which are then merged (--joints {','.join(names)} or --robot), or choose one topic "
+            "(--joint-topic)",
+            names,
+        )
+
+    def _dropped_of(
+        self, joint_topics: Sequence[str], chosen: Sequence[_Publisher], is_short: bool = False
+    ) -> Counter[str]:
+        """Return the number of joint states or trajectories that are not used, for each reason."""
+        dropped = sum((self._dropped.get(topic, Counter()) for topic in joint_topics), Counter[str]())
+        for publisher in self._publishers.values():
+            dropped += publisher.dropped
+            lacking = [name for name in self._wanted or () if name not in publisher.joint_names]
+            if publisher.n_usable and publisher not in chosen:
+                dropped[f"without {', '.join(lacking)}"] += publisher.n_usable
+        if is_short:
+            return dropped
+        kind = self._kind(joint_topics[0])
+        return Counter({f"{kind} {reason}": n for reason, n in dropped.items()})
 
     def _add_joints(self, topic: str, arrival: int, message: Any) -> None:
-        matcher = self._matcher(topic, message.name)
-        if matcher is None:
+        publisher = self._publisher(topic, message.name)
+        if publisher is None:
             return
-        values, problem = matcher.match(message.name, message.position)
-        if values is None:
-            is_other = self._wanted is None and set(message.name) != set(matcher.joint_names)
-            self._drop(topic, OTHER_JOINTS if is_other else problem)
+        values, problem = publisher.matcher.match(message.name, message.position)
+        if values is not None:
+            publisher.states.add(arrival, message.header, values)
             return
-        if self._wanted is None and len(message.name) != len(matcher.joint_names):
-            self._drop(topic, OTHER_JOINTS)
-            return
-        self._joints.setdefault(topic, GrowingSeries()).add(arrival, message.header, values)
+        publisher.dropped[f"in which {problem}" if problem.endswith(NOT_FINITE) else problem] += 1
+        if len(message.name) == len(message.position):
+            positions = zip(message.name, np.asarray(message.position, dtype=np.float64), strict=True)
+            publisher.finite &= {name for name, position in positions if np.isfinite(position)}
 
     def _add_trajectory(self, topic: str, arrival: int, message: Any) -> None:
-        matcher = self._matcher(topic, message.joint_names)
-        if matcher is None:
+        publisher = self._publisher(topic, message.joint_names)
+        if publisher is None:
             return
-        rows, problem = trajectory_rows(message, matcher)
+        rows, problem = trajectory_rows(message, publisher.matcher)
         if rows is None:
-            self._drop(topic, problem)
+            publisher.dropped[problem] += 1
         else:
-            self._timelines.setdefault(topic, Timeline()).add(arrival, rows)
+            publisher.trajectories.add(arrival, rows)
 
-    def _matcher(self, topic: str, names: Sequence[str]) -> JointMatcher | None:
-        """Return the matcher of the wanted joints; by default of the joints in the first message with names."""
-        if topic not in self._matchers:
-            if self._wanted is None and not len(names):
-                self._drop(topic, "without names")
-                return None
-            self._matchers[topic] = JointMatcher(self._wanted or names)
-        return self._matchers[topic]
+    def _publisher(self, topic: str, names: Sequence[str]) -> _Publisher | None:
+        """Return the publisher of the wanted joints among these names on a topic, by default of all names."""
+        key = tuple(names)
+        if key not in self._relevant:
+            relevant = key if self._wanted is None else tuple(name for name in self._wanted if name in key)
+            self._relevant[key] = relevant
+        relevant = self._relevant[key]
+        if not relevant:
+            self._drop(topic, "without names" if self._wanted is None else OTHER_JOINTS)
+            return None
+        joints = topic, frozenset(relevant)
+        if joints not in self._publishers:
+            self._publishers[joints] = _Publisher(topic, relevant)
+        return self._publishers[joints]
 
     def _add_vector(self, topic: str, arrival: int, message: Any) -> None:
         kind, rows = self._bag.topics[topic], self._vectors[topic]
@@ -349,6 +388,10 @@ class _Reader:
 
     def _drop(self, topic: str, reason: str) -> None:
         self._dropped.setdefault(topic, Counter())[reason] += 1
+
+
+def _same_joints(one: _Publisher, other: _Publisher) -> bool:
+    return set(one.joint_names) == set(other.joint_names)
 
 
 def _vector(kind: str, message: Any) -> FloatArray:
@@ -390,11 +433,12 @@ Columns = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], list[str], lis
 """Times (n,) [s], positions (n, n_joints), names of the joints, and the labels of the rows (empty without labels)."""
 
 
-def read_table(path: Path, joint_names: Sequence[str] | None) -> BagContent:
+def read_table(path: Path, joint_names: Sequence[str] | None, cuts: Cuts | None = None) -> BagContent:
     """Read a CSV or NPZ table; the result is a bag content without other topics.
 
-    The joints are in the order of `joint_names`, by default of the table. Raise `DataError` if the table cannot be read
-    or is wrong. The message names the column, line or joint.
+    Rows with spikes are dropped, see `eim_ros.bags.series.spikes`. The joints are in the order of `joint_names`, by
+    default of the table. Raise `DataError` if the table cannot be read or is wrong. The message names the column, line
+    or joint.
     """
     try:
         times, positions, names, labels = _csv(path) if path.suffix == ".csv" else _npz(path)
@@ -418,7 +462,10 @@ def read_table(path: Path, joint_names: Sequence[str] | None) -> BagContent:
     kept = [label for label, is_usable in zip(labels, usable, strict=True) if is_usable] if labels else []
     told = [(int(clock[i]), kept[i]) for i in range(len(kept)) if i == 0 or kept[i] != kept[i - 1]]
     dropped = Counter({"rows not finite": int(np.sum(~usable))} if not usable.all() else {})
-    return BagContent(tuple(wanted), Series(clock, clock, positions[usable]), {}, told, dropped)
+    max_gap = (cuts or Cuts()).max_gap
+    joints, wrong = without_spikes(Series(clock, clock, positions[usable]), tuple(wanted), max_gap)
+    dropped.update({f"rows {reason}": n for reason, n in wrong.items()})
+    return BagContent(tuple(wanted), joints, {}, told, dropped)
 
 
 def _csv(path: Path) -> Columns:

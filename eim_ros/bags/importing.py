@@ -17,9 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.bags import selection as bags
-from eim_ros.bags.content import BagContent, Series
-from eim_ros.bags.segmentation import SECOND, Cuts, Piece, Segment
+from eim_ros.bags.content import BagContent
+from eim_ros.bags.merging import on_the_clock_of
+from eim_ros.bags.segmentation import Piece, Segment
 from eim_ros.bags.selection import LIMIT_TOLERANCE, BagReport, Selection
+from eim_ros.bags.series import SECOND, Series, ascending_rows, without_spikes
 from eim_ros.core.data_set import DataSet, interpolated, interpolated_poses
 from eim_ros.core.errors import DataError
 from eim_ros.kinematics import Robot
@@ -132,11 +134,11 @@ def _no_motion(segment: Segment, form: MotionForm) -> str:
     if not segment.n_messages:
         return "no joint states in it"
     if segment.cuts:
-        more = f" and {len(segment.cuts) - 1} more" if len(segment.cuts) > 1 else ""
-        return f"not continuous: {segment.cuts[0]}{more}"
+        return f"not continuous: {segment.problem}"
     (piece,) = segment.pieces
     if len(piece.times) < 2 or piece.duration < form.min_duration:
-        return f"{len(piece.times)} joint states within {piece.duration:.3f} s, shorter than {form.min_duration} s"
+        found = f"{len(piece.times)} joint states within {piece.duration:.3f} s"
+        return f"{found}, shorter than {form.min_duration} s{segment.hint}"
     moved = float(np.ptp(piece.positions, axis=0).max())
     if moved < form.min_displacement:
         return f"the robot stands still: no joint moves by more than {moved:.2g}"
@@ -269,6 +271,7 @@ def import_pairs(
         if form.pose_topic and (problem := _wrong_poses(content.vectors[form.pose_topic], form.pose_topic, robot)):
             report.error = problem
             continue
+        poses_of_tip = _tip_poses(content, form.pose_topic, selection, report) if form.pose_topic else None
         differences: list[FloatArray] = []
         for segment in segments:
             told = bags.told_of(segment)
@@ -276,10 +279,10 @@ def import_pairs(
             told.reason = selection.refuses(segment.label)
             if told.reason:
                 continue
-            told.reason = "; ".join(segment.cuts) if segment.n_messages else "no joint states in it"
-            origin = _origin(content, segment, selection.cuts)
+            told.reason = segment.problem if segment.n_messages else "no joint states in it"
+            origin = _origin(content, segment)
             for piece in segment.pieces:
-                reached, values = _pairs_of(piece, content, origin, robot, selection, form, report.dropped)
+                reached, values = _pairs_of(piece, poses_of_tip, origin, robot, selection, form, report.dropped)
                 poses.append(reached)
                 configurations.append(values)
                 told.n_used += len(values)
@@ -309,16 +312,26 @@ def _wrong_poses(series: Series, topic: str, robot: Robot) -> str:
     return ""
 
 
-def _origin(content: BagContent, segment: Segment, cuts: Cuts) -> int:
+def _tip_poses(content: BagContent, topic: str, selection: Selection, report: BagReport) -> Series:
+    """Return the poses of a topic without spikes of their positions, on the clock of the joint states."""
+    series, dropped = without_spikes(content.vectors[topic], ("x", "y", "z"), selection.cuts.max_gap, 3)
+    report.dropped.update({f"{topic}: poses {reason}": n for reason, n in dropped.items()})
+    series, difference = on_the_clock_of(series, content.joints)
+    if difference:
+        way = "ahead of" if difference > 0.0 else "behind"
+        report.notes.append(f"the clock of {topic} is {abs(difference):.3f} s {way} that of the joints: taken out")
+    return series
+
+
+def _origin(content: BagContent, segment: Segment) -> int:
     """Return the time that is 0 in the pieces of a segment [ns]."""
     inside = (content.joints.arrival >= segment.begin) & (content.joints.arrival < segment.end)
-    clock = content.joints.arrival if cuts.use_arrival else content.joints.stamp
-    return int(clock[inside][0]) if inside.any() else 0
+    return int(content.joints.stamp[inside][0]) if inside.any() else 0
 
 
 def _pairs_of(
     piece: Piece,
-    content: BagContent,
+    poses_of_tip: Series | None,
     origin: int,
     robot: Robot,
     selection: Selection,
@@ -334,16 +347,17 @@ def _pairs_of(
     known = robot.within_limits(values, LIMIT_TOLERANCE)
     if n_outside := int(np.sum(~known)):
         dropped["configurations out of the robot's limits"] += n_outside
-    if form.pose_topic is None:
+    if poses_of_tip is None:
         return robot.fk(values[known]), values[known]
-    poses, near = _poses_at(content.vectors[form.pose_topic], origin, moments, selection.cuts)
+    poses, near = _poses_at(poses_of_tip, origin, moments, selection.cuts.max_gap)
     if n_alone := int(np.sum(known & ~near)):
         dropped[f"configurations without a pose within {selection.cuts.max_gap} s"] += n_alone
     return poses[known & near], values[known & near]
 
 
-def _poses_at(series: Series, origin: int, moments: FloatArray, cuts: Cuts) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-    clock = series.arrival if cuts.use_arrival else series.stamp
-    times = (clock - origin) / SECOND
-    order = np.concatenate([[True], times[1:] > np.maximum.accumulate(times)[:-1]]) if len(times) else slice(0)
-    return interpolated_poses(times[order], series.values[order], moments, cuts.max_gap)
+def _poses_at(
+    series: Series, origin: int, moments: FloatArray, max_gap: float
+) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+    times = (series.stamp - origin) / SECOND
+    rows = ascending_rows(times)
+    return interpolated_poses(times[rows], series.values[rows], moments, max_gap)

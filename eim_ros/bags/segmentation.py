@@ -15,23 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.bags.content import BagContent, Series
+from eim_ros.bags.content import BagContent
+from eim_ros.bags.series import SECOND, Cuts, Series, in_order
 
-SECOND = 1e9  # [ns]
 STAYS = 0.5  # minimum remaining change after a jump, as a share of the sudden change
+MANY = 0.2  # share of joint states out of order above which the time stamps are wrong rather than some messages late
+OUT_OF_ORDER = "joint states whose time is out of order"
+STRAY = "joint states at the start or the end of a segment that are apart from the others"
+TRY_ARRIVAL = " (the header stamps contradict the times of arrival: try --time arrival)"
 AT_ONCE = 0.5  # share of the mean time between messages; a shorter step means that messages were sent together
-
-
-@dataclass(frozen=True)
-class Cuts:
-    """Criteria for cutting a recording into continuous pieces."""
-
-    max_gap: float = 0.2  # longest time between two consecutive joint states of a piece [s]
-    # Fastest change of a joint between two joint states [rad/s] or [m/s]. The speed refers to the time between them, or
-    # to the mean time between messages if that is longer.
-    max_speed: float = 20.0
-    min_jump: float = 0.1  # smallest change that counts as a jump [rad] or [m]
-    use_arrival: bool = False  # whether to use the times of arrival instead of the times in the headers
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +51,13 @@ class Segment:
     pieces: tuple[Piece, ...]
     cuts: tuple[str, ...]  # reasons for the cuts between pieces
     dropped: Counter[str]  # number of skipped joint states for each reason
+    hint: str = ""  # what to try if time stamps look wrong; otherwise empty
+
+    @property
+    def problem(self) -> str:
+        """Reasons for the cuts, at most three of them, and the hint; empty if there are no cuts."""
+        more = f" and {len(self.cuts) - 3} more" if len(self.cuts) > 3 else ""
+        return f"{'; '.join(self.cuts[:3])}{more}{self.hint}" if self.cuts else ""
 
 
 def segments_of(
@@ -97,21 +96,20 @@ def segments_of(
     segments = []
     for (begin, label), end in zip(labels, ends, strict=True):
         inside = joints.part((joints.arrival >= begin) & (joints.arrival < end))
-        pieces, reasons, left_out = _pieces(inside, cuts, continuous)
-        segments.append(Segment(label, begin, end, len(inside), pieces, reasons, left_out))
+        segments.append(_segment(label, begin, end, inside, cuts, continuous))
     return segments, dropped
 
 
-def _pieces(
-    series: Series, cuts: Cuts, continuous: npt.NDArray[np.bool_] | None
-) -> tuple[tuple[Piece, ...], tuple[str, ...], Counter[str]]:
+def _segment(
+    label: str, begin: int, end: int, series: Series, cuts: Cuts, continuous: npt.NDArray[np.bool_] | None
+) -> Segment:
     if not len(series):
-        return (), (), Counter()
-    clock = series.arrival if cuts.use_arrival else series.stamp
-    origin = int(clock[0])
-    times = (clock - origin) / SECOND
-    kept, starts, reasons, n_late = _in_order(times, cuts.max_gap)
-    times, positions = times[kept], series.values[kept]
+        return Segment(label, begin, end, 0, (), (), Counter())
+    clock = series.stamp
+    times = (clock - int(clock[0])) / SECOND
+    kept, starts, reasons = in_order(times, cuts.max_gap)
+    n_late = len(times) - len(kept)
+    times, positions, arrival = times[kept], series.values[kept], series.arrival[kept] / SECOND
     steps = np.diff(times)
     unbroken = np.ones(len(steps), dtype=bool)
     unbroken[[start - 1 for start in starts]] = False
@@ -119,6 +117,12 @@ def _pieces(
     changes = _changes(positions, continuous)
     fast = _too_fast(clock, series.values, kept, unbroken & ~is_gap, cuts, continuous)
     jumps = unbroken & ~is_gap & (changes > cuts.min_jump) & fast
+    first, last = _stray(jumps, unbroken & ~is_gap), _stray(jumps[::-1], (unbroken & ~is_gap)[::-1])
+    rows, inner = slice(first, len(times) - last), slice(first, len(steps) - last)
+    times, positions, arrival = times[rows], positions[rows], arrival[rows]
+    steps, changes, is_gap, jumps = steps[inner], changes[inner], is_gap[inner], jumps[inner]
+    starts = [start - first for start in starts]
+    back_or_gap = [*(start - 1 for start in starts), *np.flatnonzero(is_gap).tolist()]
     for i in np.flatnonzero(is_gap | jumps):
         starts.append(int(i) + 1)
         if is_gap[i]:
@@ -127,8 +131,16 @@ def _pieces(
             reasons.append(f"a joint jumps at {times[i]:.3f} s, by {changes[i]:.3g} within {steps[i]:.4f} s")
     edges = [0, *sorted(starts), len(times)]
     pieces = tuple(Piece(times[a:b], positions[a:b]) for a, b in zip(edges[:-1], edges[1:], strict=True))
-    dropped = Counter({"joint states not later than the one before": n_late} if n_late else {})
-    return pieces, tuple(reasons), dropped
+    dropped = +Counter({OUT_OF_ORDER: n_late, STRAY: first + last})
+    is_stamped = not np.array_equal(series.stamp, series.arrival)
+    is_punctual = bool((np.diff(arrival)[back_or_gap] <= cuts.max_gap).any())
+    is_wrong = is_stamped and (is_punctual or n_late > MANY * len(series))
+    return Segment(label, begin, end, len(series), pieces, tuple(reasons), dropped, TRY_ARRIVAL if is_wrong else "")
+
+
+def _stray(jumps: npt.NDArray[np.bool_], linked: npt.NDArray[np.bool_]) -> int:
+    """Return 1 if the first row is alone, because a joint jumps right after it and not again, else 0."""
+    return int(len(jumps) > 2 and bool(jumps[0] and linked[1] and not jumps[1]))
 
 
 def _changes(positions: np.ndarray, continuous: npt.NDArray[np.bool_] | None) -> np.ndarray:
@@ -192,34 +204,3 @@ def _due(steps: np.ndarray, mean: float) -> np.ndarray:
     punctual = np.where(steps < AT_ONCE * mean, len(steps), rows)
     n_waiting = np.minimum.accumulate(punctual[::-1])[::-1] - rows  # later messages that were sent together
     return np.asarray(steps - mean * np.append(n_waiting[1:], 0))
-
-
-def _in_order(times: np.ndarray, max_gap: float) -> tuple[list[int], list[int], list[str], int]:
-    """Select the rows whose times ascend.
-
-    If the time steps back by more than `max_gap`, the clock was set back, and the times ascend again from there.
-
-    Returns
-    -------
-    kept : list of int
-        Selected rows.
-    starts : list of int
-        Indices into `kept` at which the clock was set back.
-    reasons : list of str
-        Description of each such step.
-    n_late : int
-        Number of skipped rows.
-    """
-    kept: list[int] = []
-    starts: list[int] = []
-    reasons: list[str] = []
-    newest = -np.inf
-    for row, moment in enumerate(times.tolist()):
-        if moment <= newest:
-            if newest - moment <= max_gap:
-                continue
-            starts.append(len(kept))
-            reasons.append(f"time goes backwards by {newest - moment:.3f} s after {newest:.3f} s")
-        kept.append(row)
-        newest = moment
-    return kept, starts, reasons, len(times) - len(kept)

@@ -16,7 +16,8 @@ import numpy as np
 
 from eim_ros.bags.content import TABLE_SUFFIXES, BagContent, read_content, read_table
 from eim_ros.bags.reader import open_bag
-from eim_ros.bags.segmentation import SECOND, Cuts, Piece, Segment, segments_of
+from eim_ros.bags.segmentation import Piece, Segment, segments_of
+from eim_ros.bags.series import SECOND, Cuts
 from eim_ros.core.errors import DataError
 from eim_ros.kinematics import Robot
 
@@ -79,9 +80,8 @@ class Selection:
     # wanted joints; default the joints of `robot`, or else of the first joint state
     joint_names: tuple[str, ...] | None = None
     robot: Robot | None = None  # defines the limits and which joints are continuous
-    # default the only suitable topic of the bag
-    joint_topic: str | None = None
-    label_topic: str | None = None
+    joint_topics: tuple[str, ...] = ()  # default all topics of joint states; several are merged
+    label_topic: str | None = None  # default the only suitable topic of the bag
     labels: tuple[str, ...] = ()  # labels of the segments to use; empty means all
     skipped_labels: tuple[str, ...] = ()  # labels of segments to skip
     cuts: Cuts = field(default_factory=Cuts)
@@ -120,23 +120,23 @@ def read_bag(
         else:
             with open_bag(path) as bag:
                 report.notes += bag.notes
-                content = read_content(bag, names, selection.joint_topic, selection.label_topic, topics)
+                content = read_content(
+                    bag, names, selection.joint_topics, selection.label_topic, topics, selection.cuts
+                )
     except (DataError, OSError) as error:
         report.error = str(error)
         return report, None, []
-    for step in content.joints.clock_steps:
-        way = "back" if step < 0 else "forward"
-        report.notes.append(f"the clock of its headers was set {way} by {abs(step) / SECOND:.3f} s: taken out")
+    report.notes += content.notes
     segments, dropped = segments_of(content, selection.cuts, selection.robot.continuous if selection.robot else None)
     report.dropped = content.dropped + dropped + sum((segment.dropped for segment in segments), Counter[str]())
     return report, content, segments
 
 
 def _table(path: Path, selection: Selection, names: tuple[str, ...] | None, topics: Sequence[str]) -> BagContent:
-    asked = [*filter(None, (selection.joint_topic, selection.label_topic)), *topics]
+    asked = [*filter(None, (*selection.joint_topics, selection.label_topic)), *topics]
     if asked:
         raise DataError(f"{path} is a table and has no topic {asked[0]}", asked[0])
-    return read_table(path, names)
+    return read_table(path, names, selection.cuts)
 
 
 def nothing_left(reports: list[BagReport], what: str) -> DataError:

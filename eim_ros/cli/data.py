@@ -62,9 +62,9 @@ class Topics:
     """Topics, joints and segments to read from the bags."""
 
     joints: Annotated[Text, arg(metavar="A,B,...")] = None
-    """Joints in this order (default: the joints of the robot, or all)."""
-    joint_topic: Annotated[Text, arg(metavar="TOPIC")] = None
-    """Joint states or trajectories (default: the only topic of that type)."""
+    """Joints in this order (default: the joints of the robot, or all). Several publishers may have a part of them."""
+    joint_topic: Annotated[Repeated, arg(metavar="TOPIC")] = ()
+    """Joint states or trajectories (default: all topics of joint states). Repeat it to merge several topics."""
     label_topic: Annotated[Text, arg(metavar="TOPIC")] = None
     """Labels (default: the only topic named .../segment)."""
     pose_topic: Annotated[Text, arg(metavar="TOPIC")] = None
@@ -144,8 +144,8 @@ class Import:
         return 0
 
     def _selection(self) -> Selection:
-        from eim_ros.bags.segmentation import Cuts
         from eim_ros.bags.selection import Selection
+        from eim_ros.bags.series import Cuts
 
         robot, text = self.arm.find(), self.topics.joints
         joints = tuple(name.strip() for name in text.split(",")) if text else None
@@ -161,7 +161,7 @@ class Import:
         return Selection(
             joint_names=joints,
             robot=robot,
-            joint_topic=self.topics.joint_topic,
+            joint_topics=self.topics.joint_topic,
             label_topic=self.topics.label_topic,
             labels=self.topics.label,
             skipped_labels=self.topics.skip_label,

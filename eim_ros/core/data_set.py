@@ -252,8 +252,10 @@ class JointMatcher:
         if len(values) != len(self._names):
             return None, f"{len(self._names)} names but {len(values)} positions"
         values = values[self._columns]
-        if not np.isfinite(values).all():
-            return None, "not finite"
+        finite = np.isfinite(values)
+        if not finite.all():
+            wrong = [name for name, is_finite in zip(self.joint_names, finite, strict=True) if not is_finite]
+            return None, f"{', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} not finite"
         return values, ""
 
     def _find(self, names: list[str]) -> tuple[npt.NDArray[np.intp] | None, str]:

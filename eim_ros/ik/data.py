@@ -187,7 +187,7 @@ class PairCollector:
         """Add a joint state. Return False, with the reason in `problem`, if it is dropped."""
         values, problem = self._matcher.match(names, positions)
         if values is None:
-            return self._drop(f"a joint state was {problem}" if problem == "not finite" else f"joint state: {problem}")
+            return self._drop(f"joint state: {problem}")
         robot = self.robot
         values = np.where(robot.continuous, (values + np.pi) % (2.0 * np.pi) - np.pi, values)
         if not robot.within_limits(values, LIMIT_TOLERANCE)[0]:

@@ -18,8 +18,8 @@ import numpy.typing as npt
 from bags.example_bags import Item, joint_state, label, write_own
 
 from eim_ros.bags.importing import MotionForm, import_motions
-from eim_ros.bags.segmentation import Cuts
 from eim_ros.bags.selection import Selection
+from eim_ros.bags.series import Cuts
 
 __all__ = ["Judgement", "judged"]
 

@@ -9,10 +9,9 @@ import pytest
 from bags.disturbed_bags import judged
 from bags.example_bags import joint_state, label, write_own
 
-from eim_ros.bags.content import mended_stamps
 from eim_ros.bags.importing import MotionForm, import_motions
-from eim_ros.bags.segmentation import Cuts
 from eim_ros.bags.selection import Selection
+from eim_ros.bags.series import Cuts, mended_stamps
 from eim_ros.core.errors import DataError
 
 

@@ -63,7 +63,7 @@ def test_joint_states_count_where_there_are_both_unless_trajectories_are_asked_f
     items.append(trajectory(0.5, [0.0, 1.0], [[0.0, 0.0], [1.0, 7.0]]))
     bag = write_own(tmp_path / "bag", sorted(items, key=lambda item: item[2]))
     assert import_motions([bag], Selection(), MotionForm())[0].sample.max() < 1.0
-    assert import_motions([bag], Selection(joint_topic="/plan"), MotionForm())[0].sample.max() == pytest.approx(7.0)
+    assert import_motions([bag], Selection(joint_topics=("/plan",)), MotionForm())[0].sample.max() == pytest.approx(7.0)
 
 
 @pytest.mark.parametrize(

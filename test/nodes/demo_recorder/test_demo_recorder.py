@@ -20,8 +20,8 @@ from rosbags.highlevel import AnyReader
 
 from eim_ros.bags.importing import MotionForm, import_motions
 from eim_ros.bags.reader import open_bag
-from eim_ros.bags.segmentation import Cuts
 from eim_ros.bags.selection import Selection
+from eim_ros.bags.series import Cuts
 from eim_ros.msg import RecorderStatus, ViaPoint
 from eim_ros.srv import LabelRecording, StartRecording
 

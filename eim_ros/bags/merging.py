@@ -1,0 +1,125 @@
+"""Merging of the joint states of several publishers by time, such as an arm and a gripper, or two arms."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from eim_ros.bags.series import SECOND, BoolArray, FloatArray, IntArray, Series, ascending_rows
+
+CLOCKS_APART = 0.1  # [s]; a larger difference of two publishers' clocks cannot be one of delays
+
+
+def merged(
+    publishers: Sequence[tuple[str, tuple[str, ...], Series]], joint_names: tuple[str, ...], max_gap: float
+) -> tuple[Series, list[str], Counter[str]]:
+    """Merge the joint states of several publishers by time.
+
+    The result has the times of the first publisher. The positions of the others are interpolated linearly between their
+    messages before and after. If these are more than `max_gap` [s] apart, or if one of them is missing, because a
+    publisher started later or stopped earlier, the joint state is dropped. A joint that several publishers have comes
+    from the first of them. If the clocks of the publishers differ, the difference is removed, see `on_the_clock_of`.
+
+    Parameters
+    ----------
+    publishers : sequence of tuples
+        Name, joints and series of each, all joints of `joint_names` together.
+    joint_names : tuple of str
+        Joints of the result, in this order.
+    max_gap : float
+
+    Returns
+    -------
+    joints : Series
+        Merged positions (n, n_joints) [rad] or [m].
+    notes : list of str
+        What was merged, and corrections of clocks.
+    dropped : Counter
+        Number of dropped joint states for each reason.
+    """
+    base_name, names, base = publishers[0]
+    columns = dict(zip(names, base.values.T, strict=True))
+    notes, dropped = list[str](), Counter[str]()
+    known = np.ones(len(base), dtype=np.bool_)
+    for name, names, series in publishers[1:]:
+        added = [joint for joint in names if joint in joint_names and joint not in columns]
+        notes.append(f"{', '.join(added)}: interpolated at the times of {base_name}")
+        if twice := [joint for joint in names if joint in columns]:
+            notes.append(f"{', '.join(twice)}: the positions of {base_name} are used, not those of {name}")
+        series, difference = on_the_clock_of(series, base)
+        if difference:
+            way = "ahead of" if difference > 0.0 else "behind"
+            notes.append(f"the clock of {name} is {abs(difference):.3f} s {way} that of {base_name}: taken out")
+        values, is_near = values_at(series, base.stamp, max_gap)
+        columns |= {joint: values[:, names.index(joint)] for joint in added}
+        if n_alone := int(np.sum(known & ~is_near)):
+            period = np.median(np.diff(series.stamp)) / SECOND if len(series) > 1 else 0.0
+            slow = f" (which comes every {period:.3g} s: increase --max-gap)" if period > max_gap else ""
+            dropped[f"without {', '.join(added)} within {max_gap} s{slow}"] = n_alone
+        known &= is_near
+    positions = np.column_stack([columns[name] for name in joint_names])
+    return replace(base, values=positions).part(known), notes, dropped
+
+
+def on_the_clock_of(series: Series, reference: Series) -> tuple[Series, float]:
+    """Return a series with its stamps on the clock of another one.
+
+    The offset of a clock from that of the recorder is the difference of stamp and arrival. It may change slowly, as in
+    a simulation that is slower than real time, so that both offsets are compared at the same times of arrival. If they
+    differ by less than `CLOCKS_APART`, the difference may be one of delays, and the stamps are left as they are.
+
+    Returns
+    -------
+    series : Series
+    difference : float
+        Time by which its clock was ahead of that of the reference, or 0.0 if the stamps were left as they are [s].
+    """
+    zero = reference.arrival[0]
+    at, known_at = (series.arrival - zero) / SECOND, (reference.arrival - zero) / SECOND
+    common = (at >= known_at[0]) & (at <= known_at[-1])
+    if not common.any():
+        return series, 0.0
+    offset = (series.stamp - series.arrival)[common] / SECOND
+    expected = np.interp(at[common], known_at, (reference.stamp - reference.arrival) / SECOND)
+    difference = float(np.median(offset - expected))
+    if abs(difference) < CLOCKS_APART:
+        return series, 0.0
+    return replace(series, stamp=series.stamp - round(difference * SECOND)), difference
+
+
+@np.errstate(over="ignore", invalid="ignore")  # damaged values may be as large as 1e308
+def values_at(series: Series, stamp: IntArray, max_gap: float) -> tuple[FloatArray, BoolArray]:
+    """Interpolate a series linearly at other times.
+
+    If a value changes by more than half a turn from one message to the next, as a joint does that turns endlessly, the
+    nearer of the two values is returned instead.
+
+    Parameters
+    ----------
+    series : Series
+    stamp : (m,)
+        Times [ns].
+    max_gap : float
+        Longest time between the messages before and after [s].
+
+    Returns
+    -------
+    values : (m, n_dims)
+    known : (m,)
+        Whether there are messages before and after that are at most `max_gap` apart.
+    """
+    rows = ascending_rows((series.stamp - series.stamp[0]) / SECOND)
+    times, values = (series.stamp[rows] - series.stamp[0]) / SECOND, series.values[rows]
+    moments = (stamp - series.stamp[0]) / SECOND
+    right = np.clip(np.searchsorted(times, moments), 1, max(len(times) - 1, 1))
+    if len(times) < 2:
+        return np.repeat(values[:1], len(moments), axis=0), moments == times[0]
+    step = times[right] - times[right - 1]
+    known = (moments >= times[0]) & (moments <= times[-1]) & (step <= max_gap)
+    share = (np.clip(moments, times[0], times[-1]) - times[right - 1]) / step
+    change = values[right] - values[right - 1]
+    share = np.where(np.abs(change) > np.pi, np.round(share)[:, None], share[:, None])
+    return values[right - 1] + share * change, known

@@ -1,0 +1,300 @@
+"""Vectors over time from the messages of one publisher, and what corrects their times and removes wrong values.
+
+Publishers make four kinds of mistakes with the time stamps in their headers, and each has its own treatment:
+
+- Stamps are missing (zero), or all equal. Times of arrival replace them if that is true of all messages.
+- The clock is set during the recording: the step is removed, see `mended_stamps`.
+- A few stamps are far from those of the messages before and after: these messages are dropped, see `plausible_stamps`.
+- Messages overtake each other, or come twice: those in ascending order remain, see `ascending_rows`.
+
+With `Cuts.use_arrival` the times of arrival replace all stamps.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+SECOND = 1e9  # [ns]
+SMALLEST = 10_000_000  # [ns], minimum clock step to correct; smaller ones affect few messages
+WINDOW = 1_000_000_000  # [ns] before and after a step; messages are rarely delayed by half of it
+FEWEST = 10  # minimum number of messages on each side for a median
+N_EARLIER = 5  # more messages are rarely overtaken by the same one
+ALIKE = 0.3  # maximum difference of sudden change and change of medians, as a share of the step
+
+NO_STAMP = "without a time stamp (--time arrival uses them)"
+WRONG_STAMP = "with a wrong time stamp (--time arrival uses them)"
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Criteria for cutting a recording into continuous pieces."""
+
+    max_gap: float = 0.2  # longest time between two consecutive joint states of a piece [s]
+    # Fastest change of a joint between two joint states [rad/s] or [m/s]. The speed refers to the time between them, or
+    # to the mean time between messages if that is longer.
+    max_speed: float = 20.0
+    min_jump: float = 0.1  # smallest change that counts as a jump [rad] or [m]
+    use_arrival: bool = False  # whether to use the times of arrival instead of the times in the headers
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """Vectors over time, from the messages of one topic."""
+
+    arrival: IntArray  # (n,) int64: times of arrival, ascending [ns]
+    # (n,) int64: times in the headers [ns]; times of arrival if there are no headers, or if `Cuts.use_arrival` is set
+    stamp: IntArray
+    values: FloatArray  # (n, n_dims)
+    frame: str = ""  # frame of the first message
+    is_pose: bool = False  # whether the values are position and quaternion
+    notes: tuple[str, ...] = ()  # corrections of its clock
+
+    def __len__(self) -> int:
+        return len(self.arrival)
+
+    def part(self, chosen: Any) -> Series:
+        """Return the series of the chosen rows."""
+        return replace(self, arrival=self.arrival[chosen], stamp=self.stamp[chosen], values=self.values[chosen])
+
+
+@dataclass
+class GrowingSeries:
+    """Series to which messages are appended."""
+
+    arrival: list[int] = field(default_factory=list)
+    stamp: list[int] = field(default_factory=list)
+    values: list[FloatArray] = field(default_factory=list)
+    frame: str = ""
+
+    def __len__(self) -> int:
+        return len(self.arrival)
+
+    def add(self, arrival: int, header: Any, values: FloatArray) -> None:
+        """Append a message; a message without a header has only its time of arrival [ns]."""
+        if not self.values and header is not None:
+            self.frame = header.frame_id
+        stamp = arrival if header is None else header.stamp.sec * 1_000_000_000 + header.stamp.nanosec
+        self.arrival.append(arrival)
+        self.stamp.append(stamp)
+        self.values.append(values)
+
+    def series(self, n_dims: int, cuts: Cuts, is_pose: bool = False) -> tuple[Series, Counter[str]]:
+        """Return the series with corrected times, and the number of messages that were dropped for each reason."""
+        values = np.array(self.values, dtype=np.float64).reshape(len(self.values), n_dims)
+        stamp, arrival = np.array(self.stamp, dtype=np.int64), np.array(self.arrival, dtype=np.int64)
+        found = Series(arrival, stamp, values, self.frame, is_pose)
+        if cuts.use_arrival:
+            return replace(found, stamp=arrival), Counter()
+        if not stamp.any() or (len(stamp) > 1 and (stamp == stamp[0]).all()):
+            note = "its headers have no times, or always the same one: times of arrival are used"
+            return replace(found, stamp=arrival, notes=(note,)), Counter()
+        found, n_missing = found.part(stamp != 0), int(np.sum(stamp == 0))
+        mended, steps = mended_stamps(found.stamp, found.arrival)
+        plausible = plausible_stamps(mended, found.arrival, cuts.max_gap)
+        found = replace(found, stamp=mended, notes=tuple(map(_step_note, steps)))
+        return found.part(plausible), +Counter({NO_STAMP: n_missing, WRONG_STAMP: int(np.sum(~plausible))})
+
+
+def _step_note(step: int) -> str:
+    way = "back" if step < 0 else "forward"
+    return f"the clock of its headers was set {way} by {abs(step) / SECOND:.3f} s: taken out"
+
+
+def mended_stamps(stamp: IntArray, arrival: IntArray) -> tuple[IntArray, list[int]]:
+    """Remove the steps of a publisher's clock that was set during a recording.
+
+    The difference of stamp and arrival is the delay of a message plus the offset of two clocks. Delays vary, but they
+    return to their usual value after messages had to wait, whereas a step of the clock remains. A clock step is
+    therefore a sudden change of the difference that the medians before and after it confirm.
+
+    Parameters
+    ----------
+    stamp, arrival : (n,)
+        Times in the headers and times of arrival, in the order of arrival [ns].
+
+    Returns
+    -------
+    stamps : (n,)
+        Stamps on the clock as it was set at the first message [ns].
+    steps : list of int
+        Clock steps that were removed [ns].
+    """
+    offset = stamp - arrival
+    mended, steps = stamp.copy(), list[int]()
+    for row in np.flatnonzero(np.abs(np.diff(offset)) > SMALLEST) + 1:
+        first, last = np.searchsorted(arrival, (arrival[row] - WINDOW, arrival[row] + WINDOW))
+        before, after = offset[first:row], offset[row:last]
+        if min(len(before), len(after)) < FEWEST:
+            continue
+        step = int(np.median(after) - np.median(before))
+        if abs(step) > SMALLEST and abs(int(offset[row] - offset[row - 1]) - step) <= ALIKE * abs(step):
+            mended[row:] -= step
+            offset[row:] -= step
+            steps.append(step)
+    return mended, steps
+
+
+def plausible_stamps(stamp: IntArray, arrival: IntArray, max_gap: float) -> BoolArray:
+    """Return which stamps fit those of the messages before and after (n,).
+
+    Fewer than `FEWEST` messages with wrong stamps are recognised by the messages around them. Without them the stamps
+    proceed by at most `max_gap` [s], as the times of arrival do. They must be fewer than the messages on each side. Two
+    publishers whose clocks differ, and whose messages alternate, are therefore left as they are. At the beginning and
+    at the end, few messages are wrong if their stamps are apart from those of many others, but they arrived together.
+    """
+    plausible = np.ones(len(stamp), dtype=np.bool_)
+    times, arrivals = (stamp - stamp[:1]) / SECOND, (arrival - arrival[:1]) / SECOND
+    edges = [0, *(np.flatnonzero(np.abs(np.diff(times)) > max_gap) + 1).tolist(), len(times)]
+    begins, ends = edges[:-1], edges[1:]
+    last, length, run = ends[0] - 1, ends[0], 1  # last row of the current chain, its number of rows, next run
+    while run < len(begins):
+        begin, found = begins[run], run
+        for other in range(run + 1, len(begins)):
+            n_wrong = begins[other] - begin
+            if n_wrong >= FEWEST:
+                break
+            step, wait = times[begins[other]] - times[last], arrivals[begins[other]] - arrivals[last]
+            is_connected = 0.0 < step <= max_gap and abs(wait - step) <= max_gap
+            if is_connected and min(length, ends[other] - begins[other]) > n_wrong:
+                found = other
+                break
+        plausible[begin : begins[found]] = False
+        length = ends[found] - begins[found] + (length if found > run else 0)
+        last, run = ends[found] - 1, found + 1
+    for rows in (np.flatnonzero(plausible), np.flatnonzero(plausible)[::-1]):
+        apart = np.flatnonzero(np.abs(np.diff(times[rows])) > max_gap) + 1
+        n_first = int(apart[0]) if len(apart) else len(rows)
+        n_next = int(apart[1] if len(apart) > 1 else len(rows)) - n_first
+        if n_first < FEWEST <= n_next and abs(arrivals[rows[n_first]] - arrivals[rows[n_first - 1]]) <= max_gap:
+            plausible[rows[:n_first]] = False
+    return plausible
+
+
+def ascending_rows(times: FloatArray) -> list[int]:
+    """Return rows whose times ascend strictly; a message that was overtaken is left out.
+
+    A time that is too late would make all messages look late that come before it is reached. It is left out itself if
+    it alone is later than the `N_EARLIER` messages after it.
+    """
+    is_early = np.zeros(len(times), dtype=np.bool_)
+    if len(times) > N_EARLIER:
+        following = np.lib.stride_tricks.sliding_window_view(times[1:], N_EARLIER)
+        own, before = times[: len(following)], np.concatenate([[-np.inf], times[: len(following) - 1]])
+        is_early[: len(following)] = (own > following.max(axis=1)) & (before < following.min(axis=1))
+    rows = np.flatnonzero(~is_early)
+    newest = np.maximum.accumulate(np.concatenate([[-np.inf], times[rows]]))[:-1]
+    return [int(row) for row in rows[times[rows] > newest]]
+
+
+def in_order(times: FloatArray, max_gap: float) -> tuple[list[int], list[int], list[str]]:
+    """Select rows whose times ascend.
+
+    If the time steps back by more than `max_gap` [s], the clock was set back, and the times ascend again from there.
+
+    Returns
+    -------
+    kept : list of int
+        Selected rows.
+    starts : list of int
+        Indices into `kept` at which the clock was set back.
+    reasons : list of str
+        Description of each such step.
+    """
+    begins, reasons, newest = [0], list[str](), -np.inf
+    for row, moment in enumerate(times.tolist()):
+        if newest - moment > max_gap:
+            begins.append(row)
+            reasons.append(f"time goes backwards by {newest - moment:.3f} s after {newest:.3f} s")
+            newest = moment
+        newest = max(newest, moment)
+    kept, starts = list[int](), list[int]()
+    for begin, end in zip(begins, [*begins[1:], len(times)], strict=True):
+        starts.append(len(kept))
+        kept += [begin + row for row in ascending_rows(times[begin:end])]
+    return kept, starts[1:], reasons
+
+
+SMALLEST_SPIKE = 2e-3  # [rad] or [m]; an encoder of 12 bits has steps of 1.5e-3 rad
+FASTEST_ACCELERATION = 10.0  # [rad/s^2] or [m/s^2]; an arm may well do this between two samples
+ABOVE_NEIGHBOURS = 4.0  # least deviation of a spike, as a multiple of that of the rows beside it
+ABOVE_OTHERS = 5.0  # least deviation of a spike, as a multiple of the upper quartile of the rows around it
+AROUND = 25  # number of rows on each side for that quartile; four spikes among 50 rows do not change it much
+
+
+@np.errstate(over="ignore", invalid="ignore")  # damaged values may be as large as 1e308
+def spikes(times: FloatArray, values: FloatArray, max_gap: float) -> npt.NDArray[np.intp]:
+    """Find single samples that a joint cannot have reached, because it was elsewhere before and after.
+
+    The deviation of a row is its distance from the middle of the rows before and after. A spike lies beyond both of
+    them, on the same side, and its deviation is large in four respects: compared with the resolution of sensors, with
+    what an acceleration of 10 rad/s^2 causes, with the deviations of the rows beside it if the spike is left out, and
+    with the upper quartile of the deviations around it. A quick motion back and forth that is sampled well has large
+    deviations beside the turning point, too, and noise has large ones everywhere. Rows at gaps cannot be examined.
+
+    Parameters
+    ----------
+    times : (n,)
+        Ascending, except where the clock was set back [s].
+    values : (n, d)
+        [rad] or [m]. A change by more than half a turn counts as the shorter way around.
+    max_gap : float
+        Longest time to the rows before and after [s].
+
+    Returns
+    -------
+    (n,)
+        Column in which each row is a spike, or -1.
+    """
+    n = len(times)
+    columns: npt.NDArray[np.intp] = np.full(n, -1, dtype=np.intp)
+    if n < 4:
+        return columns
+    steps = np.diff(times)
+    linked = (steps > 0.0) & (steps <= max_gap)
+    if not linked.any():
+        return columns
+    floor = max(SMALLEST_SPIKE, 0.5 * FASTEST_ACCELERATION * float(np.median(steps[linked])) ** 2)
+    values = np.unwrap(values, axis=0)
+    # row i + 1 of these; rows beside it are judged by the chord that leaves it out
+    before, after = values[1:-1] - values[:-2], values[2:] - values[1:-1]
+    deviation = 0.5 * np.abs(before - after)
+    inner = np.zeros((2, n, values.shape[1]))
+    inner[0, 2:-1] = values[1:-2] - (2.0 * values[:-3] + values[3:]) / 3.0
+    inner[1, 1:-2] = values[2:-1] - (values[:-3] + 2.0 * values[3:]) / 3.0
+    known = np.zeros((2, n), dtype=np.bool_)
+    known[0, 2:-1] = linked[:-2] & linked[1:-1] & linked[2:]
+    known[1, 1:-2] = known[0, 2:-1]
+    beside = np.abs(np.where(known[..., None], inner, 0.0)).max(axis=0)[1:-1]
+    is_inside: BoolArray = np.asarray(linked[:-1] & linked[1:] & np.any(known, axis=0)[1:-1])
+    is_apart: BoolArray = (before * after < 0.0) & (deviation > floor) & (deviation > ABOVE_NEIGHBOURS * beside)
+    is_apart &= is_inside[:, None]
+    for row, column in zip(*np.nonzero(is_apart), strict=True):
+        around = deviation[max(row - AROUND, 0) : row + AROUND + 1, column]
+        if deviation[row, column] > ABOVE_OTHERS * np.quantile(around, 0.75):
+            columns[row + 1] = column
+    return columns
+
+
+def without_spikes(
+    series: Series, names: tuple[str, ...], max_gap: float, n_columns: int | None = None
+) -> tuple[Series, Counter[str]]:
+    """Remove the messages with a spike, see `spikes`, in the first `n_columns` columns (default: in any).
+
+    Return also their number for each column, by its name.
+    """
+    times = (series.stamp - series.stamp[:1]) / SECOND
+    kept, _, _ = in_order(times, max_gap)
+    found = spikes(times[kept], series.values[kept, :n_columns], max_gap)
+    is_spike = np.zeros(len(series), dtype=np.bool_)
+    is_spike[np.array(kept, dtype=np.intp)[found >= 0]] = True
+    dropped = Counter(f"in which {names[column]} jumps away and returns at once" for column in found[found >= 0])
+    return series.part(~is_spike), dropped
