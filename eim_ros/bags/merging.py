@@ -58,7 +58,7 @@ def merged(
         if n_alone := int(np.sum(known & ~is_near)):
             period = np.median(np.diff(series.stamp)) / SECOND if len(series) > 1 else 0.0
             slow = f" (which comes every {period:.3g} s: increase --max-gap)" if period > max_gap else ""
-            dropped[f"without {', '.join(added)} within {max_gap} s{slow}"] = n_alone
+            dropped[f"without {', '.join(added)} within {max_gap} s before and after{slow}"] = n_alone
         known &= is_near
     positions = np.column_stack([columns[name] for name in joint_names])
     return replace(base, values=positions).part(known), notes, dropped
@@ -118,7 +118,7 @@ def values_at(series: Series, stamp: IntArray, max_gap: float) -> tuple[FloatArr
     if len(times) < 2:
         return np.repeat(values[:1], len(moments), axis=0), moments == times[0]
     step = times[right] - times[right - 1]
-    known = (moments >= times[0]) & (moments <= times[-1]) & (step <= max_gap)
+    known = (moments >= times[0]) & (moments <= times[-1]) & ((step <= max_gap) | (moments == times[right]))
     share = (np.clip(moments, times[0], times[-1]) - times[right - 1]) / step
     change = values[right] - values[right - 1]
     share = np.where(np.abs(change) > np.pi, np.round(share)[:, None], share[:, None])

@@ -147,15 +147,17 @@ def plausible_stamps(stamp: IntArray, arrival: IntArray, max_gap: float) -> Bool
     """Return which stamps fit those of the messages before and after (n,).
 
     Fewer than `FEWEST` messages with wrong stamps are recognised by the messages around them. Without them the stamps
-    proceed by at most `max_gap` [s], as the times of arrival do. They must be fewer than the messages on each side. Two
-    publishers whose clocks differ, and whose messages alternate, are therefore left as they are. At the beginning and
-    at the end, few messages are wrong if their stamps are apart from those of many others, but they arrived together.
+    proceed by at most `max_gap` [s], as the times of arrival do. They must be fewer than the messages on each side,
+    unless the recording begins or ends there. Two publishers whose clocks differ, and whose messages alternate, are
+    therefore left as they are. At the beginning and at the end, few messages are wrong if their stamps are apart from
+    those of many others, but they arrived together.
     """
     plausible = np.ones(len(stamp), dtype=np.bool_)
     times, arrivals = (stamp - stamp[:1]) / SECOND, (arrival - arrival[:1]) / SECOND
     edges = [0, *(np.flatnonzero(np.abs(np.diff(times)) > max_gap) + 1).tolist(), len(times)]
     begins, ends = edges[:-1], edges[1:]
-    last, length, run = ends[0] - 1, ends[0], 1  # last row of the current chain, its number of rows, next run
+    # last row of the current chain of runs, its number of rows, whether it reaches back to the first row, and next run
+    last, length, is_first, run = ends[0] - 1, ends[0], True, 1
     while run < len(begins):
         begin, found = begins[run], run
         for other in range(run + 1, len(begins)):
@@ -164,10 +166,14 @@ def plausible_stamps(stamp: IntArray, arrival: IntArray, max_gap: float) -> Bool
                 break
             step, wait = times[begins[other]] - times[last], arrivals[begins[other]] - arrivals[last]
             is_connected = 0.0 < step <= max_gap and abs(wait - step) <= max_gap
-            if is_connected and min(length, ends[other] - begins[other]) > n_wrong:
+            n_after = ends[other] - begins[other]
+            is_enough = length > n_wrong or (is_first and n_after >= FEWEST)
+            is_enough &= n_after > n_wrong or (other == len(begins) - 1 and length >= FEWEST)
+            if is_connected and is_enough:
                 found = other
                 break
         plausible[begin : begins[found]] = False
+        is_first &= found > run
         length = ends[found] - begins[found] + (length if found > run else 0)
         last, run = ends[found] - 1, found + 1
     for rows in (np.flatnonzero(plausible), np.flatnonzero(plausible)[::-1]):
@@ -226,6 +232,7 @@ def in_order(times: FloatArray, max_gap: float) -> tuple[list[int], list[int], l
 SMALLEST_SPIKE = 2e-3  # [rad] or [m]; an encoder of 12 bits has steps of 1.5e-3 rad
 FASTEST_ACCELERATION = 10.0  # [rad/s^2] or [m/s^2]; an arm may well do this between two samples
 ABOVE_NEIGHBOURS = 4.0  # least deviation of a spike, as a multiple of that of the rows beside it
+ABOVE_ONE = 3.0  # further factor if only one side counts, because the row on the other side is next to another spike
 ABOVE_OTHERS = 5.0  # least deviation of a spike, as a multiple of the upper quartile of the rows around it
 AROUND = 25  # number of rows on each side for that quartile; four spikes among 50 rows do not change it much
 
@@ -273,7 +280,8 @@ def spikes(times: FloatArray, values: FloatArray, max_gap: float) -> npt.NDArray
     known = np.zeros((2, n), dtype=np.bool_)
     known[0, 2:-1] = linked[:-2] & linked[1:-1] & linked[2:]
     known[1, 1:-2] = known[0, 2:-1]
-    beside = np.abs(np.where(known[..., None], inner, 0.0)).max(axis=0)[1:-1]
+    beside = np.where(known[..., None], np.abs(inner), np.nan)
+    beside = np.fmin(np.fmax(*beside), ABOVE_ONE * np.fmin(*beside))[1:-1]
     is_inside: BoolArray = np.asarray(linked[:-1] & linked[1:] & np.any(known, axis=0)[1:-1])
     is_apart: BoolArray = (before * after < 0.0) & (deviation > floor) & (deviation > ABOVE_NEIGHBOURS * beside)
     is_apart &= is_inside[:, None]

@@ -1,0 +1,258 @@
+"""Joint states of several publishers are merged by time: an arm and a gripper, two arms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bags.example_bags import START, Item, joint_state, pose, write_own, write_standard
+
+from eim_ros.bags.importing import MotionForm, PairForm, import_motions, import_pairs
+from eim_ros.bags.selection import BagReport, Selection
+from eim_ros.bags.series import Cuts
+from eim_ros.core.errors import DataError
+from eim_ros.kinematics import Robot
+
+ARM, GRIPPER = ("j1", "j2", "j3"), ("finger",)
+WANTED = (*ARM, *GRIPPER)
+ROUNDING = 1e-6  # time stamps have whole nanoseconds, and bags of these tests move slower than 10 rad/s
+Values = Callable[[float], list[float]]
+
+
+def arm(time: float) -> list[float]:
+    return [0.5 * time, 1.0 - 0.2 * time, 0.1 * time]  # straight, so that linear interpolation is exact
+
+
+def finger(time: float) -> list[float]:
+    return [0.01 + 0.01 * time]
+
+
+def published(
+    names: tuple[str, ...],
+    values: Values,
+    topic: str = "/joint_states",
+    *,
+    rate: float = 50.0,
+    begin: float = 0.0,
+    end: float = 2.0,
+    clock: float = 0.0,
+) -> list[Item]:
+    """Joint states whose headers have a clock that is ahead of that of the recorder."""
+    times = np.arange(begin, end, 1.0 / rate).tolist()
+    return [joint_state(time + clock, names, values(time), topic, arrival=time) for time in times]
+
+
+def in_turn(*publishers: list[Item]) -> list[Item]:
+    return sorted((item for items in publishers for item in items), key=lambda item: item[2])
+
+
+def merged(path: Path, wanted: tuple[str, ...] = WANTED, **form: object) -> tuple[np.ndarray, float, BagReport]:
+    """Return the only motion (n_points, n_joints), its duration [s], and the report."""
+    data_set, (report,) = import_motions([path], Selection(joint_names=wanted, **form), MotionForm())
+    assert data_set.description["joint_names"] == list(wanted)
+    (motion,) = data_set.sample.reshape(len(data_set), -1, len(wanted))
+    return motion, data_set.description["durations"][0], report
+
+
+def expected(begin: float, end: float, *values: Values) -> np.ndarray:
+    return np.array([[q for of in values for q in of(time)] for time in np.linspace(begin, end, 50)])
+
+
+@pytest.mark.parametrize("topic", ["/joint_states", "/gripper/joint_states"])
+@pytest.mark.parametrize("write", [write_own, write_standard])
+def test_arm_and_gripper_are_merged_by_time(tmp_path: Path, topic: str, write: Callable) -> None:
+    """The gripper starts 4 ms later, so that the first joint state of the arm has no neighbours on both sides."""
+    items = in_turn(published(ARM, arm), published(GRIPPER, finger, topic, begin=0.004))
+    motion, duration, report = merged(write(tmp_path / "bag", items))
+    assert duration == pytest.approx(1.96)
+    np.testing.assert_allclose(motion, expected(0.02, 1.98, arm, finger), atol=ROUNDING)
+    assert report.notes == ["finger: interpolated at the times of j1, j2, j3 of /joint_states"]
+    assert report.dropped == {"joint states without finger within 0.2 s before and after": 1}
+
+
+def test_joints_come_in_the_order_asked_for_whoever_publishes_them(tmp_path: Path) -> None:
+    items = in_turn(published(ARM, arm), published(GRIPPER, finger))
+    wanted = ("j3", "finger", "j1", "j2")
+    motion, _, _ = merged(write_own(tmp_path / "bag", items), wanted)
+    columns = [WANTED.index(name) for name in wanted]
+    np.testing.assert_allclose(motion, expected(0.0, 1.98, arm, finger)[:, columns], atol=ROUNDING)
+
+
+@pytest.mark.parametrize("rate", [8.0, 21.0, 500.0])
+def test_times_are_those_of_the_publisher_with_most_joints(tmp_path: Path, rate: float) -> None:
+    """Whether the gripper is slower or faster."""
+    items = in_turn(published(ARM, arm), published(GRIPPER, finger, "/gripper", rate=rate, end=2.1))
+    path = write_own(tmp_path / "bag", items)
+    motion, duration, report = merged(path)
+    assert duration == pytest.approx(1.98)
+    assert report.segments[0].n_messages == 100
+    np.testing.assert_allclose(motion, expected(0.0, 1.98, arm, finger), atol=ROUNDING)
+
+
+def test_two_arms_and_two_hands_are_merged(tmp_path: Path) -> None:
+    def left(time: float) -> list[float]:
+        return [time, 0.5 * time]
+
+    def right(time: float) -> list[float]:
+        return [1.0 - time, -0.5 * time]
+
+    items = in_turn(
+        published(("l1", "l2"), left, "/left/joint_states", rate=100.0),
+        published(("r1", "r2"), right, "/right/joint_states", rate=125.0, end=2.1),
+        published(("lf",), finger, "/left/hand", rate=30.0, end=2.1),
+        published(("rf",), finger, "/right/hand", rate=30.0, end=2.1),
+    )
+    motion, duration, _ = merged(write_own(tmp_path / "bag", items), ("l1", "l2", "lf", "r1", "r2", "rf"))
+    ends = np.array([[q for of in (left, finger, right, finger) for q in of(time)] for time in (0.0, duration)])
+    np.testing.assert_allclose(motion[[0, -1]], ends, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("clock", [-37.0, 0.5, 1000.0])
+def test_clocks_of_publishers_may_differ(tmp_path: Path, clock: float) -> None:
+    items = in_turn(published(ARM, arm), published(GRIPPER, finger, "/gripper", clock=clock))
+    motion, _, report = merged(write_own(tmp_path / "bag", items))
+    np.testing.assert_allclose(motion, expected(0.0, 1.98, arm, finger), atol=ROUNDING)
+    way = "ahead of" if clock > 0 else "behind"
+    told = f"the clock of finger of /gripper is {abs(clock):.3f} s {way} that of j1, j2, j3 of /joint_states: taken out"
+    assert told in report.notes
+
+
+def test_publisher_without_time_stamps_is_merged_by_arrival(tmp_path: Path) -> None:
+    unstamped = [joint_state(-START / 1e9, GRIPPER, finger(0.02 * i), arrival=0.02 * i) for i in range(100)]
+    motion, _, report = merged(write_own(tmp_path / "bag", in_turn(published(ARM, arm), unstamped)))
+    np.testing.assert_allclose(motion, expected(0.0, 1.98, arm, finger), atol=ROUNDING)
+    assert any("finger of /joint_states: its headers have no times" in note for note in report.notes)
+
+
+def test_slow_simulation_has_one_clock(tmp_path: Path) -> None:
+    """At half of real time, a publisher that starts later has another mean offset, but the same clock."""
+
+    def slowed(items: list[Item]) -> list[Item]:
+        return [(topic, kind, START + 2 * (arrival - START), message) for topic, kind, arrival, message in items]
+
+    items = in_turn(published(ARM, arm, end=8.0), published(GRIPPER, finger, begin=4.0, end=8.0))
+    motion, duration, report = merged(write_own(tmp_path / "bag", slowed(items)))
+    assert duration == pytest.approx(3.98)
+    np.testing.assert_allclose(motion, expected(4.0, 7.98, arm, finger), atol=ROUNDING)
+    assert not any("clock" in note for note in report.notes)
+
+
+def test_joint_states_are_dropped_while_a_publisher_is_silent(tmp_path: Path) -> None:
+    """It starts late, stops early, and pauses for longer than the largest gap."""
+    gripper = published(GRIPPER, finger, begin=0.5, end=3.5)
+    gripper = [item for item in gripper if not 2.0 < (item[2] - START) / 1e9 < 2.5]
+    path = write_own(tmp_path / "bag", in_turn(published(ARM, arm, end=4.0), gripper))
+    with pytest.raises(DataError, match=r"not continuous: gap of 0\.5\d+ s") as caught:
+        merged(path)
+    (report,) = caught.value.value
+    # 25 before, 26 after 3.48 s, and those within the pause
+    assert report.dropped == {"joint states without finger within 0.2 s before and after": 25 + 25 + 24}
+    motion, duration, _ = merged(path, cuts=Cuts(max_gap=0.6))
+    assert duration == pytest.approx(2.98)
+    np.testing.assert_allclose(motion, expected(0.5, 3.48, arm, finger), atol=ROUNDING)
+
+
+def test_publisher_that_is_too_slow_is_named_with_the_option(tmp_path: Path) -> None:
+    path = write_own(tmp_path / "bag", in_turn(published(ARM, arm), published(GRIPPER, finger, rate=2.0, end=2.6)))
+    with pytest.raises(DataError, match=r"without finger .*which comes every 0\.5 s: increase --max-gap"):
+        merged(path)
+    motion, _, _ = merged(path, cuts=Cuts(max_gap=0.6))
+    np.testing.assert_allclose(motion, expected(0.0, 1.98, arm, finger), atol=ROUNDING)
+
+
+def test_publishers_at_different_times_are_refused(tmp_path: Path) -> None:
+    path = write_own(tmp_path / "bag", in_turn(published(ARM, arm), published(GRIPPER, finger, begin=3.0, end=4.0)))
+    with pytest.raises(DataError, match="cannot be merged, because none came at the same time: 100 without finger"):
+        merged(path)
+
+
+def test_publisher_of_all_joints_wins(tmp_path: Path) -> None:
+    """Such as a node that repeats the joint states of all controllers on another topic."""
+    raw = published(ARM, lambda time: [9.0, 9.0, 9.0], "/arm", rate=200.0)
+    path = write_own(tmp_path / "bag", in_turn(published(WANTED, lambda time: [*arm(time), *finger(time)]), raw))
+    motion, _, report = merged(path)
+    np.testing.assert_allclose(motion, expected(0.0, 1.98, arm, finger), atol=ROUNDING)
+    assert report.dropped == {"joint states without finger": 400}
+
+
+def test_publisher_of_more_joints_wins_a_joint_of_both_and_the_report_says_so(tmp_path: Path) -> None:
+    other = published(("j3", "finger"), lambda time: [7.0, *finger(time)], "/gripper")
+    motion, _, report = merged(write_own(tmp_path / "bag", in_turn(published(ARM, arm), other)))
+    np.testing.assert_allclose(motion, expected(0.0, 1.98, arm, finger), atol=ROUNDING)
+    assert (
+        "j3: the positions of j1, j2, j3 of /joint_states are used, not those of j3, finger of /gripper" in report.notes
+    )
+
+
+def test_same_joints_on_two_topics_are_refused_unless_topics_are_chosen(tmp_path: Path) -> None:
+    items = in_turn(
+        published(ARM, arm, "/left"),
+        published(ARM, lambda time: [0.0, time, 0.0], "/right"),
+        published(GRIPPER, finger, "/gripper"),
+    )
+    path = write_own(tmp_path / "bag", items)
+    with pytest.raises(DataError, match=r"several topics, /left, /right: two robots\? .*--joint-topic"):
+        merged(path)
+    motion, _, _ = merged(path, joint_topics=("/left", "/gripper"))
+    np.testing.assert_allclose(motion, expected(0.0, 1.98, arm, finger), atol=ROUNDING)
+
+
+def test_several_publishers_are_refused_if_no_joints_are_named_and_the_message_names_them(tmp_path: Path) -> None:
+    for number, topic in enumerate(("/joint_states", "/gripper")):
+        path = write_own(tmp_path / f"{number}", in_turn(published(ARM, arm), published(GRIPPER, finger, topic)))
+        with pytest.raises(DataError, match=r"--joints j1,j2,j3,finger or --robot"):
+            import_motions([path], Selection(), MotionForm())
+
+
+def test_joint_that_nobody_publishes_is_named(tmp_path: Path) -> None:
+    path = write_own(tmp_path / "bag", in_turn(published(ARM, arm), published(GRIPPER, finger)))
+    with pytest.raises(
+        DataError, match="no usable joint states of .*: 100 without finger, k1, 100 without j1, j2, j3, k1"
+    ):
+        merged(path, (*WANTED, "k1"))
+
+
+def test_joint_that_turns_endlessly_is_merged_without_a_turn_back(tmp_path: Path) -> None:
+    def turning(time: float) -> list[float]:
+        return [(3.0 + time + np.pi) % (2.0 * np.pi) - np.pi]
+
+    items = in_turn(published(ARM, arm), published(("turn",), turning, rate=21.0, end=2.1))
+    urdf = tmp_path / "arm.urdf"
+    urdf.write_text(
+        '<robot name="r"><link name="l0"/><link name="l1"/><link name="l2"/>'
+        '<joint name="turn" type="continuous"><parent link="l0"/><child link="l1"/><axis xyz="0 0 1"/></joint>'
+        '<joint name="j1" type="revolute"><parent link="l1"/><child link="l2"/><origin xyz="1 0 0"/>'
+        '<axis xyz="0 1 0"/><limit lower="-3" upper="3" effort="1" velocity="9"/></joint></robot>'
+    )
+    data_set, _ = import_motions(
+        [write_own(tmp_path / "bag", items)], Selection(robot=Robot(urdf)), MotionForm(n_points=100)
+    )
+    turn = data_set.sample.reshape(100, 2)[:, 0]
+    # nearest instead of interpolated for two messages beside the turn, 1/21 s apart
+    np.testing.assert_allclose(turn, 3.0 + np.linspace(0.0, 1.98, 100), atol=0.5 / 21 + ROUNDING)
+
+
+def test_spike_of_a_slow_publisher_does_not_spread(tmp_path: Path) -> None:
+    """Between messages at 20 Hz, a spike would reach 50 joint states at 500 Hz."""
+    gripper = published(GRIPPER, finger, "/gripper", rate=20.0, end=2.1)
+    gripper[20] = joint_state(1.0, GRIPPER, [0.5], "/gripper")
+    motion, _, report = merged(write_own(tmp_path / "bag", in_turn(published(ARM, arm, rate=500.0), gripper)))
+    np.testing.assert_allclose(motion, expected(0.0, 1.998, arm, finger), atol=ROUNDING)
+    assert report.dropped["joint states in which finger jumps away and returns at once"] == 1
+
+
+def test_poses_of_another_clock_are_paired_with_their_configurations(tmp_path: Path) -> None:
+    robot = Robot("planar3")
+    items = []
+    for i in range(100):
+        q = np.array([0.01 * i, 1.0 - 0.01 * i, 0.3])
+        items.append(joint_state(0.01 * i, robot.joint_names, q))
+        topic, kind, arrival, message = pose(0.01 * i + 37.0, robot.fk(q)[:3, 3])
+        items.append((topic, kind, arrival - 37 * 10**9, message))
+    path = write_own(tmp_path / "bag", in_turn(items))
+    poses, q, (report,) = import_pairs([path], Selection(robot=robot), PairForm(pose_topic="/pose"))
+    assert len(q) == 100
+    np.testing.assert_allclose(poses[:, :3, 3], robot.fk(q)[:, :3, 3], atol=ROUNDING)
+    assert "the clock of /pose is 37.000 s ahead of that of the joints: taken out" in report.notes
