@@ -125,22 +125,32 @@ def _map(folder: Path) -> list[bytes]:
     return [(folder / "map.npz").read_bytes()]
 
 
-def _bag(folder: Path, suffix: str) -> list[bytes]:
+def _bag(folder: Path, suffix: str, gripper: str = "") -> list[bytes]:
+    """Write a bag of joint states, also of a gripper if its topic is given."""
     from rosbags.rosbag2 import StoragePlugin, Writer
 
     from eim_ros.bags.writer import standard_types
 
     types, kind = standard_types(), "sensor_msgs/msg/JointState"
     storage = StoragePlugin.MCAP if suffix == ".mcap" else StoragePlugin.SQLITE3
-    with Writer(folder / "bag", version=9, storage_plugin=storage) as writer:
-        connection = writer.add_connection("/joint_states", kind, typestore=types)
+    publishers = {"/joint_states": ["a", "b"]} | ({gripper: ["c"]} if gripper else {})
+    with Writer(folder / f"bag{gripper.replace('/', '_')}", version=9, storage_plugin=storage) as writer:
+        connections = {topic: writer.add_connection(topic, kind, typestore=types) for topic in publishers}
         for i in range(20):
-            stamp = types.types["builtin_interfaces/msg/Time"](sec=1, nanosec=10_000_000 * i)
-            header = types.types["std_msgs/msg/Header"](stamp=stamp, frame_id="")
-            values = np.array([0.01 * i, 1.0])
-            state = types.types[kind](header=header, name=["a", "b"], position=values, velocity=values, effort=values)
-            writer.write(connection, 1_000_000_000 + 10_000_000 * i, types.serialize_cdr(state, kind))
-    return [path.read_bytes() for path in (folder / "bag").iterdir() if path.suffix == suffix]
+            for topic, names in publishers.items():
+                stamp = types.types["builtin_interfaces/msg/Time"](sec=1, nanosec=10_000_000 * i)
+                header = types.types["std_msgs/msg/Header"](stamp=stamp, frame_id="")
+                values = np.array([0.01 * i, 1.0][: len(names)])
+                state = types.types[kind](header=header, name=names, position=values, velocity=values, effort=values)
+                writer.write(connections[topic], 1_000_000_000 + 10_000_000 * i, types.serialize_cdr(state, kind))
+        written = writer.path
+    return [path.read_bytes() for path in written.iterdir() if path.suffix == suffix]
+
+
+def _compressed_bag(folder: Path) -> list[bytes]:
+    import zstandard
+
+    return [zstandard.ZstdCompressor().compress(content) for content in _bag(folder, ".mcap")]
 
 
 def _own_bag(folder: Path) -> list[bytes]:
@@ -159,6 +169,10 @@ def _read_bag(path: Path) -> None:
         for _ in bag.messages(list(bag.topics)):
             pass
     import_motions([path], Selection(), MotionForm(n_points=5))
+
+
+def _read_publishers(path: Path) -> None:
+    import_motions([path], Selection(joint_names=("a", "b", "c")), MotionForm(n_points=5))
 
 
 def _recover(path: Path) -> None:
@@ -205,6 +219,8 @@ TARGETS: dict[str, Target] = {
     "data_set": Target(_data_set, load_data_set, ".npz"),
     "map": Target(_map, CapabilityMap.load, ".npz"),
     "mcap": Target(lambda folder: _bag(folder, ".mcap") + _own_bag(folder), _read_bag, ".mcap"),
+    "compressed": Target(_compressed_bag, _read_bag, ".mcap.zstd"),
+    "publishers": Target(lambda folder: _bag(folder, ".mcap", "/gripper"), _read_publishers, ".mcap"),
     "recover": Target(_own_bag, _recover, ".mcap"),
     "sqlite": Target(lambda folder: _bag(folder, ".db3"), _read_bag, ".db3"),
     "metadata": Target(_metadata, _read_metadata, ".yaml"),

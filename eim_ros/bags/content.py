@@ -27,7 +27,7 @@ import numpy.typing as npt
 from eim_ros.bags.merging import merged
 from eim_ros.bags.reader import Bag
 from eim_ros.bags.series import Cuts, FloatArray, GrowingSeries, Series, without_spikes
-from eim_ros.core.data_set import OTHER_JOINTS, JointMatcher, interpolated
+from eim_ros.core.data_set import LARGEST_POSITION, OTHER_JOINTS, JointMatcher, interpolated
 from eim_ros.core.errors import DataError
 from eim_ros.core.files import ARCHIVE_ERRORS
 
@@ -42,7 +42,7 @@ class BagContent:
     vectors: dict[str, Series]
     labels: list[tuple[int, str]]  # begin [ns] and label of each segment; empty for a bag without labels
     dropped: Counter[str]  # number of skipped messages for each reason
-    notes: list[str] = field(default_factory=list)  # corrections of clocks, and what was merged
+    notes: list[str] = field(default_factory=list)  # corrections of clocks, and merged joints
 
 
 TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
@@ -133,8 +133,8 @@ def read_content(
     topics are those of joint states, and the only one of labels. Further topics have poses, points or lists of numbers.
 
     If several publishers have a part of the wanted joints each, on one topic or on several, their joint states are
-    merged, see `merged`. Raise `DataError` if a topic is missing or has another type, if nobody publishes one of the
-    wanted joints, or if the same joints come on several topics.
+    merged, see `merged`. Raise `DataError` if a topic is missing or has another type, if a wanted joint has no
+    publisher, or if the same joints come on several topics.
     """
     if joint_topics:
         joint_topics = [_known(bag, topic, (JOINT_STATE, TRAJECTORY)) for topic in joint_topics]
@@ -281,7 +281,7 @@ class _Reader:
         chosen: list[_Publisher] = []
         for publisher in sorted(usable, key=lambda each: (-len(each.joint_names), -each.n_usable)):
             if len(publisher.trajectories.begins) and len(publisher.joint_names) < len(self._wanted or ()):
-                continue  # trajectories are motions of their own, which cannot be merged
+                continue  # each trajectory is a separate motion, so that they cannot be merged
             rivals = [each.topic for each in usable if each.topic != publisher.topic and _same_joints(each, publisher)]
             if missing and set(missing) & set(publisher.joint_names):
                 if rivals:
@@ -341,7 +341,7 @@ class _Reader:
         publisher.dropped[f"in which {problem}" if problem.endswith(NOT_FINITE) else problem] += 1
         if len(message.name) == len(message.position):
             positions = zip(message.name, np.asarray(message.position, dtype=np.float64), strict=True)
-            publisher.finite &= {name for name, position in positions if np.isfinite(position)}
+            publisher.finite &= {name for name, position in positions if abs(position) < LARGEST_POSITION}
 
     def _add_trajectory(self, topic: str, arrival: int, message: Any) -> None:
         publisher = self._publisher(topic, message.joint_names)
@@ -372,7 +372,7 @@ class _Reader:
         kind, rows = self._bag.topics[topic], self._vectors[topic]
         header = None if kind == NUMBERS else message.header
         values = _vector(kind, message)
-        if not np.isfinite(values).all():
+        if not np.isfinite(values).all() or (kind == POSE and np.abs(values).max() >= LARGEST_POSITION):
             self._drop(topic, NOT_FINITE)
         elif kind == POSE and abs(np.linalg.norm(values[3:]) - 1.0) > QUATERNION_TOLERANCE:
             self._drop(topic, "quaternion not of length 1")
@@ -450,7 +450,7 @@ def read_table(path: Path, joint_names: Sequence[str] | None, cuts: Cuts | None 
         raise DataError(f"{path} has no rows", str(path))
     wanted = list(joint_names or names)
     positions = positions[:, [names.index(name) for name in wanted]]
-    usable = np.isfinite(times) & np.isfinite(positions).all(axis=1)
+    usable = np.isfinite(times) & (np.abs(positions) < LARGEST_POSITION).all(axis=1)
     if np.abs(times[usable]).max(initial=0.0) > LARGEST_TIME:
         raise DataError(f"{path}: times must be in seconds, got {times[usable].max():g}", float(times[usable].max()))
     clock = np.round(1e9 * times[usable]).astype(np.int64)

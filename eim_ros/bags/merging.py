@@ -36,7 +36,7 @@ def merged(
     joints : Series
         Merged positions (n, n_joints) [rad] or [m].
     notes : list of str
-        What was merged, and corrections of clocks.
+        Merged joints, and corrections of clocks.
     dropped : Counter
         Number of dropped joint states for each reason.
     """
@@ -67,15 +67,15 @@ def merged(
 def on_the_clock_of(series: Series, reference: Series) -> tuple[Series, float]:
     """Return a series with its stamps on the clock of another one.
 
-    The offset of a clock from that of the recorder is the difference of stamp and arrival. It may change slowly, as in
-    a simulation that is slower than real time, so that both offsets are compared at the same times of arrival. If they
-    differ by less than `CLOCKS_APART`, the difference may be one of delays, and the stamps are left as they are.
+    The difference of stamp and arrival is the offset of a clock from the recorder's clock. It may change slowly, for
+    example in a simulation that is slower than real time. Both offsets are therefore compared at the same times of
+    arrival. If they differ by less than `CLOCKS_APART`, delays may be the reason, and the stamps are not changed.
 
     Returns
     -------
     series : Series
     difference : float
-        Time by which its clock was ahead of that of the reference, or 0.0 if the stamps were left as they are [s].
+        How far its clock was ahead of the reference, or 0.0 if the stamps were not changed [s].
     """
     zero = reference.arrival[0]
     at, known_at = (series.arrival - zero) / SECOND, (reference.arrival - zero) / SECOND
@@ -90,12 +90,11 @@ def on_the_clock_of(series: Series, reference: Series) -> tuple[Series, float]:
     return replace(series, stamp=series.stamp - round(difference * SECOND)), difference
 
 
-@np.errstate(over="ignore", invalid="ignore")  # damaged values may be as large as 1e308
 def values_at(series: Series, stamp: IntArray, max_gap: float) -> tuple[FloatArray, BoolArray]:
     """Interpolate a series linearly at other times.
 
-    If a value changes by more than half a turn from one message to the next, as a joint does that turns endlessly, the
-    nearer of the two values is returned instead.
+    A joint that turns endlessly changes by almost a revolution at its seam. If a value changes by more than half a turn
+    from one message to the next, the nearer of the two values is returned instead.
 
     Parameters
     ----------

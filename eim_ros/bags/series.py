@@ -4,7 +4,7 @@ Publishers make four kinds of mistakes with the time stamps in their headers, an
 
 - Stamps are missing (zero), or all equal. Times of arrival replace them if that is true of all messages.
 - The clock is set during the recording: the step is removed, see `mended_stamps`.
-- A few stamps are far from those of the messages before and after: these messages are dropped, see `plausible_stamps`.
+- A few stamps are far from the stamps before and after: these messages are dropped, see `plausible_stamps`.
 - Messages overtake each other, or come twice: those in ascending order remain, see `ascending_rows`.
 
 With `Cuts.use_arrival` the times of arrival replace all stamps.
@@ -144,7 +144,7 @@ def mended_stamps(stamp: IntArray, arrival: IntArray) -> tuple[IntArray, list[in
 
 
 def plausible_stamps(stamp: IntArray, arrival: IntArray, max_gap: float) -> BoolArray:
-    """Return which stamps fit those of the messages before and after (n,).
+    """Return which stamps fit the stamps of the messages before and after (n,).
 
     Fewer than `FEWEST` messages with wrong stamps are recognised by the messages around them. Without them the stamps
     proceed by at most `max_gap` [s], as the times of arrival do. They must be fewer than the messages on each side,
@@ -231,21 +231,24 @@ def in_order(times: FloatArray, max_gap: float) -> tuple[list[int], list[int], l
 
 SMALLEST_SPIKE = 2e-3  # [rad] or [m]; an encoder of 12 bits has steps of 1.5e-3 rad
 FASTEST_ACCELERATION = 10.0  # [rad/s^2] or [m/s^2]; an arm may well do this between two samples
-ABOVE_NEIGHBOURS = 4.0  # least deviation of a spike, as a multiple of that of the rows beside it
+ABOVE_NEIGHBOURS = 4.0  # least deviation of a spike, as a multiple of the adjacent rows' deviations
 ABOVE_ONE = 3.0  # further factor if only one side counts, because the row on the other side is next to another spike
 ABOVE_OTHERS = 5.0  # least deviation of a spike, as a multiple of the upper quartile of the rows around it
 AROUND = 25  # number of rows on each side for that quartile; four spikes among 50 rows do not change it much
 
 
-@np.errstate(over="ignore", invalid="ignore")  # damaged values may be as large as 1e308
 def spikes(times: FloatArray, values: FloatArray, max_gap: float) -> npt.NDArray[np.intp]:
     """Find single samples that a joint cannot have reached, because it was elsewhere before and after.
 
     The deviation of a row is its distance from the middle of the rows before and after. A spike lies beyond both of
-    them, on the same side, and its deviation is large in four respects: compared with the resolution of sensors, with
-    what an acceleration of 10 rad/s^2 causes, with the deviations of the rows beside it if the spike is left out, and
-    with the upper quartile of the deviations around it. A quick motion back and forth that is sampled well has large
-    deviations beside the turning point, too, and noise has large ones everywhere. Rows at gaps cannot be examined.
+    them, on the same side, and its deviation is larger than
+
+    - the resolution of sensors, and the deviation that an acceleration of 10 rad/s^2 causes,
+    - several times the deviations of the rows before and after, computed without the spike. A quick motion back and
+      forth has large deviations there if it is sampled well.
+    - several times the upper quartile of the deviations around it, because noise has large ones everywhere.
+
+    Rows at gaps cannot be examined.
 
     Parameters
     ----------
@@ -271,7 +274,7 @@ def spikes(times: FloatArray, values: FloatArray, max_gap: float) -> npt.NDArray
         return columns
     floor = max(SMALLEST_SPIKE, 0.5 * FASTEST_ACCELERATION * float(np.median(steps[linked])) ** 2)
     values = np.unwrap(values, axis=0)
-    # row i + 1 of these; rows beside it are judged by the chord that leaves it out
+    # of row i + 1; the adjacent rows are compared with a chord that leaves it out
     before, after = values[1:-1] - values[:-2], values[2:] - values[1:-1]
     deviation = 0.5 * np.abs(before - after)
     inner = np.zeros((2, n, values.shape[1]))

@@ -215,6 +215,7 @@ def interpolated_poses(
 
 
 OTHER_JOINTS = "other joints"
+LARGEST_POSITION = 1e9  # [rad] or [m]; larger numbers count as infinite, because sums of damaged ones may overflow
 
 
 class JointMatcher:
@@ -252,7 +253,7 @@ class JointMatcher:
         if len(values) != len(self._names):
             return None, f"{len(self._names)} names but {len(values)} positions"
         values = values[self._columns]
-        finite = np.isfinite(values)
+        finite = np.abs(values) < LARGEST_POSITION
         if not finite.all():
             wrong = [name for name, is_finite in zip(self.joint_names, finite, strict=True) if not is_finite]
             return None, f"{', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} not finite"
