@@ -105,7 +105,23 @@ class Segments:
 class Import:
     """Convert recorded joint states to a data set, and list skipped data with the reason.
 
-    A bag is a folder or a file of rosbag2 (MCAP or sqlite3), which may be truncated. Tables are CSV or NPZ files.
+    A bag is a folder or a file of rosbag2 (MCAP or sqlite3), which may be truncated, compressed by zstd, or without
+    metadata.yaml. Tables are CSV or NPZ files.
+
+    Several publishers: --joints or --robot merges joint states of separate publishers, such as an arm and a gripper, on
+    one topic or on several. The times are those at which the publisher with the most of the joints sent its messages.
+    With equal numbers, the publisher with more messages is chosen. The positions of the others are interpolated
+    linearly between their messages before and after. If these are more than --max-gap apart, or one of them is missing,
+    the joint state is dropped. If two publishers have the same joint, the one with more joints is used. If two topics
+    have the same joints, choose one by --joint-topic. Clocks that differ by more than 0.1 s are aligned.
+
+    Time stamps: a few wrong or missing stamps cost only their messages. If all stamps are zero or equal, the times of
+    arrival are used. If a publisher's clock was set, the step is removed. If stamps are wrong more often, the report
+    suggests --time arrival, which is less exact by the varying delay of messages.
+
+    Spikes: a message is dropped if a joint is elsewhere in this message only. The deviation must be larger than an
+    acceleration of 10 rad/s^2 causes, and several times as large as the deviations around it from a smooth motion.
+    Below 30 Hz, small spikes look like quick motions and remain.
     """
 
     bags: Positional[Bags]
