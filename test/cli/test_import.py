@@ -80,6 +80,24 @@ def test_bags_found_by_a_pattern_of_file_names(bags: list[Path], tmp_path: Path)
     assert len(load_data_set(tmp_path / "d.npz")) == 4
 
 
+def test_arm_and_gripper_are_merged_from_the_topics_that_are_named(eim: Command, tmp_path: Path) -> None:
+    items = []
+    for i in range(100):
+        for topic, names, values in (
+            ("/arm", ["j1", "j2"], [0.01 * i, 1.0]),
+            ("/gripper", ["finger"], [0.02 * i]),
+            ("/ghost", ["finger"], [9.0]),
+        ):
+            items.append(joint_state(0.01 * i, names, values, topic))
+    bag, path = write_own(tmp_path / "bag", items), tmp_path / "d.npz"
+    words = ("import", bag, "--output", path, "--points", 100, "--joints", "finger,j1,j2")
+    eim(*words).refused("several topics, /ghost, /gripper: two robots? choose one of them (--joint-topic)")
+    outcome = eim(*words, "--joint-topic", "/arm", "--joint-topic", "/gripper")
+    assert "finger: interpolated at the times of j1, j2 of /arm" in outcome.out
+    motion = load_data_set(path).sample.reshape(100, 3)
+    assert np.allclose(motion, [[0.02 * i, 0.01 * i, 1.0] for i in range(100)], rtol=0, atol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
