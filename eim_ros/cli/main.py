@@ -11,7 +11,9 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any, Protocol
 
@@ -23,6 +25,7 @@ from eim_ros.core.errors import (
     MeshError,
     ModelFileError,
     RobotError,
+    RobotWarning,
     ServiceError,
     did_you_mean,
 )
@@ -134,7 +137,8 @@ def run_program(program: str, read: Callable[[list[str]], Verb], arguments: Sequ
     words = list(arguments)
     command = " ".join([program, *words[:1]])
     try:
-        code = int(read(words).run())
+        with _warnings_in_lines(command):
+            code = int(read(words).run())
         sys.stdout.flush()  # flushed here, where a closed pipe can still be reported
         return code
     except BrokenPipeError:
@@ -160,6 +164,25 @@ def run_program(program: str, read: Callable[[list[str]], Verb], arguments: Sequ
         return _fail(f"{command}: interrupted", ExitCode.INTERRUPTED)
     except Exception:
         return _own_error()
+
+
+@contextmanager
+def _warnings_in_lines(command: str) -> Iterator[None]:
+    """Print each warning about a robot description once, in one line, and other warnings as usual."""
+    shown = set[str]()
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any, **options: Any) -> None:
+            if not issubclass(category, RobotWarning):
+                usual(message, category, *rest, **options)
+            elif str(message) not in shown:
+                shown.add(str(message))
+                print(f"{command}: warning: {message}", file=sys.stderr)
+
+        warnings.showwarning = show
+        warnings.simplefilter("always", RobotWarning)
+        yield
 
 
 def verb_type(name: str) -> Any:

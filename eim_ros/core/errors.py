@@ -8,6 +8,8 @@ Each message names the cause and the remedy, and each error carries the offendin
 from __future__ import annotations
 
 import difflib
+import sys
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -86,6 +88,18 @@ class JointStateError(EimError):
 
 class ServiceError(EimError):
     """A running service could not be reached, did not answer in time, or answered with an error."""
+
+
+class RobotWarning(UserWarning):
+    """A robot description can be read, but something in it is probably not meant."""
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Issue a warning at the line outside of this package that led here."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "eim_ros":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
 
 
 def did_you_mean(words: str | Iterable[str], known: Iterable[str]) -> str:

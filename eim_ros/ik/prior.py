@@ -251,7 +251,7 @@ def robot_from_description(description: Any, path: str | Path) -> Robot:
         urdf, base, tip = (str(description[name]) for name in ("urdf", "base_link", "tip_link"))
         if not urdf.startswith("<"):  # otherwise an untrusted model could make `Robot` read any file
             raise RobotError("its URDF is no XML", urdf)
-        robot = Robot(urdf, tip, base=base)
+        robot = Robot.quietly(urdf, tip, base=base)
         fingerprint = description["fingerprint"]
     except (KeyError, TypeError, RobotError) as error:
         raise ModelFileError(f"{path} has no valid robot description: {error}", str(path)) from error

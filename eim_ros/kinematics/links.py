@@ -268,7 +268,7 @@ def link_poses(robot: Robot, link: str) -> Callable[[FloatArray], FloatArray]:
     if link in (attached := fixed_links(robot, robot.tip_link)):
         return lambda q: robot.fk(q) @ attached[link]
     fixed_links(robot, link)  # raises if the link does not exist
-    part = Robot(robot.urdf, link, base=robot.base_link)
+    part = Robot.quietly(robot.urdf, link, base=robot.base_link)
     if foreign := [name for name in part.joint_names if name not in robot.joint_names]:
         raise RobotError(
             f"link {link!r} is moved by joint {foreign[0]!r}, which is not part of the chain: "

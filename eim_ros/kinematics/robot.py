@@ -35,7 +35,15 @@ from eim_ros.core.checks import (
     positive_number,
     whole_number,
 )
-from eim_ros.core.errors import MeshError, MissingFileError, PoseError, RobotError, did_you_mean
+from eim_ros.core.errors import (
+    MeshError,
+    MissingFileError,
+    PoseError,
+    RobotError,
+    RobotWarning,
+    did_you_mean,
+    warn_caller,
+)
 from eim_ros.core.vocabulary import check_keywords, missing_attribute, names_wrong_keywords, other_name
 from eim_ros.kinematics.branches import Branches
 from eim_ros.kinematics.collision_options import CollisionOptions
@@ -50,6 +58,7 @@ from eim_ros.kinematics.urdf import (
     TRANSLATION,
     build_chain,
     checked_source,
+    limit_remarks,
     parse_urdf,
     read_urdf_source,
     urdf_folder,
@@ -259,6 +268,9 @@ class Robot:
         Options for reading the collision shapes.
     folder : Path or None
         Folder of the URDF, used to resolve relative names of meshes; None if the URDF was read from a text.
+    remarks : tuple of str
+        Warnings about the description: joints that cannot move or have limits in degrees, and slides that the choice of
+        the tip took for a gripper. Loading issues each as a `RobotWarning`.
 
     Examples
     --------
@@ -288,6 +300,7 @@ class Robot:
     bounds: FloatArray = field(repr=False)
     collision: CollisionOptions = field(repr=False)
     folder: Path | None = field(repr=False)
+    remarks: tuple[str, ...] = field(repr=False)
 
     @names_wrong_keywords
     def __init__(
@@ -298,6 +311,25 @@ class Robot:
         base: str | None = None,
         collision: CollisionOptions | None = None,
     ) -> None:
+        self._load(source, tip, base, collision)
+        for remark in self.remarks:
+            warn_caller(remark, RobotWarning)
+
+    @classmethod
+    def quietly(
+        cls,
+        source: str | Path,
+        tip: str | None = None,
+        *,
+        base: str | None = None,
+        collision: CollisionOptions | None = None,
+    ) -> Robot:
+        """Return `Robot(source, tip, base=base, collision=collision)` without warnings; see `remarks`."""
+        robot = object.__new__(cls)
+        robot._load(source, tip, base, collision)
+        return robot
+
+    def _load(self, source: str | Path, tip: str | None, base: str | None, collision: CollisionOptions | None) -> None:
         if collision is not None:
             expect(collision, CollisionOptions, "collision", RobotError)
         source = checked_source(source)
@@ -306,8 +338,10 @@ class Robot:
             source = robot_path(source)
             folder = urdf_folder(source)
         tree = parse_urdf(read_urdf_source(source)).between(base, tip)
+        is_tip_given = tip is not None
         base, tip, joints = tree.chain(base, tip)
         model = build_chain(joints)
+        on_tip = "" if is_tip_given else tree.tip_remark(base)
         bounds = JointLimits(model.lower, model.upper, model.continuous).bounds
         bounds.flags.writeable = False
         self.__dict__.update(
@@ -319,6 +353,7 @@ class Robot:
             bounds=bounds,
             collision=collision or CollisionOptions(),
             folder=folder,
+            remarks=(*limit_remarks(joints), *filter(None, [on_tip])),
         )
 
     @classmethod
@@ -336,7 +371,7 @@ class Robot:
         >>> Robot("panda").with_tip("panda_link5").joint_names[-1]
         'panda_joint5'
         """
-        return Robot(self.urdf, link, base=self.base_link, collision=self.collision)._with(folder=self.folder)
+        return self._rebuilt(self.urdf, link)
 
     @names_wrong_keywords
     def with_tool(self, tool: npt.ArrayLike) -> Robot:
@@ -373,7 +408,12 @@ class Robot:
         xyz, rpy = (" ".join(map(repr, values)) for values in (pose[:3, 3].tolist(), angles.tolist()))
         ElementTree.SubElement(joint, "origin", xyz=xyz, rpy=rpy)
         text = ElementTree.tostring(description, encoding="unicode")
-        return Robot(text, name, base=self.base_link, collision=self.collision)._with(folder=self.folder)
+        return self._rebuilt(text, name)
+
+    def _rebuilt(self, urdf: str, tip: str) -> Robot:
+        """Return a robot with the same base, folder and options, without repeating the warnings."""
+        robot = Robot.quietly(urdf, tip, base=self.base_link, collision=self.collision)
+        return robot._with(folder=self.folder)
 
     def with_collision_options(self, options: CollisionOptions) -> Robot:
         """Return the same robot, whose collision shapes are read in another way."""

@@ -43,6 +43,8 @@ from eim_ros.core.errors import RobotError, did_you_mean
 from eim_ros.kinematics.meshes import package_name
 
 MOVING_TYPES = ("revolute", "continuous", "prismatic")
+FREE_TYPES = ("floating", "planar")
+FINGER_TRAVEL = 0.1  # [m] longest way of a finger; that of common parallel grippers is 0.02 to 0.08
 # names of links and joints that belong to no arm, of joints that do, of links that carry no tool, and of tips, the most
 # common first; a gripper's yaw, pitch or roll turns it as a part of the arm
 _FINGER = re.compile("finger|thumb|knuckle|jaw|claw")
@@ -64,6 +66,7 @@ _TOOLS = [
     )
 ]
 WIDEST = 1e5  # [rad] limit that means no limit: Gazebo writes 1e16, where numbers are 2 apart, and others 999999
+MOST_TURNS = 16.0 * math.pi  # [rad] limits farther apart are hardly meant; the widest we met are 40 rad apart
 _index_lock = threading.Lock()
 MOST_MOVABLE = 64  # maximum number of moving joints in a chain, including mimic joints
 
@@ -131,10 +134,14 @@ class UrdfTree:
         It is at the end of the longest chain of moving joints below the base, without those of grippers, wheels and
         rotors. There, names of tools come first (`tool0`, `tcp`, tool, end effector, hand), then the last link.
         """
-        depths = self._depths(base, without_accessories=True)
+        return self._default_tip(base, self.finger_slides())
+
+    def _default_tip(self, base: str, fingers: frozenset[str]) -> str:
+        """Return the default tip if the joints `fingers`, and those with names of accessories, are not in the arm."""
+        depths = self._depths(base, fingers, without_accessories=True)
         is_hand = max(depths.values()) == 0
         if is_hand:
-            depths = self._depths(base, without_accessories=False)
+            depths = self._depths(base, frozenset(), without_accessories=False)
         most = max(depths.values())
         if most == 0:
             raise RobotError(f"robot {self.name!r} has no movable joint below {base!r}", base)
@@ -153,15 +160,19 @@ class UrdfTree:
                 below = [child for child in below if not child.startswith(link)]
         return link
 
-    def _depths(self, base: str, without_accessories: bool) -> dict[str, int]:
-        """Return the number of moving joints between the base and each link below it."""
+    def _depths(self, base: str, fingers: frozenset[str], without_accessories: bool) -> dict[str, int]:
+        """Return the number of moving joints between the base and each link below it that may be a tip.
+
+        A link may not be a tip if the chain to it contains a follower, but not the joint that this one follows.
+        """
         children: dict[str, list[UrdfJoint]] = {}
         for joint in self.joints:
             children.setdefault(joint.parent, []).append(joint)
-        depths, open_links = {base: 0}, [base]
-        above: dict[str, frozenset[str]] = {base: frozenset()}  # names of the joints above each link
+        sources = {joint.name for joint in self.joints if joint.moves and joint.mimic is None}
+        depths, visited = {base: 0}, {base}
+        open_links = [(base, 0, frozenset[str](), frozenset[str]())]
         while open_links:
-            link = open_links.pop()
+            link, depth, above, missing = open_links.pop()  # names of the joints above, and of sources not among them
             below = children.get(link, ())
             is_palm = sum(joint.moves for joint in below) > 2 and _PALM.search(link.lower())
             frames = [joint.child.lower() for joint in below if not joint.moves]
@@ -170,21 +181,73 @@ class UrdfTree:
                 name, child = joint.name.lower(), joint.child.lower()
                 named = _OPENS.search(name) or (_ACCESSORY.search(child) and not _ARM.search(name))
                 named = named or (has_tool and _PALM.search(child))  # it opens next to the frame of the tool
-                is_accessory = joint.moves and (is_palm or named)
-                if joint.mimic is not None and joint.moves and joint.mimic.joint not in above[link]:
-                    continue  # no chain, because it follows a joint of another branch
-                if joint.child not in depths and not (is_accessory and without_accessories):
-                    depths[joint.child] = depths[joint.parent] + joint.moves
-                    above[joint.child] = above[link] | {joint.name}
-                    open_links.append(joint.child)
+                is_accessory = joint.moves and (is_palm or named or joint.name in fingers)
+                if joint.child in visited or (is_accessory and without_accessories):
+                    continue
+                visited.add(joint.child)
+                names = above | {joint.name}
+                needed = missing
+                if (
+                    joint.moves and joint.mimic is not None
+                ):  # `chain` refuses a follower of no independent joint by name
+                    needed |= {joint.mimic.joint} & sources
+                needed -= names
+                if not needed:
+                    depths[joint.child] = depth + joint.moves
+                open_links.append((joint.child, depth + joint.moves, names, needed))
         return depths
+
+    def finger_slides(self) -> frozenset[str]:
+        """Return the names of the sliding joints that seem to be the fingers of a gripper, whatever they are called.
+
+        They slide by at most FINGER_TRAVEL, move no other joint, and belong together: they start at the same body, or
+        one of them follows the other.
+        """
+        by_name = {joint.name: joint for joint in self.joints}
+        to_parent = {joint.child: joint for joint in self.joints}
+        moving: set[str] = set()  # links with a moving joint somewhere below them
+        for joint in self.joints:
+            link, seen = joint.parent, set[str]()
+            while joint.moves and link not in moving and link not in seen:
+                moving.add(link)
+                seen.add(link)
+                link = to_parent[link].parent if link in to_parent else link
+        fingers = set[str]()
+        groups: dict[str, list[str]] = {}
+        for joint in self.joints:
+            driver = by_name.get(joint.mimic.joint, joint) if joint.mimic is not None else joint
+            factor = abs(joint.mimic.multiplier) if joint.mimic is not None else 1.0
+            travel = min(joint.upper - joint.lower, factor * (driver.upper - driver.lower))
+            if joint.kind != "prismatic" or not travel <= FINGER_TRAVEL or joint.child in moving:
+                continue
+            body, seen = joint.parent, set[str]()
+            while body in to_parent and not to_parent[body].moves and body not in seen:
+                seen.add(body)
+                body = to_parent[body].parent
+            for group in {f"at {body}", f"with {driver.name}"}:
+                groups.setdefault(group, []).append(joint.name)
+        for names in groups.values():
+            if len(names) > 1:
+                fingers.update(names)
+        return frozenset(fingers)
+
+    def tip_remark(self, base: str) -> str:
+        """Return a sentence on sliding joints that `default_tip` takes for fingers; empty if there are none."""
+        fingers, tip = self.finger_slides(), self.default_tip(base)
+        if not fingers or tip == self._default_tip(base, frozenset()):
+            return ""
+        return (
+            f"the tip of robot {self.name!r} is link {tip!r}, because the slides {listed(sorted(fingers))} behind the "
+            "last joint seem to be a gripper; give the tip link if another one is meant"
+        )
 
     def chain(self, base: str | None = None, tip: str | None = None) -> tuple[str, str, tuple[UrdfJoint, ...]]:
         """Return the base, the tip, and the joints between them in order, including fixed ones.
 
-        The base is the root by default, and the tip that of `default_tip`.
+        The tip is that of `default_tip` by default. The base is the root, or the link below a floating joint above
+        which nothing moves, such as the joint between the world and a humanoid.
         """
-        base = self.root() if base is None else base
+        base = self._default_base(tip) if base is None else base
         self._check_link("base", base)
         tip = self.default_tip(base) if tip is None else tip
         self._check_link("tip", tip)
@@ -193,6 +256,17 @@ class UrdfTree:
         joints = self._path_up(tip, base)
         _check_chain(joints, base, tip)
         return base, tip, joints
+
+    def _default_base(self, tip: str | None) -> str:
+        base = self.root()
+        if tip is not None and tip not in self.links:
+            return base  # `chain` reports what is wrong
+        for joint in self._path_up(self.default_tip(base) if tip is None else tip, base):
+            if joint.moves:
+                break
+            if joint.kind in FREE_TYPES:
+                base = joint.child
+        return base
 
     def between(self, base: str | None, tip: str | None) -> UrdfTree:
         """Return the tree in which `tip` is below `base`: another one if they are on different branches.
@@ -258,9 +332,10 @@ def _check_chain(joints: tuple[UrdfJoint, ...], base: str, tip: str) -> None:
     sources = {joint.name for joint in joints if joint.moves and joint.mimic is None}
     for joint in joints:
         if joint.kind not in (*MOVING_TYPES, "fixed"):
+            below = f": choose a base link below it, such as {joint.child!r} (base=, --base or the parameter base_link)"
             raise RobotError(
                 f"joint {joint.name!r} between {base!r} and {tip!r} is of type {joint.kind!r}; supported are "
-                f"{', '.join(MOVING_TYPES)} and fixed",
+                f"{', '.join(MOVING_TYPES)} and fixed{below if joint.kind in FREE_TYPES else ''}",
                 joint.name,
             )
         if joint.moves and math.hypot(*joint.axis) < 1e-9:
@@ -268,7 +343,7 @@ def _check_chain(joints: tuple[UrdfJoint, ...], base: str, tip: str) -> None:
         if joint.moves and joint.mimic is not None and joint.mimic.joint not in sources:
             raise RobotError(
                 f"joint {joint.name!r} mimics {joint.mimic.joint!r}, which is no independent joint of the chain from "
-                f"{base!r} to {tip!r}",
+                f"{base!r} to {tip!r}: name such a joint in its <mimic>, or choose another base or tip link",
                 joint.mimic.joint,
             )
     if not sources:
@@ -392,6 +467,7 @@ def _in_ament_index(packages: Mapping[str, Path]) -> Iterator[None]:
                 os.environ["AMENT_PREFIX_PATH"] = before
 
 
+XACRO_DEFINITIONS = ("xacro:property", "xacro:arg", "xacro:macro")
 XML_METHODS = ("to_xml_string", "write_xml_string")  # of urdf_parser_py, of yourdfpy
 SHAPES = ("box", "cylinder", "sphere", "capsule", "mesh")
 MOST_LINKS = 2000  # maximum number of links, and of joints. Later parsers recurse over links; a humanoid has about 100.
@@ -421,7 +497,8 @@ def read_urdf_source(source: str | Path) -> str | bytes:
     """Return the XML of a source: the source itself if it starts with '<', otherwise the content of the file it names.
 
     The content is not decoded, because the XML parser detects the encoding. A file that ends in .xacro is expanded,
-    with arguments that follow its name, such as "ur.urdf.xacro name:=ur ur_type:=ur5e".
+    with arguments that follow its name, such as "ur.urdf.xacro name:=ur ur_type:=ur5e". A file of another name is
+    expanded if xacro's tags or expressions in it matter, see `needs_xacro`.
     """
     if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
         return source.lstrip("\ufeff \t\r\n")
@@ -429,10 +506,13 @@ def read_urdf_source(source: str | Path) -> str | bytes:
     if path.suffix == ".xacro":
         return expanded_xacro(path, arguments)
     try:
-        return path.read_bytes()
+        content = path.read_bytes()
     except (OSError, ValueError) as error:
         cause = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise RobotError(f"cannot read robot description {str(path)[:200]!r}: {cause}", str(path)) from error
+    if b"xacro" in content and needs_xacro(xml_root(content)):
+        return expanded_xacro(path, arguments)
+    return content
 
 
 def urdf_folder(source: str | Path) -> Path | None:
@@ -462,10 +542,29 @@ def xml_root(text: str | bytes) -> Element:
         raise RobotError(f"robot description is no well-formed XML: {error}", text[:200]) from error
 
 
+def needs_xacro(robot: Element) -> bool:
+    """Return whether a description means something else once it is expanded by xacro.
+
+    Definitions, such as properties, mean nothing unless an expression or a call uses them. Like urdfdom, we ignore them
+    otherwise.
+    """
+    open_elements = [robot]
+    while open_elements:
+        element = open_elements.pop()
+        if element.tag in XACRO_DEFINITIONS:
+            continue
+        if "xacro" in element.tag or any(
+            part in value for value in element.attrib.values() for part in ("${", "$(arg")
+        ):
+            return True
+        open_elements.extend(element)
+    return False
+
+
 def parse_urdf(text: str | bytes) -> UrdfTree:
     """Parse a URDF to a tree and check the numbers of all joints, including those outside the chain used later."""
     robot = xml_root(text)
-    if any("xacro" in element.tag or "${" in "".join(element.attrib.values()) for element in robot.iter()):
+    if needs_xacro(robot):
         raise RobotError("robot description holds xacro macros; expand it first: xacro FILE > robot.urdf", text[:200])
     if robot.tag != "robot":
         other = "; MJCF is not read: convert it to a URDF" if robot.tag.startswith("mujoco") else ""
@@ -610,6 +709,30 @@ FloatArray = npt.NDArray[np.float64]
 
 TRANSLATION = slice(9, 12)
 PRISMATIC, SOURCE, MULTIPLIER, OFFSET = 12, 13, 14, 15  # columns of `links`
+
+
+def limit_remarks(joints: Iterable[UrdfJoint]) -> list[str]:
+    """Return a sentence on joints that cannot move, and one on joints whose limits seem to be in degrees."""
+    free = [joint for joint in joints if joint.moves and joint.mimic is None]
+    stuck = [joint.name for joint in free if joint.lower == joint.upper == 0.0]  # elsewhere it is meant
+    wide = [joint for joint in free if joint.kind == "revolute" and joint.upper - joint.lower > MOST_TURNS]
+    remarks = []
+    if stuck:
+        remarks.append(
+            f"{_joints(stuck)} cannot move, because both limits are 0, which <limit> also means if it lacks them: give "
+            'limits [rad or m], or the type "continuous" or "fixed"'
+        )
+    if wide:
+        first = f"{wide[0].lower:g} to {wide[0].upper:g} rad"
+        remarks.append(
+            f"{_joints([joint.name for joint in wide])} may turn more than {MOST_TURNS / (2.0 * math.pi):.0f} times "
+            f'({first}): if the limits are in degrees, write them in radians; if there are none, use type "continuous"'
+        )
+    return remarks
+
+
+def _joints(names: Sequence[str]) -> str:
+    return f"joint{'s' if len(names) > 1 else ''} {listed(names)}"
 
 
 @dataclass(frozen=True, eq=False)

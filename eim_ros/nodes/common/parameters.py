@@ -67,10 +67,15 @@ class NodeSettings(Generic[SettingsT]):
             self._telling = None
 
     def tell_chain(self, robot: Robot, base: str, tip: str) -> None:
-        """Set the informational parameters of the robot's chain; `base` and `tip` describe its links."""
+        """Set the informational parameters of the robot's chain, and log the warnings about its description.
+
+        `base` and `tip` describe its links.
+        """
         self.tell("chain.base_link", robot.base_link, base)
         self.tell("chain.tip_link", robot.tip_link, tip)
         self.tell("chain.joint_names", list(robot.joint_names), "Joints from base to tip.")
+        for remark in robot.remarks:
+            self._node.get_logger().warning(remark)
 
     def put(self, name: str, value: Any) -> None:
         """Change a read-only parameter on behalf of the node; it remains read-only for users."""

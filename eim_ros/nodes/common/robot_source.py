@@ -10,6 +10,7 @@ from std_msgs.msg import String
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Sampler
 from eim_ros.kinematics import Robot
+from eim_ros.kinematics.urdf import listed, parse_urdf
 from eim_ros.nodes.common.qos import LATCHED_QOS
 from eim_ros.nodes.common.settings import RobotSettings
 
@@ -23,13 +24,13 @@ def load_robot(settings: RobotSettings, description: str) -> Robot:
     """
     base, tip = settings.base_link or None, settings.tip_link or None
     if settings.robot:
-        return Robot(settings.robot, tip, base=base)
+        return Robot.quietly(settings.robot, tip, base=base)
     if not description:
         raise ConfigurationError(
             "no robot: give one of the parameters robot, robot_description, use_robot_description_topic", ""
         )
     check_description(description)
-    return Robot(description.lstrip(), tip, base=base)
+    return Robot.quietly(description.lstrip(), tip, base=base)
 
 
 def load_sampler(model: str, settings: RobotSettings, description: str) -> Sampler:
@@ -48,6 +49,18 @@ def check_description(description: str) -> None:
     """
     if description and not description.lstrip().startswith("<"):
         raise ConfigurationError("robot_description is no URDF text", description)
+
+
+def chain_of(robot: Robot, *, is_default: bool) -> str:
+    """Return the names of a robot, its base and its tip for the log.
+
+    `is_default` says that the settings do not name the tip, so other ends of the description are mentioned.
+    """
+    chain = f"'{robot.name}' from '{robot.base_link}' to '{robot.tip_link}'"
+    ends = parse_urdf(robot.urdf).leaves() if is_default else []
+    if len(ends) < 2:
+        return chain
+    return f"{chain} (chosen; branches end in {listed(ends)}: the parameter tip_link selects another link)"
 
 
 class RobotDescription:

@@ -22,7 +22,7 @@ from eim_ros.kinematics import Robot
 from eim_ros.nodes.common.interfaces import CollectorStatus, SaveData
 from eim_ros.nodes.common.node import ManagedNode, answered
 from eim_ros.nodes.common.process import PeriodicWork
-from eim_ros.nodes.common.robot_source import RobotDescription, load_robot
+from eim_ros.nodes.common.robot_source import RobotDescription, chain_of, load_robot
 from eim_ros.nodes.common.subscriptions import RawSubscription, topic_of
 from eim_ros.nodes.fk_collector.settings import FkCollectorSettings
 
@@ -59,7 +59,7 @@ class FkCollector(ManagedNode[FkCollectorSettings]):
         """Load the robot."""
         self._robot = robot = load_robot(self.settings, self._description.urdf())
         self._node_settings.tell_chain(robot, "Link in whose frame poses are given.", "Link whose pose is computed.")
-        self.get_logger().info(f"configured for '{robot.name}' from '{robot.base_link}' to '{robot.tip_link}'")
+        self.get_logger().info(f"configured for {chain_of(robot, is_default=not self.settings.tip_link)}")
 
     def activate(self) -> None:
         self._telling.start()

@@ -106,10 +106,11 @@ class IkServer(ManagedNode[IkServerSettings]):
         self._listen_to_scene(robot)
         groups = check_groups(robot, self.settings)
         self._node_settings.tell_chain(robot, "Link in whose frame poses are given.", "Link that reaches the pose.")
+        is_default = not self.settings.tip_link and self._loaded.model is None
+        chain = robot_source.chain_of(robot, is_default=is_default)
         self.get_logger().info(
             f"configured in {time.monotonic() - began:.1f} s: model {self._model}, {self._loaded.n_experts} experts, "
-            f"{self._loaded.context_kind} context, robot '{robot.name}' from '{robot.base_link}' to '{robot.tip_link}'"
-            f", groups: {', '.join(groups) or 'none'}"
+            f"{self._loaded.context_kind} context, robot {chain}, groups: {', '.join(groups) or 'none'}"
         )
 
     def activate(self) -> None:

@@ -20,7 +20,7 @@ from eim_ros.nodes.common.messages import transform_of
 from eim_ros.nodes.common.node import ManagedNode, guarded
 from eim_ros.nodes.common.process import PeriodicWork
 from eim_ros.nodes.common.qos import LATCHED_QOS
-from eim_ros.nodes.common.robot_source import RobotDescription, load_sampler
+from eim_ros.nodes.common.robot_source import RobotDescription, chain_of, load_sampler
 from eim_ros.nodes.ik_viewer.messages import chosen_message, shapes_to_show, solutions_message
 from eim_ros.nodes.ik_viewer.settings import IkViewerSettings
 from eim_ros.nodes.ik_viewer.target import FollowedTarget, Target, TargetMarker
@@ -55,7 +55,8 @@ class IkViewer(ManagedNode[IkViewerSettings]):
         self._target = FollowedTarget(frames, first_pose(robot), settings.transform_timeout)
         base = "Link in whose frame the target is given: RViz's fixed frame."
         self._node_settings.tell_chain(robot, base, "Link that reaches the target.")
-        self.get_logger().info(f"configured for '{robot.name}' from '{robot.base_link}' to '{robot.tip_link}'")
+        is_default = not settings.tip_link and sampler.model is None
+        self.get_logger().info(f"configured for {chain_of(robot, is_default=is_default)}")
 
     def activate(self) -> None:
         self._show_marker()
