@@ -148,6 +148,8 @@ class RootsBatch:
         aim, order, problem = self.task.aim, self.task.order, self.problem
         if order.criterion != "" or order.reference is not None or order.posture is not None or problem.is_checked:
             return False
+        if len(self.robot.unlimited_slides):  # the limits depend on the pose, see `Setup.reaching`
+            return False
         is_suited = isinstance(aim, Covering) or (isinstance(aim, Spread) and not self.sampler.n_experts)
         return is_suited and self._form is not None and has_closed_form(problem)
 
@@ -267,6 +269,8 @@ class CompiledBatch:
         if not isinstance(aim, Spread) or order.criterion != "" or order.reference is not None:
             return False
         if order.posture is not None or problem.is_checked or closed_form(problem) is not None:
+            return False
+        if len(self.robot.unlimited_slides):  # the limits depend on the pose, see `Setup.reaching`
             return False
         is_diverse = aim.diversity if aim.diversity is not None else aim.n >= FEWEST_TO_DIVERSIFY
         averages = problem.tolerances is not None or problem.position_only

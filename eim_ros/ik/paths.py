@@ -631,7 +631,7 @@ def follow_path(
     `max_steps` are those of `largest_steps`. `n` is the number of solutions of a pose if solutions are neither points
     nor curves.
     """
-    began, setup = time.perf_counter(), sampler._setup
+    began, setup = time.perf_counter(), sampler._setup.reaching(poses)
     if objective is not None and objective not in OBJECTIVES:
         raise ConfigurationError(f"objective must be one of {', '.join(OBJECTIVES)}, got {objective!r}", objective)
     if objective == "time" and not np.isfinite(sampler.robot.velocity_limits).all():

@@ -179,6 +179,20 @@ class Setup:
         if constraints.branch:
             constraints.branch_check(robot)
 
+    def reaching(self, poses: FloatArray) -> Setup:
+        """Return the setup without those parts of unlimited slides from which no pose (n, 4, 4) is in reach.
+
+        See `Robot.reaching_limits`. Almost all robots have no such slides.
+        """
+        robot = self.robot
+        if not len(robot.unlimited_slides) or not len(poses):
+            return self
+        slack = self.slack + self.constraints.position_tolerance
+        setup = copy.copy(self)
+        setup.lower, setup.upper = robot.reaching_limits(poses[:, :3, 3], slack, self.lower, self.upper)
+        setup.bounds = robot.limits.narrowed(setup.lower, setup.upper).bounds
+        return setup
+
     def task(self, pose: FloatArray, position_only: bool, bounds: FloatArray | None = None) -> Task:
         """Return the solver's form of the problem, with narrower `bounds` (3, dof) if they are given."""
         constraints, tolerances = self.constraints, NO_TOLERANCES

@@ -540,7 +540,8 @@ class Sampler:
         is_point = is_position(pose)
         target = pose_from(pose) if is_point else check_pose(pose)
         position_only = is_point or self._setup.is_position_only(self.prior.kind)
-        problem = Problem(self._setup, target, position_only, Spread(1), seed=_seed(seed), deadline=deadline)
+        setup = self._setup.reaching(target[None])
+        problem = Problem(setup, target, position_only, Spread(1), seed=_seed(seed), deadline=deadline)
         return nearest_pose(problem, priority, origin)
 
     @names_wrong_keywords
@@ -929,7 +930,7 @@ class Sampler:
             conditional = density.conditional
         try:
             problem = Problem(
-                self._setup,
+                self._setup.reaching(pose[None]),
                 pose,
                 position_only,
                 aim,

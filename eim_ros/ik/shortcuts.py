@@ -48,6 +48,8 @@ def shortcut_of(sampler: Solver, aim: Aim) -> Shortcut | None:
     """Return the shortcut for a request, or None."""
     if sampler.n_experts or sampler._setup.is_checked or not isinstance(aim, Spread | Covering):
         return None
+    if len(sampler.robot.unlimited_slides):  # the limits depend on the pose, see `Setup.reaching`
+        return None
     task = BatchTask(aim, AS_FOUND, None, NEVER)
     roots = RootsBatch(sampler, task)
     if roots.is_equivalent:

@@ -49,7 +49,14 @@ from eim_ros.kinematics.branches import Branches
 from eim_ros.kinematics.collision_options import CollisionOptions
 from eim_ros.kinematics.meshes import find_mesh
 from eim_ros.kinematics.poses import check_pose, is_position, pose_from
-from eim_ros.kinematics.tolerances import JointLimits, TaskOptions, make_task, redundancy, transforms
+from eim_ros.kinematics.tolerances import (
+    JointLimits,
+    TaskOptions,
+    checked_tolerances,
+    make_task,
+    redundancy,
+    transforms,
+)
 from eim_ros.kinematics.urdf import (
     MULTIPLIER,
     OFFSET,
@@ -198,6 +205,9 @@ MAX_ITERATIONS = 60
 REFINE_PATIENCE = 6
 RESTART_PATIENCE = 3
 MAX_RESTARTS = 1000
+LONGEST_SLIDE = 100.0  # [m] a slide with wider limits has none that are meant; rails and gantries are shorter
+LEAST_SINE = 1e-3  # least singular value of the axes of slides; below, they count as parallel
+FULL_POSE = 6  # number of joints that a pose determines
 
 
 @dataclass(frozen=True, eq=False)
@@ -539,6 +549,66 @@ class Robot:
         source = sliding[:, SOURCE].astype(np.int64)
         ends = [sliding[:, MULTIPLIER] * limit[source] + sliding[:, OFFSET] for limit in (self.lower, self.upper)]
         return float(np.linalg.norm(self.links[:, TRANSLATION], axis=1).sum() + np.abs(ends).max(axis=0).sum())
+
+    @functools.cached_property
+    def unlimited_slides(self) -> npt.NDArray[np.int64]:
+        """Sliding joints whose limits only stand for "no limit", such as -999999 to 999999 m."""
+        return np.flatnonzero(self.prismatic & (self.upper - self.lower > LONGEST_SLIDE))
+
+    def reaching_limits(
+        self, positions: FloatArray, slack: float, lower: FloatArray, upper: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return limits (dof,) without those parts of unlimited slides from which no position (n, 3) is in reach.
+
+        Seeds within the result are useful. Positions may be missed by `slack` [m]. Let r be the distance of the
+        farthest position from the base, and s the length of the arm with the travel of its other slides. If unlimited
+        slides v with axes A follow each other, |A v| <= r + s, so each |v_j| is at most (r + s) / sigma_min(A). We
+        allow twice as much, which is also enough for the configuration nearest to a pose out of reach.
+
+        If revolute joints lie between unlimited slides, or if the slides are parallel, they may cancel out at any
+        distance. The result then lacks some solutions. So an arm with at most six joints, whose solutions are counted,
+        keeps its limits, and another one gets those of perpendicular slides.
+        """
+        wide = np.array([j for j in self.unlimited_slides if upper[j] - lower[j] > LONGEST_SLIDE], dtype=np.int64)
+        groups = self._slide_groups(wide)
+        least = [np.linalg.svd(axes)[1][-1] if axes.shape[1] <= 3 else 0.0 for _, axes in groups]
+        is_bounded = len(groups) == 1 and least[0] >= LEAST_SINE
+        if not len(wide) or not math.isfinite(slack) or (not is_bounded and self.dof <= FULL_POSE):
+            return lower, upper
+        sliding = self.links[self.links[:, PRISMATIC] != 0.0]
+        source = sliding[:, SOURCE].astype(np.int64)
+        ends = [sliding[:, MULTIPLIER] * limit[source] + sliding[:, OFFSET] for limit in (lower, upper)]
+        travel = np.where(np.isin(source, wide), np.abs(sliding[:, OFFSET]), np.abs(ends).max(axis=0))
+        length = np.linalg.norm(self.links[:, TRANSLATION], axis=1).sum() + travel.sum()
+        farthest = np.linalg.norm(positions, axis=-1).max() + length + slack
+        low, high = lower.copy(), upper.copy()
+        for joints, _ in groups:
+            bound = 2.0 * farthest / (least[0] if is_bounded else 1.0)
+            low[joints] = np.clip(-bound, lower[joints], upper[joints])
+            high[joints] = np.clip(bound, lower[joints], upper[joints])
+        return low, high
+
+    def _slide_groups(self, wide: npt.NDArray[np.int64]) -> list[tuple[list[int], FloatArray]]:
+        """Return the slides `wide` between two revolute joints each, with their motions (3, n_slides) per unit."""
+        groups = list[tuple[list[int], list[FloatArray]]]()
+        is_open, turn = False, np.eye(3)
+        for link in self.links[:-1]:
+            turn = turn @ link[:9].reshape(3, 3)
+            joint = int(link[SOURCE])
+            if link[PRISMATIC] == 0.0:
+                is_open = False
+            elif joint in wide:
+                if not is_open:
+                    groups.append(([], []))
+                    is_open, turn = True, np.eye(3)
+                joints, axes = groups[-1]
+                motion = link[MULTIPLIER] * turn[:, 2]
+                if joint in joints:
+                    axes[joints.index(joint)] = axes[joints.index(joint)] + motion
+                else:
+                    joints.append(joint)
+                    axes.append(motion)
+        return [(joints, np.column_stack(axes)) for joints, axes in groups]
 
     @names_wrong_keywords
     def fk(self, q: npt.ArrayLike) -> FloatArray:
@@ -928,9 +998,29 @@ class Robot:
     ) -> Refinement:
         check_keywords(asked, TaskOptions.__annotations__, "Robot.solve", ("pose", "seed", "max_restarts"))
         max_restarts, rng = whole_number(max_restarts, 1, "max_restarts"), checked_generator(seed)
+        if len(self.unlimited_slides) and len(targets):
+            return self._solve_from_reachable(targets, rng, max_restarts, asked)
         task, effort = self._restarts(asked) if asked else self._plain_restarts
         positions, converged, iterations, errors = self.chain.solve(task, effort, targets, max_restarts, rng.random())
         return Refinement(positions, converged, iterations, errors[0], errors[1])
+
+    def _solve_from_reachable(
+        self, targets: FloatArray, rng: np.random.Generator, max_restarts: int, asked: TaskOptions
+    ) -> Refinement:
+        """Solve poses one by one, each with the limits of `reaching_limits`."""
+        tolerances = asked.get("tolerances")
+        slack = float(asked.get("position_tolerance", 0.0))
+        slack += 0.0 if tolerances is None else float(np.linalg.norm(checked_tolerances(tolerances)[:3]))
+        given = self.limits.narrowed(asked.get("lower"), asked.get("upper"))
+        parts = []
+        for target in targets:
+            lower, upper = self.reaching_limits(target[None, :3, 3], slack, given.lower, given.upper)
+            task, effort = self._restarts({**asked, "lower": lower, "upper": upper})
+            parts.append(self.chain.solve(task, effort, target[None], max_restarts, rng.random()))
+        positions, converged, iterations, errors = zip(*parts, strict=True)
+        position_error, orientation_error = np.concatenate(errors, axis=1)
+        found = np.concatenate(positions), np.concatenate(converged), np.concatenate(iterations)
+        return Refinement(*found, position_error, orientation_error)
 
     def _restarts(self, asked: TaskOptions) -> tuple[Task, StepOptions]:
         """Return the arguments of `Chain.solve` other than the targets; the pose in the task is ignored."""
