@@ -284,3 +284,9 @@ def following_joints(robot: Robot) -> MappingProxyType[str, Mimic]:
     """Return the mimic joints of the description that follow a joint of the robot, inside its chain or not."""
     joints = parse_urdf(robot.urdf).joints
     return MappingProxyType({j.name: j.mimic for j in joints if j.mimic and j.mimic.joint in robot.joint_names})
+
+
+@functools.lru_cache(maxsize=64)
+def described_joints(robot: Robot) -> frozenset[str]:
+    """Return the names of all joints of the description, inside the robot's chain or not."""
+    return frozenset(joint.name for joint in parse_urdf(robot.urdf).joints)

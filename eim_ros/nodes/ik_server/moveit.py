@@ -29,10 +29,10 @@ from eim_ros.ik.constraints import MOST_CONSTRAINTS, MOST_SHAPES, LinkConstraint
 from eim_ros.ik.paths import MAX_SLIDE, MAX_STEP
 from eim_ros.kinematics import Robot, pose_from
 from eim_ros.kinematics.collision import collision_model
-from eim_ros.kinematics.links import fixed_links, following_joints, link_poses
+from eim_ros.kinematics.links import described_joints, fixed_links, following_joints, link_poses
 from eim_ros.kinematics.poses import straight_lines
 from eim_ros.kinematics.srdf import listed_groups, srdf_groups
-from eim_ros.kinematics.urdf import Mimic
+from eim_ros.kinematics.urdf import Mimic, listed
 from eim_ros.nodes.common.messages import transform_of
 from eim_ros.nodes.ik_server.constraints import shape_of
 from eim_ros.nodes.ik_server.messages import RequestContext, RequestError, invalid, pose_of, positive, timeout_of
@@ -429,7 +429,16 @@ def _state(message: Any, field: str, context: RequestContext) -> dict[str, float
     if problem:
         raise RequestError(ErrorCode.INVALID_ROBOT_STATE, f"{field}.joint_state {problem}", names)
     given = dict(zip(names, values, strict=True))
-    return {**(context.joints or {}), **given} if _is_now(message) else given
+    if _is_now(message) and context.joints is not None:
+        return {**context.joints, **given}
+    if names and not described_joints(context.robot) & given.keys():
+        raise RequestError(
+            ErrorCode.INVALID_ROBOT_STATE,
+            f"{field}.joint_state names no joint of this robot, but {listed(names)}; the chain has "
+            f"{listed(context.robot.joint_names)}: use these names, or leave joint_state empty",
+            names,
+        )
+    return given
 
 
 def _why_unchecked(robot: Robot) -> str:

@@ -248,6 +248,23 @@ def test_state_of_other_joints_alone_is_given_back() -> None:
     assert answer.position[0] == 0.01
 
 
+def test_state_of_another_robot_is_refused_and_its_names_are_listed() -> None:
+    foreign = {f"left_{name}": 0.1 for name in ROBOT.joint_names}
+    error = refusal(request_for(POSE, **foreign))
+    assert error.code == ErrorCode.INVALID_ROBOT_STATE
+    assert "'left_j1'" in str(error)
+    assert "'j1'" in str(error)
+    assert "leave joint_state empty" in str(error)
+
+
+def test_foreign_joints_next_to_those_of_the_chain_are_given_back() -> None:
+    near = dict(zip(ROBOT.joint_names, Q.tolist(), strict=True))
+    answer = solve(request_for(POSE, left_j1=0.3, **near)).solution.joint_state
+    values = dict(zip(answer.name, answer.position, strict=True))
+    assert values["left_j1"] == 0.3
+    assert_reached(np.array([values[name] for name in ROBOT.joint_names]), POSE)
+
+
 @pytest.mark.parametrize(
     ("names", "values", "reason"),
     [
