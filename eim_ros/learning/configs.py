@@ -326,7 +326,9 @@ class EMConfig(FamilyConfig):
         1e-4, "stop when the mean log-likelihood rises by less than this", unit="nat", minimum=0.0
     )
     covariance_floor: float = option(
-        1e-6, "smallest variance of an expert in any direction, relative to the data's variances", minimum=0.0
+        1e-6,
+        "smallest variance of an expert in any direction, relative to that of the data without outliers",
+        minimum=0.0,
     )
     covariance: str = option(
         "full",
@@ -360,7 +362,9 @@ class TruncatedEMConfig(Settings):
     n_iterations: int = option(100, "upper bound on iterations", minimum=0)
     tolerance: float = option(1e-4, "stop when the mean free energy rises by less than this", unit="nat", minimum=0.0)
     covariance_floor: float = option(
-        1e-6, "smallest variance of an expert in any direction, relative to the data's variances", minimum=0.0
+        1e-6,
+        "smallest variance of an expert in any direction, relative to that of the data without outliers",
+        minimum=0.0,
     )
     gating_iterations: int = option(2, "L-BFGS iterations of the gating per M-step", minimum=1)
     search: str = option(

@@ -52,6 +52,7 @@ def k_means(
 
 
 LEAST_FLOOR = 1e-6  # minimum variance relative to the data, because a cluster may consist of one point
+FAR_OUT = 3.0  # distance of an outlier, in units of the deviation of n others times sqrt(n), when it is clustered
 SOFTENING = 0.01  # share of every label that is spread over all components when the gating is fitted
 GATING_ITERATIONS, GATING_L2 = 30, 1e-4
 
@@ -100,7 +101,7 @@ def likeliest_start(
     best, highest = None, -torch.inf
     for number in range(n_candidates):
         own_units = number % 2 == 1 and context.shape[1] == 0
-        points = clustered.joint * relative if own_units else clustered.joint
+        points = clustered.points * relative if own_units else clustered.points
         labels = k_means(points, n_components, generator, weight=weight)
         model = clustered.mixture(labels, n_components, covariance_floor)
         if n_candidates == 1:
@@ -138,10 +139,19 @@ class _Clustered:
 
     @classmethod
     def from_data(cls, context: Tensor, sample: Tensor, weight: Tensor | None) -> _Clustered:
-        units = Standardisation.from_data(context, sample)
+        units = Standardisation.resistant(context, sample)
         joint = units.joint(context, sample)
         products = products_of_coordinates(joint)
         return cls(units, joint, products if weight is None else products * weight.unsqueeze(-1), weight)
+
+    @property
+    def points(self) -> Tensor:
+        """Points for the clustering; outliers are moved nearer, but still outweigh all other points together.
+
+        Each outlier then tends to get its own cluster, and the other columns still count.
+        """
+        farthest = FAR_OUT * len(self.joint) ** 0.5
+        return self.joint.clamp(-farthest, farthest)
 
     def mixture(self, labels: Tensor, n_components: int, covariance_floor: float) -> MixtureOfExperts:
         """Return the model of the clusters; see `mixture_of_clusters`."""

@@ -72,7 +72,7 @@ def _fit_experts(
     k = old.n_components
     context, sample = data.context.expand(k, -1, -1), data.sample.unsqueeze(1).expand(k, -1, -1, -1)
     weights = responsibilities.T.unsqueeze(-1)
-    floor = covariance_floor * Standardisation.from_data(data.context, data.sample).sample_scale.square()
+    floor = covariance_floor * Standardisation.resistant(data.context, data.sample).sample_scale.square()
     return fit_neural_experts(old, context, sample, weights, settings, variance_floor=floor)
 
 
@@ -274,7 +274,7 @@ class EMIteration:
         if start is not None:
             data = data.to(start.device)
         seed = int(torch.randint(2**31 - 1, (1,), generator=generator, device=generator.device))
-        units = Standardisation.from_data(data.context, data.sample)
+        units = Standardisation.resistant(data.context, data.sample)
         joint, compact = units.joint(data.context, data.sample), None
         plain = not config.hard and config.is_linear
         if data.context.shape[1] == 0 and plain and config.covariance_floor > 0.0:  # 0 needs a comparison with the old
@@ -378,7 +378,8 @@ class EM(Learner[EMConfig, EMState]):
     first one uses it. All other starts are built from k-means clusters of the data, see `likeliest_start`.
 
     The covariances of a given initial model are restricted to the kind in the settings. The samples may have weights.
-    The settings relative to the variances of the data use the variances without weights.
+    The settings relative to the variances of the data use the variances without weights, and without outliers, see
+    `Standardisation.resistant`.
 
     The history of a fit records the mean `log_likelihood` of the data before each step [nat]. For hard EM it also
     records the `free_energy` [nat]. If there are several starts, it is the history of the best one.

@@ -228,7 +228,7 @@ class _Fitting:
 
     @classmethod
     def from_data(cls, config: TruncatedEMConfig, data: Pairs, n_components: int) -> _Fitting:
-        units = Standardisation.from_data(data.context, data.sample)
+        units = Standardisation.resistant(data.context, data.sample)
         dense = config.n_states >= n_components or (config.search == "auto" and n_components < config.dense_below)
         n_states = None if dense else config.n_states
         joint = units.joint(data.context, data.sample)

@@ -7,6 +7,7 @@ these coordinates sums of squares neither overflow nor cancel.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -16,6 +17,10 @@ from eim_ros.core.errors import DistributionError
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 
+TRIMMED = 0.005  # share of the rows at either end of a column that may be outliers, at least one row
+OUTLYING = 5.0  # ratio of the deviations with and without these rows above which they are outliers
+FEWEST_ROWS = 20  # with fewer rows, one of them is not exceptional
+LARGEST_RATIO = 1e60  # of the deviations with and without outliers, so that squares do not overflow
 LEAST_SCALE = 1e-150  # a column that varies by less is treated as constant because its square would underflow
 
 
@@ -41,6 +46,17 @@ class Standardisation:
         The scale of a constant column is its magnitude, or 1 if the column is zero.
         """
         return cls(*_center_and_scale(context), *_center_and_scale(sample))
+
+    @classmethod
+    def resistant(cls, context: Tensor, sample: Tensor) -> Standardisation:
+        """Do the same, but ignore outliers of the samples.
+
+        A few glitches at 1e6 would else set the unit of a column, and a floor of variances in this unit would be wider
+        than everything else in the data. Outliers are among the TRIMMED smallest and largest values of a column, and
+        without them the standard deviation is at most 1/OUTLYING. At least half of a column must vary: rare events in
+        a column that is mostly constant are not outliers. Without outliers, the result is that of `from_data`.
+        """
+        return cls(*_center_and_scale(context), *_resistant_center_and_scale(sample))
 
     @property
     def n_dims(self) -> int:
@@ -107,3 +123,23 @@ def _center_and_scale(values: Tensor) -> tuple[Tensor, Tensor]:
     small = magnitude < LEAST_SCALE
     unit = torch.where(small, torch.ones_like(magnitude), magnitude)
     return torch.where(low == high, low, center), torch.where(constant, unit, scale)
+
+
+def _resistant_center_and_scale(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the mean and standard deviation of each column without its outliers, see `Standardisation.resistant`."""
+    center, scale = _center_and_scale(values)
+    n, n_columns = values.shape
+    n_trimmed = math.ceil(TRIMMED * n)
+    if n < FEWEST_ROWS or n_columns == 0:
+        return center, scale
+    # outliers make up most of the variance, so the farthest one has at least their mean share: few columns are sorted
+    farthest = torch.maximum(values.amax(0) / scale - center / scale, center / scale - values.amin(0) / scale)
+    suspected = (farthest > 0.9 * math.sqrt(n / (2 * n_trimmed))).nonzero().flatten()
+    if not len(suspected):
+        return center, scale
+    ordered = values[:, suspected].sort(0).values
+    varies = ordered[(3 * n) // 4] > ordered[n // 4]
+    trimmed_center, trimmed_scale = _center_and_scale(ordered[n_trimmed : n - n_trimmed])
+    outlying = varies & (scale[suspected] / OUTLYING > trimmed_scale)
+    chosen, trimmed_scale = suspected[outlying], torch.maximum(trimmed_scale, scale[suspected] / LARGEST_RATIO)
+    return center.index_put((chosen,), trimmed_center[outlying]), scale.index_put((chosen,), trimmed_scale[outlying])

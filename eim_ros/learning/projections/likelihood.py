@@ -242,7 +242,7 @@ def fit_experts(
     >>> experts.weights.round(decimals=2).flatten().tolist()
     [-1.0, 1.0]
     """
-    units = Standardisation.from_data(context, sample)
+    units = Standardisation.resistant(context, sample)
     products = products_of_coordinates(units.joint(context, sample))
     width = sample.shape[1] + context.shape[1] + 1
     moments = symmetric_from_products(responsibilities.T @ products, width)

@@ -321,6 +321,24 @@ def test_floor_is_obeyed_in_every_direction():
     assert torch.linalg.eigvalsh(covariance).min() < 0.06
 
 
+@pytest.mark.parametrize("outlier", [1e3, -1e4, 1e6, 1e12])
+@pytest.mark.parametrize("hard", [False, True])
+@pytest.mark.parametrize("n_dims", [1, 2])
+def test_an_outlier_does_not_widen_the_other_components(outlier, hard, n_dims):
+    """The clusters at 0 and 5 are fitted as they would be alone, whatever one row of 401 holds."""
+    sample = 0.1 * normal(generator_of(18), 400, n_dims)
+    sample[200:, 0] += 5.0
+    clusters = sample[:200], sample[200:]
+    glitch = torch.full((1, n_dims), outlier, dtype=torch.float64)
+    model = EM(config(n_starts=3, hard=hard)).fit(torch.cat([sample, glitch])).model
+    order = model.means[:, 0].abs().argsort()[: len(clusters)]
+    for index, cluster in zip(order.tolist(), clusters, strict=True):
+        # they are 30 deviations apart, so each component has its cluster alone; the floor is 1e-3 of a deviation of 2.5
+        torch.testing.assert_close(model.means[index], cluster.mean(0), rtol=0.0, atol=1e-6)
+        deviation = (model.scale_trils[index] @ model.scale_trils[index].mT).diagonal().sqrt()
+        torch.testing.assert_close(deviation, cluster.std(0, correction=0), rtol=0.0, atol=1e-6)
+
+
 @pytest.mark.parametrize("scale", [1e-100, 1e100, 1e250])
 def test_units_may_be_extreme(scale):
     sample = pairs_from(random_mixture_of_experts(17, 3, 2, 0), 100)[1]

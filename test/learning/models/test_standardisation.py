@@ -74,3 +74,36 @@ def test_model_that_is_not_linear_is_refused():
     units = Standardisation.from_data(normal(generator_of(3), 9, 1), normal(generator_of(4), 9, 2))
     with pytest.raises(DistributionError, match="expected linear experts with a softmax gating, got NeuralExperts"):
         units.standard(random_neural_mixture_of_experts(5, 2, 2, 1))
+
+
+def units_with_and_without_outliers(column: torch.Tensor) -> tuple[Standardisation, Standardisation]:
+    sample = torch.stack([column, torch.linspace(-1.0, 1.0, len(column), dtype=torch.float64)], 1)
+    return Standardisation.resistant(sample[:, :0], sample), Standardisation.from_data(sample[:, :0], sample)
+
+
+def test_scale_ignores_the_outliers_of_a_column():
+    column = normal(generator_of(5), 400, 1)[:, 0]
+    spread = float(column.std(correction=0))
+    for glitches in ([1e3], [1e6, -1e6], [1e50]):
+        column[: len(glitches)] = torch.tensor(glitches, dtype=torch.float64)
+        units, plain = units_with_and_without_outliers(column)
+        assert 0.8 * spread < float(units.sample_scale[0]) < spread  # two rows at either end do not count
+        assert abs(float(units.sample_center[0])) < spread
+        assert float(units.sample_scale[1]) == float(plain.sample_scale[1])
+
+
+@pytest.mark.parametrize("name", ["normal", "clusters", "tails", "rare event", "counts", "constant", "few rows"])
+def test_scale_of_data_without_outliers_is_the_standard_deviation(name):
+    noise, n = normal(generator_of(6), 1000, 1)[:, 0], torch.arange(1000)
+    column = {
+        "normal": noise,
+        "clusters": torch.where(n < 20, 50.0, 0.01 * noise),  # 2 % of the rows are a cluster, not outliers
+        "tails": noise.sign() * noise.abs() ** 3,
+        "rare event": torch.where(n < 3, 1.0, 0.0).double(),  # most of the column is constant
+        "counts": noise.abs().floor(),
+        "constant": torch.full_like(noise, 3.0),
+        "few rows": torch.where(n < 1, 1e9, noise)[:15],
+    }[name]
+    units, plain = units_with_and_without_outliers(column)
+    assert torch.equal(units.sample_scale, plain.sample_scale)
+    assert torch.equal(units.sample_center, plain.sample_center)
