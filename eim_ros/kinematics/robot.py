@@ -18,7 +18,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -560,10 +560,11 @@ class Robot:
     ) -> tuple[FloatArray, FloatArray]:
         """Return limits (dof,) without those parts of unlimited slides from which no position (n, 3) is in reach.
 
-        Seeds within the result are useful. Positions may be missed by `slack` [m]. Let r be the distance of the
-        farthest position from the base, and s the length of the arm with the travel of its other slides. If unlimited
-        slides v with axes A follow each other, |A v| <= r + s, so each |v_j| is at most (r + s) / sigma_min(A). We
-        allow twice as much, which is also enough for the configuration nearest to a pose out of reach.
+        Seeds within the result are useful. Positions p may be missed by `slack` [m]. Let s be the length of the arm
+        with the travel of its other slides. Unlimited slides v with axes A that follow each other move the tip by A v.
+        If they come first, |A v - p| <= s. Behind a revolute joint, |A v| <= |p| + s. With the least singular value of
+        A, both bound |v_j|. We allow twice as much, which is also enough for the configuration nearest to a pose that
+        is out of reach.
 
         If revolute joints lie between unlimited slides, or if the slides are parallel, they may cancel out at any
         distance. The result then lacks some solutions. So an arm with at most six joints, whose solutions are counted,
@@ -571,7 +572,7 @@ class Robot:
         """
         wide = np.array([j for j in self.unlimited_slides if upper[j] - lower[j] > LONGEST_SLIDE], dtype=np.int64)
         groups = self._slide_groups(wide)
-        least = [np.linalg.svd(axes)[1][-1] if axes.shape[1] <= 3 else 0.0 for _, axes in groups]
+        least = [np.linalg.svd(group.axes)[1][-1] if len(group.joints) <= 3 else 0.0 for group in groups]
         is_bounded = len(groups) == 1 and least[0] >= LEAST_SINE
         if not len(wide) or not math.isfinite(slack) or (not is_bounded and self.dof <= FULL_POSE):
             return lower, upper
@@ -579,36 +580,41 @@ class Robot:
         source = sliding[:, SOURCE].astype(np.int64)
         ends = [sliding[:, MULTIPLIER] * limit[source] + sliding[:, OFFSET] for limit in (lower, upper)]
         travel = np.where(np.isin(source, wide), np.abs(sliding[:, OFFSET]), np.abs(ends).max(axis=0))
-        length = np.linalg.norm(self.links[:, TRANSLATION], axis=1).sum() + travel.sum()
-        farthest = np.linalg.norm(positions, axis=-1).max() + length + slack
+        length = np.linalg.norm(self.links[:, TRANSLATION], axis=1).sum() + travel.sum() + slack
         low, high = lower.copy(), upper.copy()
-        for joints, _ in groups:
-            bound = 2.0 * farthest / (least[0] if is_bounded else 1.0)
-            low[joints] = np.clip(-bound, lower[joints], upper[joints])
-            high[joints] = np.clip(bound, lower[joints], upper[joints])
+        for joints, axes, is_first in groups:
+            if is_bounded and is_first:
+                values, bound = positions @ np.linalg.pinv(axes).T, length
+            else:
+                values, bound = np.zeros((1, len(joints))), length + np.linalg.norm(positions, axis=-1).max()
+            bound *= 2.0 / (least[0] if is_bounded else 1.0)
+            for joint, value in zip(joints, values.T, strict=True):
+                first, last = max(value.min() - bound, lower[joint]), min(value.max() + bound, upper[joint])
+                low[joint] = min(first, upper[joint] - bound)  # at least so much remains where nothing is in reach
+                high[joint] = max(last, lower[joint] + bound)
         return low, high
 
-    def _slide_groups(self, wide: npt.NDArray[np.int64]) -> list[tuple[list[int], FloatArray]]:
-        """Return the slides `wide` between two revolute joints each, with their motions (3, n_slides) per unit."""
-        groups = list[tuple[list[int], list[FloatArray]]]()
-        is_open, turn = False, np.eye(3)
+    def _slide_groups(self, wide: npt.NDArray[np.int64]) -> list[_SlideGroup]:
+        """Return the slides `wide` between two revolute joints each."""
+        groups = list[tuple[list[int], list[FloatArray], bool]]()
+        is_open, is_first, turn = False, True, np.eye(3)
         for link in self.links[:-1]:
             turn = turn @ link[:9].reshape(3, 3)
             joint = int(link[SOURCE])
             if link[PRISMATIC] == 0.0:
-                is_open = False
+                is_open = is_first = False
             elif joint in wide:
                 if not is_open:
-                    groups.append(([], []))
-                    is_open, turn = True, np.eye(3)
-                joints, axes = groups[-1]
+                    groups.append(([], [], is_first))
+                    is_open = True
+                joints, axes, _ = groups[-1]
                 motion = link[MULTIPLIER] * turn[:, 2]
                 if joint in joints:
                     axes[joints.index(joint)] = axes[joints.index(joint)] + motion
                 else:
                     joints.append(joint)
                     axes.append(motion)
-        return [(joints, np.column_stack(axes)) for joints, axes in groups]
+        return [_SlideGroup(joints, np.column_stack(axes), is_first) for joints, axes, is_first in groups]
 
     @names_wrong_keywords
     def fk(self, q: npt.ArrayLike) -> FloatArray:
@@ -1029,6 +1035,14 @@ class Robot:
     @functools.cached_property
     def _plain_restarts(self) -> tuple[Task, StepOptions]:
         return self._restarts({})
+
+
+class _SlideGroup(NamedTuple):
+    """Slides without a revolute joint between them."""
+
+    joints: list[int]
+    axes: FloatArray  # (3, n_slides): motions of the tip for a unit of each slide, with all revolute joints at zero
+    is_first: bool  # whether no revolute joint comes before them
 
 
 def _effort(asked: TaskOptions, max_iterations: int, patience: int) -> StepOptions:

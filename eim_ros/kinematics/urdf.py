@@ -497,8 +497,8 @@ def read_urdf_source(source: str | Path) -> str | bytes:
     """Return the XML of a source: the source itself if it starts with '<', otherwise the content of the file it names.
 
     The content is not decoded, because the XML parser detects the encoding. A file that ends in .xacro is expanded,
-    with arguments that follow its name, such as "ur.urdf.xacro name:=ur ur_type:=ur5e". A file of another name is
-    expanded if xacro's tags or expressions in it matter, see `needs_xacro`.
+    with arguments that follow its name, such as "ur.urdf.xacro name:=ur ur_type:=ur5e". Other files are
+    never expanded, because xacro evaluates Python and includes any file.
     """
     if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
         return source.lstrip("\ufeff \t\r\n")
@@ -506,13 +506,10 @@ def read_urdf_source(source: str | Path) -> str | bytes:
     if path.suffix == ".xacro":
         return expanded_xacro(path, arguments)
     try:
-        content = path.read_bytes()
+        return path.read_bytes()
     except (OSError, ValueError) as error:
         cause = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise RobotError(f"cannot read robot description {str(path)[:200]!r}: {cause}", str(path)) from error
-    if b"xacro" in content and needs_xacro(xml_root(content)):
-        return expanded_xacro(path, arguments)
-    return content
 
 
 def urdf_folder(source: str | Path) -> Path | None:
@@ -545,8 +542,8 @@ def xml_root(text: str | bytes) -> Element:
 def needs_xacro(robot: Element) -> bool:
     """Return whether a description means something else once it is expanded by xacro.
 
-    Definitions, such as properties, mean nothing unless an expression or a call uses them. Like urdfdom, we ignore them
-    otherwise.
+    Definitions, such as properties, mean nothing unless an expression or a call uses them. Otherwise they are ignored,
+    as in urdfdom.
     """
     open_elements = [robot]
     while open_elements:
@@ -565,7 +562,11 @@ def parse_urdf(text: str | bytes) -> UrdfTree:
     """Parse a URDF to a tree and check the numbers of all joints, including those outside the chain used later."""
     robot = xml_root(text)
     if needs_xacro(robot):
-        raise RobotError("robot description holds xacro macros; expand it first: xacro FILE > robot.urdf", text[:200])
+        raise RobotError(
+            "robot description holds xacro macros; expand it first: xacro FILE > robot.urdf, or let its name end in "
+            ".urdf.xacro",
+            text[:200],
+        )
     if robot.tag != "robot":
         other = "; MJCF is not read: convert it to a URDF" if robot.tag.startswith("mujoco") else ""
         raise RobotError(f"robot description must start with <robot>, found <{robot.tag}>{other}", robot.tag)
