@@ -64,7 +64,7 @@ def test_all_poses_are_solved_by_every_call(base: str, distance: float) -> None:
     poses, sampler = poses_of(robot, distance), Sampler(robot)
     assert all(sampler.solve(pose, seed=0) for pose in poses)
     assert all(len(sampler.sample(pose, 3, seed=0)) == 3 for pose in poses)
-    assert all(sampler.solve_all(pose, seed=0, timeout=2.0) for pose in poses[:5])
+    assert all(sampler.solve_all(pose, seed=0) for pose in poses[:2])
     assert (sampler.solve_batch(poses, seed=0).n_valid == 1).all()
     assert (sampler.sample_batch(poses, 3, seed=0).n_valid == 3).all()
     assert robot.solve_many(poses, seed=0).converged.all()
