@@ -8,7 +8,7 @@ import pytest
 
 from eim_ros.core.errors import ConfigurationError, RobotError
 from eim_ros.kinematics import Robot
-from eim_ros.nodes.common.robot_source import load_robot
+from eim_ros.nodes.common.robot_source import chain_of, load_robot
 from eim_ros.nodes.common.settings import RobotSettings
 
 PANDA = Robot("panda")
@@ -43,3 +43,20 @@ def test_robot_that_is_not_there_is_refused(
 def test_sources_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="robot_description and use_robot_description_topic"):
         RobotSettings(robot_description="<robot/>", use_robot_description_topic=True)
+
+
+def test_log_names_the_default_tip_and_the_other_ends() -> None:
+    links = "".join(f'<link name="{name}"/>' for name in ("base", "arm", "tool0", "camera"))
+    limit = '<limit lower="-1" upper="1"/>'
+    text = (
+        f'<robot name="r">{links}'
+        f'<joint name="a" type="revolute"><parent link="base"/><child link="arm"/>{limit}</joint>'
+        '<joint name="b" type="fixed"><parent link="arm"/><child link="tool0"/></joint>'
+        '<joint name="c" type="fixed"><parent link="arm"/><child link="camera"/></joint></robot>'
+    )
+    robot = load_robot(RobotSettings(), text)
+    assert chain_of(robot, is_default=False) == "'r' from 'base' to 'tool0'"
+    told = chain_of(robot, is_default=True)
+    assert "to 'tool0' (chosen; branches end in 'tool0', 'camera'" in told
+    assert "tip_link" in told
+    assert chain_of(PANDA, is_default=True) == chain_of(PANDA, is_default=False)  # the panda has one end
