@@ -504,8 +504,8 @@ FIGURES = [
     *constants("docs/how_to/rank_solutions.md", ("{} or more are spread by default", FEWEST_TO_DIVERSIFY)),
     Figure(
         "docs/how_to/record.md",
-        "in [{} trials], at most the last {} s was missing",
-        ["recording.txt: killed {} times", "recording.txt: missing at the end: longest {} s"],
+        "at most the last {} s is missing ([{} trials])",
+        ["recording.txt: missing at the end: longest {} s", "recording.txt: killed {} times"],
     ),
     *constants(
         "docs/how_to/use_a_model.md",
