@@ -254,6 +254,20 @@ class Refinement:
 class Robot:
     """Serial chain of revolute, continuous, prismatic and mimic joints.
 
+    A URDF does not say where the arm begins and ends. The default base is its root, or the link below a floating or
+    planar joint that comes first. The default tip is at the end of the longest chain of moving joints, where frames of
+    tools come first (`tool0`, `tcp`, `ee_gripper_link`). Fingers, wheels and rotors do not count. Slides of at most
+    10 cm that start at the same body, or of which one follows another, are fingers whatever their names, and a warning
+    names them. The arguments `tip` and `base` select other links.
+
+    A mimic joint may come before the joint that it follows. One that follows a missing or fixed joint, or itself, is
+    refused.
+
+    The solver never leaves the limits. A warning names joints whose limits are both 0, the default of a `<limit>`
+    without them, and those that may turn more than eight times, because their limits are probably in degrees. Revolute
+    joints with limits beyond 1e5 rad count as continuous. Slides with a range of more than 100 m are searched only
+    where they can reach the pose, see `reaching_limits`. Poses within 1 km of the base were solved in our tests.
+
     Attributes
     ----------
     name, base_link, tip_link : str

@@ -259,7 +259,7 @@ class UrdfTree:
 
     def _default_base(self, tip: str | None) -> str:
         base = self.root()
-        if tip is not None and tip not in self.links:
+        if tip is not None and (not isinstance(tip, str) or tip not in self.links):
             return base  # `chain` reports what is wrong
         for joint in self._path_up(self.default_tip(base) if tip is None else tip, base):
             if joint.moves:
