@@ -20,10 +20,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-import tomllib
 from pathlib import Path
 from typing import Any
 
+import tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
 FAULTS = ROOT / "test/seeded_faults.toml"

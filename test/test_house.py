@@ -57,12 +57,15 @@ def imported_packages(folder: Path) -> set[str]:
 
 
 def own_files() -> list[Path]:
-    """All files of the tree but those that git or a tool has put there."""
+    """The files that git tracks, so that nothing counts that a user made here; all files where there is no git."""
+    if (ROOT / ".git").exists():
+        listed = subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True)
+        return [path for path in (ROOT / name for name in listed.split("\0") if name) if path.is_file()]
     files: list[Path] = []
     for folder, folders, names in os.walk(ROOT):
         folders[:] = [name for name in folders if name == ".ci" or not name.startswith(".")]
         folders[:] = [name for name in folders if name not in MADE_BY_TOOLS and not name.endswith(".egg-info")]
-        files += [Path(folder, name) for name in names if name != ".git"]  # a file in a work tree
+        files += [Path(folder, name) for name in names]
     return files
 
 

@@ -518,7 +518,11 @@ def test_reconfigurations_are_as_few_as_possible() -> None:
 @pytest.mark.parametrize("objective", [None, "squares"])
 @pytest.mark.parametrize("radius", [0.005, 0.04])
 def test_motions_between_poses_avoid_obstacles(radius: float, objective: Objective | None) -> None:
-    """The sphere is where the tip would pass half-way between two poses, so the arm must move around it."""
+    """The sphere is where the tip would pass half-way between two poses, so the arm must move around it.
+
+    Rounding decides which seeds lead around it: at the larger radius 35 of 60 did, so that all of ten fail in one of
+    5000 runs. A path that was found is free, and one that was not must not be executed.
+    """
     robot, poses = arm_of("panda"), [[0.4, y, 0.5, 1.0, 0.0, 0.0, 0.0] for y in (-0.25, 0.0, 0.25)]
     straight = Sampler(robot).follow(poses, max_step=0.8, objective=objective, timeout=ENOUGH, seed=0)
     middle = robot.fk(0.5 * (straight.q[0] + straight.q[1]))[:3, 3]
@@ -527,7 +531,13 @@ def test_motions_between_poses_avoid_obstacles(radius: float, objective: Objecti
     assert scene is not None
     assert not scene.colliding(straight.q).any()
     assert scene.colliding(np.linspace(straight.q[0], straight.q[1], 50)).any()
-    path = sampler.follow(poses, max_step=0.8, objective=objective, timeout=ENOUGH, seed=0)
+    for seed in range(10):
+        path = sampler.follow(poses, max_step=0.8, objective=objective, timeout=ENOUGH, seed=seed)
+        if path:
+            break
+        assert_no_success(path)
+        assert path.error_code in (ErrorCode.NO_IK_SOLUTION, ErrorCode.TIMED_OUT)
+        assert path.message
     assert path, path.message
     for before, after in zip(path.q[:-1], path.q[1:], strict=True):
         n = 1 + int(np.ceil(np.abs(after - before).max() / 0.02))

@@ -45,13 +45,16 @@ def test_sampled_rewards_lead_to_the_gating_of_all_rewards(n_context):
     sampled = UNLIMITED.replace(**{"gating.n_experts": 8})
     context = normal(generator_of(3), 2000, n_context)
     expected = updated(UNLIMITED, 10, 0, n_context)[0].gating(context).exp()
-    for seed in range(3):
+    distances = []
+    for seed in range(10):
         model, evaluations = updated(sampled, 10, seed, n_context)
         probabilities = model.gating(context).exp()
         assert evaluations < 10 * 8 * N_CONTEXTS
         assert probabilities[:, BAD].mean() < 0.1 / N_EXPERTS
-        distance = 0.5 * (probabilities - expected).abs().sum(-1).mean()
-        assert distance < 0.06, seed  # total variation; the old gating is farther than 0.15
+        distances.append(0.5 * (probabilities - expected).abs().sum(-1).mean())
+    # Total variation. The old gating is farther than 0.15. One run is 0.03 away on average, with a standard deviation
+    # of 0.013 (30 seeds), so the mean of ten is at 0.055 only if it is six of its standard deviations too large.
+    assert torch.stack(distances).mean() < 0.055
 
 
 @pytest.mark.parametrize(

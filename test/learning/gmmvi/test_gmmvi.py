@@ -153,8 +153,14 @@ def test_components_outside_a_bounded_support_return(seed):
 
 
 def test_run_on_a_bounded_target_ends_on_a_plateau():
-    result = GMMVI(Beta(2.0, 3.0), n_iterations=400, n_samples=20, plateau_window=20, seed=0).fit()
-    assert result.state.iteration < 400
+    """Where the target is zero the objective is minus infinity, so the part inside decides. At best it is log 1 = 0.
+
+    Runs with other seeds and other kernels of torch ended after 300 to 517 iterations, within 0.005 nat of it.
+    """
+    result = GMMVI(Beta(2.0, 3.0), n_iterations=1500, n_samples=20, plateau_window=20, seed=0).fit()
+    assert result.state.iteration < 1500
+    last = result.history.records[-1]
+    assert last.get("elbo_inside", last.get("elbo")) == pytest.approx(0.0, abs=0.03)
 
 
 def test_components_leave_values_that_are_too_large_for_multipliers():
