@@ -217,8 +217,9 @@ def test_limits_of_more_than_a_turn_are_certified() -> None:
     sampler = Sampler(Robot(urdf))
     pose = sampler.robot.fk(np.array([0.3, 0.8, -0.4, 1.1, 0.6, -0.9, 0.2]))
     narrow = Constraints(limits={f"j{i}": (-3.0, 3.0) for i in range(7)})
-    within = sampler.with_constraints(narrow).solve_all(pose, guarantee="certified", max_solutions=100_000)
-    answer = sampler.solve_all(pose, guarantee="certified", max_solutions=100_000, max_spacing=1.0)
+    wanted = {"guarantee": "certified", "max_solutions": 100_000, "max_spacing": 1.0, "timeout": 60.0}
+    within = sampler.with_constraints(narrow).solve_all(pose, **wanted)
+    answer = sampler.solve_all(pose, **wanted)
     assert within.certified and answer.certified, answer.message
     assert answer.completeness.n_components > within.completeness.n_components
     assert np.abs(answer.q).max() > np.pi

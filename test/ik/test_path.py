@@ -532,7 +532,7 @@ def test_motions_between_poses_avoid_obstacles(radius: float, objective: Objecti
     assert not scene.colliding(straight.q).any()
     assert scene.colliding(np.linspace(straight.q[0], straight.q[1], 50)).any()
     for seed in range(10):
-        path = sampler.follow(poses, max_step=0.8, objective=objective, timeout=ENOUGH, seed=seed)
+        path = sampler.follow(poses, max_step=0.8, objective=objective, timeout=10.0, seed=seed)
         if path:
             break
         assert_no_success(path)
