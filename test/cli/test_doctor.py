@@ -8,12 +8,14 @@ from nodes.domains import own_domain
 
 from eim_ros.cli import doctor
 from eim_ros.cli.doctor import FAULT, Finding
+from eim_ros.core import native
 
 
 def test_a_machine_that_runs_the_tests_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
     with own_domain() as domain:
         monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
         monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+        monkeypatch.delenv(native.VARIABLE, raising=False)  # a forced module that is not the best one is a finding
         outcome = eim_process("doctor", "--json")
     report = outcome.json
     states = {finding["area"]: finding["state"] for finding in report["findings"]}
