@@ -19,13 +19,13 @@ def run_demo(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_demo_trains_serves_and_draws(tmp_path: Path) -> None:
-    result = run_demo(tmp_path, "--samples", "800", "--experts", "5", "-n", "20", "--seed", "7", "--json")
+    result = run_demo(tmp_path, "--samples", "400", "--experts", "3", "-n", "20", "--seed", "7", "--json")
     assert result.returncode == 0, result.stderr
     answer = json.loads(result.stdout.splitlines()[-1])
     assert answer["request"]["valid"] == answer["request"]["distinct"] == 20
     assert answer["request"]["refined_max_position_error"] <= 1e-6
     figures = answer["training"]
-    # five experts and 800 samples: far from the shipped settings, yet the kinematics show
+    # three experts and 400 samples: far from the shipped settings, yet the kinematics show
     assert figures["EIM + kinematics"]["rmse_position"] < 0.8 * figures["EM"]["rmse_position"]
     picture = Path(answer["picture"]).read_bytes()
     assert picture.startswith(b"\x89PNG")
