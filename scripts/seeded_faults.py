@@ -28,7 +28,7 @@ import tomllib
 ROOT = Path(__file__).resolve().parents[1]
 FAULTS = ROOT / "test/seeded_faults.toml"
 SECONDS = 120  # CPU time of the tests of one fault
-WAITING = 1800  # wall time of the tests of one fault [s]; tests of nodes may wait instead of compute
+WAITING = 1800  # wall time of the tests of one fault [s]; tests of nodes wait more than they compute
 MOST_DISTURBED = 5  # tests that fail without the fault, too, before the fault counts as not found
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", re.MULTILINE)
 NOTHING = "nothing"
