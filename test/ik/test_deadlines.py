@@ -172,6 +172,7 @@ def test_components_that_were_not_found_to_the_end_do_not_count_as_complete() ->
     assert found.report.missed_share > 0.002 or not found.report.traced.all()
 
 
+@pytest.mark.filterwarnings("ignore::eim_ros.core.errors.RobotWarning")
 def test_revolutions_are_enumerated_until_the_deadline() -> None:
     robot = with_revolutions("ur10e", 5)
     pose = robot.fk(np.full(6, 0.7))

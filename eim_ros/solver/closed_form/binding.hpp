@@ -114,7 +114,8 @@ struct PoseSolutions {
 
 inline constexpr Index kLine = 8;          // entries of a line of the table
 inline constexpr Index kPosesAtOnce = 16;  // poses between two requests of a thread
-inline constexpr double kNearDuplicates = 0.01;  // [rad, m]: difference in each joint below which roots are nearly equal
+inline constexpr double kNearDuplicates =
+    0.01;  // [rad, m]: difference in each joint below which roots are nearly equal
 
 // Adds a configuration as the only solution if it is one: nothing can be nearer to it.
 inline bool add_reference(const Chain& chain, const Task& task, const double* q, PoseSolutions& all) {
@@ -151,9 +152,14 @@ inline void add_solutions(const ArmForm& arm, const Chain& chain, const Task& ta
              [&]<int N>() { all_found = wind<N>(chain, task, roots, cost, n_most, deadline, rows, sources, choice); });
     const auto is_reached = [&](Index i) { return std::find(sources.begin(), sources.end(), i) != sources.end(); };
     const Index n_reached = choice < 0.0 ? Index(numbers_where(roots.size(), is_reached).size()) : all_found.n_roots;
-    const double line[kLine] = {double(rows.size()),       double(n_reached),          all_found.n,
-                                double(roots.is_complete && all_found.is_sure), double(roots.is_certified), double(roots.is_singular),
-                                double(roots.is_swept),    double(has_near_duplicates(roots))};
+    const double line[kLine] = {double(rows.size()),
+                                double(n_reached),
+                                all_found.n,
+                                double(roots.is_complete && all_found.is_sure),
+                                double(roots.is_certified),
+                                double(roots.is_singular),
+                                double(roots.is_swept),
+                                double(has_near_duplicates(roots))};
     all.table.insert(all.table.end(), line, line + kLine);
     const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
     append(all.rows.positions, rows.positions);
@@ -163,9 +169,9 @@ inline void add_solutions(const ArmForm& arm, const Chain& chain, const Task& ta
 // The solutions of poses (m, 4, 4) within the limits: configurations of all poses in turn, their errors (2, n), and a
 // table (m, 8). Its columns are the number of rows, the number of roots among them, the number of all solutions, and
 // whether the roots are complete, certified, singular, swept, and nearly equal to others. Each pose may use an equal
-// share of the time. If no time is left for a pose, the number of its solutions is NaN. If one solution near a reference
-// is requested, and the reference is a solution, it is the only one, and the number is infinite. A uniform choice in
-// [0, 1) selects a random root.
+// share of the time. If no time is left for a pose, the number of its solutions is NaN. If one solution near a
+// reference is requested, and the reference is a solution, it is the only one, and the number is infinite. A uniform
+// choice in [0, 1) selects a random root.
 inline py::tuple solutions_of(const ArmForm& arm, const Chain& chain, const Task& task, const Converted<double>& poses,
                               double tolerance, bool wants_proof, const py::object& reference,
                               const py::object& weights, Index most, double deadline, int n_threads, double choice) {

@@ -19,7 +19,8 @@
 //   folded elbow of equal links                   a `Sweep` over the first of the parallel axes
 //   two angles are free, a polynomial vanishes,   single members; the set is undecided
 //     a free angle of a calibrated arm
-//   an angle of an arm with offsets in wrist or   the roots; the set is undecided, because roots that meet are not exact
+//   an angle of an arm with offsets in wrist or   the roots; the set is undecided, because roots that meet are not
+//   exact
 //     shoulder whose direction is shorter than kNear
 #pragma once
 
@@ -342,7 +343,8 @@ class ClosedForm {
         const Vector w = x(pair_.second) - l1.point, end = x.turn(h6);
         const double along = dot(h5, h);
         const Sinusoid e1 = Sinusoid{dot(h, l1.point - pair_.first)} + turned_product(w, h1, h);
-        // The last angles, given q1 and q5 and their error; `aligned` is q5 where axis 6 is parallel to h, if it nearly is.
+        // The last angles, given q1 and q5 and their error; `aligned` is q5 where axis 6 is parallel to h, if it nearly
+        // is.
         const auto last = [&](double q1, double q5, double aligned, bool any1, bool is_solution, double error) {
             const Vector seen = turned(h, h5, -q5);
             const bool any6 = has_no_direction(seen, h6, found);
@@ -352,7 +354,9 @@ class ClosedForm {
             if (any6 && !any1) {
                 Sweep sweep;
                 sweep.joint = 5;
-                const auto plane_at = [=, this, &l4](double angle) { return plane(1, l4.point, before_plane(aligned, angle)); };
+                const auto plane_at = [=, this, &l4](double angle) {
+                    return plane(1, l4.point, before_plane(aligned, angle));
+                };
                 sweep.at = [=, this](double angle, double sign, double* q) {
                     const Plane at = plane_at(angle);
                     q[0] = q1, q[4] = aligned, q[5] = angle;
@@ -364,8 +368,8 @@ class ClosedForm {
             error = (error + noise()) / std::max(length(across(seen, h6)), 1e-300);
             const double q6 = any6 ? 0.0 : angle_between(x.turn_back(turned(h, h1, q1)), seen, h6);
             planar(
-                1, plane(1, l4.point, before_plane(q5, q6)),
-                [&](double* q) { q[0] = q1, q[4] = q5, q[5] = q6; }, any1 || any6, is_solution, error, found);
+                1, plane(1, l4.point, before_plane(q5, q6)), [&](double* q) { q[0] = q1, q[4] = q5, q[5] = q6; },
+                any1 || any6, is_solution, error, found);
         };
         bool any1 = false;
         if (pair_.distance > 0.0) {
@@ -401,8 +405,7 @@ class ClosedForm {
             }
             if (is_first) found.decide(2 * (2 - q5s.n_roots));
             for (int k = 0; k < q5s.n; ++k) {
-                last(q1s.values[i], q5s.values[k], aligned, any1, is_first && !q5s.stands_for_two[k],
-                     error);
+                last(q1s.values[i], q5s.values[k], aligned, any1, is_first && !q5s.stands_for_two[k], error);
             }
         }
     }
@@ -453,8 +456,8 @@ class ClosedForm {
         }
     };
 
-    // The plane of three parallel axes, starting at axis i. `before` maps points to where the three rotations move them;
-    // `point` is on the last of the axes.
+    // The plane of three parallel axes, starting at axis i. `before` maps points to where the three rotations move
+    // them; `point` is on the last of the axes.
     template <class Before>
     Plane plane(int i, const Vector& point, Before before) const {
         const Vector &h = common_, &o = axes_[i].point;

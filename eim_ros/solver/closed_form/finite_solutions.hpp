@@ -214,8 +214,8 @@ inline Roots general_roots(const Chain& chain, const General6R& form, const Task
 inline constexpr double kShareOfTurns = 0.7;
 inline constexpr int kTurnsAtOnce = 64;  // configurations between two checks of the clock
 
-// Numbers of all 2 pi-equivalent configurations, and of roots within the limits. `is_sure` is false if some could not be
-// verified, although they are not beyond the limits.
+// Numbers of all 2 pi-equivalent configurations, and of roots within the limits. `is_sure` is false if some could not
+// be verified, although they are not beyond the limits.
 struct Equivalents {
     double n;
     Index n_roots;

@@ -42,8 +42,9 @@ struct Pair {
     }
 
     // Calls next(x, v, whether v is one of the four solutions, whether it nearly meets another one). If it is no
-    // solution, two of them meet next to it, or it is a guess. Returns the number of solutions that are absent, or meet another one. If there are fewer than four in
-    // all, something is undecided: x is arbitrary (`is_free`), or v is not determined.
+    // solution, two of them meet next to it, or it is a guess. Returns the number of solutions that are absent, or meet
+    // another one. If there are fewer than four in all, something is undecided: x is arbitrary (`is_free`), or v is not
+    // determined.
     template <class Next>
     int solve(const Sinusoid& e1, const Sinusoid& e2, const TrigonometricPolynomial& m, double slack, bool& meet,
               bool& is_free, Next next) const {

@@ -213,9 +213,6 @@ class CurveComponents {
             for (int component : open) components_[component].is_complete &= curve.ends_known[1];
         }
         std::erase_if(components_, [](const Component& component) { return component.pieces.empty(); });
-        for (std::size_t f = first_component; f < components_.size(); ++f) {
-            touches_limit_ |= components_[f].length < tolerances.corner && !components_[f].is_closed;
-        }
         has_component_[number] = components_.size() > first_component;
     }
 

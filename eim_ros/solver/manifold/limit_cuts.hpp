@@ -8,17 +8,16 @@
 namespace eim {
 
 inline constexpr double kShortestPiece = 1e-6;  // share of a segment; shorter pieces are rounding
-inline constexpr double kLevel = 1e-3;  // slope of a joint along a curve, per length, that counts as level
 
 // Tolerances at limits [rad, m]. The defaults are for traced curves.
 struct LimitTolerances {
-    double on_limit = 5e-5;   // tolerance beyond a limit, at least the error of places on curves
-    double touch = 1.5e-4;    // distance at which an extreme of a joint may be on the limit
-    double constant = 0.0;    // range of a joint that does not move
-    double at_limit = 0.0;    // tolerance beyond a limit for such a joint
-    double corner = 6e-4;     // length of a piece, or of a gap, that the limits of two joints leave
+    double on_limit = 5e-5;  // tolerance beyond a limit, at least the error of places on curves
+    double touch = 1.5e-4;   // distance at which an extreme of a joint may be on the limit
+    double constant = 0.0;   // range of a joint that does not move
+    double at_limit = 0.0;   // tolerance beyond a limit for such a joint
+    double level = 0.0;      // slope of a joint along a curve that counts as level where a segment ends
 };
-inline constexpr LimitTolerances kExactCuts{1e-6, 3e-6, 1e-9, 1e-6, 0.0};  // for curves in closed form
+inline constexpr LimitTolerances kExactCuts{1e-6, 3e-6, 1e-9, 1e-6, 1e-3};  // for curves in closed form
 
 // Range of joint j along a segment, not underestimated: the range of the Bezier control points.
 inline std::pair<double, double> extent(const Segment& part, int j) {
@@ -28,15 +27,16 @@ inline std::pair<double, double> extent(const Segment& part, int j) {
 
 // Adds the parameters at which joint j of a segment has a value, by bisection between the extremes of the cubic.
 // Returns whether an extreme, or a range between two, equals that value up to rounding.
-inline bool add_crossings(const Segment& part, int j, double value, double touch, std::vector<double>& cuts) {
+inline bool add_crossings(const Segment& part, int j, double value, const LimitTolerances& tolerances,
+                          std::vector<double>& cuts) {
     double at[4];
     const int n = part.extremes(j, at);
     bool touches = false, is_before = false;  // whether the previous extreme, or the start, equals the value
     for (int i = 0; i < n; ++i) {
-        const bool is_at = std::abs(part.at(j, at[i]) - value) <= touch;
+        const bool is_at = std::abs(part.at(j, at[i]) - value) <= tolerances.touch;
         const bool is_inside = i > 0 && i + 1 < n;
         const double slope = i == 0 ? part.ahead[j] : part.behind[j];  // at an end, an extreme may be that of the curve
-        touches |= is_at && (is_before || is_inside || std::abs(slope) <= kLevel * part.length);
+        touches |= is_at && (is_before || is_inside || std::abs(slope) < tolerances.level * part.length);
         is_before = is_at;
     }
     for (int i = 0; i + 1 < n; ++i) {
@@ -53,7 +53,7 @@ inline bool add_crossings(const Segment& part, int j, double value, double touch
 }
 
 // Shares of a segment within the limits, after its joints are shifted. `touches` becomes true if it only touches a
-// limit or runs along it, or if one joint comes within its limits just where another one leaves them.
+// limit or runs along it.
 inline std::vector<std::pair<double, double>> shares_within(const Bounds<double>& limits, const Segment& part,
                                                             const double* shift, const LimitTolerances& tolerances,
                                                             bool& touches) {
@@ -70,24 +70,14 @@ inline std::vector<std::pair<double, double>> shares_within(const Bounds<double>
         const double beyond = is_constant ? tolerances.at_limit : tolerances.on_limit;
         lower[j] = limits.lower[j] - shift[j] - beyond, upper[j] = limits.upper[j] - shift[j] + beyond;
         if (is_constant) continue;
-        if (low < lower[j] + tolerances.touch) touches |= add_crossings(part, j, lower[j], tolerances.touch, cuts);
-        if (high > upper[j] - tolerances.touch) touches |= add_crossings(part, j, upper[j], tolerances.touch, cuts);
+        if (low < lower[j] + tolerances.touch) touches |= add_crossings(part, j, lower[j], tolerances, cuts);
+        if (high > upper[j] - tolerances.touch) touches |= add_crossings(part, j, upper[j], tolerances, cuts);
     }
     cuts.push_back(1.0);
     std::sort(cuts.begin(), cuts.end());
-    const auto is_nearly_within = [&](double s) {
-        bool found = true;
-        for (int j = 0; j < part.n_joints && found; ++j) {
-            const double x = part.at(j, s);
-            found = limits.wraps[j] || (x >= lower[j] - tolerances.touch && x <= upper[j] + tolerances.touch);
-        }
-        return found;
-    };
     std::vector<std::pair<double, double>> shares;
     for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
         const double middle = 0.5 * (cuts[i] + cuts[i + 1]);
-        const bool is_corner = i > 0 && i + 2 < cuts.size() && (cuts[i + 1] - cuts[i]) * part.length < tolerances.corner;
-        touches |= is_corner && is_nearly_within(middle);
         bool is_within = cuts[i + 1] - cuts[i] > kShortestPiece;
         for (int j = 0; j < part.n_joints && is_within; ++j) {
             const double x = part.at(j, middle);

@@ -14,7 +14,7 @@ namespace eim {
 inline constexpr double kClearLevel = 1e-7;
 inline constexpr int kFirstParts = 32, kMostHalvingsOfPart = 14;  // of a curve
 inline constexpr double kLongestPart = 0.3;                       // [rad]
-inline constexpr double kExactPart = 2e-7;                        // [rad]: distance of the middle of a part from its cubic
+inline constexpr double kExactPart = 2e-7;  // [rad]: distance of the middle of a part from its cubic
 
 // Values middle - half to middle + half of the free angle; half = pi for the circle.
 struct Arc {
@@ -32,7 +32,9 @@ inline bool add_arcs(const Sweep& sweep, std::vector<Arc>& arcs) {
         if (std::abs(std::abs(extreme) - 1.0) <= kClearLevel) return false;
     }
     if (most < 1.0 && least > -1.0) return arcs.push_back({0.0, kPi}), true;
-    const auto away = [&](double value) { return std::acos(std::clamp((value - level.constant) / amplitude, -1.0, 1.0)); };
+    const auto away = [&](double value) {
+        return std::acos(std::clamp((value - level.constant) / amplitude, -1.0, 1.0));
+    };
     const double first = most > 1.0 ? away(1.0) : 0.0, last = least < -1.0 ? away(-1.0) : kPi;
     if (first == 0.0) {
         arcs.push_back({phase, last});

@@ -73,7 +73,8 @@ struct Angles {
         values[n++] = angle;
     }
 
-    // Whether another root is so near to value i that rounding of the polynomial, even by 1e-15, changes it by far more.
+    // Whether another root is so near to value i that rounding of the polynomial, even by 1e-15, changes it by far
+    // more.
     bool is_double(int i) const {
         bool found = stands_for_two[i];
         for (int k = 0; k < n; ++k) {
@@ -126,8 +127,8 @@ inline Angles turns_to(const Vector& fixed, const Vector& axis, const Vector& mo
     const double least = std::min(square_of_sine, square_of_cosine);
     if (least < -slack) return found;
     found.meet = least <= slack;
-    const double away = 2.0 * std::atan2(std::sqrt(std::max(square_of_sine, 0.0)),
-                                         std::sqrt(std::max(square_of_cosine, 0.0)));
+    const double away =
+        2.0 * std::atan2(std::sqrt(std::max(square_of_sine, 0.0)), std::sqrt(std::max(square_of_cosine, 0.0)));
     if (least > 0.0) {
         found.add(phase + away), found.add(phase - away);
     } else {

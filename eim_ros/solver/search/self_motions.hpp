@@ -12,9 +12,9 @@
 
 #include "certify/components.hpp"
 #include "certify/curves.hpp"
-#include "manifold/sweeps.hpp"
 #include "manifold/curve_tracer.hpp"
 #include "manifold/null_space.hpp"
+#include "manifold/sweeps.hpp"
 #include "manifold/waypoints.hpp"
 
 namespace eim {
