@@ -121,6 +121,7 @@ def test_turns_at_the_ends_of_the_limits_are_counted_once(q: list[float], fixed:
         assert len(np.unique(np.round(some.q, 6), axis=0)) == n
 
 
+@pytest.mark.filterwarnings("ignore::eim_ros.core.errors.RobotWarning")
 def test_of_numbers_beyond_memory_the_first_come() -> None:
     urdf = URDFS["UR5"].replace(repr(math.pi), repr(1000.0 * TURN))
     robot = Robot(urdf)

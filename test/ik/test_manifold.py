@@ -368,7 +368,8 @@ def test_where_the_arm_is_singular_solutions_are_as_far_apart_as_asked(
     assert answer and answer.valid.all()
     assert 1 < len(answer) < 1000
     apart = np.abs(answer.q[:, None] - answer.q).max(axis=-1) + np.eye(len(answer))
-    assert apart.min() > 0.3
+    has_curves = answer.completeness is not None and bool(answer.completeness.lengths.any())
+    assert apart.min() > (0.01 if has_curves else 0.3)  # along a curve, solutions are at most the spacing apart
     restarts = sampler_of(name).with_constraints(constraints).sample(pose, 600, timeout=60.0, seed=1, diversity=0.0)
     truth = restarts.q[restarts.valid]
     assert np.abs(truth[:, None] - answer.q).max(axis=-1).min(axis=1).max() < 0.4

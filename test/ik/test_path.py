@@ -163,7 +163,7 @@ def test_path_of_an_arm_of_two_turns_is_as_good_as_the_graph_of_all_its_solution
     q = np.linspace(first, first + np.clip(last - first, -8.0, 8.0), 40)
     poses, sampler = robot.fk(q), Sampler(robot)
     near = q[0] - 2.0 * np.pi * np.sign(q[0]) * (rng.random(6) < 0.4) if seed % 2 else None  # some joints turned on
-    everything = [sampler.sample(pose, 1000, order="none", timeout=ENOUGH, seed=0) for pose in poses]
+    everything = [sampler.solve_all(pose, timeout=ENOUGH, seed=0) for pose in poses]
     assert all(answer.certified for answer in everything)
     layers = [answer.q for answer in everything] if near is None else [near[None], *map(np.asarray, everything)]
     counts = np.array([len(layer) for layer in layers])

@@ -92,7 +92,8 @@ class ClosedForm:
         roots = all_roots(problem)
         assert roots is not None
         form = closed_form(problem)
-        if roots.is_singular and form is not None and not isinstance(problem.aim, Draws):
+        is_swept = roots.is_swept or (roots.is_singular and problem.near is not None)
+        if is_swept and form is not None:
             return found_by_sweeps(problem, form, roots)
         return found_by_roots(problem, roots)
 
