@@ -11,6 +11,10 @@ forward kinematics, limits and steps.
 
 Further lines have 600 poses without a timeout, and 600, 2000 and 10000 poses with a timeout of 1 s. The complete call
 may exceed the timeout by at most 10 % and 50 ms. Times are CPU times of one thread, unless stated otherwise.
+
+The last lines have three poses with steps of at most 0.8 rad, and a sphere where the tip of a Panda would pass half-way
+between the first two. A case can be solved if one of ten other seeds finds a path, which is tried for each refusal
+without a proof.
 """
 
 from __future__ import annotations
@@ -29,11 +33,12 @@ from scipy.spatial import cKDTree
 
 from benchmarks._machine import load_average, processor, versions
 from eim_ros.ik import ErrorCode, JointPath, Sampler
-from eim_ros.kinematics import Robot
+from eim_ros.kinematics import Robot, Sphere
 
 ARMS = ("panda", "iiwa14")
 N_BRUTE, STEP, LONG = 10_000, 0.1, 600
-UNLIMITED = 600.0  # [s]
+UNLIMITED = 60.0  # [s]; a refusal without a proof takes all of it
+RADII, FREE_STEP, OTHERS, PATIENCE = (0.005, 0.02, 0.04, 0.06), 0.8, 10, 10.0  # [m], [rad], seeds, [s]
 TIMEOUT, HURRIED_ARMS, HURRIED = 1.0, (*ARMS, "gen3", "ur5"), (600, 2000, 10_000)
 
 
@@ -127,6 +132,39 @@ def hurried(name: str, n_poses: int, n_lines: int, seed: int) -> str:
     )
 
 
+def among_spheres(n_cases: int, seed: int) -> str:
+    """Follow lines whose straight motions would hit a sphere."""
+    sampler, rng = Sampler("panda"), np.random.default_rng(seed)
+    times, counts = list[float](), dict.fromkeys(("found", "proven", "missed", "late", "cases"), 0)
+    while counts["cases"] < n_cases:
+        x, y, z = rng.uniform(0.35, 0.55), rng.uniform(0.15, 0.28), rng.uniform(0.3, 0.6)
+        radius, index = float(rng.choice(RADII)), counts["cases"]
+        poses = [[x, side, z, 1.0, 0.0, 0.0, 0.0] for side in (-y, 0.0, y)]
+        free = sampler.follow(poses, max_step=FREE_STEP, seed=index, timeout=PATIENCE)
+        if not free:
+            continue
+        middle = sampler.robot.fk(0.5 * (free.q[:1] + free.q[1:2]))[0, :3, 3]
+        among = sampler.with_obstacles([Sphere(middle, radius)])
+        began = time.process_time()
+        path = among.follow(poses, max_step=FREE_STEP, seed=index, timeout=PATIENCE)
+        counts["cases"] += 1
+        if path:
+            times.append(time.process_time() - began)
+            counts["found"] += 1
+        elif path.error_code == ErrorCode.NO_IK_SOLUTION:
+            counts["proven"] += 1
+        else:
+            others = (
+                among.follow(poses, max_step=FREE_STEP, seed=1000 + k, timeout=6.0 * PATIENCE) for k in range(OTHERS)
+            )
+            counts["missed" if any(others) else "late"] += 1
+    return (
+        f"panda   {n_cases} lines around a sphere, timeout {PATIENCE:g} s: found {counts['found']}, proven to have "
+        f"none {counts['proven']}; refused at the timeout {counts['missed'] + counts['late']}, of which another seed "
+        f"finds {counts['missed']} in 60 s; CPU median {np.median(times):.3f} s, at most {max(times):.2f} s"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lines", type=int, default=100)
@@ -149,6 +187,8 @@ def main() -> None:
         for n_poses in HURRIED:
             told.append(hurried(name, n_poses, max(args.lines // 20, 1), args.seed + 2))
             print(told[-1], flush=True)
+    told.append(among_spheres(args.lines, args.seed + 3))
+    print(told[-1], flush=True)
     if args.output:
         args.output.parent.mkdir(parents=True, exist_ok=True)
         args.output.write_text("\n".join(told) + "\n", encoding="utf-8")

@@ -27,7 +27,7 @@ from eim_ros.ik.completeness import CompletenessReport
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.order import Ordering
 from eim_ros.ik.prior import ConditionalDensity, Prior
-from eim_ros.ik.problem import Aim, Covering, Problem, Setup, Spread, outcome, too_far
+from eim_ros.ik.problem import OUT_OF_REACH, Aim, Covering, Problem, Setup, Spread, outcome, too_far
 from eim_ros.ik.solutions import Solutions
 from eim_ros.ik.strategies.closed_form import FINEST, Roots, chosen_rows, closed_form, found_by_roots, has_closed_form
 from eim_ros.ik.strategies.restarts import (
@@ -283,9 +283,8 @@ class CompiledBatch:
         """Answer all poses (m, 4, 4), as `RootsBatch.solve` does; no pose is undecided."""
         began = time.perf_counter()
         seeds = np.array([self._base % 2**64], dtype=np.uint64) + numbers.astype(np.uint64)
-        problem, n, constraints = self.problem, self.task.aim.n, self.problem.setup.constraints
-        away = np.linalg.norm(poses[:, :3, 3], axis=1)
-        is_near = away <= self.robot.reach + constraints.position_tolerance + problem.setup.slack
+        problem, n = self.problem, self.task.aim.n
+        is_near = problem.setup.are_within_reach(poses)
         q, errors, valid, counts, late = solve_poses(
             self.robot.chain,
             problem.task,
@@ -306,6 +305,7 @@ class CompiledBatch:
             attempts[without], attempt_errors[without] = q[ends[without] - 1], errors[:, ends[without] - 1].T
             q, errors, valid = q[valid], errors[:, valid], valid[valid]
         codes = np.where(n_valid > 0, int(ErrorCode.SUCCESS), int(ErrorCode.NO_IK_SOLUTION))
+        late &= is_near | (counts == 0)  # an answer that is proven does not depend on the rest of the search
         codes[late] = int(ErrorCode.TIMED_OUT)
         unknown = np.full(len(poses), np.nan)
         answers = Solutions(
@@ -317,9 +317,9 @@ class CompiledBatch:
             np.full(len(q), NO_EXPERT, np.uint32),
             n_valid,
             codes,
-            self._messages(n_valid, late, attempt_errors),
+            self._messages(n_valid, late, is_near, attempt_errors),
             np.full(len(poses), (time.perf_counter() - began) / len(poses)),
-            unknown,
+            np.where(is_near, unknown, 0.0),
             (None,) * len(poses),
             unknown,
             attempts,
@@ -330,7 +330,9 @@ class CompiledBatch:
         )
         return answers, np.empty(0, np.int64)
 
-    def _messages(self, n_valid: IntArray, late: BoolArray, attempt_errors: FloatArray) -> tuple[str, ...]:
+    def _messages(
+        self, n_valid: IntArray, late: BoolArray, is_near: BoolArray, attempt_errors: FloatArray
+    ) -> tuple[str, ...]:
         """Return the outcomes in words; `attempt_errors` (m, 2) are NaN if nothing was tried."""
         n = self.task.aim.n
         messages = [f"{n} of {n} distinct solutions"] * len(n_valid)
@@ -342,7 +344,10 @@ class CompiledBatch:
             elif not np.isnan(attempt_errors[index, 0]):
                 off = f"{attempt_errors[index, 0]:.3g} m and {attempt_errors[index, 1]:.3g} rad"
                 far = too_far(self.robot, attempt_errors[index, 0])
-                messages[index] = f"{reason}no solution found; the best attempt is off by {off}{far}"
+                known = f"no solution found in {MAX_SEEDS_WITHOUT_GAIN} restarts"
+                if late[index] or not is_near[index]:
+                    known = "no solution found" if is_near[index] else f"there is no solution, {OUT_OF_REACH}"
+                messages[index] = f"{reason}{known}; the best attempt is off by {off}{far}"
             else:
                 messages[index] = NOT_BEGUN
         return tuple(messages)

@@ -26,7 +26,7 @@ from eim_ros.core.vocabulary import names_wrong_keywords
 from eim_ros.kinematics import Obstacle, Robot, Shape
 from eim_ros.kinematics.branches import BOUNDARY, checked_branch
 from eim_ros.kinematics.collision import CollisionScene, checked_pairs, collision_model
-from eim_ros.kinematics.links import link_poses
+from eim_ros.kinematics.links import fixed_links, link_poses
 from eim_ros.kinematics.obstacles import checked_obstacles, inside
 from eim_ros.kinematics.poses import check_pose, rotation_vectors
 from eim_ros.kinematics.tolerances import ToleranceBox, checked_tolerances
@@ -177,6 +177,7 @@ class LinkCheck:
 
     def __init__(self, robot: Robot, constraints: Sequence[LinkConstraint]) -> None:
         self.n_violating = self.n_unchecked = 0
+        self._robot = robot
         if len(constraints) > MOST_CONSTRAINTS:
             raise ConstraintError(
                 f"there are {len(constraints)} constraints of links, at most {MOST_CONSTRAINTS} are allowed",
@@ -187,6 +188,14 @@ class LinkCheck:
             self._checks = [(constraint, poses[constraint.link]) for constraint in constraints]
         except RobotError as error:
             raise ConstraintError(f"a link cannot be constrained: {error}", error.value) from error
+
+    def is_violated_at_tip(self, q: FloatArray) -> bool:
+        """Return whether a configuration (dof,) violates a condition on a link that is fixed to the tip.
+
+        All other configurations with the same pose of the tip violate it, too.
+        """
+        fixed = fixed_links(self._robot, self._robot.tip_link)
+        return any(check.link in fixed and not check.holds(poses(q[None]))[0] for check, poses in self._checks)
 
     def satisfied(self, q: FloatArray, deadline: float = NEVER) -> BoolArray:
         """Return whether configurations (n, dof) satisfy all conditions; False for those that were not checked.

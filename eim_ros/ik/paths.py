@@ -8,12 +8,17 @@ The layers form a graph. Its shortest path minimises
 
     sum over the steps of |dq|^2 + PENALTY [some joint moves farther than allowed].
 
-The search has three stages:
+The search has four stages:
 
 1. Every STRIDE-th pose is sampled, and components are followed forward.
-2. If the path jumps or has gaps, the other poses are sampled too, and components are followed backward.
+2. If the path jumps, collides or has gaps, the other poses are sampled too, and components are followed backward.
 3. If the path still jumps, steps are allowed to be larger by twice `cover`. If there is no such path, every path along
    the components found jumps. Otherwise solutions are added near the relaxed path, and the test is repeated.
+4. The density of the layers is doubled, with new samples. After a few times, the search begins again with other random
+   numbers. It ends with a path, a proof that there is none, or the deadline.
+
+Stage 3 is a proof if closed forms certify the components, or list all solutions and all steps between them were
+checked. Further proofs are poses that no configuration reaches, and the bounds of `path_proofs`.
 
 Joints with 2π-equivalent values are circles in the layers. The path is unrolled afterwards, see `Revolutions`.
 
@@ -42,10 +47,12 @@ from eim_ros.core.files import finite
 from eim_ros.ik.batch import Solver
 from eim_ros.ik.candidates import ErrorCode
 from eim_ros.ik.order import AS_FOUND
+from eim_ros.ik.path_proofs import impossible_steps
 from eim_ros.ik.path_smoothing import OBJECTIVES, Objective, PathSmoother
 from eim_ros.ik.path_timing import acceleration_times, velocity_times
-from eim_ros.ik.problem import Problem, Spread
+from eim_ros.ik.problem import Covering, Problem, Spread
 from eim_ros.ik.revolutions import Revolutions, Unrolled
+from eim_ros.ik.strategies import is_refuted
 from eim_ros.kinematics import Robot
 from eim_ros.solver import ContinuationOptions, distinct_rows, fill_self_motions, is_within, path_reach, shortest_path
 
@@ -62,13 +69,17 @@ FINER = 4.0  # factor on the density of layers near places where the graph almos
 STEP = 0.45  # step length of continuation [rad, m]
 MOST = 4000  # largest number of solutions of a layer
 ISOLATED = 0.01  # smallest difference between distinct solutions that are points [rad or m]
+MOST_ROOTS = 16  # largest number of single solutions of six joints, without those that differ by revolutions
+LAYER = 2**20  # larger than any layer
+FEWEST_NEIGHBOURS, MOST_NEIGHBOURS = 4, 512  # solutions at both ends of a colliding step whose steps are checked, too
+STEPS_AT_ONCE = 1024  # number of steps that are checked for collisions between two looks at the clock
 MOVED_AT_ONCE, CHECKED_AT_ONCE = 512, 16  # number of solutions between two checks of the deadline
 SEARCH_SHARE = 0.9  # share of the time for the search; after it, one solution follows the rest of the path
 ROUNDING = 1e-9  # relative difference between two ways of computing a step
 PAIR = 3e-9  # first estimate of the time for one edge of the graph in the shortest path [s]
 MEASURED_AT = 16  # index of the pose at which this time is measured
 VERIFIED = 2e-5  # time to verify one pose of the final path [s]
-MORE_SAMPLES = (4, 16)  # factors on the number of samples of a pose; obstacles cut components into small pieces
+DOUBLINGS = 4  # number of times that the density of the layers is doubled before a search begins again
 MAX_STEP = 0.3  # default of the largest change of a revolute joint between two poses [rad]
 MAX_SLIDE = 0.05  # the same of a prismatic joint [m]
 MOST_EXTRA = 2  # largest number of extra joints that are fixed at several values
@@ -109,6 +120,12 @@ class PathSearch:
         Whether the search for solutions of a pose was finished in time.
     misses : dict
         Position error [m] and orientation error [rad] of the best attempt at each pose without a valid sample.
+    refuted : set of int
+        Poses that no configuration reaches, which is proven.
+    listed : set of int
+        Poses whose layer contains all solutions, which are single points.
+    impossible : set of int
+        Poses that are too far from the pose before for any step of the allowed size.
     """
 
     sampler: Solver
@@ -123,6 +140,9 @@ class PathSearch:
     layers: list[FloatArray] = field(init=False)
     examined: BoolArray = field(init=False)
     misses: dict[int, tuple[float, float]] = field(init=False, default_factory=dict)
+    refuted: set[int] = field(init=False, default_factory=set)
+    listed: set[int] = field(init=False, default_factory=set)
+    impossible: set[int] = field(init=False)
 
     def __post_init__(self) -> None:
         self.began = self.clock()
@@ -139,15 +159,25 @@ class PathSearch:
         self.redundancy = problem.redundancy if problem.tolerances is None else problem.robot.dof
         self._before = nothing if self.origin is None else self.origin[None]
         self.first_step = 1 - len(self._before)  # pose that the first step leads to
-        self._blocked = [set[tuple[int, int]]() for _ in self.poses]
+        self._blocked = [NO_EDGES for _ in self.poses]  # steps that collide: indices in the layers before and of a pose
+        self._checked = [np.empty(0, dtype=np.int64) for _ in self.poses]  # all checked steps, as one number each
+        self._attempts = dict[int, FloatArray]()
+        self._certified = set[int]()  # poses whose components are all known, which is proven
+        self.n_searches = 1
         self._is_free = dict[bytes, bool]()  # by the two configurations of a motion
         self.spacing = SPACING * self.largest_step * (COARSER if problem.is_checked else 1.0)
+        self.impossible = set(impossible_steps(problem, self.poses, self.max_steps, self.origin).tolist())
 
     @property
     def deadline(self) -> float:
         """Time of the clock at which the search ends [s]. The rest is for the shortest path and its verification."""
-        choosing = self._pair * float(self._counts[:-1] @ self._counts[1:])
-        return self.began + SEARCH_SHARE * self.timeout - choosing - VERIFIED * float(np.count_nonzero(self._counts))
+        verifying = VERIFIED * float(np.count_nonzero(self._counts))
+        return self.began + SEARCH_SHARE * self.timeout - self._choosing - verifying
+
+    @property
+    def _choosing(self) -> float:
+        """Estimate of the time for one shortest path through the layers [s]."""
+        return self._pair * float(self._counts[:-1] @ self._counts[1:])
 
     @property
     def _until(self) -> float:
@@ -248,6 +278,12 @@ class PathSearch:
             near = added[is_within(self._bounds, added, marked, cover)]
             self._put(index, np.concatenate([self.layers[index], near]))
 
+    def densify(self) -> None:
+        """Double the number of solutions of each pose that the next searches look for."""
+        self.spacing *= 0.5
+        if not self.is_covered:
+            self.n = min(2 * self.n, MOST)
+
     def best(self) -> FloatArray:
         """Return the shortest path (n_poses, dof), unrolled; NaN for poses without a solution."""
         chosen = self._shortest_free() if self._carried is None else self._carried
@@ -262,23 +298,57 @@ class PathSearch:
     def _shortest_free(self) -> FloatArray:
         """Return the shortest path (n_poses, dof) on circles whose motions between poses do not collide.
 
-        Steps of the shortest path that collide are blocked, until no other path has fewer jumps, or time is up.
+        Steps of the shortest path that collide are blocked, until no other path has fewer jumps, or time is up. More
+        and more of their neighbours are checked at the same time, because the next path often takes one of those, and
+        because a search for a path takes longer than the check of a step.
         """
-        poses = range(len(self.poses))
+        poses, widths = range(len(self.poses)), np.full(len(self.poses), FEWEST_NEIGHBOURS)
         while True:
             rows, chosen = self._shortest(poses), self._chosen
             if not self.problem.avoids_collisions or self.out_of_time:
                 return rows
-            colliding = np.flatnonzero(self.colliding(rows)) + self.first_step
-            new = [
-                (pose, edge)
-                for pose in colliding.tolist()
-                if (edge := (int(chosen[pose - 1]) if pose else 0, int(chosen[pose]))) not in self._blocked[pose]
-            ]
-            if not new:  # the path is free, or no other path has fewer jumps
+            is_new = False
+            for pose in (np.flatnonzero(self.colliding(rows)) + self.first_step).tolist():
+                is_new |= self._block(pose, int(chosen[pose - 1]) if pose else 0, int(chosen[pose]), int(widths[pose]))
+                widths[pose] = min(2 * widths[pose], MOST_NEIGHBOURS)
+            if not is_new:  # the path is free, or no other path has fewer jumps
                 return rows
-            for pose, edge in new:
-                self._blocked[pose].add(edge)
+
+    def _block(self, pose: int, start: int, end: int, width: int) -> bool:
+        """Block a colliding step to a pose, and the steps between neighbours of its ends that collide.
+
+        Return False if the step is blocked already.
+        """
+        if (self._blocked[pose] == (start, end)).all(axis=1).any():
+            return False
+        before, after = self.layers[pose - 1] if pose else self._before, self.layers[pose]
+        starts, ends = self._nearest(before, start, width), self._nearest(after, end, width)
+        motions = self.revolutions.differences(after[ends], before[starts, None])
+        is_small = (self.scale[pose] * np.abs(motions)).max(axis=2) <= self.largest_step * (1.0 + ROUNDING)
+        i, k = np.nonzero(is_small)
+        codes = starts[i] * LAYER + ends[k]
+        known = self._checked[pose]
+        at = np.minimum(np.searchsorted(known, codes), max(len(known) - 1, 0))
+        is_new = known[at] != codes if len(known) else np.ones(len(codes), dtype=np.bool_)
+        i, k, codes = i[is_new], k[is_new], codes[is_new]
+        collides = np.zeros(len(codes), dtype=np.bool_)
+        for first in range(0, len(codes), STEPS_AT_ONCE):
+            some = slice(first, first + STEPS_AT_ONCE)
+            if first and self.out_of_time:
+                i, k, codes, collides = i[:first], k[:first], codes[:first], collides[:first]
+                break
+            collides[some] = ~self.problem.is_free(before[starts[i[some]]], motions[i[some], k[some]])
+        edges = np.column_stack([starts[i], ends[k]])[collides]
+        self._checked[pose] = np.sort(np.concatenate([known, codes]), kind="stable")
+        self._blocked[pose] = np.concatenate([self._blocked[pose], edges])
+        return True
+
+    def _nearest(self, layer: FloatArray, index: int, n: int) -> IntArray:
+        """Return the indices of the n solutions of a layer that are nearest to one of them, including this one."""
+        if len(layer) <= n:
+            return np.arange(len(layer))
+        away = (self.revolutions.differences(layer, layer[index]) ** 2).sum(axis=1)
+        return np.argpartition(away, n)[:n]
 
     def colliding(self, rows: FloatArray) -> BoolArray:
         """Return which steps (n,) of a path (n_poses, dof) collide between two poses, though they are not too large."""
@@ -316,17 +386,79 @@ class PathSearch:
         """Search among all 2π-equivalent values; return None if time is up or if there are too many."""
         return self.revolutions.search(self.layers, self.max_steps, self.origin, lambda: self.out_of_time)
 
+    def is_found(self, rows: FloatArray) -> bool:
+        """Return whether a path (n_poses, dof) has no gaps, no jumps, and no motions that collide."""
+        if np.isnan(rows).any() or self.is_jump(self.steps(rows)).any():
+            return False
+        return not (self.problem.avoids_collisions and self.colliding(rows).any())
+
+    def n_faults(self, rows: FloatArray) -> tuple[int, int]:
+        """Return the number of gaps of a path (n_poses, dof), and of its jumps and motions that collide."""
+        n_gaps, n_jumps = np.isnan(rows).any(axis=1).sum(), self.is_jump(self.steps(rows)).sum()
+        n_colliding = self.colliding(rows).sum() if self.problem.avoids_collisions else 0
+        return int(n_gaps), int(n_jumps + n_colliding)
+
+    def has_impossible_pose(self) -> bool:
+        """Return whether it is proven that no configuration reaches one of the poses without a solution."""
+        for index, layer in enumerate(self.layers):
+            if self.refuted or self.out_of_time:
+                break
+            problem = self.problem.at(self.poses[index], self.problem.bounds)
+            if not len(layer) and is_refuted(problem, self._attempts.get(index)):
+                self.refuted.add(index)
+        return bool(self.refuted)
+
+    def lists_no_path(self) -> bool:
+        """Return whether the layers contain all solutions up to a pose that no path without jumps reaches.
+
+        All steps of the graph that could be on such a path were checked for collisions.
+        """
+        reach = self.reach()[0]
+        if reach.n_poses == len(self.poses):  # on circles, but limits end the revolutions
+            everything = self._unrolled()
+            if everything is None or everything.rows is not None:
+                return False
+            reach = Reach(everything.n_reached, everything.nearest_miss)
+        return self.listed.issuperset(range(reach.n_poses + 1)) and not self.out_of_time
+
+    def is_certified_cut(self, poses: range) -> bool:
+        """Return whether no path leads through some poses, because a closed form finds no other self-motions there.
+
+        No path must lead along the components in their layers. Collisions and other checks may leave parts of a
+        component that are smaller than the spacing of the layer, so nothing is proven with them.
+        """
+        if not poses or self.problem.is_checked:
+            return False
+        aim, seed, position_only = Covering(STEP, MOST, "certified"), 0, self.problem.position_only
+        for index in poses:
+            if index in self._certified:
+                continue
+            try:
+                answer = self.sampler._solved(self.poses[index], position_only, aim, AS_FOUND, seed, self._until)
+            except ConfigurationError:  # there is no closed form
+                return False
+            rows = self.revolutions.on_circles(answer.q)
+            if not answer.certified or not is_within(self._bounds, rows, self.layers[index], self.cover).all():
+                self._put(index, self._completed(index, np.concatenate([self.layers[index], rows])))
+                return False
+            self._certified.add(index)
+        return not self.out_of_time
+
     def is_jump(self, steps: FloatArray) -> BoolArray:
         """Return which steps (n,) are larger than the limit."""
         return steps > self.largest_step * (1.0 + ROUNDING)
 
     def final_reach(self, chosen: FloatArray) -> Reach:
-        """Return the extent of the best path without large steps; if time is up, the extent of the chosen path."""
-        if not self.out_of_time and self.revolutions.repeating.any():
+        """Return the extent of the best path without large steps; if time is up, the extent of the chosen path.
+
+        A search that was not cut short in its first round leaves time to compute the extent.
+        """
+        has_time = self._carried is None and self.clock() + self._choosing < self.began + self.timeout
+        if has_time and self.revolutions.repeating.any():
             everything = self._unrolled()
             if everything is not None:
                 return Reach(everything.n_reached, everything.nearest_miss)
-        elif not self.out_of_time:
+        elif has_time:
             return self.reach()[0]
         rows = np.concatenate([self._before, chosen])
         steps = (self.scale[self.first_step :] * np.abs(np.diff(rows, axis=0))).max(axis=1, initial=0.0)
@@ -383,26 +515,35 @@ class PathSearch:
         """Return the pairs of rows (n, 2) of a graph between which the motion is known to collide."""
         firsts, shift = np.cumsum(counts) - counts, len(counts) - len(poses)
         edges = [
-            (int(firsts[layer - 1]) + before, int(firsts[layer]) + after)
+            self._blocked[pose] + [firsts[layer - 1], firsts[layer]]
             for layer, pose in enumerate(poses, shift)
-            for before, after in self._blocked[pose]
-            if layer
+            if layer and len(self._blocked[pose])
         ]
-        return np.array(edges, dtype=np.int64).reshape(-1, 2)
+        return np.concatenate(edges) if edges else NO_EDGES
 
     def _put(self, index: int, layer: FloatArray) -> None:
+        known = self.layers[index]
         self.layers[index], self._counts[index] = layer, len(layer)
-        for blocked in self._blocked[index : index + 2]:  # their indices refer to the previous layer
-            blocked.clear()
+        if not np.array_equal(layer[: len(known)], known):  # indices of blocked steps refer to the previous layer
+            for pose in range(index, min(index + 2, len(self._blocked))):
+                self._blocked[pose], self._checked[pose] = NO_EDGES, np.empty(0, dtype=np.int64)
 
     def _samples(self, index: int) -> tuple[FloatArray, bool]:
         """Return solutions of a pose, and whether the search for them was finished in time."""
         aim, seed, position_only = Spread(self.n), int(self.rng.integers(2**31)), self.problem.position_only
         samples = self.sampler._solved(self.poses[index], position_only, aim, AS_FOUND, seed, self._until)
+        rows = self.revolutions.on_circles(samples.q)
         if samples.best_attempt_error is not None:
-            self.misses[index] = samples.best_attempt_error
+            self.misses[index], self._attempts[index] = samples.best_attempt_error, samples.best_attempts[0]
+        if samples.n_total == 0.0:
+            self.refuted.add(index)
+        elif self.redundancy <= 0 and (samples.n_total <= len(rows) or self.n >= MOST_ROOTS):
+            report = samples.completeness
+            apart = [len(distinct_rows(self._bounds, rows, each, math.inf)[0]) for each in (ROUNDING, ISOLATED)]
+            if report is not None and report.is_complete and apart[0] == apart[1]:
+                self.listed.add(index)
         is_examined = bool(samples) or samples.error_code != ErrorCode.TIMED_OUT
-        return self.revolutions.on_circles(samples.q), is_examined
+        return rows, is_examined
 
     def _moved(self, before: FloatArray, index: int) -> FloatArray:
         """Return the valid results (n, dof) of moving solutions of another pose onto this one."""
@@ -500,7 +641,8 @@ class JointPath:
         those that limits of more than one revolution cause. Poses without a configuration are skipped. None for a
         failed path of a service, which does not report them.
     error_code : ErrorCode
-        SUCCESS if every pose is solved and no step is too large; otherwise NO_IK_SOLUTION or TIMED_OUT.
+        SUCCESS if every pose is solved and no step is too large; NO_IK_SOLUTION if it is proven that there is no such
+        path; TIMED_OUT if none was found in time.
     message : str
     elapsed : float
         Time of the call [s].
@@ -649,10 +791,10 @@ def follow_path(
     if sliced is None:
         sliced = _carried(search, smoother)
     if sliced is None:
-        search, chosen, is_proven = _searched_again(search, deadline)
+        search, chosen, is_proven = _searched_on(search, smoother, deadline)
     else:
         chosen, is_proven = sliced, False
-    if objective is not None and not search.out_of_time and _is_found(search, chosen):
+    if objective is not None and not search.out_of_time and search.is_found(chosen):
         chosen = smoother.smoothed(chosen, search._until)
     return _joint_path(search, chosen, is_proven, began)
 
@@ -698,28 +840,66 @@ def _durations(times: npt.ArrayLike, n_poses: int, near: FloatArray | None) -> F
     return durations
 
 
-def _searched_again(first: PathSearch, deadline: float) -> tuple[PathSearch, FloatArray, bool]:
-    """Return a finished search, its path, and whether a path without jumps is impossible; see `_searched`.
+def _searched_on(first: PathSearch, smoother: PathSmoother, deadline: float) -> tuple[PathSearch, FloatArray, bool]:
+    """Return a finished search, its best path, and whether it is proven that each path jumps or has gaps.
 
-    With collision checks, the search is repeated with more samples if its path jumps. At most half of the time that is
-    left is for each repetition. The first search is returned if none finds a path without jumps.
+    Until there is a path without jumps, a proof, or no more time, the number of solutions of each pose is doubled again
+    and again. After a few times, the search begins again with other random numbers.
     """
-    left = deadline - time.perf_counter()
-    search = replace(first, timeout=left)
-    chosen, is_proven = _searched(search)
-    for factor in MORE_SAMPLES if search.problem.is_checked else ():
-        if _is_found(search, chosen) or search.has_gaps or search.out_of_time:
-            break
-        left = 0.5 * (search.deadline - search.clock())
-        again = replace(first, n=factor * first.n, timeout=left)
-        found, _ = _searched(again)
-        if _is_found(again, found):
-            again.timeout = deadline - time.perf_counter() + again.clock() - again.began
-            return again, found, False
-    return search, chosen, is_proven
+    best: tuple[PathSearch, FloatArray] | None = None
+    n_searches = 0
+    while True:
+        search = replace(first, timeout=deadline - time.perf_counter())
+        chosen, is_proven = _searched(search)
+        if best is None and not (is_proven or search.is_found(chosen)):
+            is_proven = _is_impossible_without_checks(search)
+        for n_doublings in range(DOUBLINGS + 1):
+            n_searches += 1
+            if best is None or search.n_faults(chosen) < best[0].n_faults(best[1]):
+                best = search, chosen
+            if search.is_found(chosen) or is_proven or search.out_of_time:
+                best[0].n_searches = n_searches
+                return *best, is_proven
+            if n_doublings < DOUBLINGS:
+                chosen, is_proven = _searched_denser(search, smoother)
 
 
-def _sliced(search: PathSearch, smoother: PathSmoother) -> FloatArray | None:
+def _is_impossible_without_checks(search: PathSearch) -> bool:
+    """Return whether it is proven that there is no path without jumps even if configurations may collide.
+
+    Collisions and other checks cut self-motions into small pieces, about which nothing can be proven.
+    """
+    if not search.problem.is_checked or search.has_gaps or not search.is_covered or search.out_of_time:
+        return False
+    sampler = search.sampler.with_constraints(self_collision=False, obstacles=(), links=(), branch={})
+    problem = search.problem
+    free = Problem(sampler._setup, search.poses[0], problem.position_only, problem.aim, deadline=problem.deadline)
+    left, rng = search.deadline - search.clock(), np.random.default_rng(0)
+    part = PathSearch(sampler, free, search.poses, search.max_steps, rng, search.n, left, search.origin)
+    return _searched(part)[1]
+
+
+def _searched_denser(search: PathSearch, smoother: PathSmoother) -> tuple[FloatArray, bool]:
+    """Repeat a search with new samples and twice as many solutions; see `_searched`.
+
+    If some poses have no solution yet, only those are sampled again.
+    """
+    gaps = [index for index, layer in enumerate(search.layers) if not len(layer)]
+    search.misses.clear()
+    if not gaps:
+        search.densify()
+        other = _sliced(search, smoother, at_random=True)
+        if other is None:
+            other = _carried(search, smoother)
+        if other is not None:
+            return other, False
+    search.follow(gaps or range(len(search.poses)))
+    if not search.has_gaps:
+        search.follow_back()
+    return _judged(search, search.best())
+
+
+def _sliced(search: PathSearch, smoother: PathSmoother, at_random: bool = False) -> FloatArray | None:
     """Return the best path along which the extra joints do not move; None if there is no path without jumps.
 
     With more than one free direction, solutions of a pose form surfaces that samples cover badly. If extra joints are
@@ -728,10 +908,11 @@ def _sliced(search: PathSearch, smoother: PathSmoother) -> FloatArray | None:
     if search.problem.tolerances is not None or not 2 <= search.redundancy <= MOST_EXTRA + 1:
         return None
     sampler, problem, found = search.sampler, search.problem, list[FloatArray]()
-    slices = _slices(search)
+    slices = _slices(search, at_random)
     for number, values in enumerate(slices):
-        left = search.began + SLICED_SHARE * search.timeout - search.clock()
-        if left <= 0.0:
+        share = 1.0 if at_random else SLICED_SHARE
+        left = search.began + share * search.timeout - search.clock()
+        if left <= 0.0 or (at_random and search.out_of_time):
             break
         fixed = {**sampler.constraints.fixed, **values}
         held = sampler.with_constraints(fixed=fixed)
@@ -746,7 +927,7 @@ def _sliced(search: PathSearch, smoother: PathSmoother) -> FloatArray | None:
             held, held_problem, search.poses, search.max_steps, search.rng, search.n, share, search.origin
         )
         chosen, _ = _searched(part)
-        if _is_found(part, chosen):
+        if part.is_found(chosen):
             found.append(chosen)
     search.examined[:] |= bool(found)
     return min(found, key=smoother.cost, default=None)
@@ -770,10 +951,7 @@ def _carried(search: PathSearch, smoother: PathSmoother) -> FloatArray | None:
             search.revolutions.unrolled(chosen[:, number], search.max_steps, search.origin)
             for number in np.flatnonzero(~np.isnan(chosen).any(axis=(0, 2)))
         ]
-        is_checked = search.problem.avoids_collisions
-        found = [
-            path for path in paths if _is_found(search, path) and not (is_checked and search.colliding(path).any())
-        ]
+        found = [path for path in paths if search.is_found(path)]
         if search.out_of_time:
             break
         if found:
@@ -782,16 +960,25 @@ def _carried(search: PathSearch, smoother: PathSmoother) -> FloatArray | None:
     return None
 
 
-def _slices(search: PathSearch) -> list[dict[str, float]]:
-    """Return the values of the extra joints to try; sliding joints come first, then those near the base."""
+def _slices(search: PathSearch, at_random: bool) -> list[dict[str, float]]:
+    """Return the values of the extra joints to try; sliding joints come first, then those near the base.
+
+    Random values are tried after the fixed ones, unless the first configuration decides.
+    """
     robot, bounds = search.problem.robot, search.problem.bounds
     slides, movable = robot.prismatic, np.flatnonzero(bounds[0] < bounds[1]).tolist()
     joints = sorted(movable, key=lambda joint: (not slides[joint], joint))[: search.redundancy - 1]
     shares = SLICES if len(joints) == 1 else FEWER_SLICES
     low, high = bounds[0], bounds[1]
     if search.origin is not None:
+        if at_random:
+            return []
         start = np.clip(search.revolutions.on_circles(search.origin[None], of_limited=False)[0], low, high)
         return [{robot.joint_names[joint]: float(start[joint]) for joint in joints}]
+    if at_random:
+        names = [robot.joint_names[joint] for joint in joints]
+        drawn = search.rng.uniform(low[joints], high[joints], (len(SLICES), len(joints)))
+        return [dict(zip(names, values, strict=True)) for values in drawn.tolist()]
     choices = [[float(low[joint] + share * (high[joint] - low[joint])) for share in shares] for joint in joints]
     return [
         dict(zip([robot.joint_names[joint] for joint in joints], values, strict=True))
@@ -800,30 +987,39 @@ def _slices(search: PathSearch) -> list[dict[str, float]]:
 
 
 def _searched(search: PathSearch) -> tuple[FloatArray, bool]:
-    """Return the best path, NaN for poses without a solution, and whether a path without jumps is impossible."""
+    """Return the best path, NaN for poses without a solution, and whether it is proven that each path has a fault."""
     n_poses = len(search.poses)
     search.follow(range(0, n_poses, STRIDE))
     chosen = search.best()
-    if not _is_found(search, chosen) and not search.out_of_time:
+    if not search.is_found(chosen) and not search.out_of_time:
         search.follow([index for index in range(n_poses) if index % STRIDE])
         search.follow_back()
         chosen = search.best()
-    if search.has_gaps or not search.is_covered or search.out_of_time or _is_found(search, chosen):
+    return _judged(search, chosen)
+
+
+def _judged(search: PathSearch, chosen: FloatArray) -> tuple[FloatArray, bool]:
+    """Return the best path after more solutions near its jumps, and whether it is proven that each path has a fault."""
+    if search.is_found(chosen) or search.out_of_time:
         return chosen, False
-    return _refined(search, chosen)
+    if search.impossible:
+        return chosen, True
+    if search.has_gaps:
+        return chosen, search.has_impossible_pose()
+    if not search.is_covered:
+        return chosen, False
+    chosen, cut = _refined(search, chosen)
+    if search.is_found(chosen) or search.out_of_time:
+        return chosen, False
+    return chosen, search.is_certified_cut(cut) if search.redundancy == 1 else search.lists_no_path()
 
 
-def _is_found(search: PathSearch, chosen: FloatArray) -> bool:
-    """Return whether a path has no gaps and no jumps."""
-    return not np.isnan(chosen).any() and not search.is_jump(search.steps(chosen)).any()
-
-
-def _refined(search: PathSearch, chosen: FloatArray) -> tuple[FloatArray, bool]:
-    """Return a path with fewer jumps, and whether it is proven that every path along the components found jumps."""
-    n_poses, refined = len(search.poses), set[int]()
+def _refined(search: PathSearch, chosen: FloatArray) -> tuple[FloatArray, range]:
+    """Return a path with fewer jumps, and poses that no path along the components found leads through."""
+    n_poses, refined, nothing = len(search.poses), set[int](), range(0)
     relaxed, on_path = search.reach(2.0 * search.cover)
     if relaxed.n_poses < n_poses:
-        return chosen, not search.out_of_time
+        return chosen, range(relaxed.n_poses + 1)
     while search.redundancy == 1 and not search.out_of_time:
         windows = _around_jumps(search, chosen)
         new = {pose for window in windows for pose in window} - refined
@@ -832,18 +1028,19 @@ def _refined(search: PathSearch, chosen: FloatArray) -> tuple[FloatArray, bool]:
         search.refine(new, on_path)
         refined |= new
         chosen = search.best()
-        if _is_found(search, chosen):
+        if search.is_found(chosen):
             break
-        if any(search.is_cut(window) for window in windows if refined.issuperset(window)):
-            return chosen, not search.out_of_time
+        cuts = [window for window in windows if refined.issuperset(window) and search.is_cut(window)]
+        if cuts:
+            return chosen, cuts[0]
         on_path = search.reach(2.0 * search.cover)[1]
-    return chosen, False
+    return chosen, nothing
 
 
 def _around_jumps(search: PathSearch, chosen: FloatArray) -> list[range]:
     """Return the ranges of poses around each jump of a path without gaps."""
     n_poses = len(search.poses)
-    jumps = np.flatnonzero(search.is_jump(search.steps(chosen))) + (0 if search.origin is not None else 1)
+    jumps = np.flatnonzero(search.is_jump(search.steps(chosen)) | search.colliding(chosen)) + search.first_step
     return [range(max(int(at) - WINDOW, 0), min(int(at) + WINDOW, n_poses)) for at in jumps]
 
 
@@ -872,7 +1069,7 @@ def _joint_path(search: PathSearch, chosen: FloatArray, is_proven: bool, began: 
     if is_all:
         code, message = ErrorCode.SUCCESS, f"{len(chosen)} poses, no joint steps farther than {largest:.3g}"
     else:
-        code = ErrorCode.TIMED_OUT if search.out_of_time else ErrorCode.NO_IK_SOLUTION
+        code = ErrorCode.NO_IK_SOLUTION if is_proven else ErrorCode.TIMED_OUT
         if valid.all() and n_colliding:
             reason = "collide or were not checked" if problem.n_unchecked else "collide"
             message = f"{n_colliding} motions between poses {reason}, the first of them to pose {colliding[0]}"
@@ -880,7 +1077,9 @@ def _joint_path(search: PathSearch, chosen: FloatArray, is_proven: bool, began: 
             message = f"the path jumps {n_jumps} times, by up to {largest:.3g}{_break(search, reach, is_proven)}"
         else:
             message = _gaps(search, valid)
-        message = f"timed out: {message}" if code == ErrorCode.TIMED_OUT else message
+        if code == ErrorCode.TIMED_OUT:
+            after = f" after {search.n_searches} searches" if search.n_searches > 1 else ""
+            message = f"timed out{after}: {message}"
     found = (robot.joint_names, chosen, errors[0], errors[1], valid, search.examined | valid, largest, reach.n_poses)
     return JointPath(*found, reach.nearest_miss, jumps, code, message, time.perf_counter() - began)
 
@@ -915,7 +1114,7 @@ def _break(search: PathSearch, reach: Reach, is_proven: bool) -> str:
         return ""
     asked, pose = f"{search.largest_step:.3g}", reach.n_poses
     start = "the start" if pose == 0 else f"pose {pose - 1}"
-    found = "none can be without along the solutions found" if is_proven else "none was found without"
+    found = "none can be without" if is_proven else "none was found without"
     return (
         f"; {found}: steps of at most {asked} lead as far as {start}, and from there to pose {pose} one of at least "
         f"{reach.nearest_miss:.3g}"

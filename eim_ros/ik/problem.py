@@ -7,7 +7,6 @@ Strategies solve it, and `outcome` describes the result by an error code and a m
 from __future__ import annotations
 
 import copy
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from eim_ros.kinematics import Robot
 from eim_ros.kinematics.collision import CollisionScene
 from eim_ros.kinematics.robot import MAX_ITERATIONS
 from eim_ros.kinematics.tolerances import checked_tolerances, redundancy
+from eim_ros.kinematics.urdf import TRANSLATION
 from eim_ros.solver import NO_EXPERT, StepOptions, Task
 
 FloatArray = npt.NDArray[np.float64]
@@ -40,6 +40,9 @@ PATIENCE = 3  # iterations without progress before the solver gives up; another 
 COLLISION_STEP = 0.02  # largest motion of a joint between two checks of a motion for collisions [rad or m]
 HALVINGS = 8  # number of bisections of the way to an obstacle; the last one is below 1/100 of a joint's motion
 MOVED_AT_ONCE = 16  # configurations moved between two checks of the deadline; with tolerances one may take 3 ms
+FIXED = 1e-5  # [m, rad]: with larger tolerances, a collision at the tip is no proof for all configurations
+ROUNDING = 1e-12  # relative error of the length of an arm
+OUT_OF_REACH = "because the target is farther away than the arm is long"
 NO_TOLERANCES = np.empty(0)
 
 
@@ -141,6 +144,10 @@ class Setup:
         Tolerances of the numerical solver, and its number of iterations without progress.
     slack : float
         Farthest distance of the tip from the target that the tolerances allow [m].
+    first_joint : (3,)
+        Position of the first joint, which stays where it is [m].
+    length : float
+        Largest distance of the tip from the first joint [m].
     is_narrowed : bool
         Whether the limits are narrower than the robot's.
     plausible : list of (float, float)
@@ -157,8 +164,8 @@ class Setup:
     """
 
     __slots__ = (
-        *("bounds", "constraints", "effort", "is_checked", "is_narrowed", "lower", "plausible"),
-        *("redundancies", "robot", "slack", "tolerances", "upper"),
+        *("bounds", "constraints", "effort", "first_joint", "is_checked", "is_narrowed", "length", "lower"),
+        *("plausible", "redundancies", "robot", "slack", "tolerances", "upper"),
     )
 
     def __init__(self, robot: Robot, constraints: Constraints) -> None:
@@ -167,7 +174,8 @@ class Setup:
         self.is_narrowed = self.lower is not robot.lower
         self.bounds = robot.limits.narrowed(self.lower, self.upper).bounds if self.is_narrowed else robot.bounds
         self.tolerances = None if constraints.tolerances is None else checked_tolerances(constraints.tolerances)
-        self.slack = constraints.slack
+        self.slack, self.first_joint = constraints.slack, robot.links[0, TRANSLATION]
+        self.length = (robot.reach - float(np.linalg.norm(self.first_joint))) * (1.0 + ROUNDING)
         self.redundancies = redundancy(self.bounds, False), redundancy(self.bounds, True)
         self.effort = self.effort_of(PATIENCE)
         self.plausible = _plausible(robot)
@@ -208,6 +216,14 @@ class Setup:
             constraints.position_tolerance,
             constraints.orientation_tolerance,
         )
+
+    def are_within_reach(self, poses: FloatArray) -> npt.NDArray[np.bool_]:
+        """Return which poses (n, 4, 4) are no farther from the first joint than the arm is long.
+
+        No configuration reaches the others. Those within may be out of reach nevertheless.
+        """
+        away = np.linalg.norm(poses[:, :3, 3] - self.first_joint, axis=1)
+        return np.asarray(away <= self.length + self.constraints.position_tolerance + self.slack)
 
     def effort_of(self, patience: int) -> StepOptions:
         """Return the options of the numerical solver, with a number of iterations without progress."""
@@ -263,6 +279,9 @@ class Problem:
         Seed of random numbers. Default: a fresh one.
     deadline : float
         A time of `perf_counter` [s]. Configurations that were not checked in time do not count as valid.
+    until_deadline : bool
+        Whether the search continues until the deadline while there is no solution, and no proof that there is none.
+        Otherwise it ends after a number of restarts.
 
     Attributes
     ----------
@@ -277,7 +296,7 @@ class Problem:
 
     __slots__ = (
         *("_branch", "_links", "_scene", "aim", "bounds", "conditional", "deadline", "order", "pose"),
-        *("position_only", "redundancy", "robot", "seed", "setup", "task"),
+        *("position_only", "redundancy", "robot", "seed", "setup", "task", "until_deadline"),
     )
 
     def __init__(
@@ -291,11 +310,12 @@ class Problem:
         conditional: ConditionalMixture = NO_COMPONENTS,
         seed: int | None = None,
         deadline: float = NEVER,
+        until_deadline: bool = False,
     ) -> None:
         self.setup, self.robot, self.bounds = setup, setup.robot, setup.bounds
         self.pose, self.position_only = pose, position_only
         self.aim, self.order, self.seed, self.deadline = aim, order, seed, deadline
-        self.conditional = conditional
+        self.conditional, self.until_deadline = conditional, until_deadline
         self.task = setup.task(pose, position_only)
         self.redundancy = setup.redundancies[position_only]
         self._scene: CollisionScene | None = None
@@ -394,9 +414,8 @@ class Problem:
 
     @property
     def is_within_reach(self) -> bool:
-        """Whether the target is within the length of the arm. It may be out of reach nevertheless."""
-        away = math.hypot(*self.pose[:3, 3].tolist())
-        return away <= self.robot.reach + self.setup.constraints.position_tolerance + self.setup.slack
+        """Whether the target is within the length of the arm, see `Setup.are_within_reach`."""
+        return bool(self.setup.are_within_reach(self.pose[None])[0])
 
     @property
     def n_colliding(self) -> int:
@@ -495,6 +514,21 @@ class Problem:
             found[found] = ~self._scene.colliding(q[found], self.deadline)
         return found
 
+    def is_excluded_at_tip(self, q: FloatArray) -> bool:
+        """Return whether links fixed to the tip collide or violate conditions, in every configuration at the pose.
+
+        The configuration (dof,) is an attempt to reach the pose. The answer is False if it misses the pose, or if the
+        tolerances leave room for the pose of the tip.
+        """
+        scene, links, constraints = self._scene, self._links, self.setup.constraints
+        if self.position_only or self.tolerances is not None:
+            return False
+        if max(constraints.position_tolerance, constraints.orientation_tolerance) > FIXED:
+            return False
+        if not self.robot.chain.verify(self.task, q[None])[1][0]:
+            return False
+        return (scene is not None and scene.collides_at_tip(q)) or (links is not None and links.is_violated_at_tip(q))
+
     def is_free(self, q: FloatArray, motions: FloatArray) -> npt.NDArray[np.bool_]:
         """Return which straight motions (n, dof) from configurations (n, dof) do not collide on the way.
 
@@ -506,8 +540,12 @@ class Problem:
             n_parts = np.ceil(np.abs(motions).max(axis=1) / COLLISION_STEP).astype(np.int64)
             motion = np.repeat(np.arange(len(q)), np.maximum(n_parts - 1, 0))
             part = 1 + np.arange(len(motion)) - np.searchsorted(motion, motion)
-            between = q[motion] + (part / n_parts[motion])[:, None] * motions[motion]
-            found[motion[self._scene.colliding(between, self.deadline)]] = False
+            is_middle = part == n_parts[motion] // 2
+            for some in (is_middle, ~is_middle):  # most motions that collide do so in the middle
+                rows = np.flatnonzero(some & found[motion])
+                between = q[motion[rows]] + (part[rows] / n_parts[motion[rows]])[:, None] * motions[motion[rows]]
+                if len(rows):
+                    found[motion[rows[self._scene.colliding(between, self.deadline)]]] = False
         return found
 
 
@@ -537,6 +575,8 @@ class Found(NamedTuple):
         Effective sample size of draws; 0 if solutions could not be drawn from the density.
     free_joints : tuple of str
         Joints that can turn alone or with others while the tip stays.
+    n_restarts : int
+        Number of seeds of the search.
     """
 
     candidates: Candidates
@@ -550,6 +590,7 @@ class Found(NamedTuple):
     log_prob: FloatArray | None = None
     effective_sample_size: float | None = None
     free_joints: tuple[str, ...] = ()
+    n_restarts: int = 0
 
 
 def outcome(problem: Problem, found: Found, kept: Candidates, is_cut_short: bool) -> tuple[ErrorCode, str]:
@@ -630,19 +671,25 @@ def _remarks(problem: Problem, found: Found, n_valid: int, n: int, timed_out: bo
 def _failure(problem: Problem, found: Found, kept: Candidates, code: ErrorCode, reason: str) -> tuple[ErrorCode, str]:
     """Return the error code and message of an answer without a solution."""
     n_colliding, n_violating, n_outside = problem.n_colliding, problem.n_violating, problem.n_outside_branch
-    timed_out = code == ErrorCode.TIMED_OUT
+    timed_out, tried = code == ErrorCode.TIMED_OUT, f" in {found.n_restarts} restarts" if found.n_restarts else ""
+    report = found.report
+    is_proven = found.n_total == 0.0 or (report is not None and report.certified and not report.n_components)
+    is_proven, rest = is_proven and not timed_out, ""
+    if is_proven:
+        rest = "; there are no others" if problem.redundancy <= 0 else "; the pose of the tip excludes all others"
     others = f", or are not in the branch ({n_outside} more)" if n_outside else ""
     if n_colliding:
         code = code if timed_out else ErrorCode.GOAL_IN_COLLISION
-        rest = f", or have a link outside of its region ({n_violating} more)" if n_violating else ""
-        return code, f"{reason}all {n_colliding} configurations found that reach the pose collide{rest}{others}"
+        outside = f", or have a link outside of its region ({n_violating} more)" if n_violating else ""
+        others = f"{outside}{others}{rest}"
+        return code, f"{reason}all {n_colliding} configurations found that reach the pose collide{others}"
     if n_violating:
-        return code, f"{reason}all {n_violating} configurations found have a link outside of its region{others}"
+        return code, f"{reason}all {n_violating} configurations found have a link outside of its region{others}{rest}"
     if n_outside:
-        return code, f"{reason}all {n_outside} configurations found are in other branches"
-    report = found.report
-    is_proven = found.n_total == 0.0 or (report is not None and report.certified and not report.n_components)
-    known = "there is no solution" if is_proven and not timed_out else "no solution found"
+        return code, f"{reason}all {n_outside} configurations found are in other branches{rest}"
+    known = f"no solution found{tried}"
+    if is_proven:
+        known = f"there is no solution, {OUT_OF_REACH if not problem.is_within_reach else 'as a closed form shows'}"
     best = kept.best()
     error = f"{best.position_error[0]:.3g} m and {best.orientation_error[0]:.3g} rad" if len(best) else "nothing tried"
     far = too_far(problem.setup.robot, best.position_error[0]) if len(best) else ""

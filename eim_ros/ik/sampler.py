@@ -357,7 +357,7 @@ class Sampler:
         seed: int | None = None,
         timeout: float = 1.0,
     ) -> Solutions:
-        """Return one solution, or none.
+        """Return one solution, or none if it is proven that there is none, or if time is up.
 
         Without `near` this is the fastest call. With a configuration `near` it is the closest solution: the global
         minimum if solutions are points or curves, and `near` itself if that is a solution. If `near` names only some
@@ -372,7 +372,8 @@ class Sampler:
         seed : int, optional
             The same seed gives the same answer, unless the timeout ends the search. Default: a fresh one.
         timeout : float
-            Time for the complete call [s].
+            Time for the complete call [s]. While there is no solution, and no proof that there is none, the search
+            continues until it has passed. The message says which of them ended it.
 
         Raises
         ------
@@ -530,7 +531,9 @@ class Sampler:
         deadline = time.perf_counter() + _timeout(timeout)
         checked_priority(priority)
         origin = None if start is None else self._configuration(start)
-        solutions = self.solve(pose, seed=seed, timeout=0.2 * timeout) if origin is None else None
+        solutions = None
+        if origin is None:
+            solutions = self._answer(pose, *self._one(None), seed, 0.2 * timeout, until_deadline=False)
         if solutions:
             q, no_error = solutions.q[0], (float(solutions.position_error[0]), float(solutions.orientation_error[0]))
             return NearestPose(self.robot.joint_names, q, self.robot.fk(q), *no_error, True, solutions.q[1:])
@@ -629,9 +632,10 @@ class Sampler:
     ) -> JointPath:
         """Return one configuration for each pose, without jumps of joints if a path without jumps is found.
 
-        Joint values are continuous along the path. The message names the first jump, and whether it was proven to be
-        unavoidable. If the constraints exclude collisions, the straight motions between poses are checked too. No joint
-        moves more than 0.02 rad or 0.02 m between two checks.
+        Joint values are continuous along the path. The search continues with more and more solutions of each pose,
+        until there is a path, or a proof that there is none, or the timeout has passed. The message names the first
+        jump, and whether it was proven to be unavoidable. If the constraints exclude collisions, the straight motions
+        between poses are checked too. No joint moves more than 0.02 rad or 0.02 m between two checks.
 
         Parameters
         ----------
@@ -683,7 +687,8 @@ class Sampler:
     ) -> Solutions:
         """Return one solution of each pose, or none, as `solve` does; one timeout [s] is for all poses.
 
-        The i-th pose uses `seed + i`. Default of `n_threads`: one for each core.
+        A pose is given up after 3000 restarts without a solution, so that it does not take the time of the others. The
+        i-th pose uses `seed + i`. Default of `n_threads`: one for each core.
 
         Examples
         --------
@@ -711,7 +716,8 @@ class Sampler:
     ) -> Solutions:
         """Return up to `n` distinct solutions of each pose, as `sample` does; one timeout [s] is for all poses.
 
-        The i-th pose uses `seed + i`. Poses that were not started in time have the code TIMED_OUT and no best attempt.
+        A pose is given up after 3000 restarts without a new solution. The i-th pose uses `seed + i`. Poses that were
+        not started in time have the code TIMED_OUT and no best attempt.
 
         Raises
         ------
@@ -880,17 +886,25 @@ class Sampler:
             near = [near[name] for name in self.robot.joint_names]  # type: ignore[index]  # a mapping of all joints
         return self._setup.configuration(near)
 
-    def _answer(self, pose: npt.ArrayLike, aim: Aim, order: Ordering, seed: int | None, timeout: float) -> Solutions:
+    def _answer(
+        self,
+        pose: npt.ArrayLike,
+        aim: Aim,
+        order: Ordering,
+        seed: int | None,
+        timeout: float,
+        until_deadline: bool = True,
+    ) -> Solutions:
         started = time.perf_counter()
         seed, timeout = _seed(seed), _timeout(timeout)
         constraints, pose = self.constraints, unstamped(pose, self.robot.base_link)
         if is_position(pose):
             if constraints.position_only is False:
                 raise PoseError("a position has no orientation, which position_only=False asks for", pose)
-            return self._solved(pose_from(pose), True, aim, order, seed, started + timeout)
+            return self._solved(pose_from(pose), True, aim, order, seed, started + timeout, until_deadline)
         checked, deadline = check_pose(pose), started + timeout
         answer = self._short(checked, aim, order, seed, deadline)
-        return self._solved(checked, None, aim, order, seed, deadline) if answer is None else answer
+        return self._solved(checked, None, aim, order, seed, deadline, until_deadline) if answer is None else answer
 
     def _short(
         self, pose: FloatArray, aim: Aim, order: Ordering, seed: int | None, deadline: float
@@ -917,8 +931,13 @@ class Sampler:
         order: Ordering,
         seed: int | None,
         deadline: float,
+        until_deadline: bool = False,
     ) -> Solutions:
-        """Return the answer for a checked pose (4, 4); the deadline is a time of `perf_counter` [s]."""
+        """Return the answer for a checked pose (4, 4); the deadline is a time of `perf_counter` [s].
+
+        An empty answer comes after a number of restarts, or only at the deadline if `until_deadline` is true; or as
+        soon as it is proven.
+        """
         started, constraints = time.perf_counter(), self.constraints
         if position_only is None:
             position_only = self._setup.is_position_only(self.prior.kind)
@@ -936,6 +955,7 @@ class Sampler:
                 conditional=conditional,
                 seed=seed,
                 deadline=deadline,
+                until_deadline=until_deadline,
             )
         except OutOfTime as error:
             elapsed = time.perf_counter() - started

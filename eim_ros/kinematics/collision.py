@@ -156,6 +156,15 @@ class CollisionScene:
             return self._outer.pairs(row) + among
         return sorted({*self._exact.pairs(row), *self._enclosed(row, first=False), *among})
 
+    def collides_at_tip(self, q: FloatArray) -> bool:
+        """Return whether links fixed to the tip collide with obstacles or the base in a configuration (dof,).
+
+        They collide in all other configurations with the same pose of the tip, too.
+        """
+        base, tip = 0, len(self._robot.links) - 1
+        bodies = [*self._shapes.bodies, *([base] * len(self._shapes.names))]  # crowds only have names
+        return any({bodies[a], bodies[b]} == {base, tip} for a, b in self.pairs(q))
+
     def names_of_pairs(self, q: FloatArray) -> list[tuple[str, str]]:
         """Return the names of the links and obstacles that collide in one configuration (dof,)."""
         names = self._shapes.names

@@ -195,7 +195,7 @@ def test_out_of_reach_it_is_certain_that_there_is_none() -> None:
     assert samples.error_code == ErrorCode.NO_IK_SOLUTION
     assert samples.n_total == 0.0
     assert samples.certified
-    assert samples.message.startswith("there is no solution; the best attempt is off by 2")
+    assert samples.message.startswith("there is no solution, because the target is farther away than the arm is long")
     assert_no_solution(samples)
 
 

@@ -492,7 +492,7 @@ def test_continuous_joints_do_not_jump_along_circles(name: str) -> None:
     for seed in range(5):
         poses = np.repeat(robot.fk(robot.random(1, rng)), len(angles), axis=0)
         poses[:, :3, 3] += 0.08 * np.stack([np.cos(angles), np.sin(angles), 0.0 * angles], axis=1)
-        path = Sampler(robot).follow(poses, timeout=ENOUGH, seed=seed)
+        path = Sampler(robot).follow(poses, timeout=5.0, seed=seed)  # some circles cannot be followed
         steps = np.abs(np.diff(path.q, axis=0)).max() if path else 0.0
         n_found += bool(path)
         assert steps <= 0.3 * (1.0 + 1e-8)
@@ -550,9 +550,9 @@ def test_motion_that_must_collide_is_a_jump() -> None:
     poses = robot.fk(np.array([[-0.25, 0.0, 0.0], [0.25, 0.0, 0.0]]))  # nearly stretched: there is one way
     wall = Box((0.2, 0.02, 10.0), at=tuple(robot.fk(np.zeros(3))[:3, 3] * [0.7, 0.0, 0.0]))
     sampler = Sampler(robot).with_obstacles([wall])
-    path = sampler.follow(poses, max_step=0.6, timeout=ENOUGH, seed=0)
+    path = sampler.follow(poses, max_step=0.6, timeout=2.0, seed=0)
     assert path.valid.all()
-    assert not path
+    assert path.error_code == ErrorCode.TIMED_OUT  # nothing proves it
     assert path.jumps is not None and path.jumps.tolist() == [1]
     assert path.n_reached == 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -115,7 +116,9 @@ def test_pose_out_of_reach_gives_the_best_attempt(position_only: bool) -> None:
     assert samples.error_code == ErrorCode.NO_IK_SOLUTION
     assert_no_solution(samples)
     assert samples.best_attempt_error[0] == pytest.approx(7.0, abs=1e-3)
-    assert samples.message.startswith("no solution found; the best attempt is off by 7 m")
+    assert samples.n_total == 0.0
+    assert samples.message.startswith("there is no solution, because the target is farther away than the arm is long;")
+    assert "the best attempt is off by 7 m" in samples.message
     assert arm_of("planar3").within_limits(samples.best_attempt).all()
     tip = arm_of("planar3").fk(samples.best_attempt)[:3, 3]
     assert np.linalg.norm(tip - [10.0, 0.0, 0.0]) == pytest.approx(samples.best_attempt_error[0])
@@ -152,10 +155,11 @@ def test_no_time_at_all_suffices_for_what_the_first_round_finds() -> None:
 
 
 def test_time_running_out_with_nothing_found_gives_the_best_attempt() -> None:
-    samples = sampler_of("planar3", "position").sample(pose_from([10.0, 0.0, 0.0]), 20, timeout=0.0, seed=0)
+    sampler = sampler_of("planar3", "position").with_constraints(limits={"joint_2": (0.5, 1.0)})
+    samples = sampler.sample(pose_from([2.95, 0.0, 0.0]), 20, timeout=0.0, seed=0)
     assert samples.error_code == ErrorCode.TIMED_OUT
     assert_no_solution(samples)
-    assert samples.message.startswith("timed out: no solution found; the best attempt is off by 7")
+    assert re.match(r"timed out: no solution found in \d+ restarts; the best attempt is off by", samples.message)
 
 
 def test_raw_samples_are_marked_valid_or_not() -> None:

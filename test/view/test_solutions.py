@@ -57,7 +57,7 @@ def test_out_of_reach_nothing_is_shown_and_components_are_known_again_afterwards
     gone = live.solve(FAR)
     assert gone.chosen is None
     assert len(gone.positions) == len(gone.components) == 0
-    assert gone.message.startswith("no solution found")
+    assert gone.message.startswith("there is no solution")
     assert gone.nearest is not None
     assert "mm and" in gone.message
     after = live.solve(target(0.4))

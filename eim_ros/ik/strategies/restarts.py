@@ -43,6 +43,7 @@ FEWEST_ROOTS = 40  # number of solutions from seeds before continuation begins, 
 CONTINUATION_CUTOFF = 200  # solutions beyond which half come from continuation; more seeds find more components
 MOST_CONTINUED = 1000  # configurations from continuation in a round; its cost grows as their square
 NEXT_SEED = 0.5 * (math.sqrt(5.0) - 1.0)  # added modulo 1 in each round
+OTHER_SEED = math.sqrt(2.0) - 1.0  # added modulo 1 for another search; incommensurable with that of the rounds
 FINAL_PATIENCE = 100  # number of iterations without progress before the solver gives up on the best attempt
 MOST_SEEDS_PER_ROUND = 256  # a round is not interrupted, so this bounds how late a timeout is noticed
 DEFAULT_DIVERSITY, FEWEST_TO_DIVERSIFY = 0.85, 16  # default without a preference, and smallest n to use it
@@ -85,12 +86,15 @@ class Restarts:
 
     def solve(self, problem: Problem, known: Found | None) -> Found:
         """Return the known solutions together with the results of the search. The result is final."""
+        if not problem.is_within_reach:
+            best, nothing = self._searched(problem, is_hopeless=True), CompletenessReport.of_points(0, problem.until)
+            return best._replace(timed_out=False, n_total=0.0, report=nothing)
         if known is None:
-            found, timed_out = self._searched(problem)
-            return Found(found, timed_out=timed_out)
+            return self._searched(problem)
         if known.is_minor:
             return self._joined_to_curves(problem, known)
-        found, timed_out = self._searched(problem, is_hopeless=known.is_exhausted)
+        searched = self._searched(problem, is_hopeless=known.is_exhausted)
+        found, timed_out = searched.candidates, searched.timed_out
         if known.is_exhausted and not found.valid.any():
             report = known.report or grant_points(0, problem.until, False)
             return Found(found, n_total=0.0, report=report)
@@ -98,15 +102,24 @@ class Restarts:
             found = known.candidates.joined(_apart(problem, found.chosen(), known.candidates))
             found, is_compared = _distinct(problem, found)
             timed_out = timed_out or not is_compared
-        return Found(found, timed_out=timed_out, is_singular=known.is_singular)
+        return searched._replace(candidates=found, timed_out=timed_out, is_singular=known.is_singular)
+
+    def searched_on(self, problem: Problem, known: Found) -> Found:
+        """Search until the deadline for a first solution, with other random numbers than before."""
+        found = self._searched(problem, until_deadline=True)
+        n_restarts = known.n_restarts + found.n_restarts
+        if found.candidates.n_valid:
+            return found._replace(n_restarts=n_restarts)
+        best = known.candidates.joined(found.candidates).best()
+        return known._replace(candidates=best, timed_out=True, n_restarts=n_restarts)
 
     def _joined_to_curves(self, problem: Problem, known: Found) -> Found:
         """Return solutions of restarts, then solutions of curves that could not all be traced.
 
         There is no continuation, because it fails at singularities.
         """
-        found, was_late = self._searched(problem, known.is_exhausted, diversity=0.0)
-        timed_out = known.timed_out or was_late
+        searched = self._searched(problem, known.is_exhausted, diversity=0.0)
+        found, timed_out = searched.candidates, known.timed_out or searched.timed_out
         if len(known.candidates):
             found, is_compared = _distinct(
                 problem, _apart(problem, found.chosen(), known.candidates).joined(known.candidates)
@@ -114,18 +127,28 @@ class Restarts:
             timed_out = timed_out or not is_compared
         assert known.report is not None
         report = replace(known.report, is_singular=_is_singular(problem, found.chosen()))
-        return Found(found, timed_out=timed_out, report=report)
+        return searched._replace(candidates=found, timed_out=timed_out, report=report)
 
     def _searched(
-        self, problem: Problem, is_hopeless: bool = False, diversity: float | None = None
-    ) -> tuple[Candidates, bool]:
-        """Return the result of a search, and whether time ended.
-
-        If there can be no solution, the result is the best attempt.
-        """
-        n, near, order = problem.n, problem.near, problem.order
+        self,
+        problem: Problem,
+        is_hopeless: bool = False,
+        diversity: float | None = None,
+        until_deadline: bool = False,
+    ) -> Found:
+        """Return the result of a search; if there can be no solution, it is the best attempt."""
         diversity = _diversity(problem) if diversity is None else diversity
-        search = Search(problem, seed_fraction(problem.seed), near=order.reference, diversity=diversity)
+        seed = seed_fraction(problem.seed)
+        search = Search(problem, seed, near=problem.order.reference, diversity=diversity)
+        if until_deadline:
+            search.until_deadline, search.seed = True, (seed + OTHER_SEED) % 1.0
+        found, timed_out = self._run(search, is_hopeless)
+        return Found(found, timed_out=timed_out, n_restarts=search.n_restarts)
+
+    def _run(self, search: Search, is_hopeless: bool) -> tuple[Candidates, bool]:
+        """Return the result of a search, and whether time ended."""
+        problem, diversity = search.problem, search.diversity
+        n, near, order = problem.n, problem.near, problem.order
         if problem.max_spacing is not None:
             search.apart = problem.max_spacing
         if is_hopeless:
@@ -208,6 +231,10 @@ class Search:
         From 0 (samples of the model) to 1.
     patience : int
         Seeds without any new solution after which the search ends.
+    until_deadline : bool
+        Whether the search for the first solution continues until the deadline.
+    n_restarts : int
+        Number of seeds tried so far.
     """
 
     problem: Problem
@@ -217,6 +244,8 @@ class Search:
     near: FloatArray | None = None
     diversity: float = 0.0
     patience: int = MAX_SEEDS_WITHOUT_GAIN
+    until_deadline: bool = False
+    n_restarts: int = 0
 
     def run(self, n: int) -> tuple[Candidates, bool]:
         """Return n or more valid configurations, or the best attempt, and whether time ended before there were n."""
@@ -229,7 +258,7 @@ class Search:
         yields, uniform_share, without_gain, n_rounds = FIRST_YIELD, least_uniform, 0, 0
         can_continue = n_roots < n and problem.tolerances is None and problem.redundancy == 1
         nothing = np.empty((0, dof))
-        while len(found) < n and without_gain < patience:
+        while len(found) < n and (without_gain < patience or (self.until_deadline and not len(found))):
             if n_rounds and time.perf_counter() >= deadline:
                 return self._result(found), True
             n_before = len(found)
@@ -243,7 +272,7 @@ class Search:
             problem.robot.chain.search_round(
                 problem.task, plan, self._conditional, near, problem.robot.continuous, found
             )
-            n_rounds += 1
+            n_rounds, self.n_restarts = n_rounds + 1, self.n_restarts + n_seeds
             plan.seed = (plan.seed + NEXT_SEED) % 1.0
             n_seeded = found.n_seeded
             gained = n_new = n_seeded - n_before

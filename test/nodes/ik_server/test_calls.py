@@ -157,7 +157,7 @@ def test_batch_has_the_solutions_of_each_pose_one_after_the_other(
     poses[2, 0, 3] = 9.0
     answer = client.sample(server, request_of(SampleIK, poses, n_samples=12))
     assert answer.error_code.val == ErrorCode.NO_IK_SOLUTION
-    assert answer.error_code.message.startswith("3 of 4 poses have a solution; pose 2: no solution found")
+    assert answer.error_code.message.startswith("3 of 4 poses have a solution; pose 2: there is no solution")
     assert list(answer.error_codes) == [SUCCESS, SUCCESS, ErrorCode.NO_IK_SOLUTION, SUCCESS]
     assert list(answer.n_per_pose) == [12, 12, 0, 12]
     assert answer.n == 36 == len(answer.log_prob) == len(answer.expert)

@@ -82,7 +82,7 @@ def test_what_is_out_of_reach_of_another_frame_or_group_is_refused_and_leaves_no
     elsewhere.ik_request.pose_stamped.header.frame_id = "map"
     group.ik_request.group_name = "leg"
     for request, code, reason in (
-        (far, ErrorCode.NO_IK_SOLUTION, "no solution found"),
+        (far, ErrorCode.NO_IK_SOLUTION, "there is no solution"),
         (elsewhere, ErrorCode.FRAME_TRANSFORM_FAILURE, "frame 'map'"),
         (group, ErrorCode.INVALID_GROUP_NAME, "groups of this server: wrist, arm, tool"),
     ):

@@ -1,0 +1,127 @@
+"""Empty answers of one request: a proof, or the complete time. Batches give up after a number of restarts."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from ik.arms import assert_no_solution
+
+from eim_ros.ik import ErrorCode, LinkPosition, Sampler, Solutions
+from eim_ros.ik.problem import Setup
+from eim_ros.ik.sampler import UNCONSTRAINED
+from eim_ros.kinematics import Robot, Sphere
+
+ENOUGH = 60.0  # [s]
+DOWN = [1.0, 0.0, 0.0, 0.0]
+AHEAD = [0.45, 0.1, 0.45, *DOWN]
+FOLDED = [0.05, 0.0, 0.3, *DOWN]  # the wrist would be inside of the shoulder
+BETWEEN_LINKS = [0.01, 0.0, 0.33]  # a position within the length of the arm that no bend of the elbow reaches
+OPERATIONS = {
+    "solve": lambda sampler, pose, **options: sampler.solve(pose, **options),
+    "sample": lambda sampler, pose, **options: sampler.sample(pose, 20, **options),
+    "solve_all": lambda sampler, pose, **options: sampler.solve_all(pose, **options),
+    "near": lambda sampler, pose, **options: sampler.solve(pose, near=np.zeros(7), **options),
+    "draw": lambda sampler, pose, **options: sampler.draw(pose, 20, **options),
+}
+
+
+def assert_proven(answer: Solutions, reason: str) -> None:
+    assert answer.error_code == ErrorCode.NO_IK_SOLUTION, answer.message
+    assert answer.message.startswith(f"there is no solution, {reason}")
+    assert answer.n_total == 0.0 and answer.is_complete
+    assert_no_solution(answer)
+
+
+@pytest.mark.parametrize("name", ["panda", "ur5e", "fetch", "gen3", "iiwa14"])
+def test_every_reachable_pose_is_within_the_length_of_the_arm(name: str) -> None:
+    robot = Robot(name)
+    corners = np.random.default_rng(0).choice([0.0, 1.0], (500, robot.dof))
+    q = np.concatenate([robot.random(500, np.random.default_rng(1)), np.zeros((1, robot.dof))])
+    q = np.concatenate([q, robot.lower + corners * (robot.upper - robot.lower)])
+    assert Setup(robot, UNCONSTRAINED).are_within_reach(robot.fk(q)).all()
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_target_beyond_the_arm_is_refused_with_a_proof(operation: str) -> None:
+    answer = OPERATIONS[operation](Sampler("panda"), [1.5, 0.0, 0.4, *DOWN], seed=0, timeout=ENOUGH)
+    assert_proven(answer, "because the target is farther away than the arm is long")
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_pose_without_a_solution_is_refused_by_a_closed_form(operation: str) -> None:
+    """The Panda's solutions would be curves, on which restarts alone prove nothing."""
+    assert_proven(OPERATIONS[operation](Sampler("panda"), FOLDED, seed=0, timeout=ENOUGH), "as a closed form shows")
+
+
+def test_six_joints_are_refused_by_their_closed_form() -> None:
+    assert_proven(Sampler("ur5e").solve([0.01, 0.0, 0.05, *DOWN], timeout=ENOUGH), "as a closed form shows")
+
+
+@pytest.mark.parametrize("timeout", [0.0, 0.3])
+def test_refusal_without_a_proof_uses_its_time_and_tells_its_restarts(timeout: float) -> None:
+    answer = Sampler("panda").solve(BETWEEN_LINKS, seed=0, timeout=timeout)
+    assert answer.error_code == ErrorCode.TIMED_OUT
+    restarts = re.match(r"timed out: no solution found in (\d+) restarts; the best attempt is off by", answer.message)
+    assert restarts
+    assert answer.elapsed >= timeout
+    assert np.isnan(answer.n_total)
+    assert_no_solution(answer)
+
+
+def test_batch_gives_up_after_its_restarts() -> None:
+    """Its poses share their time, so none may use all of it."""
+    sampler = Sampler("panda").with_constraints(position_only=True)
+    answers = sampler.solve_batch([[*BETWEEN_LINKS, *DOWN], AHEAD, [3.0, 0.0, 0.0, *DOWN]], seed=0, timeout=ENOUGH)
+    assert answers.error_codes.tolist() == [ErrorCode.NO_IK_SOLUTION, ErrorCode.SUCCESS, ErrorCode.NO_IK_SOLUTION]
+    assert answers.pose(0).message.startswith("no solution found in 3000 restarts; ")
+    assert answers.pose(2).message.startswith("there is no solution, because the target is farther away")
+    assert np.isnan(answers.pose(0).n_total) and answers.pose(2).n_total == 0.0
+
+
+@pytest.mark.parametrize("number", [0, 13, 26])
+def test_search_goes_on_for_a_solution_that_few_restarts_find(number: int) -> None:
+    """The elbow has to be within 0.1 mm of a point, on a self-motion of more than a metre."""
+    robot = Robot("panda")
+    q = Sampler(robot).sample(AHEAD, 40, diversity=1.0, seed=5).q[number]
+    elbow = robot.with_tip("panda_link4").fk(q[:4])[:3, 3]
+    sampler = Sampler(robot).with_constraints(links=[LinkPosition("panda_link4", [Sphere(elbow, 1e-4)])])
+    few = sampler.solve_batch([AHEAD], seed=0, timeout=ENOUGH)
+    assert few.error_codes.tolist() == [ErrorCode.NO_IK_SOLUTION]
+    found = sampler.solve(AHEAD, seed=0, timeout=ENOUGH)
+    assert found, found.message
+    again = sampler.solve(AHEAD, seed=0, timeout=ENOUGH)
+    np.testing.assert_array_equal(found.q, again.q)
+
+
+@pytest.mark.parametrize("n_obstacles", [1, 200])  # many are checked by another method
+def test_collision_at_the_tip_refuses_all_configurations(n_obstacles: int) -> None:
+    balls = [Sphere(np.array(AHEAD[:3]) + [0.0, 0.0, 1e-4 * i], 0.1) for i in range(n_obstacles)]
+    answer = Sampler("panda").with_obstacles(balls).solve(AHEAD, seed=0, timeout=ENOUGH)
+    assert answer.error_code == ErrorCode.GOAL_IN_COLLISION
+    assert answer.message.endswith("; the pose of the tip excludes all others")
+    assert answer.n_total == 0.0
+
+
+def test_collision_elsewhere_proves_nothing() -> None:
+    """A ball around the shoulder, which the upper arm never leaves."""
+    around = Sphere((0.0, 0.0, 0.333), 0.15)
+    answer = Sampler("panda").with_obstacles([around]).solve(AHEAD, seed=0, timeout=0.2)
+    assert answer.error_code == ErrorCode.TIMED_OUT
+    assert answer.elapsed >= 0.2
+    assert re.match(r"timed out: all \d+ configurations found that reach the pose collide", answer.message)
+
+
+def test_fewer_solutions_than_requested_are_no_negative_answer() -> None:
+    """The search ends as soon as nothing new is found, though the time is not spent."""
+    sampler = Sampler("panda").with_constraints(fixed={"panda_joint7": 0.3}, position_tolerance=1e-5)
+    pose = sampler.robot.fk([0.1, -0.5, 0.2, -2.0, 0.3, 1.6, 0.3])
+    answer = sampler.sample(pose, 1000, seed=0, timeout=ENOUGH)
+    assert answer.error_code == ErrorCode.SUCCESS
+    assert 0 < len(answer) < 1000
+
+
+def test_nearest_pose_does_not_wait_for_a_solution() -> None:
+    nearest = Sampler("panda").with_constraints(position_only=True).solve_nearest_pose(BETWEEN_LINKS, seed=0)
+    assert nearest and not nearest.is_exact and nearest.in_time
