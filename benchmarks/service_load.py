@@ -12,6 +12,8 @@ long         requests with a budget of 0.1 s, while one more request than there 
 default_qos  eight clients with rclpy's default quality of service, compared with a plain service that computes nothing
 one_shot     processes that start, send one request and end, 20 at a time: our server, our server without our profile of
              Fast DDS, and a plain service
+vanishing    a patient client, while others create a client for each of 200 requests per second and destroy it after 5 ms,
+             and in the 30 s after these have left; our server, then a plain service
 topics       CPU time of the idle server while joint states arrive at 1 kHz, compared with an ordinary subscription
 """
 
@@ -44,6 +46,8 @@ LOST = 40.0  # time after which an answer counts as lost [s]
 PAUSE = 0.02  # time between an answer and the next request of a good client [s]
 RATE, PATIENCE = 120.0, 0.005  # requests per second of an impatient client, and time until it discards one [s]
 LONG, SHORT = 10.0, 0.1  # time budgets [s]
+AFTERWARDS = 30.0  # time for which a patient client is measured after the crowd has left [s]
+CROWD, CROWD_RATE = 4, 50.0  # number of processes whose clients vanish, and requests per second of each
 SERVER = [sys.executable, "-m", "eim_ros.nodes", "ik_server", "--ros-args", "-p", "model:=panda_pose"]
 SERVICES = {"ours": "/ik_server/sample_ik", "plain": "/plain_server/sample_ik"}
 SOLVE_ALL = "/ik_server/solve_all_ik"
@@ -101,10 +105,16 @@ class Asker:
         self.node = rclpy.create_node(f"client_{os.getpid()}")
         self.executor = rclpy.executors.SingleThreadedExecutor()
         self.executor.add_node(self.node)
-        profile = {} if is_default else {"qos_profile": SERVICE_QOS}
-        self.client = self.node.create_client(self.service_type, service, **profile)
+        self._service, self._profile = service, {} if is_default else {"qos_profile": SERVICE_QOS}
+        self.renew()
         if not self.client.wait_for_service(READY_WITHIN):
             raise SystemExit(f"{service} did not appear")
+
+    def renew(self) -> None:
+        """Replace the client by a new one."""
+        if hasattr(self, "client"):
+            self.node.destroy_client(self.client)
+        self.client = self.node.create_client(self.service_type, self._service, **self._profile)
 
     def ask(self, generator: np.random.Generator, patience: float = LOST, **fields: Any) -> tuple[int | None, float]:
         """Send a request; return the error code of the answer, None if it is lost, and the time it took [s]."""
@@ -132,18 +142,24 @@ def run_client(kind: str, seconds: float, seed: int, service: str) -> None:
         "long": long_request(),
         "short": {"n_samples": 1, "timeout": SHORT},
     }.get(kind, {"n_samples": 1})
-    codes, times = [], []
+    codes, times, starts = [], [], []
+    rate = {"impatient": RATE, "vanishing": CROWD_RATE}.get(kind)
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         began = time.perf_counter()
-        code, took = asker.ask(generator, PATIENCE if kind == "impatient" else LOST, **fields)
+        starts.append(time.time())
+        if kind == "vanishing":
+            asker.renew()
+            while not asker.client.service_is_ready() and time.perf_counter() < end:
+                time.sleep(1e-4)
+        code, took = asker.ask(generator, PATIENCE if rate else LOST, **fields)
         codes.append(code)
         times.append(took)
-        if kind == "impatient":
-            time.sleep(max(0.0, 1.0 / RATE - (time.perf_counter() - began)))
+        if rate:
+            time.sleep(max(0.0, 1.0 / rate - (time.perf_counter() - began)))
         elif not kind.startswith("default"):
             time.sleep(PAUSE)
-    print(json.dumps([codes, times]))
+    print(json.dumps([codes, times, starts]))
 
 
 def ask_once(seed: int, service: str) -> None:
@@ -183,11 +199,16 @@ class Client:
 
     def result(self) -> tuple[list[int | None], np.ndarray]:
         """Return the error codes, None for a lost answer, and times [s]."""
+        codes, times, _ = self.timed_result()
+        return codes, times
+
+    def timed_result(self) -> tuple[list[int | None], np.ndarray, np.ndarray]:
+        """Return the result, and the time at which each request was sent [s since the epoch]."""
         said, _ = self._process.communicate()
         if self._process.returncode:
             raise SystemExit(f"client {self.kind} ended with {self._process.returncode}")
-        codes, times = json.loads(said)
-        return codes, np.array(times)
+        codes, times, starts = json.loads(said)
+        return codes, np.array(times), np.array(starts)
 
 
 def quantiles(times: np.ndarray) -> str:
@@ -324,6 +345,31 @@ def crowd_of_one_shots(seed: int, seconds: float, service: str, n_at_a_time: int
     return ends
 
 
+def vanishing(seed: int, seconds: float = 10.0) -> Iterator[str]:
+    for service in SERVICES:
+        with server() if service == "ours" else running([*ITSELF, "--serve-plain"]):
+            patient = Client("good", 5.0 + seconds + AFTERWARDS, seed, service)
+            time.sleep(5.0)
+            crowd = [Client("vanishing", seconds, seed + 1 + index, service) for index in range(CROWD)]
+            results = [client.timed_result() for client in crowd]
+            arrived, left = min(starts[0] for *_, starts in results), max(starts[-1] for *_, starts in results)
+            codes, times, starts = patient.timed_result()
+            sent = sum(len(codes) for codes, *_ in results)
+            unread = sum(codes.count(None) for codes, *_ in results)
+            yield f"{service:<8}{sent / (left - arrived):.0f} clients per second, {unread} of {sent} left without an answer"
+            for name, part in (
+                ("before", starts + times < arrived),
+                ("meanwhile", (starts + times >= arrived) & (starts <= left)),
+                ("afterwards", starts > left),
+            ):
+                chosen = times[part]
+                told = f"{quantiles(chosen)}, slowest {chosen.max():.2f} s" if len(chosen) else "none"
+                yield f"  {name:<12}{len(chosen):5d} requests of the patient client, {told}"
+            recovered = np.flatnonzero((starts > left) & (times < 0.1))
+            until = f"{starts[recovered[0]] - left:.1f} s" if len(recovered) else "the end of the measurement"
+            yield f"  first request answered within 0.1 s after {until}; lost {codes.count(None)}"
+
+
 def topics(seed: int, seconds: float = 20.0) -> Iterator[str]:
     del seed  # this part is deterministic
     with running([*ITSELF, "--publish"]):
@@ -374,7 +420,7 @@ def subscribe() -> None:
         rclpy.spin(node)
 
 
-PARTS = {part.__name__: part for part in (impatient, mixed, long, default_qos, one_shot, topics)}
+PARTS = {part.__name__: part for part in (impatient, mixed, long, default_qos, one_shot, vanishing, topics)}
 
 
 def main() -> None:
