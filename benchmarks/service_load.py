@@ -12,8 +12,8 @@ long         requests with a budget of 0.1 s, while one more request than there 
 default_qos  eight clients with rclpy's default quality of service, compared with a plain service that computes nothing
 one_shot     processes that start, send one request and end, 20 at a time: our server, our server without our profile of
              Fast DDS, and a plain service
-vanishing    a patient client, while others create a client for each of 200 requests per second and destroy it after 5 ms,
-             and in the 30 s after these have left; our server, then a plain service
+vanishing    a patient client, while others create 200 clients per second, each for one request, and destroy
+             them after 5 ms; and in the 30 s after these have left; our server, then a plain service
 topics       CPU time of the idle server while joint states arrive at 1 kHz, compared with an ordinary subscription
 """
 
@@ -356,7 +356,8 @@ def vanishing(seed: int, seconds: float = 10.0) -> Iterator[str]:
             codes, times, starts = patient.timed_result()
             sent = sum(len(codes) for codes, *_ in results)
             unread = sum(codes.count(None) for codes, *_ in results)
-            yield f"{service:<8}{sent / (left - arrived):.0f} clients per second, {unread} of {sent} left without an answer"
+            rate = sent / (left - arrived)
+            yield f"{service:<8}{rate:.0f} clients per second, {unread} of {sent} left without an answer"
             for name, part in (
                 ("before", starts + times < arrived),
                 ("meanwhile", (starts + times >= arrived) & (starts <= left)),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from rclpy.node import Node
 
 from eim_ros.nodes.common.interfaces import LoadModel
-from eim_ros.nodes.common.service import PendingResponse, RequestPool, create_async_service, reason_of, send
+from eim_ros.nodes.common.service import PendingResponse, RequestPool, create_async_service, reason_of
 
 _MOST_WAITING = 3  # maximum number of models that wait to be loaded
 
@@ -42,11 +42,11 @@ class ModelExchange:
         """Queue a request, or refuse it if too many are waiting; runs on the executor's thread."""
         if self._pool.offer(pending) is None:
             pending.response.message = "other models are being loaded: try again later"
-            send(pending, self._node)
+            pending.send()
 
     def _give_up(self, pending: PendingResponse) -> None:
         pending.response.message = f"{self._node.get_name()} was ended before it was loaded"
-        send(pending, self._node)
+        pending.send()
 
     def _load(self, pending: PendingResponse) -> None:
         """Load a model and send the response; runs on the loader's thread."""
@@ -58,4 +58,4 @@ class ModelExchange:
         except Exception as error:  # a damaged file can cause any error
             pending.response.message = reason_of(error)
             self._node.get_logger().warning(f"model {path} refused: {pending.response.message}")
-        send(pending, self._node)
+        pending.send()

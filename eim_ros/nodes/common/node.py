@@ -28,9 +28,16 @@ from rclpy.task import Future
 
 from eim_ros.core.errors import EimError, ServiceError
 from eim_ros.ik import ErrorCode
+from eim_ros.nodes.common.delivery import DELIVERIES
 from eim_ros.nodes.common.name_watch import NameWatch
 from eim_ros.nodes.common.parameters import NodeSettings
-from eim_ros.nodes.common.service import PendingResponse, RequestPool, reason_of, respond_later, send
+from eim_ros.nodes.common.service import (
+    PendingResponse,
+    RequestPool,
+    reason_of,
+    respond_later,
+    respond_without_waiting,
+)
 from eim_ros.nodes.common.settings import DataDirectorySettings, ManagedSettings
 
 
@@ -104,7 +111,7 @@ class Transitions:
             lambda job: job.make(), lambda job: job.give_up(), n_threads=1, size=_MOST_WAITING
         )
         service = node._service_change_state
-        respond_later(service, partial(self._receive, service.callback))
+        respond_later(node, service, partial(self._receive, service.callback))
 
     def start(self) -> Future:
         """Configure and activate the node; return a future, which is true if both succeed."""
@@ -118,9 +125,9 @@ class Transitions:
 
     def _receive(self, change: Callable[[Any, Any], Any], pending: PendingResponse) -> None:
         """Queue a request, or refuse it if too many are waiting; runs on the executor's thread."""
-        refuse = partial(send, pending, self._node)  # success is false by default
-        if self._pool.offer(_Job(partial(self._change, change, pending), refuse)) is None:
-            refuse()
+        # success is false by default
+        if self._pool.offer(_Job(partial(self._change, change, pending), pending.send)) is None:
+            pending.send()
 
     def _change(self, change: Callable[[Any, Any], Any], pending: PendingResponse) -> None:
         """Make a transition with rclpy's handler; runs on the thread of the transitions."""
@@ -128,7 +135,7 @@ class Transitions:
             change(pending.request, pending.response)
         except Exception as error:
             self._node.get_logger().error(f"a transition failed: {reason_of(error)}")
-        send(pending, self._node)
+        pending.send()
 
 
 class AnswerCounters:
@@ -177,7 +184,9 @@ def diagnostics(name: str, state: str, problem: str, warning: str, facts: dict[s
 
 
 _DIAGNOSTICS_PERIOD = 1.0  # [s]
-_LONGEST_JOIN = 1.5  # [s] maximum time to wait for threads, because Ctrl-C should end a node within 2 s
+# Maximum time to wait for threads, and then for the last responses to be sent, and time in which clients can read these
+# [s]. Ctrl-C should end a node within 2 s, also on a busy computer.
+_LONGEST_JOIN, _LONGEST_DELIVERY, _READING = 0.8, 0.6, 0.4
 
 
 SettingsT = TypeVar("SettingsT", bound=ManagedSettings)
@@ -242,7 +251,9 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
 
     @property
     def inactivity(self) -> str:
-        """Sentence that says why the node does not serve; empty while it is active."""
+        """Sentence that says why the node does not serve; empty while it does."""
+        if self._closing.is_set():
+            return f"{self.get_name()} is ending"
         if self._state == "active":
             return ""
         yet = " yet" if self._state == "configuring" else ""
@@ -250,8 +261,8 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
 
     def check_active(self) -> None:
         """Raise `ServiceError` if the node is not active."""
-        if self._state != "active":
-            raise ServiceError(self.inactivity, self._state)
+        if reason := self.inactivity:
+            raise ServiceError(reason, self._state)
 
     # Methods that `run_node` calls
 
@@ -260,6 +271,7 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
 
         If transitions run on a separate thread, the result is returned as a future.
         """
+        respond_without_waiting(self)
         if not self.settings.autostart:
             return True
         return started(self) if self._transitions is None else self._transitions.start()
@@ -271,6 +283,7 @@ class ManagedNode(LifecycleNode, Generic[SettingsT]):
         idle = self.end(_LONGEST_JOIN)
         if self._transitions is not None:
             idle = self._transitions.close(max(0.0, end - time.monotonic())) and idle
+        DELIVERIES.finish(_LONGEST_DELIVERY, _READING)
         self.destroy_node()
         self._state_machine.destroy_when_not_in_use()  # otherwise it keeps the node visible to others
         return idle

@@ -4,7 +4,8 @@
     create_async_service(node, SampleIK, "~/sample_ik", lambda pending: pool.offer(pending, budget=1.0))
 
 rclpy sends the return value of a handler immediately and has no supported way to respond later. `respond_later`
-therefore replaces the method `send_response` of a single service object. No other code of this package overrides rclpy.
+therefore replaces the method `send_response` of a single service object, as `respond_without_waiting` does for services
+with ordinary handlers. No other code of this package overrides rclpy. `eim_ros.nodes.common.delivery` sends.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -25,6 +26,7 @@ from rclpy.node import Node
 from rclpy.service import Service
 
 from eim_ros.core.errors import EimError
+from eim_ros.nodes.common.delivery import DELIVERIES, Mail
 from eim_ros.nodes.common.qos import SERVICE_QOS
 
 
@@ -39,7 +41,6 @@ def reason_of(error: Exception) -> str:
 
 
 _LANE_FACTOR = 4.0  # maximum ratio of two time budgets in the same lane
-_DELIVERY = 0.2  # [s] the middleware sends the last answers in threads of its own; an exit at once may lose them
 _PATIENT, _NICENESS = 8.0, 10  # [s] budget above which requests run with this niceness, so that others start at once
 
 Job = TypeVar("Job")
@@ -52,37 +53,67 @@ class PendingResponse:
     request: Any
     response: Any
     arrival: float = 0.0  # time at which the middleware received the request [s], on the clock of `time.monotonic`
-    # sends a response to the client; may be called from any thread
+    # sends a response to the client, or drops it if the client has left; may be called from any thread
     respond: Callable[[Any], None] = lambda response: None
+    # tells whether the client is still there
+    is_awaited: Callable[[], bool] = lambda: True
+
+    def send(self) -> None:
+        """Send the response."""
+        self.respond(self.response)
+
+    def drop(self) -> None:
+        """Send nothing, because the client has left."""
+        DELIVERIES.drop()
 
 
-def create_async_service(node: Node, service_type: Any, name: str, receive: Callable[[PendingResponse], None]) -> None:
+def create_async_service(
+    node: Node, service_type: Any, name: str, receive: Callable[[PendingResponse], None]
+) -> Service:
     """Create a service of the node with `SERVICE_QOS` and `respond_later` its responses."""
-    respond_later(node.create_service(service_type, name, _answer_nothing, qos_profile=SERVICE_QOS), receive)
+    service = node.create_service(service_type, name, _answer_nothing, qos_profile=SERVICE_QOS)
+    respond_later(node, service, receive)
+    return service
 
 
-def respond_later(service: Service, receive: Callable[[PendingResponse], None]) -> None:
+def respond_later(node: Node, service: Service, receive: Callable[[PendingResponse], None]) -> None:
     """Call `receive` with each request of a service, on the executor's thread, instead of its handler.
 
     `receive` must not raise. It fills and sends the response, or passes the pending response to code that does.
     Several threads may send at the same time, as in rclcpp.
     """
-    send_response = service.send_response
+    mail = Mail(node, service)
 
     def hand_over(pending: PendingResponse, header: Any) -> None:
+        envelope = mail.envelope(header)
         pending.arrival = time.monotonic() - _unread_time(header)
-        pending.respond = lambda response: send_response(response, header)
+        pending.respond, pending.is_awaited = envelope.send, envelope.is_awaited
         receive(pending)
 
     service.callback, service.send_response = PendingResponse, hand_over
 
 
-def send(pending: PendingResponse, node: Node) -> None:
-    """Send a pending response. Log a failure, which is normal while the context is being shut down."""
-    try:
-        pending.respond(pending.response)
-    except Exception as error:
-        node.get_logger().error(f"an answer could not be sent: {reason_of(error)}")
+def respond_without_waiting(node: Node) -> None:
+    """Have all other services of the node send their responses on the thread of the deliveries."""
+    for service in node.services:
+        if "send_response" not in vars(service):  # otherwise its responses come later anyway
+            mail = Mail(node, service)
+            service.send_response = lambda response, header, mail=mail: mail.envelope(header).send(response)
+
+
+def receive_unread(services: Iterable[Service], timeout: float) -> None:
+    """Receive the requests of services of `respond_later` that no executor will take any more.
+
+    Stop after `timeout` [s], because further requests may arrive meanwhile.
+    """
+    end = time.monotonic() + timeout
+    for service in services:
+        while time.monotonic() < end:
+            with service.handle:
+                request, header = service.handle.service_take_request(service.srv_type.Request)
+            if header is None:
+                break
+            service.send_response(PendingResponse(request, service.srv_type.Response()), header)
 
 
 class RequestPool(Generic[Job]):
@@ -125,13 +156,9 @@ class RequestPool(Generic[Job]):
         with self._lock:
             self._closed = True
             lanes = [*self._lanes.values()]
-        is_waited_for = any(jobs for _, jobs in lanes)
         for threads, _ in lanes:
             threads.shutdown(wait=False, cancel_futures=True)
-        is_done = not concurrent.futures.wait([future for _, jobs in lanes for future in [*jobs]], timeout).not_done
-        if is_waited_for:
-            time.sleep(_DELIVERY)
-        return is_done
+        return not concurrent.futures.wait([future for _, jobs in lanes for future in [*jobs]], timeout).not_done
 
     def _lane(self, budget: float) -> tuple[ThreadPoolExecutor, dict[Future[None], Job]]:
         level = round(math.log(max(budget, 1e-3), _LANE_FACTOR))

@@ -33,6 +33,7 @@ from eim_ros.core.parallel import usable_cores
 from eim_ros.ik import Constraints, ErrorCode, Sampler, Solutions
 from eim_ros.ik.nearest_pose import checked_priority
 from eim_ros.kinematics import Robot
+from eim_ros.nodes.common.delivery import DELIVERIES
 from eim_ros.nodes.common.interfaces import (
     DrawIK,
     FollowIK,
@@ -45,7 +46,13 @@ from eim_ros.nodes.common.interfaces import (
     SolveNearestIK,
 )
 from eim_ros.nodes.common.node import AnswerCounters
-from eim_ros.nodes.common.service import PendingResponse, RequestPool, create_async_service, reason_of, send
+from eim_ros.nodes.common.service import (
+    PendingResponse,
+    RequestPool,
+    create_async_service,
+    reason_of,
+    receive_unread,
+)
 from eim_ros.nodes.ik_server import messages
 from eim_ros.nodes.ik_server.messages import FrameNotKnownYet, RequestContext, RequestError, invalid
 from eim_ros.nodes.ik_server.moveit import LinesRequest, NearestRequest, parse_lines, parse_nearest
@@ -360,7 +367,7 @@ def budget_of(request: Any, settings: IkServerSettings) -> float:
     return min(timeout, settings.max_timeout) if timeout > 0.0 else settings.default_timeout
 
 
-_LINGER = 1.0  # time for clients to read the last responses, which are lost when the service is destroyed [s]
+_LONGEST_REFUSAL = 0.2  # time for the refusal of requests that were not read before the end [s]
 _SHORT = 0.005  # time that the executor's thread waits while there is only one request [s]
 _PERIOD = 0.005  # time between two searches for a transform [s]
 
@@ -410,19 +417,21 @@ class Handlers:
         self._frame_waits: RequestPool[_FrameWait] = RequestPool(
             self._wait_for_frame, lambda wait: self._refuse_at_end(wait.call), n_threads=1, size=size
         )
-        for name, (service_type, parse) in SERVICES.items():
+        self._services = [
             create_async_service(node, service_type, name, partial(self._receive, parse))
+            for name, (service_type, parse) in SERVICES.items()
+        ]
 
     def facts(self) -> dict[str, str]:
         """Return the counts of requests for `/diagnostics`."""
         n_open = self._pool.n_open + self._frame_waits.n_open
-        return {"requests open": str(n_open), **self._counters.facts()}
+        n_dropped = str(DELIVERIES.n_dropped)
+        return {"requests open": str(n_open), "answers whose clients had left": n_dropped, **self._counters.facts()}
 
     def stop(self, timeout: float) -> bool:
         """Answer all open requests; return False if one is still being solved after `timeout` [s]."""
-        has_open = bool(self._pool.n_open or self._frame_waits.n_open)
         self._closing.set()
-        self._frame_waits.close(timeout)
+        self._frame_waits.close(_LONGEST_REFUSAL)
         idle = self._pool.close(timeout)
         with self._lock:
             unsolved = [*self._unanswered.values()]
@@ -430,8 +439,7 @@ class Handlers:
         for call in unsolved:
             call.pending.response = type(call.pending.response)()  # the worker may still write to the old one
             self._refuse_at_end(call)
-        if has_open:
-            time.sleep(_LINGER)
+        receive_unread(self._services, _LONGEST_REFUSAL)
         return idle
 
     def _receive(self, parse: Parse, pending: PendingResponse) -> None:
@@ -447,7 +455,9 @@ class Handlers:
 
     def _offer(self, call: _Call) -> concurrent.futures.Future[None] | None:
         future = self._pool.offer(call, call.budget)
-        if future is None:
+        if future is None and self._closing.is_set():
+            self._refuse_at_end(call)
+        elif future is None:
             message = f"{self._pool.n_open} requests are waiting (parameter queue_size): try again later"
             self._refuse(call, ErrorCode.BUSY, message)
         return future
@@ -455,6 +465,12 @@ class Handlers:
     def _serve(self, call: _Call) -> None:
         """Solve a request and always answer it. A worker thread calls this function."""
         pending = call.pending
+        if self._closing.is_set():
+            self._refuse_at_end(call)
+            return
+        if not pending.is_awaited():
+            pending.drop()
+            return
         with self._lock:
             self._unanswered[id(pending)] = call
         response = pending.response
@@ -519,7 +535,7 @@ class Handlers:
             answer.elapsed = elapsed
         outcome = messages.error_code_of(pending.response)
         code, message = int(outcome.val), str(getattr(outcome, "message", ""))
-        send(pending, self._node)
+        pending.send()
         self._counters.count(code, elapsed)
         if code != ErrorCode.SUCCESS:
             text = f"{ErrorCode(code).name}: {message}"

@@ -128,10 +128,10 @@ class IkServer(ManagedNode[IkServerSettings]):
 
     def end(self, timeout: float) -> bool:
         """Answer all open requests. Return False if a request is still being solved or a model is being loaded."""
-        self._serving = None
         self._description.close()
         end = time.monotonic() + timeout
         idle = self._service.stop(timeout)
+        self._serving = None
         return self._models.close(max(0.0, end - time.monotonic())) and idle
 
     # Serving
