@@ -240,6 +240,12 @@ CASES: dict[str, tuple[float, Prepare]] = {
     "n = 20 000, order manipulability": (
         0.3, lambda rng: sampled(any_orientation(), 20_000, order="manipulability"),
     ),
+    "n = 1 000 000, order manipulability, any orientation": (
+        0.5, lambda rng: sampled(any_orientation(), 1_000_000, order="manipulability"),
+    ),
+    "n = 1 000 000, order distance, any orientation": (
+        0.5, lambda rng: sampled(any_orientation(), 1_000_000, order="distance", near=np.full(7, 0.1)),
+    ),
     "n = 1 000 000 draws, uniform": (0.1, lambda rng: drawn(panda(), 1_000_000)),
     "n = 10 000 draws, any orientation": (
         0.2, lambda rng: drawn(any_orientation(), 10_000),
@@ -309,7 +315,7 @@ def main() -> None:
 
     tell(f"seed {args.seed}, the quickest of {args.repeats}; {processor()}; load {load_average()}")
     tell(f"{versions(['pin', 'coal', 'numpy'])}; {MEMORY >> 20} MB of address space\n")
-    tell(f"{'':46}{'timeout s':>10}{'took s':>9}{'CPU s':>9}{'bound s':>9} within {'peak MB':>8}  outcome")
+    tell(f"{'':54}{'timeout s':>10}{'took s':>9}{'CPU s':>9}{'bound s':>9} within {'peak MB':>8}  outcome")
     n_within = 0
     for name in names:
         runs = []
@@ -336,7 +342,7 @@ def main() -> None:
         is_within = best["wall"] <= bound
         n_within += is_within
         tell(
-            f"{name:46}{timeout:10.3f}{best['wall']:9.3f}{best['cpu']:9.3f}{bound:9.3f} "
+            f"{name:54}{timeout:10.3f}{best['wall']:9.3f}{best['cpu']:9.3f}{bound:9.3f} "
             f"{'yes' if is_within else 'NO':>6} {best['peak']:8.0f}  {best['outcome'][:80]}"
         )
     tell(f"\n{n_within} of {len(names)} within their bounds")

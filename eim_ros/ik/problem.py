@@ -468,6 +468,8 @@ class Problem:
             q[rows] = self.robot.chain.descend(
                 self.task, q[rows], preferred, weights / weights.max(), self.robot.continuous
             )
+        if not n_moved:
+            return found, len(valid) > 0
         moved = self.verified(q, found.expert)
         stopped = np.flatnonzero(found.valid & ~moved.valid)
         if self.is_checked and len(stopped):

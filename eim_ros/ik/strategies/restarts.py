@@ -259,7 +259,7 @@ class Search:
         can_continue = n_roots < n and problem.tolerances is None and problem.redundancy == 1
         nothing = np.empty((0, dof))
         while len(found) < n and (without_gain < patience or (self.until_deadline and not len(found))):
-            if n_rounds and time.perf_counter() >= deadline:
+            if n_rounds and time.perf_counter() + problem.order.seconds(len(found)) >= deadline:
                 return self._result(found), True
             n_before = len(found)
             n_missing = (n_roots if can_continue and not plan.has_continued else n) - n_before
@@ -371,6 +371,10 @@ def nearest_found(problem: Problem, search: Search, near: FloatArray) -> tuple[C
     moved, _ = problem.optimized(found.pick(order[:n_moved]), posture, deadline)
     everything = moved.joined(found.pick(order))
     everything = everything.pick(np.argsort(distance_to(robot, everything.q, near), kind="stable"))
-    if search.distinct:
-        everything = everything.pick(distinct_rows(robot, everything.q, DISTINCT_TOLERANCE))
+    if search.distinct:  # those found already differ from each other, so only those close to a moved one are compared
+        is_close = is_within(robot, everything.q, moved.q, DISTINCT_TOLERANCE)
+        close = np.flatnonzero(is_close)
+        kept = ~is_close
+        kept[close[distinct_rows(robot, everything.q[close], DISTINCT_TOLERANCE)]] = True
+        everything = everything.pick(np.flatnonzero(kept))
     return everything, timed_out and len(everything) < n
