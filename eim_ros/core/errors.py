@@ -8,16 +8,45 @@ Each message names the cause and the remedy, and each error carries the offendin
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 import warnings
 from collections.abc import Iterable
 from typing import Any
 
+LONGEST_MESSAGE, LONGEST_WORD = 2000, 300  # numbers of characters; a path or a list of 30 joints still fits
+
+
+def shortened(text: str) -> str:
+    """Return the text of a message or log line, without the middle of the text and of its words if they are too long.
+
+    Messages quote values of requests and files, which may have millions of characters. The beginning names the cause
+    and the end the remedy, so these are kept.
+
+    Examples
+    --------
+    >>> from eim_ros.core.errors import shortened
+    >>> len(shortened(f"the frame is {10_000_000 * 'a'}, expected the base link"))
+    639
+    """
+    if len(text) <= LONGEST_WORD:
+        return text
+    text = _without_middle(text, LONGEST_MESSAGE)
+    return _LONG_WORD.sub(lambda word: _without_middle(word.group(), LONGEST_WORD), text)
+
+
+def _without_middle(text: str, most: int) -> str:
+    half = (most - 5) // 2
+    return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"
+
+
+_LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
+
 
 class EimError(Exception):
     """Base class of all errors raised on bad input.
 
-    `value` is the offending value.
+    `value` is the offending value. The message is `shortened`.
 
     Examples
     --------
@@ -30,7 +59,7 @@ class EimError(Exception):
     """
 
     def __init__(self, message: str, value: Any = None) -> None:
-        super().__init__(message)
+        super().__init__(shortened(message))
         self.value = value
 
 

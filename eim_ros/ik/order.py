@@ -181,8 +181,7 @@ class Posture:
 Order: TypeAlias = str | Mapping[str, float]
 
 UNORDERED = "none"
-# Estimated time of each criterion except the density [s], in seconds for `Effort`. The singular values of a Jacobian take
-# some microseconds.
+# Estimated time of each criterion except the density [s]. The singular values of a Jacobian take some microseconds.
 _EFFORTS = {"distance": Effort(2e-8), "posture": Effort(4e-8), "manipulability": Effort(3e-7), "limits": Effort(2e-8)}
 FAIR = {UNORDERED, "density"}  # orders that do not decide which solutions are kept
 ORDERS = ("density", "distance", "posture", "manipulability", "limits", UNORDERED)

@@ -12,14 +12,15 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from eim_ros.core.errors import ConfigurationError, did_you_mean
-from eim_ros.core.settings import Settings
-from eim_ros.nodes.common.process import Startable, help_text, ros_arguments, run_node, use_own_profiles, wants_help
+if TYPE_CHECKING:
+    from eim_ros.core.settings import Settings
+    from eim_ros.nodes.common.process import Startable
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,12 @@ def main(args: list[str] | None = None) -> NoReturn:
     words = sys.argv if args is None else args
     by_module = Path(words[0]).name == "__main__.py"  # python -m eim_ros.nodes NAME
     name = "".join(words[1:2]) if by_module else Path(words[0]).name
+    _end_on_signals(name)
+
+    # these imports take seconds, in which the signals must already have their handlers
+    from eim_ros.core.errors import ConfigurationError, did_you_mean
+    from eim_ros.nodes.common.process import help_text, ros_arguments, run_node, use_own_profiles, wants_help
+
     if name not in NODES:
         sys.exit(f"there is no node '{name}'; expected one of {', '.join(NODES)}{did_you_mean(name, NODES)}")
     entry, n_own = NODES[name], 2 if by_module else 1
@@ -83,6 +90,20 @@ def main(args: list[str] | None = None) -> NoReturn:
         sys.exit(2)
     use_own_profiles(shared_memory=entry.shared_memory)
     run_node(name, entry.make, [*words[:n_own], *given], entry.n_threads)
+
+
+def _end_on_signals(name: str) -> None:
+    """Exit with one line on SIGINT or SIGTERM, until `run_node` has its own handlers.
+
+    An exception would pass through the imports of C libraries, some of which turn it into another one.
+    """
+
+    def leave(number: int, frame: Any) -> NoReturn:
+        print(f"{name}: ended by {signal.Signals(number).name} before it had started", file=sys.stderr, flush=True)
+        os._exit(0)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, leave)
 
 
 if __name__ == "__main__":

@@ -263,8 +263,11 @@ def wait_until_active(
     watch : callable
         Called repeatedly during the wait. An exception that it raises ends the wait.
     executor : Executor, optional
-        Executor that spins `node`; default rclpy's global executor.
+        Executor that spins `node` during the wait; default rclpy's global executor. Afterwards the node is in the same
+        executor as before, if it was in one.
     """
+    owner = node.executor  # which rclpy also names after it has lost the node
+    is_owned = owner is not None and node in owner.get_nodes()
     client = node.create_client(GetState, f"{server}/get_state")
     began = time.monotonic()
     try:
@@ -277,6 +280,8 @@ def wait_until_active(
             time.sleep(_PERIOD)
     finally:
         node.destroy_client(client)
+        if owner is not None and is_owned:
+            owner.add_node(node)  # rclpy took it out if another executor was used
 
 
 def _state(client: Client, node: Node, executor: Executor | None) -> str:

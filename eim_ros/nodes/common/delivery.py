@@ -28,6 +28,8 @@ from rclpy.node import Node
 from rclpy.service import Service
 from rclpy.utilities import get_rmw_implementation_identifier
 
+from eim_ros.core.errors import shortened
+
 _ANNOUNCED_WITHIN = 0.1  # [s] time for the announcement of a client to arrive; as long as Fast DDS waits
 _RETRY = 0.01  # [s] time between two looks for a client
 _SETTLED, _FRESH = 1.0, 0.2  # [s] a client known for so long is not looked up again if the last look is so recent
@@ -160,7 +162,8 @@ class Envelope:
         try:
             self._mail.send(response, self._header)
         except Exception as error:  # normal while the context is being shut down
-            self._mail.node.get_logger().error(f"an answer could not be sent: {type(error).__name__}: {error}")
+            reason = shortened(f"{type(error).__name__}: {error}")
+            self._mail.node.get_logger().error(f"an answer could not be sent: {reason}")
         DELIVERIES.last = time.monotonic()
 
 

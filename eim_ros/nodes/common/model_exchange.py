@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from rclpy.node import Node
 
+from eim_ros.core.errors import shortened
 from eim_ros.nodes.common.interfaces import LoadModel
 from eim_ros.nodes.common.service import PendingResponse, RequestPool, create_async_service, reason_of
 
@@ -51,11 +52,12 @@ class ModelExchange:
     def _load(self, pending: PendingResponse) -> None:
         """Load a model and send the response; runs on the loader's thread."""
         began, path = time.monotonic(), pending.request.path
+        told = f"model {shortened(path)}"
         try:
             self._replace(path)
             pending.response.success = True
-            self._node.get_logger().info(f"model {path} loaded in {time.monotonic() - began:.1f} s")
+            self._node.get_logger().info(f"{told} loaded in {time.monotonic() - began:.1f} s")
         except Exception as error:  # a damaged file can cause any error
             pending.response.message = reason_of(error)
-            self._node.get_logger().warning(f"model {path} refused: {pending.response.message}")
+            self._node.get_logger().warning(f"{told} refused: {pending.response.message}")
         pending.send()

@@ -34,10 +34,11 @@ from rclpy.node import Node
 from rclpy.task import Future
 from rclpy.timer import Timer
 
-from eim_ros.core.errors import ConfigurationError, EimError, did_you_mean
+from eim_ros.core.errors import ConfigurationError, EimError, did_you_mean, shortened
 from eim_ros.core.settings import Settings
 from eim_ros.kinematics import share_path
 from eim_ros.nodes.common.node import guarded
+from eim_ros.nodes.common.service import reason_of
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _LONGEST_END = 120  # [s] maximum duration of the shutdown, because Fast DDS can hang in it
@@ -107,7 +108,9 @@ def _initialise(name: str, args: list[str] | None) -> bool:
     try:
         rclpy.init(args=args)
     except Exception as error:  # rclpy has a private class for each kind of bad argument
-        _complain(name, error)
+        reason = shortened(" ".join(str(error).split()))
+        remedy = ": set ROS_LOG_DIR to a folder that can be written" if "log directory" in reason else ""
+        print(f"{name}: {reason}{remedy}", file=sys.stderr, flush=True)
         return False
     return True
 
@@ -127,7 +130,7 @@ def _spin(node: Any, executor: Executor, started: bool | Future) -> bool:
             break
         except Exception as error:  # raised by a service or timer of rclpy itself: keep serving
             if rclpy.ok():
-                node.get_logger().error(f"callback failed: {type(error).__name__}: {error}")
+                node.get_logger().error(f"callback failed: {reason_of(error)}")
     return True
 
 
@@ -153,7 +156,7 @@ def _close(node: Startable | None, status: int) -> NoReturn:
 def _complain(name: str, error: Exception) -> None:
     """Print one line if the user can fix the error, otherwise a traceback."""
     if isinstance(error, (EimError, ImportError)) or not rclpy.ok():
-        print(f"{name}: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+        print(f"{name}: {shortened(' '.join(str(error).split()))}", file=sys.stderr, flush=True)
     else:
         traceback.print_exception(error)
 

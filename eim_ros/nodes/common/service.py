@@ -25,7 +25,7 @@ from typing import Any, Generic, TypeVar
 from rclpy.node import Node
 from rclpy.service import Service
 
-from eim_ros.core.errors import EimError
+from eim_ros.core.errors import EimError, shortened
 from eim_ros.nodes.common.delivery import DELIVERIES, Mail
 from eim_ros.nodes.common.qos import SERVICE_QOS
 
@@ -37,7 +37,8 @@ def reason_of(error: Exception) -> str:
     described as an internal error together with its type.
     """
     is_known = isinstance(error, EimError) and str(error)
-    return " ".join((str(error) if is_known else f"internal error: {type(error).__name__}: {error}").split())
+    reason = str(error) if is_known else f"internal error: {type(error).__name__}: {error}"
+    return shortened(" ".join(reason.split()))
 
 
 _LANE_FACTOR = 4.0  # maximum ratio of two time budgets in the same lane

@@ -14,7 +14,7 @@ from typing import Any
 from std_srvs.srv import Trigger
 
 from eim_ros.bags.recorder import Recorder, free_space
-from eim_ros.core.errors import DataError, EimError
+from eim_ros.core.errors import DataError, EimError, shortened
 from eim_ros.nodes.common.interfaces import LabelRecording, RecorderStatus, StartRecording
 from eim_ros.nodes.common.node import ManagedNode, answered, guarded
 from eim_ros.nodes.common.process import PeriodicWork
@@ -87,8 +87,8 @@ class DemoRecorder(ManagedNode[DemoRecorderSettings]):
         self._recording.start()
         response.path = str(path)
         if waited := self._recorder.unknown_topics:
-            response.message = f"nobody publishes {', '.join(waited)} yet"
-        self.get_logger().info(f"recording {', '.join(topics)} into {path}")
+            response.message = shortened(f"nobody publishes {', '.join(waited)} yet")
+        self.get_logger().info(shortened(f"recording {', '.join(topics)} into {path}"))
 
     def _stop(self, request: Any, response: Any) -> None:
         self._take()

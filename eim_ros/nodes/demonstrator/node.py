@@ -17,7 +17,7 @@ from std_msgs.msg import String, UInt32
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
-from eim_ros.core.errors import ServiceError
+from eim_ros.core.errors import ServiceError, shortened
 from eim_ros.nodes.common.interfaces import LabelRecording, SetTask, TaskStatus
 from eim_ros.nodes.common.node import ManagedNode, answered
 from eim_ros.nodes.common.process import PeriodicWork
@@ -193,7 +193,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
             return
         answer = yield from self._answer(self._label, LabelRecording.Request(label=label))
         if not answer.success:
-            self.get_logger().warning(f"the recorder: {answer.message}", throttle_duration_sec=5.0)
+            self.get_logger().warning(shortened(f"the recorder: {answer.message}"), throttle_duration_sec=5.0)
 
     def _answer(self, client: Any, request: Any) -> Generator[None, None, Any]:
         """Wait for a service and call it; the coroutine returns the response."""
@@ -231,5 +231,5 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         self._status = message
 
     def _take_refusal(self, message: String) -> None:
-        self._refused = str(message.data)
+        self._refused = shortened(str(message.data))
         self.get_logger().warning(f"refused: {self._refused}", throttle_duration_sec=1.0)

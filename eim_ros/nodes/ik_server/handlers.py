@@ -28,7 +28,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from rclpy.node import Node
 
-from eim_ros.core.errors import ConfigurationError, ConstraintError, JointStateError, PoseError
+from eim_ros.core.errors import ConfigurationError, ConstraintError, JointStateError, PoseError, shortened
 from eim_ros.core.parallel import usable_cores
 from eim_ros.ik import Constraints, ErrorCode, Sampler, Solutions
 from eim_ros.ik.nearest_pose import checked_priority
@@ -473,7 +473,7 @@ class Handlers:
             return
         with self._lock:
             self._unanswered[id(pending)] = call
-        response = pending.response
+        response, reason = pending.response, ""
         try:
             if (wait := self._solve(call, response)) is not None:
                 with self._lock:
@@ -482,15 +482,17 @@ class Handlers:
                     self._refuse(call, ErrorCode.BUSY, "too many requests wait for transforms: try again later")
                 return
         except RequestError as error:
-            messages.put_code(response, error.code, str(error))
+            reason = str(error)
+            messages.put_code(response, error.code, reason)
         except Exception as error:
             response = type(response)()  # the old response may be incomplete
-            messages.put_code(response, ErrorCode.FAILURE, reason_of(error))
+            reason = reason_of(error)
+            messages.put_code(response, ErrorCode.FAILURE, reason)
         with self._lock:
             if self._unanswered.pop(id(pending), None) is None:  # `stop` has answered it
                 return
         pending.response = response
-        self._answer(pending)
+        self._answer(pending, reason)
 
     def _solve(self, call: _Call, response: Any) -> _FrameWait | None:
         """Fill the response. If a transform is missing that may become known, return it instead."""
@@ -525,18 +527,21 @@ class Handlers:
 
     def _refuse(self, call: _Call, code: ErrorCode, message: str) -> None:
         messages.put_code(call.pending.response, code, message)
-        self._answer(call.pending)
+        self._answer(call.pending, message)
 
-    def _answer(self, pending: PendingResponse) -> None:
-        """Send and count the response, and log it if it is not a success."""
+    def _answer(self, pending: PendingResponse, reason: str = "") -> None:
+        """Send and count the response, and log it if it is not a success.
+
+        `reason` is logged for responses that have no message, as those of older releases of MoveIt.
+        """
         elapsed = time.monotonic() - pending.arrival
         answer = getattr(pending.response, "solutions", pending.response)
         if hasattr(answer, "elapsed"):
             answer.elapsed = elapsed
         outcome = messages.error_code_of(pending.response)
-        code, message = int(outcome.val), str(getattr(outcome, "message", ""))
+        code, message = int(outcome.val), str(getattr(outcome, "message", "")) or reason
         pending.send()
         self._counters.count(code, elapsed)
         if code != ErrorCode.SUCCESS:
-            text = f"{ErrorCode(code).name}: {message}"
+            text = shortened(f"{ErrorCode(code).name}: {message}")
             self._node.get_logger().warning(text, throttle_duration_sec=1.0)

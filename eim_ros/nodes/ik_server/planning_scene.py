@@ -17,7 +17,7 @@ import numpy as np
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
-from eim_ros.core.errors import ConfigurationError, EimError
+from eim_ros.core.errors import ConfigurationError, EimError, shortened
 from eim_ros.ik import ErrorCode
 from eim_ros.kinematics import Obstacle, Robot, Sphere
 from eim_ros.kinematics.links import fixed_links, link_shapes
@@ -80,7 +80,7 @@ class PlanningSceneObjects:
         problems += filter(None, [self._octree, self._matrix_problem])
         obstacles = tuple(part for each in self._objects.values() for part in each.placed)
         allowed = self._matrix.pairs(self._links, self._objects)
-        self._state = SceneConditions(obstacles, allowed), "; ".join(problems)
+        self._state = SceneConditions(obstacles, allowed), shortened("; ".join(problems))
 
     @property
     def conditions(self) -> SceneConditions:
