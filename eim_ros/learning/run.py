@@ -464,8 +464,13 @@ class Checkpoint:
     identity: str = ""
 
     def save(self, tensors: dict[str, Tensor], history: History, iteration: int) -> None:
-        """Write the tensors of a state, the number of iterations so far, and the records of these iterations."""
-        document = {"iteration": iteration, "identity": self.identity, "history": list(history.records)}
+        """Write the tensors of a state, the number of iterations so far, and the records of these iterations.
+
+        The order of the axes in memory is written as well. Products of matrices are rounded differently in another
+        order, and a resumed run is to be bitwise equal.
+        """
+        axes = {name: _axes_in_memory(value) for name, value in tensors.items() if not value.is_contiguous()}
+        document = {"iteration": iteration, "identity": self.identity, "history": list(history.records), "axes": axes}
         write_tensor_file(self.path, tensors, document, kind=CHECKPOINT_KIND, schema=CHECKPOINT_SCHEMA)
 
     def load(self) -> tuple[dict[str, Tensor], History, int]:
@@ -483,7 +488,20 @@ class Checkpoint:
                 "without resuming",
                 document.get("identity"),
             )
+        for name, axes in document.get("axes", {}).items():  # older files do not have it
+            tensors[name] = _with_axes_in_memory(tensors[name], axes)
         return tensors, History(tuple(document["history"])), int(document["iteration"])
+
+
+def _axes_in_memory(value: Tensor) -> list[int]:
+    """Return the axes of a tensor in the order in which they lie in memory, that with the largest steps first."""
+    return sorted(range(value.dim()), key=lambda axis: -value.stride(axis))
+
+
+def _with_axes_in_memory(value: Tensor, axes: list[int]) -> Tensor:
+    """Return an equal tensor whose axes lie in memory in the given order."""
+    back = sorted(range(len(axes)), key=axes.__getitem__)
+    return value.permute(axes).contiguous().permute(back)
 
 
 @torch_threads()

@@ -62,6 +62,17 @@ def test_resumed_fit_equals_an_uninterrupted_one(tmp_path, learner, n_iterations
     assert_same(resumed, straight)
 
 
+def test_resumed_fit_of_large_matrices_equals_an_uninterrupted_one(tmp_path):
+    """Products of large matrices are rounded differently if their axes lie in memory in another order."""
+    learner = EM(EMConfig(n_components=20, n_iterations=6, tolerance=0.0))
+    data, saved = pairs_from(random_mixture_of_experts(0, 10, 7, 3), 3000), RunOptions(checkpoint=tmp_path / "run")
+    straight = learner.fit(data, generator=generator_of(1))
+    learner.fit(data, generator=generator_of(1), run=replace(saved, callbacks=[interrupt_after(3)]))
+    resumed = learner.fit(data, generator=generator_of(1), run=replace(saved, resume=True))
+    assert any(not value.is_contiguous() for value in straight.state.tensors().values())
+    assert_same(resumed, straight)
+
+
 @every_learner
 def test_fit_killed_without_notice_goes_on_from_its_last_checkpoint(tmp_path, learner):
     class Killed(Exception):
