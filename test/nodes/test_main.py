@@ -5,14 +5,26 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import os
+import signal
+from collections.abc import Iterator
 
 import pytest
 
 from eim_ros.core.settings import read_yaml
 from eim_ros.kinematics import share_path
 from eim_ros.nodes import __main__ as processes
+from eim_ros.nodes.common import process
 from eim_ros.nodes.common.parameters import descriptor
 from eim_ros.nodes.common.process import PROFILES_VARIABLES, TRANSPORTS_VARIABLE
+
+
+@pytest.fixture(autouse=True)
+def signal_handlers() -> Iterator[None]:
+    """Those of the tests are back after `main` has replaced them."""
+    handlers = {number: signal.getsignal(number) for number in process.SIGNALS}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("name", processes.NODES)
@@ -56,7 +68,7 @@ def test_a_node_is_found_by_the_name_of_the_program_or_by_the_first_word(
     monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     runs: list[tuple[object, ...]] = []
-    monkeypatch.setattr(processes, "run_node", lambda *given: runs.append(given))
+    monkeypatch.setattr(process, "run_node", lambda *given: runs.append(given))
     processes.main(words)
     assert runs == [("trainer", processes.NODES["trainer"].make, words, 4)]
 
@@ -65,7 +77,7 @@ def test_a_node_is_found_by_the_name_of_the_program_or_by_the_first_word(
 def test_only_the_recorder_takes_messages_by_shared_memory(
     monkeypatch: pytest.MonkeyPatch, name: str, transports: str
 ) -> None:
-    monkeypatch.setattr(processes, "run_node", lambda *given: None)
+    monkeypatch.setattr(process, "run_node", lambda *given: None)
     for variable in (*PROFILES_VARIABLES, TRANSPORTS_VARIABLE):
         monkeypatch.setenv(variable, "")
     processes.main([name])

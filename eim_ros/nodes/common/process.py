@@ -41,7 +41,8 @@ from eim_ros.nodes.common.node import guarded
 from eim_ros.nodes.common.service import reason_of
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_LONGEST_END = 120  # [s] maximum duration of the shutdown, because Fast DDS can hang in it
+_LONGEST_END = 120  # [s] maximum time for a node to end its work
+_LONGEST_GOODBYE = 0.5  # [s] maximum time for the middleware to tell others that the node has left
 
 
 class Startable(Protocol):
@@ -146,6 +147,8 @@ def _close(node: Startable | None, status: int) -> NoReturn:
         gc.collect()  # destroys a node whose constructor has failed
     else:
         node.close()
+    # all work is done, and Fast DDS can hang in what follows
+    threading.Timer(_LONGEST_GOODBYE, os._exit, (status,)).start()
     rclpy.try_shutdown()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):  # the reader has closed the pipe

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import shutil
 import signal
@@ -73,6 +74,46 @@ def test_signal_ends_a_starting_server_cleanly(start_server: Start, number: sign
     server.signal(number)
     assert server.wait(20.0) == 0, server.log
     assert not has_traceback(server), server.log
+
+
+_IS_SIGNALLED_DURING_ITS_IMPORTS = """
+import os, signal, sys
+from eim_ros.nodes.__main__ import main
+
+class Signaller:
+    def find_spec(self, name, path=None, target=None):
+        if name == "rclpy":
+            os.kill(os.getpid(), int(sys.argv[1]))
+
+assert "rclpy" not in sys.modules
+sys.meta_path.insert(0, Signaller())
+main(["ik_server", "--model", "none", "--robot", "panda"])
+"""
+
+
+@BOTH
+def test_signal_during_the_imports_ends_a_node_with_one_line(number: signal.Signals) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", _IS_SIGNALLED_DURING_ITS_IMPORTS, str(int(number))],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert (ended.returncode, ended.stdout) == (0, "")
+    assert ended.stderr == f"ik_server: ended by {number.name} before it had started\n"
+
+
+def test_log_folder_that_cannot_be_written_ends_the_start_with_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    ended = subprocess.run(
+        [sys.executable, "-m", "eim_ros.nodes", "ik_server", "--model", "none", "--robot", "panda"],
+        env={**os.environ, "ROS_LOG_DIR": str(tmp_path / "file" / "logs")},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1), ended.stderr
+    assert "set ROS_LOG_DIR to a folder that can be written" in ended.stderr
 
 
 _COUNTS_EXECUTORS_AT_ITS_END = """

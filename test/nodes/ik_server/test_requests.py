@@ -14,6 +14,7 @@ from nodes.server_process import ServerProcess
 from sensor_msgs.msg import JointState
 from shape_msgs.msg import SolidPrimitive
 
+from eim_ros.core.errors import LONGEST_MESSAGE
 from eim_ros.ik import ErrorCode, Solutions
 from eim_ros.kinematics import Mesh, PointCloud, Robot, pose_from, quaternion_from_matrix
 from eim_ros.kinematics.collision import collisions
@@ -34,6 +35,15 @@ def server(start_server: Callable[..., ServerProcess]) -> Iterator[ServerProcess
 @pytest.fixture(scope="module")
 def robot() -> Robot:
     return Robot("iiwa14")
+
+
+def test_log_lines_and_messages_do_not_repeat_a_long_value(server: ServerProcess, client: ClientNode) -> None:
+    message = request()
+    message.header.frame_id = 1_000_000 * "a"
+    answer = client.sample(server, message)
+    assert answer.error_code.val == ErrorCode.FRAME_TRANSFORM_FAILURE
+    assert len(answer.error_code.message) <= LONGEST_MESSAGE
+    assert max(map(len, server.log.splitlines())) <= LONGEST_MESSAGE + 100  # time, level and name of the node
 
 
 def tip_pose(robot: Robot, configuration: np.ndarray) -> np.ndarray:
