@@ -12,8 +12,9 @@ long         requests with a budget of 0.1 s, while one more request than there 
 default_qos  eight clients with rclpy's default quality of service, compared with a plain service that computes nothing
 one_shot     processes that start, send one request and end, 20 at a time: our server, our server without our profile of
              Fast DDS, and a plain service
-vanishing    a patient client, while others create 200 clients per second, each for one request, and destroy
-             them after 5 ms; and in the 30 s after these have left; our server, then a plain service
+vanishing    a patient client, while others create 200 clients per second, each for one request, and destroy them after
+             5 ms, and four other processes for each core are busy, so that answers come too late; and in the 30 s after
+             all these have ended; our server, then a plain service
 topics       CPU time of the idle server while joint states arrive at 1 kHz, compared with an ordinary subscription
 """
 
@@ -46,6 +47,7 @@ LOST = 40.0  # time after which an answer counts as lost [s]
 PAUSE = 0.02  # time between an answer and the next request of a good client [s]
 RATE, PATIENCE = 120.0, 0.005  # requests per second of an impatient client, and time until it discards one [s]
 LONG, SHORT = 10.0, 0.1  # time budgets [s]
+N_BUSY = 4  # number of other processes for each core that compute meanwhile
 AFTERWARDS = 30.0  # time for which a patient client is measured after the crowd has left [s]
 CROWD, CROWD_RATE = 4, 50.0  # number of processes whose clients vanish, and requests per second of each
 SERVER = [sys.executable, "-m", "eim_ros.nodes", "ik_server", "--ros-args", "-p", "model:=panda_pose"]
@@ -348,10 +350,13 @@ def crowd_of_one_shots(seed: int, seconds: float, service: str, n_at_a_time: int
 def vanishing(seed: int, seconds: float = 10.0) -> Iterator[str]:
     for service in SERVICES:
         with server() if service == "ours" else running([*ITSELF, "--serve-plain"]):
-            patient = Client("good", 5.0 + seconds + AFTERWARDS, seed, service)
+            patient = Client("good", 20.0 + seconds + AFTERWARDS, seed, service)
             time.sleep(5.0)
-            crowd = [Client("vanishing", seconds, seed + 1 + index, service) for index in range(CROWD)]
-            results = [client.timed_result() for client in crowd]
+            with contextlib.ExitStack() as busy:
+                for _ in range(N_BUSY * (os.cpu_count() or 1)):
+                    busy.enter_context(running(["sh", "-c", "while :; do :; done"]))
+                crowd = [Client("vanishing", seconds, seed + 1 + index, service) for index in range(CROWD)]
+                results = [client.timed_result() for client in crowd]
             arrived, left = min(starts[0] for *_, starts in results), max(starts[-1] for *_, starts in results)
             codes, times, starts = patient.timed_result()
             sent = sum(len(codes) for codes, *_ in results)

@@ -495,7 +495,8 @@ class Checkpoint:
 
 def _axes_in_memory(value: Tensor) -> list[int]:
     """Return the axes of a tensor in the order in which they lie in memory, that with the largest steps first."""
-    return sorted(range(value.dim()), key=lambda axis: -value.stride(axis))
+    steps = value.stride()
+    return sorted(range(value.dim()), key=lambda axis: -steps[axis])
 
 
 def _with_axes_in_memory(value: Tensor, axes: list[int]) -> Tensor:
