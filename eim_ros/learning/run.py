@@ -410,7 +410,8 @@ class RunOptions:
     checkpoint_every : int
         Number of iterations between two saves. The run also saves its last iteration, even after Ctrl-C.
     resume : bool
-        Whether to continue from the checkpoint. The result is bitwise equal to the result of an uninterrupted run.
+        Whether to continue from the checkpoint. On the same computer, the result is bitwise equal to that of an
+        uninterrupted run.
 
     Raises
     ------

@@ -4,7 +4,7 @@ The middleware addresses a response to the endpoint at which the client reads. I
 was taken, Fast DDS waits 100 ms for that endpoint to appear, because the announcement of a new client can arrive later
 than its request. rclpy holds the lock of the interpreter during this wait, so no thread helps: all threads and signal
 handlers of the process wait as well. In that time, further impatient clients leave. A crowd of them stops a plain
-service for minutes.
+service for half a minute after it has left.
 
 `Mail` therefore looks up the client among the endpoints that the node knows, before rclpy is asked to send. If the
 client is there after its request was taken, rclpy does not wait, not even if the client leaves later. A client that is
