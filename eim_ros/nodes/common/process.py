@@ -83,7 +83,10 @@ def run_node(name: str, make: Callable[[], Startable], args: list[str] | None = 
         if not signalled.is_set():  # otherwise the signal interrupted a call, which then failed
             _complain(name, error)
     finally:
-        _close(node, 0 if signalled.is_set() else status)
+        # rclpy may shut down the context before the handler of the signal runs, which must not interrupt the end
+        status = 0 if signalled.is_set() else status
+        signalled.set()
+        _close(node, status)
 
 
 def _exit_on_first_signal() -> threading.Event:

@@ -135,6 +135,33 @@ run_node("counter", lambda: Counter("counter"))
 """
 
 
+_IS_SIGNALLED_AFTER_ITS_SHUTDOWN = """
+import os, signal, rclpy
+from rclpy.node import Node
+from eim_ros.nodes.common.process import run_node
+
+class Late(Node):
+    def start(self):
+        self.create_timer(0.01, lambda: rclpy.try_shutdown())  # as rclpy does on a signal
+        return True
+
+    def close(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        print("closed")
+        return True
+
+run_node("late", lambda: Late("late"))
+"""
+
+
+def test_signal_handler_that_runs_late_does_not_interrupt_the_end() -> None:
+    """On a busy computer, rclpy may shut down the context before Python runs its handler."""
+    ended = subprocess.run(
+        [sys.executable, "-c", _IS_SIGNALLED_AFTER_ITS_SHUTDOWN], capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert (ended.returncode, ended.stdout) == (0, "closed\n"), ended.stderr
+
+
 def test_executor_lives_as_long_as_the_process() -> None:
     """Or else the thread by which rclpy tells of a signal finds freed memory: 3 of 400 nodes crashed at their end."""
     ended = subprocess.run(
