@@ -186,7 +186,7 @@ def diagnostics(name: str, state: str, problem: str, warning: str, facts: dict[s
 _DIAGNOSTICS_PERIOD = 1.0  # [s]
 # Maximum time to wait for threads, and then for the last responses to be sent, and time in which clients can read these
 # [s]. Ctrl-C should end a node within 2 s, also on a busy computer.
-_LONGEST_JOIN, _LONGEST_DELIVERY, _READING = 0.8, 0.6, 0.4
+_LONGEST_JOIN, _LONGEST_DELIVERY, _READING = 0.6, 0.5, 0.4
 
 
 SettingsT = TypeVar("SettingsT", bound=ManagedSettings)
