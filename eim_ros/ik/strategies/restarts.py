@@ -87,7 +87,7 @@ class Restarts:
     def solve(self, problem: Problem, known: Found | None) -> Found:
         """Return the known solutions together with the results of the search. The result is final."""
         if not problem.is_within_reach:
-            best, nothing = self._searched(problem, is_hopeless=True), CompletenessReport.of_points(0, problem.until)
+            best, nothing = self._searched(problem, is_hopeless=True), grant_points(0, problem.until, is_exact=True)
             return best._replace(timed_out=False, n_total=0.0, report=nothing)
         if known is None:
             return self._searched(problem)
