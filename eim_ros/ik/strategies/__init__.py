@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.ik.completeness import CompletenessReport
+from eim_ros.ik.completeness import grant_points
 from eim_ros.ik.problem import Covering, Draws, Found, Problem, Proposals, Spread
 from eim_ros.ik.strategies.closed_form import ClosedForm, has_closed_form
 from eim_ros.ik.strategies.densities import ScaledMeasure
@@ -61,7 +61,7 @@ def find(problem: Problem) -> Found:
         return found
     attempt = found.candidates.best().q
     if is_refuted(problem, attempt[0] if len(attempt) else None):
-        return found._replace(n_total=0.0, report=CompletenessReport.of_points(0, problem.until))
+        return found._replace(n_total=0.0, report=grant_points(0, problem.until, is_exact=True))
     return Restarts().searched_on(problem, found)
 
 
