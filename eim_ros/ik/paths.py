@@ -162,6 +162,7 @@ class PathSearch:
         self._blocked = [NO_EDGES for _ in self.poses]  # steps that collide: indices in the layers before and of a pose
         self._checked = [np.empty(0, dtype=np.int64) for _ in self.poses]  # all checked steps, as one number each
         self._attempts = dict[int, FloatArray]()
+        self._merged = 0.0  # largest change of a step if its ends are exchanged for merged solutions [rad] or [m]
         self._certified = set[int]()  # poses whose components are all known, which is proven
         self.n_searches = 1
         self._is_free = dict[bytes, bool]()  # by the two configurations of a motion
@@ -382,9 +383,12 @@ class PathSearch:
         on_circles = self.revolutions.steps(rows, self.scale[self.first_step :])
         return bool(not self.is_jump(on_circles).any() and self.is_jump(self.steps(found)).any())
 
-    def _unrolled(self) -> Unrolled | None:
-        """Search among all 2π-equivalent values; return None if time is up or if there are too many."""
-        return self.revolutions.search(self.layers, self.max_steps, self.origin, lambda: self.out_of_time)
+    def _unrolled(self, slack: float = 0.0) -> Unrolled | None:
+        """Search among all 2π-equivalent values; return None if time is up or if there are too many.
+
+        Steps may exceed the limit by `slack` [rad] or [m].
+        """
+        return self.revolutions.search(self.layers, self.max_steps + slack, self.origin, lambda: self.out_of_time)
 
     def is_found(self, rows: FloatArray) -> bool:
         """Return whether a path (n_poses, dof) has no gaps, no jumps, and no motions that collide."""
@@ -413,9 +417,9 @@ class PathSearch:
 
         All steps of the graph that could be on such a path were checked for collisions.
         """
-        reach = self.reach()[0]
+        reach = self.reach(self._merged)[0]
         if reach.n_poses == len(self.poses):  # on circles, but limits end the revolutions
-            everything = self._unrolled()
+            everything = self._unrolled(self._merged)
             if everything is None or everything.rows is not None:
                 return False
             reach = Reach(everything.n_reached, everything.nearest_miss)
@@ -540,8 +544,10 @@ class PathSearch:
         elif self.redundancy <= 0 and (samples.n_total <= len(rows) or self.n >= MOST_ROOTS):
             report = samples.completeness
             apart = [len(distinct_rows(self._bounds, rows, each, math.inf)[0]) for each in (ROUNDING, ISOLATED)]
-            if report is not None and report.is_complete and apart[0] == apart[1]:
+            if report is not None and report.is_complete:
                 self.listed.add(index)
+                if samples.n_total > len(rows) or apart[0] != apart[1]:
+                    self._merged = 2.0 * ISOLATED
         is_examined = bool(samples) or samples.error_code != ErrorCode.TIMED_OUT
         return rows, is_examined
 
