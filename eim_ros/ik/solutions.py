@@ -464,7 +464,8 @@ class Solutions:
             bound = (message.missed_share[i], message.confidence, bool(message.complete[i]), bool(message.certified[i]))
             curves = (np.array(message.component_lengths[rows]), np.array(message.component_closed[rows], np.bool_))
             report = CompletenessReport(*curves, np.array(message.component_traced[rows], np.bool_), *bound)
-            reports.append(report if message.confidence else None)
+            says_something = message.confidence and (report.is_complete or n_components or report.missed_share < 1.0)
+            reports.append(report if says_something else None)
         return cls(
             names,
             **columns,

@@ -205,7 +205,7 @@ def test_out_of_reach_there_is_none(distance: float) -> None:
     solutions = Sampler(robot).sample(pose_from([distance, 0.0, 0.2], [0, 0, 0, 1]), 5, seed=0, timeout=ENOUGH)
     assert solutions.error_code == ErrorCode.NO_IK_SOLUTION
     assert solutions.n_total == 0.0
-    assert solutions.is_complete and not solutions.certified
+    assert solutions.is_complete and solutions.certified  # the reach is a bound, which no noise affects
     assert_no_solution(solutions)
 
 
