@@ -14,7 +14,7 @@ from typing import NamedTuple
 from eim_ros.cli.demo_planar import DemoPlanar
 from eim_ros.ik import Completeness, Sampler, problem
 from eim_ros.ik.sampler import N_NEAR
-from eim_ros.ik.strategies.restarts import FEWEST_TO_DIVERSIFY
+from eim_ros.ik.strategies.restarts import FEWEST_TO_DIVERSIFY, MAX_SEEDS_WITHOUT_GAIN, NEAR_SEEDS
 from eim_ros.kinematics.matching import ANGLE_TOLERANCE, LENGTH_TOLERANCE
 from scripts import prose
 
@@ -331,12 +331,6 @@ FIGURES = [
     ),
     Figure("docs/benchmarks/learners.md", "Its evidence is within {} nat except for one target", [], largest_gap),
     Figure(
-        "docs/benchmarks/learners.md",
-        "smooth deviations of {} rad: the area under the ROC curve is {}",
-        ["motion_scores.txt: bump 0.1 ~ {} ~ {}", "motion_scores.txt: average ~ {} ~ {}"],
-        lambda v: [0.1, min(v)],
-    ),
-    Figure(
         "docs/benchmarks/solvers.md",
         "`Robot.solve` is the fastest call that solves every pose; on the UR5, EAIK is faster.",
         [  # bold in the table
@@ -496,6 +490,16 @@ FIGURES = [
         ("The default timeout is {} s", inspect.signature(Sampler.follow).parameters["timeout"].default),
     ),
     *constants(
+        "docs/how_to/batches.md",
+        ("A pose without a solution is given up after {} restarts", MAX_SEEDS_WITHOUT_GAIN),
+    ),
+    *constants(
+        "docs/explanation/sampling.md",
+        ("nothing new is found in {} seeds", MAX_SEEDS_WITHOUT_GAIN),
+        ("give up a pose after {} restarts", MAX_SEEDS_WITHOUT_GAIN),
+        ("({} with `near`)", NEAR_SEEDS),
+    ),
+    *constants(
         "docs/how_to/planar_robot.md",
         ("records {} demonstrations", DemoPlanar.motions),
         ("lines at {} places", DemoPlanar.places),
@@ -565,6 +569,7 @@ NOT_MEASURED = {  # reason: words that contain the numbers
         "if it is below half of `n`",
         "the same 2 cm cube",  # the resolution in the same row
         "published at 200 Hz",
+        "end a node within 2 s",
         "`expert` is 4294967295",
         "Each failure except 70",
         "up to 100 solutions, nearest first",
