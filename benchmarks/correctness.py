@@ -1,6 +1,6 @@
 """Independent check of configurations reported as valid: count those that are not.
 
-    python -m benchmarks.correctness [--poses 100000] [--instruction-sets baseline avx2 avx512] [--output FILE]
+    python -m benchmarks.correctness [--poses 100000] [--instruction-sets baseline avx2] [--output FILE]
 
 Poses come from forward kinematics of uniform random configurations. The default call of `Sampler` returns 10
 configurations for each pose; if a model is shipped, every other pose uses it. Configurations reported as valid must be

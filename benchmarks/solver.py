@@ -6,8 +6,8 @@ The old side is the last commit with numba, from a checkout or from the reposito
 Each side is a separate process; the new side has one for each instruction set. They take turns at each item, and the
 shortest time over all rounds counts for each block of calls. All sides share URDFs, seeds and poses. Each loads the
 shipped models of its checkout, which have the same parameters. At the first run, numba compiles for this processor,
-which takes two minutes and is not measured; its cache stays in the checkout. To compile for a processor without
-AVX-512:
+which takes two minutes and is not measured; its cache stays in the checkout. To compile for the
+instructions that the new side uses, too:
 
     NUMBA_CPU_NAME=haswell NUMBA_CPU_FEATURES=+avx,+avx2,+fma python -m benchmarks.solver --instruction-sets avx2
 

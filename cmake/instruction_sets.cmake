@@ -1,4 +1,4 @@
-# Sets `instruction_sets`, for which the solver is compiled: some of baseline, avx2 and avx512.
+# Sets `instruction_sets`, for which the solver is compiled: baseline, avx2 or both.
 
 # A package for other machines needs all sets. Environment variables reveal builds of Debian, RPM and conda packages.
 set(default native)
@@ -6,11 +6,11 @@ if(CMAKE_CROSSCOMPILING OR DEFINED ENV{DEB_HOST_ARCH} OR DEFINED ENV{RPM_BUILD_R
   set(default all)
 endif()
 set(EIM_INSTRUCTION_SETS ${default} CACHE STRING
-  "Compile the solver for: native (the best of this machine), all (for packages), or a list of baseline, avx2, avx512")
+  "Compile the solver for: native (the best of this machine), all (for packages), or a list of baseline, avx2")
 
 set(known baseline)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-  list(APPEND known avx2 avx512)
+  list(APPEND known avx2)
 endif()
 if(EIM_INSTRUCTION_SETS STREQUAL "all")
   set(instruction_sets ${known})

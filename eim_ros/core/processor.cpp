@@ -13,7 +13,7 @@ PyObject* runs_here(PyObject*, PyObject* argument) {
 }
 
 PyMethodDef methods[] = {
-    {"runs_here", runs_here, METH_O, "Whether this processor has an instruction set: avx512, avx2 or baseline."},
+    {"runs_here", runs_here, METH_O, "Whether this processor has an instruction set: avx2 or baseline."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef processor = {PyModuleDef_HEAD_INIT, "_processor", nullptr, 0, methods, nullptr, nullptr, nullptr, nullptr};

@@ -14,9 +14,7 @@ inline double product_minus(double a, double b, double c) {
     return std::fma(a, b, -c);
 }
 inline WideDouble product_minus(const WideDouble& a, const WideDouble& b, const WideDouble& c) {
-#if defined(__AVX512F__)
-    return (WideDouble)_mm512_fmsub_pd((__m512d)a, (__m512d)b, (__m512d)c);
-#elif defined(__FMA__) && defined(__AVX2__)
+#if defined(__FMA__) && defined(__AVX2__)
     return (WideDouble)_mm256_fmsub_pd((__m256d)a, (__m256d)b, (__m256d)c);
 #else
     WideDouble result;

@@ -20,13 +20,8 @@ namespace eim {
 
 using Index = std::ptrdiff_t;
 
-#if defined(__AVX512F__)
-inline constexpr int kRegisterBytes = 64;
-#elif defined(__AVX2__)
+// The same on every processor, so that sums over lanes are the same, too. Processors without AVX2 emulate it.
 inline constexpr int kRegisterBytes = 32;
-#else
-inline constexpr int kRegisterBytes = 16;
-#endif
 
 typedef double WideDouble __attribute__((vector_size(kRegisterBytes)));
 typedef float WideFloat __attribute__((vector_size(kRegisterBytes)));
@@ -108,9 +103,6 @@ inline bool any(const M& mask) {
     if constexpr (std::is_integral_v<M>) {
         return mask != 0;
     } else {
-#if defined(__AVX512F__)
-        if constexpr (sizeof(M) == 64) return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
-#endif
 #if defined(__AVX2__)
         if constexpr (sizeof(M) == 32) return !_mm256_testz_si256((__m256i)mask, (__m256i)mask);
 #endif
@@ -138,15 +130,9 @@ inline Scalar<V> sum(const V& v) {
 
 template <class V>
 inline V square_root(V v) {
-#if defined(__AVX512F__)
-    if constexpr (std::is_same_v<V, WideDouble>) return (V)_mm512_sqrt_pd((__m512d)v);
-    if constexpr (std::is_same_v<V, WideFloat>) return (V)_mm512_sqrt_ps((__m512)v);
-#elif defined(__AVX2__)
+#if defined(__AVX2__)
     if constexpr (std::is_same_v<V, WideDouble>) return (V)_mm256_sqrt_pd((__m256d)v);
     if constexpr (std::is_same_v<V, WideFloat>) return (V)_mm256_sqrt_ps((__m256)v);
-#elif defined(__x86_64__)
-    if constexpr (std::is_same_v<V, WideDouble>) return (V)_mm_sqrt_pd((__m128d)v);
-    if constexpr (std::is_same_v<V, WideFloat>) return (V)_mm_sqrt_ps((__m128)v);
 #endif
     for (int lane = 0; lane < kLanes<V>; ++lane) set(v, lane, std::sqrt(get(v, lane)));
     return v;
