@@ -26,6 +26,7 @@
 
 PYBIND11_MODULE(EIM_MODULE, module) {
     using namespace eim;
+    bind_portable(module);
     bind_mixture(module);
     auto chain = bind_chain(module);
     bind_selection(module);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "closed_form/redundancy_parameter.hpp"
+#include "numerics/portable.hpp"
 
 namespace eim {
 
@@ -191,7 +192,7 @@ class HeldCells {
     }
     BranchPoint point_at(int branch, double at) const {
         BranchPoint point;
-        pose_.walk<double>(std::cos(at), std::sin(at), branch, point);
+        pose_.walk<double>(portable::cos(at), portable::sin(at), branch, point);
         return point;
     }
 

@@ -11,6 +11,7 @@
 
 #include "certify/cells.hpp"
 #include "closed_form/finite_solutions.hpp"
+#include "numerics/portable.hpp"
 
 namespace eim {
 
@@ -236,7 +237,7 @@ class NearestInClosedForm {
     // Takes the solution at a value of the parameter if it is the nearest one so far.
     void consider(int branch, double at) {
         BranchPoint point;
-        pose_.walk<double>(std::cos(at), std::sin(at), branch, point);
+        pose_.walk<double>(portable::cos(at), portable::sin(at), branch, point);
         point.angles[0] = at;
         if (*std::min_element(point.squares, point.squares + 3) >= 0.0) consider(point.angles, 0);
     }

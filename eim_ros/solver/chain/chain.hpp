@@ -54,14 +54,14 @@ struct Chain {
         bool is_plain = n_links == n_joints;
         for (int i = 0; i <= n_links; ++i, rows += 16) {
             links.emplace_back(rows, n_joints, i < n_links), single.emplace_back(rows, n_joints, i < n_links);
-            reach += std::hypot(rows[9], rows[10], rows[11]);
+            reach += portable::hypot(portable::hypot(rows[9], rows[10]), rows[11]);
             const Link<double>& link = links.back();
             is_plain &=
                 i == n_links || (!link.slides && link.source == i && link.multiplier == 1.0 && link.offset == 0.0);
         }
         kind = is_plain && (n_joints == 6 || n_joints == 7) ? n_joints : 0;
         const bool slides = std::any_of(links.begin(), links.end(), [](const Link<double>& l) { return l.slides; });
-        if (reach > 0.0 && !slides) unit = std::exp2(std::round(std::log2(reach / kUsualReach)));
+        if (reach > 0.0 && !slides) unit = std::ldexp(1.0, int(std::round(portable::log2(reach / kUsualReach))));
         if (unit != 1.0) in_units_ = std::make_shared<const Chain>(*this, 1.0 / unit);
     }
 

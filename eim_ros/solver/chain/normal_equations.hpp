@@ -2,6 +2,7 @@
 #pragma once
 
 #include "chain/refine.hpp"
+#include "numerics/portable.hpp"
 
 namespace eim {
 
@@ -27,7 +28,7 @@ inline void gram_log_dets(const Chain& chain, const double* q, const double* wei
         for (int c = 0; c < n_rows; ++c) {
             double pivot = gram[c][c];
             for (int k = 0; k < c; ++k) pivot -= gram[c][k] * gram[c][k];
-            sum += std::log(std::max(pivot, 0.0));
+            sum += portable::log(std::max(pivot, 0.0));
             const double scale = pivot > 0.0 ? 1.0 / std::sqrt(pivot) : 0.0;
             gram[c][c] = scale;
             for (int r = c + 1; r < n_rows; ++r) {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "chain/chain.hpp"
+#include "numerics/portable.hpp"
 
 namespace eim {
 
@@ -141,7 +142,7 @@ inline void beyond_tolerances(const Frame<S>& tip, const Frame<S>& target, const
     const int i = (k + 1) % 3, j = (k + 2) % 3;
     const auto product = [](const S* u, const S* v) { return u[0] * v[0] + u[1] * v[1] + u[2] * v[2]; };
     const S ik = product(t[i], c[k]), jk = product(t[j], c[k]), kk = product(t[k], c[k]);
-    const S sine = std::sqrt(ik * ik + jk * jk), swing = std::atan2(sine, kk);
+    const S sine = std::sqrt(ik * ik + jk * jk), swing = portable::atan2(sine, kk);
     S about_i, about_j;
     if (sine > S(1e-12)) {
         about_i = swing / sine * jk, about_j = -swing / sine * ik;
@@ -158,7 +159,8 @@ inline void beyond_tolerances(const Frame<S>& tip, const Frame<S>& target, const
             error.axes[j][b] = kk > 0 || about_j > 0 ? t[j][b] : -t[j][b];
         }
     }
-    const S twist = -std::atan2(product(t[j], c[i]) - product(t[i], c[j]), product(t[i], c[i]) + product(t[j], c[j]));
+    const S twist =
+        -portable::atan2(product(t[j], c[i]) - product(t[i], c[j]), product(t[i], c[i]) + product(t[j], c[j]));
     for (int b = 0; b < 3; ++b) error.axes[k][b] = c[k][b];
     error.vector[3 + i] = beyond(about_i, S(tolerances[3 + i]));
     error.vector[3 + j] = beyond(about_j, S(tolerances[3 + j]));

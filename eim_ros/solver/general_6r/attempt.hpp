@@ -11,6 +11,7 @@
 #pragma once
 
 #include "general_6r/recovery.hpp"
+#include "numerics/portable.hpp"
 #include "numerics/random.hpp"
 
 namespace eim {
@@ -83,9 +84,9 @@ struct TwistedResultant {
         const Resultant even1 = f[0].plus(f[1], sign[1]).times(0.5), odd1 = f[0].plus(f[1], -sign[1]).times(0.5);
         const Resultant even2 = f[2].plus(f[3], sign[2] * sign[3]).times(0.5 * sign[2]);
         const Resultant odd2 = f[2].plus(f[3], -sign[2] * sign[3]).times(0.5 * sign[2]);
-        const double ratio = 0.5 * std::log2(even2.product(even2) / even1.product(even1));
+        const double ratio = 0.5 * portable::log2(even2.product(even2) / even1.product(even1));
         order = ratio >= 0.5 && ratio < 4.5 ? int(std::round(ratio)) : 1;
-        g = even1.times(4.0 / 3.0).plus(even2, -std::exp2(-order) / 3.0);
+        g = even1.times(4.0 / 3.0).plus(even2, -std::ldexp(1.0, -order) / 3.0);
         const double amplitude = g.amplitude(), d = g.plus(even1, -1.0).amplitude();
         double noise = 0.0;
         for (const Resultant& each : f) noise = std::max(noise, each.noise);

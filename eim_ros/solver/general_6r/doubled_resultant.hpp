@@ -76,7 +76,8 @@ struct DoubledResultant {
             }
             const Pack determinant = triangularise(m);
             for (int lane = 0; lane < W; ++lane) {
-                floor = std::max(floor, kDeterminant / std::min(1.0, rank_ratio) * std::pow(square[lane] / 12.0, 6));
+                const double mean = square[lane] / 12.0, cube = mean * mean * mean;
+                floor = std::max(floor, kDeterminant / std::min(1.0, rank_ratio) * cube * cube);
                 const Number value{determinant.high[lane], determinant.low[lane]};
                 for (int a = 0; a < kAll; ++a) coefficients[a] += value * table.bases[a][first + lane];
             }

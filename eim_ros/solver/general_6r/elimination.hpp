@@ -22,6 +22,7 @@
 #pragma once
 
 #include "general_6r/loop.hpp"
+#include "numerics/portable.hpp"
 
 namespace eim {
 
@@ -100,7 +101,7 @@ class EliminationOf {
             return left_[i] * fifth.one + left_[i + 1] * fifth.cosine + left_[i + 2] * fifth.sine;
         };
         Row x = of_fifth(0) * fourth.one + of_fifth(3) * fourth.cosine + of_fifth(6) * fourth.sine;
-        x = moved(second_, turned_about_z(x, 1.0).at(std::cos(angles[2]), std::sin(angles[2])));
+        x = moved(second_, turned_about_z(x, 1.0).at(portable::cos(angles[2]), portable::sin(angles[2])));
         const std::array<double, 6> values = x.axial();
         double cc = 0, cs = 0, ss = 0, rc = 0, rs = 0;
         for (int i = 0; i < 6; ++i) {
@@ -110,15 +111,16 @@ class EliminationOf {
             rc += y.cosine * rest, rs += y.sine * rest;
         }
         const double along = rc * ss - rs * cs, across = cc * rs - cs * rc;
-        angles[0] = slides_[0] ? along / (cc * ss - cs * cs) : std::atan2(across, along);
-        const double d1 = angles[0], c1 = slides_[0] ? d1 : std::cos(d1), s1 = slides_[0] ? d1 * d1 : std::sin(d1);
+        angles[0] = slides_[0] ? along / (cc * ss - cs * cs) : portable::atan2(across, along);
+        const double d1 = angles[0], c1 = slides_[0] ? d1 : portable::cos(d1),
+                     s1 = slides_[0] ? d1 * d1 : portable::sin(d1);
         const std::array<Complex, 4> turned = transverse(x);
         Complex phase;
         for (int k = 0; k < 4; ++k) {
             const Turning<Complex>& y = transverse_[k];
             phase = phase + turned[k] * y.at(c1, s1).conjugate();
         }
-        angles[1] = -std::atan2(phase.im, phase.re);
+        angles[1] = -portable::atan2(phase.im, phase.re);
     }
 
    private:

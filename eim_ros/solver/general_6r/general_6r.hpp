@@ -19,6 +19,7 @@
 #include "chain/chain.hpp"
 #include "general_6r/attempt.hpp"
 #include "general_6r/doubled_resultant.hpp"
+#include "numerics/portable.hpp"
 
 namespace eim {
 
@@ -51,7 +52,8 @@ class General6R {
         Motion links[5];
         for (int i = 0; i < 5; ++i) links[i] = motion_of(chain.links[i + 1]), size += length(links[i].translation);
         if (!(size > 0.0)) return;
-        scale_ = std::exp2(std::round(1.0 - std::log2(size)));  // a power of two, so that it causes no rounding
+        scale_ = std::ldexp(
+            1.0, int(std::round(1.0 - portable::log2(size))));  // a power of two, so that it causes no rounding
         for (Motion& link : links) link.translation = link.translation * scale_;
         for (Motion* end : {&base_, &tip_}) end->translation = end->translation * scale_;
         links_ = FixedLinks(links, slides);

@@ -14,6 +14,7 @@
 
 #include <array>
 
+#include "numerics/portable.hpp"
 #include "numerics/vector3.hpp"
 
 namespace eim {
@@ -125,8 +126,8 @@ struct JointFunctions {
 
     JointFunctions(double value, bool slides)
         : one(slides ? 0.5 * (1.0 + value * value) : 1.0),
-          cosine(slides ? 0.5 * (1.0 - value * value) : std::cos(value)),
-          sine(slides ? value : std::sin(value)) {}
+          cosine(slides ? 0.5 * (1.0 - value * value) : portable::cos(value)),
+          sine(slides ? value : portable::sin(value)) {}
 };
 
 // The product n . Rz(angle) x of a row vector with a vector rotated about z.

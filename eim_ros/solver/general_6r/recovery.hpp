@@ -6,6 +6,7 @@
 #pragma once
 
 #include "general_6r/isolation.hpp"
+#include "numerics/portable.hpp"
 
 namespace eim {
 
@@ -82,11 +83,11 @@ inline void recover(const Elimination& elimination, const Loop& loop, double t3,
     const auto along = [&](int i) { return v[3 * i] * y[0] + v[3 * i + 1] * y[1] + v[3 * i + 2] * y[2]; };
     const double sign = y[0] < 0.0 ? -1.0 : 1.0;
     angles[2] = t3;
-    angles[3] = loop.slides[3] ? along(1) / along(0) : 2.0 * std::atan2(along(1), along(0));
+    angles[3] = loop.slides[3] ? along(1) / along(0) : 2.0 * portable::atan2(along(1), along(0));
     if (loop.slides[4]) {  // the tangent of half the angle
         angles[4] = sign * y[1] > 0.0 ? y[2] / (y[0] + y[1]) : (y[0] - y[1]) / y[2];
     } else {
-        angles[4] = std::atan2(sign * y[2], sign * y[1]);
+        angles[4] = portable::atan2(sign * y[2], sign * y[1]);
     }
     elimination.complete(angles);
     // with t6 = 0 the loop is A L6, and A Rz(t6) L6 = 1
@@ -97,7 +98,7 @@ inline void recover(const Elimination& elimination, const Loop& loop, double t3,
             all.translation.z += angles[i];
             continue;
         }
-        const double c = std::cos(angles[i]), s = std::sin(angles[i]);
+        const double c = portable::cos(angles[i]), s = portable::sin(angles[i]);
         const Vector x = all.rows[0], z = all.rows[1];
         const Vector p = all.translation;
         all.rows[0] = x * c - z * s, all.rows[1] = x * s + z * c;
@@ -105,7 +106,7 @@ inline void recover(const Elimination& elimination, const Loop& loop, double t3,
     }
     // all = A L6, so Rz(t6) = A^-1 L6^-1 = L6 all^-1 L6^-1; the same angle about the axis of L6
     const Motion turn = loop.links[5] * all.inverse() * loop.links[5].inverse();
-    angles[5] = std::atan2(turn.rows[1].x - turn.rows[0].y, turn.rows[0].x + turn.rows[1].y);
+    angles[5] = portable::atan2(turn.rows[1].x - turn.rows[0].y, turn.rows[0].x + turn.rows[1].y);
 }
 
 // Solutions near zeros of a resultant.

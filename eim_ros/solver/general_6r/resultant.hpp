@@ -5,6 +5,7 @@
 #pragma once
 
 #include "general_6r/elimination.hpp"
+#include "numerics/portable.hpp"
 
 namespace eim {
 
@@ -27,13 +28,14 @@ struct AngleTables {
         for (int k = 0; k < kFrequencies; ++k) {
             for (int j = 0; j < kSamples; ++j) {
                 const double angle = kTwoPi * (j + 0.5) / kSamples;
-                cosine[k][j / W][j % W] = std::cos(k * angle), sine[k][j / W][j % W] = std::sin(k * angle);
+                cosine[k][j / W][j % W] = portable::cos(k * angle), sine[k][j / W][j % W] = portable::sin(k * angle);
             }
         }
         for (int k = 0; k <= kDegree; ++k) {
             for (int j = 0; j < kCells; ++j) {
                 const double angle = middle(j);
-                cell_cosine[k][j / W][j % W] = std::cos(k * angle), cell_sine[k][j / W][j % W] = std::sin(k * angle);
+                cell_cosine[k][j / W][j % W] = portable::cos(k * angle),
+                                          cell_sine[k][j / W][j % W] = portable::sin(k * angle);
             }
         }
     }
@@ -67,7 +69,7 @@ struct Resultant {
             if (k <= kDegree) {
                 cosine[k] = a, sine[k] = b;
             } else {
-                noise = std::max(noise, std::hypot(a, b));
+                noise = std::max(noise, portable::hypot(a, b));
             }
         }
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "general_7r/torus_polynomial.hpp"
+#include "numerics/portable.hpp"
 
 namespace eim {
 
@@ -18,7 +19,8 @@ class General7R {
         double size = 0.0;
         for (int i = 0; i < 6; ++i) links_[i] = motion_of(chain.links[i + 1]), size += length(links_[i].translation);
         if (!(size > 0.0)) return;
-        scale_ = std::exp2(std::round(1.0 - std::log2(size)));  // a power of two, so that it causes no rounding
+        scale_ = std::ldexp(
+            1.0, int(std::round(1.0 - portable::log2(size))));  // a power of two, so that it causes no rounding
         for (Motion& link : links_) link.translation = link.translation * scale_;
         for (Motion* end : {&base_, &tip_}) end->translation = end->translation * scale_;
         choose_readings();
@@ -59,12 +61,13 @@ class General7R {
                 const LoopOf<7> view = reading.view.of(loop);
                 for (int a = 0; a < kAngles; ++a) {
                     const double s = random.uniform(-kPi, kPi);
-                    gaps[number] += std::log(smallest_gap(with_fixed(view, reading.place, std::cos(s), std::sin(s))));
+                    gaps[number] += portable::log(
+                        smallest_gap(with_fixed(view, reading.place, portable::cos(s), portable::sin(s))));
                 }
             }
         }
         for (int number = 0; number < Reading::count; ++number) {
-            if (gaps[number] > kTried * kAngles * std::log(kLeastGap)) readings_.push_back(number);
+            if (gaps[number] > kTried * kAngles * portable::log(kLeastGap)) readings_.push_back(number);
         }
         std::sort(readings_.begin(), readings_.end(), [&](int a, int b) { return gaps[a] > gaps[b]; });
     }

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "general_6r/elimination.hpp"
+#include "numerics/portable.hpp"
 
 namespace eim {
 
@@ -114,7 +115,7 @@ inline bool is_without_solution(double (&m)[12][12], double change) {
         }
     }
     for (int k = 0; k < kDirections; ++k) {
-        const double c = std::cos(kTwoPi * k / kDirections), s = std::sin(kTwoPi * k / kDirections);
+        const double c = portable::cos(kTwoPi * k / kDirections), s = portable::sin(kTwoPi * k / kDirections);
         const double square = products[0][0] + products[1][1] * c * c + products[2][2] * s * s +
                               2.0 * (products[0][1] * c + products[0][2] * s + products[1][2] * c * s);
         if (!(square > wanted * wanted)) return false;

@@ -14,6 +14,7 @@
 
 #include "general_6r/doubled_resultant.hpp"
 #include "general_6r/general_6r.hpp"
+#include "numerics/portable.hpp"
 
 namespace eim {
 
@@ -41,6 +42,18 @@ inline LoopOf<6, T> with_fixed(const LoopOf<7, T>& loop, int place, const T& cos
         if (i > place) rest.links[i - 1] = loop.links[i];
     }
     return rest;
+}
+
+// Cosine and sine in long double, whose library functions differ between systems; by Taylor series.
+inline void precise_turn(double angle, long double& cosine, long double& sine) {
+    const portable::Remainder r = portable::remainder(angle);
+    const long double x = static_cast<long double>(r.high) + r.low, z = x * x;
+    long double c = 1.0, s = 1.0;
+    for (int n = 22; n > 0; n -= 2) c = 1 - z / ((n - 1) * n) * c, s = 1 - z / (n * (n + 1)) * s;
+    s *= x;
+    cosine = r.quadrant & 1 ? s : c, sine = r.quadrant & 1 ? c : s;
+    if ((r.quadrant + 1) & 2) cosine = -cosine;
+    if (r.quadrant & 2) sine = -sine;
 }
 
 // Relative bound of the error of a sum over s in long double, which has 64 bits on x86, and may be double elsewhere.
@@ -119,20 +132,21 @@ class TorusPolynomial {
     // Whether f has a meaning: it does not vanish, and t1 follows from the other angles.
     bool is_regular() const { return amplitude_ > kFarAboveFloor * floor_ && rank_ratio_ > kLeastRankRatio; }
     // The loop of the other joints at an angle s.
-    Loop rest(double s) const { return with_fixed(loop_, place_, std::cos(s), std::sin(s)); }
+    Loop rest(double s) const { return with_fixed(loop_, place_, portable::cos(s), portable::sin(s)); }
     // Upper bound of the derivative j times by s and kOrders - j times by t.
     double highest(int j) const { return sizes_[j][kOrders - j]; }
 
     // M(s, t), and bounds of its change over a cell (s +- ds, t +- dt) by the Frobenius norm.
     void matrix(double s, double t, double (&m)[12][12]) const {
-        Elimination(rest(s)).matrix(std::cos(t), std::sin(t), m);
+        Elimination(rest(s)).matrix(portable::cos(t), portable::sin(t), m);
     }
     double change(double ds, double dt) const { return ds * rate_s_ + dt * rate_t_; }
 
     // Fills in the functions of t at an angle s.
     void at(double s, TorusSlices& slices) const {
         using Real = long double;
-        const Real c = std::cos(Real(s)), sine = std::sin(Real(s));
+        Real c, sine;
+        precise_turn(s, c, sine);
         Real basis[kPartsInS][kOrders] = {}, ck = 1.0, sk = 0.0;  // derivatives of b_a
         basis[0][0] = 1.0;
         for (int k = 1; k <= kDegreeInS; ++k) {
@@ -231,7 +245,7 @@ class TorusPolynomial {
     // Share of the value at 2 pi c / 3 in part a of (1, cos, sin).
     static double weight(int a, int c) {
         const double angle = kTwoPi * c / 3;
-        return a == 0 ? 1.0 / 3.0 : 2.0 / 3.0 * (a == 1 ? std::cos(angle) : std::sin(angle));
+        return a == 0 ? 1.0 / 3.0 : 2.0 / 3.0 * (a == 1 ? portable::cos(angle) : portable::sin(angle));
     }
 
     LoopOf<7> loop_;

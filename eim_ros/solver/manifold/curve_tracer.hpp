@@ -15,6 +15,7 @@
 
 #include "chain/free_task.hpp"
 #include "manifold/curve_graph.hpp"
+#include "numerics/portable.hpp"
 #include "numerics/random.hpp"
 
 namespace eim {
@@ -337,7 +338,7 @@ class CurveTracer {
     // Step control: by the error of the prediction, of fourth order, and by the turn of the tangent.
     static void choose_step(Job& job, double strayed, double cosine) {
         const double by_error = std::sqrt(std::sqrt(kPredicted / std::max(strayed, 1e-12)));
-        const double turn = std::acos(std::min(cosine, 1.0)), by_turn = kWantedTurn / std::max(turn, 1e-6);
+        const double turn = portable::acos(std::min(cosine, 1.0)), by_turn = kWantedTurn / std::max(turn, 1e-6);
         job.step *= std::clamp(std::min(by_error, by_turn), 0.4, kLongestGrowth);
         job.step = std::min(job.step, kLongestSegment);
     }

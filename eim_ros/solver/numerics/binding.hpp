@@ -1,4 +1,4 @@
-// Mixtures of experts as a part of the Python module. Included by binding.cpp.
+// Mixtures of experts and elementary functions as a part of the Python module. Included by binding.cpp.
 #pragma once
 
 #include "numerics/arrays.hpp"
@@ -59,6 +59,16 @@ inline Converted<double> gate(const Converted<double>& contexts, const Converted
     Converted<double> result({n, k});
     log_gate(contexts.data(), n, n_context, weights.data(), biases.data(), k, result.mutable_data());
     return result;
+}
+
+// For parts of the solver that are written in Python; NumPy's functions differ between processors.
+inline void bind_portable(py::module_& module) {
+    module.def("sin", py::vectorize(portable::sin));
+    module.def("cos", py::vectorize(portable::cos));
+    module.def("acos", py::vectorize(portable::acos));
+    module.def("atan2", py::vectorize(portable::atan2));
+    module.def("exp", py::vectorize(portable::exp));
+    module.def("log", py::vectorize(portable::log));
 }
 
 inline void bind_mixture(py::module_& module) {

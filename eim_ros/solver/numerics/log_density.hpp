@@ -7,6 +7,7 @@
 #pragma once
 
 #include "numerics/mixture.hpp"
+#include "numerics/portable.hpp"
 
 namespace eim {
 
@@ -169,7 +170,7 @@ class LogDensity {
         for (const V& value : values_) {
             if (any(value - largest > -kNegligible)) total += falling_exp(value - largest);
         }
-        for (int lane = 0; lane < W; ++lane) set(total, lane, std::log(get(total, lane)));
+        for (int lane = 0; lane < W; ++lane) set(total, lane, portable::log(get(total, lane)));
         return largest + total;
     }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "numerics/pack.hpp"
+#include "numerics/portable.hpp"
 #include "numerics/random.hpp"
 
 namespace eim {
@@ -35,7 +36,7 @@ struct Experts {
           biases(biases_, biases_ + std::ptrdiff_t(k) * n_dims),
           scale_trils(scale_trils_, scale_trils_ + std::ptrdiff_t(k) * n_dims * n_dims),
           inverses(scale_trils.size()),
-          log_normalisers(k, -0.5 * n_dims * std::log(kTwoPi)),
+          log_normalisers(k, -0.5 * n_dims * portable::log(kTwoPi)),
           white_weights(weights.size()),
           white_biases(biases.size()),
           norms(k) {
@@ -54,7 +55,7 @@ struct Experts {
         const double* lower = scale_trils.data() + std::ptrdiff_t(e) * d * d;
         double* result = inverses.data() + std::ptrdiff_t(e) * d * d;
         for (int a = 0; a < d; ++a) {
-            log_normalisers[e] -= std::log(lower[a * d + a]);
+            log_normalisers[e] -= portable::log(lower[a * d + a]);
             for (int b = 0; b <= a; ++b) {
                 double sum = a == b ? 1.0 : 0.0;
                 for (int c = b; c < a; ++c) sum -= lower[a * d + c] * result[c * d + b];
@@ -75,7 +76,7 @@ struct Experts {
                     white_weights[std::ptrdiff_t(c) * k * n_dims + row] += factor * weights[from * n_context + c];
                 }
             }
-            norms[e] = std::hypot(norms[e], most);
+            norms[e] = portable::hypot(norms[e], most);
         }
     }
 };
@@ -139,7 +140,7 @@ inline void log_gate(const double* contexts, int n_contexts, int n_context, cons
         const double largest = *std::max_element(result, result + k);
         std::copy_n(result, k, terms.data());
         exponentiate(terms.data(), k, largest, 1.0);
-        const double shift = largest + std::log(std::accumulate(terms.begin(), terms.end(), 0.0) * n_contexts);
+        const double shift = largest + portable::log(std::accumulate(terms.begin(), terms.end(), 0.0) * n_contexts);
         for (int e = 0; e < k; ++e) result[e] -= shift;
     }
 }

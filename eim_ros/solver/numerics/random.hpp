@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "numerics/portable.hpp"
+
 namespace eim {
 
 struct Random {
@@ -32,7 +34,7 @@ struct Random {
                 x = 2.0 * uniform() - 1.0, y = 2.0 * uniform() - 1.0;
                 square = x * x + y * y;
             }
-            const double scale = std::sqrt(-2.0 * std::log(square) / square);
+            const double scale = std::sqrt(-2.0 * portable::log(square) / square);
             values[i] = scale * x;
             if (i + 1 < n) values[i + 1] = scale * y;
         }

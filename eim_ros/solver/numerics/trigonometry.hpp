@@ -2,6 +2,7 @@
 #pragma once
 
 #include "numerics/pack.hpp"
+#include "numerics/portable.hpp"
 
 namespace eim {
 
@@ -27,11 +28,15 @@ inline SineCosine<V> sine_and_cosine_of_small(V x) {
     V r;
     if constexpr (std::is_same_v<S, double>) {
         r = (x - k * 0x1.921fb544p+0) - k * 0x1.0b4611a626331p-34;  // 33 bits: its product with k < 2^20 is exact
+        // Estrin's scheme: shorter chains of operations than Horner's
         z = r * r;
-        s = -1.0 / 5040 + z * (1.0 / 362880 + z * (-1.0 / 39916800 + z * (1.0 / 6227020800 - z / 1307674368000)));
-        s = r + r * z * (-1.0 / 6 + z * (1.0 / 120 + z * s));
-        c = 1.0 / 40320 + z * (-1.0 / 3628800 + z * (1.0 / 479001600 + z * (-1.0 / 87178291200 + z / 20922789888000)));
-        c = 1.0 - 0.5 * z + z * z * (1.0 / 24 + z * (-1.0 / 720 + z * c));
+        const V z2 = z * z, z4 = z2 * z2;
+        s = (-1.0 / 6 + z * (1.0 / 120)) + z2 * (-1.0 / 5040 + z * (1.0 / 362880)) +
+            z4 * ((-1.0 / 39916800 + z * (1.0 / 6227020800)) - z2 * (1.0 / 1307674368000));
+        s = r + (r * z) * s;
+        c = (1.0 / 24 - z * (1.0 / 720)) + z2 * (1.0 / 40320 - z * (1.0 / 3628800)) +
+            z4 * ((1.0 / 479001600 - z * (1.0 / 87178291200)) + z2 * (1.0 / 20922789888000));
+        c = (1.0 - 0.5 * z) + z2 * c;
     } else {
         r = ((x - k * 0x1.92p+0f) - k * 0x1.fb4p-12f) - k * 0x1.4442d2p-24f;
         z = r * r;
@@ -51,7 +56,7 @@ inline SineCosine<V> sine_and_cosine_of_small(V x) {
     }
 }
 
-// Sine and cosine of any angle; lanes with large angles use the C library one by one.
+// Sine and cosine of any angle; lanes with large angles are computed one by one.
 template <class V>
 inline SineCosine<V> sine_and_cosine(V x) {
     if (any(!(absolute(x) < Scalar<V>(kLargeAngle)))) return sine_and_cosine_with_large(x);
@@ -68,7 +73,8 @@ template <class V>
     SineCosine<V> result = sine_and_cosine(x);
     for (int lane = 0; lane < kLanes<V>; ++lane) {
         if (!is_large(lane)) continue;
-        set(result.sine, lane, std::sin(get(all, lane))), set(result.cosine, lane, std::cos(get(all, lane)));
+        const portable::SineCosine turn = portable::sincos(get(all, lane));
+        set(result.sine, lane, Scalar<V>(turn.sine)), set(result.cosine, lane, Scalar<V>(turn.cosine));
     }
     return result;
 }
@@ -94,24 +100,25 @@ inline V angle_of(V s, V c) {
     return t;
 }
 
-// The angle in [-pi, pi] of the direction (x, y); numbers use the C library, which is exact in more places.
+// The angle in [-pi, pi] of the direction (x, y); for numbers it is exact in more places.
 template <class V>
 inline V angle_towards(V y, V x) {
     if constexpr (kIsPack<V>) {
         const V size = angle_of(absolute(y), x);
         return y < Scalar<V>(0) ? -size : size;
     } else {
-        return std::atan2(y, x);
+        return portable::atan2(y, x);
     }
 }
 
-// Sine and cosine of an angle below 1e5; numbers use the C library.
+// Sine and cosine of an angle below 1e5; for numbers they are exact in more places.
 template <class V>
 inline SineCosine<V> turn_by(V angle) {
     if constexpr (kIsPack<V>) {
         return sine_and_cosine_of_small(angle);
     } else {
-        return {std::sin(angle), std::cos(angle)};
+        const portable::SineCosine turn = portable::sincos(angle);
+        return {turn.sine, turn.cosine};
     }
 }
 

@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "numerics/portable.hpp"
+
 namespace eim {
 
 // A vector of numbers T: double, or Doubled for proofs.
@@ -36,14 +38,14 @@ inline Vector turned(const Vector& v, const Vector& axis, double cosine, double 
     return axis * ((1.0 - cosine) * dot(axis, v)) + v * cosine + cross(axis, v) * sine;
 }
 inline Vector turned(const Vector& v, const Vector& axis, double angle) {
-    return turned(v, axis, std::cos(angle), std::sin(angle));
+    return turned(v, axis, portable::cos(angle), portable::sin(angle));
 }
 
 // The angle about a unit axis that rotates the perpendicular component of a to the direction of that of b. The
 // components come first, because they may be short.
 inline double angle_between(const Vector& a, const Vector& b, const Vector& axis) {
     const Vector from = across(a, axis), to = across(b, axis);
-    return std::atan2(dot(axis, cross(from, to)), dot(from, to));
+    return portable::atan2(dot(axis, cross(from, to)), dot(from, to));
 }
 
 // A joint axis: a unit direction through a point.
@@ -100,7 +102,7 @@ inline MotionOf<T> about_z(const T& cosine, const T& sine) {
     return {{{cosine, -sine, T(0.0)}, {sine, cosine, T(0.0)}, {T(0.0), T(0.0), T(1.0)}}, {}};
 }
 inline Motion about_z(double angle) {
-    return about_z(std::cos(angle), std::sin(angle));
+    return about_z(portable::cos(angle), portable::sin(angle));
 }
 
 }  // namespace eim

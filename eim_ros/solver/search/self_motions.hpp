@@ -16,6 +16,7 @@
 #include "manifold/null_space.hpp"
 #include "manifold/sweeps.hpp"
 #include "manifold/waypoints.hpp"
+#include "numerics/portable.hpp"
 
 namespace eim {
 
@@ -66,7 +67,7 @@ class SelfMotions {
     double missed_share(double confidence) const {
         if (is_certified_) return 0.0;
         if (n_run_ == 0) return 1.0;
-        return 1.0 - std::pow((1.0 - confidence) * share_of_run(n_runs_), 1.0 / double(n_run_));
+        return 1.0 - portable::exp(portable::log((1.0 - confidence) * share_of_run(n_runs_)) / double(n_run_));
     }
 
     // Restarts until the bound holds, or, without a bound, until a missing curve is unlikely. Returns false if the
@@ -289,8 +290,8 @@ class SelfMotions {
     void restart(const Chain& chain, const SelfMotionSearch& wanted, Configurations& roots) {
         n_round_ = n_restarts_ == 0 ? wanted.first_restarts : kFewRestarts;
         if (wanted.missed_share < 1.0 && n_restarts_ > 0) {
-            const double needed = std::log((1.0 - wanted.confidence) * share_of_run(n_runs_)) /
-                                  std::log1p(-std::min(wanted.missed_share, 1.0 - 1e-12));
+            const double needed = portable::log((1.0 - wanted.confidence) * share_of_run(n_runs_)) /
+                                  portable::log1p(-std::min(wanted.missed_share, 1.0 - 1e-12));
             n_round_ = Index(std::clamp(std::ceil(needed) - double(n_run_), 1.0, double(kMostRestartsAtOnce)));
         }
         Rows rows({n_joints_});

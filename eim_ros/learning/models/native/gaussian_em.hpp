@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "exponential.hpp"
+#include "numerics/portable.hpp"
 #include "quadratic_forms.hpp"
 
 namespace eim {
@@ -69,7 +70,7 @@ class GaussianEM {
           k_(k),
           d_(points.n_dims),
           old_(old),
-          constants_(k, -0.5 * double(points.n_dims) * std::log(kTwoPi)),
+          constants_(k, -0.5 * double(points.n_dims) * portable::log(kTwoPi)),
           reciprocals_(k * d_),
           sums_(k * n_sums()),
           whitened_(k * d_),
@@ -78,7 +79,7 @@ class GaussianEM {
             constants_[c] += old.log_weights[c] - log_sum_exp(old.log_weights, k);
             for (Index a = 0; a < d_; ++a) {
                 const double diagonal = old.factors[(c * d_ + a) * d_ + a];
-                constants_[c] -= std::log(diagonal);
+                constants_[c] -= portable::log(diagonal);
                 reciprocals_[c * d_ + a] = 1.0 / diagonal;
             }
         }
@@ -98,7 +99,7 @@ class GaussianEM {
             if (!update(c, units, floor, updated)) return std::nullopt;
             total += updated.log_weights[c];
         }
-        for (Index c = 0; c < k_; ++c) updated.log_weights[c] = std::log(updated.log_weights[c] / total);
+        for (Index c = 0; c < k_; ++c) updated.log_weights[c] = portable::log(updated.log_weights[c] / total);
         return log_likelihood / double(points_.n);
     }
 
@@ -143,7 +144,7 @@ class GaussianEM {
         }
         for (Index p = 0; p < Block::kPacks; ++p) {
             for (int lane = 0; lane < kLanes<Pack>; ++lane) {
-                log_likelihood += weight[p][lane] * (largest[p][lane] + std::log(normaliser[p][lane]));
+                log_likelihood += weight[p][lane] * (largest[p][lane] + portable::log(normaliser[p][lane]));
             }
         }
         return normaliser;

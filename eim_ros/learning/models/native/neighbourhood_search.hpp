@@ -7,6 +7,7 @@
 // points of c at which they were evaluated.
 #pragma once
 
+#include "numerics/portable.hpp"
 #include "quadratic_forms.hpp"
 
 namespace eim {
@@ -132,7 +133,7 @@ class NeighbourhoodSearch {
     double share_out() {
         double normaliser = 0.0;
         for (Index j = 0; j < kept_.size(); ++j) {
-            shares_[j] = std::exp(kept_.values[j] - kept_.values[0]);
+            shares_[j] = portable::exp(kept_.values[j] - kept_.values[0]);
             normaliser += shares_[j];
         }
         const Pack* products = point_.products.row(0);
@@ -142,7 +143,7 @@ class NeighbourhoodSearch {
             Pack* sums = products_.row(kept_.components[j]);
             for (Index p = 0; p < products_.n_packs; ++p) sums[p] += share * products[p];
         }
-        return kept_.values[0] + std::log(normaliser);
+        return kept_.values[0] + portable::log(normaliser);
     }
 
     // Writes the new neighbour list of c, which begins with c itself.

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "numerics/pack.hpp"
+#include "numerics/portable.hpp"
 
 namespace eim {
 
@@ -135,9 +136,9 @@ inline double log_sum_exp(const double* values, Index n) {
     double largest = -std::numeric_limits<double>::infinity(), total = 0.0;
     for (Index g = 0; g < n; ++g) largest = values[g] > largest ? values[g] : largest;
     for (Index g = 0; g < n; ++g) {
-        if (!(values[g] <= largest - kDistant)) total += std::exp(values[g] - largest);
+        if (!(values[g] <= largest - kDistant)) total += portable::exp(values[g] - largest);
     }
-    return largest + std::log(total);
+    return largest + portable::log(total);
 }
 
 // Fills sums (n,) with the log of the joint densities, summed over the components in row source[i] of states.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exponential.hpp"
+#include "numerics/portable.hpp"
 #include "quadratic_forms.hpp"
 
 namespace eim {
@@ -34,7 +35,7 @@ struct SoftmaxRow {
         for (Index i = 0; i < rows.n_packs; ++i) total += probability[i];
         const double scale = 1.0 / sum(total);
         for (Index i = 0; i < rows.n_packs; ++i) probability[i] *= scale;
-        log_sum = largest - std::log(scale);
+        log_sum = largest - portable::log(scale);
     }
 };
 
