@@ -23,7 +23,8 @@ import numpy.typing as npt
 
 from eim_ros.core.checks import as_numbers
 from eim_ros.core.errors import PoseError
-from eim_ros.solver import first_not_rigid
+from eim_ros.core.portable import length, product
+from eim_ros.solver import atan2, cos, first_not_rigid, sin
 
 FORMS = (
     "a (4, 4) transform, (position, quaternion xyzw), (position, rotation), seven numbers x y z qx qy qz qw, "
@@ -201,7 +202,7 @@ def pose_from(
         if quaternion_xyzw is not None:
             raise PoseError("an orientation is given as a quaternion or as rpy, not as both", rpy)
         about_x, about_y, about_z = rotations_from(np.diag(_finite(rpy, 3, "rpy")))
-        transform[:3, :3] = about_z @ about_y @ about_x
+        transform[:3, :3] = product(about_z, about_y, about_x)
         return transform
     if quaternion_xyzw is None:
         return transform
@@ -211,7 +212,7 @@ def pose_from(
         raise PoseError("quaternion is zero; no rotation is x y z w = 0 0 0 1", quaternion)
     if abs(norm - 1.0) > NORM_TOLERANCE:
         raise PoseError(f"quaternion has length {norm:.6g}, expected 1 within {NORM_TOLERANCE}", quaternion)
-    x, y, z, w = (float(value) for value in quaternion / norm)
+    x, y, z, w = (float(value) for value in quaternion / length(quaternion))
     transform[:3, :3] = [
         [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
         [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
@@ -252,25 +253,25 @@ def quaternion_from_matrix(rotation: npt.ArrayLike) -> FloatArray:
             [r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1], squares[3]],
         ]
     )
-    quaternion = products[largest] / np.linalg.norm(products[largest])
+    quaternion = products[largest] / length(products[largest])
     return np.asarray(-quaternion if quaternion[3] < 0 else quaternion, dtype=np.float64)
 
 
 def rotations_from(vectors: FloatArray) -> FloatArray:
     """Return the rotations (n, 3, 3) of rotation vectors (n, 3) [rad], by Rodrigues' formula."""
-    angles = np.linalg.norm(vectors, axis=1)
+    angles = length(vectors)
     x, y, z = (vectors / np.where(angles > 0.0, angles, 1.0)[:, None]).T
     zero = np.zeros_like(x)
     across = np.stack([zero, -z, y, z, zero, -x, -y, x, zero], axis=-1).reshape(-1, 3, 3)
-    sine, versine = np.sin(angles)[:, None, None], (1.0 - np.cos(angles))[:, None, None]
-    return np.asarray(np.eye(3) + sine * across + versine * (across @ across))
+    sine, versine = sin(angles)[:, None, None], (1.0 - cos(angles))[:, None, None]
+    return np.asarray(np.eye(3) + sine * across + versine * product(across, across))
 
 
 def rotation_vectors(rotations: FloatArray) -> FloatArray:
     """Return the rotation vectors (n, 3) [rad] of rotations (n, 3, 3); their lengths are at most pi."""
     quaternions = np.array([quaternion_from_matrix(rotation) for rotation in rotations]).reshape(-1, 4)
-    sines = np.linalg.norm(quaternions[:, :3], axis=1)  # sines of half the angles; the cosines are not negative
-    angles = 2.0 * np.arctan2(sines, quaternions[:, 3])
+    sines = length(quaternions[:, :3])  # sines of half the angles; the cosines are not negative
+    angles = 2.0 * atan2(sines, quaternions[:, 3])
     return np.asarray(quaternions[:, :3] * (angles / np.where(sines > 0.0, sines, 1.0))[:, None])
 
 
@@ -281,7 +282,7 @@ def straight_lines(poses: FloatArray, max_distance: float, max_angle: float, mos
     about a fixed axis. A line between equal poses has one pose. Raise `PoseError` if there are more than `most` poses.
     """
     moves = np.diff(poses[:, :3, 3], axis=0)
-    turns = rotation_vectors(poses[:-1, :3, :3].transpose(0, 2, 1) @ poses[1:, :3, :3])
+    turns = rotation_vectors(product(poses[:-1, :3, :3].transpose(0, 2, 1), poses[1:, :3, :3]))
     lengths = np.linalg.norm(moves, axis=1), np.linalg.norm(turns, axis=1)
     counts = np.ceil(np.maximum(lengths[0] / max_distance, lengths[1] / max_angle)).clip(1.0)
     if not counts.sum() <= most:
@@ -290,7 +291,7 @@ def straight_lines(poses: FloatArray, max_distance: float, max_angle: float, mos
     for start, end, move, turn, n in zip(poses[:-1], poses[1:], moves, turns, counts.astype(int), strict=True):
         shares = np.arange(1, n + 1)[:, None] / n
         line = np.tile(start, (n, 1, 1))
-        line[:, :3, :3] = start[:3, :3] @ rotations_from(shares * turn)
+        line[:, :3, :3] = product(start[:3, :3], rotations_from(shares * turn))
         line[:, :3, 3] += shares * move
         line[-1] = end
         found.append(line)
@@ -324,8 +325,7 @@ def check_pose(transform: npt.ArrayLike) -> FloatArray:
     if not np.isfinite(pose).all():
         raise PoseError("a pose must be finite", transform)
     if first_not_rigid(pose[None], RIGID_TOLERANCE):
-        left, _, right = np.linalg.svd(pose[:3, :3])
-        pose[:3, :3], pose[3] = left @ right, (0.0, 0.0, 0.0, 1.0)
+        pose[:3, :3], pose[3] = _nearest_rotation(pose[:3, :3]), (0.0, 0.0, 0.0, 1.0)
         return pose
     if np.abs(pose[:3, 3]).sum() >= LONGEST:
         raise PoseError("a pose is out of the range of numbers", transform)
@@ -336,6 +336,17 @@ def check_pose(transform: npt.ArrayLike) -> FloatArray:
     raise PoseError(
         f"the rotation of a pose must be orthonormal, right-handed, above a row 0 0 0 1; it is {told}", transform
     )
+
+
+def _nearest_rotation(matrix: FloatArray) -> FloatArray:
+    """Return the orthogonal matrix nearest to one (3, 3) that is orthonormal within `RIGID_TOLERANCE`.
+
+    These are Newton's steps for the polar decomposition without an inverse (Higham 2008, 8.3). Each one squares the
+    error, so the third one leaves only rounding.
+    """
+    for _ in range(3):
+        matrix = product(matrix, 1.5 * np.eye(3) - 0.5 * product(matrix.T, matrix))
+    return matrix
 
 
 def check_poses(transforms: npt.ArrayLike, frame: str = "") -> FloatArray:

@@ -44,6 +44,7 @@ from eim_ros.core.errors import (
     did_you_mean,
     warn_caller,
 )
+from eim_ros.core.portable import length, orthonormal_rows
 from eim_ros.core.vocabulary import check_keywords, missing_attribute, names_wrong_keywords, other_name
 from eim_ros.kinematics.branches import Branches
 from eim_ros.kinematics.collision_options import CollisionOptions
@@ -562,7 +563,7 @@ class Robot:
         sliding = self.links[self.links[:, PRISMATIC] != 0.0]
         source = sliding[:, SOURCE].astype(np.int64)
         ends = [sliding[:, MULTIPLIER] * limit[source] + sliding[:, OFFSET] for limit in (self.lower, self.upper)]
-        return float(np.linalg.norm(self.links[:, TRANSLATION], axis=1).sum() + np.abs(ends).max(axis=0).sum())
+        return float(length(self.links[:, TRANSLATION]).sum() + np.abs(ends).max(axis=0).sum())
 
     @functools.cached_property
     def unlimited_slides(self) -> npt.NDArray[np.int64]:
@@ -594,13 +595,13 @@ class Robot:
         source = sliding[:, SOURCE].astype(np.int64)
         ends = [sliding[:, MULTIPLIER] * limit[source] + sliding[:, OFFSET] for limit in (lower, upper)]
         travel = np.where(np.isin(source, wide), np.abs(sliding[:, OFFSET]), np.abs(ends).max(axis=0))
-        length = np.linalg.norm(self.links[:, TRANSLATION], axis=1).sum() + travel.sum() + slack
+        reach = np.linalg.norm(self.links[:, TRANSLATION], axis=1).sum() + travel.sum() + slack
         low, high = lower.copy(), upper.copy()
         for joints, axes, is_first in groups:
             if is_bounded and is_first:
-                values, bound = positions @ np.linalg.pinv(axes).T, length
+                values, bound = positions @ np.linalg.pinv(axes).T, reach
             else:
-                values, bound = np.zeros((1, len(joints))), length + np.linalg.norm(positions, axis=-1).max()
+                values, bound = np.zeros((1, len(joints))), reach + np.linalg.norm(positions, axis=-1).max()
             bound *= 2.0 / (least[0] if is_bounded else 1.0)
             for joint, value in zip(joints, values.T, strict=True):
                 first, last = max(value.min() - bound, lower[joint]), min(value.max() + bound, upper[joint])
@@ -679,7 +680,9 @@ class Robot:
         jacobians = self.chain.jacobian(self._finite_rows(q, "configurations"))
         position_only = checked_flag(position_only, "position_only", RobotError)
         with np.errstate(over="ignore"):  # lengths are at most 1e100, but their products may overflow
-            values = np.linalg.svd(jacobians[:, :3] if position_only else jacobians, compute_uv=False).prod(axis=-1)
+            rows = jacobians[:, :3] if position_only else jacobians
+            rows = rows if rows.shape[1] <= rows.shape[2] else rows.transpose(0, 2, 1)
+            values = orthonormal_rows(rows)[1].prod(axis=-1)
         return np.asarray(values[0] if single else values)
 
     def skeleton(self, q: npt.ArrayLike) -> FloatArray:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from eim_ros.core.checks import LARGEST, as_numbers, checked_flag, number_from_zero
 from eim_ros.core.errors import ConstraintError, RobotError
+from eim_ros.core.portable import length, product, transformed
 from eim_ros.kinematics.poses import check_pose, check_poses, is_position, pose_from, rotations_from
 from eim_ros.solver import Task
 
@@ -182,13 +183,13 @@ class ToleranceBox:
         """Return the poses (n, 4, 4) of offsets (n, 6)."""
         swing, twist = self._swings_and_twists(offsets)
         poses = np.tile(np.eye(4), (len(offsets), 1, 1))
-        poses[:, :3, :3] = self.pose[:3, :3] @ rotations_from(swing) @ rotations_from(twist)
-        poses[:, :3, 3] = self.pose[:3, 3] + offsets[:, :3] @ self.pose[:3, :3].T
+        poses[:, :3, :3] = product(self.pose[:3, :3], rotations_from(swing), rotations_from(twist))
+        poses[:, :3, 3] = self.pose[:3, 3] + transformed(self.pose[:3, :3], offsets[:, :3])
         return poses
 
     def is_inside(self, offset: FloatArray) -> bool:
         """Return whether an offset (6,) is the shortest for its pose, with a swing of at most half a revolution."""
-        return float(np.linalg.norm(self._swings_and_twists(offset[None])[0])) <= math.pi
+        return float(length(self._swings_and_twists(offset[None])[0][0])) <= math.pi
 
     def rates(self, offset: FloatArray) -> FloatArray:
         """Return the matrix (6, 6) that maps velocities of the tip to the rates of an offset (6,).

@@ -40,7 +40,9 @@ import numpy.typing as npt
 
 from eim_ros.core.checks import checked_path
 from eim_ros.core.errors import RobotError, did_you_mean
+from eim_ros.core.portable import length, product, transformed
 from eim_ros.kinematics.meshes import package_name
+from eim_ros.solver import atan2, cos, sin
 
 MOVING_TYPES = ("revolute", "continuous", "prismatic")
 FREE_TYPES = ("floating", "planar")
@@ -391,19 +393,11 @@ def _inverse_placement(xyz: Sequence[float], rpy: Sequence[float]) -> tuple[Floa
     The yaw comes first. The other angles follow from what remains of the rotation, so that all three are exact together
     where a pitch of 90 degrees leaves the yaw undefined.
     """
-    (cr, cp, cy), (sr, sp, sy) = np.cos(rpy), np.sin(rpy)
-    turn = np.array(
-        [
-            [cy * cp, sy * cp, -sp],
-            [cy * sp * sr - sy * cr, sy * sp * sr + cy * cr, cp * sr],
-            [cy * sp * cr + sy * sr, sy * sp * cr - cy * sr, cp * cr],
-        ]
-    )  # the transpose of Rz(yaw) Ry(pitch) Rx(roll)
-    yaw = math.atan2(turn[1, 0], turn[0, 0])
-    cy, sy = math.cos(yaw), math.sin(yaw)
-    rest = np.array([[cy, sy, 0.0], [-sy, cy, 0.0], [0.0, 0.0, 1.0]]) @ turn
-    angles = math.atan2(-rest[1, 2], rest[1, 1]), math.atan2(-rest[2, 0], rest[0, 0]), yaw
-    return -turn @ np.array(xyz), angles
+    turn = rotation_from_rpy(rpy).T
+    yaw = float(atan2(turn[1, 0], turn[0, 0]))
+    rest = product(rotation_from_rpy((0.0, 0.0, yaw)).T, turn)
+    angles = float(atan2(-rest[1, 2], rest[1, 1])), float(atan2(-rest[2, 0], rest[0, 0])), yaw
+    return -transformed(turn, np.array(xyz)), angles
 
 
 def expanded_xacro(path: Path, arguments: Mapping[str, str]) -> str:
@@ -773,9 +767,9 @@ def build_chain(joints: tuple[UrdfJoint, ...]) -> ChainModel:
 
     for i, axis in enumerate(axes):
         turn = _rotation_from_z(axis)
-        rotations[i] = rotations[i] @ turn
-        rotations[i + 1] = turn.T @ rotations[i + 1]
-        translations[i + 1] = turn.T @ translations[i + 1]
+        rotations[i] = product(rotations[i], turn)
+        rotations[i + 1] = product(turn.T, rotations[i + 1])
+        translations[i + 1] = transformed(turn.T, translations[i + 1])
     links = np.zeros((len(moving) + 1, 16))
     links[:, :9] = rotations.reshape(-1, 9)
     links[:, TRANSLATION] = translations
@@ -792,45 +786,35 @@ def build_chain(joints: tuple[UrdfJoint, ...]) -> ChainModel:
 
 
 def _placements(joints: tuple[UrdfJoint, ...]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return rotations (m + 1, 3, 3) and translations (m + 1, 3) from pinocchio, tip last, and unit axes (m, 3)."""
-    import pinocchio  # deferred because the import is slow
+    """Return rotations (m + 1, 3, 3) and translations (m + 1, 3), tip last, and unit axes (m, 3) of moving joints.
 
-    try:
-        model = pinocchio.buildModelFromXML(_neutral_urdf(joints))
-    except (ValueError, RuntimeError) as error:
-        cause = " ".join(str(error).split())
-        raise RobotError(f"pinocchio cannot load the chain: {cause}", [joint.name for joint in joints]) from error
-    tip = model.frames[model.getFrameId(f"link_{len(joints)}", pinocchio.FrameType.BODY)]
-    placements = [model.jointPlacements[i] for i in range(1, model.njoints)] + [tip.placement]
-    axes = []
-    for joint in list(model.joints)[1:]:
-        data = joint.createData()
-        joint.calc(data, pinocchio.neutral(model))
-        subspace = np.asarray(data.S, dtype=np.float64).reshape(6)
-        axes.append(subspace[:3] + subspace[3:])
-    rotations = np.array([placement.rotation for placement in placements])
-    translations = np.array([placement.translation for placement in placements])
-    return rotations, translations, np.array(axes)
+    Each placement is relative to the moving joint before it. Libraries compute sines with the C library, so that their
+    placements would differ between computers by rounding errors, and with them all answers.
+    """
+    rotations, translations, axes = [], [], []
+    rotation, translation = np.eye(3), np.zeros(3)
+    for joint in joints:
+        translation = translation + transformed(rotation, np.array(joint.origin_xyz, dtype=np.float64))
+        rotation = product(rotation, rotation_from_rpy(joint.origin_rpy))
+        if joint.moves:
+            rotations.append(rotation)
+            translations.append(translation)
+            axis = np.array(joint.axis, dtype=np.float64)
+            axes.append(axis / length(axis))
+            rotation, translation = np.eye(3), np.zeros(3)
+    return np.array([*rotations, rotation]), np.array([*translations, translation]), np.array(axes)
 
 
-def _neutral_urdf(joints: tuple[UrdfJoint, ...]) -> str:
-    """Return a minimal URDF of the chain with neutral names, which avoids name clashes and pinocchio's warnings."""
-    lines = ['<robot name="chain">', '<link name="link_0"/>']
-    for i, joint in enumerate(joints):
-        xyz, rpy, axis = (
-            " ".join(repr(value) for value in values) for values in (joint.origin_xyz, joint.origin_rpy, joint.axis)
-        )
-        lines += [
-            f'<link name="link_{i + 1}"/>',
-            f'<joint name="joint_{i}" type="{joint.kind}">',
-            f'<parent link="link_{i}"/><child link="link_{i + 1}"/>',
-            f'<origin xyz="{xyz}" rpy="{rpy}"/><axis xyz="{axis}"/>',
-            f'<limit lower="{joint.lower!r}" upper="{joint.upper!r}" effort="1" velocity="1"/>'
-            if joint.kind in ("revolute", "prismatic")
-            else "",
-            "</joint>",
+def rotation_from_rpy(rpy: Sequence[float]) -> FloatArray:
+    """Return the rotation Rz(yaw) Ry(pitch) Rx(roll) (3, 3) of the angles roll, pitch and yaw [rad]."""
+    (cr, cp, cy), (sr, sp, sy) = cos(rpy), sin(rpy)
+    return np.array(
+        [
+            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+            [-sp, cp * sr, cp * cr],
         ]
-    return "\n".join([*lines, "</robot>"])
+    )
 
 
 def _limits(
@@ -863,8 +847,8 @@ def _rotation_from_z(axis: FloatArray) -> FloatArray:
     """Return a rotation whose third column is the axis; a signed permutation if the axis is a coordinate axis."""
     first: FloatArray = np.zeros(3)
     first[(int(np.argmax(np.abs(axis))) + 1) % 3] = 1.0
-    first = first - axis * (axis @ first)
-    first = first / np.linalg.norm(first)
+    first = first - axis * np.add.reduce(axis * first)
+    first = first / length(first)
     return np.column_stack([first, np.cross(axis, first), axis])
 
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.portable import length, orthonormal_rows, product, transformed
 from eim_ros.kinematics.urdf import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANSLATION
-from eim_ros.solver import Chain, ClosedForm, StepOptions, Task
+from eim_ros.solver import Chain, ClosedForm, StepOptions, Task, acos, atan2, cos, sin
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -74,45 +75,45 @@ class ThreeSlides:
             return None
         turns, turn = [], np.eye(3)
         for row, is_slide in zip(links[:-1], slides, strict=True):
-            turn = turn @ row[ROTATION].reshape(3, 3)
+            turn = product(turn, row[ROTATION].reshape(3, 3))
             if not is_slide:
                 turns.append(turn)
                 turn = np.eye(3)
-        turns.append(turn @ links[-1, ROTATION].reshape(3, 3))
+        turns.append(product(turn, links[-1, ROTATION].reshape(3, 3)))
         form = cls(chain, slides, tuple(turns))
-        aslant = np.hypot(*turns[1][2, :2]), np.hypot(*turns[2][:2, 2])
+        aslant = length(turns[1][2, :2]), length(turns[2][:2, 2])
         return form if min(aslant) > INDEPENDENT else None
 
     def roots(self, pose: FloatArray) -> RootSet:
         """Return the solutions of a pose (4, 4)."""
         first, second = self.turns[1], self.turns[2]
-        wanted = self.turns[0].T @ pose[:3, :3] @ self.turns[3].T  # Rz(t1) first Rz(t2) second Rz(t3)
+        wanted = product(self.turns[0].T, pose[:3, :3], self.turns[3].T)  # Rz(t1) first Rz(t2) second Rz(t3)
         u, v = first[2], second[:, 2]
         cosine, sine = u[0] * v[0] + u[1] * v[1], u[1] * v[0] - u[0] * v[1]
-        size = math.hypot(cosine, sine)
+        size = math.sqrt(cosine * cosine + sine * sine)
         ratio = (wanted[2, 2] - u[2] * v[2]) / size
         if 1.0 - ratio * ratio < DISTINCT:
             is_far = abs(ratio) > 1.0 + DISTINCT
             return RootSet(np.empty((0, N_JOINTS)), is_far, is_far, not is_far)
-        middle, away = math.atan2(sine, cosine), math.acos(ratio)
+        middle, away = atan2(sine, cosine), acos(ratio)
         q = np.zeros((2, N_JOINTS))
         is_singular = False
         for row, angle in zip(q, (middle - away, middle + away), strict=True):
-            turn = _about_z(angle)
-            end, start = first @ turn @ v, second.T @ turn.T @ u
+            turn = _about_z(float(angle))
+            end, start = transformed(product(first, turn), v), transformed(product(second.T, turn.T), u)
             reached, left = wanted[:, 2], wanted[2]
-            is_singular |= bool(min(np.hypot(*end[:2]), np.hypot(*start[:2])) < math.sqrt(DISTINCT))
+            is_singular |= bool(min(length(end[:2]), length(start[:2])) < math.sqrt(DISTINCT))
             row[~self.slides] = (
-                math.atan2(reached[1], reached[0]) - math.atan2(end[1], end[0]),
+                atan2(reached[1], reached[0]) - atan2(end[1], end[0]),
                 angle,
-                math.atan2(start[1], start[0]) - math.atan2(left[1], left[0]),
+                atan2(start[1], start[0]) - atan2(left[1], left[0]),
             )
         directions = self.chain.jacobian(q)[:, :3, self.slides]
         if np.linalg.svd(directions, compute_uv=False)[:, -1].min() < INDEPENDENT:
             return RootSet(np.empty((0, N_JOINTS)), False, False, True)
         for _ in range(2):  # once more for rounding
             rest = pose[:3, 3] - self.chain.forward(q)[:, :3, 3]
-            q[:, self.slides] += np.linalg.solve(directions, rest[:, :, None])[:, :, 0]
+            q[:, self.slides] += _solved(directions, rest)
         return RootSet(q, not is_singular, not is_singular, is_singular)
 
 
@@ -292,14 +293,21 @@ class VirtualForm:
         return np.ascontiguousarray(rows[kept])
 
 
+def _solved(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
+    """Return the solutions (n, 3) of linear equations with matrices (n, 3, 3) and right sides (n, 3)."""
+    first, second, third = np.moveaxis(matrices, -1, 0)
+    across = np.stack([np.cross(second, third), np.cross(third, first), np.cross(first, second)], axis=1)
+    return np.asarray(transformed(across, vectors) / np.add.reduce(first * across[:, 0], axis=-1)[:, None])
+
+
 def _about_z(angle: float) -> FloatArray:
-    c, s = math.cos(angle), math.sin(angle)
+    c, s = cos(angle), sin(angle)
     return np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
 
 
 def _generic_rotation(rng: np.random.Generator) -> FloatArray:
-    q, _ = np.linalg.qr(rng.standard_normal((3, 3)))
-    return np.asarray(q * np.linalg.det(q))
+    q, _ = orthonormal_rows(rng.standard_normal((3, 3)))
+    return np.asarray(q * np.sign(np.add.reduce(q[0] * np.cross(q[1], q[2]))))
 
 
 def _with_virtual_joints(links: FloatArray, reach: float, free: str, n_locked: int, variant: int) -> FloatArray:
@@ -322,8 +330,8 @@ def _with_virtual_joints(links: FloatArray, reach: float, free: str, n_locked: i
         offset = row[TRANSLATION].copy() if is_first else np.zeros(3)
         if not is_first:
             row[:] = 0.0
-        row[ROTATION] = (before @ rotation.T @ turn).ravel()
-        row[TRANSLATION] = offset + before @ rotation.T @ (point - translation)
+        row[ROTATION] = product(before, rotation.T, turn).ravel()
+        row[TRANSLATION] = offset + transformed(product(before, rotation.T), point - translation)
         row[[PRISMATIC, SOURCE, MULTIPLIER, OFFSET]] = 0.0, len(rows) - 1, 1.0, 0.0
         rotation, translation = turn, point
         rows.append(row.copy())
