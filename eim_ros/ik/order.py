@@ -175,7 +175,8 @@ class Posture:
         preferred, weights = self.of(robot)
         difference = q - preferred
         wrapped = (difference + np.pi) % (2.0 * np.pi) - np.pi
-        return np.asarray(np.where(robot.continuous, wrapped, difference) ** 2 @ weights)
+        squares = np.where(robot.continuous, wrapped, difference) ** 2
+        return np.asarray(np.add.reduce(squares * weights, axis=1))
 
 
 Order: TypeAlias = str | Mapping[str, float]

@@ -39,7 +39,7 @@ from eim_ros.ik.candidates import Candidates
 from eim_ros.ik.completeness import CompletenessReport
 from eim_ros.ik.order import Posture
 from eim_ros.ik.problem import Draws, Found, Problem
-from eim_ros.solver import NO_EXPERT
+from eim_ros.solver import NO_EXPERT, exp, log
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -129,7 +129,7 @@ class ScaledMeasure:
     def _log_length(self, q: FloatArray, held: BoolArray) -> FloatArray:
         scales = np.where(self.moving & ~held, self.ranges, 0.0)
         scaled, plain = self._log_det(q, scales), self._log_det(q, np.sign(scales))
-        return np.asarray(0.5 * _difference(scaled, plain) - np.log(np.where(scales > 0.0, scales, 1.0)).sum(axis=-1))
+        return np.asarray(0.5 * _difference(scaled, plain) - log(np.where(scales > 0.0, scales, 1.0)).sum(axis=-1))
 
     def _log_det(self, q: FloatArray, scales: FloatArray) -> FloatArray:
         weights = np.broadcast_to(scales, q.shape) ** 2
@@ -230,10 +230,10 @@ class WeightedPoints:
             Draws, their log densities normalised on the set [nat], and their effective sample size.
         """
         log_weights = self.log_mass + log_density
-        log_total = np.logaddexp.reduce(log_weights)  # logsumexp of scipy is slower to import than this package
+        log_total = log_sum_exp(log_weights)
         if not np.isfinite(log_total):
             return None
-        weights = np.exp(log_weights - log_total)
+        weights = exp(log_weights - log_total)
         if self.slices is None:
             rows = rng.choice(len(weights), size=n, p=weights / weights.sum())
             size = float(n)
@@ -241,8 +241,7 @@ class WeightedPoints:
             ends = np.cumsum(weights)
             rows = np.searchsorted(ends, (np.arange(n) + rng.random()) / n * ends[-1], side="right")
             rows = rng.permutation(np.minimum(rows, len(weights) - 1))
-            with np.errstate(divide="ignore"):
-                of_slices = effective_sample_size(np.log(np.bincount(self.slices, weights)))
+            of_slices = effective_sample_size(log(np.bincount(self.slices, weights)))
             size = n * of_slices / (n + of_slices)  # variances of the slices and of draws from them add up
         return self.q[rows], log_density[rows] - log_total, size
 
@@ -284,7 +283,16 @@ def _size_of_more(size: float, n: int, n_more: int) -> float:
     return float(1.0 / (1.0 / n_more + max(of_points, 0.0)))
 
 
+def log_sum_exp(values: FloatArray) -> float:
+    """Return the log of the sum of the exponentials of values (n,); minus infinity without values.
+
+    Unlike NumPy's and SciPy's, the result has the same bits on every processor.
+    """
+    most = float(values.max(initial=-np.inf))
+    return most + float(log(exp(values - most).sum())) if math.isfinite(most) else most
+
+
 def effective_sample_size(log_weights: FloatArray) -> float:
     """Return (sum w)^2 / sum w^2 of the weights of slices (Kong 1992); 0 without weights."""
-    log_sums = [np.logaddexp.reduce(power * log_weights) for power in (1, 2)]
-    return float(np.exp(2.0 * log_sums[0] - log_sums[1])) if np.isfinite(log_sums[0]) else 0.0
+    log_sums = [log_sum_exp(power * log_weights) for power in (1, 2)]
+    return float(exp(2.0 * log_sums[0] - log_sums[1])) if math.isfinite(log_sums[0]) else 0.0

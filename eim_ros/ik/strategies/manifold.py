@@ -39,6 +39,7 @@ from eim_ros.solver import (
     General7R,
     ParameterisedForm,
     SelfMotions,
+    log,
     nearest_on_curve,
     trace_components,
 )
@@ -106,7 +107,7 @@ class Manifold:
         log_density = log_density_of(problem)
         n, began = n_pieces(problem.n, deadline - time.perf_counter()), time.perf_counter()
         q, spacing, is_fair = curves.scattered(n, with_grace(deadline))
-        log_mass = measure.log_length(q) + np.log(spacing)
+        log_mass = measure.log_length(q) + log(spacing)
         took_pieces(len(q), time.perf_counter() - began)
         is_late = not (curves.in_time and is_fair) or n < n_pieces(problem.n)
         points = WeightedPoints(q, log_mass, None, curves.report, is_late, is_fair)

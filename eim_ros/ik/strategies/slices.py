@@ -27,6 +27,7 @@ import numpy.typing as npt
 from eim_ros.core.deadlines import is_past
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.parallel import seed_fraction
+from eim_ros.core.portable import length, orthonormal_rows, product
 from eim_ros.ik.completeness import Completeness
 from eim_ros.ik.problem import Draws, Found, Problem, Setup, Spread
 from eim_ros.ik.strategies.closed_form import MOST_RANKED, all_roots
@@ -41,7 +42,7 @@ from eim_ros.ik.strategies.densities import (
 )
 from eim_ros.ik.strategies.restarts import Search
 from eim_ros.kinematics.tolerances import ToleranceBox
-from eim_ros.solver import NO_EXPERT, SelfMotions, Task
+from eim_ros.solver import NO_EXPERT, SelfMotions, Task, exp, log
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -98,7 +99,7 @@ class SliceProposals:
     def close_to(self, near: FloatArray) -> SliceProposals:
         """Return proposals that are mostly near other solutions (n_near, dof), by Silverman's rule (1986, 4.3.2)."""
         n_held = self.choices.shape[1]
-        factor = BANDWIDTH * (4.0 / ((n_held + 2.0) * len(near))) ** (1.0 / (n_held + 4.0))
+        factor = BANDWIDTH * float(exp(log(4.0 / ((n_held + 2.0) * len(near))) / (n_held + 4.0)))
         deviations = np.maximum(factor * near.std(axis=0), LEAST_WIDTH * self.ranges)
         return replace(self, near=near, deviations=deviations)
 
@@ -121,17 +122,29 @@ class SliceProposals:
         if len(self.near):
             away = (values - self.near[:, joints]) / deviations
             peak = np.prod(self.ranges[joints] / (np.sqrt(2.0 * np.pi) * deviations))
-            around = float(peak * np.exp(-0.5 * (away**2).sum(axis=1)).mean())
+            around = float(peak * exp(-0.5 * (away**2).sum(axis=1)).mean())
             density = (1.0 - NEAR_SHARE) * density + NEAR_SHARE * around
-        return joints, values, float(np.log(density * self.probabilities[choice]))
+        return joints, values, float(log(density * self.probabilities[choice]))
 
 
 def _mean_squares(measure: ScaledMeasure, known: FloatArray, choices: IntArray) -> FloatArray:
     """Return the mean of |du_H on the set|^2 (n_choices,) over solutions, by minors of the null-space projection."""
     jacobians = measure.jacobians(known)
-    projections = np.eye(jacobians.shape[2]) - np.linalg.pinv(jacobians) @ jacobians
+    rows = orthonormal_rows(jacobians)[0]
+    projections = np.eye(jacobians.shape[2]) - product(rows.transpose(0, 2, 1), rows)
     minors = projections[:, choices[:, :, None], choices[:, None, :]]
-    return np.asarray(np.maximum(np.linalg.det(minors), 0.0).mean(axis=0))
+    return np.asarray(np.maximum(_determinants(minors), 0.0).mean(axis=0))
+
+
+def _determinants(matrices: FloatArray) -> FloatArray:
+    """Return the determinants (...) of symmetric matrices (..., n, n) without negative eigenvalues, by elimination."""
+    rest, determinants = matrices.copy(), np.ones(matrices.shape[:-2])
+    for i in range(matrices.shape[-1]):
+        pivot = rest[..., i, i].copy()
+        determinants *= pivot
+        row = rest[..., i, :] / np.where(pivot > 0.0, pivot, 1.0)[..., None]
+        rest = rest - rest[..., :, i, None] * row[..., None, :]
+    return determinants
 
 
 AT_ONCE = 32  # slices between two checks of the deadline
@@ -178,7 +191,7 @@ class Slices:
         near = known if is_model else known[:0]
         if not is_uniform and not is_model:
             log_weights = log_density(known)
-            weights = np.exp(log_weights - log_weights.max())
+            weights = exp(log_weights - log_weights.max())
             near = known[rng.choice(len(known), size=MANY_KNOWN, p=weights / weights.sum())]
         proposals = SliceProposals.of(measure, known, near)
         return SliceSampler(measure, proposals, log_density, rng).run(problem.deadline)
@@ -222,7 +235,7 @@ class SliceSampler:
 
     def __post_init__(self) -> None:
         problem = self.measure.problem
-        farthest = problem.robot.reach + float(np.linalg.norm(problem.pose[:3, 3]))
+        farthest = problem.robot.reach + float(length(problem.pose[:3, 3]))
         self._box = ToleranceBox.of(problem.pose, problem.tolerances, farthest)
         self._exact = Setup(problem.robot, replace(problem.setup.constraints, tolerances=None))
         self._spacing = FINE_SPACING if len(self.proposals.near) else SPACING
@@ -251,7 +264,7 @@ class SliceSampler:
                 self.proposals = self.proposals.close_to(_likely(rounds, self.rng))
                 rounds, sums, n_to_learn = [], np.empty(0), 2 * n_to_learn
         q = np.concatenate([np.empty((0, self.measure.problem.robot.dof)), *(each.q for each in rounds)])
-        log_mass = np.concatenate([np.empty(0), *(each.log_mass for each in rounds)]) - np.log(max(len(sums), 1))
+        log_mass = np.concatenate([np.empty(0), *(each.log_mass for each in rounds)]) - log(max(len(sums), 1))
         slices = np.concatenate([np.empty(0, np.int64), *(each.slices for each in rounds)])
         densities = np.concatenate([np.empty(0), *(each.log_density for each in rounds)])
         is_late &= effective_sample_size(sums) < n_wanted
@@ -280,9 +293,9 @@ class SliceSampler:
             return None
         q = np.concatenate(found)
         slices = np.repeat(np.arange(AT_ONCE), [len(each) for each in found])
-        log_mass = np.log(2.0 * box.widest[is_open]).sum() - log_probability[slices]
+        log_mass = log(2.0 * box.widest[is_open]).sum() - log_probability[slices]
         if measure.n_free > 0:
-            log_mass = log_mass + measure.log_share(q, held[slices]) + np.log(self._spacing / measure.n_free)
+            log_mass = log_mass + measure.log_share(q, held[slices]) + log(self._spacing / measure.n_free)
         if is_open.any():
             log_mass = log_mass - measure.log_rate(q, rates[slices], is_open)
         valid = problem.verified(q, np.full(len(q), NO_EXPERT, np.uint32)).valid
@@ -316,7 +329,7 @@ class SliceSampler:
 def _likely(rounds: list[_Round], rng: np.random.Generator) -> FloatArray:
     """Draw points (N_LIKELY, dof) by their weights."""
     log_weights = np.concatenate([each.log_mass + each.log_density for each in rounds])
-    weights = np.exp(log_weights - log_weights.max())
+    weights = exp(log_weights - log_weights.max())
     rows = rng.choice(len(weights), size=N_LIKELY, p=weights / weights.sum())
     return np.concatenate([each.q for each in rounds])[rows]
 
@@ -336,6 +349,5 @@ class _Round:
         most = log_weights.max(initial=-np.inf)
         if most == -np.inf:
             return np.full(AT_ONCE, -np.inf)
-        weights = np.bincount(self.slices - first, np.exp(log_weights - most), AT_ONCE)
-        with np.errstate(divide="ignore"):
-            return np.asarray(most + np.log(weights))
+        weights = np.bincount(self.slices - first, exp(log_weights - most), AT_ONCE)
+        return np.asarray(most + log(weights))
