@@ -21,7 +21,7 @@ struct Sinusoid {
     double operator()(double c, double s) const { return constant + cosine * c + sine * s; }
     Sinusoid operator+(const Sinusoid& b) const { return {constant + b.constant, cosine + b.cosine, sine + b.sine}; }
     Sinusoid operator*(double f) const { return {f * constant, f * cosine, f * sine}; }
-    double amplitude() const { return std::hypot(cosine, sine); }
+    double amplitude() const { return portable::hypot(cosine, sine); }
 };
 
 // a . R b, where R rotates about a unit axis by x.
@@ -44,7 +44,7 @@ struct TrigonometricPolynomial {
     double operator()(double c, double s) const {
         return constant + cosine * c + sine * s + cosine2 * (c * c - s * s) + 2.0 * sine2 * s * c;
     }
-    double size() const { return std::abs(constant) + std::hypot(cosine, sine) + std::hypot(cosine2, sine2); }
+    double size() const { return std::abs(constant) + portable::hypot(cosine, sine) + portable::hypot(cosine2, sine2); }
 };
 
 inline TrigonometricPolynomial operator*(const Sinusoid& a, const Sinusoid& b) {
@@ -91,10 +91,10 @@ inline Angles roots(const Sinusoid& polynomial, double slack) {
     const double amplitude = polynomial.amplitude(), size = std::abs(polynomial.constant) + amplitude;
     found.all = size <= kMeeting;
     if (amplitude <= 1e-12 * size || amplitude == 0.0) return found;
-    const double cosine = -polynomial.constant / amplitude, first = std::atan2(polynomial.sine, polynomial.cosine);
+    const double cosine = -polynomial.constant / amplitude, first = portable::atan2(polynomial.sine, polynomial.cosine);
     if (std::abs(cosine) > 1.0 + slack) return found;
     found.meet = std::abs(cosine) >= 1.0 - slack;
-    const double away = std::acos(std::clamp(cosine, -1.0, 1.0));
+    const double away = portable::acos(std::clamp(cosine, -1.0, 1.0));
     if (away > 0.0 && away < kPi) {
         found.add(first + away), found.add(first - away);
     } else {
@@ -105,7 +105,7 @@ inline Angles roots(const Sinusoid& polynomial, double slack) {
 
 // The angle of two unit vectors, accurate also where they are nearly parallel or opposite.
 inline double angle_of_vectors(const Vector& a, const Vector& b) {
-    return std::atan2(length(cross(a, b)), dot(a, b));
+    return portable::atan2(length(cross(a, b)), dot(a, b));
 }
 
 // The angles x at which the unit vector `moving`, rotated about a unit axis by x, makes the same angle with the unit
@@ -118,17 +118,17 @@ inline Angles turns_to(const Vector& fixed, const Vector& axis, const Vector& mo
     Angles found;
     const Sinusoid product = turned_product(fixed, axis, moving);
     const double b = angle_of_vectors(fixed, axis), c = angle_of_vectors(axis, moving);
-    const double a = angle_of_vectors(fixed, image), scale = std::sin(b) * std::sin(c);
-    phase = std::atan2(product.sine, product.cosine);
+    const double a = angle_of_vectors(fixed, image), scale = portable::sin(b) * portable::sin(c);
+    phase = portable::atan2(product.sine, product.cosine);
     found.all = !(scale > kMeeting);
     if (found.all) return found;
-    const double square_of_sine = std::sin(0.5 * (a - b + c)) * std::sin(0.5 * (a + b - c)) / scale;
-    const double square_of_cosine = std::sin(0.5 * (b + c - a)) * std::sin(0.5 * (a + b + c)) / scale;
+    const double square_of_sine = portable::sin(0.5 * (a - b + c)) * portable::sin(0.5 * (a + b - c)) / scale;
+    const double square_of_cosine = portable::sin(0.5 * (b + c - a)) * portable::sin(0.5 * (a + b + c)) / scale;
     const double least = std::min(square_of_sine, square_of_cosine);
     if (least < -slack) return found;
     found.meet = least <= slack;
     const double away =
-        2.0 * std::atan2(std::sqrt(std::max(square_of_sine, 0.0)), std::sqrt(std::max(square_of_cosine, 0.0)));
+        2.0 * portable::atan2(std::sqrt(std::max(square_of_sine, 0.0)), std::sqrt(std::max(square_of_cosine, 0.0)));
     if (least > 0.0) {
         found.add(phase + away), found.add(phase - away);
     } else {
@@ -231,7 +231,7 @@ inline Angles roots(const TrigonometricPolynomial& polynomial, double slack, dou
     bound = 1.0 + bound / std::abs(quartic[4]);
     const RealRoots all = real_roots<4>(quartic, bound, slack * size);
     found.meet = all.meet;
-    for (int i = 0; i < all.n; ++i) found.add(at + kPi + 2.0 * std::atan(all.values[i]), all.stands_for_two[i]);
+    for (int i = 0; i < all.n; ++i) found.add(at + kPi + 2.0 * portable::atan(all.values[i]), all.stands_for_two[i]);
     return found;
 }
 
