@@ -370,7 +370,8 @@ class Sampler:
         near : (dof,) array_like, mapping of str to float, or Posture, optional
             Preferred configuration [rad] or [m]. A mapping contains values by joint name.
         seed : int, optional
-            The same seed gives the same answer, unless the timeout ends the search. Default: a fresh one.
+            The same seed gives the same answer on every x86 processor, bit for bit, unless the timeout ends the search.
+            Exceptions are listed in docs/explanation/sampling.md, "Reproducibility". Default: a fresh one.
         timeout : float
             Time for the complete call [s]. While there is no solution, and no proof that there is none, the search
             continues until it has passed. The message says which of them ended it.
