@@ -2,6 +2,7 @@
 # make view   show all solutions of an arm in the browser, with the smallest setup (make view ROBOT=arm.urdf)
 # make demo-planar  run the demo of a planar robot: demonstrate, record, train, sample, execute
 # make test   lint, then run all tests
+# make test-compiled  run the tests that depend on compiled code with the module for any processor (SET=avx2)
 # make report write docs/report from the committed result tables of python -m experiments
 # make docs   build the documentation, build/site/index.html
 # make bench  run the benchmarks (make bench BENCH=refinement)
@@ -9,7 +10,7 @@
 # make lint   check style, types, layers, spelling and prose
 # make setup  create .venv with everything; do nothing if nothing changed (PYTHON=... selects the interpreter)
 
-.PHONY: demo view demo-planar test report docs bench fuzz lint setup help
+.PHONY: demo view demo-planar test test-compiled report docs bench fuzz lint setup help
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -48,6 +49,9 @@ lint: setup
 
 test: lint
 	ROS_PYTHON_CHECK_FIELDS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+
+test-compiled: setup
+	EIM_ROS_INSTRUCTION_SET=$(or $(SET),baseline) OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) -m compiled $(ARGS)
 
 report: setup
 	$(BIN)/python -m experiments report $(ARGS)

@@ -26,10 +26,67 @@ FIRST = [
     "solver/test_templates.py",
 ]
 
+# Their outcome depends on compiled code: the marker `compiled`. `make test-compiled` runs them with another module.
+COMPILED = [
+    *(
+        f"ik/test_{name}.py"
+        for name in (
+            "answers_of_drawn_arms",
+            "batch",
+            "branches",
+            "certified",
+            "closed_form",
+            "components",
+            "constraints",
+            "diversity",
+            "draw",
+            "general_6r",
+            "manifold",
+            "nearest",
+            "nearest_pose",
+            "order",
+            "other_robots",
+            "partial_tasks",
+            "path",
+            "posture",
+            "prior",
+            "revolutions",
+            "sampler",
+            "sampler_search",
+            "selection",
+            "shortcuts",
+            "slices",
+            "slides",
+            "solutions",
+            "strategies",
+            "without_model",
+        )
+    ),
+    *(
+        f"kinematics/test_{name}.py"
+        for name in (
+            "branches",
+            "continuation",
+            "null_space_descent",
+            "refinement",
+            "relative_pose",
+            "robot",
+            "self_motion",
+            "tolerances",
+        )
+    ),
+    *(f"learning/models/native/test_{name}.py" for name in ("quadratic_forms", "softmax")),
+    "solver/test_refining.py",
+]
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {Path(__file__).parent / name: place for place, name in enumerate(FIRST)}
-    missing = [str(path) for path in places if not path.exists()]
+    compiled = {Path(__file__).parent / name for name in COMPILED}
+    missing = [str(path) for path in [*places, *compiled] if not path.exists()]
     if missing:
         raise pytest.UsageError(f"test/conftest.py names files that are not there: {', '.join(missing)}")
+    for item in items:
+        if item.path in compiled:
+            item.add_marker(pytest.mark.compiled)
     items.sort(key=lambda item: places.get(item.path, len(places)))
