@@ -33,14 +33,13 @@ HEADERS = Path(NAME, "solver")  # includes are written relative to it
 NUMERICS = HEADERS / "numerics"  # headers that both modules include
 INSTRUCTION_SETS = {"baseline": []}
 if platform.machine().lower() in ("x86_64", "amd64"):
-    INSTRUCTION_SETS["avx2"] = ["-march=x86-64-v3"]
+    INSTRUCTION_SETS["avx2"] = ["-march=x86-64-v3", "-mno-fma"]  # see numerics/portable.hpp
 SANITIZED = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g1", "-O1"]  # scripts/sanitize.sh
 OPTIONS = [
     os.environ.get("EIM_ROS_OPTIMISATION", "-O3"),
     "-fno-math-errno",
     "-fno-trapping-math",
     "-ffp-contract=off",  # fused products and sums are rounded once, and not every processor has them
-    "-fno-tree-vectorize",  # GCC 12 fuses them in code that it vectorises, even with -ffp-contract=off
     "-Wno-psabi",
     "-Wno-ignored-attributes",
 ]

@@ -31,7 +31,7 @@ add_library(eim_ros_kinematics_plugin SHARED moveit_plugin/kinematics_plugin.cpp
 target_compile_features(eim_ros_kinematics_plugin PRIVATE cxx_std_20)
 target_include_directories(eim_ros_kinematics_plugin PRIVATE eim_ros/solver)
 target_compile_options(eim_ros_kinematics_plugin PRIVATE
-  -O3 -fno-math-errno -fno-trapping-math -ffp-contract=off -fno-tree-vectorize -Wno-psabi -Wno-ignored-attributes)
+  -O3 -fno-math-errno -fno-trapping-math -ffp-contract=off -Wno-psabi -Wno-ignored-attributes)
 target_link_libraries(eim_ros_kinematics_plugin PRIVATE ${plugin_libraries}
   ${geometry_msgs_TARGETS} ${moveit_msgs_TARGETS})
 install(TARGETS eim_ros_kinematics_plugin LIBRARY DESTINATION lib)

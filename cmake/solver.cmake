@@ -3,7 +3,7 @@
 
 include(cmake/instruction_sets.cmake)
 set(options_baseline "")
-set(options_avx2 -march=x86-64-v3)
+set(options_avx2 -march=x86-64-v3 -mno-fma)
 
 set(PYBIND11_FINDPYTHON ON)
 set(Python_EXECUTABLE ${Python3_EXECUTABLE})
@@ -19,7 +19,7 @@ function(eim_compiled_module folder name)
   target_compile_features(${name} PRIVATE cxx_std_20)
   target_compile_definitions(${name} PRIVATE EIM_MODULE=${name})
   target_compile_options(${name} PRIVATE
-    -O3 -fno-math-errno -fno-trapping-math -ffp-contract=off -fno-tree-vectorize -Wno-psabi -Wno-ignored-attributes ${ARGN})
+    -O3 -fno-math-errno -fno-trapping-math -ffp-contract=off -Wno-psabi -Wno-ignored-attributes ${ARGN})
   install(TARGETS ${name} LIBRARY DESTINATION ${PYTHON_INSTALL_DIR}/${PROJECT_NAME}/${folder})
 endfunction()
 

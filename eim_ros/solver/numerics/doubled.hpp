@@ -6,16 +6,19 @@
 #include <cmath>
 
 #include "numerics/pack.hpp"
+#include "numerics/portable.hpp"
 
 namespace eim {
 
 // a b - c with one rounding.
 inline double product_minus(double a, double b, double c) {
-    return std::fma(a, b, -c);
+    return portable::product_minus(a, b, c);
 }
 inline WideDouble product_minus(const WideDouble& a, const WideDouble& b, const WideDouble& c) {
-#if defined(__FMA__) && defined(__AVX2__)
-    return (WideDouble)_mm256_fmsub_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#if defined(__AVX2__)
+    WideDouble result = a;
+    asm("vfmsub132pd %2, %1, %0" : "+x"(result) : "x"(c), "x"(b));  // see portable.hpp
+    return result;
 #else
     WideDouble result;
     for (int lane = 0; lane < kLanes<WideDouble>; ++lane) result[lane] = std::fma(a[lane], b[lane], -c[lane]);
