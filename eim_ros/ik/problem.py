@@ -18,6 +18,7 @@ import numpy.typing as npt
 from eim_ros.core.checks import LARGEST, as_numbers
 from eim_ros.core.deadlines import NEVER, is_past, with_grace
 from eim_ros.core.errors import JointStateError
+from eim_ros.core.portable import length
 from eim_ros.ik.candidates import Candidates, ErrorCode
 from eim_ros.ik.completeness import Completeness, CompletenessReport
 from eim_ros.ik.constraints import BranchCheck, Constraints, LinkCheck
@@ -175,7 +176,7 @@ class Setup:
         self.bounds = robot.limits.narrowed(self.lower, self.upper).bounds if self.is_narrowed else robot.bounds
         self.tolerances = None if constraints.tolerances is None else checked_tolerances(constraints.tolerances)
         self.slack, self.first_joint = constraints.slack, robot.links[0, TRANSLATION]
-        self.length = (robot.reach - float(np.linalg.norm(self.first_joint))) * (1.0 + ROUNDING)
+        self.length = (robot.reach - float(length(self.first_joint))) * (1.0 + ROUNDING)
         self.redundancies = redundancy(self.bounds, False), redundancy(self.bounds, True)
         self.effort = self.effort_of(PATIENCE)
         self.plausible = _plausible(robot)
@@ -222,7 +223,7 @@ class Setup:
 
         No configuration reaches the others. Those within may be out of reach nevertheless.
         """
-        away = np.linalg.norm(poses[:, :3, 3] - self.first_joint, axis=1)
+        away = length(poses[:, :3, 3] - self.first_joint)
         return np.asarray(away <= self.length + self.constraints.position_tolerance + self.slack)
 
     def effort_of(self, patience: int) -> StepOptions:

@@ -88,7 +88,7 @@ inline Sinusoid sinusoid_through(Value value) {
     Sinusoid sum;
     for (int k = 0; k < 3; ++k) {
         const double angle = k * (2.0 * kPi / 3.0), v = value(angle);
-        sum = sum + Sinusoid{v / 3.0, 2.0 / 3.0 * v * std::cos(angle), 2.0 / 3.0 * v * std::sin(angle)};
+        sum = sum + Sinusoid{v / 3.0, 2.0 / 3.0 * v * portable::cos(angle), 2.0 / 3.0 * v * portable::sin(angle)};
     }
     return sum;
 }
@@ -166,15 +166,15 @@ class ClosedForm {
             double most = 0.0;
             if (other.joint != sweep.joint || other.has_signs != sweep.has_signs) return false;
             other.at(1.0, 1.0, known);
-            for (int j = 0; j < 6; ++j) most = std::max(most, std::abs(std::sin(0.5 * (q[j] - known[j]))));
+            for (int j = 0; j < 6; ++j) most = std::max(most, std::abs(portable::sin(0.5 * (q[j] - known[j]))));
             return most <= 2.0 * kNear;
         };
         sweep.at(1.0, 1.0, q);
         if (std::any_of(found.sweeps.begin(), found.sweeps.end(), is_same)) return;
         // the angle where the two signs are farthest apart, which is closest to level 0
         const Sinusoid& level = sweep.level;
-        const double amplitude = level.amplitude(), phase = std::atan2(level.sine, level.cosine);
-        const double best = amplitude > 0.0 ? std::acos(std::clamp(-level.constant / amplitude, -1.0, 1.0)) : 0.0;
+        const double amplitude = level.amplitude(), phase = portable::atan2(level.sine, level.cosine);
+        const double best = amplitude > 0.0 ? portable::acos(std::clamp(-level.constant / amplitude, -1.0, 1.0)) : 0.0;
         for (const double sign : {1.0, -1.0}) {
             if (sign < 0.0 && !sweep.has_signs) break;
             sweep.at(phase + sign * best, sign, q);
@@ -310,7 +310,7 @@ class ClosedForm {
     void sweep_shoulder(const Motion& x, Vector before, int joint, int n_branches, Candidates& found) const {
         const Vector &h4 = axes_[3].direction, &h5 = axes_[4].direction, &h6 = axes_[5].direction;
         const Sinusoid product = turned_product(h4, h5, h6);
-        const double phase = std::atan2(product.sine, product.cosine), amplitude = product.amplitude();
+        const double phase = portable::atan2(product.sine, product.cosine), amplitude = product.amplitude();
         if (!(amplitude > kMeeting)) return void(found.is_undecided = true);
         const auto placed = [before, joint](double angle) {
             Vector q = before;
@@ -452,7 +452,7 @@ class ClosedForm {
 
         double level() const { return -square.constant / square.amplitude(); }
         double elbow(double sign) const {
-            return std::atan2(square.sine, square.cosine) + sign * std::acos(std::clamp(level(), -1.0, 1.0));
+            return portable::atan2(square.sine, square.cosine) + sign * portable::acos(std::clamp(level(), -1.0, 1.0));
         }
     };
 

@@ -24,7 +24,7 @@ struct Arc {
 // Adds the arcs of a sweep. Returns false if it is undecided which ones there are.
 inline bool add_arcs(const Sweep& sweep, std::vector<Arc>& arcs) {
     const Sinusoid& level = sweep.level;
-    const double amplitude = level.amplitude(), phase = std::atan2(level.sine, level.cosine);
+    const double amplitude = level.amplitude(), phase = portable::atan2(level.sine, level.cosine);
     const double most = level.constant + amplitude, least = level.constant - amplitude;
     if (!sweep.has_signs) return arcs.push_back({0.0, kPi}), true;
     if (most < -1.0 - kClearLevel || least > 1.0 + kClearLevel) return true;
@@ -33,7 +33,7 @@ inline bool add_arcs(const Sweep& sweep, std::vector<Arc>& arcs) {
     }
     if (most < 1.0 && least > -1.0) return arcs.push_back({0.0, kPi}), true;
     const auto away = [&](double value) {
-        return std::acos(std::clamp((value - level.constant) / amplitude, -1.0, 1.0));
+        return portable::acos(std::clamp((value - level.constant) / amplitude, -1.0, 1.0));
     };
     const double first = most > 1.0 ? away(1.0) : 0.0, last = least < -1.0 ? away(-1.0) : kPi;
     if (first == 0.0) {
@@ -131,8 +131,8 @@ inline bool add_curves(const Candidates& candidates, const SixJoints& part, doub
                 if (sign < 0.0 && (!is_circle || !sweep.has_signs)) continue;
                 const auto at = [&](double t, double* q) {
                     double six[6];
-                    const double turned = std::sin(t) < 0.0 ? -1.0 : 1.0;
-                    sweep.at(is_circle ? t : arc.middle + arc.half * std::cos(t), is_circle ? sign : turned, six);
+                    const double turned = portable::sin(t) < 0.0 ? -1.0 : 1.0;
+                    sweep.at(is_circle ? t : arc.middle + arc.half * portable::cos(t), is_circle ? sign : turned, six);
                     if (part.held >= 0) q[part.held] = held;
                     for (int i = 0; i < 6; ++i) q[part.joint(i)] = six[i];
                 };

@@ -78,7 +78,7 @@ struct Angles {
     bool is_double(int i) const {
         bool found = stands_for_two[i];
         for (int k = 0; k < n; ++k) {
-            found |= k != i && std::abs(std::sin(0.5 * (values[k] - values[i]))) <= kDouble;
+            found |= k != i && std::abs(portable::sin(0.5 * (values[k] - values[i]))) <= kDouble;
         }
         return found;
     }
