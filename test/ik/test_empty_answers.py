@@ -80,19 +80,18 @@ def test_batch_gives_up_after_its_restarts() -> None:
     assert np.isnan(answers.pose(0).n_total) and answers.pose(2).n_total == 0.0
 
 
-@pytest.mark.parametrize("number", [0, 13, 26])
-def test_search_goes_on_for_a_solution_that_few_restarts_find(number: int) -> None:
-    """The elbow has to be within 0.1 mm of a point, on a self-motion of more than a metre."""
-    robot = Robot("panda")
-    q = Sampler(robot).sample(AHEAD, 40, diversity=1.0, seed=5).q[number]
-    elbow = robot.with_tip("panda_link4").fk(q[:4])[:3, 3]
-    sampler = Sampler(robot).with_constraints(links=[LinkPosition("panda_link4", [Sphere(elbow, 1e-4)])])
-    few = sampler.solve_batch([AHEAD], seed=0, timeout=ENOUGH)
-    assert few.error_codes.tolist() == [ErrorCode.NO_IK_SOLUTION]
-    found = sampler.solve(AHEAD, seed=0, timeout=ENOUGH)
-    assert found, found.message
-    again = sampler.solve(AHEAD, seed=0, timeout=ENOUGH)
-    np.testing.assert_array_equal(found.q, again.q)
+def test_search_goes_on_for_solutions_that_few_restarts_find() -> None:
+    """The elbow has to be within 0.03 mm of a point, on a self-motion of more than a metre."""
+    robot, few = Robot("panda"), []
+    for q in Sampler(robot).sample(AHEAD, 40, diversity=1.0, seed=5).q[::5]:
+        elbow = robot.with_tip("panda_link4").fk(q[:4])[:3, 3]
+        sampler = Sampler(robot).with_constraints(links=[LinkPosition("panda_link4", [Sphere(elbow, 3e-5)])])
+        few.append(bool(sampler.solve_batch([AHEAD], seed=0, timeout=ENOUGH)))
+        found = sampler.solve(AHEAD, seed=0, timeout=ENOUGH)
+        assert found, found.message
+        again = sampler.solve(AHEAD, seed=0, timeout=ENOUGH)
+        np.testing.assert_array_equal(found.q, again.q)
+    assert sum(few) < len(few) // 2  # so at least some of them took more restarts than a batch makes
 
 
 @pytest.mark.parametrize("n_obstacles", [1, 200])  # many are checked by another method
