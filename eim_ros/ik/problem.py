@@ -7,6 +7,7 @@ Strategies solve it, and `outcome` describes the result by an error code and a m
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -416,7 +417,10 @@ class Problem:
     @property
     def is_within_reach(self) -> bool:
         """Whether the target is within the length of the arm, see `Setup.are_within_reach`."""
-        return bool(self.setup.are_within_reach(self.pose[None])[0])
+        setup = self.setup
+        x, y, z = (self.pose[:3, 3] - setup.first_joint).tolist()
+        farthest = setup.length + setup.constraints.position_tolerance + setup.slack
+        return math.sqrt(x * x + y * y + z * z) <= farthest  # as above, at a tenth of the time
 
     @property
     def n_colliding(self) -> int:

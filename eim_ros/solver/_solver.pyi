@@ -219,10 +219,17 @@ class ParameterisedForm:
     held: int
     def __init__(self, chain: Chain) -> None: ...
     def nearest(
-        self, chain: Chain, task: Task, effort: StepOptions, reference: FloatArray, continuous: BoolArray
+        self,
+        chain: Chain,
+        task: Task,
+        effort: StepOptions,
+        reference: FloatArray,
+        start: FloatArray,
+        continuous: BoolArray,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the solution nearest to a reference (dof,), as `nearest_on_curve` does.
 
+        `start` is the reference within the limits. The solution next to it shortens the search.
         There is no row if there is no solution, or if something is undecided near a singularity.
         """
 
@@ -340,8 +347,8 @@ class Chain:
         self, task: Task, spread: ContinuationOptions, solutions: FloatArray, most: int, seed: float
     ) -> FloatArray:
         """Return the solutions and those found from them by continuation along the self-motion, at most `most`."""
-    def least_singular_value(self, q: FloatArray, position_only: bool = False) -> float:
-        """Return the least singular value of the Jacobian at q (dof,), or of its position rows [m, 1]."""
+    def is_surely_nearest(self, q: FloatArray, distance: float, position_only: bool) -> bool:
+        """Return whether no solution can be nearer to a reference than q (dof,), a local minimum of the distance."""
     def descend(
         self, task: Task, solutions: FloatArray, preferred: FloatArray, weights: FloatArray, continuous: BoolArray
     ) -> FloatArray:

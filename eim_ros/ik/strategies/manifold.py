@@ -31,7 +31,7 @@ from eim_ros.ik.strategies.densities import (
     n_pieces,
     took_pieces,
 )
-from eim_ros.ik.strategies.restarts import ACCEPT_DISTANCE, DISTINCT_TOLERANCE, FEWEST_TO_DIVERSIFY, is_surely_nearest
+from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE, FEWEST_TO_DIVERSIFY
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.branches import BOUNDARY
 from eim_ros.solver import (
@@ -53,6 +53,7 @@ OVERSAMPLING = 8.0  # number of places for each distinct solution along a curve
 MOST_CHECKED = 20_000  # configurations checked for collisions to replace those that collide
 NO_BOUND = 1.0
 NEARLY_A_REVOLUTION = 2.0 * math.pi - 0.01  # [rad]
+NEARBY = 0.2  # [rad, m]: largest distance of a solution next to the reference that is looked for first
 MOST_NEAREST = 8  # number of components whose nearest solution is returned, if more than one solution is requested
 FINE_ARC, MOST_ON_ARCS, ARC_HALVINGS = 0.1, 20_000, 10  # spacing in the search for short arcs [rad, m], and effort
 FINELY, CHECKED_AT_ONCE = 1000, 16  # solutions checked for the nearest, in all and between deadline checks
@@ -82,10 +83,12 @@ class Manifold:
         is_covering = isinstance(aim, Covering)
         local = None
         if near is not None and problem.n == 1 and not is_covering:
+            nearest = nearest_in_closed_form(problem, near)
+            if nearest is not None:
+                return Found(nearest)
             local, is_surely = nearby(problem, near)
-            nearest = None if is_surely else nearest_in_closed_form(problem, near)
-            if is_surely or nearest is not None:
-                return Found(local.joined(nearest) if nearest is not None else local)
+            if is_surely:
+                return Found(local)
         curves = Curves.of(problem)
         if near is None or is_covering:
             found, in_time = curves.even(deadline)
@@ -364,12 +367,13 @@ def nearby(problem: Problem, near: FloatArray) -> tuple[Candidates, bool]:
     """Return the solution next to a configuration, at most one, and whether it is surely the nearest of all."""
     errors, _ = problem.robot.chain.verify(problem.task, near[None])
     nothing = Candidates.solutions(np.empty((0, len(near))), np.empty((2, 0)))
-    if errors[1, 0] > ACCEPT_DISTANCE * math.sqrt(len(near)):  # joints that turn by ACCEPT_DISTANCE turn the tip less
+    if errors[1, 0] > NEARBY * math.sqrt(len(near)):  # joints so near turn the tip less
         return nothing, False
     found, distances = _towards(problem, near[None], near)
     if not len(found) or (problem.is_checked and not problem.allowed(found.q).all()):
         return nothing, False
-    return found, is_surely_nearest(problem, found.q[0], float(distances[0]))
+    chain = problem.robot.chain
+    return found, chain.is_surely_nearest(found.q[0], float(distances[0]), problem.position_only)
 
 
 def nearest_in_closed_form(problem: Problem, near: FloatArray) -> Candidates | None:
@@ -382,7 +386,8 @@ def nearest_in_closed_form(problem: Problem, near: FloatArray) -> Candidates | N
     if form is None:
         return None
     robot = problem.robot
-    rows, errors, _ = form.nearest(robot.chain, problem.task, problem.effort, near, robot.continuous)
+    start = problem.unwound(near)
+    rows, errors, _ = form.nearest(robot.chain, problem.task, problem.effort, near, start, robot.continuous)
     if not len(rows) or (problem.is_checked and not problem.allowed(rows).all()):
         return None
     return Candidates.solutions(rows, errors)

@@ -53,8 +53,6 @@ MOST_SPREAD = 2000  # largest request with oversampling; the time for the choice
 POSE_DIMENSIONS = 6
 SINGULAR, SINGULAR_SHARE = 1e-5, 0.05  # singular values below this count as 0; smallest share of singular solutions
 MOST_MEASURED = 1000  # number of solutions whose singular values are computed
-ACCEPT_DISTANCE = 0.2  # [rad, m]; a solution so near may be accepted as the nearest without a further search
-REGULAR_SHARE = 0.25  # its largest distance, as a share of the least singular value of the Jacobian [1 / m, 1]
 N_FOUND, N_MOVED, N_MOVED_WITHIN_TOLERANCES = 128, 16, 8
 PROPOSED_AT_ONCE = 8192  # proposals between two checks of the deadline
 
@@ -332,17 +330,6 @@ def _seeds_for(n: int, yields: float) -> int:
     return int(n / yields) + SPARE_SEEDS
 
 
-def is_surely_nearest(problem: Problem, q: FloatArray, distance: float) -> bool:
-    """Return whether no other solution can be nearer than a local minimum (dof,) of the distance.
-
-    Within this distance of the reference, the Jacobian changes by at most about twice the distance. So if its least
-    singular value is larger by some factor, the solutions near the reference form a single smooth set.
-    """
-    if distance > ACCEPT_DISTANCE:
-        return False
-    return distance <= REGULAR_SHARE * problem.robot.chain.least_singular_value(q, problem.position_only)
-
-
 def nearest_found(problem: Problem, search: Search, near: FloatArray) -> tuple[Candidates, bool]:
     """Return solutions with the nearest first, or the best attempt, and whether time ended.
 
@@ -360,7 +347,8 @@ def nearest_found(problem: Problem, search: Search, near: FloatArray) -> tuple[C
         first = problem.solved(near[None], np.full(1, NO_EXPERT, np.uint32))
         if first.valid[0]:
             moved, _ = problem.optimized(first, posture, deadline)
-            if is_surely_nearest(problem, moved.q[0], float(distance_to(robot, moved.q, near)[0])):
+            distance = float(distance_to(robot, moved.q, near)[0])
+            if robot.chain.is_surely_nearest(moved.q[0], distance, problem.position_only):
                 return moved, False
     search.patience = min(search.patience, NEAR_SEEDS)
     found, timed_out = search.run(max(n, N_FOUND))

@@ -8,22 +8,32 @@
 
 namespace eim {
 
-// The solution of a pose nearest to a reference, as `nearest_on_curve` returns it; no row if it is not decided.
+// The solution of a pose nearest to a reference, as `nearest_on_curve` returns it; no row if it is not decided. The
+// solution next to `start`, which is the reference within the limits, shortens the search.
 inline py::tuple nearest_in_closed_form(const ParameterisedForm& form, const Chain& chain, const Task& task,
                                         const StepOptions& effort, const Converted<double>& reference,
-                                        const Converted<bool>& continuous) {
+                                        const Converted<double>& start, const Converted<bool>& continuous) {
     expect(form.fits() && chain.kind == 7, "the arm has no closed form with a redundancy parameter");
     expect(!task.position_only && !task.has_tolerances, "closed forms need complete poses, without tolerances");
-    expect_shape(reference, "the configuration to be near to", {7}), expect_shape(continuous, "continuous", {7});
+    expect_shape(reference, "the configuration to be near to", {7}), expect_shape(start, "the start", {7});
+    expect_shape(continuous, "continuous", {7});
     const std::vector<double> ones(7, 1.0);
     const Cost cost{reference.data(), ones.data(), continuous.data(), 7};
     Rows found({7});
     {
         Unlocked unlocked;
-        NearestInClosedForm nearest(chain, form, task, reference.data(), continuous.data());
-        if (nearest.run()) {
-            const double* q = nearest.configuration();
-            found = nearest_on_curves<7>(chain, task, effort, cost, Rows(Configurations{7, {q, q + 7}}));
+        const auto next_to = [&](const double* q) {
+            return nearest_on_curves<7>(chain, task, effort, cost, Rows(Configurations{7, {q, q + 7}}));
+        };
+        found = next_to(start.data());
+        const double distance = found.size() ? std::sqrt(cost(found.row(0))) : std::numeric_limits<double>::infinity();
+        const bool is_surely = found.size() && is_surely_nearest<7>(chain, found.row(0), distance, false);
+        NearestInClosedForm nearest(chain, form, task, reference.data(), continuous.data(), distance);
+        if (!is_surely && !nearest.run()) {
+            found = Rows({7});
+        } else if (nearest.has_found()) {
+            const Rows other = next_to(nearest.configuration());
+            if (other.size() == 0 || std::sqrt(cost(other.row(0))) < distance) found = other;
         }
     }
     return with_distances(found, cost);

@@ -4,7 +4,8 @@
 // angles over a cell (`intervals.hpp`) give a bound of the distance. Cells that are farther than the best solution so
 // far are left out. Cells in which the distance is monotone are left out as well, because their nearest end belongs to
 // the next cell, too. The cells with the least bounds are halved first. Hence the result is the global minimum up to
-// kAsNear, or nothing is decided.
+// kAsNear, or nothing is decided. If a solution is known, only the part of the range is searched where a nearer one may
+// be.
 #pragma once
 
 #include <queue>
@@ -27,10 +28,11 @@ class NearestInClosedForm {
     static constexpr int kWide = kLanes<V>;
 
    public:
-    // The distance of joints that turn is on the circle.
+    // The distance of joints that turn is on the circle. Only solutions nearer than `distance` are searched.
     NearestInClosedForm(const Chain& chain, const ParameterisedForm& form, const Task& task, const double* reference,
-                        const bool* turns)
-        : form_(form), task_(task), pose_(form, motion_of(task.target)) {
+                        const bool* turns, double distance)
+        : form_(form), task_(task), pose_(form, motion_of(task.target)), known_(distance) {
+        limit(distance * distance);
         for (int i = 0; i < 7; ++i) {
             const int j = form.joint(i);
             joints_[i] = {window_of(task.bounds, j, reference[j]), reference[j], turns[j], i == 0};
@@ -38,12 +40,17 @@ class NearestInClosedForm {
         std::fill_n(best_, chain.n_joints, 0.0);
     }
 
-    // Finds the nearest solution; false if there is none, or if something is undecided.
+    // Finds the nearest solution; false if something is undecided.
     bool run() {
         Window& held = joints_[0].window;
         lower_ = held.centre - held.half, upper_ = held.centre + held.half;
         held.is_endless = true;  // all cells are within its limits
-        try_values();
+        if (std::isfinite(known_)) {
+            narrow();
+            if (!(lower_ <= upper_)) return true;
+        } else {
+            try_values();
+        }
         const int n_first = std::max(1, int(std::ceil((upper_ - lower_) / kWidestCell)));
         const auto edge = [&](int k) { return k == n_first ? upper_ : lower_ + (upper_ - lower_) / n_first * k; };
         for (int k = 0; k < n_first; ++k) {
@@ -62,9 +69,10 @@ class NearestInClosedForm {
             }
             look();
         }
-        return std::isfinite(square_);
+        return true;
     }
 
+    bool has_found() const { return has_found_; }
     const double* configuration() const { return best_; }
     int n_cells() const { return n_cells_; }
 
@@ -172,6 +180,18 @@ class NearestInClosedForm {
         }
     };
 
+    // Restricts the parameter to values no farther from the reference than the known solution.
+    void narrow() {
+        const Joint& held = joints_[0];
+        const double to = known_ + kEndSlack;
+        double reference = held.reference;
+        if (held.turns) {
+            reference = held.window.centre + wrapped<double>(reference - held.window.centre, kTwoPi, 1.0 / kTwoPi);
+            if (reference - to < lower_ || reference + to > upper_) return;  // across the ends of a circle
+        }
+        lower_ = std::max(lower_, reference - to), upper_ = std::min(upper_, reference + to);
+    }
+
     // Takes solutions at a few values of the parameter; the first ones rule out many cells.
     void try_values() {
         for (int first = 0; first < kFirstTries; first += kWide) {
@@ -253,23 +273,30 @@ class NearestInClosedForm {
             square += away * away;
         }
         if (!(square < square_)) return;
-        square_ = square;
-        const double distance = std::max(std::sqrt(square) - kAsNear, 0.0);
-        enough_ = distance * distance;
+        has_found_ = true;
+        limit(square);
         for (int i = 0; i < 7; ++i) {
             const int j = form_.joint(i);
             best_[j] = within(task_.bounds, j, joints_[i].window.centre + offsets[i]);
         }
     }
 
+    // Searches only for solutions whose squared distance is less.
+    void limit(double square) {
+        square_ = square;
+        const double distance = std::max(std::sqrt(square) - kAsNear, 0.0);
+        enough_ = distance * distance;
+    }
+
     const ParameterisedForm& form_;
     const Task& task_;
     ParameterisedForm::AtPose pose_;
+    double known_;  // distance of a known solution
+    bool has_found_ = false;
     Joint joints_[7];
     std::priority_queue<Cell> open_;
     Cell waiting_[kWide];
-    double lower_, upper_, best_[kMostJoints];
-    double square_ = std::numeric_limits<double>::infinity(), enough_ = std::numeric_limits<double>::infinity();
+    double lower_, upper_, best_[kMostJoints], square_, enough_;
     int n_waiting_ = 0, n_cells_ = 0;
 };
 

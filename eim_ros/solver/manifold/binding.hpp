@@ -53,11 +53,11 @@ inline py::tuple nearest_on_curve(const Chain& chain, const Task& task, const St
     return with_distances(valid, cost);
 }
 
-inline double least_singular_value_at(const Chain& chain, const Converted<double>& q, bool position_only) {
+inline bool is_surely_nearest_at(const Chain& chain, const Converted<double>& q, double distance, bool position_only) {
     expect_shape(q, "a configuration", {chain.n_joints});
-    double found = 0.0;
-    run_unlocked(chain, [&]<int N>() { found = least_singular_value<N>(chain, q.data(), position_only); });
-    return found;
+    bool is_nearest = false;
+    run_unlocked(chain, [&]<int N>() { is_nearest = is_surely_nearest<N>(chain, q.data(), distance, position_only); });
+    return is_nearest;
 }
 
 inline void bind_manifold(py::module_& module, py::class_<Chain>& chain) {
@@ -67,7 +67,7 @@ inline void bind_manifold(py::module_& module, py::class_<Chain>& chain) {
     module.def("nearest_on_curve", nearest_on_curve);
     chain.def("spread", spread_solutions);
     chain.def("descend", descend);
-    chain.def("least_singular_value", least_singular_value_at, py::arg("q"), py::arg("position_only") = false);
+    chain.def("is_surely_nearest", is_surely_nearest_at);
 }
 
 }  // namespace eim

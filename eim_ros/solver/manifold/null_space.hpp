@@ -87,6 +87,18 @@ inline double least_singular_value(const Chain& chain, const double* q, bool pos
     return 1.0 / std::sqrt(length);
 }
 
+inline constexpr double kNearby = 0.2;         // [rad, m]: largest distance of a solution that may end a search
+inline constexpr double kRegularShare = 0.25;  // the same, as a share of the least singular value [1 / m, 1]
+
+// Whether no other solution can be nearer to a reference than q, which is a local minimum of the distance.
+//
+// Within this distance of the reference, the Jacobian changes by at most about twice the distance. So if its least
+// singular value is larger by some factor, the solutions near the reference form a single smooth set.
+template <int N>
+inline bool is_surely_nearest(const Chain& chain, const double* q, double distance, bool position_only) {
+    return distance <= kNearby && distance <= kRegularShare * least_singular_value<N>(chain, q, position_only);
+}
+
 // Moves solutions of a task along the self-motion to a local minimum of a cost.
 //
 // The cost never increases: a point that cannot be improved is not changed. The first step minimises the cost along a
