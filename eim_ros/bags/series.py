@@ -233,6 +233,7 @@ SMALLEST_SPIKE = 2e-3  # [rad] or [m]; an encoder of 12 bits has steps of 1.5e-3
 FASTEST_ACCELERATION = 10.0  # [rad/s^2] or [m/s^2]; an arm may well do this between two samples
 ABOVE_NEIGHBOURS = 4.0  # least deviation of a spike, as a multiple of the adjacent rows' deviations
 ABOVE_ONE = 3.0  # further factor if only one side counts, because the row on the other side is next to another spike
+OFF_COURSE = 0.5  # least distance of a spike from where rows before or after lead, as a share of its deviation
 ABOVE_OTHERS = 5.0  # least deviation of a spike, as a multiple of the upper quartile of the rows around it
 AROUND = 25  # number of rows on each side for that quartile; four spikes among 50 rows do not change it much
 
@@ -247,6 +248,9 @@ def spikes(times: FloatArray, values: FloatArray, max_gap: float) -> npt.NDArray
     - several times the deviations of the rows before and after, computed without the spike. A quick motion back and
       forth has large deviations there if it is sampled well.
     - several times the upper quartile of the deviations around it, because noise has large ones everywhere.
+
+    It continues neither the two rows before nor those after it. Otherwise there is a jump beside it, such as from one
+    demonstration to the next.
 
     Rows at gaps cannot be examined.
 
@@ -288,6 +292,10 @@ def spikes(times: FloatArray, values: FloatArray, max_gap: float) -> npt.NDArray
     is_inside: BoolArray = np.asarray(linked[:-1] & linked[1:] & np.any(known, axis=0)[1:-1])
     is_apart: BoolArray = (before * after < 0.0) & (deviation > floor) & (deviation > ABOVE_NEIGHBOURS * beside)
     is_apart &= is_inside[:, None]
+    course = np.full((2, n, values.shape[1]), np.inf)  # distance from where the rows before lead, and those after
+    course[0, 2:] = np.where((linked[:-1] & linked[1:])[:, None], np.abs(np.diff(values, 2, axis=0)), np.inf)
+    course[1, :-2] = course[0, 2:]
+    is_apart &= course.min(axis=0)[1:-1] > OFF_COURSE * deviation
     for row, column in zip(*np.nonzero(is_apart), strict=True):
         around = deviation[max(row - AROUND, 0) : row + AROUND + 1, column]
         if deviation[row, column] > ABOVE_OTHERS * np.quantile(around, 0.75):

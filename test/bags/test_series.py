@@ -228,6 +228,9 @@ MOTIONS: dict[str, Callable[[Array], Array]] = {
     "blocked encoder": lambda t: 0.0015 * (np.random.default_rng(0).random(len(t)) < 0.02),
     "revolution": lambda t: (2.9 + t) % (2.0 * np.pi) - 2.0 * np.pi * ((2.9 + t) % (2.0 * np.pi) > np.pi),
     "vibration": lambda t: 0.02 * (np.arange(len(t)) % 2),
+    "next demonstration": lambda t: np.where(
+        t < 1.0, 2.5 * t, 2.4 - 0.5 * (t - 1.0)
+    ),  # begins elsewhere, without a gap
 }
 
 

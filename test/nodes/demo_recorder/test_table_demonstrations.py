@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from rosbags.highlevel import AnyReader
 
 from eim_ros import Robot
 from eim_ros.bags.importing import PairForm, import_pairs
@@ -34,12 +33,8 @@ def test_every_joint_state_of_the_demonstrator_is_in_the_bag(tmp_path: Path) -> 
     np.save(tmp_path / "motions.npy", motions)
     words = [sys.executable, "-c", RECORD, str(tmp_path), str(tmp_path / "motions.npy")]
     subprocess.run(words, cwd=ROOT, check=True, timeout=300)
-    recorded = []
-    with AnyReader([tmp_path / "panda_table"]) as bag:
-        for connection, _, raw in bag.messages():
-            if connection.msgtype == "sensor_msgs/msg/JointState":
-                recorded.append(bag.deserialize(raw, connection.msgtype).position)
-    assert all((np.array(recorded) == row).all(axis=1).any() for row in motions.reshape(-1, 7))
-    _, _, reports = import_pairs([tmp_path / "panda_table"], Selection(robot=Robot("panda")), PairForm())
+    _, q, reports = import_pairs([tmp_path / "panda_table"], Selection(robot=Robot("panda")), PairForm())
+    np.testing.assert_array_equal(q, motions.reshape(-1, 7))
     used = [segment for segment in reports[0].segments if segment.n_used]
     assert [segment.label for segment in used] == ["left", "right", sides[-1]]
+    assert [segment.n_used for segment in used] == 3 * [N_POINTS]
