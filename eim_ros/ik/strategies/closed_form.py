@@ -27,7 +27,7 @@ from eim_ros.ik.completeness import CompletenessReport, grant, grant_points
 from eim_ros.ik.order import distinct_rows
 from eim_ros.ik.problem import MAX_SOLUTIONS, Covering, Draws, Found, Problem, Proposals, Spread
 from eim_ros.ik.strategies.densities import ScaledMeasure, WeightedPoints, draw, log_density_of
-from eim_ros.ik.strategies.manifold import Curves, components_of
+from eim_ros.ik.strategies.manifold import Curves, components_of, nearby
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
 from eim_ros.kinematics.virtual_joints import Target, VirtualForm
 from eim_ros.solver import ClosedForm as Form
@@ -134,6 +134,7 @@ def found_by_sweeps(problem: Problem, form: Form, roots: Roots) -> Found:
     near, n, is_covering = problem.near, problem.n, isinstance(aim, Covering)
     if near is not None and not is_covering:
         members, has_all = curves.nearest(near, n, deadline)
+        members = members.joined(nearby(problem, near)[0])
     elif is_covering:
         members, has_all = curves.covering(n - len(points), deadline)
     else:

@@ -7,6 +7,7 @@
 #include "general_6r/general_6r.hpp"
 #include "numerics/clock.hpp"
 #include "numerics/random.hpp"
+#include "numerics/singular_vectors.hpp"
 
 namespace eim {
 
@@ -19,6 +20,12 @@ inline constexpr double kGivenBack = 1e-4;  // [rad]
 inline constexpr double kExactRoot = 1e-9;  // [m], [rad]: errors of exact roots, up to rounding
 // [rad]: a solution that is within tolerances only, and this near a root, counts as that root
 inline constexpr double kMerged = 0.05;
+
+// A root so close to a limit that its error decides whether it is within makes a set undecided.
+inline constexpr double kCloseToLimit = 1e-3;    // [rad]: no error is larger
+inline constexpr double kLeastResidual = 3e-15;  // [m, rad]: rounding of poses and forward kinematics
+inline constexpr double kErrors = 3.0;           // factor on estimated errors
+inline constexpr double kDisplaced = 1e-3;       // [rad]: motion by which the change of a singular value is measured
 
 // Roots, each joint in [-pi, pi]. Nothing is claimed unless a form found evidence for it.
 struct Roots : Configurations {
@@ -110,10 +117,60 @@ inline ClosedForm tried_form(const Chain& chain, const SixJoints& part) {
     return n_found >= kFound ? form : ClosedForm{};
 }
 
+// Distance beyond a limit at which a root is clamped to it, and solved again.
+inline double slack_at_limits(const Task& task) {
+    return std::min({task.position_tolerance, task.orientation_tolerance, 0.01});
+}
+
 // Length below which directions of a task are arbitrary: errors have to be within its tolerances.
 inline double free_below(const Task& task) {
     const double tolerance = std::min(task.position_tolerance, task.orientation_tolerance);
     return std::clamp(kShareOfTolerance * tolerance, kLeastFree, kFree);
+}
+
+// Estimate of the error of a root, or of a member of a sweep, that misses the pose by `residual`.
+//
+// Let sigma be the least singular value of the Jacobian, v its direction, and c the change of sigma along v. A motion e
+// along v changes the pose by about max(sigma, c e) e. For a sweep, v is the second direction: the first is its
+// tangent.
+template <int N>
+inline double error_of(const Chain& chain, const SixJoints& part, const double* q, double residual, bool is_on_sweep) {
+    const int k = is_on_sweep ? 1 : 0;
+    double values[6], vectors[6][6], displaced[6], unused[6][6], at[N];
+    const auto analyse = [&](double (&found)[6], double (&directions)[6][6]) {
+        Kinematics<double, N> kinematics;
+        forward<N>(chain, at, kinematics);
+        differentiate<N>(chain, kinematics);
+        double jacobian[6][6];
+        for (int i = 0; i < 6; ++i) {
+            for (int row = 0; row < 6; ++row) jacobian[row][i] = kinematics.jacobian[part.joint(i)][row];
+        }
+        singular_vectors(jacobian, found, directions);
+    };
+    std::copy_n(q, N, at);
+    analyse(values, vectors);
+    for (int i = 0; i < 6; ++i) at[part.joint(i)] += kDisplaced * vectors[i][k];
+    analyse(displaced, unused);
+    residual += kLeastResidual;
+    return residual / std::max(values[k], std::sqrt(residual * displaced[k] / kDisplaced));
+}
+
+// Whether the error of a root, or of a member of a sweep, decides whether it is within the limits of a task. Those that
+// are closer to a limit than the slack count as within in any case, and so does their equivalent at the other limit.
+template <int N>
+inline bool is_between(const Chain& chain, const SixJoints& part, const Task& task, const double* q, double residual,
+                       bool is_on_sweep) {
+    double gap = kPi;
+    const double slack = slack_at_limits(task);
+    for (int i = 0; i < 6; ++i) {
+        const int j = part.joint(i);
+        if (task.bounds.wraps[j]) continue;
+        for (const double limit : {task.bounds.lower[j], task.bounds.upper[j]}) {
+            const double away = std::abs(difference(q[j], limit, true));
+            if (away > slack) gap = std::min(gap, away);
+        }
+    }
+    return gap <= kCloseToLimit && gap <= kErrors * error_of<N>(chain, part, q, residual, is_on_sweep);
 }
 
 // The roots of a task's pose that differ in some joint by more than a tolerance on the circle. Limits are ignored,
@@ -135,14 +192,27 @@ inline Roots closed_form_roots(const Chain& chain, const ClosedForm& form, const
         circles.lower[j] = is_held ? value : -kPi, circles.upper[j] = is_held ? value : kPi;
         circles.wraps[j] = !is_held;
     }
+    measure_rows<N>(chain, task, rows);
+    const auto residual = [&](Index i) { return std::max(rows.distances[i], rows.angles[i]); };
+    const auto is_unclear = [&](Index i) {
+        return is_between<N>(chain, part, task, rows.row(i), residual(i), candidates.is_free[i]);
+    };
+    const auto has_unclear = [&](bool free) {
+        return !numbers_where(rows.size(), [&](Index i) {
+                    return candidates.is_free[i] == free && residual(i) <= kMerged && is_unclear(i);
+                }).empty();
+    };
+    bool is_clear = candidates.sweeps.empty() || !has_unclear(true);  // of sweeps, before their members are polished
     run_rows<N>(chain, open, kPolish, RowJobs::all(rows));
-    const auto is_exact = [&](Index i) { return std::max(rows.distances[i], rows.angles[i]) <= kExactRoot; };
+    is_clear &= !has_unclear(false);
+    const auto is_exact = [&](Index i) { return residual(i) <= kExactRoot; };
     const auto is_lost = [&](Index i) { return candidates.is_solution[i] && !is_exact(i); };
     Roots roots{{N}};
-    roots.is_complete = roots.is_certified = candidates.is_decided() && numbers_where(rows.size(), is_lost).empty();
+    roots.is_complete = candidates.is_decided() && is_clear && numbers_where(rows.size(), is_lost).empty();
+    roots.is_certified = roots.is_complete;
     if (form.deviation() > 0.0) {  // the form is that of another arm, whose roots may vanish where they meet
         const auto fails = [&](Index i) { return !is_exact(i); };
-        roots.is_complete &= !candidates.meet && numbers_where(rows.size(), fails).empty();
+        roots.is_complete &= is_clear && !candidates.meet && numbers_where(rows.size(), fails).empty();
         roots.is_certified = roots.is_complete;
     }
     for (int round = 0; round < 4; ++round) {  // isolated roots first, and of these the exact ones
@@ -229,7 +299,7 @@ struct Equivalents {
 template <int N>
 inline Equivalents wind(const Chain& chain, const Task& task, const Configurations& roots, const TurnCost& cost,
                         Index most, double deadline, Rows& rows, std::vector<Index>& sources, double choice = -1.0) {
-    const double slack = std::min({task.position_tolerance, task.orientation_tolerance, 0.01});
+    const double slack = slack_at_limits(task);
     Revolutions revolutions(chain, task.bounds, roots, slack, cost, choice);
     std::vector<Index> clamped;
     double q[kMostJoints];

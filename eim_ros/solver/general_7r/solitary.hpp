@@ -17,52 +17,9 @@
 
 #include "general_6r/elimination.hpp"
 #include "numerics/portable.hpp"
+#include "numerics/singular_vectors.hpp"
 
 namespace eim {
-
-// Right singular vectors of a 12 x 12 matrix, by rotations of its columns (Hestenes 1958). The columns of `vectors` are
-// in the order of the singular values, which increase.
-inline void singular_vectors(double (&m)[12][12], double (&values)[12], double (&vectors)[12][12]) {
-    double columns[12][12], right[12][12];  // columns[j] is a column of M V, right[j] a column of V
-    for (int i = 0; i < 12; ++i) {
-        for (int j = 0; j < 12; ++j) columns[j][i] = m[i][j], right[j][i] = i == j;
-    }
-    const auto dot = [](const double* a, const double* b) {
-        double sum = 0.0;
-        for (int i = 0; i < 12; ++i) sum += a[i] * b[i];
-        return sum;
-    };
-    const auto rotate = [](double* a, double* b, double c, double s) {
-        for (int i = 0; i < 12; ++i) {
-            const double x = a[i], y = b[i];
-            a[i] = c * x - s * y, b[i] = s * x + c * y;
-        }
-    };
-    for (int sweep = 0; sweep < 12; ++sweep) {
-        bool is_done = true;
-        for (int j = 0; j < 12; ++j) {
-            for (int k = j + 1; k < 12; ++k) {
-                const double a = dot(columns[j], columns[j]), b = dot(columns[k], columns[k]);
-                const double c = dot(columns[j], columns[k]);
-                if (!(std::abs(c) > 1e-14 * std::sqrt(a * b))) continue;
-                is_done = false;
-                const double zeta = (b - a) / (2.0 * c);
-                const double t = std::copysign(1.0, zeta) / (std::abs(zeta) + std::sqrt(1.0 + zeta * zeta));
-                const double cosine = 1.0 / std::sqrt(1.0 + t * t), sine = cosine * t;
-                rotate(columns[j], columns[k], cosine, sine), rotate(right[j], right[k], cosine, sine);
-            }
-        }
-        if (is_done) break;
-    }
-    int order[12];
-    double sizes[12];
-    for (int j = 0; j < 12; ++j) order[j] = j, sizes[j] = std::sqrt(dot(columns[j], columns[j]));
-    std::sort(order, order + 12, [&](int a, int b) { return sizes[a] < sizes[b]; });
-    for (int j = 0; j < 12; ++j) {
-        values[j] = sizes[order[j]];
-        for (int i = 0; i < 12; ++i) vectors[i][j] = right[order[j]][i];
-    }
-}
 
 // The quadratic forms that vanish for vectors of solutions.
 struct SolutionForms {
