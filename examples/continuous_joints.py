@@ -1,7 +1,7 @@
 """Treat joints without limits as circles: a Gen3 has four of them, and an angle of 3.1 is near one of -3.1.
 
 A solver that subtracts angles believes that these two are 6.2 rad apart. `near`, distances, and paths take the short
-way around. The angles that `follow` returns do not jump at pi, as a controller needs them.
+way around. The nearest solution and the angles of paths do not jump at pi, as a controller needs them.
 """
 
 import numpy as np
@@ -17,8 +17,7 @@ print("continuous:", [name for name, turns in zip(robot.joint_names, robot.conti
 now = np.array([3.1, 0.6, 0.1, 1.2, -3.1, 1.0, 3.12])
 pose = robot.fk(now + [0.1, 0.0, 0.05, 0.0, -0.1, 0.05, 0.1])
 nearest = sampler.solve(pose, near=now, seed=0).q[0]
-turned = (nearest - now + np.pi) % (2.0 * np.pi) - np.pi
-print(f"nearest: largest motion {np.abs(turned).max():.2f} rad, by subtraction {np.abs(nearest - now).max():.2f} rad")
+print(f"nearest: largest motion {np.abs(nearest - now).max():.2f} rad, largest angle {np.abs(nearest).max():.2f} rad")
 plain = sampler.sample(pose, 1000, seed=0).q
 by_subtraction = plain[np.linalg.norm(plain - now, axis=1).argmin()]
 motion = (by_subtraction - now + np.pi) % (2.0 * np.pi) - np.pi

@@ -26,7 +26,7 @@ RUNS = {
     ),
     "continuous_joints.py": (
         [],
-        r"nearest: largest motion 0\.1\d* rad, by subtraction 6(.|\n)*turns by 6\.\d rad, .*0\.0",
+        r"nearest: largest motion 0\.1\d* rad, largest angle 3\.2\d* rad(.|\n)*turns by 6\.\d rad, .*0\.0",
     ),
     "goal_set.py": (["--scenes", "3", "--seconds", "10"], r"ten nearest : 100% solved, mean length [23]\.\d\d rad"),
     "mobile_base.py": ([], r"10 joints; 100 of(.|\n)*planned: the base drives 1\.\d m, cost 1\.\d(.|\n)* cost [23]\."),

@@ -30,6 +30,16 @@ MOST_STATES = 200_000  # largest number of states of one pose; they take about 2
 BLOCK = 256  # number of rows that are compared with the next pose at once
 
 
+def in_revolution_of(reference: FloatArray, q: FloatArray, wraps: BoolArray) -> FloatArray:
+    """Return configurations (n, dof) with the joints that wrap in the revolution nearest to a reference (dof,).
+
+    A controller that is given the answer then takes the short way.
+    """
+    if not wraps.any():
+        return q
+    return q + np.where(wraps, TURN * np.round((reference - q) / TURN), 0.0)
+
+
 @dataclass(frozen=True, eq=False)
 class Unrolled:
     """Result of a search among all equivalent values.

@@ -46,6 +46,7 @@ from eim_ros.ik.problem import (
     Spread,
     outcome,
 )
+from eim_ros.ik.revolutions import in_revolution_of
 from eim_ros.ik.shortcuts import UNKNOWN, UNKNOWN_ERRORS, Shortcut, shortcut_of
 from eim_ros.ik.solutions import Solutions
 from eim_ros.ik.strategies import find
@@ -360,8 +361,9 @@ class Sampler:
         """Return one solution, or none if it is proven that there is none, or if time is up.
 
         Without `near` this is the fastest call. With a configuration `near` it is the closest solution: the global
-        minimum if solutions are points or curves, and `near` itself if that is a solution. If `near` names only some
-        joints, or is a `Posture`, the result is the best of 128 solutions after null-space optimisation.
+        minimum if solutions are points or curves, and `near` itself if that is a solution. Continuous joints are then
+        in the revolution nearest to `near`. If `near` names only some joints, or is a `Posture`, the result is the best
+        of 128 solutions after null-space optimisation.
 
         Parameters
         ----------
@@ -961,7 +963,7 @@ class Sampler:
         except OutOfTime as error:
             elapsed = time.perf_counter() - started
             return Solutions.empty(self.robot.joint_names, 1, f"timed out: {error}", elapsed)
-        found = find(problem)
+        found, reference = find(problem), order.reference
         kept, is_cut_short = found.candidates, False
         if isinstance(aim, Draws):
             order = AS_FOUND
@@ -988,6 +990,8 @@ class Sampler:
                 log_prob = conditional.log_prob(kept.q)
             else:
                 order, message = AS_FOUND, message + "; there was no time to order them by density"
+        if reference is not None:
+            kept = replace(kept, q=in_revolution_of(reference, kept.q, problem.bounds[2] > 0.0))
         if order is not AS_FOUND or isinstance(aim, Proposals):
             chosen = order.rows(self.robot, kept, aim.n, log_prob, position_only)
             kept, log_prob = kept.pick(chosen), None if log_prob is None else log_prob[chosen]

@@ -19,6 +19,7 @@ from eim_ros.ik.batch import BatchTask, Outcome, RootsBatch, Solver, problem_of
 from eim_ros.ik.candidates import Candidates
 from eim_ros.ik.order import AS_FOUND
 from eim_ros.ik.problem import Aim, Covering, Found, Spread, outcome
+from eim_ros.ik.revolutions import in_revolution_of
 from eim_ros.ik.solutions import Solutions
 from eim_ros.ik.strategies import STRATEGIES
 from eim_ros.ik.strategies.closed_form import chosen_rows, taken
@@ -64,6 +65,8 @@ class ByRoots:
 
     def __init__(self, roots: RootsBatch) -> None:
         self.roots, self.n, self._plain = roots, roots.problem.n, _PlainAnswers(roots.robot)
+        wraps = roots.problem.bounds[2] > 0.0
+        self._wraps = wraps if wraps.any() else None
 
     def answer(self, pose: FloatArray, near: FloatArray | None, seed: int | None, deadline: float) -> Solutions | None:
         """Answer one pose; see `Shortcut`."""
@@ -77,6 +80,8 @@ class ByRoots:
         if len(q) > n:
             rows = chosen_rows(roots.problem, int(line[1]), n, seed) if near is None else slice(n)
             q, errors = taken(q, errors, rows)
+        if near is not None and self._wraps is not None:
+            q = in_revolution_of(near, q, self._wraps)
         n_total = UNKNOWN if math.isinf(line[2]) else table[:, 2]
         return self._plain.answer(Candidates.solutions(q, errors), found, began, n_total)
 
