@@ -40,6 +40,7 @@ COMPILED = [
             "constraints",
             "diversity",
             "draw",
+            "empty_answers",
             "general_6r",
             "manifold",
             "nearest",
@@ -48,6 +49,7 @@ COMPILED = [
             "other_robots",
             "partial_tasks",
             "path",
+            "path_search",
             "posture",
             "prior",
             "revolutions",
@@ -59,6 +61,7 @@ COMPILED = [
             "slides",
             "solutions",
             "strategies",
+            "sweeps",
             "without_model",
         )
     ),
