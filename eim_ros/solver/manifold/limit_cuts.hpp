@@ -11,11 +11,11 @@ inline constexpr double kShortestPiece = 1e-6;  // share of a segment; shorter p
 
 // Tolerances at limits [rad, m]. The defaults are for traced curves.
 struct LimitTolerances {
-    double on_limit = 5e-5;  // tolerance beyond a limit, at least the error of places on curves
-    double touch = 1.5e-4;   // distance at which an extreme of a joint may be on the limit
-    double constant = 0.0;   // range of a joint that does not move
-    double at_limit = 0.0;   // tolerance beyond a limit for such a joint
-    double level = 0.0;      // slope of a joint along a curve that counts as level where a segment ends
+    double on_limit = 1.5e-4;  // tolerance beyond a limit, three times the error of places on curves
+    double touch = 3e-4;       // distance at which an extreme of a joint may be on the limit
+    double constant = 0.0;     // range of a joint that does not move
+    double at_limit = 0.0;     // tolerance beyond a limit for such a joint
+    double level = 0.0;        // slope of a joint along a curve that counts as level where a segment ends
 };
 inline constexpr LimitTolerances kExactCuts{1e-6, 3e-6, 1e-9, 1e-6, 1e-3};  // for curves in closed form
 
