@@ -182,3 +182,36 @@ def test_tight_tolerances_keep_every_row_within_them() -> None:
     found = sampler.solve_all(sampler.robot.fk(q), SPACING, seed=0, timeout=ENOUGH)
     assert (found.orientation_error <= 1e-9).all() and (found.position_error <= 1e-9).all()
     assert not found.is_complete or distance(sampler.robot, found.q, q) <= SPACING
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "seed"),
+    [  # drawn by benchmarks/invariants.py
+        ("ur5", "0x1.93716c32a2c4dp+0 0x1.0c152382d7365p-2 -pi -pi 0x1.921f8eb45a416p+1 0x1.f390cef4aadd8p-2", 0),
+        ("ur10e", "-0x1.2d97c7f3321d2p+1 pi -pi -0x1.07be7e3a19f2fp+1 -0x1.921f88b192090p+1 0x1.d524fe24f89f2p+0", 0),
+        (
+            "xarm7",
+            "0x1.66b2ac89d722cp+1 0x1.945d2efe769b7p+0 0x1.0c04027318e93p+0 0 pi 0x1.62d5c1bd8bf9dp+0 -pi",
+            300133,
+        ),
+    ],
+)
+def test_errors_do_not_decide_which_side_of_a_limit_a_claim_counts(name: str, words: str, seed: int) -> None:
+    """Two joints are at their limits: a folded elbow next to an aligned wrist, or where a self-motion has one point."""
+    values = {"pi": math.pi, "-pi": -math.pi}
+    q = np.array([values[word] if word in values else float.fromhex(word) for word in words.split()])
+    sampler = Sampler(arm_of(name))
+    pose = sampler.robot.fk(q)
+    for guarantee in (None, "certified"):
+        found = sampler.solve_all(pose, SPACING, guarantee=guarantee, seed=seed, timeout=5.0)
+        if found.is_complete:
+            assert distance(sampler.robot, found.q, q) <= (EQUAL if sampler.robot.dof == 6 else SPACING)
+
+
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_continuous_joints_of_the_nearest_solution_take_the_short_way(side: float) -> None:
+    sampler = Sampler(arm_of("gen3"))
+    q = np.array([side * 3.13, 0.4, 0.3, -1.0, side * 3.1, 0.8, 0.2])
+    reference = q + np.array([0.05, 0.0, 0.0, 0.0, 0.08, 0.0, 0.0]) * side  # beyond half a turn
+    nearest = sampler.solve(sampler.robot.fk(q), near=reference, seed=0, timeout=ENOUGH).q[0]
+    assert np.linalg.norm(nearest - reference) <= np.linalg.norm(q - reference) + EQUAL
