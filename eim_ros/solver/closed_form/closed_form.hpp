@@ -20,8 +20,8 @@
 //   two angles are free, a polynomial vanishes,   single members; the set is undecided
 //     a free angle of a calibrated arm
 //   an angle of an arm with offsets in wrist or   the roots; the set is undecided, because roots that meet are not
-//   exact
-//     shoulder whose direction is shorter than kNear
+//     shoulder whose direction is below kNear       exact
+//   a joint closer to its limit than its error    the roots; the set is undecided, see `is_between`
 #pragma once
 
 #include <algorithm>
