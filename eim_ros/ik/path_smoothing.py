@@ -21,7 +21,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import solveh_banded
 
 from eim_ros.ik.problem import PATIENCE, Problem
 from eim_ros.ik.revolutions import TURN, Revolutions
@@ -247,6 +246,8 @@ class PathSmoother:
 
     def _solved(self, diagonal: FloatArray, beyond: FloatArray, right: FloatArray) -> FloatArray:
         """Return the solution (n, r) of a symmetric block tridiagonal system with blocks (n, r, r), (n - 1, r, r)."""
+        from scipy.linalg import solveh_banded  # its import takes as long as that of the rest of the package
+
         n, r = right.shape
         banded = np.zeros((2 * r, n * r))  # lower form: banded[i - j, j]
         for row in range(r):

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-HEAVY = {"torch", "matplotlib", "rclpy", "scipy.optimize", "scipy.spatial", "scipy.special", "eim_ros.ik.training"}
+HEAVY = {"torch", "matplotlib", "rclpy", "scipy", "eim_ros.ik.training"}
 
 SERVE = """
 import numpy as np

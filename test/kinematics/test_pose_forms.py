@@ -97,3 +97,29 @@ def test_what_is_no_pose_is_refused_with_what_would_be_one(pose: Any, words: str
 def test_a_position_with_a_whole_pose_asked_is_refused() -> None:
     with pytest.raises(PoseError, match="position_only=False asks for"):
         Sampler("panda").with_constraints(position_only=False).sample(POSITION)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_seven_numbers_are_the_pose_of_their_parts_bit_for_bit(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    position, quaternion = rng.normal(size=3), rng.normal(size=4)
+    quaternion *= rng.uniform(0.9999, 1.0001) / np.linalg.norm(quaternion)
+    expected = pose_from(position, quaternion)
+    for form in (np.concatenate([position, quaternion]), [*position.tolist(), *quaternion.tolist()]):
+        np.testing.assert_array_equal(check_pose(form), expected)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        [0.4, 0.1, 0.5, 0.0, 0.0, 0.0, 0.0],
+        [0.4, 0.1, 0.5, 2.0, 0.0, 0.0, 0.0],
+        [0.4, 0.1, float("nan"), 1.0, 0.0, 0.0, 0.0],
+        [0.4, 0.1, float("inf"), 1.0, 0.0, 0.0, 0.0],
+        [0.4, 0.1, 10**400, 1, 0, 0, 0],
+        [0.4, 0.1, 0.5, "1", 0.0, 0.0, 0.0],
+    ],
+)
+def test_seven_numbers_that_are_no_pose_are_refused(numbers: list[Any]) -> None:
+    with pytest.raises(PoseError):
+        check_pose(numbers)
