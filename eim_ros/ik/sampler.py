@@ -7,7 +7,6 @@ Every row of an answer was verified by forward kinematics against the pose, the 
 from __future__ import annotations
 
 import contextlib
-import copy
 import inspect
 import time
 from collections import OrderedDict
@@ -228,7 +227,7 @@ class Sampler:
         key = pose.tobytes()
         sampler = self._with_tools.get(key)
         if sampler is None:
-            sampler = self._with_tools[key] = copy.copy(self)
+            sampler = self._with_tools[key] = self._changed()
             sampler._serve(self.robot.with_tool(pose), self.prior.with_tool(pose))
             if len(self._with_tools) > MOST_TOOLS:
                 self._with_tools.popitem(last=False)
@@ -306,8 +305,8 @@ class Sampler:
         return f"Sampler({self.robot.name!r}, {self.robot.base_link} to {self.robot.tip_link}{model})"
 
     def _changed(self) -> Sampler:
-        sampler = copy.copy(self)
-        sampler._with_tools = OrderedDict()
+        sampler = object.__new__(type(self))  # not `copy.copy`, which would resolve the present constraints again
+        sampler.__dict__.update(self.__dict__, _with_tools=OrderedDict())
         return sampler
 
     @property
