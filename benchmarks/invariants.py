@@ -57,7 +57,7 @@ SHIFTS = -12.0, -2.0  # powers of ten [rad]
 SINGULAR_SHARE = 0.5  # of values at which arms fold or axes are aligned, among round ones
 SINGULAR = np.array([0.0, math.pi, -math.pi, 0.5 * math.pi, -0.5 * math.pi])
 NUMPY = "numpy"
-TENTH = 10  # arms with seven joints are checked at one of so many configurations
+TENTH = 10  # arms with seven joints are checked at every tenth configuration
 
 
 def special_value(rng: np.random.Generator, low: float, high: float) -> float:

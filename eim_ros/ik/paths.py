@@ -403,7 +403,7 @@ class PathSearch:
         return int(n_gaps), int(n_jumps + n_colliding)
 
     def has_impossible_pose(self) -> bool:
-        """Return whether it is proven that no configuration reaches one of the poses without a solution."""
+        """Return whether one of the poses without a solution is proven to have none."""
         for index, layer in enumerate(self.layers):
             if self.refuted or self.out_of_time:
                 break

@@ -241,8 +241,8 @@ class Curves:
     def covering(self, n: int, deadline: float) -> tuple[Candidates, bool]:
         """Return at most n solutions on all components, and whether they are as close as requested.
 
-        Where an arm with single solutions is singular, nobody can choose the spacing for the curves that begin there.
-        So if n is too small, the solutions are farther apart.
+        Users of an arm with single solutions do not expect curves, and choose no spacing for them. So if n is too
+        small, the solutions are farther apart.
         """
         spacing = self.problem.max_spacing
         assert spacing is not None

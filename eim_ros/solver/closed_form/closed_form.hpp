@@ -151,7 +151,7 @@ class ClosedForm {
     }
     double slack() const { return kMeeting + 30.0 * deviation_; }
 
-    // Relative error of the equations: rounding, and what is neglected of the arm.
+    // Relative error of the equations, by rounding and by small offsets that are neglected.
     double noise() const { return kNoise + 2.0 * neglected_; }
     // Error of a root that nearly meets another one. Newton's method does not reduce it, since the arm is singular.
     double error_of_root(bool is_double) const { return is_double ? 2.0 * std::sqrt(noise()) : 0.0; }
