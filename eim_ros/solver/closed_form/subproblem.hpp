@@ -66,7 +66,8 @@ struct Pair {
         const bool takes_signs = distance == 0.0 || sine == 0.0;
         int n_missing = angles.all ? 0 : takes_signs ? 2 * (2 - angles.n_roots) : std::max(4 - angles.n_roots, 0);
         for (int i = 0; i < angles.n; ++i) {
-            const double x = angles.values[i], c = portable::cos(x), s = portable::sin(x), square = std::max(m(c, s), 0.0);
+            const double x = angles.values[i], c = portable::cos(x), s = portable::sin(x),
+                         square = std::max(m(c, s), 0.0);
             const bool is_root = !angles.stands_for_two[i];
             bool is_double = angles.is_double(i);
             const auto give = [&](double vx, double vy, bool is_solution) {
