@@ -25,6 +25,7 @@ from eim_ros.ik.strategies import STRATEGIES
 from eim_ros.ik.strategies.closed_form import chosen_rows, taken
 from eim_ros.ik.strategies.restarts import Search
 from eim_ros.kinematics import Robot
+from eim_ros.solver import NO_EXPERT
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -83,7 +84,7 @@ class ByRoots:
         if near is not None and self._wraps is not None:
             q = in_revolution_of(near, q, self._wraps)
         n_total = UNKNOWN if math.isinf(line[2]) else table[:, 2]
-        return self._plain.answer(Candidates.solutions(q, errors), found, began, n_total)
+        return self._plain.answer(q, errors, found, began, n_total)
 
 
 class ByFirstRound:
@@ -108,7 +109,7 @@ class ByFirstRound:
         q, errors, _ = found.rows
         if len(q) > problem.n:
             q, errors = q[: problem.n], errors[:, : problem.n]
-        return self._plain.answer(Candidates.solutions(q, errors), self._outcome, began, UNKNOWN)
+        return self._plain.answer(q, errors, self._outcome, began, UNKNOWN)
 
 
 class _PlainAnswers:
@@ -117,17 +118,21 @@ class _PlainAnswers:
     def __init__(self, robot: Robot) -> None:
         self._robot, self._no_attempt = robot, np.full((1, robot.dof), np.nan)
 
-    def answer(self, kept: Candidates, found: Outcome, began: float, n_total: FloatArray) -> Solutions:
-        """Return the answer that consists of all candidates; `began` is a time of `perf_counter` [s]."""
+    def answer(self, q: FloatArray, errors: FloatArray, found: Outcome, began: float, n_total: FloatArray) -> Solutions:
+        """Return the answer of verified solutions (n, dof); `began` is a time of `perf_counter` [s]."""
         code, message, report = found
+        n = len(q)
+        valid, expert = np.empty(n, np.bool_), np.empty(n, np.uint32)
+        valid.fill(True)  # takes less time than np.full
+        expert.fill(NO_EXPERT)
         return Solutions(
             self._robot.joint_names,
-            kept.q,
-            kept.position_error,
-            kept.orientation_error,
-            kept.valid,
-            kept.expert,
-            np.array([len(kept.q)]),
+            q,
+            errors[0],
+            errors[1],
+            valid,
+            expert,
+            np.array([n]),
             np.array([int(code)]),
             (message,),
             np.array([time.perf_counter() - began]),
