@@ -26,7 +26,8 @@ import numpy.typing as npt
 
 from eim_ros.bags.merging import merged
 from eim_ros.bags.reader import Bag
-from eim_ros.bags.series import Cuts, FloatArray, GrowingSeries, Series, without_spikes
+from eim_ros.bags.series import Cuts, GrowingSeries, Series, without_spikes
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.data_set import LARGEST_POSITION, OTHER_JOINTS, JointMatcher, interpolated
 from eim_ros.core.errors import DataError
 from eim_ros.core.files import ARCHIVE_ERRORS

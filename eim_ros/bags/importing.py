@@ -22,13 +22,12 @@ from eim_ros.bags.merging import on_the_clock_of
 from eim_ros.bags.segmentation import Piece, Segment
 from eim_ros.bags.selection import LIMIT_TOLERANCE, BagReport, Selection
 from eim_ros.bags.series import SECOND, Series, ascending_rows, without_spikes
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.data_set import DataSet, interpolated, interpolated_poses
 from eim_ros.core.errors import DataError
 from eim_ros.kinematics import Robot
 
 START_CONTEXT = "start"
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from eim_ros.bags.series import SECOND, BoolArray, FloatArray, IntArray, Series, ascending_rows
+from eim_ros.bags.series import SECOND, Series, ascending_rows
+from eim_ros.core.arrays import BoolArray, FloatArray, IntArray
 
 CLOCKS_APART = 0.1  # [s]; a larger difference of two publishers' clocks cannot be one of delays
 

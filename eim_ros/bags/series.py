@@ -19,9 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
+from eim_ros.core.arrays import BoolArray, FloatArray, IntArray
 
 SECOND = 1e9  # [ns]
 SMALLEST = 10_000_000  # [ns], minimum clock step to correct; smaller ones affect few messages

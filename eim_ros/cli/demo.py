@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 from tyro.conf import arg
 
 from eim_ros.cli.options import Count, Json, Seed, Threads, use_threads
 from eim_ros.cli.processes import ServerProcess, Waiting, ended_by_sigterm, use_own_domain
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import ServiceError
 from eim_ros.core.files import check_outputs, to_json
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from eim_ros.ik import Solutions
     from eim_ros.kinematics import Robot
 
-FloatArray = npt.NDArray[np.float64]
 
 LEARNERS = {  # name in the table: algorithm, and whether it has kinematic inputs
     "EM": ("em", False),

@@ -15,6 +15,7 @@ from tyro.conf import arg
 from eim_ros.cli.options import Count, Json, Seed, Threads, use_threads
 from eim_ros.cli.processes import ServerProcess, Waiting, ended_by_sigterm, use_own_domain
 from eim_ros.cli.progress import Bar
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import ConfigurationError, ServiceError
 from eim_ros.core.files import check_outputs, to_json
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from eim_ros.planar import PlanarArm, PlanarTask, Trajectory
     from eim_ros.planar.line_experts import LineExperts
 
-FloatArray = npt.NDArray[np.float64]
 Table = dict[str, dict[str, float]]
 
 SPEED = 20.0  # simulated seconds per second

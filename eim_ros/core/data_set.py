@@ -20,6 +20,7 @@ import numpy.typing as npt
 from scipy.interpolate import PchipInterpolator
 from scipy.spatial.transform import Rotation, Slerp
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import as_numbers, checked_path, expect, expect_mapping
 from eim_ros.core.errors import DataError
 from eim_ros.core.files import (
@@ -154,8 +155,6 @@ def _column(archive: Any, name: str) -> Any:
 
 
 METHODS = ("linear", "cubic")
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def interpolated(times: FloatArray, values: FloatArray, moments: FloatArray, method: str) -> FloatArray:

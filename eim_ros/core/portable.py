@@ -8,9 +8,8 @@ IEEE 754 rounds exactly. They are for small matrices. `eim_ros.solver` has sin, 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from eim_ros.core.arrays import FloatArray
 
 
 def product(first: FloatArray, *others: FloatArray) -> FloatArray:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from eim_ros.core.arrays import BoolArray, FloatArray, IntArray
 from eim_ros.core.checks import checked_whole
 from eim_ros.core.deadlines import OutOfTime, is_past
 from eim_ros.core.parallel import checked_threads
@@ -39,9 +39,6 @@ from eim_ros.ik.strategies.restarts import (
 from eim_ros.kinematics import Robot
 from eim_ros.solver import NO_EXPERT, solve_poses
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 Outcome: TypeAlias = tuple[ErrorCode, str, CompletenessReport | None]
 
 ROWS_PER_BLOCK, MOST_PER_BLOCK, FEWEST_PER_BLOCK = 1 << 16, 1 << 13, 16

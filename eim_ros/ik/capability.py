@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import LARGEST, as_number, checked_path, expect, expect_mapping, number_from_zero, numbers_of
 from eim_ros.core.errors import ConfigurationError, DataError, PoseError, RobotError
 from eim_ros.core.files import ARCHIVE_ERRORS, locked, write_atomically
@@ -36,8 +37,6 @@ from eim_ros.kinematics import Robot
 from eim_ros.kinematics.robot import MAX_ITERATIONS, RESTART_PATIENCE
 from eim_ros.kinematics.tolerances import redundancy
 from eim_ros.solver import ContinuationOptions, StepOptions, chart_poses
-
-FloatArray = npt.NDArray[np.float64]
 
 GOLDEN_ANGLE = math.pi * (3.0 - math.sqrt(5.0))
 MOST_POSES = 10**9

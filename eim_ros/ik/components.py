@@ -17,15 +17,13 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
+from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.core.checks import checked_whole, expect, positive_number
 from eim_ros.core.errors import RobotError
 from eim_ros.ik.order import distinct_rows, nearest
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.tolerances import redundancy
 from eim_ros.solver import trace_components
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 DEFAULT_SPACING = 0.15  # arc length between successive solutions [rad, m]
 SAME_SOLUTION = 1e-3  # solutions with smaller differences in every joint count as one [rad, m]

@@ -19,6 +19,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.arrays import BoolArray, FloatArray
 from eim_ros.core.checks import LARGEST, as_number, checked_flag, expect, expect_mapping, is_number, numbers_of
 from eim_ros.core.deadlines import NEVER, is_past
 from eim_ros.core.errors import ConstraintError, PoseError, RobotError, did_you_mean
@@ -30,9 +31,6 @@ from eim_ros.kinematics.links import fixed_links, link_poses
 from eim_ros.kinematics.obstacles import checked_obstacles, inside
 from eim_ros.kinematics.poses import check_pose, rotation_vectors
 from eim_ros.kinematics.tolerances import ToleranceBox, checked_tolerances
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 MOST_CONSTRAINTS, MOST_SHAPES = 100, 1000  # largest number of conditions in a request, and of shapes in a region
 AT_ONCE = 256  # number of configurations between two checks of the deadline

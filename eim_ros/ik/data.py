@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import checked_whole, expect
 from eim_ros.core.data_set import DataSet, JointMatcher
 from eim_ros.core.errors import DataError, ModelFileError
@@ -17,8 +18,6 @@ from eim_ros.ik.order import distance_to
 from eim_ros.ik.prior import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, describe_robot, robot_from_description
 from eim_ros.kinematics import CONTEXT_KINDS, Robot, context_from_pose
 from eim_ros.solver import SPACING
-
-FloatArray = npt.NDArray[np.float64]
 
 SEEDS_PER_POSE = 100  # number of seeds of the search for solutions of a pose
 APART = 0.3  # smallest distance between solutions of a pose [rad, m]

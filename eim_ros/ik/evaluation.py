@@ -19,6 +19,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
+from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.core.checks import checked_whole, expect
 from eim_ros.core.data_set import DataSet
 from eim_ros.core.errors import DataError
@@ -26,8 +27,6 @@ from eim_ros.ik.data import context_kind_of, robot_of
 from eim_ros.ik.order import on_torus
 from eim_ros.ik.prior import IKModel
 from eim_ros.kinematics import Robot, pose_from_context
-
-FloatArray = npt.NDArray[np.float64]
 
 QUANTILES = (0.05, 0.25, 0.75, 0.95)
 
@@ -97,8 +96,6 @@ def evaluate(model: IKModel, data_set: DataSet, seed: int = 0) -> dict[str, floa
         "mean_log_prob": float(mixture.log_prob(context, configurations).mean()),
     }
 
-
-IntArray = npt.NDArray[np.int64]
 
 LINKAGE = 0.35  # solutions closer than this belong to one component [rad or m]
 LEAST_MEMBERS = 10  # smaller groups arise by chance, or are thin ends of another component

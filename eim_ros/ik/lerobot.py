@@ -12,11 +12,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik.sampler import Sampler
 from eim_ros.kinematics import Robot
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class LeRobotKinematics:

@@ -21,6 +21,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import as_number
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import to_json
@@ -28,7 +29,6 @@ from eim_ros.ik.order import distinct_rows
 from eim_ros.ik.problem import Problem
 from eim_ros.kinematics import Robot
 
-FloatArray = npt.NDArray[np.float64]
 Priority = Literal["position", "orientation"] | tuple[float, float]
 
 N_STARTS, N_KEPT = 256, 48

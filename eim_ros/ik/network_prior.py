@@ -6,13 +6,11 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.learning.models import MixtureOfExperts
 from eim_ros.solver import Experts
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def network_evaluator(mixture: MixtureOfExperts) -> Callable[[FloatArray], tuple[FloatArray, FloatArray, Experts]]:

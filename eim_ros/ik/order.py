@@ -18,14 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 import eim_ros.solver as solver
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import LARGEST, as_number, expect_mapping, is_number
 from eim_ros.core.deadlines import Effort
 from eim_ros.core.errors import ConfigurationError, did_you_mean
 from eim_ros.core.vocabulary import names_wrong_keywords
 from eim_ros.ik.candidates import Candidates
 from eim_ros.kinematics import Robot
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def distance_to(robot: Robot, q: FloatArray, reference: FloatArray) -> FloatArray:

@@ -12,11 +12,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.ik.problem import Problem
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.urdf import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANSLATION
-
-FloatArray = npt.NDArray[np.float64]
 
 MARGIN = 1e-9  # [m, rad]
 

@@ -20,13 +20,11 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from eim_ros.core.arrays import BoolArray, FloatArray
 from eim_ros.ik.problem import PATIENCE, Problem
 from eim_ros.ik.revolutions import TURN, Revolutions
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 Objective: TypeAlias = Literal["squares", "length", "largest_step", "time"]
 
 OBJECTIVES: tuple[Objective, ...] = ("squares", "length", "largest_step", "time")

@@ -7,11 +7,9 @@ the time of a step. Accelerations need the library toppra, which moves along a s
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import ConfigurationError
-
-FloatArray = npt.NDArray[np.float64]
 
 GRID = 8  # number of intervals between two configurations in which toppra checks the limits
 SHORTEST = 1e-6  # smallest interval of the spline's parameter, as a share of the sum; keeps equal rows apart

@@ -40,6 +40,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.arrays import BoolArray, FloatArray, IntArray
 from eim_ros.core.checks import is_number, numbers_of
 from eim_ros.core.deadlines import OutOfTime, with_grace
 from eim_ros.core.errors import ConfigurationError
@@ -55,10 +56,6 @@ from eim_ros.ik.revolutions import Revolutions, Unrolled
 from eim_ros.ik.strategies import is_refuted
 from eim_ros.kinematics import Robot
 from eim_ros.solver import ContinuationOptions, distinct_rows, fill_self_motions, is_within, path_reach, shortest_path
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
-IntArray = npt.NDArray[np.int64]
 
 NO_EDGES = np.empty((0, 2), dtype=np.int64)
 PENALTY = 1e4  # cost of a jump [rad^2], larger than any sum of allowed steps

@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.core.checks import checked_whole, expect, numbers_of
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.vocabulary import names_wrong_keywords
@@ -25,8 +26,6 @@ from eim_ros.kinematics import Obstacle, Sphere
 from eim_ros.kinematics.obstacles import checked_obstacles
 from eim_ros.kinematics.poses import check_poses
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 Criterion = Literal["manipulability", "components", "length"]
 Progress = Callable[[int, int], None]
 

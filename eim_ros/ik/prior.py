@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import checked_path, expect
 from eim_ros.core.errors import ModelFileError, RobotError, did_you_mean
 from eim_ros.ik.constraints import Constraints
@@ -258,9 +259,6 @@ def robot_from_description(description: Any, path: str | Path) -> Robot:
     if robot.fingerprint != fingerprint:
         raise ModelFileError(f"{path} is damaged: its robot description does not match its fingerprint", str(path))
     return robot
-
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

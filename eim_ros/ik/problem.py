@@ -16,6 +16,7 @@ from typing import ClassVar, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import LARGEST, as_numbers
 from eim_ros.core.deadlines import NEVER, is_past, with_grace
 from eim_ros.core.errors import JointStateError
@@ -33,7 +34,6 @@ from eim_ros.kinematics.tolerances import checked_tolerances, redundancy
 from eim_ros.kinematics.urdf import TRANSLATION
 from eim_ros.solver import NO_EXPERT, StepOptions, Task
 
-FloatArray = npt.NDArray[np.float64]
 Guarantee: TypeAlias = Completeness | Literal["certified"] | None
 Density: TypeAlias = Literal["uniform", "model"] | Posture | Callable[[FloatArray], npt.ArrayLike]
 

@@ -14,13 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from eim_ros.core.arrays import BoolArray, FloatArray, IntArray
 from eim_ros.kinematics import Robot
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 TURN = 2.0 * math.pi
 MORE_THAN_A_TURN = TURN + 1e-9  # [rad]

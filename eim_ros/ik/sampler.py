@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import LARGEST, as_number, expect, is_number
 from eim_ros.core.deadlines import OutOfTime, with_grace
 from eim_ros.core.errors import ConfigurationError, PoseError, RobotError
@@ -54,7 +55,6 @@ from eim_ros.kinematics import CollisionOptions, Obstacle, Robot
 from eim_ros.kinematics.collision import collision_model
 from eim_ros.kinematics.poses import check_pose, check_poses, is_position, pose_from, unstamped
 
-FloatArray = npt.NDArray[np.float64]
 Near: TypeAlias = npt.ArrayLike | Mapping[str, float] | Posture
 
 N_NEAR = 128  # number of solutions that are compared by cost

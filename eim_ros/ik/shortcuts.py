@@ -11,8 +11,8 @@ import time
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.deadlines import NEVER
 from eim_ros.core.parallel import seed_fraction
 from eim_ros.ik.batch import BatchTask, Outcome, RootsBatch, Solver, problem_of
@@ -26,8 +26,6 @@ from eim_ros.ik.strategies.closed_form import chosen_rows, taken
 from eim_ros.ik.strategies.restarts import Search
 from eim_ros.kinematics import Robot
 from eim_ros.solver import NO_EXPERT
-
-FloatArray = npt.NDArray[np.float64]
 
 MOST_OF_FIRST_ROUND = 4  # number of solutions that the first round of a search finds in more than half of all cases
 UNKNOWN, UNKNOWN_ERRORS = np.full(1, np.nan), np.full((1, 2), np.nan)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import finite
 from eim_ros.core.vocabulary import missing_attribute, other_name
@@ -22,9 +23,6 @@ from eim_ros.ik.completeness import CompletenessReport
 from eim_ros.ik.prior import ConditionalDensity
 from eim_ros.kinematics import Robot
 from eim_ros.solver import farthest_rows
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 SHOWN_ROWS = 6
 

@@ -13,13 +13,11 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.arrays import BoolArray, FloatArray
 from eim_ros.core.checks import as_numbers, expect_mapping
 from eim_ros.core.errors import ConstraintError, RobotError, did_you_mean
 from eim_ros.kinematics.urdf import MULTIPLIER, PRISMATIC, TRANSLATION
 from eim_ros.solver import Chain
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 NAMES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {"shoulder": ("left", "right"), "elbow": ("down", "up"), "wrist": ("flip", "no-flip")}

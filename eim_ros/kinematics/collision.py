@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.arrays import BoolArray, FloatArray, IntArray
 from eim_ros.core.checks import checked_flag, expect, number_from_zero
 from eim_ros.core.deadlines import NEVER, OutOfTime, check_time, is_past
 from eim_ros.core.errors import ConstraintError, EimError, MeshError, RobotError, did_you_mean
@@ -36,10 +37,6 @@ from eim_ros.kinematics.obstacles import Mesh, Obstacle, checked_obstacles
 from eim_ros.kinematics.robot import Robot
 from eim_ros.kinematics.solids import Checker, Pair, Solid, SolidSet, forms_of
 from eim_ros.kinematics.urdf import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANSLATION, listed
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
-IntArray = npt.NDArray[np.int64]
 
 TURN, SAME = 2.0 * math.pi, 1e-9  # [rad]; configurations with smaller differences are equal
 AT_ONCE, AT_ONCE_LATE = 64, 8  # configurations between two checks of the clock, before and after the deadline

@@ -11,15 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from eim_ros.core.arrays import BoolArray, FloatArray
 from eim_ros.core.deadlines import NEVER, check_time, is_past
 from eim_ros.kinematics.links import body_poses
 from eim_ros.kinematics.robot import Robot
 from eim_ros.kinematics.solids import Solid
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 
 class OwnShape:

@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
-import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import EimError, PoseError
 from eim_ros.kinematics.poses import pose_from
 from eim_ros.kinematics.urdf import listed
-
-FloatArray = npt.NDArray[np.float64]
 
 HISTORY = 10.0  # [s]
 MOST_TRANSFORMS = 20_000  # maximum number of transforms kept per frame: 10 s at 2 kHz

@@ -19,6 +19,7 @@ from xml.etree.ElementTree import Element
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import numbers_of
 from eim_ros.core.errors import EimError, RobotError, did_you_mean
 from eim_ros.kinematics.obstacles import Box, Capsule, Cylinder, Shape, Sphere
@@ -37,8 +38,6 @@ from eim_ros.kinematics.urdf import (
     parse_urdf,
     xml_root,
 )
-
-FloatArray = npt.NDArray[np.float64]
 
 CAPSULE_TOLERANCE = 1e-6  # [m] between the radii, and between the ends of a cylinder and the centres of its spheres
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import expect
 from eim_ros.core.errors import RobotError
 from eim_ros.kinematics.links import poses_at_zero
@@ -36,8 +36,6 @@ from eim_ros.kinematics.urdf import (
     parse_urdf,
     read_urdf_source,
 )
-
-FloatArray = npt.NDArray[np.float64]
 
 LENGTH_TOLERANCE = 5e-3  # [m] between axes; robots of the same type differ in their calibration
 ANGLE_TOLERANCE = 1e-2  # [rad] between axes

@@ -19,11 +19,10 @@ from urllib.parse import unquote
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import LARGEST, as_numbers
 from eim_ros.core.deadlines import Effort
 from eim_ros.core.errors import ConstraintError, MeshError
-
-FloatArray = npt.NDArray[np.float64]
 
 PATH_VARIABLES = ("AMENT_PREFIX_PATH", "ROS_PACKAGE_PATH")
 UNIT = re.compile(rb"<unit\b[^>]*\bmeter\s*=\s*[\"']([^\"']*)[\"']")

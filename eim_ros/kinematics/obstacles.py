@@ -17,13 +17,13 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import LARGEST, as_number, checked_flag, checked_path, expect, is_number, numbers_of
 from eim_ros.core.errors import ConstraintError, MeshError
 from eim_ros.core.vocabulary import KEYWORDS, joined, names_wrong_keywords
 from eim_ros.kinematics.meshes import USUAL_LIMITS, MeshLimits, read_mesh
 from eim_ros.kinematics.poses import check_pose, is_position, pose_from
 
-FloatArray = npt.NDArray[np.float64]
 ShapeT = TypeVar("ShapeT", bound=type)
 
 

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import as_numbers
 from eim_ros.core.errors import PoseError
 from eim_ros.core.portable import length, product
@@ -149,8 +150,6 @@ def _matrix(pose: Any) -> Any:
             f"a pose must be {FORMS}; the method {method} of the given object failed: {error}", pose
         ) from error
 
-
-FloatArray = npt.NDArray[np.float64]
 
 CONTEXT_KINDS = {"position": 3, "pose": 9}
 _ENTRIES = {

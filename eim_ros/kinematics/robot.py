@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.arrays import BoolArray, FloatArray
 from eim_ros.core.checks import (
     LARGEST,
     as_numbers,
@@ -195,9 +196,6 @@ def _described(name: str) -> Path | None:
         raise RobotError(f"{DESCRIPTIONS} has no URDF of {name!r}, only MJCF, which is not read: convert it", name)
     return Path(path)
 
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 MOST_CONFIGURATIONS = 2_000_000_000  # limit per call; memory is exhausted earlier
 

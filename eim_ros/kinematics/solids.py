@@ -20,14 +20,11 @@ from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import numpy.typing as npt
 
+from eim_ros.core.arrays import BoolArray, FloatArray, IntArray
 from eim_ros.core.deadlines import NEVER, Effort, check_time
 from eim_ros.core.errors import MeshError
 from eim_ros.kinematics.obstacles import Box, Cylinder, Mesh, Obstacle, PointCloud, Shape, Sphere, Thinning
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 AT_ONCE = 200_000  # maximum number of triangles times points per call, which limits memory
 
@@ -260,7 +257,6 @@ def _triangles(vertices: FloatArray, faces: IntArray) -> Any:
     return model
 
 
-BoolArray = npt.NDArray[np.bool_]
 Pair: TypeAlias = tuple[int, int]  # numbers of two shapes
 
 

@@ -18,13 +18,12 @@ from typing import TypedDict
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import LARGEST, as_numbers, checked_flag, number_from_zero
 from eim_ros.core.errors import ConstraintError, RobotError
 from eim_ros.core.portable import length, product, transformed
 from eim_ros.kinematics.poses import check_pose, check_poses, is_position, pose_from, rotations_from
 from eim_ros.solver import Task
-
-FloatArray = npt.NDArray[np.float64]
 
 NO_TOLERANCES = np.empty(0)
 

@@ -38,6 +38,7 @@ from xml.parsers import expat
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import checked_path
 from eim_ros.core.errors import RobotError, did_you_mean
 from eim_ros.core.portable import length, product, transformed
@@ -699,8 +700,6 @@ def _copy(element: Element, kept: tuple[str, ...], depth: int = DEPTH_OF_SHAPES)
         copy.extend(_copy(child, kept, depth - 1) for child in element if child.tag in kept)
     return copy
 
-
-FloatArray = npt.NDArray[np.float64]
 
 TRANSLATION = slice(9, 12)
 PRISMATIC, SOURCE, MULTIPLIER, OFFSET = 12, 13, 14, 15  # columns of `links`

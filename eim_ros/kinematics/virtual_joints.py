@@ -12,14 +12,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from eim_ros.core.arrays import BoolArray, FloatArray
 from eim_ros.core.portable import length, orthonormal_rows, product, transformed
 from eim_ros.kinematics.urdf import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANSLATION
 from eim_ros.solver import Chain, ClosedForm, StepOptions, Task, acos, atan2, cos, sin
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 N_JOINTS, N_SLIDES = 6, 3
 ROTATION = slice(0, 9)

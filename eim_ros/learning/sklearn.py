@@ -19,13 +19,12 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import ConfigurationError, EimError
 from eim_ros.learning.eim.eim import EIM
 from eim_ros.learning.em.em import EM
 from eim_ros.learning.em.truncated import TruncatedEM
 from eim_ros.learning.run import FitResult, FittedModel, RunOptions, Status
-
-FloatArray = npt.NDArray[np.float64]
 
 # Settings of the learners that are parameters of the estimators.
 PARAMETERS = {

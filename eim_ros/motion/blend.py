@@ -17,14 +17,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import is_number
 from eim_ros.core.errors import DataError, DistributionError, JointStateError
 from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
 from eim_ros.learning.models.gaussian import triangular_factor
 from eim_ros.motion.distribution import LEAST_DEVIATION, MotionDistribution, observed
 from eim_ros.motion.representation import Representation
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class Factor(Protocol):

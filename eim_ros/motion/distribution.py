@@ -17,13 +17,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import checked_whole, expect, is_number
 from eim_ros.core.errors import DataError, DistributionError, JointStateError, did_you_mean
 from eim_ros.learning.models import Gaussian, GaussianMixture, MixtureOfExperts
 from eim_ros.learning.models.gaussian import LOG_TWO_PI, checked_generator, triangular_factor
 from eim_ros.motion.representation import Representation
-
-FloatArray = npt.NDArray[np.float64]
 
 LIMIT_TOLERANCE = 1e-6  # [rad] or [m]; positions in messages and files are rounded
 

@@ -22,8 +22,6 @@ REPOSITORY = "local/motions"  # LeRobot requires a name, even for a data set tha
 STATE, ACTION, ENVIRONMENT = "observation.state", "action", "observation.environment_state"
 ROUNDING = 1e-6  # relative tolerance; LeRobot stores numbers in single precision
 
-FloatArray = npt.NDArray[np.float64]
-
 
 def export_to_lerobot(data_set: DataSet, folder: Path, fps: int, task: str = "") -> tuple[int, int]:
     """Write motions with known durations to a new folder, and return the numbers of episodes and of frames.

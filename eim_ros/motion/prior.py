@@ -20,6 +20,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import DataError, EimError, JointStateError, ModelFileError
 from eim_ros.core.files import finite, read_tensor_file, write_tensor_file
 from eim_ros.learning.models import MixtureOfExperts
@@ -130,8 +131,6 @@ def check_parts(prior: MotionPrior) -> None:
     if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors):
         raise DataError("it has entries that are not finite")
 
-
-FloatArray = npt.NDArray[np.float64]
 
 MOTION_KIND = "motion_prior"
 MOTION_SCHEMA = 1

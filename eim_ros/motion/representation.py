@@ -23,12 +23,11 @@ import torch
 from scipy.interpolate import CubicSpline
 from torch import Tensor
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import checked_whole, is_number
 from eim_ros.core.errors import ConfigurationError, DataError
 from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
 from eim_ros.learning.models.gaussian import LOG_TWO_PI, triangular_factor
-
-FloatArray = npt.NDArray[np.float64]
 
 BASES = ("gaussian", "via-points")
 

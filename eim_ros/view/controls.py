@@ -8,18 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import viser
 from scipy.spatial.transform import Rotation
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.ik.components import Component
 from eim_ros.kinematics import Robot, pose_from
 from eim_ros.kinematics.urdf import parse_urdf
 from eim_ros.view.live import LiveSolutions, Solutions, component_colour, dexterity
 from eim_ros.view.panels import density_panel, joint_panel, legend_panel, manipulability_panel
 from eim_ros.view.style import MUTED
-
-FloatArray = npt.NDArray[np.float64]
 
 NO_FAMILY = ("–",)
 FORMS = ("sticks", "arms")  # shapes of ghosts

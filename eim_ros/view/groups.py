@@ -13,13 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.ik.components import component_labels, components
 from eim_ros.kinematics import Robot
 
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 NO_GROUP = -1
 MAX_ITERATIONS = 50
 ALIKE = 1e-3  # relative distance below which two arms count as equal

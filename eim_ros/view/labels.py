@@ -20,13 +20,11 @@ from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 from matplotlib.text import Text
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.kinematics import Robot, quaternion_from_matrix
 from eim_ros.kinematics.urdf import MULTIPLIER, OFFSET, PRISMATIC, SOURCE
 from eim_ros.view.groups import NO_GROUP, Groups
 from eim_ros.view.style import FAINT, FAMILY_COLOURS, INK, LIMITS, MUTED, NO_GROUP_COLOUR
-
-FloatArray = npt.NDArray[np.float64]
-
 
 SMALLEST_FONT = 8.0
 

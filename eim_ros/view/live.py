@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.ik import Sampler
 from eim_ros.ik.components import Component, component_labels, components
 from eim_ros.ik.nearest_pose import NearestPose
@@ -26,8 +27,6 @@ from eim_ros.kinematics import Obstacle, Robot
 from eim_ros.kinematics.links import body_poses
 from eim_ros.view.groups import group_arms
 from eim_ros.view.style import distinct_colour, linear, rgb
-
-FloatArray = npt.NDArray[np.float64]
 
 FARTHEST = 0.7  # [rad, m] maximum change of a joint between targets for a component to keep its number
 
@@ -77,8 +76,6 @@ def kept_numbers(
     left = (number for number in itertools.count() if number not in set(found.values()))
     return [found[i] if i in found else next(left) for i in range(len(now))]
 
-
-IntArray = npt.NDArray[np.int64]
 
 TIMEOUT = 0.1  # [s] per target; a late answer would belong to an old target
 N_TRIALS = 256  # number of random configurations that show how the tip can move

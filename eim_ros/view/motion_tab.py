@@ -17,6 +17,7 @@ import numpy.typing as npt
 import torch
 import viser
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import ConfigurationError, DataError, EimError
 from eim_ros.kinematics import Robot
 from eim_ros.motion import Demonstrations, MotionPrior, ViaPoint, weigh
@@ -25,8 +26,6 @@ from eim_ros.view.page import Page
 from eim_ros.view.panels import legend_panel, text_panel
 from eim_ros.view.scene import ArmMeshes, Lines
 from eim_ros.view.style import INK, MUTED, NO_GROUP_COLOUR
-
-FloatArray = npt.NDArray[np.float64]
 
 WIDTH = 2.0  # half the range of a context slider without demonstrations, in standard deviations
 

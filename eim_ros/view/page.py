@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import viser
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import ConfigurationError, EimError
 from eim_ros.ik import Sampler
 from eim_ros.kinematics import SHIPPED_ROBOTS, Box, Sphere, pose_from, quaternion_from_matrix
@@ -30,8 +31,6 @@ from eim_ros.view.live import LiveSolutions, Solutions, first_pose, moving_axes,
 from eim_ros.view.scene import ArmScene, DraggedObstacles, fitted_camera
 from eim_ros.view.state import ViewState
 from eim_ros.view.surfaces import arm_surfaces, is_included
-
-FloatArray = npt.NDArray[np.float64]
 
 MOST_GHOSTS, FEW_GHOSTS = 200, 50
 FOV = 0.75  # [rad] vertical field of view

@@ -6,12 +6,10 @@ import html
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.kinematics import Robot
 from eim_ros.view.style import FAINT, MUTED
-
-FloatArray = npt.NDArray[np.float64]
 
 WARNED = 0.05  # share of a joint's range next to each limit that counts as close to the limit
 WARNING = "#D55E00"

@@ -27,6 +27,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import DataError
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.poses import check_pose
@@ -45,8 +46,6 @@ from eim_ros.view.style import (
     NO_GROUP_COLOUR,
     mixed,
 )
-
-FloatArray = npt.NDArray[np.float64]
 
 BESIDE_TARGET = math.radians(62.0)
 ELEVATION = math.radians(20.0)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import viser
 from scipy.spatial.transform import Rotation
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik.components import Component
 from eim_ros.kinematics import Box, Robot, Sphere, pose_from, quaternion_from_matrix
@@ -24,8 +25,6 @@ from eim_ros.view.live import Solutions, byte_colour, component_colour, light
 from eim_ros.view.state import MOST_OBSTACLES
 from eim_ros.view.style import MUTED
 from eim_ros.view.surfaces import THIN, Surface, stick_surfaces
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class ArmMeshes:

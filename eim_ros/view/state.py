@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import yaml
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.kinematics import Box, Robot, Sphere, pose_from, quaternion_from_matrix
 from eim_ros.kinematics.poses import check_pose
-
-FloatArray = npt.NDArray[np.float64]
 
 DIGITS = 6  # decimals of lengths, angles and quaternions
 MOST_OBSTACLES = 20  # largest number of obstacles in a link and on the page

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import trimesh
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import EimError
 from eim_ros.kinematics import SHIPPED_ROBOTS, Box, Capsule, Cylinder, Robot, Shape, Sphere, share_path
 from eim_ros.kinematics.links import MeshReference, body_poses, body_shapes, link_placements, link_shapes, poses_at_zero
@@ -32,7 +33,6 @@ from eim_ros.kinematics.urdf import (
     urdf_folder,
 )
 
-FloatArray = npt.NDArray[np.float64]
 Part = tuple[FloatArray, npt.NDArray[np.int64]]  # vertices (n, 3) [m] and faces (m, 3)
 
 THICK, THIN = 0.025, 0.006  # capsule radius as a share of the arm's reach

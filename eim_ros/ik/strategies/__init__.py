@@ -12,9 +12,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik.completeness import grant_points
 from eim_ros.ik.problem import Covering, Draws, Found, Problem, Proposals, Spread
@@ -36,8 +34,6 @@ class Strategy(Protocol):
         """Solve a problem, given the result of earlier strategies."""
         ...
 
-
-FloatArray = npt.NDArray[np.float64]
 
 MAX_SPACING = 0.3  # [rad, m]; has no effect on the proof that there is no solution
 

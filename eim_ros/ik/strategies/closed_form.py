@@ -17,8 +17,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.core.deadlines import NEVER, is_past
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.parallel import generator, seed_fraction
@@ -32,9 +32,6 @@ from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
 from eim_ros.kinematics.virtual_joints import Target, VirtualForm
 from eim_ros.solver import ClosedForm as Form
 from eim_ros.solver import revolutions, swept_self_motions
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 SIX_JOINTS, SEVEN_JOINTS = 6, 7
 FINEST = 1e-6  # difference below which roots are equal up to rounding: poses of double roots differ by its square [rad]

@@ -32,6 +32,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from eim_ros.core.arrays import BoolArray, FloatArray, IntArray
 from eim_ros.core.checks import as_numbers
 from eim_ros.core.deadlines import Effort, is_past, with_grace
 from eim_ros.core.errors import ConfigurationError
@@ -41,9 +42,6 @@ from eim_ros.ik.order import Posture
 from eim_ros.ik.problem import Draws, Found, Problem
 from eim_ros.solver import NO_EXPERT, exp, log
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
-IntArray = npt.NDArray[np.int64]
 LogDensity: TypeAlias = Callable[[FloatArray], FloatArray]
 
 DRAWN_AT_ONCE = 65_536  # draws between two checks of the deadline

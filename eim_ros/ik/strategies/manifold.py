@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.deadlines import is_past, with_grace
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.parallel import seed_fraction
@@ -43,8 +43,6 @@ from eim_ros.solver import (
     nearest_on_curve,
     trace_components,
 )
-
-FloatArray = npt.NDArray[np.float64]
 
 MORE = 4  # factor on the number of solutions if too few of them are free of collisions
 MOST_TRIES, LEAST_SHARE = 3, 0.9  # number of tries to replace near-duplicates if at least this share is distinct

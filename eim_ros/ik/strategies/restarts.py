@@ -14,8 +14,8 @@ import time
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.deadlines import NEVER, is_past, with_grace
 from eim_ros.core.parallel import seed_fraction
 from eim_ros.ik.candidates import Candidates
@@ -24,8 +24,6 @@ from eim_ros.ik.order import Posture, distance_to, distinct_in_time, distinct_ro
 from eim_ros.ik.problem import Found, Problem, Proposals, Spread
 from eim_ros.solver import NO_EXPERT, ContinuationOptions, Experts, SearchRound, Task
 from eim_ros.solver import Found as FoundRows
-
-FloatArray = npt.NDArray[np.float64]
 
 DISTINCT_TOLERANCE = 0.01  # [rad or m]; configurations closer than this in every joint are near-duplicates
 FINEST = 0.001  # the same for continuation, if near-duplicates are not dropped

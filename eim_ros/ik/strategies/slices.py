@@ -22,8 +22,8 @@ import time
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.core.deadlines import is_past
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.parallel import seed_fraction
@@ -43,9 +43,6 @@ from eim_ros.ik.strategies.densities import (
 from eim_ros.ik.strategies.restarts import Search
 from eim_ros.kinematics.tolerances import ToleranceBox
 from eim_ros.solver import NO_EXPERT, SelfMotions, Task, exp, log
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 FEW_KNOWN, MANY_KNOWN = 300, 2000  # number of known solutions to derive proposals from, for uniform and other densities
 MOST_FREE = 6  # number of dimensions; with more, too few choices of fixed joints lead to a solution

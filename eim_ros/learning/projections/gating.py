@@ -22,18 +22,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.learning.models.linear import SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import Gating
 from eim_ros.learning.models.native import softmax_lagrangian
 from eim_ros.learning.models.neural import NeuralGating
 from eim_ros.learning.projections.categorical import LEAST_WEIGHT, CategoricalDual, mean_entropy, mean_kl
-
-FloatArray = npt.NDArray[np.float64]
 
 RIDGE = 0.01  # damping of the Fisher matrix, in units of a component's probability
 SCARCITY = 3.0  # additional damping per parameter, divided by the effective number of contexts

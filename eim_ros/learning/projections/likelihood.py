@@ -17,18 +17,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.learning.models.gaussian import log_normaliser
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.quadratic_form import products_of_coordinates, symmetric_from_products
 from eim_ros.learning.models.standardisation import Standardisation, linear_parts
-
-FloatArray = npt.NDArray[np.float64]
 
 LEAST_LOG_WEIGHT = -700.0  # stands for a weight of zero; its exp is still above zero in float64
 LEAST_LOG_PROBABILITY = -300.0  # far below rounding; exp is several times slower where it underflows

@@ -19,16 +19,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.learning.models.neural import BatchedNetwork, NeuralExperts, NeuralGating, forward, triangular
 from eim_ros.learning.projections.categorical import decreasing_root
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

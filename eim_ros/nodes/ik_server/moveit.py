@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import ConstraintError, EimError, MeshError, RobotError
 from eim_ros.ik import Constraints, ErrorCode, LinkOrientation, LinkPosition, Posture
 from eim_ros.ik.constraints import MOST_CONSTRAINTS, MOST_SHAPES, LinkConstraint
@@ -38,7 +38,6 @@ from eim_ros.nodes.ik_server.constraints import shape_of
 from eim_ros.nodes.ik_server.messages import RequestContext, RequestError, invalid, pose_of, positive, timeout_of
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 
-FloatArray = npt.NDArray[np.float64]
 Frame = Callable[[Any, str], FloatArray]
 """Function of a header and the name of its owner. It returns the pose (4, 4) of the frame in the base frame."""
 Range = tuple[float, float]
