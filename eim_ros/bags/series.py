@@ -247,8 +247,8 @@ def spikes(times: FloatArray, values: FloatArray, max_gap: float) -> npt.NDArray
       forth has large deviations there if it is sampled well.
     - several times the upper quartile of the deviations around it, because noise has large ones everywhere.
 
-    It continues neither the two rows before nor those after it. Otherwise there is a jump beside it, such as from one
-    demonstration to the next.
+    It continues neither the two rows before nor the two rows after it. Otherwise it is next to a jump, such as from
+    one demonstration to another.
 
     Rows at gaps cannot be examined.
 

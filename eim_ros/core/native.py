@@ -4,7 +4,8 @@ The best variant that this processor supports is loaded. A variant that it does 
 illegal instruction would end the process. The environment variable `EIM_ROS_INSTRUCTION_SET` (avx2 or baseline)
 forces a variant, so that tests can run each of them. All of them compute the same bits.
 
-There is no variant for AVX-512: its longer vectors would sum in another order, and gained less than 10 %.
+There is no variant for AVX-512: its longer vectors sum in another order. They gained 7 % in the median of twelve kinds
+of calls, and 30 % where self-motion curves are traced.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ def orthonormal_rows(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return an orthonormal basis (..., n, m) of the rows of matrices (..., n, m), n <= m, and lengths (..., n).
 
     A length is what remains of a row after its projection onto the rows above it is subtracted (Gram-Schmidt, twice
-    because of rounding). Their product is that of the singular values. A row that depends on those above has the length
-    0, except for rounding.
+    because of rounding). The product of the lengths is the product of the singular values. A row that depends on those
+    above has the length 0, except for rounding.
     """
     basis, lengths = np.array(matrices, dtype=np.float64), np.empty(matrices.shape[:-1])
     for i in range(matrices.shape[-2]):

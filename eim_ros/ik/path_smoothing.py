@@ -244,7 +244,7 @@ class PathSmoother:
 
     def _solved(self, diagonal: FloatArray, beyond: FloatArray, right: FloatArray) -> FloatArray:
         """Return the solution (n, r) of a symmetric block tridiagonal system with blocks (n, r, r), (n - 1, r, r)."""
-        from scipy.linalg import solveh_banded  # its import takes as long as that of the rest of the package
+        from scipy.linalg import solveh_banded  # doubles the import time of the package
 
         n, r = right.shape
         banded = np.zeros((2 * r, n * r))  # lower form: banded[i - j, j]

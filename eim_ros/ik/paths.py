@@ -400,7 +400,7 @@ class PathSearch:
         return int(n_gaps), int(n_jumps + n_colliding)
 
     def has_impossible_pose(self) -> bool:
-        """Return whether one of the poses without a solution is proven to have none."""
+        """Return whether some pose is proven to have no solution."""
         for index, layer in enumerate(self.layers):
             if self.refuted or self.out_of_time:
                 break

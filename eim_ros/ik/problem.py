@@ -190,7 +190,7 @@ class Setup:
             constraints.branch_check(robot)
 
     def reaching(self, poses: FloatArray) -> Setup:
-        """Return the setup with unlimited slides cut to the range from which poses (n, 4, 4) are in reach.
+        """Return the setup with unlimited slides limited to the range that poses (n, 4, 4) need.
 
         See `Robot.reaching_limits`. Almost all robots have no such slides.
         """

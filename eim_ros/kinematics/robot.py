@@ -571,7 +571,7 @@ class Robot:
     def reaching_limits(
         self, positions: FloatArray, slack: float, lower: FloatArray, upper: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return limits (dof,), with unlimited slides cut to the range from which positions (n, 3) are in reach.
+        """Return limits (dof,), with unlimited slides limited to the range that positions (n, 3) need.
 
         Seeds within the result are useful. Positions p may be missed by `slack` [m]. Let s be the length of the arm
         with the travel of its other slides. Unlimited slides v with axes A that follow each other move the tip by A v.

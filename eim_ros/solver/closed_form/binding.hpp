@@ -114,8 +114,8 @@ struct PoseSolutions {
 
 inline constexpr Index kLine = 8;          // entries of a line of the table
 inline constexpr Index kPosesAtOnce = 16;  // poses between two requests of a thread
-inline constexpr double kNearDuplicates =
-    0.01;  // [rad, m]: difference in each joint below which roots are nearly equal
+// [rad, m]: difference in each joint below which roots are nearly equal
+inline constexpr double kNearDuplicates = 0.01;
 
 // Adds a configuration as the only solution if it is one: nothing can be nearer to it.
 inline bool add_reference(const Chain& chain, const Task& task, const double* q, PoseSolutions& all) {
