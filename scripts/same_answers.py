@@ -71,7 +71,7 @@ def samplers() -> Iterator[tuple[str, Sampler]]:
     """Yield arms of each kind by name: closed forms, self-motions with and without a closed form, elimination."""
     for name in ("ur5e", "panda", "iiwa14", "gen3"):
         yield name, Sampler(name)
-    yield "general_6r", Sampler.from_urdf(general_6r())
+    yield "general_6r", Sampler(general_6r())
     yield "panda_table", Sampler.load("panda_table")
 
 

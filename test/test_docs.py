@@ -14,15 +14,18 @@ from dataclasses import fields as fields_of
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
+from eim_ros import EM, Robot, Sampler, Sphere
 from eim_ros.cli.main import EXPLAINED, VERBS, main, read_verb, verb_type
 from eim_ros.cli.options import flags_of as known_flags
 from eim_ros.cli.options import parse_settings
 from eim_ros.cli.train import ALIASES, Train, default_settings
 from eim_ros.core.errors import EimError
-from eim_ros.kinematics import robot_path
+from eim_ros.kinematics import pose_from, robot_path
+from eim_ros.learning import RunOptions
 from eim_ros.nodes.__main__ import NODES
 from eim_ros.nodes.common.process import ros_arguments
 from experiments.__main__ import Run
@@ -80,6 +83,25 @@ def test_python_and_tutorials_of_the_page_run(page, tmp_path, monkeypatch, capsy
         elif is_run:
             for line in text.splitlines():
                 assert main(shlex.split(line, comments=True)[1:]) == 0, line
+
+
+def test_right_hand_side_of_the_tables_of_other_libraries_exists(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(robot_path("panda"), "arm.urdf")
+    robot = Robot("panda")
+    q = robot.random(seed=0)
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    names = {
+        **{"robot": robot, "sampler": Sampler(robot), "q": q, "pose": robot.fk(q), "Robot": Robot, "Sphere": Sphere},
+        **{"pose_from": pose_from, "EM": EM, "RunOptions": RunOptions, "X": X, "w": np.ones(50)},
+        "fit": EM(n_components=2, seed=0).fit(X),
+    }
+    page = (ROOT / "docs/how_to/other_libraries.md").read_text(encoding="utf-8")
+    ours = re.findall(r"^\|.*\|(.*)\|$", page, re.MULTILINE)
+    expressions = [each for cell in ours for each in re.findall(r"`([^`]+)`", cell)]
+    assert len(expressions) > 20
+    for each in expressions:
+        eval(each, dict(names))
 
 
 def small_prior(folder: Path) -> Path:

@@ -11,7 +11,6 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from eim_ros import Sampler
-from eim_ros.core.errors import KeywordError
 from eim_ros.ik import Completeness, Solutions
 from eim_ros.kinematics import Box, pose_from
 
@@ -138,16 +137,3 @@ def test_pickled_solutions_keep_densities_that_were_read() -> None:
     read, unread = (Sampler.load("panda_pose").sample(POSE, 5, seed=0, timeout=ENOUGH) for _ in range(2))
     np.testing.assert_array_equal(pickle.loads(pickle.dumps((read.log_prob, read)))[1].log_prob, read.log_prob)
     assert np.isnan(pickle.loads(pickle.dumps(unread)).log_prob).all()
-
-
-@pytest.mark.parametrize(
-    ("wrong", "right"),
-    [
-        ("sede", "seed"),
-        ("explore", "diversity"),
-        ("timeoutt", "timeout"),
-    ],
-)
-def test_unknown_keyword_names_the_known_one(sampler: Sampler, wrong: str, right: str) -> None:
-    with pytest.raises(KeywordError, match=f"did you mean '?{right}'?"):
-        sampler.sample(POSE, **{wrong: 1})

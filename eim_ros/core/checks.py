@@ -4,15 +4,14 @@ Each check returns the value in its final type, or raises an error of the packag
 the value. Without them a wrong value would fail somewhere deep inside, with an unrelated message. The checks are cheap
 because they run before each call of the solver.
 
-`check_keywords` raises an error that suggests the intended keyword. A table maps names of other libraries to ours,
-and difflib recognises misspellings. The error is also a `TypeError`, the error that Python raises for a wrong keyword.
+`check_keywords` is for calls with `**changes`; Python itself refuses the wrong keywords of all others.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from numbers import Integral, Real
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.errors import ConfigurationError, EimError, RobotError
+from eim_ros.core.errors import ConfigurationError, EimError, KeywordError, RobotError, did_you_mean
 
 Value = TypeVar("Value")
 
@@ -41,6 +40,15 @@ def expect_mapping(value: Any, name: str, error: type[EimError] = ConfigurationE
     if not (isinstance(value, Mapping) and all(isinstance(key, str) for key in value)):
         raise error(f"{name} must map names to values, got {_told(value)}", value)
     return value
+
+
+def check_keywords(given: Iterable[str], known: Iterable[str], call: str) -> None:
+    """Raise `KeywordError`, which is also a `TypeError`, if a call was given a keyword that it does not have."""
+    names = list(known)
+    for wrong in given:
+        if wrong not in names:
+            hint = did_you_mean(wrong, names) or f"; it has {', '.join(names)}"
+            raise KeywordError(f"{call} has no keyword {wrong!r}{hint}", wrong)
 
 
 def checked_path(value: str | os.PathLike[str], error: type[EimError]) -> Path:

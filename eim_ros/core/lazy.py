@@ -12,13 +12,12 @@ import functools
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from eim_ros.core.errors import did_you_mean
-from eim_ros.core.vocabulary import advice
 
 
 def _in_from_import(caller: FrameType) -> bool:
@@ -26,17 +25,13 @@ def _in_from_import(caller: FrameType) -> bool:
     return caller.f_globals.get("__name__") == "importlib._bootstrap" and caller.f_code.co_name == "_handle_fromlist"
 
 
-def deferred_names(
-    package: str, file: str, instead: Mapping[str, str] | None = None
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def deferred_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the functions `__getattr__` and `__dir__` of a package with deferred names.
 
     Parameters
     ----------
     package, file : str
         `__name__` and `__file__` of the package.
-    instead : mapping, optional
-        What to use instead of names that other libraries have. It replaces the general advice on names.
     """
 
     @functools.cache
@@ -53,12 +48,8 @@ def deferred_names(
         home = None if name.startswith("__") else homes().get(name)
         if home is None:
             hint = ""
-            if instead and name in instead:
-                hint = f"; {instead[name]}"
-            elif not name.startswith("_"):
-                inner = {home.split(".")[1] for home in homes().values() if home and home.startswith(f"{package}.")}
-                near = ("" if instead else advice(name)) or did_you_mean(name, homes())
-                hint = _within(package, Path(file).parent, sorted(inner), name) or near
+            if not name.startswith("_"):
+                hint = _within(package, Path(file).parent, name) or did_you_mean(name, homes())
             if hint and _in_from_import(sys._getframe(1)) and importlib.util.find_spec(f"{package}.{name}") is None:
                 raise ImportError(f"cannot import name {name!r} from {package!r}{hint}", name=name)
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
@@ -72,10 +63,10 @@ def deferred_names(
     return __getattr__, __dir__
 
 
-def _within(package: str, folder: Path, inner: Iterable[str], name: str) -> str:
+def _within(package: str, folder: Path, name: str) -> str:
     """Return the end of an error message for a name that an inner package has; empty if none has it."""
-    for init in (folder / each / "__init__.py" for each in inner):
-        statements = ast.walk(ast.parse(init.read_text(encoding="utf-8"))) if init.is_file() else ()
+    for init in sorted(folder.glob("*/__init__.py")):
+        statements = ast.walk(ast.parse(init.read_text(encoding="utf-8")))
         imports = (one for one in statements if isinstance(one, ast.ImportFrom))
         if name in {alias.name for one in imports for alias in one.names}:
             return f"; it is {package}.{init.parent.name}.{name}"

@@ -32,7 +32,6 @@ from eim_ros.core.checks import LARGEST, as_number, checked_path, expect, expect
 from eim_ros.core.errors import ConfigurationError, DataError, PoseError, RobotError
 from eim_ros.core.files import ARCHIVE_ERRORS, locked, write_atomically
 from eim_ros.core.parallel import ThisProcess, Workers, usable_cores
-from eim_ros.core.vocabulary import names_wrong_keywords
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.robot import MAX_ITERATIONS, RESTART_PATIENCE
 from eim_ros.kinematics.tolerances import redundancy
@@ -43,7 +42,6 @@ MOST_POSES = 10**9
 N_EXTENT = 20000  # number of random configurations for an estimate of the workspace
 
 
-@names_wrong_keywords
 @dataclass(frozen=True)
 class CapabilityGrid:
     """Poses of a capability map, and the number of random seeds for each pose.

@@ -15,10 +15,8 @@ import numpy.typing as npt
 
 from eim_ros.core.checks import as_number
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.core.vocabulary import names_wrong_keywords
 
 
-@names_wrong_keywords
 @dataclass(frozen=True)
 class Completeness:
     """Bound on missing solutions. A search may stop as soon as it is reached.

@@ -23,7 +23,6 @@ from eim_ros.core.arrays import BoolArray, FloatArray
 from eim_ros.core.checks import LARGEST, as_number, checked_flag, expect, expect_mapping, is_number, numbers_of
 from eim_ros.core.deadlines import NEVER, is_past
 from eim_ros.core.errors import ConstraintError, PoseError, RobotError, did_you_mean
-from eim_ros.core.vocabulary import names_wrong_keywords
 from eim_ros.kinematics import Obstacle, Robot, Shape
 from eim_ros.kinematics.branches import BOUNDARY, checked_branch
 from eim_ros.kinematics.collision import CollisionScene, checked_pairs, collision_model
@@ -36,7 +35,6 @@ MOST_CONSTRAINTS, MOST_SHAPES = 100, 1000  # largest number of conditions in a r
 AT_ONCE = 256  # number of configurations between two checks of the deadline
 
 
-@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class LinkPosition:
     """Condition that a point of a link lies inside a region.
@@ -92,7 +90,6 @@ class LinkPosition:
         return np.asarray(np.any([inside(shape, points) for shape in self.region], axis=0), dtype=np.bool_)
 
 
-@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class LinkOrientation:
     """Condition that the rotation of a link is close to a given one.
@@ -263,7 +260,6 @@ def _checked_rotation(rotation: npt.ArrayLike) -> FloatArray:
         raise ConstraintError(f"expected a rotation (3, 3), got {rotation!r}", rotation) from error
 
 
-@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Constraints:
     """Conditions on all configurations of an answer. By default only the robot's limits apply.

@@ -22,7 +22,6 @@ from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import LARGEST, as_number, expect_mapping, is_number
 from eim_ros.core.deadlines import Effort
 from eim_ros.core.errors import ConfigurationError, did_you_mean
-from eim_ros.core.vocabulary import names_wrong_keywords
 from eim_ros.ik.candidates import Candidates
 from eim_ros.kinematics import Robot
 
@@ -105,7 +104,6 @@ def nearest(robot: Robot, q: FloatArray, others: FloatArray) -> tuple[FloatArray
     return np.asarray(away, dtype=np.float64), np.asarray(index, dtype=np.int64)
 
 
-@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Posture:
     """Preferred values of some joints.

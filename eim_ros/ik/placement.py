@@ -19,7 +19,6 @@ import numpy.typing as npt
 from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.core.checks import checked_whole, expect, numbers_of
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.core.vocabulary import names_wrong_keywords
 from eim_ros.ik.sampler import Sampler
 from eim_ros.ik.solutions import Solutions
 from eim_ros.kinematics import Obstacle, Sphere
@@ -163,7 +162,6 @@ def base_grid(
     return np.stack(np.meshgrid(*axes, [level], yaws, indexing="ij"), axis=-1).reshape(-1, 4)
 
 
-@names_wrong_keywords
 def place_base(
     sampler: Sampler,
     poses: npt.ArrayLike,

@@ -14,16 +14,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.arrays import FloatArray
-from eim_ros.core.checks import LARGEST, as_number, expect, is_number
+from eim_ros.core.checks import LARGEST, as_number, check_keywords, expect, is_number
 from eim_ros.core.deadlines import OutOfTime, with_grace
 from eim_ros.core.errors import ConfigurationError, PoseError, RobotError
-from eim_ros.core.vocabulary import check_keywords, missing_attribute, names_wrong_keywords, other_name, translated
 from eim_ros.ik.batch import BatchTask, answer_batch, answer_blocks
 from eim_ros.ik.completeness import Completeness
 from eim_ros.ik.constraints import Constraints
@@ -62,10 +61,6 @@ LONGEST = 1e6  # [s]; proposals take as long as they need
 UNCONSTRAINED = Constraints()
 MOST_AIMS = 64  # number of different requests that are prepared
 ARRAYS = (list, tuple, np.ndarray)
-KINEMATICS = (
-    *("name", "dof", "joint_names", "limits", "lower", "upper", "velocity_limits", "base_link", "tip_link"),
-    *("fk", "jacobian", "manipulability", "random", "within_limits", "reach"),
-)  # attributes of a robot that its sampler has, too
 MOST_TOOLS = 16  # number of tools with a cached sampler; for any other tool the description is read again
 
 
@@ -112,7 +107,6 @@ class Sampler:
     20
     """
 
-    @names_wrong_keywords
     def __init__(
         self,
         robot: Robot | str | Path | None = None,
@@ -163,12 +157,6 @@ class Sampler:
         self._resolve()
 
     @classmethod
-    @names_wrong_keywords
-    def from_urdf(cls, source: str | Path, tip: str | None = None, *, base: str | None = None) -> Sampler:
-        """Return `Sampler(source, tip, base=base)`, like `Robot.from_urdf`."""
-        return cls(source, tip, base=base)
-
-    @classmethod
     def load(
         cls,
         model: str | Path,
@@ -206,7 +194,6 @@ class Sampler:
             )
         self.model.save(path)
 
-    @names_wrong_keywords
     def with_tool(self, tool: npt.ArrayLike) -> Sampler:
         """Return a sampler for a robot with a tool on its tip link, so that the tip of the tool reaches the poses.
 
@@ -268,9 +255,7 @@ class Sampler:
         True
         """
         base = self.constraints if constraints is None else expect(constraints, Constraints, "constraints")
-        known = {entry.name: entry for entry in fields(Constraints)}
-        changes = translated(changes, known)
-        check_keywords(changes, known, "Sampler.with_constraints")
+        check_keywords(changes, [entry.name for entry in fields(Constraints)], "Sampler.with_constraints")
         sampler = self._changed()
         sampler.constraints = replace(base, **changes) if changes else base
         sampler._resolve()
@@ -319,17 +304,6 @@ class Sampler:
         """Kind of the model's contexts, "position" or "pose"; "pose" without a model."""
         return self.prior.kind
 
-    if not TYPE_CHECKING:  # hidden from type checkers, so that they still report unknown attributes
-
-        def __getattr__(self, name: str) -> Any:
-            """Return the method with this name in another library, or an attribute of the robot, such as `fk`."""
-            if (ours := other_name(Sampler, name)) is not None:
-                return getattr(self, ours)
-            ours = other_name(Robot, name) or name
-            if ours not in KINEMATICS:
-                raise missing_attribute(self, name)
-            return getattr(self.__dict__["robot"], ours)
-
     def prepare(self) -> None:
         """Read collision shapes and prepare obstacles now, so that the first call does not have to.
 
@@ -348,7 +322,6 @@ class Sampler:
         indifferent = self.training.get("data_source") in (UNIFORM_CONFIGURATIONS, EVEN_SOLUTIONS)
         return not indifferent
 
-    @names_wrong_keywords
     def solve(
         self,
         pose: npt.ArrayLike,
@@ -392,7 +365,6 @@ class Sampler:
         """
         return self._answer(pose, *self._one(near), seed, timeout)
 
-    @names_wrong_keywords
     def sample(
         self,
         pose: npt.ArrayLike,
@@ -444,7 +416,6 @@ class Sampler:
         """
         return self._answer(pose, *self._several(n, near, posture, order, diversity), seed, timeout)
 
-    @names_wrong_keywords
     def solve_all(
         self,
         pose: npt.ArrayLike,
@@ -493,7 +464,6 @@ class Sampler:
         """
         return self._answer(pose, *self._all(max_spacing, guarantee, near, order, max_solutions), seed, timeout)
 
-    @names_wrong_keywords
     def solve_nearest_pose(
         self,
         pose: npt.ArrayLike,
@@ -547,7 +517,6 @@ class Sampler:
         problem = Problem(setup, target, position_only, Spread(1), seed=_seed(seed), deadline=deadline)
         return nearest_pose(problem, priority, origin)
 
-    @names_wrong_keywords
     def draw(
         self,
         pose: npt.ArrayLike,
@@ -600,7 +569,6 @@ class Sampler:
         """
         return self._answer(pose, *self._draws(n, density, temperature, guarantee), seed, timeout)
 
-    @names_wrong_keywords
     def propose(self, pose: npt.ArrayLike, n: int = 100, *, seed: int | None = None) -> Solutions:
         """Return raw draws of the model given the pose. They are not solved: `Solutions.valid` marks the solutions.
 
@@ -619,7 +587,6 @@ class Sampler:
             )
         return self._answer(pose, Proposals(_count(n, "n")), AS_FOUND, seed, LONGEST)
 
-    @names_wrong_keywords
     def follow(
         self,
         poses: npt.ArrayLike,
@@ -677,7 +644,6 @@ class Sampler:
         steps = largest_steps(self.robot, len(targets), max_step, times, origin)
         return follow_path(self, targets, origin, steps, n, seed=seed, deadline=began + timeout, objective=objective)
 
-    @names_wrong_keywords
     def solve_batch(
         self,
         poses: npt.ArrayLike,
@@ -703,7 +669,6 @@ class Sampler:
         task = BatchTask(*self._one(near), _seed(seed), began + _timeout(timeout), n_threads)
         return answer_batch(self, targets, task)
 
-    @names_wrong_keywords
     def sample_batch(
         self,
         poses: npt.ArrayLike,
@@ -787,8 +752,7 @@ class Sampler:
             for each in signature.parameters.values()
             if each.name not in ("self", "pose", "seed", "timeout")
         }
-        named = ("poses", "block", "n_threads", "seed", "timeout")
-        check_keywords(arguments, defaults, f"Sampler.stream of {name}", named)
+        check_keywords(arguments, [*defaults, "block", "n_threads", "seed", "timeout"], f"Sampler.stream of {name}")
         aim, order = builders[name](**{**defaults, **arguments})
         task = BatchTask(aim, order, _seed(seed), began + _timeout(timeout), n_threads)
         return answer_blocks(self, targets, task, block)

@@ -9,7 +9,7 @@ import html
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,6 @@ import numpy.typing as npt
 from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import finite
-from eim_ros.core.vocabulary import missing_attribute, other_name
 from eim_ros.ik.candidates import ErrorCode
 from eim_ros.ik.completeness import CompletenessReport
 from eim_ros.ik.prior import ConditionalDensity
@@ -223,15 +222,6 @@ class Solutions:
             return self
         bounds = np.stack([self.q.min(axis=0), self.q.max(axis=0), np.zeros(len(self.joint_names))])
         return self[np.sort(farthest_rows(bounds, self.q, n, np.inf))]  # type: ignore[no-any-return]
-
-    if not TYPE_CHECKING:  # hidden from type checkers, so that they still report unknown attributes
-
-        def __getattr__(self, name: str) -> Any:
-            """Return the attribute with this name in another library; `AttributeError` with a suggestion for others."""
-            ours = other_name(Solutions, name)
-            if ours is None:
-                raise missing_attribute(self, name)
-            return getattr(self, ours)
 
     @property
     def log_prob(self) -> FloatArray:

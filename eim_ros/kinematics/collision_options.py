@@ -11,7 +11,6 @@ import numpy as np
 
 from eim_ros.core.checks import whole_number
 from eim_ros.core.errors import ConstraintError, RobotError
-from eim_ros.core.vocabulary import names_wrong_keywords
 from eim_ros.kinematics.obstacles import Mesh, Obstacle, PointCloud
 
 MESHES = ("exact", "hulls", "none")
@@ -19,7 +18,6 @@ THINNED = 10  # maximum ratio of points before thinning to balls after it
 MOST_SURFACES = 500  # maximum number of meshes not replaced by their hulls; pinocchio prepares each pair with a link
 
 
-@names_wrong_keywords
 @dataclass(frozen=True)
 class CollisionOptions:
     """Options for the collision check of a robot; by default, meshes are used as they are.

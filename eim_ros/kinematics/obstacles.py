@@ -20,14 +20,10 @@ import numpy.typing as npt
 from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import LARGEST, as_number, checked_flag, checked_path, expect, is_number, numbers_of
 from eim_ros.core.errors import ConstraintError, MeshError
-from eim_ros.core.vocabulary import KEYWORDS, joined, names_wrong_keywords
 from eim_ros.kinematics.meshes import USUAL_LIMITS, MeshLimits, read_mesh
 from eim_ros.kinematics.poses import check_pose, is_position, pose_from
 
 ShapeT = TypeVar("ShapeT", bound=type)
-
-
-PLACES = {"pose", "centre", *KEYWORDS["pose"], *KEYWORDS["centre"]}  # keywords of the place of a shape
 
 
 def _placed(shape: ShapeT) -> ShapeT:
@@ -36,12 +32,9 @@ def _placed(shape: ShapeT) -> ShapeT:
 
     @functools.wraps(init)
     def init_at(self: Any, *args: Any, at: Any = None, **keywords: Any) -> None:
-        if at is None and shape is not Sphere:
-            keywords = joined(keywords, {"at": None})
-            at = keywords.pop("at", None)
         if at is not None:
             args = (at, *args)
-        elif (len(args) == 1 and not keywords.keys() - {"name"}) or not (args or keywords.keys() & PLACES):
+        elif (len(args) == 1 and not keywords.keys() - {"name"}) or not (args or keywords.keys() & {"pose", "centre"}):
             kind = shape.__name__
             raise ConstraintError(f"a {kind} has a size and a place: {kind}(size, at=position)", args)
         elif args and is_number(args[0]):
@@ -53,7 +46,6 @@ def _placed(shape: ShapeT) -> ShapeT:
 
 
 @_placed
-@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Box:
     """Box with its centre at the origin of `pose` (4, 4) and edges of lengths `size` (3,) [m] along its axes.
@@ -83,7 +75,6 @@ class Box:
 
 
 @_placed
-@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Sphere:
     """Ball around `centre` (3,) [m] with radius `radius` [m].
@@ -109,7 +100,6 @@ class Sphere:
 
 
 @_placed
-@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Cylinder:
     """Cylinder along the z axis of `pose` (4, 4), with its centre at the origin of `pose`.
@@ -134,7 +124,6 @@ class Cylinder:
 
 
 @_placed
-@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Capsule:
     """Set of all points within `radius` of a segment of `length` along the z axis of `pose` (4, 4).
@@ -213,7 +202,6 @@ THINNED_AT_ONCE = 50_000  # points between two checks of the clock: about 20 ms
 HALF_DIAGONAL = 0.5 * np.sqrt(3.0)  # of the unit cube
 
 
-@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class Mesh:
     """Solid enclosed by a surface of triangles.
@@ -305,7 +293,6 @@ class Mesh:
         return cls(np.eye(4) if pose is None else pose, vertices, faces, convex, name)
 
 
-@names_wrong_keywords
 @dataclass(frozen=True, eq=False)
 class PointCloud:
     """Union of balls around the points of a cloud.

@@ -27,6 +27,7 @@ from eim_ros.core.arrays import BoolArray, FloatArray
 from eim_ros.core.checks import (
     LARGEST,
     as_numbers,
+    check_keywords,
     checked_flag,
     checked_generator,
     checked_path,
@@ -46,7 +47,6 @@ from eim_ros.core.errors import (
     warn_caller,
 )
 from eim_ros.core.portable import length, orthonormal_rows
-from eim_ros.core.vocabulary import check_keywords, missing_attribute, names_wrong_keywords, other_name
 from eim_ros.kinematics.branches import Branches
 from eim_ros.kinematics.collision_options import CollisionOptions
 from eim_ros.kinematics.meshes import find_mesh
@@ -325,7 +325,6 @@ class Robot:
     folder: Path | None = field(repr=False)
     remarks: tuple[str, ...] = field(repr=False)
 
-    @names_wrong_keywords
     def __init__(
         self,
         source: str | Path,
@@ -380,7 +379,6 @@ class Robot:
         )
 
     @classmethod
-    @names_wrong_keywords
     def from_urdf(cls, source: str | Path, tip: str | None = None, *, base: str | None = None) -> Robot:
         """Return `Robot(source, tip, base=base)`, under the name of other libraries."""
         return cls(source, tip, base=base)
@@ -396,7 +394,6 @@ class Robot:
         """
         return self._rebuilt(self.urdf, link)
 
-    @names_wrong_keywords
     def with_tool(self, tool: npt.ArrayLike) -> Robot:
         """Return the robot with a tool: its tip link is a new one, `<tip link>_tool`, fixed to the present one.
 
@@ -629,7 +626,6 @@ class Robot:
                     axes.append(motion)
         return [_SlideGroup(joints, np.column_stack(axes), is_first) for joints, axes, is_first in groups]
 
-    @names_wrong_keywords
     def fk(self, q: npt.ArrayLike) -> FloatArray:
         """Compute the tip poses (n, 4, 4) of configurations (n, dof), or (4, 4) of one configuration (dof,).
 
@@ -642,7 +638,6 @@ class Robot:
         """
         return self._each(q, self.chain.forward)
 
-    @names_wrong_keywords
     def jacobian(self, q: npt.ArrayLike) -> FloatArray:
         """Compute the Jacobians (n, 6, dof) of configurations (n, dof), or (6, dof) of one configuration.
 
@@ -659,7 +654,6 @@ class Robot:
         """
         return self._each(q, self.chain.jacobian)
 
-    @names_wrong_keywords
     def manipulability(self, q: npt.ArrayLike, position_only: bool = False) -> FloatArray:
         """Compute Yoshikawa's manipulability (n,) of configurations (n, dof).
 
@@ -730,15 +724,6 @@ class Robot:
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields to pickle; another process builds the compiled chain again."""
         return {entry.name: getattr(self, entry.name) for entry in fields(self)}
-
-    if not TYPE_CHECKING:  # hidden from type checkers, so that they still report unknown attributes
-
-        def __getattr__(self, name: str) -> Any:
-            """Return the attribute with this name in another library; `AttributeError` with a suggestion for others."""
-            ours = other_name(Robot, name)
-            if ours is None:
-                raise missing_attribute(self, name)
-            return getattr(self, ours)
 
     def _rows(self, q: npt.ArrayLike) -> tuple[FloatArray, bool]:
         """Return contiguous float64 rows (n, dof), and whether the input was a single configuration."""
@@ -850,8 +835,7 @@ class Robot:
         >>> result.converged.tolist()
         [True, True]
         """
-        parameters = ("seeds", "pose", "max_iterations", "patience")
-        check_keywords(asked, TaskOptions.__annotations__, "Robot.refine", parameters)
+        check_keywords(asked, TaskOptions.__annotations__, "Robot.refine")
         rows, task = self._finite_rows(seeds, "seeds"), self.task(pose, **asked)
         positions, converged, iterations, errors = self.chain.refine(
             task, _effort(asked, max_iterations, patience), rows
@@ -1017,7 +1001,7 @@ class Robot:
     def _solve(
         self, targets: FloatArray, seed: int | np.random.Generator | None, max_restarts: int, asked: TaskOptions
     ) -> Refinement:
-        check_keywords(asked, TaskOptions.__annotations__, "Robot.solve", ("pose", "seed", "max_restarts"))
+        check_keywords(asked, TaskOptions.__annotations__, "Robot.solve")
         max_restarts, rng = whole_number(max_restarts, 1, "max_restarts"), checked_generator(seed)
         if len(self.unlimited_slides) and len(targets):
             return self._solve_from_reachable(targets, rng, max_restarts, asked)

@@ -59,14 +59,4 @@ __all__ = [  # in the order of the reference, the most important first
     "run_loop",
 ]
 
-_ESTIMATORS, _MODELS = "eim_ros.learning.sklearn has the estimators", "eim_ros.learning.models has the densities"
-_INSTEAD = {
-    **dict.fromkeys(("EMMixture", "EIMMixture", "TruncatedEMMixture", "BayesianGaussianMixture"), _ESTIMATORS),
-    **dict.fromkeys(("GaussianMixture", "GMM"), f"{_MODELS}, and EM(n_components=...) fits them; {_ESTIMATORS}"),
-    **dict.fromkeys(("Gaussian", "MixtureOfExperts", "LinearExperts", "SoftmaxGating", "kl_divergence"), _MODELS),
-    **dict.fromkeys(("MDN", "MixtureDensityNetwork"), 'EM and EIM fit networks with expert_kind="neural"'),
-    **dict.fromkeys(("VIPS", "iBayesGMM"), "GMMVIConfig.named(...) has the algorithms by name"),
-    **dict.fromkeys(("train", "fit"), "EM, EIM and GMMVI train models, as in EM(n_components=2).fit(data)"),
-}
-
-__getattr__, __dir__ = deferred_names(__name__, __file__, _INSTEAD)
+__getattr__, __dir__ = deferred_names(__name__, __file__)

@@ -21,7 +21,6 @@ from eim_ros.core.checks import expect
 from eim_ros.core.errors import ConfigurationError, DataError
 from eim_ros.core.parallel import torch_threads
 from eim_ros.core.settings import Settings, field_types
-from eim_ros.core.vocabulary import missing_attribute, names_wrong_keywords
 from eim_ros.learning.data import Pairs, checked_data, weighted
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
@@ -52,15 +51,6 @@ GIVEN_TO_FIT = {
     **dict.fromkeys(("n_dims", "dim", "num_dimensions"), "fit(start=random_start(n_dims=..., n_components=...))"),
 }
 """Settings of other libraries that are arguments of `fit` here."""
-RESULT = "fit returns the fitted model, which has it: result = learner.fit(data)"
-ESTIMATOR = "eim_ros.learning.sklearn has estimators for the tools of scikit-learn"
-INSTEAD = {
-    **dict.fromkeys(("predict", "predict_proba", "score", "score_samples", "log_prob", "sample", "bic", "aic"), RESULT),
-    **dict.fromkeys(("model_", "means_", "covariances_", "weights_", "save", "history"), RESULT),
-    **dict.fromkeys(("get_params", "set_params", "fit_predict", "partial_fit", "transform"), ESTIMATOR),
-    "load": "FittedModel.load reads a model file",
-}
-"""What to use for attributes of other libraries' learners."""
 
 
 def configuration(kind: type[ConfigT], config: ConfigT | None, settings: Mapping[str, Any]) -> ConfigT:
@@ -209,9 +199,6 @@ class Learner(ABC, Generic[ConfigT, StateT]):
         self.config: ConfigT = configuration(cast(type[ConfigT], self.Config), config, settings)
         self.seed = checked_seed(seed)
 
-    def __getattr__(self, name: str) -> Any:
-        raise missing_attribute(self, name, INSTEAD)
-
     @property
     @abstractmethod
     def algorithm(self) -> str:
@@ -231,7 +218,6 @@ class Learner(ABC, Generic[ConfigT, StateT]):
             Source of all randomness of the fit.
         """
 
-    @names_wrong_keywords
     @torch_threads()
     def fit(
         self,

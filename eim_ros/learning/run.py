@@ -24,7 +24,6 @@ from eim_ros.core.checks import checked_flag, checked_path, checked_whole, expec
 from eim_ros.core.errors import ConfigurationError, DataError, DistributionError, ModelFileError
 from eim_ros.core.files import read_tensor_file, write_tensor_file
 from eim_ros.core.parallel import torch_threads
-from eim_ros.core.vocabulary import missing_attribute
 from eim_ros.learning.data import checked_data
 from eim_ros.learning.models.gaussian import all_finite
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
@@ -74,10 +73,6 @@ class FittedModel:
 
     mixture_of_experts: MixtureOfExperts
     conditional: bool = field(default=True, kw_only=True)
-
-    def __getattr__(self, name: str) -> Any:
-        of_model = not name.startswith("_") and hasattr(GaussianMixture, name)
-        raise missing_attribute(self, name, {name: f"use result.model.{name}"} if of_model else INSTEAD)
 
     @property
     def model(self) -> MixtureOfExperts | GaussianMixture:
@@ -231,14 +226,6 @@ def _as_given(data: Any, answer: Tensor) -> Any:
     parts = data if isinstance(data, (tuple, list)) else (data,)
     return answer if any(isinstance(part, Tensor) for part in parts) else answer.cpu().numpy()
 
-
-ELBO = 'history.column("elbo") holds it for each iteration'
-INSTEAD = {
-    **dict.fromkeys(("elbo", "elbo_", "lower_bound_", "log_evidence"), ELBO),
-    **dict.fromkeys(("n_iter_", "n_iterations", "iteration"), "state.iteration counts them"),
-    **dict.fromkeys(("converged", "converged_"), 'status == "converged" says it'),
-}
-"""What to use for attributes of other libraries' results."""
 
 CHECKPOINT_KIND = "checkpoint"
 CHECKPOINT_SCHEMA = 1

@@ -1,4 +1,4 @@
-"""What other libraries call things: it works here, or the error says what to write instead."""
+"""Short names of a robot, and names that it does not have."""
 
 from __future__ import annotations
 
@@ -32,27 +32,6 @@ def test_manipulability_of_one_is_that_of_many() -> None:
 def test_without_a_generator_each_call_is_a_fresh_one() -> None:
     assert not np.array_equal(ROBOT.random(), ROBOT.random())
     assert ROBOT.solve(ROBOT.fk(ROBOT.random())).converged.all()
-
-
-@pytest.mark.parametrize(
-    ("guess", "instead"),
-    [
-        ("ik_all", r"Sampler\(robot\)\.solve_all\(pose\)"),
-        ("plot", "eim picture"),
-        ("joints", r"robot\.dof"),
-    ],
-)
-def test_other_names_lead_to_ours(guess: str, instead: str) -> None:
-    with pytest.raises(AttributeError, match=instead):
-        getattr(ROBOT, guess)
-
-
-def test_names_of_other_libraries_are_ours() -> None:
-    q = ROBOT.random(seed=0)
-    assert (ROBOT.n, ROBOT.nq, ROBOT.n_joints) == (7, 7, 7)
-    np.testing.assert_array_equal(ROBOT.fkine(q), ROBOT.fk(q))
-    np.testing.assert_array_equal(ROBOT.jacob0(q), ROBOT.jacobian(q))
-    assert ROBOT.ik(ROBOT.fk(q), seed=1).converged.all()
 
 
 def test_what_is_never_guessed_is_just_missing() -> None:
