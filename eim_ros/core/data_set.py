@@ -109,7 +109,7 @@ def load_data_set(path: str | Path) -> DataSet:
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}", str(path)) from error
     found = described_format(content)
-    if found and not found.endswith((".npz)", "archive")):
+    if found and not found.endswith(".npz)"):
         cure = "expected one of eim collect or eim import"
         raise DataError(f"{path} is no .npz data set, it is {found}; {cure}", str(path))
     try:

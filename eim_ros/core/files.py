@@ -2,7 +2,7 @@
 
 - A file is written to a temporary file, synchronised to disk and renamed, so no reader sees a part of it.
 - Output paths are checked before long work begins: they must be writable and must not be inputs of the same work.
-- Errors about an unexpected file name its format, which is detected from the first bytes without decoding the content.
+- Errors about an unexpected file of this package say what it holds.
 - JSON follows RFC 8259, which has no NaN and no infinity: non-finite numbers become null.
 - Tensor files are safetensors files whose metadata holds a JSON document. They can be read as tensors of torch or as
   NumPy arrays, without torch. Pickles are never loaded.
@@ -157,60 +157,28 @@ ARCHIVE_ERRORS = (
 """Errors that zipfile, zlib and NumPy raise on damaged files and on files of another format."""
 
 LARGEST_HEADER = 2**24  # [byte]; our headers contain a robot description
-SAFETENSORS_START = re.compile(rb"....\0{4}\{", re.DOTALL)  # length of the header, then its "{"
-STARTS = {
-    b"\x93NUMPY": "a single array (.npy)",
-    b"\x89MCAP": "a bag (MCAP)",
-    b"SQLite format 3": "a bag or database (sqlite3)",
-    b"<": "XML, such as a robot description",
-    b"\x89PNG": "a picture",
-}
-PICKLE_PROTOCOLS = range(2, 256)  # pickles of older protocols begin with a letter
 COLUMNS = {"context.npy", "sample.npy", "description.npy"}
 
 
 def described_format(content: bytes) -> str:
-    """Return the format of a file's content, such as "a data set (.npz)" or "a pickle"; empty if unknown.
-
-    The format is also detected in truncated files.
-    """
+    """Return what a file of this package holds, such as "a data set (.npz)"; empty for other and truncated files."""
     return described_file(io.BytesIO(content))
 
 
 def described_file(file: BinaryIO) -> str:
-    """Return the format of an open file, as `described_format` does. Only its header or its list of members is read."""
-    start = file.read(32)
+    """Return what an open file holds, as `described_format` does. Only its header or its list of members is read."""
+    start = file.read(9)
     file.seek(0)
-    if SAFETENSORS_START.match(start):
-        return _tensors(file)
-    if start.startswith(b"PK\x03\x04"):
-        return _archive(file)
-    if len(start) > 1 and start[0] == 0x80 and start[1] in PICKLE_PROTOCOLS:
-        return "a pickle"
-    return next((name for sign, name in STARTS.items() if start.startswith(sign)), "")
-
-
-def _tensors(file: BinaryIO) -> str:
-    length = int.from_bytes(file.read(8), "little")
-    if length > LARGEST_HEADER:
-        return "a safetensors file"
     try:
+        if start.startswith(b"PK"):
+            return "a data set (.npz)" if set(zipfile.ZipFile(file).namelist()) >= COLUMNS else ""
+        length = int.from_bytes(file.read(8), "little")
+        if start[8:] != b"{" or length > LARGEST_HEADER:
+            return ""
         kind = json.loads(json.loads(file.read(length))["__metadata__"][METADATA_KEY])["kind"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return "a safetensors file"
-    return f"the file of a {str(kind).replace('_', ' ')} (.safetensors)"
-
-
-def _archive(file: BinaryIO) -> str:
-    try:
-        names = set(zipfile.ZipFile(file).namelist())
-    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
-        return "a truncated archive"
-    if names >= COLUMNS:
-        return "a data set (.npz)"
-    if any(name.endswith(".pkl") for name in names):
-        return "a pickle of PyTorch"
-    return "an archive of arrays (.npz)" if any(name.endswith(".npy") for name in names) else "a zip archive"
+        return f"the file of a {str(kind).replace('_', ' ')} (.safetensors)"
+    except (zipfile.BadZipFile, ValueError, TypeError, KeyError, RecursionError, OSError, NotImplementedError):
+        return ""
 
 
 NULL = np.array(None, dtype=object)
@@ -371,12 +339,9 @@ def _read(
 
 
 def _other_format(path: str | Path, content: bytes, error: Exception) -> str:
-    found = described_format(content)
-    if "pickle" in found:
-        return f"{path} is {found}; only safetensors files are loaded, for safety"
-    if not found or "safetensors" in found:
-        return f"{path} is truncated or no safetensors file: {error}"
-    return f"{path} is no safetensors file, it is {found}; expected a model of eim train"
+    if (found := described_format(content)).endswith(".npz)"):
+        return f"{path} is no safetensors file, it is {found}; expected a model of eim train"
+    return f"{path} is truncated or no safetensors file, the only format that is loaded: {error}"
 
 
 def _document(path: str | Path, content: bytes) -> dict[str, Any]:

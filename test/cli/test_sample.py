@@ -316,7 +316,7 @@ class Trap:
 def test_pickle_is_refused_unread(eim: Command, tmp_path: Path, write) -> None:
     path, sprung = tmp_path / "m.safetensors", tmp_path / "sprung"
     write(Trap(sprung), path)
-    eim("sample", "--model", path, *POSE).refused("m.safetensors is a pickle")
+    eim("sample", "--model", path, *POSE).refused("m.safetensors is truncated or no safetensors file, the only format")
     assert not sprung.exists()
 
 

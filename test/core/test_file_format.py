@@ -1,9 +1,8 @@
-"""The first bytes of a file reveal its format."""
+"""The beginning of a file of this package reveals what it holds."""
 
 from __future__ import annotations
 
 import pickle
-import zipfile
 
 import numpy as np
 import pytest
@@ -31,42 +30,28 @@ def arrays(path):
         np.savez(file, x=np.zeros(2))
 
 
-def array(path):
-    with path.open("wb") as file:
-        np.save(file, np.zeros(2))
-
-
-def archive(path):
-    with zipfile.ZipFile(path, "w") as file:
-        file.writestr("text", "x")
-
-
 @pytest.mark.parametrize(
     ("write", "described"),
     [
         (data_set, "a data set (.npz)"),
         (model, "the file of a mixture of experts (.safetensors)"),
-        (stranger, "a safetensors file"),
-        (arrays, "an archive of arrays (.npz)"),
-        (array, "a single array (.npy)"),
-        (archive, "a zip archive"),
-        (lambda path: torch.save({}, path), "a pickle of PyTorch"),
-        (lambda path: path.write_bytes(pickle.dumps([1])), "a pickle"),
-        (lambda path: path.write_bytes(b"\x89MCAP0\r\n"), "a bag (MCAP)"),
-        (lambda path: path.write_text("<robot/>"), "XML, such as a robot description"),
+        (stranger, ""),
+        (arrays, ""),
+        (lambda path: torch.save({}, path), ""),
+        (lambda path: path.write_bytes(pickle.dumps([1])), ""),
         (lambda path: path.write_text("a,b\n1,2\n"), ""),
         (lambda path: path.write_bytes(b""), ""),
     ],
 )
-def test_formats_are_told_by_name(tmp_path, write, described):
+def test_files_of_this_package_are_described(tmp_path, write, described):
     write(tmp_path / "file")
     assert described_format((tmp_path / "file").read_bytes()) == described
 
 
-def test_any_beginning_of_a_file_is_described(tmp_path):
+@pytest.mark.parametrize("write", [data_set, model])
+def test_any_beginning_of_a_file_is_described_or_unknown(tmp_path, write):
     """None of them raises anything."""
-    for write in (data_set, model):
-        write(tmp_path / "file")
-        content = (tmp_path / "file").read_bytes()
-        found = {described_format(content[:length]) for length in range(len(content))}
-        assert found <= {"", "a truncated archive", "a safetensors file", described_format(content)}
+    write(tmp_path / "file")
+    content = (tmp_path / "file").read_bytes()
+    found = {described_format(content[:length]) for length in range(len(content))}
+    assert found <= {"", described_format(content)}

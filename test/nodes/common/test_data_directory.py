@@ -131,7 +131,7 @@ def test_only_a_file_of_the_same_kind_is_replaced_and_only_on_request(data: Data
     for name, kinds, overwrite, reason in (
         ("ours.npz", (DATA_SET,), False, "exists: .*overwrite"),
         ("ours.npz", ("a bag",), True, "not replaced: it is a data set .*expected a bag"),
-        ("foreign.npz", (DATA_SET,), True, "not replaced: it is a truncated archive"),
+        ("foreign.npz", (DATA_SET,), True, "not replaced: it is of an unknown format"),
         ("file", (DATA_SET,), True, "not replaced: it is of an unknown format"),
         ("sub", (DATA_SET,), True, "no regular file"),
         ("loop", (DATA_SET,), True, "no regular file"),

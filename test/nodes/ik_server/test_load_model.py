@@ -113,7 +113,7 @@ def bad_file(kind: str, model: Path, folder: Path) -> str:
     [
         ("missing", "cannot read"),
         ("truncated", "truncated"),
-        ("pickle", "is a pickle"),
+        ("pickle", "the only format that is loaded"),
         ("other robot", "was trained for robot 'panda'"),
         ("folder", "cannot read"),
         ("no path", "path of the model is empty"),

@@ -39,7 +39,7 @@ def bad_file(kind: str, good: Path, path: Path) -> None:
         ("empty", "truncated"),
         ("truncated", "truncated"),
         ("cut in its header", "truncated"),
-        ("of torch.save", "pickle"),
+        ("of torch.save", "the only format that is loaded"),
         ("of another schema", "schema version 9"),
     ],
 )
