@@ -16,7 +16,7 @@ NAME = "eim_ros"
 SHARED = ("config", "urdf")
 
 # sufficient to sample: eim sample
-REQUIRES = ["numpy>=1.26", "pin>=3", "PyYAML", "rich>=13.3", "safetensors", "scipy", "tyro>=1.0.17"]
+REQUIRES = ["numpy>=1.26", "pin>=3", "PyYAML", "rich>=13.3", "safetensors", "scipy"]
 EXTRAS = {
     "learning": ["torch>=2"],
     "bags": ["mcap>=1.2", "rosbags>=0.10", "zstandard>=0.18"],

@@ -12,28 +12,16 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from tyro.conf import Suppress, arg
-
+from eim_ros.cli.flags import count, flag, json_flag, listed_settings, parse, quiet_flag, seed_flag, switch
 from eim_ros.cli.main import Verb, run_program
-from eim_ros.cli.options import (
-    Json,
-    OptionalCount,
-    Quiet,
-    Seed,
-    Switch,
-    Text,
-    parse,
-    parse_settings,
-    read_with_settings,
-    use_threads,
-    workers,
-)
+from eim_ros.cli.options import use_threads, workers
 from eim_ros.cli.progress import Bar
 from eim_ros.core.errors import ConfigurationError, did_you_mean
 from eim_ros.core.files import check_outputs, to_json
 from eim_ros.core.parallel import ThisProcess
+from eim_ros.core.settings import assignments, chosen
 from experiments.harness import EXPERIMENTS, TABLE_NAME, experiment_module, run_experiment
 from experiments.table import summary
 
@@ -49,27 +37,26 @@ FOLDER, QUICK_FOLDER = "build/experiments", "build/experiments/quick"
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """Run an experiment, print its table and draw its figures. Its settings are flags as well."""
+    """Run an experiment, print its table and draw its figures. --help-settings lists its settings."""
 
-    seeds: OptionalCount = None
-    """Number of seeds (default: as in experiments/presets)."""
-    seed: Annotated[Seed, arg(metavar="FIRST")] = 0
-    """First seed."""
-    quick: Switch = False
-    """Use smaller settings, for a run of a few minutes. The run first prints what it cannot show."""
-    jobs: OptionalCount = None
-    """Number of processes on this machine (default: 1)."""
-    scheduler: Annotated[Text, arg(metavar="ADDRESS")] = None
-    """Dask scheduler with workers that compute the rows instead."""
-    output: Annotated[Text, arg(metavar="DIR")] = None
-    """Folder of the results (default: build/experiments, or build/experiments/quick)."""
-    quiet: Quiet = False
-    json: Json = False
-    threads: Annotated[
-        OptionalCount, arg(help="Threads of torch (default: 1; more change the rounding, and with it the results).")
-    ] = None
-    names: Suppress[tuple[str, ...]] = ()
-    settings: Suppress[tuple[str, ...]] = ()
+    seeds: int | None = count(None, "Number of seeds (default: as in experiments/presets).")
+    seed: int = seed_flag(metavar="FIRST")
+    quick: bool = switch("Use smaller settings, for a run of a few minutes. The run first prints what it cannot show.")
+    jobs: int | None = count(None, "Number of processes on this machine (default: 1).")
+    scheduler: str | None = flag(None, "Dask scheduler with workers that compute the rows instead.", metavar="ADDRESS")
+    output: str | None = flag(
+        None,
+        "Folder of the results (default: build/experiments, or build/experiments/quick).",
+        metavar="DIR",
+    )
+    set: tuple[str, ...] = flag((), "A setting, such as n_components=5.", metavar="NAME=VALUE", repeated=True)
+    quiet: bool = quiet_flag()
+    json: bool = json_flag()
+    threads: int | None = count(
+        None,
+        "Threads of torch (default: 1; more change the rounding, and with it the results).",
+    )
+    names: tuple[str, ...] = ()
 
     def run(self) -> int:
         """Run the experiments and return the exit code."""
@@ -106,8 +93,10 @@ def read(words: list[str]) -> Verb:
         every: Run = dataclasses.replace(parse(Run, program, rest), names=tuple(EXPERIMENTS))
         return every
     experiment = experiment_module(name).EXPERIMENT
-    with_settings = read_with_settings(Run, program, rest, experiment.settings_type, experiment.aliases)
-    one: Run = dataclasses.replace(with_settings, names=(name,))
+    if "--help-settings" in rest:
+        print(listed_settings(experiment.preset("--quick" in rest).settings))
+        raise SystemExit(0)
+    one: Run = dataclasses.replace(parse(Run, program, rest), names=(name,))
     return one
 
 
@@ -115,7 +104,7 @@ def _run(name: str, args: Run, workers: Any) -> dict[str, Any]:
     module = experiment_module(name)
     experiment = module.EXPERIMENT
     preset = experiment.preset(args.quick)
-    settings = parse_settings(preset.settings, f"{PROGRAM} {name}", args.settings, experiment.aliases)
+    settings = chosen(preset.settings, assignments(args.set))
     folder = Path(args.output or (QUICK_FOLDER if args.quick else FOLDER)) / name
     given = {f"--{key}": value for key, value in settings.to_mapping().items() if isinstance(value, str)}
     check_outputs({"--output": folder / TABLE_NAME}, given)

@@ -178,7 +178,6 @@ EXPERIMENT = Experiment(
     AdversarialComparisonConfig,
     _cells,
     _measure,
-    {"n_dims": "--dims", "n_components": "--components"},
     _report,
 )
 

@@ -422,7 +422,6 @@ EXPERIMENT = Experiment(
     GMMVIExperimentConfig,
     _cells,
     _measure,
-    {},
     _report,
     page,
     details,

@@ -95,8 +95,6 @@ class Experiment(Generic[SettingsT]):
         "network" (the thesis' classifier), "plug-in", "residual" or "known". Methods without a ratio have "none".
     measure : callable
         Function from settings, a cell and a seed to an outcome. The outcome depends on nothing else.
-    aliases : mapping
-        Short flags for settings.
     report : callable, optional
         Function from a table to lines of text, for experiments that need more than the mean figures of `summary`.
     page : callable, optional
@@ -112,7 +110,6 @@ class Experiment(Generic[SettingsT]):
     settings_type: type[SettingsT]
     cells: Callable[[SettingsT], list[Cell]]
     measure: Callable[[SettingsT, Cell, int], Outcome]
-    aliases: Mapping[str, str]
     report: Callable[[ResultTable], list[str]] | None = None
     page: Callable[[ResultTable], list[str]] | None = None
     details: Callable[[ResultTable], list[str]] | None = None

@@ -133,7 +133,6 @@ EXPERIMENT = Experiment(
     KinematicsConfig,
     _cells,
     _measure,
-    {"n_components": "--components"},
 )
 
 

@@ -419,7 +419,6 @@ EXPERIMENT = Experiment(
     LineReachingConfig,
     _cells,
     _measure,
-    {"n_components": "--components"},
 )
 
 

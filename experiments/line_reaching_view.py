@@ -9,13 +9,13 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from tyro.conf import Positional, arg
 
+from eim_ros.cli.flags import flag
 from eim_ros.cli.view import PageFlags
 from eim_ros.core.errors import ConfigurationError, DataError
 from eim_ros.ik import Sampler
@@ -346,8 +346,7 @@ def _at_height(points: npt.ArrayLike, height: float) -> npt.NDArray[np.float64]:
 class ViewLine:
     """Show the postures of line-reaching in the browser."""
 
-    folder: Positional[Annotated[str, arg(metavar="FOLDER")]]
-    """Results of the experiment line-reaching."""
+    folder: str = flag(text="Results of the experiment line-reaching.", metavar="FOLDER", positional=True)
     page: PageFlags
 
     def run(self) -> int:

@@ -127,7 +127,6 @@ EXPERIMENT = Experiment(
     NonlinearConfig,
     _cells,
     _measure,
-    {},
 )
 
 

@@ -77,7 +77,6 @@ EXPERIMENT = Experiment(
     ObstacleConfig,
     _cells,
     _measure,
-    {"n_components": "--components"},
 )
 
 

@@ -110,7 +110,6 @@ EXPERIMENT = Experiment(
     ProjectionsConfig,
     _cells,
     _measure,
-    {},
     _report,
 )
 

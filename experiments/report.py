@@ -17,12 +17,11 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from tyro.conf import arg
 
-from eim_ros.cli.options import Json
+from eim_ros.cli.flags import flag, json_flag
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import check_outputs, to_json, write_atomically
 from experiments.harness import EXPERIMENTS, TABLE_NAME, Experiment, comparable, experiment_module, is_selection
@@ -445,11 +444,9 @@ DETAILS = "tables.md"  # in the folder of the result table
 class Report:
     """Compare the result tables with the statements of the thesis."""
 
-    tables: Annotated[str, arg(metavar="DIR")] = TABLES
-    """Folder of the result tables."""
-    output: Annotated[str, arg(metavar="FOLDER")] = OUTPUT
-    """Folder of the report and its figures."""
-    json: Json = False
+    tables: str = flag(TABLES, "Folder of the result tables.", metavar="DIR")
+    output: str = flag(OUTPUT, "Folder of the report and its figures.", metavar="FOLDER")
+    json: bool = json_flag()
 
     def run(self) -> int:
         """Write the report and return the exit code."""

@@ -179,7 +179,6 @@ EXPERIMENT = Experiment(
     RobustnessConfig,
     _cells,
     _measure,
-    {"n_starts": "--starts", "n_components": "--experts"},
     _report,
 )
 

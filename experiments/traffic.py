@@ -232,7 +232,6 @@ EXPERIMENT = Experiment(
     TrafficConfig,
     _cells,
     _measure,
-    {"n_components": "--components"},
 )
 
 

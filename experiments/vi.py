@@ -1,7 +1,7 @@
 """`python -m experiments vi`: fit a Gaussian mixture to a target density by natural-gradient variational inference.
 
 Seven letters select one of the 432 algorithms of Arenz et al. 2023. Each target has its published settings as defaults;
-flags override them. The run saves a checkpoint next to the output. --resume continues from it with bitwise identical
+--set overrides them. The run saves a checkpoint next to the output. --resume continues from it with bitwise identical
 results, and accepts a larger budget.
 """
 
@@ -13,26 +13,26 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import torch
-from tyro.conf import Suppress, arg
 
-from eim_ros.cli.options import (
-    Count,
-    File,
-    Json,
-    Quiet,
-    Seed,
-    Switch,
-    Threads,
-    parse_settings,
-    read_with_settings,
-    use_threads,
+from eim_ros.cli.flags import (
+    count,
+    flag,
+    json_flag,
+    listed_settings,
+    parse,
+    quiet_flag,
+    seed_flag,
+    switch,
+    threads_flag,
 )
+from eim_ros.cli.options import use_threads
 from eim_ros.cli.progress import ProgressBar
 from eim_ros.core.errors import ConfigurationError, ModelFileError
 from eim_ros.core.files import check_outputs, to_json
+from eim_ros.core.settings import assignments, chosen
 from eim_ros.learning import RunOptions
 from eim_ros.learning.gmmvi import GMMVI, GMMVIConfig
 from eim_ros.learning.models import GaussianMixture, save_model
@@ -43,7 +43,6 @@ from experiments.targets.planar import PlanarRobot
 from experiments.targets.poses import kinematic_start
 from experiments.targets.scores import mixture_scores
 
-ALIASES = {"n_components": "--components"}
 Target: Any = Literal[tuple({**PROBLEMS, **FILE_PROBLEMS})]  # defined at run time
 
 
@@ -55,41 +54,31 @@ class FitMixture:
     defaults. The run saves a checkpoint next to the output, and --resume continues it.
     """
 
-    target: Target
-    """Density to fit."""
-    urdf: File = None
-    """Robot description of the humanoid, for --target talos."""
-    algorithm: Annotated[str, arg(metavar="WORD")] = "samtron"
-    """Algorithm, by its seven letters."""
-    budget: Count = 500_000
-    """Number of evaluations of the target."""
-    start: Literal["published", "kinematic"] = "published"
-    """Method for the initial model."""
-    output: Annotated[str, arg(metavar="FILE")]
-    """Model to write (.safetensors)."""
-    seed: Seed = 0
-    """Random seed."""
-    picture: File = None
-    """Picture (.png) of postures in samples of the model, for robots."""
-    elbo_samples: Count = 20_000
-    """Number of samples for the final ELBO."""
-    checkpoint: File = None
-    """Checkpoint (default: OUTPUT.checkpoint)."""
-    checkpoint_every: Count = 50
-    """Number of iterations between two checkpoints."""
-    no_checkpoint: Switch = False
-    """Save no checkpoints."""
-    resume: Switch = False
-    """Continue the interrupted run from its checkpoint."""
-    quiet: Quiet = False
-    json: Json = False
-    threads: Threads = None
-    settings: Suppress[tuple[str, ...]] = ()
+    target: Target = flag(text="Density to fit.")
+    urdf: str | None = flag(None, "Robot description of the humanoid, for --target talos.", metavar="FILE")
+    algorithm: str = flag("samtron", "Algorithm, by its seven letters.", metavar="WORD")
+    budget: int = count(500000, "Number of evaluations of the target.")
+    start: Literal["published", "kinematic"] = flag("published", "Method for the initial model.")
+    output: str = flag(text="Model to write (.safetensors).", metavar="FILE")
+    seed: int = seed_flag()
+    picture: str | None = flag(None, "Picture (.png) of postures in samples of the model, for robots.", metavar="FILE")
+    elbo_samples: int = count(20000, "Number of samples for the final ELBO.")
+    checkpoint: str | None = flag(None, "Checkpoint (default: OUTPUT.checkpoint).", metavar="FILE")
+    checkpoint_every: int = count(50, "Number of iterations between two checkpoints.")
+    no_checkpoint: bool = switch("Save no checkpoints.")
+    resume: bool = switch("Continue the interrupted run from its checkpoint.")
+    set: tuple[str, ...] = flag((), "A setting, see --help-settings.", metavar="NAME=VALUE", repeated=True)
+    quiet: bool = quiet_flag()
+    json: bool = json_flag()
+    threads: int | None = threads_flag()
 
     @classmethod
     def read(cls, program: str, words: Sequence[str]) -> FitMixture:
-        """Read the flags of the command. The target decides the defaults of settings, so their flags are read later."""
-        verb: FitMixture = read_with_settings(cls, program, words, GMMVIConfig, ALIASES)
+        """Read the flags of the command, or list the settings. Their defaults depend on the target."""
+        if "--help-settings" in words:
+            print(listed_settings(GMMVIConfig()))
+            raise SystemExit(0)
+        verb: FitMixture = parse(cls, program, words)
         return verb
 
     def run(self) -> int:
@@ -165,10 +154,10 @@ def _problem(args: FitMixture) -> Problem:
 
 
 def _config(args: FitMixture, problem: Problem) -> GMMVIConfig:
-    if any(word.startswith("--max-evaluations") for word in args.settings):
-        raise ConfigurationError("give --budget instead of --max-evaluations")
-    default = problem.config(args.algorithm, args.budget)
-    return parse_settings(default, "python -m experiments vi", args.settings, ALIASES)
+    given = assignments(args.set)
+    if "max_evaluations" in given:
+        raise ConfigurationError("give --budget instead of max_evaluations")
+    return chosen(problem.config(args.algorithm, args.budget), given)
 
 
 def _checkpoint(args: FitMixture) -> Path | None:

@@ -28,7 +28,7 @@ def collector(given: Given) -> dict[str, Any]:
 
 def coordinator(given: Given) -> dict[str, Any]:
     """Return parameters that name the other nodes and configure the learner."""
-    settings = [f"{name}={integer(given, name)}" for name in ("experts", "iterations")]
+    settings = [f"n_components={integer(given, 'experts')}", f"n_iterations={integer(given, 'iterations')}"]
     names = {name: given[f"{name}_name"] for name in ("collector", "trainer", "server")}
     return {**names, "settings": settings, "seed": integer(given, "seed"), "context": given["context"]}
 

@@ -56,7 +56,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 def command_line() -> str:
     """Return a section with the complete help of each verb."""
-    os.environ["COLUMNS"] = "100"  # the width of the text of tyro
+    os.environ["COLUMNS"] = "100"  # the width of the text
     parts = []
     for verb, (_, summary) in VERBS.items():
         text = _help(verb)

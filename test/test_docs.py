@@ -19,11 +19,12 @@ import pytest
 import yaml
 
 from eim_ros import EM, Robot, Sampler, Sphere
+from eim_ros.cli import flags
 from eim_ros.cli.main import EXPLAINED, VERBS, main, read_verb, verb_type
-from eim_ros.cli.options import flags_of as known_flags
-from eim_ros.cli.options import parse_settings
-from eim_ros.cli.train import ALIASES, Train, default_settings
+from eim_ros.cli.sample import Operation
+from eim_ros.cli.train import Train
 from eim_ros.core.errors import EimError
+from eim_ros.core.settings import assignments, chosen
 from eim_ros.kinematics import pose_from, robot_path
 from eim_ros.learning import RunOptions
 from eim_ros.nodes.__main__ import NODES
@@ -127,7 +128,7 @@ def test_every_flag_that_is_mentioned_is_one_that_there_is():
     for page in PAGES:
         for words in INLINE.findall((ROOT / page).read_text(encoding="utf-8")):
             verb, *rest = words.split()[1:]
-            known = flags_of(verb) if verb in VERBS else set()
+            known = flags_of(verb) | {"--help", "--help-all", "--help-settings"} if verb in VERBS else set()
             wrong += [f"{page}: {words}" for word in rest if word.startswith("--") and word.split("=")[0] not in known]
     assert not wrong
 
@@ -170,7 +171,7 @@ def fault(line: str) -> str:
     program, *rest = words
     if program == "eim":
         try:
-            check_settings("eim", read_verb(rest))
+            check_settings(read_verb(rest))
         except EimError as error:
             return str(error)
         except SystemExit as leaving:
@@ -178,7 +179,7 @@ def fault(line: str) -> str:
         return ""
     if rest[:2] == ["-m", "experiments"]:
         try:
-            check_settings("experiments", read_experiment(rest[2:]))
+            check_settings(read_experiment(rest[2:]))
         except EimError as error:
             return str(error)
         except SystemExit as leaving:
@@ -203,14 +204,14 @@ def fault(line: str) -> str:
     return "" if program in OTHERS or "source install/setup.bash" in line else "its program"
 
 
-def check_settings(program: str, verb: Any) -> None:
-    """Read the words that a verb leaves for its settings; a wrong flag raises an error."""
+def check_settings(verb: Any) -> None:
+    """Read the settings of a verb; a wrong name raises an error."""
     if isinstance(verb, Train):
-        settings = default_settings(verb.learner.task, verb.learner.algorithm, verb.learner.kinematics)
-        parse_settings(settings, program, verb.settings, ALIASES)
+        verb.settings()
+    elif isinstance(verb, Operation):
+        verb.read_settings()
     elif isinstance(verb, Run) and len(verb.names) == 1:
-        experiment = experiment_module(verb.names[0]).EXPERIMENT
-        parse_settings(experiment.preset(verb.quick).settings, program, verb.settings, experiment.aliases)
+        chosen(experiment_module(verb.names[0]).EXPERIMENT.preset(verb.quick).settings, assignments(verb.set))
 
 
 def wrong_node(words: list[str]) -> str:
@@ -266,7 +267,8 @@ def wrong_policy(words: list[str]) -> str:
 
 def flags_of(verb: str) -> set[str]:
     """Return the flags of a verb and of the verbs below it."""
-    return {word for word in known_flags(verb_type(verb)) if word.startswith("--")}
+    kinds = verb_type(verb)
+    return {name for kind in (kinds.values() if isinstance(kinds, dict) else [kinds]) for name in flags.flags_of(kind)}
 
 
 def test_site_builds_without_a_warning(tmp_path):

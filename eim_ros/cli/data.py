@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-from tyro.conf import Positional, arg
-
-from eim_ros.cli.options import NO_DEFAULT, Arm, Count, CountOrNone, Json, Positive, Quiet, Repeated, Seed, Switch, Text
+from eim_ros.cli.flags import count, flag, json_flag, positive, quiet_flag, seed_flag, switch, whole
+from eim_ros.cli.options import Arm
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import check_outputs, to_json
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from eim_ros.core.data_set import DataSet
 
 CONTEXTS = Literal["position", "pose"]
-Bags = Annotated[tuple[str, ...], arg(metavar="BAG [BAG ...]"), NO_DEFAULT]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,18 +23,17 @@ class Collect:
     """Sample configurations of a robot, and the positions or poses that they reach by forward kinematics."""
 
     arm: Arm
-    output: Annotated[str, arg(metavar="FILE")]
-    """Data set to write (.npz)."""
-    samples: Count = 10_000
-    """Number of pairs."""
-    context: CONTEXTS = "position"
-    """Input of the model to be trained: position of the tip, or its full pose."""
-    solutions_per_pose: CountOrNone = 0
-    """Number of configurations drawn evenly from all solutions of each pose; 0: draw configurations uniformly."""
-    seed: Seed = 0
-    """Random seed."""
-    quiet: Quiet = False
-    json: Json = False
+    output: str = flag(text="Data set to write (.npz).", metavar="FILE")
+    samples: int = count(10000, "Number of pairs.")
+    context: CONTEXTS = flag("position", "Input of the model to be trained: position of the tip, or its full pose.")
+    solutions_per_pose: int = flag(
+        0,
+        "Number of configurations drawn evenly from all solutions of each pose; 0: draw configurations uniformly.",
+        read=whole(0),
+    )
+    seed: int = seed_flag()
+    quiet: bool = quiet_flag()
+    json: bool = json_flag()
 
     def run(self) -> int:
         from eim_ros.cli.progress import ProgressBar
@@ -61,44 +58,53 @@ class Collect:
 class Topics:
     """Topics, joints and segments to read from the bags."""
 
-    joints: Annotated[Text, arg(metavar="A,B,...")] = None
-    """Joints in this order (default: the joints of the robot, or all). Several publishers may have a part of them."""
-    joint_topic: Annotated[Repeated, arg(metavar="TOPIC")] = ()
-    """Joint states or trajectories (default: all topics of joint states). Repeat it to merge several topics."""
-    label_topic: Annotated[Text, arg(metavar="TOPIC")] = None
-    """Labels (default: the only topic named .../segment)."""
-    pose_topic: Annotated[Text, arg(metavar="TOPIC")] = None
-    """Poses of the tip, for --task ik (default: forward kinematics)."""
-    label: Repeated = ()
-    """Use only segments with this label."""
-    skip_label: Repeated = ()
-    """Skip segments with this label."""
-    time: Literal["header", "arrival"] = "header"
-    """Time stamps to use: from the message headers, or the arrival at the recorder."""
+    joints: str | None = flag(
+        None,
+        "Joints in this order (default: the joints of the robot, or all). Several publishers may have a part of them.",
+        metavar="A,B,...",
+    )
+    joint_topic: tuple[str, ...] = flag(
+        (),
+        "Joint states or trajectories (default: all topics of joint states). Repeat it to merge several topics.",
+        repeated=True,
+        metavar="TOPIC",
+    )
+    label_topic: str | None = flag(None, "Labels (default: the only topic named .../segment).", metavar="TOPIC")
+    pose_topic: str | None = flag(
+        None,
+        "Poses of the tip, for --task ik (default: forward kinematics).",
+        metavar="TOPIC",
+    )
+    label: tuple[str, ...] = flag((), "Use only segments with this label.", repeated=True)
+    skip_label: tuple[str, ...] = flag((), "Skip segments with this label.", repeated=True)
+    time: Literal["header", "arrival"] = flag(
+        "header",
+        "Time stamps to use: from the message headers, or the arrival at the recorder.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Segments:
     """Options for cutting recordings into motions and resampling them."""
 
-    points: Count = 50
-    """Number of points of each motion."""
-    method: Literal["linear", "cubic"] = "linear"
-    """Method of interpolation."""
-    rate: Annotated[Positive | None, arg(metavar="HZ", help_behavior_hint="")] = None
-    """Number of pairs per second, for --task ik (default: one for each joint state)."""
-    max_gap: Positive = 0.2
-    """Longest time without a message within a segment [s]."""
-    max_speed: Positive = 20.0
-    """Joint velocity above which a motion is a jump [rad/s or m/s]."""
-    min_jump: Positive = 0.1
-    """Joint displacement below which a motion is not a jump [rad or m]."""
-    min_displacement: Positive = 0.005
-    """Joint displacement below which the robot counts as standing still [rad or m]."""
-    trim: Switch = False
-    """Leave out the time at rest before and after each motion."""
-    min_duration: Positive = 0.1
-    """Minimum duration of a motion [s]."""
+    points: int = count(50, "Number of points of each motion.")
+    method: Literal["linear", "cubic"] = flag("linear", "Method of interpolation.")
+    rate: float | None = flag(
+        None,
+        "Number of pairs per second, for --task ik (default: one for each joint state).",
+        read=positive,
+        metavar="HZ",
+    )
+    max_gap: float = flag(0.2, "Longest time without a message within a segment [s].", read=positive)
+    max_speed: float = flag(20.0, "Joint velocity above which a motion is a jump [rad/s or m/s].", read=positive)
+    min_jump: float = flag(0.1, "Joint displacement below which a motion is not a jump [rad or m].", read=positive)
+    min_displacement: float = flag(
+        0.005,
+        "Joint displacement below which the robot counts as standing still [rad or m].",
+        read=positive,
+    )
+    trim: bool = switch("Leave out the time at rest before and after each motion.")
+    min_duration: float = flag(0.1, "Minimum duration of a motion [s].", read=positive)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,25 +130,31 @@ class Import:
     Below 30 Hz, small spikes look like quick motions and remain.
     """
 
-    bags: Positional[Bags]
-    """Folders of bags, bag files (.mcap, .db3) or tables (.csv, .npz)."""
+    bags: tuple[str, ...] = flag(
+        text="Folders of bags, bag files (.mcap, .db3) or tables (.csv, .npz).",
+        metavar="BAG",
+        positional=True,
+    )
     arm: Arm
     topics: Topics
     segments: Segments
-    output: Annotated[str, arg(metavar="FILE")]
-    """Data set to write (.npz)."""
-    task: Literal["motion", "ik"] = "motion"
-    """Convert each segment to one motion, or to pairs of tip pose and configuration."""
-    context: Repeated = ()
-    """Context. For motions: start, or a topic of points, poses or numbers (default: none). For ik: position or pose."""
-    json: Json = False
+    output: str = flag(text="Data set to write (.npz).", metavar="FILE")
+    task: Literal["motion", "ik"] = flag(
+        "motion",
+        "Convert each segment to one motion, or to pairs of tip pose and configuration.",
+    )
+    context: tuple[str, ...] = flag(
+        (),
+        "Context. For motions: start, or a topic of points, poses or numbers (default: none). For ik: "
+        "position or pose.",
+        repeated=True,
+    )
+    json: bool = json_flag()
 
     def run(self) -> int:
         from eim_ros.bags.selection import lines
         from eim_ros.core.data_set import save_data_set
 
-        if not self.bags:
-            raise ConfigurationError("the following arguments are required: BAG (see eim import --help)")
         check_outputs({"--output": self.output}, {"--robot": self.arm.file, **{f"BAG {bag}": bag for bag in self.bags}})
         selection = self._selection()
         data_set, reports = self._pairs(selection) if self.task == "ik" else self._motions(selection)
@@ -228,15 +240,16 @@ class Recover:
     Bags of `demo_recorder` seldom need it, because they are complete after each flush.
     """
 
-    bags: Positional[Bags]
-    """Folders of bags, or MCAP files. They are changed."""
-    json: Json = False
+    bags: tuple[str, ...] = flag(
+        text="Folders of bags, or MCAP files. They are changed.",
+        metavar="BAG",
+        positional=True,
+    )
+    json: bool = json_flag()
 
     def run(self) -> int:
         from eim_ros.bags.reader import recover_bag
 
-        if not self.bags:
-            raise ConfigurationError("the following arguments are required: BAG (see eim recover --help)")
         done = {bag: recover_bag(bag) for bag in self.bags}
         if self.json:
             print(to_json({"bags": [{"path": bag, "done": steps} for bag, steps in done.items()]}))
@@ -250,15 +263,15 @@ class Recover:
 class Export:
     """Write motions for other programs, currently as a data set of LeRobot."""
 
-    data: Positional[Annotated[str, arg(metavar="DATA")]]
-    """Data set of motions (.npz) from eim import or eim motion sample."""
-    lerobot: Annotated[str, arg(metavar="FOLDER")]
-    """Folder to create. This needs the library of LeRobot."""
-    fps: Count = 30
-    """Frames per second."""
-    task: Annotated[str, NO_DEFAULT] = ""
-    """Task name for motions without a label (default: motion)."""
-    json: Json = False
+    data: str = flag(
+        text="Data set of motions (.npz) from eim import or eim motion sample.",
+        metavar="DATA",
+        positional=True,
+    )
+    lerobot: str = flag(text="Folder to create. This needs the library of LeRobot.", metavar="FOLDER")
+    fps: int = count(30, "Frames per second.")
+    task: str = flag("", "Task name for motions without a label (default: motion).")
+    json: bool = json_flag()
 
     def run(self) -> int:
         from eim_ros.core.data_set import load_data_set
@@ -279,13 +292,10 @@ class Export:
 class Evaluate:
     """Evaluate the raw samples of a model on test data: errors, limits, entropies and likelihood."""
 
-    model: Annotated[str, arg(metavar="FILE|NAME")]
-    """Model from eim train, or the name of an included model."""
-    data: Annotated[str, arg(metavar="FILE")]
-    """Test data from eim collect."""
-    seed: Seed = 0
-    """Random seed of the samples."""
-    json: Json = False
+    model: str = flag(text="Model from eim train, or the name of an included model.", metavar="FILE|NAME")
+    data: str = flag(text="Test data from eim collect.", metavar="FILE")
+    seed: int = seed_flag()
+    json: bool = json_flag()
 
     def run(self) -> int:
         from eim_ros.core.data_set import load_data_set

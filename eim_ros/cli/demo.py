@@ -7,12 +7,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tyro.conf import arg
 
-from eim_ros.cli.options import Count, Json, Seed, Threads, use_threads
+from eim_ros.cli.flags import count, flag, json_flag, seed_flag, threads_flag
+from eim_ros.cli.options import use_threads
 from eim_ros.cli.processes import ServerProcess, Waiting, ended_by_sigterm, use_own_domain
 from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import ServiceError
@@ -51,20 +51,14 @@ class Demo:
     Then the ROS 2 node is started with the last model. It returns configurations that reach a pose, which are drawn.
     """
 
-    robot: Annotated[str, arg(metavar="NAME")] = "iiwa14"
-    """Included robot."""
-    samples: Count = 10_000
-    """Number of training pairs."""
-    experts: int = 50
-    """Number of experts of each model."""
-    n: Annotated[Count, arg(aliases=("-n",))] = 100
-    """Number of configurations to request."""
-    seed: Seed = 0
-    """Random seed."""
-    output: Annotated[str, arg(metavar="FOLDER")] = "demo"
-    """Folder for all files."""
-    json: Json = False
-    threads: Threads = None
+    robot: str = flag("iiwa14", "Included robot.", metavar="NAME")
+    samples: int = count(10000, "Number of training pairs.")
+    experts: int = flag(50, "Number of experts of each model.")
+    n: int = count(100, "Number of configurations to request.", short="-n")
+    seed: int = seed_flag()
+    output: str = flag("demo", "Folder for all files.", metavar="FOLDER")
+    json: bool = json_flag()
+    threads: int | None = threads_flag()
 
     def run(self) -> int:
         from eim_ros.core.data_set import save_data_set

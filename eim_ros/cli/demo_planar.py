@@ -6,13 +6,13 @@ import contextlib
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from tyro.conf import arg
 
-from eim_ros.cli.options import Count, Json, Seed, Threads, use_threads
+from eim_ros.cli.flags import count, flag, json_flag, seed_flag, threads_flag
+from eim_ros.cli.options import use_threads
 from eim_ros.cli.processes import ServerProcess, Waiting, ended_by_sigterm, use_own_domain
 from eim_ros.cli.progress import Bar
 from eim_ros.core.arrays import FloatArray
@@ -51,20 +51,14 @@ class DemoPlanar:
     EM and EIM are compared on the same recording.
     """
 
-    motions: Count = 360
-    """Number of motions to demonstrate."""
-    places: Count = 9
-    """Number of places of the line, at least 2."""
-    components: Count = 20
-    """Number of components of each mixture."""
-    executed: Count = 12
-    """Number of samples of each mixture to execute for each new line."""
-    seed: Seed = 0
-    """Random seed."""
-    output: Annotated[str, arg(metavar="FOLDER")] = "demo-planar"
-    """Folder for all files."""
-    json: Json = False
-    threads: Threads = None
+    motions: int = count(360, "Number of motions to demonstrate.")
+    places: int = count(9, "Number of places of the line, at least 2.")
+    components: int = count(20, "Number of components of each mixture.")
+    executed: int = count(12, "Number of samples of each mixture to execute for each new line.")
+    seed: int = seed_flag()
+    output: str = flag("demo-planar", "Folder for all files.", metavar="FOLDER")
+    json: bool = json_flag()
+    threads: int | None = threads_flag()
 
     def run(self) -> int:
         folder = Path(self.output)

@@ -1,6 +1,6 @@
 """Default settings of the learners of `eim train`, by task and name. This module needs torch.
 
-Some learners have a further group of settings, which `Training` or `MotionTraining` takes as an argument of its own.
+Some learners have a further group of settings, which `Training` or `MotionTraining` takes as a separate argument.
 """
 
 from __future__ import annotations

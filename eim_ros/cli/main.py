@@ -80,14 +80,6 @@ class Verb(Protocol):
     def run(self) -> int: ...
 
 
-OTHER_VERBS = {
-    "ik": "solve",
-    "fk": "eim_ros.Robot(name).fk(q) in Python",
-    **dict.fromkeys(("robots", "info", "models"), "list"),
-    **dict.fromkeys(("show", "visualize", "plot"), "view or picture"),
-    "plan": "follow",
-    "version": "--version",
-}  # names in other programs, and what to use
 # Verb, module, and summary. The module has a dataclass of the verb's name; "solve-all" is SolveAll.
 VERBS = {
     "solve": ("sample", "one configuration that reaches a pose"),
@@ -186,34 +178,38 @@ def _warnings_in_lines(command: str) -> Iterator[None]:
 
 
 def verb_type(name: str) -> Any:
-    """Return the dataclass of a verb, whose module is imported."""
+    """Return the dataclass of a verb, or a dictionary of inner verbs and their dataclasses; import its module."""
     module = importlib.import_module(f"eim_ros.cli.{VERBS[name][0]}")
     return getattr(module, name.title().replace("-", ""))
 
 
 def read_verb(words: Sequence[str]) -> Verb:
     """Return the verb of a command line with its flags."""
-    name, *rest = [*words[1:], "--help"] if words[:1] == ["help"] else list(words) or [""]
+    name, *rest = [*words[1:], "--help"] if words[:1] == ["help"] else list(words) or ["--help"]
     if name in ("-h", "--help", "--version"):
         print(f"eim_ros {__version__}" if name == "--version" else _help())
         raise SystemExit(0)
-    if not name:
-        raise ConfigurationError("expected a VERB (see eim --help)")
     if name not in VERBS:
         if name.startswith("-"):
             meant = did_you_mean(name, ["--version", "--help"])
             raise ConfigurationError(
                 f"there is no flag {name} before a verb, as in `eim sample --robot panda`{meant} (see eim --help)"
             )
-        meant = f"; use {OTHER_VERBS[name]}" if name in OTHER_VERBS else did_you_mean(name, VERBS)
-        raise ConfigurationError(f"invalid choice: {name!r}{meant} (see eim --help)")
+        raise ConfigurationError(f"invalid choice: {name!r}{did_you_mean(name, VERBS)} (see eim --help)")
     kind = verb_type(name)
-    if hasattr(kind, "read"):  # in two steps: settings depend on the chosen learner
-        verb: Verb = kind.read(rest)
-        return verb
-    from eim_ros.cli.options import parse
+    if isinstance(kind, dict):
+        inner, *rest = rest or [""]
+        if inner not in kind:
+            listed = ", ".join(kind)
+            if inner in ("-h", "--help"):
+                print(f"usage: eim {name} {{{listed.replace(', ', ',')}}} [FLAGS]")
+                raise SystemExit(0)
+            raise ConfigurationError(f"expected one of {listed}, got {inner!r} (see eim {name} --help)")
+        kind, name = kind[inner], f"{name} {inner}"
+    from eim_ros.cli.flags import parse
 
-    verb = parse(kind, f"eim {name}", rest)
+    read = getattr(kind, "read", None)  # for a verb that lists its settings
+    verb: Verb = read(rest) if read else parse(kind, f"eim {name}", rest)
     return verb
 
 

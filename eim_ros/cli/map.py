@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from tyro.conf import Positional, arg
-
-from eim_ros.cli.options import NO_DEFAULT, Arm, Count, File, Json, OptionalCount, Quiet, Seed, Six, Text, workers
+from eim_ros.cli.flags import count, flag, json_flag, quiet_flag, seed_flag
+from eim_ros.cli.options import Arm, workers
 from eim_ros.core.files import check_outputs, to_json
 
 
@@ -22,28 +21,25 @@ class Map:
     """
 
     arm: Arm
-    spacing: Annotated[float, arg(metavar="METRES")] = 0.1
-    """Edge length of a cell [m]."""
-    box: Annotated[Six, arg(metavar="XMIN YMIN ZMIN XMAX YMAX ZMAX")] = None
-    """Corners of the box of positions in the base frame [m] (default: all positions that the arm reaches)."""
-    approaches: Count = 20
-    """Number of directions of the tool."""
-    rolls: Count = 4
-    """Number of rotations about each direction."""
-    seeds: Count = 32
-    """Number of seeds of the search at each pose. More seeds find more solutions."""
-    seed: Seed = 0
-    """Random seed."""
-    jobs: OptionalCount = None
-    """Number of processes on this machine (default: one process with a thread for each core)."""
-    scheduler: Annotated[Text, arg(metavar="ADDRESS")] = None
-    """Dask scheduler with workers that compute the map instead."""
-    output: Annotated[str, arg(metavar="FILE")] = "map.npz"
-    """Map to write."""
-    picture: File = None
-    """Picture of slices to write (.png)."""
-    quiet: Quiet = False
-    json: Json = False
+    spacing: float = flag(0.1, "Edge length of a cell [m].", metavar="METRES")
+    box: tuple[float, float, float, float, float, float] | None = flag(
+        None,
+        "Corners of the box of positions in the base frame [m] (default: all positions that the arm reaches).",
+        metavar="XMIN YMIN ZMIN XMAX YMAX ZMAX",
+    )
+    approaches: int = count(20, "Number of directions of the tool.")
+    rolls: int = count(4, "Number of rotations about each direction.")
+    seeds: int = count(32, "Number of seeds of the search at each pose. More seeds find more solutions.")
+    seed: int = seed_flag()
+    jobs: int | None = count(
+        None,
+        "Number of processes on this machine (default: one process with a thread for each core).",
+    )
+    scheduler: str | None = flag(None, "Dask scheduler with workers that compute the map instead.", metavar="ADDRESS")
+    output: str = flag("map.npz", "Map to write.", metavar="FILE")
+    picture: str | None = flag(None, "Picture of slices to write (.png).", metavar="FILE")
+    quiet: bool = quiet_flag()
+    json: bool = json_flag()
 
     def run(self) -> int:
         from eim_ros.cli.progress import Bar
@@ -85,9 +81,12 @@ class Map:
 class List:
     """List the included robots and models."""
 
-    kind: Positional[Annotated[Literal["robots", "models", "all"], NO_DEFAULT]] = "all"
-    """List to print: robots, models, or all (default)."""
-    json: Json = False
+    kind: Literal["robots", "models", "all"] = flag(
+        "all",
+        "List to print: robots, models, or all (default).",
+        positional=True,
+    )
+    json: bool = json_flag()
 
     def run(self) -> int:
         found = {"robots": _robots, "models": _models}

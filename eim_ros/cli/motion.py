@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from tyro.conf import UseAppendAction, arg, subcommand
-
-from eim_ros.cli.options import Count, File, FreshSeed, Json, Number, Numbers, OptionalCount, Threads, use_threads
+from eim_ros.cli.flags import count, flag, json_flag, seed_flag, threads_flag
+from eim_ros.cli.options import use_threads
 from eim_ros.core.errors import ConfigurationError, DataError, JointStateError
 from eim_ros.core.files import check_outputs, to_json
 
@@ -23,32 +22,32 @@ LARGEST_SEED = 2**31
 class MotionSample:
     """Draw motions for a context, through via points."""
 
-    model: Annotated[str, arg(metavar="FILE")]
-    """Motion prior from eim train --task motion."""
-    context: Numbers = None
-    """Values of the context, in the order of the data set's columns."""
-    via: Annotated[UseAppendAction[tuple[tuple[str, ...], ...]], arg(metavar="PHASE JOINT=VALUE[:DEVIATION] ...")] = ()
-    """Joint values [rad or m] at a phase from 0 to 1, and their standard deviation (default: 1e-5)."""
-    samples: Annotated[Count, arg(aliases=("-n",))] = 10
-    """Number of motions."""
-    points: OptionalCount = None
-    """Number of points of each motion (default: as in the demonstrations)."""
-    duration: Number = None
-    """Duration of each motion [s] (default: the mean of the demonstrations)."""
-    seed: FreshSeed = None
-    """Random seed (default: a fresh one)."""
-    blend: File = None
-    """Second motion prior, to which the motions change (default: none)."""
-    blend_context: Numbers = None
-    """Values of the second prior's context."""
-    blend_phases: tuple[float, float] = (0.25, 0.75)
-    """Phases between which the motions change to the second prior."""
-    output: File = None
-    """Data set to write (.npz)."""
-    trajectories: File = None
-    """Trajectories with time stamps to write, as JointTrajectory (.json) or as a table (.csv)."""
-    json: Json = False
-    threads: Threads = None
+    model: str = flag(text="Motion prior from eim train --task motion.", metavar="FILE")
+    context: tuple[float, ...] | None = flag(None, "Values of the context, in the order of the data set's columns.")
+    via: tuple[tuple[str, ...], ...] = flag(
+        (),
+        "Joint values [rad or m] at a phase from 0 to 1, and their standard deviation (default: 1e-5).",
+        repeated=True,
+        metavar="PHASE JOINT=VALUE[:DEVIATION] ...",
+    )
+    samples: int = count(10, "Number of motions.", short="-n")
+    points: int | None = count(None, "Number of points of each motion (default: as in the demonstrations).")
+    duration: float | None = flag(None, "Duration of each motion [s] (default: the mean of the demonstrations).")
+    seed: int | None = seed_flag(None)
+    blend: str | None = flag(None, "Second motion prior, to which the motions change (default: none).", metavar="FILE")
+    blend_context: tuple[float, ...] | None = flag(None, "Values of the second prior's context.")
+    blend_phases: tuple[float, float] = flag(
+        (0.25, 0.75),
+        "Phases between which the motions change to the second prior.",
+    )
+    output: str | None = flag(None, "Data set to write (.npz).", metavar="FILE")
+    trajectories: str | None = flag(
+        None,
+        "Trajectories with time stamps to write, as JointTrajectory (.json) or as a table (.csv).",
+        metavar="FILE",
+    )
+    json: bool = json_flag()
+    threads: int | None = threads_flag()
 
     def run(self) -> int:
         if self.points == 1:
@@ -95,12 +94,10 @@ class MotionSample:
 class MotionScore:
     """Compare the motions of a data set with held-out demonstrations."""
 
-    model: Annotated[str, arg(metavar="FILE")]
-    """Motion prior from eim train --task motion."""
-    data: Annotated[str, arg(metavar="FILE")]
-    """Data set of motions with the same context."""
-    json: Json = False
-    threads: Threads = None
+    model: str = flag(text="Motion prior from eim train --task motion.", metavar="FILE")
+    data: str = flag(text="Data set of motions with the same context.", metavar="FILE")
+    json: bool = json_flag()
+    threads: int | None = threads_flag()
 
     def run(self) -> int:
         import numpy as np
@@ -135,7 +132,7 @@ class MotionScore:
         return 0
 
 
-Motion: TypeAlias = Annotated[MotionSample, subcommand("sample")] | Annotated[MotionScore, subcommand("score")]
+Motion = {"sample": MotionSample, "score": MotionScore}
 
 
 def _via_point(words: tuple[str, ...]) -> ViaPoint:

@@ -4,28 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, Literal
 
-from tyro.conf import UseAppendAction, arg
-
-from eim_ros.cli.options import (
-    NO_DEFAULT,
-    ConstraintFlags,
-    Count,
-    CountOrNone,
-    File,
-    Json,
-    Positive,
-    Quiet,
-    Seed,
-    Source,
-    check_pose_length,
-)
+from eim_ros.cli.flags import count, flag, json_flag, positive, quiet_flag, seed_flag, whole
+from eim_ros.cli.options import ConstraintFlags, SettingFlags, Source, check_pose_length
 from eim_ros.cli.sample import read_rows
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import to_json
-
-Range: TypeAlias = Annotated[tuple[float, float] | None, arg(metavar="LOWER UPPER"), NO_DEFAULT]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,30 +22,39 @@ class Place:
 
     source: Source
     constraints: ConstraintFlags
-    pose: Annotated[UseAppendAction[tuple[tuple[float, ...], ...]], arg(metavar="X Y Z QX QY QZ QW")] = ()
-    """Position [m] and quaternion of the tip in the world."""
-    poses: File = None
-    """Text file with one pose per line, in the form of --pose, with spaces or commas between numbers."""
-    x: Range = None
-    """Range of positions of the base link [m] (default: all from which a pose may be in reach)."""
-    y: Range = None
-    """The same along y [m]."""
-    z: float = 0.0
-    """Height of the base link in the world [m]."""
-    spacing: Positive = 0.1
-    """Distance of neighbouring positions [m]."""
-    yaws: Count = 1
-    """Number of directions of the base. One is enough if the first joint can make a complete revolution."""
-    criterion: Literal["manipulability", "components", "length"] = "manipulability"
-    """What counts between bases that reach equally many poses, at the worst pose."""
-    refine: CountOrNone = 3
-    """Number of bases to refine."""
-    top: Count = 5
-    """Number of bases to print."""
-    seed: Seed = 0
-    """Random seed."""
-    quiet: Quiet = False
-    json: Json = False
+    settings: SettingFlags
+    pose: tuple[tuple[float, ...], ...] = flag(
+        (),
+        "Position [m] and quaternion of the tip in the world.",
+        repeated=True,
+        metavar="X Y Z QX QY QZ QW",
+    )
+    poses: str | None = flag(
+        None,
+        "Text file with one pose per line, in the form of --pose, with spaces or commas between numbers.",
+        metavar="FILE",
+    )
+    x: tuple[float, float] | None = flag(
+        None,
+        "Range of positions of the base link [m] (default: all from which a pose may be in reach).",
+        metavar="LOWER UPPER",
+    )
+    y: tuple[float, float] | None = flag(None, "The same along y [m].", metavar="LOWER UPPER")
+    z: float = flag(0.0, "Height of the base link in the world [m].")
+    spacing: float = flag(0.1, "Distance of neighbouring positions [m].", read=positive)
+    yaws: int = count(
+        1,
+        "Number of directions of the base. One is enough if the first joint can make a complete revolution.",
+    )
+    criterion: Literal["manipulability", "components", "length"] = flag(
+        "manipulability",
+        "What counts between bases that reach equally many poses, at the worst pose.",
+    )
+    refine: int = flag(3, "Number of bases to refine.", read=whole(0))
+    top: int = count(5, "Number of bases to print.")
+    seed: int = seed_flag()
+    quiet: bool = quiet_flag()
+    json: bool = json_flag()
 
     def run(self) -> int:
         from eim_ros.cli.progress import Bar
@@ -72,8 +66,9 @@ class Place:
             raise ConfigurationError("give the poses by --poses FILE, or by --pose")
         for row in rows:
             check_pose_length(row)
-        constraints = self.constraints.build(has_orientation=len(rows[0]) == 7)
-        sampler = self.source.sampler().with_constraints(dataclasses.replace(constraints, obstacles=()))
+        settings = self.settings.read()
+        constraints = self.constraints.build(settings.constraints, has_orientation=len(rows[0]) == 7)
+        sampler = self.source.sampler(settings.tool()).with_constraints(dataclasses.replace(constraints, obstacles=()))
         poses = [pose_from(row[:3], row[3:] or None) for row in rows]
         reach = sampler.robot.reach
         x, y = (

@@ -6,84 +6,46 @@ is 0 if there is a valid configuration and 1 if none was found. For other codes 
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar
 
-from tyro.conf import UseAppendAction, arg
-
-from eim_ros.cli.options import (
-    NO_DEFAULT,
-    ConstraintFlags,
-    Count,
-    File,
-    FreshSeed,
-    Json,
-    Number,
-    Source,
-    Text,
-    Words,
-    check_pose_length,
-    given,
-    guarantee_from,
-    near_from,
-    order_from,
-    posture_from,
-    steps_from,
-)
+from eim_ros.cli.flags import count, flag, json_flag, seed_flag
+from eim_ros.cli.options import ConstraintFlags, RequestSettings, SettingFlags, Source, check_pose_length, near_from
 from eim_ros.core.errors import ConfigurationError, DataError
 from eim_ros.core.files import check_outputs, to_json
 
 ROWS_SHOWN = 10
-CONVERTERS: dict[str, Callable[[Any], Any]] = {
-    "near": near_from,
-    "max_step": steps_from,
-    "posture": posture_from,
-    "order": order_from,
-    "guarantee": guarantee_from,
-}  # functions that convert the words of a flag to the argument of that name
-KEYWORDS = {"samples": "n", "candidates": "n_candidates"}  # keywords with flags of another name
-
-Amount: TypeAlias = Annotated[Count, arg(aliases=("-n",), help="Number of configurations.")]
-Near: TypeAlias = Annotated[Words, arg(metavar="JOINT ...", help="A value for each joint [rad or m], or NAME=VALUE.")]
-PostureWords: TypeAlias = Annotated[Words, arg(metavar="JOINT=VALUE[:WEIGHT] ...")]
-OrderWords: TypeAlias = Annotated[Words, arg(metavar="NAME[=WEIGHT] ...")]
-GuaranteeWords: TypeAlias = Annotated[Words, arg(metavar="CONFIDENCE SHARE|certified")]
-Timeout: TypeAlias = Annotated[Number, arg(help="Longest time to search [s] (default: the method's default).")]
+KEYWORDS = ("n", "near", "seed", "timeout")  # flags that are keywords of the method
+OF_SERVICE = ("frame", "wait")  # settings of a request to a node
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServiceFlags:
-    """A running node that answers instead of this process. Its robot and model are used."""
-
-    service: Annotated[Text, arg(metavar="NODE")] = None
-    """Name of the node, such as /ik_server."""
-    frame: Annotated[str, NO_DEFAULT] = ""
-    """Frame of the pose at the current time, any frame of tf (default: the base link)."""
-    wait: float = 5.0
-    """Longest time to wait until the node is active [s]."""
+def timeout_flag() -> Any:
+    """Return the flag --timeout."""
+    return flag(None, "Longest time to search [s] (default: the method's default).")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """Base class of the verbs.
-
-    The fields of a subclass are keywords of the method of `Sampler`, and None selects its default.
-    """
+    """Base class of the verbs; `operation` is the method of `Sampler`."""
 
     operation: ClassVar[str]
 
     source: Source
     constraints: ConstraintFlags
-    server: ServiceFlags
-    seed: FreshSeed = None
-    """Random seed (default: a fresh one)."""
-    json: Json = False
+    settings: SettingFlags
+    service: str | None = flag(
+        None,
+        "Name of a running node that answers, such as /ik_server. Its robot and model are used. Settings: frame (of "
+        "the pose), wait (for the node) [s].",
+        metavar="NODE",
+    )
+    seed: int | None = seed_flag(None, is_expert=True)
+    json: bool = json_flag()
 
     def run(self) -> int:
         answer = self.answer()
@@ -95,15 +57,29 @@ class Operation:
 
     def answer(self) -> Any:
         """Return the answer of the service, or of a sampler in this process."""
-        target, arguments = self.target(), self.arguments()
-        constraints = self.constraints.build(has_orientation=self.has_orientation())
-        if self.server.service is not None:
+        target, settings = self.target(), self.read_settings()
+        keywords = self.keywords(settings)
+        constraints = self.constraints.build(settings.constraints, has_orientation=self.has_orientation())
+        if self.service is not None:
             from eim_ros.cli.service import ask
 
-            return ask(self, target, arguments, constraints)
-        sampler = self.source.sampler().with_constraints(constraints)
+            return ask(self, target, keywords, constraints, settings)
+        sampler = self.source.sampler(settings.tool()).with_constraints(constraints)
         sampler.prepare()
-        return getattr(sampler, self.operation)(target, **arguments)
+        return getattr(sampler, self.operation)(target, **keywords)
+
+    def read_settings(self) -> RequestSettings:
+        """Return the settings of --config and --set."""
+        from eim_ros.ik import Sampler
+
+        return self.settings.read(getattr(Sampler, self.operation), OF_SERVICE if self.service else ())
+
+    def keywords(self, settings: RequestSettings) -> dict[str, Any]:
+        """Return the keywords of the method: settings, and flags, which have priority."""
+        given = {name: value for name in KEYWORDS if (value := getattr(self, name, None)) is not None}
+        if "near" in given:
+            given["near"] = near_from(given["near"])
+        return {**settings.keywords, **given}
 
     def rows(self) -> Sequence[Sequence[float]]:
         """Return the numbers of each pose."""
@@ -122,20 +98,9 @@ class Operation:
             check_pose_length(row)
         return [pose_from(row[:3], row[3:] or None) for row in rows]
 
-    def arguments(self) -> dict[str, Any]:
-        """Return the keywords of the method that were given."""
-        others = {field.name for field in dataclasses.fields(Operation)} - {"seed"} | {"pose", "poses", "rpy", "output"}
-        words = {
-            field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name not in others
-        }
-        return {
-            KEYWORDS.get(name, name): CONVERTERS[name](value) if name in CONVERTERS else value
-            for name, value in given(words).items()
-        }
-
     def show(self, answer: Any) -> None:
         """Print the answer as a table."""
-        print_configurations(answer, getattr(self, "samples", 0))
+        print_configurations(answer, getattr(self, "n", None) or 0)
 
     def exit_code(self, answer: Any) -> int:
         """Return 0 with a solution, else 1; print the reason on stderr if the operation did not succeed."""
@@ -149,10 +114,13 @@ class Operation:
 class OfPose(Operation):
     """Base class of the verbs for one pose."""
 
-    pose: Annotated[tuple[float, ...], arg(metavar="X Y Z [QX QY QZ QW]", aliases=("--xyz",))]
-    """Position [m] and optionally quaternion of the tip in the frame of the base link."""
-    rpy: Annotated[tuple[float, float, float] | None, arg(metavar="R P Y"), NO_DEFAULT] = None
-    """Roll, pitch and yaw [rad] of the tip in place of a quaternion."""
+    pose: tuple[float, ...] = flag(
+        text="Position [m] and optionally quaternion of the tip in the frame of the base link.",
+        metavar="X Y Z [QX QY QZ QW]",
+    )
+    rpy: tuple[float, float, float] | None = flag(
+        None, "Roll, pitch and yaw [rad] of the tip in place of a quaternion.", metavar="R P Y"
+    )
 
     def rows(self) -> Sequence[Sequence[float]]:
         return [self.pose]
@@ -173,66 +141,54 @@ class OfPose(Operation):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Solve(OfPose):
+class NearPose(OfPose):
+    """Base class of the verbs with --near."""
+
+    near: tuple[str, ...] | None = flag(
+        None, "Preferred configuration: a value for each joint [rad or m], or NAME=VALUE.", metavar="JOINT"
+    )
+    timeout: float | None = timeout_flag()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solve(NearPose):
     """Find one configuration that reaches a pose; with --near the closest one."""
 
     operation = "solve"
 
-    near: Near = None
-    timeout: Timeout = None
-
 
 @dataclass(frozen=True, kw_only=True)
-class Sample(OfPose):
-    """Find distinct configurations that reach a pose."""
+class Sample(NearPose):
+    """Find distinct configurations that reach a pose.
+
+    Settings: order, posture, diversity, and the constraints.
+    """
 
     operation = "sample"
 
-    samples: Amount = 100
-    near: Near = None
-    posture: PostureWords = None
-    """Preferred values of joints [rad or m]; solutions are moved as close to them as the pose allows."""
-    order: OrderWords = None
-    """Criteria for the order: density, distance (to --near), posture, manipulability, limits, or none."""
-    diversity: Annotated[Number, arg(metavar="SHARE")] = None
-    """From 0 (as the model prefers) to 1 (evenly over all solutions) (default: depends on the model)."""
-    timeout: Timeout = None
+    n: int = count(100, "Number of configurations.", short="-n")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SolveAll(OfPose):
-    """Find all configurations that reach a pose, and report whether they are complete."""
+class SolveAll(NearPose):
+    """Find all configurations that reach a pose, and report whether they are complete.
+
+    Settings: max_spacing, guarantee, order, max_solutions, and the constraints.
+    """
 
     operation = "solve_all"
-
-    max_spacing: float = 0.3
-    """Largest distance between neighbours along a self-motion [rad or m]."""
-    guarantee: GuaranteeWords = None
-    """Search until at most SHARE of all restarts would find new solutions, with this CONFIDENCE, as in 0.99 0.002.
-    The word certified selects closed forms only, which prove completeness."""
-    near: Near = None
-    order: OrderWords = None
-    """Criteria for the order, see eim sample."""
-    max_solutions: Count = 10_000
-    """Largest number of configurations."""
-    timeout: Timeout = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class SolveNearestPose(OfPose):
-    """Find the configuration whose pose is nearest to a target, also if the target is out of reach."""
+    """Find the configuration whose pose is nearest to a target, also if the target is out of reach.
+
+    Settings: priority, start, and the constraints.
+    """
 
     operation = "solve_nearest_pose"
 
-    priority: Literal["position", "orientation"] = "position"
-    """Error that is minimised first."""
-    weights: Annotated[tuple[float, float] | None, arg(metavar="PER_METRE PER_RADIAN")] = None
-    """Weights of position and orientation error [1/m, 1/rad], whose squares are added, instead of a priority."""
-    timeout: Timeout = None
-
-    def arguments(self) -> dict[str, Any]:
-        arguments = super().arguments()
-        return {**arguments, "priority": arguments.pop("weights", self.priority)}
+    timeout: float | None = timeout_flag()
 
     def show(self, answer: Any) -> None:
         exact = ", a solution" if answer.is_exact else ""
@@ -253,27 +209,15 @@ class SolveNearestPose(OfPose):
 
 @dataclass(frozen=True, kw_only=True)
 class Draw(OfPose):
-    """Draw independent random configurations from all solutions of a pose."""
+    """Draw independent random configurations from all solutions of a pose.
+
+    Settings: density (uniform, model, or the values of a posture), temperature, guarantee, and the constraints.
+    """
 
     operation = "draw"
 
-    samples: Amount = 100
-    density: Literal["uniform", "model", "posture"] = "uniform"
-    """Density of the draws: uniform, the density of the model, or decreasing with the cost of --posture."""
-    posture: PostureWords = None
-    """Preferred values of joints [rad or m]."""
-    temperature: float = 1.0
-    """Temperature of --density posture, in units of the cost."""
-    guarantee: GuaranteeWords = None
-    """Guarantee that the set of solutions is complete, see eim solve-all."""
-    timeout: Timeout = None
-
-    def arguments(self) -> dict[str, Any]:
-        if (self.density == "posture") != (self.posture is not None):
-            raise ConfigurationError("--density posture and --posture need each other", self.density)
-        arguments = super().arguments()
-        density = arguments.pop("posture", self.density)
-        return {**arguments, "density": density}
+    n: int = count(100, "Number of configurations.", short="-n")
+    timeout: float | None = timeout_flag()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,28 +226,33 @@ class Propose(OfPose):
 
     operation = "propose"
 
-    samples: Amount = 100
+    n: int = count(100, "Number of configurations.", short="-n")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Follow(Operation):
-    """Find one configuration per pose of a path, so that no joint jumps if a path without jumps exists."""
+    """Find one configuration per pose of a path, so that no joint jumps if a path without jumps exists.
+
+    Settings: max_step, objective, n_candidates, and the constraints.
+    """
 
     operation = "follow"
 
-    pose: Annotated[UseAppendAction[tuple[tuple[float, ...], ...]], arg(metavar="X Y Z QX QY QZ QW")] = ()
-    """Position [m] and quaternion of the tip in the frame of the base link."""
-    poses: File = None
-    """Text file with one pose per line, in the form of --pose, with spaces or commas between numbers."""
-    near: Near = None
-    max_step: Annotated[Words, arg(metavar="STEP ...")] = None
-    """Largest change of a joint between two poses [rad or m]: one for all, one for each, or NAME=VALUE
-    (default: 0.3 rad for revolute and 0.05 m for prismatic joints)."""
-    objective: Literal["squares", "length", "largest_step", "time"] = "squares"
-    """Cost of the path that smoothing reduces."""
-    candidates: Count = 48
-    """Number of solutions of each pose, if they are neither points nor curves."""
-    timeout: Timeout = None
+    pose: tuple[tuple[float, ...], ...] = flag(
+        (),
+        "Position [m] and quaternion of the tip in the frame of the base link. Repeat it for each pose.",
+        metavar="X Y Z [QX QY QZ QW]",
+        repeated=True,
+    )
+    poses: str | None = flag(
+        None,
+        "Text file with one pose per line, in the form of --pose, with spaces or commas between numbers.",
+        metavar="FILE",
+    )
+    near: tuple[str, ...] | None = flag(
+        None, "Configuration near the start of the path: a value for each joint, or NAME=VALUE.", metavar="JOINT"
+    )
+    timeout: float | None = timeout_flag()
 
     def rows(self) -> Sequence[Sequence[float]]:
         rows = [*self.pose, *(read_rows(self.poses) if self.poses else ())]
@@ -323,8 +272,7 @@ class Follow(Operation):
 class Picture(Sample):
     """Draw a picture of an arm in the configurations that `eim sample` finds."""
 
-    output: str = "solutions.png"
-    """File to write, .png or .svg."""
+    output: str = flag("solutions.png", "File to write, .png or .svg.", metavar="FILE")
 
     def run(self) -> int:
         from eim_ros.view import draw_solutions  # imported here: matplotlib takes a second
@@ -334,7 +282,9 @@ class Picture(Sample):
         check_outputs({"--output": self.output}, {"--model": self.source.model, "--robot": self.source.robot})
         answer = self.answer()
         if answer:
-            draw_solutions(self.source.sampler().robot, answer.q[answer.valid], self.target(), self.output)
+            draw_solutions(
+                answer.robot or self.source.sampler().robot, answer.q[answer.valid], self.target(), self.output
+            )
             told = {"picture": str(self.output), "n": int(answer.valid.sum()), "message": answer.message}
             print(to_json(told) if self.json else f"{answer.message}: {self.output}")
         return self.exit_code(answer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +12,14 @@ import numpy as np
 from eim_ros.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from eim_ros.cli.options import RequestSettings
+    from eim_ros.cli.sample import Operation
     from eim_ros.ik import Constraints
 
 PATIENCE = 5.0  # time after the timeout of a request for requests that arrived earlier [s]
 SERVER_TIMEOUT = 30.0  # at least the default of the server, which is not known here [s]
+WAIT = 5.0  # longest time to wait until the node is active [s]
+NAMES = {"n": "n_samples"}  # fields of requests that differ from the keyword
 BOUND, CERTIFIED = 1, 2  # constants of IKGuarantee
 REQUESTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "solve": ("SampleIK", "sample_ik", {"n_samples": 1}),
@@ -25,26 +29,29 @@ REQUESTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "draw": ("DrawIK", "draw_ik", {}),
     "propose": ("DrawIK", "draw_ik", {"density": "proposal"}),
     "follow": ("FollowIK", "follow_ik", {}),
-}  # operation: type and name of the service, and fields of its request that no flag sets
+}  # operation: type and name of the service, and fields of its request that no keyword sets
 
 
-def ask(verb: Any, target: Any, arguments: Mapping[str, Any], constraints: Constraints) -> Any:
+def ask(
+    verb: Operation, target: Any, arguments: Mapping[str, Any], constraints: Constraints, settings: RequestSettings
+) -> Any:
     """Return the answer of the node. The target is a pose (4, 4), or a list of them for a path."""
-    flags, timeout = verb.server, arguments.get("timeout", SERVER_TIMEOUT)
+    wait, timeout = settings.others.get("wait", WAIT), arguments.get("timeout", SERVER_TIMEOUT)
     if verb.source.model or verb.source.robot or verb.source.base:
         raise ConfigurationError("--service uses the robot of the node: give no --model, --robot or --base")
-    for flag, value in (("--wait", flags.wait), ("--timeout", timeout)):
-        if not (math.isfinite(value) and value >= 0.0):
-            raise ConfigurationError(f"{flag} must be at least 0, got {value}", value)
+    for name, value in (("wait", wait), ("timeout", timeout)):
+        if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0.0):
+            raise ConfigurationError(f"{name} must be a number of at least 0, got {value}", value)
     from eim_ros.nodes import IKClient, solutions_of
     from eim_ros.nodes.common import interfaces
 
     kind, service, _ = REQUESTS[verb.operation]
     service_type = getattr(interfaces, kind)
-    with IKClient(service_type, f"/{(flags.service or '').strip('/')}/{service}", flags.wait) as client:
+    with IKClient(service_type, f"/{(verb.service or '').strip('/')}/{service}", wait) as client:
         request = service_type.Request()
-        fill(request, verb, target, arguments, client)
-        fill_constraints(request.constraints, verb, constraints)
+        request.header.frame_id = str(settings.others.get("frame", ""))
+        fill(request, verb.operation, target, arguments, client)
+        fill_constraints(request.constraints, verb, constraints, settings)
         response = client.call(request, timeout + PATIENCE)
     if verb.operation == "follow":
         return path_of(response)
@@ -61,50 +68,61 @@ def refusal_of(response: Any) -> Any:
     return dataclasses.replace(Solutions.empty((), 1, code.message), error_codes=np.array([code.val]))
 
 
-def fill(request: Any, verb: Any, target: Any, arguments: Mapping[str, Any], client: Any) -> None:
-    """Fill a request with the target and the given flags, except the constraints."""
+def fill(request: Any, operation: str, target: Any, arguments: Mapping[str, Any], client: Any) -> None:
+    """Fill a request with the target and the keywords of the operation, but not with the constraints."""
     from eim_ros.nodes.common.messages import pose_message
 
-    request.header.frame_id = verb.server.frame
     request.poses = [pose_message(pose) for pose in (target if isinstance(target, list) else [target])]
     request.seed = -1  # a fresh one, unless --seed is given
-    for name, value in {**REQUESTS[verb.operation][2], **arguments}.items():
+    for name, value in {**REQUESTS[operation][2], **arguments}.items():
         if name == "near":
             _fill_state(request.near, by_name(value, client))
         elif name == "posture" or (name == "density" and not isinstance(value, str)):
             _fill_state(request.posture, value.positions)
-            request.posture_weights = list(value.weights.values())
+            request.posture_weights = _numbers(name, (value.weights.get(joint, 1.0) for joint in value.positions))
             if name == "density":
                 request.density = "posture"
         elif name == "order":
-            request.order, request.order_weights = list(value), list(value.values())
+            weights = {value: 1.0} if isinstance(value, str) else value
+            request.order, request.order_weights = list(weights), _numbers(name, weights.values())
         elif name == "guarantee" and value == "certified":
             request.guarantee.kind = CERTIFIED
         elif name == "guarantee":
             message = request.guarantee
             message.kind, message.confidence, message.missed_share = BOUND, value.confidence, value.missed_share
         elif name == "max_step":
-            request.max_step = [value] if isinstance(value, float) else list(_steps(value, client))
+            request.max_step = _numbers(name, [value] if isinstance(value, int | float) else _steps(value, client))
         elif name == "priority" and not isinstance(value, str):
-            request.weights = list(value)
+            request.weights = _numbers(name, value)
         elif name == "objective":
             if value != "squares":
-                raise ConfigurationError("the service has no --objective: leave it out, or do without --service", value)
+                raise ConfigurationError("the service has no objective: leave it out, or do without --service", value)
         else:
-            setattr(request, "n_samples" if name == "n" else name, value)
+            _set(request, NAMES.get(name, name), value)
 
 
-def fill_constraints(message: Any, verb: Any, constraints: Constraints) -> None:
+def _set(request: Any, name: str, value: Any) -> None:
+    """Set a field of a request; `ConfigurationError` if it has none of that name, or of another type."""
+    kind = request.get_fields_and_field_types().get(name)
+    try:
+        setattr(request, name, float(value) if kind == "double" else value)
+    except (AttributeError, AssertionError, TypeError, ValueError) as error:
+        expected = f"{name} is a {kind}" if kind else f"the service has no {name}"
+        raise ConfigurationError(f"{expected}, got {value!r}", value) from error
+
+
+def fill_constraints(message: Any, verb: Operation, constraints: Constraints, settings: RequestSettings) -> None:
     """Fill an `IKConstraints`."""
     from eim_ros.nodes.common.messages import pose_message
     from eim_ros.nodes.ik_server import constraints as messages
 
     messages.fill_constraints(message, constraints)
     message.tip_link = verb.source.tip or ""
-    if verb.source.tool is not None:
-        message.tool = pose_message(verb.source.tool_pose())
-    message.position_tolerance = verb.constraints.position_tolerance or 0.0  # 0: the server's default
-    message.orientation_tolerance = verb.constraints.orientation_tolerance or 0.0
+    if (tool := settings.tool()) is not None:
+        message.tool = pose_message(tool)
+    for name in ("position_tolerance", "orientation_tolerance"):
+        if name not in settings.constraints:
+            setattr(message, name, 0.0)  # the server's default
 
 
 def by_name(near: list[float] | dict[str, float], client: Any) -> dict[str, float]:
@@ -123,12 +141,20 @@ def _steps(values: list[float] | dict[str, float], client: Any) -> list[float]:
         return values
     names = client.joint_names()
     if set(names) != set(values):
-        raise ConfigurationError(f"--max-step must name all joints of the server: {' '.join(names)}", values)
+        raise ConfigurationError(f"max_step must name all joints of the server: {' '.join(names)}", values)
     return [values[name] for name in names]
 
 
 def _fill_state(message: Any, values: Mapping[str, float]) -> None:
-    message.name, message.position = list(values), list(values.values())
+    message.name, message.position = list(values), _numbers("a configuration", values.values())
+
+
+def _numbers(name: str, values: Iterable[Any]) -> list[float]:
+    numbers = list(values)
+    try:
+        return [float(number) for number in numbers]
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"{name} needs numbers, got {numbers}", numbers) from error
 
 
 def nearest_pose_of(response: Any) -> Any:

@@ -8,30 +8,24 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from tyro.conf import Suppress, arg
-
-from eim_ros.cli.options import (
-    Arm,
-    Count,
-    File,
-    Json,
-    Quiet,
-    Repeated,
-    Seed,
-    Switch,
-    Threads,
+from eim_ros.cli.flags import (
+    flag,
+    json_flag,
+    listed_settings,
     parse,
-    parse_settings,
-    read_with_settings,
-    use_threads,
+    quiet_flag,
+    seed_flag,
+    switch,
+    threads_flag,
 )
-from eim_ros.core.errors import ConfigurationError, DataError, ModelFileError, did_you_mean
+from eim_ros.cli.options import Arm, use_threads
+from eim_ros.core.errors import ConfigurationError, DataError, ModelFileError
 from eim_ros.core.files import check_outputs, to_json
-from eim_ros.core.settings import assigned, field_types, is_within, named, read_yaml, split_assignments
+from eim_ros.core.settings import Settings, assignments, chosen, option, read_yaml
 
 if TYPE_CHECKING:
     from eim_ros.cli.progress import JsonProgress, ProgressBar
@@ -42,20 +36,25 @@ if TYPE_CHECKING:
     from eim_ros.learning import RunOptions
     from eim_ros.motion import MotionTrainingRun
 
-ALIASES = {"n_components": "--experts", "n_iterations": "--iterations"}
-HELP = {"-h", "--help"}
+
+@dataclass(frozen=True)
+class RunSettings(Settings):
+    """Settings of the run."""
+
+    initial: str = option("", "initial model, from eim train (task ik)")
+    prior: str = option("", "model of demonstrations that multiplies the target of known-density (task ik)")
+    device: str = option("cpu", "device of EIM: cpu or cuda")
+    checkpoint_every: int = option(10, "number of iterations between two checkpoints; 0: save none", minimum=0)
+    progress: str = option("bar", "show a bar, or print JSON lines on stderr", choices=("bar", "json"))
+    end_with_stdin: bool = option(False, "whether to stop immediately when standard input is closed")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Learner:
-    """Task and algorithm."""
+@dataclass(frozen=True)
+class TrainSettings(Settings):
+    """Settings of the training, apart from the learner."""
 
-    task: Literal["ik", "motion"] = "ik"
-    """What to learn: configurations for poses (ik), or motions."""
-    algorithm: Literal["eim", "em", "truncated-em", "known-density"] = "eim"
-    """Learner. Its settings are flags as well: see `eim train --algorithm ALGORITHM --help`."""
-    kinematics: bool = True
-    """Add the robot's forward kinematics to the inputs of EIM's density ratio."""
+    kinematics: bool = option(True, "whether the ratio network of EIM has the forward kinematics as inputs (task ik)")
+    run: RunSettings = RunSettings()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,59 +62,66 @@ class Train:
     """Learn an inverse kinematics model or a motion prior from a data set.
 
     Settings are taken from the defaults, the YAML file of --config, --set and flags, and later sources have priority.
-    The run is saved next to the output. After Ctrl-C or a crash, --resume continues it with the same result.
+    --help-settings lists them. The run is saved next to the output. After Ctrl-C or a crash, --resume continues it with
+    the same result.
     """
 
-    learner: Learner
     arm: Arm
-    data: Annotated[str, arg(metavar="FILE")]
-    """Data set from eim collect or eim import."""
-    output: Annotated[str, arg(metavar="FILE")]
-    """Model to write (.safetensors)."""
-    config: File = None
-    """YAML file of settings, with the names and values of --set."""
-    set: Annotated[Repeated, arg(metavar="NAME=VALUE")] = ()
-    """A setting, by the name of its flag."""
-    initial: File = None
-    """Initial model, from eim train (task ik)."""
-    prior: File = None
-    """Model of demonstrations that multiplies the target of known-density (task ik)."""
-    seed: Seed = 0
-    """Random seed."""
-    device: str = "cpu"
-    """Device of EIM: cpu or cuda."""
-    resume: Switch = False
-    """Continue the interrupted run from its checkpoint."""
-    checkpoint_every: Count = 10
-    """Number of iterations between two checkpoints."""
-    no_checkpoint: Switch = False
-    """Save no checkpoints."""
-    quiet: Quiet = False
-    progress: Literal["bar", "json"] = "bar"
-    """Show a bar, or print JSON lines on stderr."""
-    end_with_stdin: Switch = False
-    """Stop immediately when standard input is closed."""
-    json: Json = False
-    threads: Threads = None
-    settings: Suppress[tuple[str, ...]] = field(default=())
+    data: str = flag(text="Data set from eim collect or eim import.", metavar="FILE")
+    output: str = flag(text="Model to write (.safetensors).", metavar="FILE")
+    task: Literal["ik", "motion"] = flag("ik", "What to learn: configurations for poses (ik), or motions.")
+    algorithm: Literal["eim", "em", "truncated-em", "known-density"] = flag("eim", "Learner.")
+    experts: int | None = flag(None, "Number of experts, n_components (default: that of the learner).")
+    iterations: int | None = flag(None, "Number of iterations, n_iterations (default: that of the learner).")
+    seed: int = seed_flag()
+    set: tuple[str, ...] = flag(
+        (), "A setting, such as ratio.patience=5; see --help-settings.", metavar="NAME=VALUE", repeated=True
+    )
+    config: str | None = flag(None, "YAML file of settings.", metavar="FILE")
+    resume: bool = switch("Continue the interrupted run from its checkpoint.")
+    quiet: bool = quiet_flag()
+    json: bool = json_flag()
+    threads: int | None = threads_flag()
 
     @classmethod
     def read(cls, words: Sequence[str]) -> Train:
-        """Read the flags of the verb. `run` reads the flags of settings, because it imports the learner."""
-
-        def settings() -> FitConfig:
-            learner, _ = parse(Learner, "eim train", [word for word in words if word not in HELP], keep_unknown=True)
-            return default_settings(learner.task, learner.algorithm, learner.kinematics)
-
-        verb: Train = read_with_settings(cls, "eim train", words, settings, ALIASES)
+        """Read the flags of the verb, or list the settings of its learner."""
+        if "--help-settings" in words:
+            asked = parse(cls, "eim train", [word for word in words if word != "--help-settings"], is_partial=True)
+            both = asked.settings()
+            print(f"settings of eim train --task {asked.task} --algorithm {asked.algorithm}:")
+            print(listed_settings(*both))
+            raise SystemExit(0)
+        verb: Train = parse(cls, "eim train", words)
         return verb
 
+    def settings(self) -> tuple[TrainSettings, FitConfig]:
+        """Return the settings of the run and of the learner: of the file, of --set and of flags, in this order."""
+        own, learner = TrainSettings(), list[dict[str, Any]]()
+        for given in (read_yaml(self.config) if self.config else {}, assignments(self.set)):
+            names = [name for name in given if name.partition(".")[0] in ("kinematics", "run")]
+            own = chosen(own, {name: given[name] for name in names})
+            learner.append({name: value for name, value in given.items() if name not in names})
+        config = default_settings(self.task, self.algorithm, own.kinematics)
+        for given in learner:
+            config = chosen(config, given)
+        flags = {"n_components": self.experts, "n_iterations": self.iterations}
+        return own, config.replace(**{name: value for name, value in flags.items() if value is not None})
+
     def run(self) -> int:
-        if self.end_with_stdin:
+        inputs: dict[str, str | Path | None] = {"--data": self.data, "--config": self.config, "--robot": self.arm.file}
+        check_outputs({"--output": self.output}, inputs)
+        settings, config = self.settings()
+        run = settings.run
+        if run.end_with_stdin:
             threading.Thread(target=_end_with_stdin, name="stdin", daemon=True).start()
-        checkpoint = None if self.no_checkpoint else Path(f"{self.output}.checkpoint")
-        check_outputs({"--output": self.output, "the checkpoint": checkpoint}, self._inputs())
-        if self.progress == "json":
+        checkpoint = Path(f"{self.output}.checkpoint") if run.checkpoint_every else None
+        from eim_ros.ik.prior import model_path
+
+        models = {"run.initial": run.initial, "run.prior": run.prior}
+        inputs |= {name: model_path(path) for name, path in models.items() if path}
+        check_outputs({"--output": self.output, "the checkpoint": checkpoint}, inputs)
+        if run.progress == "json":
             from eim_ros.cli.progress import JsonProgress
 
             JsonProgress(0).enter("reading")
@@ -127,16 +133,15 @@ class Train:
         use_threads(self.threads)
         robot = self.arm.find()
         data_set = load_data_set(self.data)
-        config = self._config()
-        device = checked_device(self.device)
+        checked_device(run.device)
         if self.resume and checkpoint is None:
-            raise ConfigurationError("--resume needs the checkpoint that --no-checkpoint forbids: give one of them")
+            raise ConfigurationError("--resume needs a checkpoint, but run.checkpoint_every is 0: give one of them")
         if self.resume and checkpoint is not None and not checkpoint.exists():
             raise ModelFileError(f"nothing to resume: there is no {checkpoint}", str(checkpoint))
-        with self._progress(config) as progress:
+        with self._progress(config, run) as progress:
             progress.enter("preparing")
-            options = RunOptions([progress], checkpoint, self.checkpoint_every, self.resume)
-            outcome = self._trained(config, device, data_set, robot, options)
+            options = RunOptions([progress], checkpoint, run.checkpoint_every or 1, self.resume)
+            outcome = self._trained(config, run, data_set, robot, options)
             progress.enter("writing")
         iterations = outcome.model.training["iterations"]
         if outcome.status is Status.INTERRUPTED:
@@ -153,35 +158,24 @@ class Train:
         else:
             ended = f"{outcome.status.value.replace('_', ' ')} after {iterations} iterations"
             if outcome.status is Status.MAX_ITERATIONS:
-                ended = f"did all {iterations} iterations without convergence (--initial continues from it)"
+                ended = f"did all {iterations} iterations without convergence (run.initial continues from it)"
             print(f"wrote {self.output}: {ended}, {record['cpu_seconds']} s of CPU")
         return 0 if outcome.status is not Status.NON_FINITE else 1
 
-    def _inputs(self) -> dict[str, str | Path | None]:
-        from eim_ros.ik.prior import model_path
-
-        models = {"--initial": self.initial, "--prior": self.prior}
-        return {
-            "--data": self.data,
-            "--config": self.config,
-            "--robot": self.arm.file,
-            **{flag: model_path(path) for flag, path in models.items() if path},
-        }
-
     def _trained(
-        self, config: FitConfig, device: str, data_set: DataSet, robot: Robot | None, options: RunOptions
+        self, config: FitConfig, run: RunSettings, data_set: DataSet, robot: Robot | None, options: RunOptions
     ) -> TrainingRun | MotionTrainingRun:
         from eim_ros.ik import IKModel, Training
         from eim_ros.motion import Demonstrations, MotionTraining
 
-        if self.learner.task == "ik":
-            initial, prior = (IKModel.load(path) if path else None for path in (self.initial, self.prior))
-            smoothing, known = getattr(config, "smoothing", None), self.learner.algorithm == "known-density"
-            training = Training(learner_of(config), self.seed, device, smoothing, known)
+        if self.task == "ik":
+            initial, prior = (IKModel.load(path) if path else None for path in (run.initial, run.prior))
+            smoothing, known = getattr(config, "smoothing", None), self.algorithm == "known-density"
+            training = Training(learner_of(config), self.seed, run.device, smoothing, known)
             return training.run(data_set, robot, initial=initial, prior=prior, run=options)
-        for flag, path in (("--initial", self.initial), ("--prior", self.prior)):
+        for name, path in (("run.initial", run.initial), ("run.prior", run.prior)):
             if path:
-                raise ConfigurationError(f"{flag} is for task ik", path)
+                raise ConfigurationError(f"{name} is for task ik", path)
         if robot is not None:
             names = Demonstrations.from_data_set(data_set).joint_names
             if set(names) != set(robot.joint_names):
@@ -191,33 +185,13 @@ class Train:
                     robot.name,
                 )
         learner: Any = learner_of(config)
-        return MotionTraining(config.motion, learner, self.seed, device).run(data_set, run=options)  # type: ignore[union-attr]  # by task
+        return MotionTraining(config.motion, learner, self.seed, run.device).run(data_set, run=options)  # type: ignore[union-attr]  # by task
 
-    def _config(self) -> FitConfig:
-        """Return the settings of the file, of --set and of flags, in this order."""
-        of_file = named(read_yaml(self.config).items(), ALIASES) if self.config else {}
-        given: dict[str, Any] = {**of_file, **split_assignments(self.set, ALIASES)}
-        kinematics = _yes_or_no("kinematics", given.pop("kinematics", self.learner.kinematics))
-        default = default_settings(self.learner.task, self.learner.algorithm, kinematics)
-        types = field_types(type(default))
-        used = [name for name in types if not is_within(name, default.unused)]
-        known = [*used, *(flag.removeprefix("--") for flag in ALIASES.values())]
-        for name in given:
-            if name not in known and not any(each.startswith(f"{name}.") for each in used):
-                raise ConfigurationError(
-                    f"unknown setting {name} of {type(learner_of(default)).__name__}, see `eim train --help`"
-                    f"{did_you_mean(name, known)}",
-                    name,
-                )
-        settings = default.replace(**assigned(given, types))
-        program = f"eim train --task {self.learner.task} --algorithm {self.learner.algorithm}"
-        return parse_settings(settings, program, self.settings, ALIASES)
-
-    def _progress(self, config: FitConfig) -> ProgressBar | JsonProgress:
+    def _progress(self, config: FitConfig, run: RunSettings) -> ProgressBar | JsonProgress:
         from eim_ros.cli.progress import JsonProgress, ProgressBar
 
         n_iterations = config.n_iterations * getattr(config, "n_starts", 1)
-        if self.progress == "json":
+        if run.progress == "json":
             return JsonProgress(n_iterations)
         return ProgressBar(n_iterations, enabled=not self.quiet)
 
@@ -239,14 +213,6 @@ def learner_of(settings: FitConfig) -> FitConfig:
     kind = next(kind for kind in (EIMConfig, EMConfig, TruncatedEMConfig) if isinstance(settings, kind))
     found: FitConfig = kind(**{each.name: getattr(settings, each.name) for each in fields(kind)})
     return found
-
-
-def _yes_or_no(name: str, value: object) -> bool:
-    answers = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-    text = str(value).lower()
-    if text not in answers:
-        raise ConfigurationError(f"{name} must be true or false, got {value!r}", value)
-    return answers[text]
 
 
 def _end_with_stdin() -> None:

@@ -7,23 +7,10 @@ import sys
 import threading
 import webbrowser
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from tyro.conf import arg
-
-from eim_ros.cli.options import (
-    Choice,
-    Count,
-    File,
-    Numbers,
-    Port,
-    Repeated,
-    Seed,
-    Source,
-    Switch,
-    Text,
-    check_pose_length,
-)
+from eim_ros.cli.flags import count, flag, seed_flag, switch, whole
+from eim_ros.cli.options import Source, check_pose_length
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import to_json
 
@@ -37,14 +24,10 @@ if TYPE_CHECKING:
 class PageFlags:
     """Address of the page."""
 
-    host: str = "127.0.0.1"
-    """Address to serve on; 0.0.0.0 also serves other machines."""
-    port: Port = 8080
-    """Port; 0: any free port."""
-    json: Switch = False
-    """Print the address as one JSON object."""
-    no_browser: Switch = False
-    """Print the address without opening a browser."""
+    host: str = flag("127.0.0.1", "Address to serve on; 0.0.0.0 also serves other machines.")
+    port: int = flag(8080, "Port; 0: any free port.", read=whole(0, 65535))
+    json: bool = switch("Print the address as one JSON object.")
+    no_browser: bool = switch("Print the address without opening a browser.")
 
     def serve(self, page: Page) -> int:
         """Print the address of a page, open it in a browser, and wait for Ctrl-C. Return the exit code."""
@@ -72,22 +55,25 @@ class View:
 
     source: Source
     page: PageFlags
-    prior: File = None
-    """Motion prior for --robot, from eim train --task motion. A tab shows its motions."""
-    data: File = None
-    """Demonstrations, to compare with the motions of the prior."""
-    pose: Numbers = None
-    """First target: X Y Z [m], optionally QX QY QZ QW (default: a pose in the middle of the workspace)."""
-    link: Text = None
-    """Link copied from the page. It restores the robot, target, solution and obstacles."""
-    samples: Annotated[Count, arg(aliases=("-n",))] = 50
-    """Number of solutions to show."""
-    position_only: Choice = None
-    """Accept every orientation."""
-    package_path: Annotated[Repeated, arg(metavar="FOLDER")] = ()
-    """Folder with the ROS packages that contain the meshes."""
-    seed: Seed = 0
-    """Random seed of the solutions."""
+    prior: str | None = flag(
+        None,
+        "Motion prior for --robot, from eim train --task motion. A tab shows its motions.",
+        metavar="FILE",
+    )
+    data: str | None = flag(None, "Demonstrations, to compare with the motions of the prior.", metavar="FILE")
+    pose: tuple[float, ...] | None = flag(
+        None,
+        "First target: X Y Z [m], optionally QX QY QZ QW (default: a pose in the middle of the workspace).",
+    )
+    link: str | None = flag(None, "Link copied from the page. It restores the robot, target, solution and obstacles.")
+    samples: int = count(50, "Number of solutions to show.", short="-n")
+    position_only: bool | None = flag(None, "Accept every orientation.")
+    tool: tuple[float, ...] | None = flag(
+        None,
+        "Tip of a tool in the frame of the tip link, which then reaches the pose.",
+        metavar="X Y Z [QX QY QZ QW]",
+    )
+    seed: int = seed_flag()
 
     def run(self) -> int:
         if self.data is not None and self.prior is None:
@@ -99,6 +85,7 @@ class View:
     def _page(self) -> Page:
         """Return the page with its tabs. Errors about the robot are reported before viser is imported."""
         from eim_ros.kinematics import pose_from
+        from eim_ros.kinematics.robot import tool_from
         from eim_ros.view.state import ViewState
 
         pose: Any = None if self.pose is None else pose_from(self.pose[:3], self.pose[3:] or None)
@@ -106,14 +93,14 @@ class View:
         source = self.source
         if state is not None and state.robot and not (source.robot or source.model):
             source = dataclasses.replace(source, robot=state.robot, tip=state.tip or None)
-        sampler = source.sampler()
+        sampler = source.sampler(None if self.tool is None else tool_from(self.tool))
         motions = None if self.prior is None else self._motions(sampler.robot)
         from eim_ros.view.page import Page
 
         page = Page(
             sampler,
             source=source.file,
-            package_paths=self.package_path,
+            package_paths=source.package_path,
             pose=pose,
             n=self.samples,
             position_only=self.position_only,

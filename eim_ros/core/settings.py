@@ -7,8 +7,7 @@ bound or a description is therefore written only once. Unknown keys, wrong types
 A field may hold settings itself. Such a group is addressed by dotted names, such as "ratio.patience", or by nested
 mappings.
 
-Settings can also be given as words NAME=VALUE or as lines of a YAML file. Both accept the names and values of the
-flags.
+Settings can also be given as words NAME=VALUE or as lines of a YAML file, by the same names.
 """
 
 from __future__ import annotations
@@ -288,39 +287,29 @@ def _within_bounds(field: dataclasses.Field[Any], value: Any) -> Any:
     return value
 
 
-def split_assignments(words: Sequence[str], aliases: Mapping[str, str]) -> dict[str, str]:
-    """Split words NAME=VALUE into a mapping of field names to values as text.
-
-    Words are such as "experts=50", "kl-bound=0.1" or "hidden_layers=64 64". `aliases` maps the name of a field to its
-    short flag, such as "--experts".
-    """
-    pairs = []
+def assignments(words: Sequence[str]) -> dict[str, str]:
+    """Split words NAME=VALUE, such as "n_components=50" or "ratio.hidden_layers=64 64", into names and texts."""
+    values: dict[str, str] = {}
     for word in words:
-        given, equals, value = (part.strip() for part in word.partition("="))
-        if not given or not equals or not value:
+        name, equals, value = (part.strip() for part in word.partition("="))
+        if not name or not equals or not value:
             raise ConfigurationError(f"a setting is written name=value, got {word!r}", word)
-        pairs.append((given, value))
-    return named(pairs, aliases)
-
-
-def named(pairs: Iterable[tuple[str, Any]], aliases: Mapping[str, str]) -> dict[str, Any]:
-    """Map dotted names to values; a mapping is a group of settings.
-
-    A field may be given as "experts", "--experts", "n-components" or "n_components".
-    """
-    fields = {flag.removeprefix("--"): name for name, flag in aliases.items()}
-    values: dict[str, Any] = {}
-    for given, value in pairs:
-        word = str(given).removeprefix("--")
-        name = fields.get(word, word.replace("-", "_"))
-        found = {name: value}
-        if isinstance(value, Mapping):
-            found = {f"{name}.{key}": inner for key, inner in named(value.items(), {}).items()}
-        for key, inner in found.items():
-            if key in values:
-                raise ConfigurationError(f"setting {key} is given twice", given)
-            values[key] = inner
+        if name in values:
+            raise ConfigurationError(f"setting {name} is given twice", word)
+        values[name] = value
     return values
+
+
+def chosen(default: SettingsT, given: Mapping[str, Any]) -> SettingsT:
+    """Return settings with other values: texts of words NAME=VALUE, or the content of a YAML file.
+
+    Raise `ConfigurationError` for names that are unknown or have no effect, and for wrong values.
+    """
+    kind: type[SettingsT] = type(default)
+    values = flattened(kind, given)
+    if unused := [name for name in values if is_within(name, kind.unused)]:
+        raise ConfigurationError(f"setting {unused[0]} has no effect here", unused)
+    return default._with(assigned(values, field_types(kind)))
 
 
 def assigned(values: Mapping[str, Any], types: Mapping[str, Any]) -> dict[str, Any]:
@@ -335,11 +324,30 @@ def _converted_text(value: Any, annotation: Any) -> Any:
     if annotation is str:
         return value
     if is_list and not value.startswith("["):
-        return [_parsed(word) for word in value.replace(",", " ").split()]
-    return _parsed(value)
+        return [_yaml(word) for word in value.replace(",", " ").split()]
+    return _yaml(value)
 
 
-def _parsed(text: str) -> Any:
+def parsed(text: str) -> Any:
+    """Return the value of a text: YAML, or numbers with spaces between them. Numbers may be written as 1e-3 or inf."""
+    return _numbers_in(_yaml(text))
+
+
+def _numbers_in(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _numbers_in(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [_numbers_in(entry) for entry in value]
+    if not isinstance(value, str):
+        return value
+    try:
+        numbers = [float(word) for word in value.split()]
+    except ValueError:
+        return value
+    return numbers if len(numbers) > 1 else numbers[0]
+
+
+def _yaml(text: str) -> Any:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError:

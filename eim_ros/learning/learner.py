@@ -115,7 +115,7 @@ def checked_device(name: str) -> str:
     if device.type == "cuda":
         n_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if not n_devices:
-            raise ConfigurationError("this PyTorch sees no CUDA device; use --device cpu", name)
+            raise ConfigurationError("this PyTorch sees no CUDA device; use cpu", name)
         if (device.index or 0) >= n_devices:
             raise ConfigurationError(f"there is no {name}; this PyTorch sees {n_devices} CUDA devices", name)
     return name

@@ -11,8 +11,16 @@ from eim_ros.cli.main import main
 
 N_SAMPLES = 120
 FAST = ("--quiet", "--experts", "3")
-FAST_EIM = (*FAST, "--ratio.hidden-layers", "8", "--ratio.batch-size", "60", "--start.em-iterations", "2")
-FAST_EIM += ("--m-step.gating.n-contexts", "20", "--m-step.n-samples", "20", "--ratio.initial-epochs", "1")
+
+
+def sets(*settings: str) -> tuple[str, ...]:
+    """Return the words that give these settings."""
+    return tuple(word for setting in settings for word in ("--set", setting))
+
+
+EIM_SETTINGS = ("ratio.hidden_layers=8", "ratio.batch_size=60", "start.em_iterations=2", "ratio.initial_epochs=1")
+EIM_SETTINGS += ("m_step.gating.n_contexts=20", "m_step.n_samples=20")
+FAST_EIM = (*FAST, *sets(*EIM_SETTINGS))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`eim completion`: shells complete verbs, flags and choices by the script that tyro makes."""
+"""`eim completion`: shells complete verbs, flags and choices."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ CASES = [
     ("eim motion sa", "sample"),
     ("eim motion sample --v", "--via"),
     ("eim train --algorithm k", "known-density"),
+    ("eim list mo", "models"),
 ]
 ASK = {
-    "bash": 'COMP_WORDS=(%s); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); COMPREPLY=(); _tyro_eim; echo "${COMPREPLY[*]}"',
+    "bash": 'COMP_WORDS=(%s); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); COMPREPLY=(); _eim; echo "${COMPREPLY[*]}"',
     "fish": "complete -C '%s' | string split -f 1 \\t",
 }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from cli.command import COMMAND, PATIENCE, Command
-from cli.conftest import FAST, FAST_EIM
+from cli.conftest import FAST, FAST_EIM, sets
 
 from eim_ros.ik import IKModel
 
@@ -24,10 +24,10 @@ def restore_sigint() -> None:
 def test_interrupted_training_resumes_to_the_same_model(
     eim: Command, tmp_path: Path, data: Path, algorithm: str
 ) -> None:
-    settings = (*FAST, "--tolerance", "0") if algorithm == "em" else FAST_EIM
+    settings = (*FAST, *sets("tolerance=0")) if algorithm == "em" else FAST_EIM
     words = ("train", "--robot", "planar3", "--data", data, "--algorithm", algorithm, "--seed", 3, *settings)
     cut, whole = tmp_path / "cut", tmp_path / "whole"
-    endless = (*words, "--output", cut, "--iterations", 10**6, "--checkpoint-every", 1)
+    endless = (*words, "--output", cut, "--iterations", 10**6, *sets("run.checkpoint_every=1"))
     process = subprocess.Popen(
         [*COMMAND, *map(str, endless)],
         stdout=subprocess.PIPE,

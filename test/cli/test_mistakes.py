@@ -60,7 +60,7 @@ def test_every_mistake_is_answered_with_cause_and_cure(eim_here: Command, verb: 
         is_one_line = outcome.err.count("\n") == 1 and "Traceback" not in outcome.err
         if not is_one_line or outcome.code != int(code) or reason not in outcome.err:
             wrong.append(f"eim {words}: [{outcome.code}] {outcome.err}")
-    assert not wrong
+    assert not wrong, "\n".join(wrong)
 
 
 def test_there_are_two_hundred_of_them() -> None:

@@ -32,7 +32,17 @@ def files(tmp_path: Path, data: Path, model: Path) -> dict[str, Path]:
 
 
 WORDS = {
-    "train": ("train", "--robot", "{robot}", "--data", "{data}", "--initial", "{model}", "--config", "{config}"),
+    "train": (
+        "train",
+        "--robot",
+        "{robot}",
+        "--data",
+        "{data}",
+        "--set",
+        "run.initial={model}",
+        "--config",
+        "{config}",
+    ),
     "collect": ("collect", "--robot", "{robot}"),
     "import": ("import", "{bag}", "--robot", "{robot}"),
     "import folder": ("import", "{folder}"),
@@ -68,8 +78,8 @@ def test_checkpoint_that_is_an_input_is_refused(eim: Command, tmp_path: Path, da
 def test_shipped_files_are_inputs_by_their_names(eim: Command, data: Path) -> None:
     shipped = model_path("panda_pose"), robot_path("planar3")
     before = [path.read_bytes() for path in shipped]
-    words = ("train", "--data", data, "--initial", "panda_pose", "--output", shipped[0])
-    eim(*words).refused("would overwrite what --initial")
+    words = ("train", "--data", data, "--set", "run.initial=panda_pose", "--output", shipped[0])
+    eim(*words).refused("would overwrite what run.initial")
     eim("collect", "--robot", "planar3", "--output", shipped[1]).refused("would overwrite what --robot")
     assert [path.read_bytes() for path in shipped] == before
 

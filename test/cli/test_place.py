@@ -37,7 +37,7 @@ def test_table_has_one_line_for_each_of_the_best(eim: Command) -> None:
 
 
 def test_obstacle_of_the_world_makes_the_pose_unreachable(eim: Command) -> None:
-    answer = eim(*FEW, "--pose", *POSE, "--sphere", "1", "0", "0.3", "0.1", "--json")
+    answer = eim(*FEW, "--pose", *POSE, "--box", "1", "0", "0.3", "0.2", "0.2", "0.2", "--json")
     assert (answer.code, answer.json["best"][0]["reached"]) == (1, 0)
     assert answer.json["best"][0]["positions"] == [None]
 

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 import torch
 from cli.command import Command
-from cli.conftest import FAST, FAST_EIM, N_SAMPLES
+from cli.conftest import FAST, FAST_EIM, N_SAMPLES, sets
 
+from eim_ros.cli.train import default_settings, learner_of
 from eim_ros.core.data_set import DataSet, load_data_set, save_data_set
-from eim_ros.ik import IKModel
+from eim_ros.ik import IKModel, SmoothingConfig
 from eim_ros.learning import EIMConfig, EMConfig
 from eim_ros.learning.em.em import EMIteration
+from eim_ros.motion import MotionConfig
 
 
 @pytest.fixture
@@ -27,11 +29,11 @@ def planar(data: Path) -> tuple[object, ...]:
         (("--algorithm", "em", *FAST), "em", EMConfig()),
         ((*FAST_EIM,), "eim-kinematics", EIMConfig.kinematic()),
         (
-            ("--algorithm", "known-density", "--experts", 3, "--start.em-iterations", 2, "--quiet"),
+            ("--algorithm", "known-density", "--experts", 3, *sets("start.em_iterations=2"), "--quiet"),
             "known-density",
             EIMConfig.known_kinematics(),
         ),
-        (("--no-kinematics", "--ratio.reference.iterations", 2, *FAST_EIM), "eim", EIMConfig()),
+        ((*sets("kinematics=false", "ratio.reference.iterations=2"), *FAST_EIM), "eim", EIMConfig()),
     ],
 )
 def test_algorithm_and_settings_are_recorded_in_the_model(
@@ -69,7 +71,7 @@ def test_flags_beat_the_file_and_the_file_beats_the_defaults(eim: Command, tmp_p
     lines = ("n_components: 4", "n_iterations: 1", "m_step.kl_bound: 1e-2", "ratio: {hidden_layers: [8]}")
     config.write_text("\n".join((*lines, "kl_term: false\n")))
     words = (*planar, "--output", tmp_path / "m", "--config", config, "--quiet", "--json")
-    record = eim(*words, "--experts", 2, "--kl-term").json["config"]
+    record = eim(*words, "--experts", 2, "--set", "kl_term=true").json["config"]
     assert record["n_components"] == 2
     assert record["kl_term"] is True
     m_step = record["m_step"]
@@ -107,37 +109,12 @@ def test_no_iterations_give_the_start(eim: Command, tmp_path: Path, planar: tupl
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--experts", 0), "n_components must be at least 1, got 0"),
         (("--experts", N_SAMPLES + 1), f"{N_SAMPLES + 1} experts need at least as many points, got {N_SAMPLES}"),
-        (("--experts", "few"), "--experts"),
-        (("--iterations", -1), "n_iterations must be at least 0"),
-        (("--ratio.dropout", 1.5), "dropout must be at most 0.9, got 1.5"),
-        (("--m-step.kl-bound", "nan"), "kl_bound must be finite, got nan"),
-        (("--m-step.surrogate", "cubic"), "invalid choice: 'cubic'"),
-        (("--ratio.hidden-layers", 0), "hidden_layers must be at least 1"),
-        (
-            ("--algorithm", "em", "--ratio.dropout", 0.1),
-            "there is no flag --ratio.dropout (see eim train --task ik --algorithm em --help)",
-        ),
-        (
-            ("--no-kinematics", "--smoothing.sigma-start", 0.1),
-            "there is no flag --smoothing.sigma-start",
-        ),
-        (("--algorithm", "gan"), "invalid choice: 'gan'"),
-        (("--task", "dance"), "invalid choice: 'dance'"),
-        (("--seed", -1), "must be between 0 and"),
-        (("--seed", 2**63), "must be between 0 and"),
-        (("--checkpoint-every", 0), "must be between 1 and"),
-        (("--threads", 0), "--threads: must be between 1 and 4294967295, got 0"),
-        (("--device", "abacus"), "unknown device 'abacus'; use cpu or cuda"),
-        (("--device", "meta"), "unknown device 'meta'; use cpu or cuda"),
-        (("--device", "cuda:99"), "CUDA device"),
-        (("--resume",), "nothing to resume: there is no"),
-        (("--config", "none.yaml"), "cannot read settings file none.yaml: No such file"),
+        (sets("ratio.dropout=1.5"), "dropout must be at most 0.9, got 1.5"),
+        (sets("kinematics=false", "smoothing.sigma_start=0.1"), "unknown setting smoothing.sigma_start"),
+        (sets("run.device=cuda:99"), "CUDA device"),
         (("--robot", "planar5"), "is of robot 'planar3' (base_link to tip_link), not of 'planar5'"),
-        (("--robot", "nobody"), "no shipped robot 'nobody'"),
         (("--tip", "link_3"), "is of robot 'planar3'"),
-        (("--data", "none.npz"), "cannot read none.npz: No such file"),
     ],
 )
 @pytest.mark.parametrize("quiet", [(), ("--quiet",)])
@@ -150,26 +127,35 @@ def test_bad_input_is_one_line_and_no_model(
     assert not (tmp_path / "m").exists()
 
 
+def test_settings_of_the_chosen_learner_are_listed(eim: Command) -> None:
+    eim_, em = eim("train", "--help-settings").out, eim("train", "--algorithm", "em", "--help-settings").out
+    assert all("n_components=50" in text and "run.device=cpu" in text for text in (eim_, em))
+    assert "m_step.kl_bound" in eim_ and "m_step.kl_bound" not in em
+
+
+def test_names_map_to_the_settings_of_the_learners() -> None:
+    known = default_settings("ik", "known-density", kinematics=True)
+    assert learner_of(known) == EIMConfig.known_kinematics()
+    assert known.smoothing.sigma_decay == 0.95
+    for kinematics in (True, False):
+        assert default_settings("ik", "em", kinematics) == EMConfig()
+    kinematic = default_settings("ik", "eim", kinematics=True)
+    assert (learner_of(kinematic), kinematic.smoothing) == (EIMConfig.kinematic(), SmoothingConfig())
+    motion = default_settings("motion", "em", kinematics=True)
+    assert (learner_of(motion), motion.motion) == (EMConfig(n_components=10), MotionConfig())
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
 def test_missing_gpu_is_one_line(eim: Command, tmp_path: Path, planar: tuple) -> None:
-    eim(*planar, "--output", tmp_path / "m", "--device", "cuda").refused("sees no CUDA device; use --device cpu")
+    eim(*planar, "--output", tmp_path / "m", "--set", "run.device=cuda").refused("sees no CUDA device; use cpu")
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (
-            "expert_samples: 3",
-            "unknown setting expert_samples of EIMConfig, see `eim train --help`; did you",
-        ),
-        ("experts: 3\nn-components: 4", "setting n_components is given twice"),
-        ("kinematics: perhaps", "kinematics must be true or false"),
-        ("n_components: many", "n_components must be int, got 'many'"),
+        ("expert_samples: 3", "unknown setting expert_samples of KinematicEIMConfig"),
         ("n_components: 2.5", "n_components must be int, got 2.5"),
-        ("n_components: -1", "n_components must be at least 1"),
         ("kl_term: 1", "kl_term must be bool"),
-        ("- 3", "must hold 'name: value' lines"),
-        ("a: [", "is not YAML"),
         ("!!python/object/apply:os.getpid []", "is not YAML"),
     ],
 )
@@ -229,8 +215,8 @@ def test_ctrl_c_before_the_first_iteration_ends_the_command(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(EMIteration, "step", interrupted)
-    for kinematics in ("--kinematics", "--no-kinematics"):
-        outcome = eim(*planar, "--output", tmp_path / "m", kinematics, *FAST_EIM)
+    for kinematics in ("true", "false"):
+        outcome = eim(*planar, "--output", tmp_path / "m", "--set", f"kinematics={kinematics}", *FAST_EIM)
         assert (outcome.code, outcome.err) == (130, "eim train: interrupted\n")
     assert not list(tmp_path.iterdir())
 
@@ -240,8 +226,9 @@ def test_model_of_demonstrations_is_a_prior_of_known_kinematics_alone(
 ) -> None:
     shown = tmp_path / "shown.safetensors"
     assert eim(*planar, "--output", shown, "--algorithm", "em", *FAST, "--quiet").code == 0
-    words = (*planar, "--prior", shown, "--output", tmp_path / "m", "--experts", 3, "--iterations", 1, "--quiet")
-    assert eim(*words, "--algorithm", "known-density", "--start.em-iterations", 2).code == 0
+    words = (*planar, "--output", tmp_path / "m", "--experts", 3, "--iterations", 1, "--quiet")
+    words += sets(f"run.prior={shown}")
+    assert eim(*words, "--algorithm", "known-density", *sets("start.em_iterations=2")).code == 0
     refused = eim(*words, "--algorithm", "em")
     assert refused.code == 2
     assert "prior is for known-density" in refused.err

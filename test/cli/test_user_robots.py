@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cli.command import Command, validity
+from cli.conftest import sets
 from ik.arms import CONTINUOUS, ONE_JOINT
 from kinematics.descriptions import chain_urdf, joint
 from kinematics.oracle import Oracle
@@ -17,7 +18,7 @@ from eim_ros.kinematics import Robot, quaternion_from_matrix, share_path
 
 HALF_TURN, TURN = "3.141592653589793", "6.283185307179586"
 WIDE = '<limit lower="-2.9" upper="2.9" effort="1" velocity="1"/>'
-SMALL = ("--quiet", "--experts", 8, "--iterations", 4, "--start.em-iterations", 3, "--exact.n-contexts", 300)
+SMALL = ("--quiet", "--experts", 8, "--iterations", 4, *sets("start.em_iterations=3", "exact.n_contexts=300"))
 WRONG_ANGLE = 2e-8  # [rad]: the oracle's logarithm near zero is exact to about this
 
 

@@ -116,7 +116,13 @@ def train(client: ClientNode, nodes: Nodes, **goal: Any) -> tuple[bool, str]:
         assert future.done(), nodes["trainer"].log
         return future.result()
 
-    given = {"data": "pairs.npz", "output": "new.safetensors", "algorithm": "em", "settings": ["experts=1"], **goal}
+    given = {
+        "data": "pairs.npz",
+        "output": "new.safetensors",
+        "algorithm": "em",
+        "settings": ["n_components=1"],
+        **goal,
+    }
     handle = result_of(action.send_goal_async(Train.Goal(seed=0, **given)))
     result = result_of(handle.get_result_async()).result
     action.destroy()

@@ -10,50 +10,19 @@ from experiments.harness import EXPERIMENTS
 from experiments.table import ResultTable
 
 SMALL = {
-    "adversarial": [
-        *("--dims", "2", "--components", "2", "--methods", "EIM", "GAN", "--n-samples", "200", "--n-iterations", "1"),
-        *("--n-steps", "1", "--n-test-samples", "100"),
-    ],
-    "gmmvi": [
-        *("--targets", "gmm20", "stm20", "banana", "--algorithms", "samtron", "SEPYFUX"),
-        *("--budget", "0.02", "--n-test-samples", "100"),
-    ],
-    "kinematics": [
-        *("--components", "2", "--n-samples", "200", "--n-validation", "50", "--n-test", "50", "--em-iterations", "2"),
-        *("--ours.n-iterations", "1", "--ours.hidden-layers", "4"),
-    ],
-    "line-reaching": [
-        *(
-            "--components",
-            "1",
-            "--n-samples",
-            "150",
-            "--n-validation",
-            "50",
-            "--n-test",
-            "50",
-            "--n-iterations",
-            "1",
-            "--n-links",
-            "3",
-        ),
-        *("--line-x", "2.0", "--line-height", "1.0"),
-    ],
-    "nonlinear": [
-        *("--n-samples", "100", "--n-iterations", "1", "--em-iterations", "1", "--start-iterations", "1"),
-        *("--ratios", "plug-in", "--parameter-layers", "4", "--targets", "spread"),
-    ],
-    "obstacle": [
-        *("--n-samples", "150", "--n-iterations", "1", "--n-links", "3", "--goal-x", "2.0", "--disc-x", "1.0"),
-        *("--disc-radius", "0.3"),
-    ],
-    "projections": ["--n-samples", "200", "--n-iterations", "3", "--n-sweeps", "3"],
-    "robustness": ["--starts", "2", "--ours.n-iterations", "2", "--em-iterations", "5", "--n-samples", "200"],
-    "traffic": [
-        *("--components", "2", "--n-samples", "200", "--n-test", "50", "--n-iterations", "1", "--em-iterations", "2"),
-        *("--hidden-layers", "4"),
-    ],
-}
+    "adversarial": "n_dims=2 n_components=2 methods=EIM,GAN n_samples=200 n_iterations=1 n_steps=1 n_test_samples=100",
+    "gmmvi": "targets=gmm20,stm20,banana algorithms=samtron,SEPYFUX budget=0.02 n_test_samples=100",
+    "kinematics": "n_components=2 n_samples=200 n_validation=50 n_test=50 em_iterations=2 ours.n_iterations=1 "
+    "ours.hidden_layers=4",
+    "line-reaching": "n_components=1 n_samples=150 n_validation=50 n_test=50 n_iterations=1 n_links=3 line_x=2.0 "
+    "line_height=1.0",
+    "nonlinear": "n_samples=100 n_iterations=1 em_iterations=1 start_iterations=1 ratios=plug-in parameter_layers=4 "
+    "targets=spread",
+    "obstacle": "n_samples=150 n_iterations=1 n_links=3 goal_x=2.0 disc_x=1.0 disc_radius=0.3",
+    "projections": "n_samples=200 n_iterations=3 n_sweeps=3",
+    "robustness": "n_starts=2 ours.n_iterations=2 em_iterations=5 n_samples=200",
+    "traffic": "n_components=2 n_samples=200 n_test=50 n_iterations=1 em_iterations=2 hidden_layers=4",
+}  # settings
 
 
 def test_every_experiment_is_tried():
@@ -62,7 +31,8 @@ def test_every_experiment_is_tried():
 
 @pytest.mark.parametrize("name", SMALL)
 def test_experiment_ends_with_table_and_figures_and_a_second_run_with_the_same(name, tmp_path, capsys):
-    command = [name, "--quick", "--output", str(tmp_path / "new"), "--json", *SMALL[name]]
+    command = [name, "--quick", "--output", str(tmp_path / "new"), "--json"]
+    command += [f"--set={setting}" for setting in SMALL[name].split()]
     assert main(command) == 0
     first = capsys.readouterr()
     assert first.out.splitlines()[0].startswith(f"{name} --quick: it ")
@@ -85,7 +55,7 @@ def test_unknown_experiment_is_refused_in_one_line(capsys):
 
 
 def test_bad_setting_is_refused_before_the_work(tmp_path, capsys):
-    assert main(["robustness", "--output", str(tmp_path), "--starts", "0"]) == 2
+    assert main(["robustness", "--output", str(tmp_path), "--set", "n_starts=0"]) == 2
     assert "n_starts must be at least 1" in capsys.readouterr().err
 
 
@@ -110,7 +80,7 @@ def test_recording_of_traffic_that_is_none_is_refused_in_one_line_without_a_tabl
     tmp_path, capsys, lines, header, words
 ):
     path = write(tmp_path / "a.csv", lines, header)
-    assert main(["traffic", "--quiet", "--ngsim", str(path), "--output", str(tmp_path)]) == 3
+    assert main(["traffic", "--quiet", "--set", f"ngsim={path}", "--output", str(tmp_path)]) == 3
     error = capsys.readouterr().err
     assert words in error and error.count("\n") == 1
     assert not list(tmp_path.rglob("table.csv"))

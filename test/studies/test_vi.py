@@ -15,7 +15,7 @@ from eim_ros.learning.models import GaussianMixture, load_model
 from experiments.gmmvi import EXPERIMENT, GMMVIExperimentConfig
 from experiments.targets.humanoid import TALOS_TIPS
 
-QUICK = ["--target", "banana", "--components", "4", "--n-samples", "20", "--quiet"]
+QUICK = ["--target", "banana", "--set", "n_components=4", "--set", "n_samples=20", "--quiet"]
 
 
 def test_mixture_is_written_with_its_scores(experiments: Command, tmp_path: Path) -> None:
@@ -36,10 +36,10 @@ def test_mixture_is_written_with_its_scores(experiments: Command, tmp_path: Path
 
 
 def test_modes_and_goals_are_counted(experiments: Command, tmp_path: Path) -> None:
-    common = ["--quiet", "--json", "--n-samples", "20", "--output", tmp_path / "m.safetensors"]
+    common = ["--quiet", "--json", "--set", "n_samples=20", "--output", tmp_path / "m.safetensors"]
     assert 0 <= experiments("vi", "--target", "gmm20", "--budget", 300, *common).json["modes_found"] <= 10
     reached = experiments(
-        "vi", "--target", "planar4", "--start", "kinematic", "--components", 20, "--budget", 1000, *common
+        "vi", "--target", "planar4", "--start", "kinematic", "--set", "n_components=20", "--budget", 1000, *common
     )
     assert reached.json["modes_found"] == 4
     assert sum(reached.json["goal_shares"]) == pytest.approx(1.0, abs=1e-3)
@@ -54,7 +54,7 @@ def test_humanoid_comes_from_its_file_and_postures_are_drawn(experiments: Comman
     for own, talos in names.items():
         text = text.replace(f'"{own}"', f'"{talos}"')
     urdf.write_text(text, encoding="utf-8")
-    common = ["--quiet", "--json", "--budget", 400, "--n-samples", 20, "--output", tmp_path / "m.safetensors"]
+    common = ["--quiet", "--json", "--budget", 400, "--set", "n_samples=20", "--output", tmp_path / "m.safetensors"]
     fitted = experiments("vi", "--target", "talos", "--urdf", urdf, "--picture", picture, *common)
     assert (fitted.code, fitted.json["target"]) == (0, "talos")
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -102,7 +102,7 @@ def test_resumed_run_takes_a_greater_budget_and_equals_the_whole_one(
     [
         (["--algorithm", "samtro"], "expected 7 letters"),
         (["--budget", "10"], "less than one iteration's 80"),
-        (["--max-evaluations", "10"], "give --budget"),
+        (["--set", "max_evaluations=10"], "give --budget"),
         (["--start", "kinematic"], "banana is none"),
         (["--resume"], "nothing to resume"),
     ],

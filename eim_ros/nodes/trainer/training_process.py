@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from eim_ros.core.child_process import tied
+from eim_ros.core.errors import ConfigurationError
 
 MOST_COMPLAINTS = 50  # maximum number of stderr lines that are kept
 GRACE = 1.0  # [s] time between SIGTERM and SIGKILL
@@ -48,17 +49,20 @@ class Outcome:
     metrics: dict[str, float] = field(default_factory=dict)  # finite metrics by name
 
 
-def training_command(settings: Sequence[str], **flags: str | int) -> list[str]:
+def training_command(settings: Sequence[str], device: str = "cpu", **flags: str | int) -> list[str]:
     """Return the command line that runs `eim train`.
 
     Each value is joined to its flag, so that a value cannot be mistaken for a flag. The flags are task, data,
-    algorithm, robot, output, seed, threads and device. An empty robot is omitted. Each setting of the algorithm is a
-    word NAME=VALUE.
+    algorithm, robot, output, seed and threads. An empty robot is omitted. Each setting of the algorithm is a word
+    NAME=VALUE. Raise `ConfigurationError` for settings of the run, which name files and devices.
     """
-    words = [f"--{name.replace('_', '-')}={value}" for name, value in flags.items() if name != "robot" or value]
-    words += [f"--set={setting}" for setting in settings]
-    module = [sys.executable, "-m", "eim_ros.cli.main", "train"]
-    return [*module, *words, "--json", "--progress=json", "--no-checkpoint", "--end-with-stdin"]
+    for setting in settings:
+        if setting.partition("=")[0].strip().partition(".")[0] == "run":
+            raise ConfigurationError(f"settings are those of the learner, got {setting!r}", setting)
+    words = [f"--{name}={value}" for name, value in flags.items() if name != "robot" or value]
+    run = (f"device={device}", "progress=json", "checkpoint_every=0", "end_with_stdin=true")
+    words += [*(f"--set={setting}" for setting in settings), *(f"--set=run.{setting}" for setting in run)]
+    return [sys.executable, "-m", "eim_ros.cli.main", "train", *words, "--json"]
 
 
 class TrainingProcess:

@@ -17,8 +17,8 @@ class TrainingCoordinatorSettings(DataDirectorySettings):
     server: str = option("ik_server", "Name of the server node that loads the model.")
     folder: str = option("learn_ik", "Folder of the data set, train.npz. It must lie in data_directory.")
     settings: tuple[str, ...] = option(
-        ("experts=50", "iterations=80"),
-        "Settings of the learner EIM as NAME=VALUE, with the names of the flags of eim train.",
+        ("n_components=50", "n_iterations=80"),
+        "Settings of the learner EIM as NAME=VALUE, as for eim train --set.",
     )
     seed: int = option(0, "Seed of the training.", minimum=0)
     bag: str = option(

@@ -31,7 +31,7 @@ def eim(verb: str, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def asked(server: ServerProcess, *words: str, verb: str = "sample") -> dict[str, list[float]]:
-    result = eim(verb, *words, "--json", "--wait", "60")
+    result = eim(verb, *words, "--json", "--set", "wait=60")
     assert result.returncode == 0, (result.stderr, server.log)
     answer = json.loads(result.stdout)
     assert isinstance(answer, dict)
@@ -61,7 +61,7 @@ def test_configurations_differ_but_draws_and_proposals_need_not(server: ServerPr
     words = ("--pose", *map(str, position), "-n", "10", *(w for n in names for w in ("--limit", f"{n}=0.496:0.504")))
     assert asked(server, *words)["n"] == 1
     raw = eim(
-        "propose", "--pose", *POSITION, "-n", "10", "--json", "--wait", "60"
+        "propose", "--pose", *POSITION, "-n", "10", "--json", "--set", "wait=60"
     )  # 0 or 1, as some happen to be valid
     assert json.loads(raw.stdout)["n"] == 10
 
@@ -77,15 +77,14 @@ def test_every_operation_has_its_request(server: ServerProcess) -> None:
     pose = ("--pose", *POSITION, "0", "1", "0", "0", "--seed", "1")
     near = ("--near", *["0.1"] * 7)
     closest = asked(server, *pose, *near, verb="solve")["positions"]
-    every = asked(server, *pose, "--max-spacing", "0.5", verb="solve-all")
+    every = asked(server, *pose, "--set", "max_spacing=0.5", verb="solve-all")
     draws = asked(server, *pose, "-n", "20", verb="draw")
     assert (len(closest), draws["n"], draws["effective_sample_size"]) == (1, 20, [20.0])
     distances = np.linalg.norm(np.array(every["positions"]) - 0.1, axis=1)
     assert np.linalg.norm(np.array(closest[0]) - 0.1) <= distances.min() + 1e-9
     assert every["component_lengths"]
-    posture = ("--density", "posture", "--posture", "joint_a1=0.5", "--temperature", "0.01")
-    names = Robot("iiwa14").joint_names
-    cold = asked(server, *pose, "-n", "20", *(word.replace("joint_a1", names[0]) for word in posture), verb="draw")
+    posture = ("--set", f"density.{Robot('iiwa14').joint_names[0]}=0.5", "--set", "temperature=0.01")
+    cold = asked(server, *pose, "-n", "20", *posture, verb="draw")
     assert (
         np.abs(np.array(cold["positions"])[:, 0] - 0.5).mean() < np.abs(np.array(draws["positions"])[:, 0] - 0.5).mean()
     )
@@ -116,7 +115,8 @@ def test_near_ranks_by_distance(server: ServerProcess, named: bool) -> None:
 
 def test_posture_and_diversity_reach_the_server(server: ServerProcess) -> None:
     names = Robot("iiwa14").joint_names
-    words = ("--posture", f"{names[0]}=0.5", f"{names[3]}=-1:0.3", "--diversity", "0.5")
+    posture = f"posture={{positions: {{{names[0]}: 0.5, {names[3]}: -1}}, weights: {{{names[3]}: 0.3}}}}"
+    words = ("--set", posture, "--set", "diversity=0.5")
     answer = asked(server, "--pose", *POSITION, "-n", "20", *words)
     plain = asked(server, "--pose", *POSITION, "-n", "20")
     costs, others = (
@@ -128,7 +128,7 @@ def test_posture_and_diversity_reach_the_server(server: ServerProcess) -> None:
 
 
 def test_table_is_printed_without_json(server: ServerProcess) -> None:
-    result = eim("sample", "--pose", *POSITION, "-n", "20", "--wait", "60")
+    result = eim("sample", "--pose", *POSITION, "-n", "20", "--set", "wait=60")
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith("20 valid of 20 configurations in ")
 
@@ -137,14 +137,14 @@ def test_table_is_printed_without_json(server: ServerProcess) -> None:
     ("words", "code", "reason"),
     [
         (["--pose", "2", "0", "0.5"], 1, "NO_IK_SOLUTION"),
-        (["--pose", *POSITION, "--frame", "map"], 1, "FRAME_TRANSFORM_FAILURE"),
+        (["--pose", *POSITION, "--set", "frame=map"], 1, "FRAME_TRANSFORM_FAILURE"),
         (["--pose", *POSITION, "-n", "100000"], 1, "INVALID_GOAL_CONSTRAINTS"),
         (["--pose", *POSITION, "--near", "elbow=1"], 1, "INVALID_ROBOT_STATE"),
         (["--pose", *POSITION, "--near", "1", "2"], 2, "--near needs 7 values"),
     ],
 )
 def test_refusal_is_one_line_and_an_exit_code(server: ServerProcess, words: list[str], code: int, reason: str) -> None:
-    result = eim("sample", *words, "--wait", "60")
+    result = eim("sample", *words, "--set", "wait=60")
     assert result.returncode == code, (result.stderr, server.log)
     assert result.stderr.count("\n") == 1
     assert reason in result.stderr
@@ -157,12 +157,11 @@ def test_refusal_is_one_line_and_an_exit_code(server: ServerProcess, words: list
         (["--pose", "0", "0"], "3 or 7"),
         (["--pose", *POSITION, "0", "0", "0", "0"], "quaternion is zero"),
         (["--pose", *POSITION, "-n", "0"], "must be between 1"),
-        (["--pose", *POSITION, "--timeout", "-1"], "--timeout"),
+        (["--pose", *POSITION, "--timeout", "-1"], "timeout must be"),
         (["--pose", *POSITION, "--robot", "panda"], "--service uses the robot of the node"),
-        (["--pose", *POSITION, "--posture", "a"], "--posture needs JOINT=VALUE[:WEIGHT]"),
         (["--pose", *POSITION, "--near", "here"], "--near needs a number for each joint"),
         (["--pose", *POSITION, "--near", "a=1", "2"], "--near needs a number for each joint"),
-        (["--pose", *POSITION, "--service", "/nobody", "--wait", "0.2"], "did not appear within 0.2 s"),
+        (["--pose", *POSITION, "--service", "/nobody", "--set", "wait=0.2"], "did not appear within 0.2 s"),
         ([], "--pose"),
     ],
 )

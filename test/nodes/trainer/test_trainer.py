@@ -24,10 +24,19 @@ from eim_ros.ik import IKModel, collect
 from eim_ros.kinematics import Robot
 from eim_ros.motion import MotionPrior
 
-EM = ("experts=2", "n-starts=1")
-ENDLESS = ("experts=2", "n-starts=1000000", "iterations=1000000", "tolerance=0")  # EM ends where rounding stops it
+EM = ("n_components=2", "n_starts=1")
+ENDLESS = (
+    "n_components=2",
+    "n_starts=1000000",
+    "n_iterations=1000000",
+    "tolerance=0",
+)  # EM ends where rounding stops it
 NUMBERS = itertools.count()
-LONG_START = ("experts=2", "motion.calibration-share=0.01", "motion.n-functions=80")  # cross-validation of many weights
+LONG_START = (
+    "n_components=2",
+    "motion.calibration_share=0.01",
+    "motion.n_functions=80",
+)  # cross-validation of many weights
 
 
 class TrainClient:
@@ -133,7 +142,7 @@ def test_goal_gives_a_model_its_status_and_figures(trainer: TrainClient, motions
 
 def test_inverse_kinematics_without_output_goes_to_the_folder(trainer: TrainClient, folder: Path) -> None:
     save_data_set(folder / "planar.npz", collect(Robot("planar3"), 60, "position", 0))
-    status, result = trainer.train(task="ik", data=str(folder / "planar.npz"), settings=["experts=2"])
+    status, result = trainer.train(task="ik", data=str(folder / "planar.npz"), settings=["n_components=2"])
     assert (status, result.message) == (GoalStatus.STATUS_SUCCEEDED, "")
     assert Path(result.model).parent == folder / "models"
     assert Path(result.model).name.startswith("ik_em_")
@@ -207,7 +216,7 @@ def test_training_goes_on_when_its_client_leaves(
 ) -> None:
     output = folder / "orphan.safetensors"
     guest = TrainClient(server)
-    settings = [*EM, "iterations=50", "tolerance=0"]
+    settings = [*EM, "n_iterations=50", "tolerance=0"]
     assert guest.send(data=motions, settings=settings, output=str(output)).accepted
     guest.wait_for_phase("reading")
     guest.leave()
@@ -257,7 +266,7 @@ def test_file_that_appears_at_the_output_during_a_training_is_kept(
     trainer: TrainClient, motions: str, tmp_path: Path
 ) -> None:
     output = tmp_path / "model.safetensors"
-    goal = trainer.send(data=motions, settings=[*EM, "iterations=50", "tolerance=0"], output=str(output))
+    goal = trainer.send(data=motions, settings=[*EM, "n_iterations=50", "tolerance=0"], output=str(output))
     trainer.wait_for_phase("reading")
     output.write_text("of another client", encoding="utf-8")
     status, result = trainer.result(goal)

@@ -22,7 +22,7 @@ def motions(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-def start(data: str, output: Path, settings: tuple[str, ...] = ("experts=2",), **words: str) -> TrainingProcess:
+def start(data: str, output: Path, settings: tuple[str, ...] = ("n_components=2",), **words: str) -> TrainingProcess:
     arguments = {"task": "motion", "data": data, "algorithm": "em", "robot": "", "seed": 0, **words}
     command = training_command(output=str(output), settings=settings, **arguments)
     return TrainingProcess(command, str(output))
@@ -64,7 +64,7 @@ def test_ended_training_leaves_neither_model_nor_remains_but_what_others_left(mo
     path = tmp_path / "m[1].safetensors"
     others = tmp_path / ".m1.safetensors.0123"
     others.touch()
-    process = start(motions, path, ("experts=2", "n-starts=1000", "iterations=1000000", "tolerance=0"))
+    process = start(motions, path, ("n_components=2", "n_starts=1000", "n_iterations=1000000", "tolerance=0"))
     wait_for(lambda: process.progress.phase == "fitting", "fit")
     (tmp_path / f".{path.name}.0123456789abcdef").write_bytes(b"half a model")  # as a write that is cut short
     assert not process.wait(0.0)

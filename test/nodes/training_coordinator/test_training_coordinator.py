@@ -21,7 +21,7 @@ from eim_ros.srv import StartRecording
 
 N_EXPERTS = 3
 ROBOT = "planar3"
-QUICK = {"settings": f"[experts={N_EXPERTS}, iterations=3, ratio.reference.starts=1]", "report_period": 0.5}
+QUICK = {"settings": f"[n_components={N_EXPERTS}, n_iterations=3, ratio.reference.starts=1]", "report_period": 0.5}
 
 Coordinate = Callable[..., tuple[int, str]]
 
@@ -109,7 +109,7 @@ def test_server_answers_with_a_model_of_a_recording(
         ({"folder": "occupied"}, "collecting failed: fk_collector does not save: "),
         ({"bag": "missing", "robot": ROBOT}, "missing does not exist"),
         ({"bag": "demos/swings"}, "importing failed: --task ik needs --robot"),
-        ({"settings": "[experts=-1]", "bag": "demos/swings", "robot": ROBOT}, "training failed: no model: "),
+        ({"settings": "[n_components=-1]", "bag": "demos/swings", "robot": ROBOT}, "training failed: no model: "),
     ],
 )
 def test_failure_ends_the_process_with_its_reason(
