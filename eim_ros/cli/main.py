@@ -101,7 +101,7 @@ VERBS = {
     "train": ("train", "learn an inverse kinematics model or a motion prior from a data set"),
     "evaluate": ("data", "errors, limits, entropies and likelihood of a model's raw samples"),
     "motion": ("motion", "sample motions of a motion prior, or score motions"),
-    "completion": ("doctor", "print a script that completes verbs and flags in a shell"),
+    "completion": ("completion", "print a script that completes verbs and flags in a shell"),
     "doctor": ("doctor", "check this machine and name a remedy for each fault"),
     "demo": ("demo", "collect, train, serve, request and draw, in one run"),
     "demo-planar": ("demo_planar", "a planar robot: demonstrate, record, train, sample, execute"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from eim_ros.cli import doctor
-from eim_ros.cli.doctor import FAULT, GOOD, MISSING, Finding, included, solving
+from eim_ros.cli.doctor import FAULT, GOOD, MISSING, Finding, findings_of, robots, solving
 from eim_ros.core import native
 from eim_ros.kinematics import robot
 
@@ -20,20 +20,12 @@ def only(findings: list[Finding]) -> Finding:
     return found
 
 
-@pytest.mark.parametrize("version", [(3, 9, 18), (3, 14, 0)])
-def test_a_python_that_is_not_supported_is_a_fault(version: tuple[int, ...]) -> None:
-    found = only(doctor.python(version))
-    assert found.state == FAULT
-    assert "PYTHON=" in found.cure
-    assert only(doctor.python()).state == GOOD
-
-
 def test_a_package_that_is_missing_or_old_is_a_fault_and_one_of_an_extra_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     wanted = ["no-such-package>=2", "numpy>=99.1", "scipy", 'no-such-either>=1; extra == "viz"']
     monkeypatch.setattr(doctor, "requires", lambda name: [*wanted, 'no-such-either>=1; extra == "all"'])
-    missing, old, extra = doctor.packages()
+    missing, old, extra = findings_of(doctor.packages)
     assert (missing.state, old.state, extra.state) == (FAULT, FAULT, MISSING)
     assert "no-such-package is not installed" in missing.told
     assert f"numpy {importlib.metadata.version('numpy')} is older than 99.1" in old.told
@@ -44,7 +36,7 @@ def test_a_package_that_is_missing_or_old_is_a_fault_and_one_of_an_extra_is_not(
 def test_a_package_that_cannot_be_imported_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "requires", lambda name: ["scipy"])
     monkeypatch.setitem(sys.modules, "scipy", None)
-    assert "scipy" in only(doctor.packages()).told
+    assert "scipy" in only(findings_of(doctor.packages)).told
 
 
 def test_a_package_that_is_not_installed_at_all_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,27 +44,12 @@ def test_a_package_that_is_not_installed_at_all_is_a_fault(monkeypatch: pytest.M
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(doctor, "requires", absent)
-    assert "pip install" in only(doctor.packages()).cure
-
-
-@pytest.mark.parametrize(
-    ("script", "told"), [(None, "was not found"), ("exit 1", "does not compile C++20"), ("exit 0", "C++20")]
-)
-def test_a_compiler_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None, told: str) -> None:
-    path = tmp_path / "compiler"
-    if script is not None:
-        path.write_text(f"#!/bin/sh\n{script}\n")
-        path.chmod(0o755)
-    monkeypatch.setenv("CXX", str(path))
-    found = only(doctor.compiler())
-    assert told in found.told
-    assert found.state == (GOOD if script == "exit 0" else MISSING)
-    assert ("apt install g++" in found.cure) == (found.state == MISSING)
+    assert "pip install" in only(findings_of(doctor.packages)).cure
 
 
 def test_a_compiled_module_that_is_missing_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "COMPILED", ("eim_ros.solver._no_such",))
-    found = only(doctor.compiled_modules())
+    found = only(findings_of(doctor.compiled))
     assert found.state == FAULT
     assert "make setup" in found.cure
 
@@ -82,18 +59,18 @@ def test_a_slower_module_than_need_be_is_told(monkeypatch: pytest.MonkeyPatch) -
     if best == "baseline":
         pytest.skip("this processor has no better instruction set than the plainest")
     monkeypatch.setenv(native.VARIABLE, "baseline")
-    slow = doctor.compiled_modules()
+    slow = findings_of(doctor.compiled)
     assert {found.state for found in slow} == {MISSING}
     assert all("unset EIM_ROS_INSTRUCTION_SET" in found.cure for found in slow)
 
 
 def test_robots_and_models_that_are_not_there_are_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [found.state for found in included()] == [GOOD, GOOD]
-    assert only(solving()).state == GOOD
+    assert [found.state for found in findings_of(robots)] == [GOOD, GOOD]
+    assert only(findings_of(solving)).state == GOOD
     monkeypatch.setattr(robot, "__file__", str(tmp_path / "a/b/c/d/e/f/shipped.py"))
     monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path))
-    assert {found.state for found in included()} == {FAULT}
-    assert only(solving()).state == FAULT
+    assert {found.state for found in findings_of(robots)} == {FAULT}
+    assert only(findings_of(solving)).state == FAULT
 
 
 @pytest.mark.parametrize(
@@ -104,7 +81,7 @@ def test_settings_by_which_nodes_cannot_meet_are_faults(
     variable: str, value: str, cure: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, value)
-    found = only(doctor.dds())
+    found = only(findings_of(doctor.dds))
     assert found.state == FAULT
     assert variable in found.told
     assert cure in found.cure
@@ -117,24 +94,24 @@ def test_profiles_of_the_user_without_what_ours_are_there_for_are_told(
     monkeypatch.setenv("ROS_DOMAIN_ID", "banana")  # a fault, so that no nodes are started
     profiles = tmp_path / "mine.xml"
     monkeypatch.setenv(variable, str(profiles))
-    assert [found.state for found in doctor.dds()] == [FAULT, MISSING]  # no such file
+    assert [found.state for found in findings_of(doctor.dds)] == [FAULT, MISSING]  # no such file
     profiles.write_text("<profiles/>", encoding="utf-8")
-    told = doctor.dds()[1]
+    told = findings_of(doctor.dds)[1]
     assert (variable in told.told, "config/fastdds.xml" in told.cure) == (True, True)
     profiles.write_text(robot.share_path("config/fastdds.xml").read_text(encoding="utf-8"), encoding="utf-8")
-    assert [found.state for found in doctor.dds()] == [FAULT]
+    assert [found.state for found in findings_of(doctor.dds)] == [FAULT]
 
 
 def test_a_middleware_that_is_not_there_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RMW_IMPLEMENTATION", "rmw_of_nobody")
-    found = only(doctor.interfaces())
+    found = only(findings_of(doctor.ros))
     assert found.state == FAULT
     assert "unset RMW_IMPLEMENTATION (it is rmw_of_nobody)" in found.cure
 
 
 def test_without_ros_nothing_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert doctor.dds() == []
-    found = only(doctor.interfaces())
+    assert findings_of(doctor.dds) == []
+    found = only(findings_of(doctor.ros))
     assert found.state == MISSING
     assert "make setup" in found.cure
