@@ -20,7 +20,7 @@ import eim_ros
 from eim_ros.nodes.__main__ import NODES
 
 TYPES_ALONE = {"typing_extensions"}  # imported for type checkers, which bring it; no program that runs needs it
-OPTIONAL = {"launch", "launch_ros", "lerobot", "moveit_msgs", "tf2_ros", "toppra"}  # offered where they are installed
+OPTIONAL = {"launch", "launch_ros", "lerobot", "moveit_msgs", "toppra"}  # offered where they are installed
 BUILT = {"tf2_msgs"}  # by `make setup`, from cmake/
 ROOT = Path(__file__).resolve().parents[1]
 REQUIREMENTS = sorted((ROOT / "requirements").glob("*.txt"))

@@ -1,9 +1,8 @@
 """Poses of frames relative to the base link of a robot, from its fixed links and from tf.
 
 `BaseFrames` looks up a frame among the links that are fixed to the base link, and otherwise in tf. `Transforms`
-listens to /tf and /tf_static. Unlike the listener of tf2_ros, it causes almost no load while no transform is needed.
-It takes messages when a transform is looked up, and also periodically so that none is lost. The transforms are stored
-in tf2's buffer if tf2_ros is installed, and otherwise in an equivalent buffer of this package.
+listens to /tf and /tf_static. Unlike the listener of tf2_ros, it causes almost no load while no transform is needed,
+and pip can install it. It takes messages when a transform is looked up, and also periodically so that none is lost.
 
 `CdrReader` reads serialised messages directly (XCDR version 1, OMG DDSI-RTPS 2.3, section 10.5). rclpy creates a
 Python object for each field, which takes 50 us per transform. Reading only the required numbers takes 5 us. Messages
@@ -24,10 +23,9 @@ from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.serialization import deserialize_message
-from rclpy.time import Time
 
-from eim_ros.kinematics import Robot, pose_from
-from eim_ros.kinematics.frames import HISTORY, SECOND, FrameBuffer, FrameError, StampedTransform
+from eim_ros.kinematics import Robot
+from eim_ros.kinematics.frames import SECOND, FrameBuffer, FrameError, StampedTransform
 from eim_ros.kinematics.links import fixed_links
 from eim_ros.nodes.common.interfaces import TFMessage
 from eim_ros.nodes.common.subscriptions import DrainedSubscription
@@ -80,56 +78,6 @@ class CdrReader:
         return -(-self._place // size) * size
 
 
-try:
-    import tf2_ros
-except ImportError:
-    tf2_ros = None
-
-
-class OwnBuffer:
-    """Thread-safe `FrameBuffer` that is filled from messages."""
-
-    def __init__(self) -> None:
-        self._buffer = FrameBuffer()
-        self.lookup = self._buffer.lookup
-        self.clear = self._buffer.clear
-
-    def put(self, message: bytes, is_static: bool) -> list[FrameError]:
-        """Store the transforms of a serialised `tf2_msgs/TFMessage`; return an error for each invalid transform."""
-        refused = []
-        for child, transform in stamped_transforms(message):
-            try:
-                self._buffer.put(child, transform, is_static)
-            except FrameError as error:
-                refused.append(error)
-        return refused
-
-
-class Tf2Buffer:
-    """Buffer of tf2_ros, like `OwnBuffer`. tf2 itself ignores invalid transforms and reports them on stderr."""
-
-    def __init__(self) -> None:
-        self._buffer = tf2_ros.Buffer(Duration(seconds=HISTORY))
-
-    def put(self, message: bytes, is_static: bool) -> list[FrameError]:
-        keep = self._buffer.set_transform_static if is_static else self._buffer.set_transform
-        for transform in deserialize_message(message, TFMessage).transforms:
-            keep(transform, "eim_ros")
-        return []
-
-    def lookup(self, target: str, source: str, stamp: int | None) -> np.ndarray:
-        try:
-            found = self._buffer.lookup_transform_core(target, source, Time(nanoseconds=stamp or 0))
-        except tf2_ros.TransformException as error:
-            may_come = not isinstance(error, tf2_ros.ExtrapolationException) or "past" not in str(error)
-            raise FrameError(str(error), source, may_come) from error
-        position, rotation = found.transform.translation, found.transform.rotation
-        return pose_from((position.x, position.y, position.z), (rotation.x, rotation.y, rotation.z, rotation.w))
-
-    def clear(self) -> None:
-        self._buffer.clear()
-
-
 def stamped_transforms(message: bytes) -> list[tuple[str, StampedTransform]]:
     """Return the child frames and transforms of a serialised `tf2_msgs/TFMessage`."""
     try:
@@ -141,25 +89,18 @@ def stamped_transforms(message: bytes) -> list[tuple[str, StampedTransform]]:
 
 def _transform(reader: CdrReader) -> tuple[str, StampedTransform]:
     stamp, parent, child, numbers = reader.time(), reader.text(), reader.text(), reader.doubles(7)
-    return _named(parent, child, stamp, numbers[:3], numbers[3:])
+    return _named(parent, child, stamp, numbers)
 
 
 def _transform_of(message: Any) -> tuple[str, StampedTransform]:
-    position, rotation = message.transform.translation, message.transform.rotation
-    return _named(
-        message.header.frame_id,
-        message.child_frame_id,
-        nanoseconds(message.header.stamp),
-        (position.x, position.y, position.z),
-        (rotation.x, rotation.y, rotation.z, rotation.w),
-    )
+    place, turn = message.transform.translation, message.transform.rotation
+    numbers = (place.x, place.y, place.z, turn.x, turn.y, turn.z, turn.w)
+    return _named(message.header.frame_id, message.child_frame_id, nanoseconds(message.header.stamp), numbers)
 
 
-def _named(
-    parent: str, child: str, stamp: int, position: tuple[float, ...], quaternion: tuple[float, ...]
-) -> tuple[str, StampedTransform]:
+def _named(parent: str, child: str, stamp: int, numbers: tuple[float, ...]) -> tuple[str, StampedTransform]:
     """Return the child frame and its transform, without the leading slash that ROS 1 allowed in frame names."""
-    return child.lstrip("/"), StampedTransform(parent.lstrip("/"), stamp, position, quaternion)
+    return child.lstrip("/"), StampedTransform(parent.lstrip("/"), stamp, numbers[:3], numbers[3:])
 
 
 def nanoseconds(stamp: Any) -> int:
@@ -176,7 +117,7 @@ class Transforms:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._buffer = OwnBuffer() if tf2_ros is None else Tf2Buffer()
+        self._buffer = FrameBuffer()
         self._subscriptions: dict[bool, DrainedSubscription] = {}
         if TFMessage is None:
             return
@@ -208,8 +149,11 @@ class Transforms:
     def _take(self) -> None:
         for is_static, subscription in self._subscriptions.items():
             for message in subscription.take():
-                for error in self._buffer.put(message, is_static):
-                    self._node.get_logger().warning(f"tf: {error}", throttle_duration_sec=5.0)
+                for child, transform in stamped_transforms(message):
+                    try:
+                        self._buffer.put(child, transform, is_static)
+                    except FrameError as error:
+                        self._node.get_logger().warning(f"tf: {error}", throttle_duration_sec=5.0)
 
     def _set_back(self, jump: TimeJump) -> None:
         """Clear the buffer when the clock jumps backwards, for example when a simulation restarts."""

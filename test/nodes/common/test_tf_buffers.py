@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import TransformStamped
-from rclpy.serialization import serialize_message
+from rclpy.duration import Duration
+from rclpy.serialization import deserialize_message, serialize_message
+from rclpy.time import Time as RclpyTime
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 
-from eim_ros.kinematics.frames import SECOND, FrameError, StampedTransform
-from eim_ros.nodes.common.frames import CdrReader, OwnBuffer, Tf2Buffer, stamped_transforms, tf2_ros
+from eim_ros.kinematics import pose_from
+from eim_ros.kinematics.frames import HISTORY, SECOND, FrameBuffer, FrameError, StampedTransform
+from eim_ros.nodes.common.frames import CdrReader, stamped_transforms
 from eim_ros.nodes.common.interfaces import TFMessage
 from eim_ros.nodes.common.joint_states import joint_positions_of
 
@@ -35,24 +39,30 @@ def message(parent: str, child: str, stamp: int, numbers: np.ndarray) -> Transfo
     return result
 
 
-def fill(buffer: Any, seed: int) -> None:
+def fill(put: Callable[[bytes, bool], None], seed: int) -> None:
     """A tree of frames, some static, with stamps that are uneven and come in any order."""
     rng = np.random.default_rng(seed)
     for i, child in enumerate(NAMES[1:], start=1):
         parent, is_static = NAMES[rng.integers(i)], bool(rng.random() < 0.3)
         for stamp in rng.permutation(np.cumsum(rng.integers(1, SECOND, 8))):
-            buffer.put(sent(message(parent, child, NOW + int(stamp), rng.normal(size=7))), is_static)
+            put(sent(message(parent, child, NOW + int(stamp), rng.normal(size=7))), is_static)
 
 
 def sent(*transforms: TransformStamped) -> bytes:
     return serialize_message(TFMessage(transforms=list(transforms)))
 
 
+def put(buffer: FrameBuffer, data: bytes, is_static: bool) -> None:
+    for child, transform in stamped_transforms(data):
+        buffer.put(child, transform, is_static)
+
+
 def test_names_may_begin_with_a_slash_as_those_of_old_and_bad_ones_are_told() -> None:
-    buffer, numbers = OwnBuffer(), np.array([1.0, 0, 0, 0, 0, 0, 1])
-    good, bad = message("/world", "/a", NOW, numbers), message("", "b", NOW, numbers)
-    assert [str(error)[:36] for error in buffer.put(sent(bad, good), True)] == ["a transform needs two different fram"]
+    buffer, numbers = FrameBuffer(), np.array([1.0, 0, 0, 0, 0, 0, 1])
+    put(buffer, sent(message("/world", "/a", NOW, numbers)), True)
     assert buffer.lookup("world", "a", None)[0, 3] == 1.0
+    with pytest.raises(FrameError, match="a transform needs two different frames"):
+        put(buffer, sent(message("", "b", NOW, numbers)), True)
 
 
 @pytest.mark.parametrize("names", [("world", "a"), ("w", ""), ("", "link_12"), ("wörld", "stück"), ("abc", "abcd")])
@@ -88,12 +98,32 @@ def test_what_is_serialised_otherwise_is_left_to_rclpy() -> None:
             reader.count(), reader.time(), reader.text(), reader.text(), reader.doubles(7)
 
 
-@pytest.mark.skipif(tf2_ros is None, reason="tf2_ros is not among the wheels")
+class Tf2:
+    """Buffer of tf2_ros."""
+
+    def __init__(self, tf2_ros: Any) -> None:
+        self._tf2, self._buffer = tf2_ros, tf2_ros.Buffer(Duration(seconds=HISTORY))
+
+    def put(self, data: bytes, is_static: bool) -> None:
+        keep = self._buffer.set_transform_static if is_static else self._buffer.set_transform
+        for transform in deserialize_message(data, TFMessage).transforms:
+            keep(transform, "eim_ros")
+
+    def lookup(self, target: str, source: str, stamp: int | None) -> np.ndarray:
+        try:
+            found = self._buffer.lookup_transform_core(target, source, RclpyTime(nanoseconds=stamp or 0))
+        except self._tf2.TransformException as error:
+            may_come = not isinstance(error, self._tf2.ExtrapolationException) or "past" not in str(error)
+            raise FrameError(str(error), source, may_come) from error
+        place, turn = found.transform.translation, found.transform.rotation
+        return pose_from((place.x, place.y, place.z), (turn.x, turn.y, turn.z, turn.w))
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_both_know_the_same_and_tell_it_alike(seed: int) -> None:
-    ours, theirs = OwnBuffer(), Tf2Buffer()
-    fill(ours, seed)
-    fill(theirs, seed)
+    ours, theirs = FrameBuffer(), Tf2(pytest.importorskip("tf2_ros", reason="it is not among the wheels"))
+    fill(lambda *arguments: put(ours, *arguments), seed)
+    fill(theirs.put, seed)
     rng, n_known = np.random.default_rng(seed), 0
     for _ in range(300):
         target, source = rng.choice([*NAMES, "nowhere"], 2, replace=False)
