@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from eim_ros.cli.main import ExitCode
-
 PATIENCE = 300.0  # [s] on a machine that may be busy
 
 
@@ -32,9 +30,3 @@ def test_demo_trains_serves_and_draws(tmp_path: Path) -> None:
     width, height = struct.unpack(">II", picture[16:24])
     assert width >= 1000 and height >= 500
     assert {path.name for path in tmp_path.iterdir()} >= {"train.npz", "test.npz", "eim_kinematics.safetensors"}
-
-
-def test_demo_refuses_an_unknown_robot_in_one_line(tmp_path: Path) -> None:
-    result = run_demo(tmp_path, "--robot", "nosuch")
-    assert result.returncode == ExitCode.FILE
-    assert len(result.stderr.splitlines()) == 1 and "nosuch" in result.stderr

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
 from cli.command import Command
-
-from eim_ros.core.data_set import load_data_set, save_data_set
 
 FIELDS = {
     "rmse_position", "median_position", "share_in_limits", "entropy_marginal", "entropy_conditional", "mean_log_prob",
@@ -41,15 +38,6 @@ def test_table_without_json(eim: Command, model: Path, data: Path) -> None:
     assert rows["share_in_limits"].replace(".", "").isdigit()
 
 
-def test_seed_decides_the_samples(eim: Command, model: Path, data: Path) -> None:
-    first, again, other = (
-        eim("evaluate", "--model", model, "--data", data, "--seed", seed, "--json").json for seed in (1, 1, 2)
-    )
-    assert first == again
-    assert first["rmse_position"] != other["rmse_position"]
-    assert first["mean_log_prob"] == other["mean_log_prob"]
-
-
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
@@ -59,22 +47,3 @@ def test_seed_decides_the_samples(eim: Command, model: Path, data: Path) -> None
 )
 def test_data_that_do_not_fit_are_one_line(eim: Command, model: Path, tmp_path: Path, words, reason: str) -> None:
     eim("evaluate", "--model", model, "--data", collected(eim, tmp_path / "t.npz", *words)).refused(reason)
-
-
-def test_missing_truncated_and_empty_files_are_one_line(eim: Command, model: Path, data: Path, tmp_path: Path) -> None:
-    eim("evaluate", "--model", tmp_path / "none", "--data", data).refused("cannot read", "none")
-    eim("evaluate", "--model", model, "--data", tmp_path / "none").refused("cannot read", "none")
-    eim("evaluate", "--model", model, "--data", model).refused(
-        "is no .npz data set, it is the file of a mixture of experts"
-    )
-    (tmp_path / "half").write_bytes(data.read_bytes()[:1000])
-    eim("evaluate", "--model", model, "--data", tmp_path / "half").refused("is truncated or no .npz data set")
-    whole = load_data_set(data)
-    empty = dataclasses.replace(whole, context=whole.context[:0], sample=whole.sample[:0])
-    save_data_set(tmp_path / "empty", empty)
-    eim("evaluate", "--model", model, "--data", tmp_path / "empty").refused("the data set is empty")
-
-
-@pytest.mark.parametrize("seed", ["-1", str(2**64), "one"])
-def test_bad_seed_is_one_line(eim: Command, model: Path, data: Path, seed: str) -> None:
-    eim("evaluate", "--model", model, "--data", data, "--seed", seed).refused("--seed: ")

@@ -45,11 +45,6 @@ def test_help_needs_neither_torch_nor_ros(words: tuple[str, ...]) -> None:
     assert not modules_after(*words) & heavy
 
 
-def test_model_is_sampled_without_torch() -> None:
-    words = ["sample", "--model", "panda_position", "--pose", "0.4", "0", "0.5", "-n", "5"]
-    assert not modules_after(*words) & {"torch", "rclpy", "matplotlib"}
-
-
 def process_without(packages: tuple[str, ...], *words: str) -> subprocess.CompletedProcess[str]:
     """`eim` in a process where these packages cannot be imported, as if they were not installed."""
     code = f"""import sys
@@ -87,12 +82,6 @@ def test_package_that_is_not_installed_is_named_in_one_line(package: str, extra:
     assert refused.stderr == expected
 
 
-def test_help_lists_every_verb(eim: Command) -> None:
-    outcome = eim("--help")
-    assert outcome.code == 0
-    assert all(verb in outcome.out for verb in VERBS)
-
-
 WITHOUT_CHANCE = ("completion", "doctor", "export", "import", "list", "motion", "recover")
 
 
@@ -103,10 +92,6 @@ def test_every_verb_explains_itself(eim: Command, verb: str) -> None:
     assert outcome.out.startswith(f"usage: eim {verb} ")
     assert ("--json" in outcome.out) == (verb not in ("completion", "motion"))
     assert ("--seed" in outcome.out) == (verb not in WITHOUT_CHANCE)
-
-
-def test_version_is_the_package_s(eim: Command) -> None:
-    assert eim("--version").out == f"eim_ros {eim_ros.__version__}\n"
 
 
 def test_without_a_verb_the_verbs_are_listed(eim: Command) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import re
 import subprocess
 import sys
@@ -11,12 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from cli.command import Command, eim_process, validity
 from cli.conftest import sets
 from kinematics.robots import robot_and_oracle
 
-from eim_ros.ik import IKModel
 from eim_ros.kinematics import Robot, share_path
 
 FIELDS = {
@@ -79,17 +76,6 @@ def test_table_has_the_labels_of_branches(eim: Command) -> None:
     }
 
 
-def test_hundred_configurations_by_default(eim: Command, model: Path) -> None:
-    assert eim("sample", "--model", model, *POSE, "--json", "--timeout", 60).json["n"] == 100
-
-
-def test_seed_decides_the_answer(eim: Command, model: Path) -> None:
-    words = ("sample", "--model", model, *POSE, "-n", 5, "--json")
-    first, again, other = (eim(*words, "--seed", seed).json["positions"] for seed in (1, 1, 2))
-    assert first == again != other
-    assert eim(*words).json["positions"] != eim(*words).json["positions"]
-
-
 def test_quaternion_asks_for_the_whole_pose(eim: Command, model: Path) -> None:
     quarter = (0, 0, np.sin(np.pi / 8), np.cos(np.pi / 8))
     answer = eim("sample", "--model", model, "--pose", 1.4, 0.6, 0, *quarter, "-n", 5, "--json", "--timeout", 60).json
@@ -128,13 +114,6 @@ def test_table_tells_how_whole_the_answer_is(eim: Command) -> None:
     assert eim("solve-all", *pose, *sets("guarantee={confidence: 1.0, missed_share: 0.01}")).code == 2
 
 
-def test_solve_finds_the_configuration_that_is_closest(eim: Command) -> None:
-    words = ("--robot", "panda", "--pose", 0.4, 0.1, 0.5, 1, 0, 0, 0, "--near", *[0.0] * 7, "--seed", 1, "--json")
-    best = np.linalg.norm(eim("solve", *words).json["positions"])
-    others = np.linalg.norm(eim("sample", *words, "-n", 50).json["positions"], axis=1)
-    assert best <= others.min() + 1e-9
-
-
 def test_pose_out_of_reach_has_a_nearest_one(eim: Command) -> None:
     words = ("solve-nearest-pose", "--robot", "panda", "--seed", 1, "--timeout", 60)
     far = eim(*words, "--pose", 2, 0, 0.4, 1, 0, 0, 0, "--json").json
@@ -147,12 +126,6 @@ def test_pose_out_of_reach_has_a_nearest_one(eim: Command) -> None:
     assert turned["position_error"] > far["position_error"]
     within = eim(*words, "--pose", 0.4, 0.1, 0.5, 1, 0, 0, 0)
     assert (within.code, "a solution" in within.out) == (0, True)
-
-
-def test_certified_answers_are_given_for_closed_forms_only(eim: Command) -> None:
-    pose = ("--pose", 0.4, 0.1, 0.5, 1, 0, 0, 0, *sets("guarantee=certified"), "--json")
-    assert eim("solve-all", "--robot", "ur5", *pose).json["n"] == 8
-    assert eim("solve-all", "--robot", "fetch", *pose).code == 2
 
 
 def test_path_is_followed_without_jumps(eim: Command, tmp_path: Path) -> None:
@@ -186,25 +159,6 @@ def test_robot_alone_gives_all_its_solutions(eim: Command) -> None:
 def test_model_and_robot_that_agree_are_one(eim: Command, model: Path) -> None:
     words = ("sample", "--model", model, *POSE, "-n", 5, "--seed", 1, "--json")
     assert eim(*words, "--robot", "planar3").json["positions"] == eim(*words).json["positions"]
-
-
-def test_model_and_robot_that_do_not_agree_are_refused(eim: Command, model: Path) -> None:
-    eim("sample", "--model", model, "--robot", "planar5", *POSE).refused("was trained for robot 'planar3'")
-    eim("sample", "--model", model, "--robot", "planar3", "--tip", "nose", *POSE).refused("nose")
-
-
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        ((), "give --model, or --robot for all solutions without a model"),
-        (("--tip", "tool0"), "--base and --tip are links of --robot: give it too"),
-        (("--model", "panda_pose", "--base", "world"), "--base and --tip are links of --robot: give it too"),
-        (("--robot", "nobody"), "nobody"),
-        (("--robot", "panda", *sets("order=density")), "ordering by density needs a model"),
-    ],
-)
-def test_what_is_neither_a_model_nor_a_robot_is_refused(eim: Command, words: tuple, reason: str) -> None:
-    eim("sample", *words, *POSE).refused(reason)
 
 
 def test_robot_is_served_without_torch() -> None:
@@ -271,47 +225,6 @@ def test_what_was_found_in_time_is_a_success_with_a_warning(eim: Command, model:
     assert outcome.code == 0
     assert outcome.err.startswith("eim sample: TIMED_OUT: timed out: ")
     assert 0 < outcome.json["n"] < 5000
-
-
-def test_missing_model_is_one_line(eim: Command, tmp_path: Path) -> None:
-    eim("sample", "--model", tmp_path / "none", *POSE).refused("cannot read", "none: No such file")
-    eim("sample", "--model", tmp_path, *POSE).refused("cannot read", "directory")
-
-
-class Trap:
-    """Writes a file when unpickled."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self):
-        return (Path.touch, (self.path,))
-
-
-@pytest.mark.parametrize("write", [lambda trap, path: path.write_bytes(pickle.dumps(trap)), torch.save])
-def test_pickle_is_refused_unread(eim: Command, tmp_path: Path, write) -> None:
-    path, sprung = tmp_path / "m.safetensors", tmp_path / "sprung"
-    write(Trap(sprung), path)
-    eim("sample", "--model", path, *POSE).refused("m.safetensors is truncated or no safetensors file, the only format")
-    assert not sprung.exists()
-
-
-@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.99])
-def test_truncated_model_is_one_line(eim: Command, tmp_path: Path, model: Path, share: float) -> None:
-    content = model.read_bytes()
-    (tmp_path / "m.safetensors").write_bytes(content[: int(share * len(content))])
-    eim("sample", "--model", tmp_path / "m.safetensors", *POSE).refused("m.safetensors is truncated or no safetensors")
-
-
-def test_data_set_is_no_model(eim: Command, data: Path) -> None:
-    eim("sample", "--model", data, *POSE).refused(str(data))
-
-
-def test_checkpoint_is_no_model(eim: Command, tmp_path: Path, model: Path) -> None:
-    from eim_ros.core.files import write_tensor_file
-
-    write_tensor_file(tmp_path / "c", IKModel.load(model).mixture.tensors(), {}, kind="checkpoint", schema=1)
-    eim("sample", "--model", tmp_path / "c", *POSE).refused("holds a 'checkpoint', expected a 'mixture_of_experts'")
 
 
 def test_real_process_prints_json_and_refuses_in_one_line(model: Path) -> None:

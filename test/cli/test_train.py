@@ -79,33 +79,6 @@ def test_flags_beat_the_file_and_the_file_beats_the_defaults(eim: Command, tmp_p
     assert m_step["entropy_loss_bound"] == EIMConfig.kinematic().m_step.entropy_loss_bound
 
 
-def test_empty_settings_file_is_all_defaults(eim: Command, tmp_path: Path, planar: tuple) -> None:
-    (tmp_path / "settings.yaml").write_text("")
-    words = (*planar, "--output", tmp_path / "m", "--config", tmp_path / "settings.yaml", "--algorithm", "em", *FAST)
-    assert eim(*words, "--iterations", 1, "--json").json["config"] == {
-        **EMConfig().to_mapping(), "n_components": 3, "n_iterations": 1,
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("algorithm", ["em", "eim"])
-def test_seed_decides_the_model(eim: Command, tmp_path: Path, planar: tuple, algorithm: str) -> None:
-    settings = (*FAST, "--iterations", 2) if algorithm == "em" else (*FAST_EIM, "--iterations", 2)
-    models = []
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        words = ("--output", tmp_path / name, "--algorithm", algorithm, "--seed", seed)
-        assert eim(*planar, *words, *settings).code == 0
-        models.append(IKModel.load(tmp_path / name).mixture.tensors())
-    assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
-    assert not torch.equal(models[0]["experts.biases"], models[2]["experts.biases"])
-
-
-def test_no_iterations_give_the_start(eim: Command, tmp_path: Path, planar: tuple) -> None:
-    outcome = eim(*planar, "--output", tmp_path / "m", "--iterations", 0, "--json", *FAST_EIM)
-    assert outcome.code == 0
-    assert outcome.json["last"] == {}
-    assert IKModel.load(tmp_path / "m").mixture.n_components == 3
-
-
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
@@ -150,20 +123,6 @@ def test_missing_gpu_is_one_line(eim: Command, tmp_path: Path, planar: tuple) ->
     eim(*planar, "--output", tmp_path / "m", "--set", "run.device=cuda").refused("sees no CUDA device; use cpu")
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("expert_samples: 3", "unknown setting expert_samples of KinematicEIMConfig"),
-        ("n_components: 2.5", "n_components must be int, got 2.5"),
-        ("kl_term: 1", "kl_term must be bool"),
-        ("!!python/object/apply:os.getpid []", "is not YAML"),
-    ],
-)
-def test_bad_settings_file_is_one_line(eim: Command, tmp_path: Path, planar: tuple, text: str, reason: str) -> None:
-    (tmp_path / "settings.yaml").write_text(text)
-    eim(*planar, "--output", tmp_path / "m", "--config", tmp_path / "settings.yaml").refused(reason)
-
-
 def test_bad_data_are_one_line(eim: Command, tmp_path: Path, data: Path) -> None:
     whole = load_data_set(data)
     train = ("train", "--robot", "planar3", "--output", tmp_path / "m", "--quiet", "--data")
@@ -181,12 +140,6 @@ def test_bad_data_are_one_line(eim: Command, tmp_path: Path, data: Path) -> None
     eim(*train, tmp_path / "plain.npz").refused("another schema version")
     save_data_set(tmp_path / "nameless.npz", DataSet(whole.context, whole.sample, {}))
     eim(*train, tmp_path / "nameless.npz").refused("no valid robot description")
-
-
-def test_output_that_cannot_be_written_is_refused_before_training(eim: Command, tmp_path: Path, planar: tuple) -> None:
-    (tmp_path / "file").write_text("")
-    eim(*planar, "--output", tmp_path / "file" / "m", "--iterations", 10**6).refused("cannot create folder")
-    eim(*planar, "--output", tmp_path, "--iterations", 10**6).refused("is a folder, expected the name of a file")
 
 
 def test_old_model_survives_a_refused_training(eim: Command, tmp_path: Path, planar: tuple) -> None:

@@ -11,7 +11,7 @@ from cli.command import COMMAND, PATIENCE, Command, eim_process
 from cli.conftest import FAST, FAST_EIM, sets
 from motion.demonstrated import JOINTS, two_ways
 
-from eim_ros.core.data_set import DataSet, save_data_set
+from eim_ros.core.data_set import save_data_set
 from eim_ros.ik import IKModel
 from eim_ros.motion import MotionPrior
 
@@ -64,14 +64,6 @@ def test_bad_input_is_one_line_and_no_model(
 def test_data_of_the_other_task_are_refused(eim: Command, tmp_path: Path, motions: Path, data: Path) -> None:
     eim(*train(data, tmp_path / "m"), *FAST_MOTION).refused("its task is None, expected 'motion'")
     eim("train", "--data", motions, "--output", tmp_path / "m", *FAST).refused("no valid robot description")
-
-
-def test_motions_that_are_cut_short_or_none_are_refused(eim: Command, tmp_path: Path, motions: Path) -> None:
-    (tmp_path / "half.npz").write_bytes(motions.read_bytes()[:500])
-    eim(*train(tmp_path / "half.npz", tmp_path / "m")).refused("truncated")
-    full = two_ways(2, 0)
-    save_data_set(tmp_path / "empty.npz", DataSet(full.context[:0], full.sample[:0], full.description))
-    eim(*train(tmp_path / "empty.npz", tmp_path / "m")).refused("the data set is empty")
 
 
 def test_robot_is_that_of_the_data_set_unless_given(eim: Command, tmp_path: Path, data: Path) -> None:

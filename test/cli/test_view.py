@@ -18,10 +18,6 @@ from eim_ros.cli.main import ExitCode
 @pytest.mark.parametrize(
     ("words", "reasons"),
     [
-        ([], ["--model", "--robot"]),
-        (["--robot", "pandda"], ["no shipped robot 'pandda'", "panda"]),
-        (["--robot", "panda", "--pose", "1", "2"], ["3 or 7 numbers"]),
-        (["--robot", "panda", "--port", "70000"], ["--port", "65535"]),
         (["--robot", "panda", "-n", "1000"], ["1 to 200"]),
         (["--link", "http://127.0.0.1:8080/?robot=panda&pose=1,2"], ["pose in the link", "3 or 7 numbers"]),
         (["--link", "http://127.0.0.1:8080/"], ["--robot"]),

@@ -13,19 +13,13 @@ from kinematics.oracle import Oracle
 from eim_ros.kinematics import Robot
 
 
-def test_shipped_robot_in_real_processes(tmp_path: Path) -> None:
-    def ran(*words: object) -> str:
-        outcome = eim_process(*words, folder=tmp_path)
-        assert outcome.code == 0, outcome.err
-        assert outcome.err == ""
-        return outcome.json
-
-    planar = ("--robot", "planar3")
-    assert ran("collect", *planar, "--samples", 200, "--output", "d.npz", "--json")["n_samples"] == 200
-    train = ("train", *planar, "--data", "d.npz", "--output", "m.safetensors", "--json", *FAST_EIM)
-    assert ran(*train, "--algorithm", "eim", "--iterations", 3)["algorithm"] == "eim-kinematics"
-    assert ran("evaluate", "--model", "m.safetensors", "--data", "d.npz", "--json")["rmse_position"] < 4.0
-    answer = ran("sample", "--model", "m.safetensors", "--pose", 1, -1, 0, "-n", 30, "--timeout", 60, "--json")
+def test_shipped_robot_trained_in_a_real_process(eim: Command, tmp_path: Path, data: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    words = ("train", "--robot", "planar3", "--data", data, "--output", path, "--json", *FAST_EIM, "--iterations", 3)
+    trained = eim_process(*words)
+    assert (trained.code, trained.err, trained.json["algorithm"]) == (0, "", "eim-kinematics")
+    assert eim("evaluate", "--model", path, "--data", data, "--json").json["rmse_position"] < 4.0
+    answer = eim("sample", "--model", path, "--pose", 1, -1, 0, "-n", 30, "--timeout", 60, "--json").json
     assert validity(answer) == [True] * 30
     reached = Robot("planar3").fk(np.array(answer["positions"]))[:, :3, 3]
     assert np.allclose(reached, [1.0, -1.0, 0.0], rtol=0, atol=1e-6)
