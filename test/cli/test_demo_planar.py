@@ -13,7 +13,6 @@ import torch
 from cli.command import COMMAND, PATIENCE, eim_process
 from core.processes import children, wait_for, wait_for_end
 
-from eim_ros.cli.demo_planar import _in_words
 from eim_ros.core.data_set import load_data_set
 from eim_ros.motion import MotionPrior
 from eim_ros.planar import PlanarArm
@@ -31,8 +30,7 @@ def test_whole_circle_of_the_planar_robot(tmp_path: Path) -> None:
     # EM is .5 m and more off the line with so few components, EIM less than a decimetre
     assert told["mean_distance"] < 0.5 * em["mean_distance"]
     assert told["share_reached"] > em["share_reached"]
-    assert set(figures["priors"]["differences"]) == {"log_density", "distance"}
-    assert "no clear difference" in outcome.out or "has the better" in outcome.out
+    assert np.isfinite(figures["prior"]["log_density"]) and figures["prior"]["distance"] < 3.0
     motions = load_data_set(folder / "motions.npz")
     assert len(motions) == 24
     assert np.unique(motions.context) == pytest.approx([4.0, 5.0, 6.0, 7.0])
@@ -67,19 +65,3 @@ def test_nodes_end_with_the_demonstration(tmp_path: Path, number: signal.Signals
         finally:
             process.kill()
     wait_for_end(nodes)
-
-
-@pytest.mark.parametrize(
-    ("gain", "distance", "verdict"),
-    [
-        ((0.1, 0.2), (0.01, 0.04), "no clear difference"),
-        ((1.0, 0.2), (0.01, 0.04), "EIM has the better log density"),
-        ((-1.0, 0.2), (-0.2, 0.04), "EM has the better log density and EIM has the better distance"),
-    ],
-)
-def test_difference_of_priors_is_said_if_it_is_clear(
-    gain: tuple[float, float], distance: tuple[float, float], verdict: str
-) -> None:
-    figures = {name: {"log_density": 10.0, "distance": 0.9} for name in ("EM", "EIM")}
-    words = _in_words({**figures, "differences": {"log_density": gain, "distance": distance}})
-    assert words.endswith(f": {verdict}")

@@ -11,6 +11,7 @@ from core.processes import PATIENCE, wait_for
 from motion.demonstrated import two_ways
 
 from eim_ros.core.data_set import save_data_set
+from eim_ros.core.errors import ConfigurationError
 from eim_ros.motion import MotionPrior
 from eim_ros.nodes.trainer.training_process import Progress, TrainingProcess, training_command
 
@@ -58,6 +59,12 @@ def test_bad_goal_is_refused_in_one_line(
     assert reason in outcome.message
     assert "\n" not in outcome.message
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("setting", ["run.initial=/etc/passwd", " run.device=cuda", "run={prior: /etc/passwd}"])
+def test_settings_of_the_run_are_refused(setting: str) -> None:
+    with pytest.raises(ConfigurationError, match="settings are those of the learner"):
+        training_command([setting], task="ik", data="d.npz", output="m")
 
 
 def test_ended_training_leaves_neither_model_nor_remains_but_what_others_left(motions: str, tmp_path: Path) -> None:
