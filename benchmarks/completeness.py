@@ -44,7 +44,9 @@ from scipy.spatial import cKDTree
 
 from benchmarks._machine import load_average, processor
 from eim_ros.ik import Completeness, CompletenessReport, Sampler, Solutions
-from eim_ros.ik.problem import Covering, Problem, Setup
+from eim_ros.ik.problem import Problem
+from eim_ros.ik.request import Covering
+from eim_ros.ik.setup import Setup
 from eim_ros.ik.strategies.manifold import Curves
 from eim_ros.kinematics import Robot
 

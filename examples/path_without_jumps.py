@@ -32,7 +32,7 @@ def largest_step_pose_by_pose(q: np.ndarray, poses: np.ndarray) -> float:
 
 
 table = waves(0.5, 0.55, DOWNWARD)
-starts = sampler.sample(table[0], n=10, seed=0)
+starts = sampler.sample(table[0], n=20, seed=0)
 steps = [largest_step_pose_by_pose(q, table[1:]) for q in starts]
 n_jumping = sum(step > LARGEST_STEP for step in steps)
 print(f"pose by pose: from {n_jumping} of {len(starts)} starts the arm jumps, by up to {max(steps):.2f} rad")

@@ -56,7 +56,7 @@ COMPILED = [
             "sampler",
             "sampler_search",
             "selection",
-            "shortcuts",
+            "engine",
             "slices",
             "slides",
             "solutions",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -65,7 +64,7 @@ def refusal_of(response: Any) -> Any:
     from eim_ros.ik import Solutions
 
     code = response.solutions.error_code
-    return dataclasses.replace(Solutions.empty((), 1, code.message), error_codes=np.array([code.val]))
+    return Solutions.empty((), 1, code.message, code=code.val)
 
 
 def fill(request: Any, operation: str, target: Any, arguments: Mapping[str, Any], client: Any) -> None:

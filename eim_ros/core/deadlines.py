@@ -63,7 +63,12 @@ class Effort:
 
     def seconds(self, size: float) -> float:
         """Return the estimated duration of work of a size [s], including the safety factor."""
-        return DOUBT * self._seconds * size * math.log2(size + 2.0)
+        return self.factor * size * math.log2(size + 2.0)
+
+    @property
+    def factor(self) -> float:
+        """Factor of n log2(n + 2) in the estimate for work of size n [s]."""
+        return DOUBT * self._seconds
 
     def took(self, size: float, seconds: float) -> None:
         """Update the estimate with the duration of finished work [s]. Work below 1 ms is too short to measure."""

@@ -210,6 +210,11 @@ def _fresh_generator(process: int) -> np.random.Generator:
     return np.random.default_rng()
 
 
+def random_bits() -> int:
+    """Return a random number of 64 bits."""
+    return int.from_bytes(os.urandom(8), "little")
+
+
 def seed_fraction(seed: int | None) -> float:
     """Return the first 53 bits of the hash of a seed >= 0 as a number in [0, 1); random bits if the seed is None.
 
@@ -217,7 +222,6 @@ def seed_fraction(seed: int | None) -> float:
     may take only a fraction of a millisecond.
     """
     if seed is None:
-        octets = os.urandom(8)
-    else:
-        octets = hashlib.blake2b(seed.to_bytes(seed.bit_length() // 8 + 1, "little"), digest_size=8).digest()
+        return (random_bits() >> 11) * 2.0**-53
+    octets = hashlib.blake2b(seed.to_bytes(seed.bit_length() // 8 + 1, "little"), digest_size=8).digest()
     return (int.from_bytes(octets, "little") >> 11) * 2.0**-53

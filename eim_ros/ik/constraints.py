@@ -260,6 +260,11 @@ def _checked_rotation(rotation: npt.ArrayLike) -> FloatArray:
         raise ConstraintError(f"expected a rotation (3, 3), got {rotation!r}", rotation) from error
 
 
+def _is_empty(value: object) -> bool:
+    """Return whether a value is an empty mapping or tuple, which needs no check."""
+    return type(value) in (dict, tuple) and not value
+
+
 @dataclass(frozen=True, eq=False)
 class Constraints:
     """Conditions on all configurations of an answer. By default only the robot's limits apply.
@@ -331,19 +336,24 @@ class Constraints:
     branch: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        expect_mapping(self.limits, "limits", ConstraintError)
-        expect_mapping(self.fixed, "fixed", ConstraintError)
-        links, clearance = self.links, self.clearance
-        if not isinstance(links, Sequence) or not all(isinstance(each, LinkConstraint) for each in links):
+        put, links, clearance = object.__setattr__, self.links, self.clearance
+        for name in ("limits", "fixed"):
+            if not _is_empty(getattr(self, name)):
+                expect_mapping(getattr(self, name), name, ConstraintError)
+        is_list = _is_empty(links) or isinstance(links, Sequence)
+        if not is_list or not all(isinstance(each, LinkConstraint) for each in links):
             raise ConstraintError(f"links must be a list of LinkPosition and LinkOrientation, got {links!r}", links)
         if not 0.0 <= as_number(clearance) <= LARGEST:
             raise ConstraintError(f"the clearance must be finite and at least 0 [m], got {clearance!r}", clearance)
-        put = object.__setattr__
-        put(self, "self_collision", checked_flag(self.self_collision, "self_collision", ConstraintError))
-        put(self, "obstacles", checked_obstacles(self.obstacles))
         put(self, "clearance", float(clearance))
-        put(self, "allowed_collisions", checked_pairs(self.allowed_collisions))
-        put(self, "branch", checked_branch(self.branch))
+        if self.self_collision is not False:
+            put(self, "self_collision", checked_flag(self.self_collision, "self_collision", ConstraintError))
+        if not _is_empty(self.obstacles):
+            put(self, "obstacles", checked_obstacles(self.obstacles))
+        if not _is_empty(self.allowed_collisions):
+            put(self, "allowed_collisions", checked_pairs(self.allowed_collisions))
+        if not _is_empty(self.branch):
+            put(self, "branch", checked_branch(self.branch))
         for name in ("position_tolerance", "orientation_tolerance"):
             tolerance = getattr(self, name)
             if not 0.0 < as_number(tolerance) < math.inf:
@@ -351,7 +361,8 @@ class Constraints:
             put(self, name, float(tolerance))
         if self.position_only is not None:
             put(self, "position_only", checked_flag(self.position_only, "position_only", ConstraintError))
-        put(self, "tolerances", None if self.tolerances is None else checked_tolerances(self.tolerances))
+        if self.tolerances is not None:
+            put(self, "tolerances", checked_tolerances(self.tolerances))
 
     def bounds(self, robot: Robot) -> tuple[FloatArray, FloatArray]:
         """Return the lower and upper limits (dof,) of all joints [rad] or [m]. They are equal for a fixed joint.

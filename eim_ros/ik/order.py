@@ -236,9 +236,10 @@ class Ordering:
         """Whether log densities are needed."""
         return "density" in self.weights
 
-    def seconds(self, n: int) -> float:
-        """Return the estimated time that it takes to order `n` candidates, without their log densities [s]."""
-        return sum(_EFFORTS[name].seconds(n) for name in self.weights if name in _EFFORTS)
+    @property
+    def seconds_factor(self) -> float:
+        """Factor of n log2(n + 2) in the time that it takes to order n candidates, without log densities [s]."""
+        return sum(_EFFORTS[name].factor for name in self.weights if name in _EFFORTS)
 
     def rows(
         self,

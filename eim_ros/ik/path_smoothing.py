@@ -22,8 +22,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from eim_ros.core.arrays import BoolArray, FloatArray
-from eim_ros.ik.problem import PATIENCE, Problem
+from eim_ros.ik.problem import Problem
 from eim_ros.ik.revolutions import TURN, Revolutions
+from eim_ros.ik.setup import PATIENCE
 
 Objective: TypeAlias = Literal["squares", "length", "largest_step", "time"]
 

@@ -35,7 +35,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -45,14 +45,17 @@ from eim_ros.core.checks import is_number, numbers_of
 from eim_ros.core.deadlines import OutOfTime, with_grace
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import finite
-from eim_ros.ik.batch import Solver
 from eim_ros.ik.candidates import ErrorCode
-from eim_ros.ik.order import AS_FOUND
+from eim_ros.ik.constraints import Constraints
+from eim_ros.ik.engine import Engine
+from eim_ros.ik.order import AS_FOUND, Ordering
 from eim_ros.ik.path_proofs import impossible_steps
 from eim_ros.ik.path_smoothing import OBJECTIVES, Objective, PathSmoother
 from eim_ros.ik.path_timing import acceleration_times, velocity_times
-from eim_ros.ik.problem import Covering, Problem, Spread
+from eim_ros.ik.problem import Problem
+from eim_ros.ik.request import Aim, Covering, Spread
 from eim_ros.ik.revolutions import Revolutions, Unrolled
+from eim_ros.ik.setup import Setup
 from eim_ros.ik.strategies import is_refuted
 from eim_ros.kinematics import Robot
 from eim_ros.solver import ContinuationOptions, distinct_rows, fill_self_motions, is_within, path_reach, shortest_path
@@ -83,6 +86,33 @@ MOST_EXTRA = 2  # largest number of extra joints that are fixed at several value
 SLICES = (0.5, 0.25, 0.75, 0.05, 0.95)  # values of one extra joint, as shares of its range
 FEWER_SLICES = (0.5, 0.2, 0.8)  # the same for each of two extra joints
 SLICED_SHARE = 0.6  # share of the time for paths along which the extra joints do not move
+
+
+class Solver(Protocol):
+    """The part of `Sampler` that the search for paths uses."""
+
+    _setup: Setup
+
+    @property
+    def robot(self) -> Robot:
+        """The arm."""
+        ...
+
+    @property
+    def constraints(self) -> Constraints:
+        """Conditions that every configuration satisfies."""
+        ...
+
+    @property
+    def context_kind(self) -> str:
+        """Kind of the model's contexts."""
+        ...
+
+    def with_constraints(self, constraints: Constraints | None = None, **changes: Any) -> Solver:
+        """Return a sampler with other constraints."""
+        ...
+
+    def _engine(self, aim: Aim, order: Ordering) -> Engine: ...
 
 
 @dataclass(frozen=True)
@@ -430,12 +460,12 @@ class PathSearch:
         """
         if not poses or self.problem.is_checked:
             return False
-        aim, seed, position_only = Covering(STEP, MOST, "certified"), 0, self.problem.position_only
+        aim, seed = Covering(STEP, MOST, "certified"), 0
         for index in poses:
             if index in self._certified:
                 continue
             try:
-                answer = self.sampler._solved(self.poses[index], position_only, aim, AS_FOUND, seed, self._until)
+                answer = self.sampler._engine(aim, AS_FOUND).answer(self.poses[index], AS_FOUND, seed, self._until)
             except ConfigurationError:  # there is no closed form
                 return False
             rows = self.revolutions.on_circles(answer.q)
@@ -531,11 +561,11 @@ class PathSearch:
 
     def _samples(self, index: int) -> tuple[FloatArray, bool]:
         """Return solutions of a pose, and whether the search for them was finished in time."""
-        aim, seed, position_only = Spread(self.n), int(self.rng.integers(2**31)), self.problem.position_only
-        samples = self.sampler._solved(self.poses[index], position_only, aim, AS_FOUND, seed, self._until)
+        seed, engine = int(self.rng.integers(2**31)), self.sampler._engine(Spread(self.n), AS_FOUND)
+        samples = engine.answer(self.poses[index], AS_FOUND, seed, self._until)
         rows = self.revolutions.on_circles(samples.q)
-        if samples.best_attempt_error is not None:
-            self.misses[index], self._attempts[index] = samples.best_attempt_error, samples.best_attempts[0]
+        if samples.best_attempt is not None and samples.best_attempt_error is not None:
+            self.misses[index], self._attempts[index] = samples.best_attempt_error, samples.best_attempt
         if samples.n_total == 0.0:
             self.refuted.add(index)
         elif self.redundancy <= 0 and (samples.n_total <= len(rows) or self.n >= MOST_ROOTS):
@@ -782,7 +812,7 @@ def follow_path(
     if objective == "time" and not np.isfinite(sampler.robot.velocity_limits).all():
         unlimited = sampler.robot.joint_names[int(np.argmin(np.isfinite(sampler.robot.velocity_limits)))]
         raise ConfigurationError(f"objective 'time' needs velocity limits, and the URDF has none for {unlimited!r}")
-    position_only = setup.is_position_only(sampler.prior.kind)
+    position_only = setup.is_position_only(sampler.context_kind)
     try:
         problem = Problem(setup, poses[0], position_only, Spread(n), deadline=with_grace(deadline))
     except OutOfTime as error:

@@ -285,7 +285,7 @@ class _Rater:
         return self.sampler.with_constraints(obstacles=(*self.sampler.constraints.obstacles, *moved))
 
     def _rated(self, bases: FloatArray, inverse: FloatArray, sampler: Sampler) -> BasePlacements:
-        position_only = sampler._setup.is_position_only(sampler.prior.kind)
+        position_only = sampler._setup.is_position_only(sampler.context_kind)
         targets = (inverse[:, None] @ self.poses).reshape(-1, 4, 4)
         options: dict[str, Any] = {"seed": self.seed, "timeout": PATIENCE}
         if _n_free(sampler, position_only) > 1:

@@ -304,12 +304,15 @@ class MixtureEvaluator:
     ----------
     condition : callable
         Function that maps contexts (n_contexts, n_context) to the `ConditionalMixture` averaged over them.
+    gating : (Experts, (n_context, n_experts), (n_experts,)), optional
+        Experts, and weights and biases of the gating, if all parts are linear.
     """
 
     def __init__(self, model: LinearParameters | MixtureOfExperts) -> None:
         self._model: LinearParameters | MixtureOfExperts | None = model
         self.n_experts, self.n_dims, self.n_context = model.n_components, model.n_dims, model.n_context
         self.condition: Callable[[FloatArray], ConditionalMixture]
+        self.gating: tuple[Experts, FloatArray, FloatArray] | None = None
         """The mixture for contexts (n_contexts, n_context), averaged over them with equal weights."""
         if not isinstance(model, LinearParameters):
             if not LinearParameters.fits(model.tensors()):
@@ -319,7 +322,14 @@ class MixtureEvaluator:
                 self.condition = lambda contexts: ConditionalMixture(*networks(contexts))
                 return
             model = LinearParameters.of(model)
-        self.condition = _linear(model)
+        experts = Experts(model.weights, model.biases, model.scale_trils, model.n_components)
+        weights = np.ascontiguousarray(model.gating_weights.T, dtype=np.float64)
+        biases = np.ascontiguousarray(model.gating_biases, dtype=np.float64)
+
+        def condition(contexts: FloatArray) -> ConditionalMixture:  # only the gating needs to be evaluated in advance
+            return ConditionalMixture(log_gate(contexts, weights, biases).reshape(-1), contexts, experts)
+
+        self.condition, self.gating = condition, (experts, weights, biases)
 
     @classmethod
     def none(cls, n_dims: int) -> MixtureEvaluator:
@@ -330,24 +340,12 @@ class MixtureEvaluator:
         experts = Experts(np.empty((0, n_dims, 0)), np.empty((0, n_dims)), np.empty((0, n_dims, n_dims)), 1)
         nothing = ConditionalMixture(np.empty(0), np.empty((1, 0)), experts)
         evaluator.condition = lambda contexts: nothing
+        evaluator.gating = experts, np.empty((0, 0)), np.empty(0)
         return evaluator
 
     def __reduce__(self) -> tuple[Callable[..., MixtureEvaluator], tuple[Any]]:
         """Pickle the model; the compiled experts are built again."""
         return (MixtureEvaluator.none, (self.n_dims,)) if self._model is None else (MixtureEvaluator, (self._model,))
-
-
-def _linear(model: LinearParameters) -> Callable[[FloatArray], ConditionalMixture]:
-    """Return the evaluation of a mixture with linear parts: only the gating needs to be evaluated in advance."""
-    gating_weights = np.ascontiguousarray(model.gating_weights.T, dtype=np.float64)
-    gating_biases = np.ascontiguousarray(model.gating_biases, dtype=np.float64)
-    experts = Experts(model.weights, model.biases, model.scale_trils, model.n_components)
-
-    def condition(contexts: FloatArray) -> ConditionalMixture:
-        log_weights = log_gate(contexts, gating_weights, gating_biases)
-        return ConditionalMixture(log_weights.reshape(-1), contexts, experts)
-
-    return condition
 
 
 TERM = 4e-9  # largest time for the density of one configuration under one component [s]
@@ -441,6 +439,22 @@ class Prior:
         """Return the contexts (n, n_context) of tip poses (n, 4, 4), converted to the tip of the model."""
         known = poses if self.offset.is_none else self.offset.poses_of_other(poses)
         return context_from_pose(known, self.kind)
+
+    def is_prepared(self, constraints: Constraints, position_only: bool) -> bool:
+        """Return whether `conditionals` gives the mixtures of a request: of linear parts, each with one context."""
+        is_turned = position_only and (self.kind == "pose" or self.offset.is_off_tip)
+        is_plain = constraints.tolerances is None and not is_turned
+        return not self.evaluator.n_experts or (self.evaluator.gating is not None and is_plain)
+
+    def conditionals(self, poses: FloatArray) -> tuple[Experts, FloatArray, FloatArray]:
+        """Return experts, log weights (m, n_experts) and contexts (m, 1, n_context) for each of some poses."""
+        gating, m = self.evaluator.gating, len(poses)
+        assert gating is not None
+        experts, weights, biases = gating
+        if not self.evaluator.n_experts:
+            return experts, np.empty((m, 0)), np.empty((m, 1, 0))
+        contexts = self.contexts_of(poses)
+        return experts, log_gate(contexts, weights, biases, True), contexts[:, None]
 
     def density(self, contexts: FloatArray) -> ConditionalDensity:
         """Return the density of configurations, averaged over contexts (n_contexts, n_context)."""

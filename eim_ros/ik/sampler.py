@@ -10,57 +10,44 @@ import contextlib
 import inspect
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from numbers import Integral
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.arrays import FloatArray
-from eim_ros.core.checks import LARGEST, as_number, check_keywords, expect, is_number
-from eim_ros.core.deadlines import OutOfTime, with_grace
+from eim_ros.core.checks import check_keywords, expect
 from eim_ros.core.errors import ConfigurationError, PoseError, RobotError
-from eim_ros.ik.batch import BatchTask, answer_batch, answer_blocks
-from eim_ros.ik.completeness import Completeness
 from eim_ros.ik.constraints import Constraints
+from eim_ros.ik.engine import Engine, Poses
 from eim_ros.ik.nearest_pose import NearestPose, Priority, checked_priority, nearest_pose
-from eim_ros.ik.order import AS_FOUND, Order, Ordering, Posture, distinct_in_time
+from eim_ros.ik.order import AS_FOUND, Order, Ordering, Posture
 from eim_ros.ik.path_smoothing import Objective
 from eim_ros.ik.paths import JointPath, follow_path, largest_steps
-from eim_ros.ik.prior import EVEN_SOLUTIONS, NO_COMPONENTS, UNIFORM_CONFIGURATIONS, IKModel, MixtureEvaluator, Prior
-from eim_ros.ik.problem import (
-    MAX_SOLUTIONS,
-    ONE,
+from eim_ros.ik.prior import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, IKModel, MixtureEvaluator, Prior
+from eim_ros.ik.problem import Problem
+from eim_ros.ik.request import (
     Aim,
-    Covering,
+    Arguments,
     Density,
     Draws,
     Guarantee,
-    Problem,
+    Near,
     Proposals,
-    Setup,
-    Spread,
-    outcome,
+    checked_count,
+    checked_seed,
+    checked_timeout,
 )
-from eim_ros.ik.revolutions import in_revolution_of
-from eim_ros.ik.shortcuts import UNKNOWN, UNKNOWN_ERRORS, Shortcut, shortcut_of
+from eim_ros.ik.setup import Setup
 from eim_ros.ik.solutions import Solutions
-from eim_ros.ik.strategies import find
-from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
 from eim_ros.kinematics import CollisionOptions, Obstacle, Robot
 from eim_ros.kinematics.collision import collision_model
 from eim_ros.kinematics.poses import check_pose, check_poses, is_position, pose_from, unstamped
 
-Near: TypeAlias = npt.ArrayLike | Mapping[str, float] | Posture
-
-N_NEAR = 128  # number of solutions that are compared by cost
 LONGEST = 1e6  # [s]; proposals take as long as they need
 UNCONSTRAINED = Constraints()
-MOST_AIMS = 64  # number of different requests that are prepared
-ARRAYS = (list, tuple, np.ndarray)
+MOST_ENGINES = 64  # number of different requests that are prepared
 MOST_TOOLS = 16  # number of tools with a cached sampler; for any other tool the description is read again
 
 
@@ -83,14 +70,6 @@ class Sampler:
     constraints : Constraints
         Conditions that every configuration satisfies.
 
-    Attributes
-    ----------
-    robot : Robot
-    constraints : Constraints
-    model : IKModel or None
-    training : mapping
-        Record of the model's training; empty without a model.
-
     Raises
     ------
     RobotError, ModelFileError
@@ -107,6 +86,11 @@ class Sampler:
     20
     """
 
+    __slots__ = (
+        *("__weakref__", "_arguments", "_constraints", "_engines", "_model", "_prior", "_robot", "_setup"),
+        "_with_tools",
+    )
+
     def __init__(
         self,
         robot: Robot | str | Path | None = None,
@@ -116,45 +100,61 @@ class Sampler:
         model: IKModel | str | Path | None = None,
         constraints: Constraints = UNCONSTRAINED,
     ) -> None:
-        self.constraints = expect(constraints, Constraints, "constraints")
-        self.model: IKModel | None
-        self.training: Mapping[str, Any]
+        expect(constraints, Constraints, "constraints")
         if isinstance(model, (str, Path)):
             model = IKModel.load(model, robot, tip, base=base)
         elif model is not None:
             expect(model, IKModel, "model")
             if robot is not None:
                 model = model.for_robot(robot, tip, base=base)
-        if model is None:
-            if robot is None:
-                raise ConfigurationError("a sampler needs a robot or a model")
-            arm = robot if isinstance(robot, Robot) else Robot(robot, tip, base=base)
-            self.model, self.training = None, {}
-            self._serve(arm, Prior.none(arm.dof))
+        if model is not None:
+            arm, prior = model.robot, Prior(model.context_kind, MixtureEvaluator(model.content), model.offset)
+        elif robot is None:
+            raise ConfigurationError("a sampler needs a robot or a model")
         else:
-            self.model, self.training = model, model.training
-            self._serve(model.robot, Prior(model.context_kind, MixtureEvaluator(model.content), model.offset))
+            arm = robot if isinstance(robot, Robot) else Robot(robot, tip, base=base)
+            prior = Prior.none(arm.dof)
+        self._set(arm, constraints, model, prior)
 
-    def _serve(self, robot: Robot, prior: Prior) -> None:
-        self.robot, self.prior = robot, prior
-        self._no_attempt = np.full((1, robot.dof), np.nan)
+    def _set(self, robot: Robot, constraints: Constraints, model: IKModel | None, prior: Prior) -> None:
+        self._robot, self._constraints, self._model, self._prior = robot, constraints, model, prior
+        self._setup = Setup(robot, constraints)  # checks them against each other
+        self._arguments = Arguments(self._setup, prior.evaluator.n_experts > 0, self.has_preference)
+        self._engines = dict[Hashable, Engine]()
         self._with_tools = OrderedDict[bytes, Sampler]()
-        self._resolve()
 
-    def _resolve(self) -> None:
-        """Check the robot and the constraints against each other."""
-        self._setup = Setup(self.robot, self.constraints)
-        self._shortcuts = dict[Aim, Shortcut | None]()
+    def _replace(
+        self, robot: Robot | None = None, constraints: Constraints | None = None, prior: Prior | None = None
+    ) -> Sampler:
+        """Return a sampler with another robot, constraints or prior."""
+        other = object.__new__(type(self))
+        chosen = self._constraints if constraints is None else constraints
+        other._set(robot or self._robot, chosen, self._model, prior or self._prior)
+        return other
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the parts that are derived from the robot and the constraints."""
-        derived = ("_setup", "_shortcuts", "_with_tools")
-        return {name: value for name, value in self.__dict__.items() if name not in derived}
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the sampler without what is derived from robot, constraints and model."""
+        return _restored, (type(self), self._robot, self._constraints, self._model, self._prior)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._with_tools = OrderedDict()
-        self._resolve()
+    @property
+    def robot(self) -> Robot:
+        """The arm."""
+        return self._robot
+
+    @property
+    def constraints(self) -> Constraints:
+        """Conditions that every configuration satisfies."""
+        return self._constraints
+
+    @property
+    def model(self) -> IKModel | None:
+        """The model, or None."""
+        return self._model
+
+    @property
+    def training(self) -> Mapping[str, Any]:
+        """Record of the model's training; empty without a model."""
+        return {} if self._model is None else self._model.training
 
     @classmethod
     def load(
@@ -214,8 +214,8 @@ class Sampler:
         key = pose.tobytes()
         sampler = self._with_tools.get(key)
         if sampler is None:
-            sampler = self._with_tools[key] = self._changed()
-            sampler._serve(self.robot.with_tool(pose), self.prior.with_tool(pose))
+            sampler = self._replace(self._robot.with_tool(pose), prior=self._prior.with_tool(pose))
+            self._with_tools[key] = sampler
             if len(self._with_tools) > MOST_TOOLS:
                 self._with_tools.popitem(last=False)
         return sampler
@@ -229,12 +229,10 @@ class Sampler:
         >>> Sampler("panda").with_tip("panda_link5").robot.dof
         5
         """
-        sampler = self._changed()
         if self.n_experts:
             raise ConfigurationError("a model is for one tip link: give Sampler.load another one", link)
-        robot = self.robot.with_tip(link)
-        sampler._serve(robot, Prior.none(robot.dof))
-        return sampler
+        robot = self._robot.with_tip(link)
+        return self._replace(robot, prior=Prior.none(robot.dof))
 
     def with_constraints(self, constraints: Constraints | None = None, **changes: Any) -> Sampler:
         """Return a sampler with other constraints.
@@ -256,10 +254,7 @@ class Sampler:
         """
         base = self.constraints if constraints is None else expect(constraints, Constraints, "constraints")
         check_keywords(changes, [entry.name for entry in fields(Constraints)], "Sampler.with_constraints")
-        sampler = self._changed()
-        sampler.constraints = replace(base, **changes) if changes else base
-        sampler._resolve()
-        return sampler
+        return self._replace(constraints=replace(base, **changes) if changes else base)
 
     def with_obstacles(self, obstacles: Sequence[Obstacle] | Obstacle) -> Sampler:
         """Return a sampler that avoids these obstacles (base frame) instead of its present ones.
@@ -280,29 +275,22 @@ class Sampler:
 
     def with_collision_options(self, options: CollisionOptions) -> Sampler:
         """Return a sampler that reads the collision shapes of the robot with other options."""
-        sampler = self._changed()
-        sampler._serve(self.robot.with_collision_options(options), self.prior)
-        return sampler
+        return self._replace(self._robot.with_collision_options(options))
 
     def __repr__(self) -> str:
         """Return the arm, and the number of experts of its model."""
         model = f", {self.n_experts} experts" if self.n_experts else ""
         return f"Sampler({self.robot.name!r}, {self.robot.base_link} to {self.robot.tip_link}{model})"
 
-    def _changed(self) -> Sampler:
-        sampler = object.__new__(type(self))  # not `copy.copy`, which would resolve the present constraints again
-        sampler.__dict__.update(self.__dict__, _with_tools=OrderedDict())
-        return sampler
-
     @property
     def n_experts(self) -> int:
         """Number of experts; 0 without a model."""
-        return int(self.prior.evaluator.n_experts)
+        return int(self._prior.evaluator.n_experts)
 
     @property
     def context_kind(self) -> str:
         """Kind of the model's contexts, "position" or "pose"; "pose" without a model."""
-        return self.prior.kind
+        return self._prior.kind
 
     def prepare(self) -> None:
         """Read collision shapes and prepare obstacles now, so that the first call does not have to.
@@ -363,7 +351,7 @@ class Sampler:
         >>> bool(solution), solution.q.shape
         (True, (1, 7))
         """
-        return self._answer(pose, *self._one(near), seed, timeout)
+        return self._answer(pose, *self._arguments.one(near), seed, timeout)
 
     def sample(
         self,
@@ -414,7 +402,7 @@ class Sampler:
         >>> len(solutions), bool(distances[0] < distances[-1])
         (10, True)
         """
-        return self._answer(pose, *self._several(n, near, posture, order, diversity), seed, timeout)
+        return self._answer(pose, *self._arguments.several(n, near, posture, order, diversity), seed, timeout)
 
     def solve_all(
         self,
@@ -462,7 +450,8 @@ class Sampler:
         >>> solutions.completeness.n_components, bool(solutions.valid.all())
         (3, True)
         """
-        return self._answer(pose, *self._all(max_spacing, guarantee, near, order, max_solutions), seed, timeout)
+        request = self._arguments.everything(max_spacing, guarantee, near, order, max_solutions)
+        return self._answer(pose, *request, seed, timeout)
 
     def solve_nearest_pose(
         self,
@@ -500,21 +489,21 @@ class Sampler:
         >>> nearest.is_exact
         True
         """
-        deadline = time.perf_counter() + _timeout(timeout)
+        deadline = time.perf_counter() + checked_timeout(timeout)
         checked_priority(priority)
-        origin = None if start is None else self._configuration(start)
+        origin = None if start is None else self._arguments.configuration(start)
         solutions = None
         if origin is None:
-            solutions = self._answer(pose, *self._one(None), seed, 0.2 * timeout, until_deadline=False)
+            solutions = self._answer(pose, *self._arguments.one(None), seed, 0.2 * timeout, until_deadline=False)
         if solutions:
             q, no_error = solutions.q[0], (float(solutions.position_error[0]), float(solutions.orientation_error[0]))
             return NearestPose(self.robot.joint_names, q, self.robot.fk(q), *no_error, True, solutions.q[1:])
         pose = unstamped(pose, self.robot.base_link)
         is_point = is_position(pose)
         target = pose_from(pose) if is_point else check_pose(pose)
-        position_only = is_point or self._setup.is_position_only(self.prior.kind)
+        position_only = is_point or self._setup.is_position_only(self._prior.kind)
         setup = self._setup.reaching(target[None])
-        problem = Problem(setup, target, position_only, Spread(1), seed=_seed(seed), deadline=deadline)
+        problem = Problem(setup, target, position_only, seed=checked_seed(seed), deadline=deadline)
         return nearest_pose(problem, priority, origin)
 
     def draw(
@@ -567,7 +556,7 @@ class Sampler:
         >>> bool(abs(centred.q[:, 2]).mean() < abs(uniform.q[:, 2]).mean())
         True
         """
-        return self._answer(pose, *self._draws(n, density, temperature, guarantee), seed, timeout)
+        return self._answer(pose, *self._arguments.draws(n, density, temperature, guarantee), seed, timeout)
 
     def propose(self, pose: npt.ArrayLike, n: int = 100, *, seed: int | None = None) -> Solutions:
         """Return raw draws of the model given the pose. They are not solved: `Solutions.valid` marks the solutions.
@@ -585,7 +574,7 @@ class Sampler:
             raise ConfigurationError(
                 "proposals are draws from a model, and this sampler has none: give one by Sampler.load", None
             )
-        return self._answer(pose, Proposals(_count(n, "n")), AS_FOUND, seed, LONGEST)
+        return self._answer(pose, Proposals(checked_count(n, "n")), AS_FOUND, seed, LONGEST)
 
     def follow(
         self,
@@ -639,8 +628,9 @@ class Sampler:
         (True, 11)
         """
         began, targets = time.perf_counter(), check_poses(poses, self.robot.base_link)
-        origin = None if near is None else self._configuration(near)
-        n, seed, timeout = _count(n_candidates, "n_candidates"), _seed(seed), _timeout(timeout)
+        origin = None if near is None else self._arguments.configuration(near)
+        n, seed = checked_count(n_candidates, "n_candidates"), checked_seed(seed)
+        timeout = checked_timeout(timeout)
         steps = largest_steps(self.robot, len(targets), max_step, times, origin)
         return follow_path(self, targets, origin, steps, n, seed=seed, deadline=began + timeout, objective=objective)
 
@@ -665,9 +655,10 @@ class Sampler:
         >>> Sampler("panda").solve_batch(poses, seed=0).n_valid.tolist()
         [1, 1, 0]
         """
-        began, targets = time.perf_counter(), check_poses(poses, self.robot.base_link)
-        task = BatchTask(*self._one(near), _seed(seed), began + _timeout(timeout), n_threads)
-        return answer_batch(self, targets, task)
+        began, targets = time.perf_counter(), check_poses(poses, self._robot.base_link)
+        aim, order = self._arguments.one(near)
+        deadline = began + checked_timeout(timeout)
+        return self._engine(aim, order).answers(Poses(targets, order, checked_seed(seed), deadline, n_threads))
 
     def sample_batch(
         self,
@@ -698,9 +689,10 @@ class Sampler:
         >>> [len(solutions) for solutions in Sampler("panda").sample_batch(poses, 10, seed=0).by_pose()]
         [10, 10]
         """
-        began, targets = time.perf_counter(), check_poses(poses, self.robot.base_link)
-        aim, ordering = self._several(n, near, None, order, diversity)
-        return answer_batch(self, targets, BatchTask(aim, ordering, _seed(seed), began + _timeout(timeout), n_threads))
+        began, targets = time.perf_counter(), check_poses(poses, self._robot.base_link)
+        aim, ordering = self._arguments.several(n, near, None, order, diversity)
+        deadline = began + checked_timeout(timeout)
+        return self._engine(aim, ordering).answers(Poses(targets, ordering, checked_seed(seed), deadline, n_threads))
 
     def stream(
         self,
@@ -737,10 +729,10 @@ class Sampler:
         began, targets = time.perf_counter(), check_poses(poses, self.robot.base_link)
         name = "sample" if operation is None else getattr(operation, "__name__", "")
         builders: dict[str, Callable[..., tuple[Aim, Ordering]]] = {
-            "solve": self._one,
-            "sample": self._several,
-            "solve_all": self._all,
-            "draw": self._draws,
+            "solve": self._arguments.one,
+            "sample": self._arguments.several,
+            "solve_all": self._arguments.everything,
+            "draw": self._arguments.draws,
         }
         if name not in builders:
             raise ConfigurationError(
@@ -754,103 +746,8 @@ class Sampler:
         }
         check_keywords(arguments, [*defaults, "block", "n_threads", "seed", "timeout"], f"Sampler.stream of {name}")
         aim, order = builders[name](**{**defaults, **arguments})
-        task = BatchTask(aim, order, _seed(seed), began + _timeout(timeout), n_threads)
-        return answer_blocks(self, targets, task, block)
-
-    # Checks of the arguments of the operations. Only the operations have defaults.
-
-    def _one(self, near: Near | None) -> tuple[Spread, Ordering]:
-        if near is None or not self._is_partial(near):
-            return ONE, self._ordering(None, near, None)
-        return Spread(1, 1.0, N_NEAR), self._ordering("posture", None, near)
-
-    def _several(
-        self,
-        n: int,
-        near: Near | None,
-        posture: Posture | Mapping[str, float] | None,
-        order: Order | None,
-        diversity: float | None,
-    ) -> tuple[Spread, Ordering]:
-        n = _count(n, "n")
-        if diversity is not None:
-            if not 0.0 <= as_number(diversity) <= 1.0:
-                raise ConfigurationError(f"diversity must be a number from 0 to 1, got {diversity!r}", diversity)
-            diversity = float(diversity)
-        elif self.n_experts and near is None:
-            diversity = 0.0
-        if near is None or not self._is_partial(near):
-            return Spread(n, diversity), self._ordering(order, near, posture)
-        if posture is not None:
-            raise ConfigurationError("give near for all joints, or posture, but not both for some joints", near)
-        return Spread(n, diversity, max(n, N_NEAR)), replace(self._ordering(order, None, near), moves=False)
-
-    def _all(
-        self,
-        max_spacing: float,
-        guarantee: Guarantee,
-        near: Near | None,
-        order: Order | None,
-        max_solutions: int,
-    ) -> tuple[Covering, Ordering]:
-        if not 1e-3 <= as_number(max_spacing) <= LARGEST:
-            raise ConfigurationError(f"max_spacing must be finite and at least 0.001, got {max_spacing!r}", max_spacing)
-        max_solutions, guarantee = _count(max_solutions, "max_solutions"), _guarantee(guarantee)
-        aim = Covering(float(max_spacing), max_solutions, guarantee)
-        if near is None or not self._is_partial(near):
-            return aim, self._ordering(order, near, None)
-        return aim, replace(self._ordering(order, None, near), moves=False)
-
-    def _draws(self, n: int, density: Density, temperature: float, guarantee: Guarantee) -> tuple[Draws, Ordering]:
-        if isinstance(density, Posture):
-            density.of(self.robot)
-        elif not callable(density) and not (isinstance(density, str) and density in ("uniform", "model")):
-            raise ConfigurationError(
-                f"density must be 'uniform', 'model', a Posture or a function of configurations, got {density!r}",
-                density,
-            )
-        if not 0.0 < as_number(temperature) <= LARGEST:
-            raise ConfigurationError(f"temperature must be positive and finite, got {temperature!r}", temperature)
-        if temperature != 1.0 and isinstance(density, str):
-            raise ConfigurationError("a temperature needs a cost: density= a Posture or a function", temperature)
-        return Draws(_count(n, "n"), density, float(temperature), _guarantee(guarantee)), AS_FOUND
-
-    def _ordering(
-        self, order: Order | None, near: Near | None, posture: Posture | Mapping[str, float] | npt.ArrayLike | None
-    ) -> Ordering:
-        """Return the requested order, or the default."""
-        if near is None and posture is None and order is None:
-            return Ordering("density") if self.has_preference else AS_FOUND
-        if posture is not None and not isinstance(posture, Posture):
-            if not isinstance(posture, Mapping):
-                raise ConfigurationError(f"posture must map joint names to values, got {posture!r}", posture)
-            posture = Posture(dict(posture))
-        reference = None if near is None else self._configuration(near)
-        if posture is not None:
-            posture.of(self.robot)
-        if order is None:
-            order = "posture" if posture is not None else "distance"
-        ordering = Ordering(order, reference, posture)
-        if ordering.needs_density and not self.n_experts:
-            raise ConfigurationError(
-                "ordering by density needs a model: give one by Sampler.load, or choose another order", order
-            )
-        return ordering
-
-    def _is_partial(self, near: Near) -> bool:
-        """Return whether `near` is a posture, or names only some of the joints."""
-        if isinstance(near, Mapping):
-            return set(near) != set(self.robot.joint_names)
-        return isinstance(near, Posture)
-
-    def _configuration(self, near: Near) -> FloatArray:
-        """Return `near` as a configuration (dof,); a mapping is sorted by the robot's joints."""
-        if isinstance(near, (Posture, Mapping)):
-            if self._is_partial(near):
-                names = ", ".join(self.robot.joint_names)
-                raise ConfigurationError(f"near must name every joint here: {names}", near)
-            near = [near[name] for name in self.robot.joint_names]  # type: ignore[index]  # a mapping of all joints
-        return self._setup.configuration(near)
+        asked = Poses(targets, order, checked_seed(seed), began + checked_timeout(timeout), n_threads)
+        return self._engine(aim, order).blocks(asked, block)
 
     def _answer(
         self,
@@ -861,159 +758,34 @@ class Sampler:
         timeout: float,
         until_deadline: bool = True,
     ) -> Solutions:
-        started = time.perf_counter()
-        seed, timeout = _seed(seed), _timeout(timeout)
-        constraints, pose = self.constraints, unstamped(pose, self.robot.base_link)
+        began = time.perf_counter()
+        seed, deadline = checked_seed(seed), began + checked_timeout(timeout)
+        pose, position_only = unstamped(pose, self._robot.base_link), None
         if is_position(pose):
-            if constraints.position_only is False:
+            if self._constraints.position_only is False:
                 raise PoseError("a position has no orientation, which position_only=False asks for", pose)
-            return self._solved(pose_from(pose), True, aim, order, seed, started + timeout, until_deadline)
-        checked, deadline = check_pose(pose), started + timeout
-        answer = self._short(checked, aim, order, seed, deadline)
-        return self._solved(checked, None, aim, order, seed, deadline, until_deadline) if answer is None else answer
+            checked, position_only = pose_from(pose), True
+        else:
+            checked = check_pose(pose)
+        return self._engine(aim, order).answer(checked, order, seed, deadline, position_only, until_deadline)
 
-    def _short(
-        self, pose: FloatArray, aim: Aim, order: Ordering, seed: int | None, deadline: float
-    ) -> Solutions | None:
-        """Return the answer of a shortcut, or None if there is none, or if it leaves the answer open."""
-        if not isinstance(aim, (Spread, Covering)):
-            return None
-        is_nearest = order.criterion == "distance" and order.posture is None and aim.n_searched == 1
-        if order is not AS_FOUND and not is_nearest:
-            return None
-        try:
-            shortcut = self._shortcuts[aim]
-        except KeyError:
-            if len(self._shortcuts) >= MOST_AIMS:
-                self._shortcuts.clear()
-            shortcut = self._shortcuts[aim] = shortcut_of(self, aim)
-        return None if shortcut is None else shortcut.answer(pose, order.reference, seed, deadline)
-
-    def _solved(
-        self,
-        pose: FloatArray,
-        position_only: bool | None,
-        aim: Aim,
-        order: Ordering,
-        seed: int | None,
-        deadline: float,
-        until_deadline: bool = False,
-    ) -> Solutions:
-        """Return the answer for a checked pose (4, 4); the deadline is a time of `perf_counter` [s].
-
-        An empty answer comes after a number of restarts, or only at the deadline if `until_deadline` is true; or as
-        soon as it is proven.
-        """
-        started, constraints = time.perf_counter(), self.constraints
-        if position_only is None:
-            position_only = self._setup.is_position_only(self.prior.kind)
-        density, conditional = None, NO_COMPONENTS
-        if self.n_experts:
-            density = self.prior.density(self.prior.contexts(pose, position_only, self.robot, constraints, seed))
-            conditional = density.conditional
-        try:
-            problem = Problem(
-                self._setup.reaching(pose[None]),
-                pose,
-                position_only,
-                aim,
-                order,
-                conditional=conditional,
-                seed=seed,
-                deadline=deadline,
-                until_deadline=until_deadline,
-            )
-        except OutOfTime as error:
-            elapsed = time.perf_counter() - started
-            return Solutions.empty(self.robot.joint_names, 1, f"timed out: {error}", elapsed)
-        found, reference = find(problem), order.reference
-        kept, is_cut_short = found.candidates, False
-        if isinstance(aim, Draws):
-            order = AS_FOUND
-        elif order.posture is not None and order.moves and found.n_total is None:
-            kept, is_cut_short = problem.optimized(kept, order.posture, deadline)
-            rows, is_compared = distinct_in_time(self.robot, kept.q, DISTINCT_TOLERANCE, with_grace(deadline))
-            kept, is_cut_short = kept.pick(rows), is_cut_short or not is_compared
-        code, message = outcome(problem, found, kept, is_cut_short)
-        n_valid, log_prob = kept.n_valid, found.log_prob
-        best_attempt, best_errors = self._no_attempt, UNKNOWN_ERRORS
-        if not n_valid and len(kept):
-            best = kept.best()
-            best_attempt = best.q
-            best_errors = np.stack([best.position_error, best.orientation_error], axis=1)
-        if not isinstance(aim, Proposals) and n_valid < len(kept):  # a caller may execute any returned row
-            log_prob = None if log_prob is None else log_prob[kept.valid]
-            kept = kept.chosen()
-        if order.is_fair and len(kept) > aim.n:
-            kept = kept.pick(slice(aim.n))
-        if len(kept) <= 1:
-            order = AS_FOUND
-        if density is not None and order.needs_density:
-            if time.perf_counter() + density.seconds(len(kept)) < deadline:
-                log_prob = conditional.log_prob(kept.q)
-            else:
-                order, message = AS_FOUND, message + "; there was no time to order them by density"
-        if reference is not None:
-            kept = replace(kept, q=in_revolution_of(reference, kept.q, problem.bounds[2] > 0.0))
-        if order is not AS_FOUND or isinstance(aim, Proposals):
-            chosen = order.rows(self.robot, kept, aim.n, log_prob, position_only)
-            kept, log_prob = kept.pick(chosen), None if log_prob is None else log_prob[chosen]
-        size = found.effective_sample_size
-        return Solutions(
-            self.robot.joint_names,
-            kept.q,
-            kept.position_error,
-            kept.orientation_error,
-            kept.valid,
-            kept.expert,
-            np.array([len(kept)]),
-            np.array([int(code)]),
-            (message,),
-            np.array([time.perf_counter() - started]),
-            UNKNOWN if found.n_total is None else np.array([found.n_total]),
-            (found.report,),
-            UNKNOWN if size is None else np.array([size]),
-            best_attempt,
-            best_errors,
-            log_prob,
-            None if density is None else (density,),
-            self.robot,
-        )
+    def _engine(self, aim: Aim, order: Ordering) -> Engine:
+        """Return the engine for requests with an aim and an order, which is kept for the most frequent kinds."""
+        if order.posture is not None or order.criterion is None or isinstance(aim, Draws):
+            return Engine(self._setup, self._prior, aim, order)
+        kind = aim, order.criterion, order.reference is None
+        engine = self._engines.get(kind)
+        if engine is None:
+            if len(self._engines) >= MOST_ENGINES:
+                self._engines.clear()
+            engine = self._engines[kind] = Engine(self._setup, self._prior, aim, order)
+        return engine
 
 
-def _guarantee(guarantee: Guarantee) -> Guarantee:
-    if guarantee is None or isinstance(guarantee, Completeness):
-        return guarantee
-    if isinstance(guarantee, str) and guarantee == "certified":
-        return "certified"
-    raise ConfigurationError(f"guarantee must be a Completeness, 'certified' or None, got {guarantee!r}", guarantee)
-
-
-def _count(value: Any, name: str) -> int:
-    if type(value) is not int and (isinstance(value, bool) or not isinstance(value, Integral)):
-        is_orientation = isinstance(value, ARRAYS) or hasattr(type(value), "as_quat")
-        hint = "; pose is (position, orientation)" if is_orientation else ""
-        told = " ".join(repr(value).split())
-        raise ConfigurationError(f"{name} must be a whole number, got {told}{hint}", value)
-    if not 1 <= int(value) <= MAX_SOLUTIONS:
-        raise ConfigurationError(f"{name} must be at least 1 and at most {MAX_SOLUTIONS}, got {value}", value)
-    return int(value)
-
-
-def _seed(value: Any) -> int | None:
-    if value is None:
-        return None
-    if type(value) is not int and (isinstance(value, bool) or not isinstance(value, Integral)):
-        hint = "; near=q starts from a configuration" if isinstance(value, ARRAYS) else ""
-        raise ConfigurationError(f"seed must be a whole number or None, got {value!r}{hint}", value)
-    if int(value) < 0:
-        raise ConfigurationError(f"seed must be at least 0, got {value}", value)
-    return int(value)
-
-
-def _timeout(value: Any) -> float:
-    if not is_number(value):
-        raise ConfigurationError(f"timeout must be a number [s], got {value!r}", value)
-    if not value >= 0.0:  # also refuses NaN
-        raise ConfigurationError(f"timeout must not be negative, got {value}", value)
-    return float(value)
+def _restored(
+    kind: type[Sampler], robot: Robot, constraints: Constraints, model: IKModel | None, prior: Prior
+) -> Sampler:
+    """Return a sampler that was pickled."""
+    sampler = object.__new__(kind)
+    sampler._set(robot, constraints, model, prior)
+    return sampler

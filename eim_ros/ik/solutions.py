@@ -6,22 +6,24 @@ An answer without a solution is empty and false, so a loop over it does nothing.
 from __future__ import annotations
 
 import html
+import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.arrays import FloatArray, IntArray
+from eim_ros.core.arrays import BoolArray, FloatArray, IntArray
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import finite
 from eim_ros.ik.candidates import ErrorCode
 from eim_ros.ik.completeness import CompletenessReport
 from eim_ros.ik.prior import ConditionalDensity
 from eim_ros.kinematics import Robot
-from eim_ros.solver import farthest_rows
+from eim_ros.solver import NO_EXPERT, farthest_rows
 
 SHOWN_ROWS = 6
 
@@ -56,18 +58,66 @@ SCHEMA = (
 )
 """All columns. Slicing, joining, and conversion to tables, JSON and messages go through this list."""
 
-ROW_COLUMNS = tuple(column.name for column in SCHEMA if column.per == "row" and column.name != "log_prob")
 _MESSAGE_COLUMNS = tuple((column.name, column.ros_name, np.dtype(column.dtype)) for column in SCHEMA if column.ros_name)
 _SUCCESS = int(ErrorCode.SUCCESS)
-POSE_COLUMNS = tuple(column.name for column in SCHEMA if column.per == "pose")
+
+Told: TypeAlias = tuple[str, CompletenessReport | None]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+class Outcome:
+    """Outcome of the search for one pose. Its message and report are made when they are read.
+
+    Parameters
+    ----------
+    code : ErrorCode or int
+    told : (str, CompletenessReport or None), or callable
+        Message and report, or a function that returns them.
+    n_total : float
+        See `Solutions.n_totals`.
+    effective_sample_size : float
+        See `Solutions.effective_sample_sizes`.
+    attempt : (q, float, float), optional
+        Best attempt (dof,) without a solution, with its errors [m], [rad].
+    """
+
+    __slots__ = ("_told", "attempt", "code", "effective_sample_size", "n_total")
+
+    def __init__(
+        self,
+        code: int,
+        told: Told | Callable[[], Told],
+        n_total: float = math.nan,
+        effective_sample_size: float = math.nan,
+        attempt: tuple[FloatArray, float, float] | None = None,
+    ) -> None:
+        self.code, self.n_total, self.effective_sample_size = code, n_total, effective_sample_size
+        self.attempt, self._told = attempt, told
+
+    @property
+    def message(self) -> str:
+        """Outcome in words."""
+        return self._read()[0]
+
+    @property
+    def report(self) -> CompletenessReport | None:
+        """Self-motion components, if they are known."""
+        return self._read()[1]
+
+    def _read(self) -> Told:
+        if not isinstance(self._told, tuple):
+            self._told = self._told()
+        return self._told
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Outcome, (self.code, self._read(), self.n_total, self.effective_sample_size, self.attempt)
+
+
 class Solutions:
     """Configurations for one or several poses.
 
     `len`, iteration and indices count rows: an integer gives a configuration (dof,), and a slice, mask or array of
-    indices gives `Solutions`. `bool` is true if a row is valid. The methods `pose` and `by_pose` select poses.
+    indices gives `Solutions`. `bool` is true if a row is valid. The methods `pose` and `by_pose` select poses. Answers
+    are immutable.
 
     Attributes
     ----------
@@ -75,35 +125,6 @@ class Solutions:
         Columns of `q`.
     q : (n, dof)
         Configurations of all poses in turn [rad] or [m].
-    position_error : (n,)
-        Distance of the tip from its target by forward kinematics [m], beyond the tolerances per axis.
-    orientation_error : (n,)
-        Angle to the target orientation [rad], beyond the tolerances per axis; 0 if only the position was asked for.
-    valid : (n,) of bool
-        Whether the errors are within the tolerances, the joints within the limits, and nothing collides. All rows are
-        valid, except in answers of `Sampler.propose`.
-    expert : (n,) of uint32
-        Component of the model that proposed the row; `NO_EXPERT` for uniform seeds, continuation and closed forms.
-    n_per_pose : (n_poses,) of int
-        Number of rows of each pose.
-    error_codes : (n_poses,) of int
-        Values of `ErrorCode`.
-    messages : tuple of str
-        Outcome of each pose, in words.
-    times : (n_poses,)
-        Time spent on each pose [s].
-    n_totals : (n_poses,)
-        Number of solutions that exist, including revolutions of joints, if it is known from a closed form; else NaN.
-    reports : tuple of CompletenessReport or None
-        Self-motion components of each pose, if they are known from curves or a closed form. Collisions and branches
-        do not count, except for single solutions.
-    effective_sample_sizes : (n_poses,)
-        Number of independent draws with the same variance (Kong 1992) in answers of `Sampler.draw`; else NaN.
-    best_attempts : (n_poses, dof)
-        Configuration that came closest to a pose without a solution [rad] or [m]; else NaN. It is not a solution: it
-        misses the pose, collides, or violates a condition on a link.
-    best_attempt_errors : (n_poses, 2)
-        Errors of the best attempts [m], [rad]; NaN if there is none.
     robot : Robot, optional
         The arm, for `branches`; None after pickling, and in answers of a service.
 
@@ -119,45 +140,59 @@ class Solutions:
 
     SCHEMA: ClassVar[tuple[Column, ...]] = SCHEMA
 
-    joint_names: tuple[str, ...]
-    q: FloatArray
-    position_error: FloatArray
-    orientation_error: FloatArray
-    valid: npt.NDArray[np.bool_]
-    expert: npt.NDArray[np.uint32]
-    n_per_pose: IntArray
-    error_codes: IntArray
-    messages: tuple[str, ...]
-    times: FloatArray
-    n_totals: FloatArray
-    reports: tuple[CompletenessReport | None, ...]
-    effective_sample_sizes: FloatArray
-    best_attempts: FloatArray
-    best_attempt_errors: FloatArray
-    known_log_prob: FloatArray | None = None
-    densities: Sequence[ConditionalDensity | None] | None = None
-    robot: Robot | None = None
+    __slots__ = (
+        *("_counts", "_densities", "_errors", "_expert", "_joint_names", "_log_prob", "_outcomes", "_q", "_robot"),
+        *("_times", "_valid"),
+    )
+
+    def __init__(
+        self,
+        joint_names: tuple[str, ...],
+        q: FloatArray,
+        errors: FloatArray,
+        outcomes: tuple[Outcome, ...],
+        times: FloatArray | float,
+        *,
+        counts: IntArray | None = None,
+        valid: BoolArray | None = None,
+        expert: npt.NDArray[np.uint32] | None = None,
+        log_prob: FloatArray | None = None,
+        densities: Sequence[ConditionalDensity | None] | None = None,
+        robot: Robot | None = None,
+    ) -> None:
+        """Make an answer from rows (n, dof) and outcomes of poses.
+
+        Errors are (2, n), times (n_poses,), and counts the number of rows of each pose. By default all rows belong to
+        one pose, are valid, and come from no expert. See the attributes for the others.
+        """
+        self._joint_names, self._q, self._errors, self._outcomes, self._times = joint_names, q, errors, outcomes, times
+        self._counts, self._valid, self._expert, self._log_prob = counts, valid, expert, log_prob
+        self._densities, self._robot = densities, robot
+
+    def _replace(self, **changes: Any) -> Solutions:
+        """Return an answer with other slots, named without underscore."""
+        other = object.__new__(Solutions)
+        for name in self.__slots__:
+            setattr(other, name, changes[name[1:]] if name[1:] in changes else getattr(self, name))
+        return other
 
     @classmethod
-    def empty(cls, joint_names: tuple[str, ...], n_poses: int, message: str, elapsed: float = 0.0) -> Solutions:
-        """Return the answer to poses for which no time was left."""
-        no_rows, unknown = np.empty(0), np.full(n_poses, np.nan)
+    def empty(
+        cls,
+        joint_names: tuple[str, ...],
+        n_poses: int,
+        message: str,
+        elapsed: float = 0.0,
+        code: int = ErrorCode.TIMED_OUT,
+    ) -> Solutions:
+        """Return an answer without solutions, by default because no time was left."""
         return cls(
             joint_names,
             np.empty((0, len(joint_names))),
-            no_rows,
-            no_rows,
-            np.empty(0, np.bool_),
-            np.empty(0, np.uint32),
-            np.zeros(n_poses, np.int64),
-            np.full(n_poses, int(ErrorCode.TIMED_OUT), np.int64),
-            (message,) * n_poses,
+            np.empty((2, 0)),
+            (Outcome(int(code), (message, None)),) * n_poses,
             np.full(n_poses, elapsed),
-            unknown,
-            (None,) * n_poses,
-            unknown,
-            np.full((n_poses, len(joint_names)), np.nan),
-            np.full((n_poses, 2), np.nan),
+            counts=np.zeros(n_poses, np.int64),
         )
 
     @classmethod
@@ -168,18 +203,140 @@ class Solutions:
             return parts[0]
         if not parts:
             raise ConfigurationError("there are no answers to concatenate", parts)
-        columns: dict[str, Any] = {}
-        for name in (*ROW_COLUMNS, *POSE_COLUMNS):
-            values = [getattr(part, name) for part in parts]
-            columns[name] = sum(values, ()) if isinstance(values[0], tuple) else np.concatenate(values)
-        if any(part.known_log_prob is not None for part in parts):
-            columns["known_log_prob"] = np.concatenate([part._log_prob_so_far for part in parts])
+
+        def joined(name: str, axis: int = 0) -> npt.NDArray[Any]:
+            return np.concatenate([getattr(part, name) for part in parts], axis=axis)
+
+        has_log_prob = any(part._log_prob is not None for part in parts)
         densities: list[ConditionalDensity | None] = []
         for part in parts:
-            densities.extend([None] * part.n_poses if part.densities is None else part.densities)
-        has_density = any(part.densities is not None for part in parts)
-        robot = next((part.robot for part in parts if part.robot is not None), None)
-        return cls(parts[0].joint_names, **columns, densities=densities if has_density else None, robot=robot)
+            densities.extend([None] * part.n_poses if part._densities is None else part._densities)
+        return cls(
+            parts[0].joint_names,
+            joined("q"),
+            joined("_errors", 1),
+            tuple(itertools.chain.from_iterable(part._outcomes for part in parts)),
+            joined("times"),
+            counts=joined("n_per_pose"),
+            valid=None if all(part._valid is None for part in parts) else joined("valid"),
+            expert=None if all(part._expert is None for part in parts) else joined("expert"),
+            log_prob=joined("_log_prob_so_far") if has_log_prob else None,
+            densities=densities if any(part._densities is not None for part in parts) else None,
+            robot=next((part.robot for part in parts if part.robot is not None), None),
+        )
+
+    # Columns, see SCHEMA
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Columns of `q`."""
+        return self._joint_names
+
+    @property
+    def q(self) -> FloatArray:
+        """Configurations (n, dof) of all poses in turn [rad] or [m]."""
+        return self._q
+
+    @property
+    def robot(self) -> Robot | None:
+        """The arm, for `branches`; None after pickling, and in answers of a service."""
+        return self._robot
+
+    @property
+    def position_error(self) -> FloatArray:
+        """Distance (n,) of the tip from its target by forward kinematics [m], beyond the tolerances per axis."""
+        return np.asarray(self._errors[0])
+
+    @property
+    def orientation_error(self) -> FloatArray:
+        """Angle (n,) to the target orientation [rad], beyond the tolerances per axis; 0 for a position."""
+        return np.asarray(self._errors[1])
+
+    @property
+    def valid(self) -> BoolArray:
+        """Whether each row (n,) is within tolerances and limits, and nothing collides.
+
+        All rows are valid, except in answers of `Sampler.propose`.
+        """
+        if self._valid is None:
+            self._valid = np.ones(len(self._q), np.bool_)
+        return self._valid
+
+    @property
+    def expert(self) -> npt.NDArray[np.uint32]:
+        """Component (n,) of the model that proposed each row.
+
+        It is `NO_EXPERT` for uniform seeds, continuation and closed forms.
+        """
+        if self._expert is None:
+            self._expert = np.full(len(self._q), NO_EXPERT, np.uint32)
+        return self._expert
+
+    @property
+    def n_per_pose(self) -> IntArray:
+        """Number of rows (n_poses,) of each pose."""
+        if self._counts is None:
+            self._counts = np.array([len(self._q)])
+        return self._counts
+
+    @property
+    def error_codes(self) -> IntArray:
+        """Values of `ErrorCode` (n_poses,)."""
+        return np.array([each.code for each in self._outcomes], np.int64)
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """Outcome of each pose, in words."""
+        return tuple([each.message for each in self._outcomes])
+
+    @property
+    def times(self) -> FloatArray:
+        """Time (n_poses,) spent on each pose [s]."""
+        if isinstance(self._times, float):
+            self._times = np.array([self._times])
+        return self._times
+
+    @property
+    def n_totals(self) -> FloatArray:
+        """Number of solutions (n_poses,) that exist, with revolutions of joints; NaN unless a closed form tells."""
+        return np.array([each.n_total for each in self._outcomes], np.float64)
+
+    @property
+    def reports(self) -> tuple[CompletenessReport | None, ...]:
+        """Self-motion components of each pose, if they are known from curves or a closed form.
+
+        Collisions and branches do not count, except for single solutions.
+        """
+        return tuple([each.report for each in self._outcomes])
+
+    @property
+    def effective_sample_sizes(self) -> FloatArray:
+        """Number (n_poses,) of independent draws with the same variance (Kong 1992), for `Sampler.draw`; else NaN."""
+        return np.array([each.effective_sample_size for each in self._outcomes], np.float64)
+
+    @property
+    def best_attempts(self) -> FloatArray:
+        """Configurations (n_poses, dof) that came closest to poses without a solution [rad] or [m]; else NaN.
+
+        They are not solutions: they miss the pose, collide, or violate a condition on a link.
+        """
+        rows = np.full((len(self._outcomes), len(self._joint_names)), np.nan)
+        for row, outcome in zip(rows, self._outcomes, strict=True):
+            if outcome.attempt is not None:
+                row[:] = outcome.attempt[0]
+        return rows
+
+    @property
+    def best_attempt_errors(self) -> FloatArray:
+        """Errors (n_poses, 2) of the best attempts [m], [rad]; NaN if there is none."""
+        nothing = math.nan, math.nan
+        errors = [nothing if each.attempt is None else each.attempt[1:] for each in self._outcomes]
+        return np.array(errors, np.float64).reshape(-1, 2)
+
+    @property
+    def densities(self) -> Sequence[ConditionalDensity | None] | None:
+        """Density of the model given each pose, until `log_prob` was read; None without a model."""
+        return self._densities
 
     # Rows
 
@@ -188,7 +345,7 @@ class Solutions:
 
     def __bool__(self) -> bool:
         """Return whether there is at least one solution."""
-        return bool(self.valid.any())
+        return len(self._q) > 0 and (self._valid is None or bool(self._valid.any()))
 
     def __iter__(self) -> Iterator[FloatArray]:
         """Iterate over the configurations (dof,)."""
@@ -209,12 +366,13 @@ class Solutions:
             owners = np.repeat(np.arange(self.n_poses), self.n_per_pose)[rows]
             rows = rows[np.argsort(owners, kind="stable")]
             counts = np.bincount(owners, minlength=self.n_poses)
-        return replace(self, **self._taken(rows), n_per_pose=counts)
+        return self._replace(**self._taken(rows), counts=counts)
 
     def _taken(self, rows: IntArray) -> dict[str, Any]:
-        """Return the entries of some rows by column."""
-        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in ROW_COLUMNS}
-        return {**columns, "known_log_prob": None if self.known_log_prob is None else self.known_log_prob[rows]}
+        """Return the slots that have an entry for each row, for some of the rows."""
+        columns = {"valid": self._valid, "expert": self._expert, "log_prob": self._log_prob}
+        taken = {name: None if column is None else column[rows] for name, column in columns.items()}
+        return {"q": self._q[rows], "errors": self._errors[:, rows], **taken}
 
     def spread(self, n: int) -> Solutions:
         """Return n rows that are far from each other. Each row is the farthest from those before it (Gonzalez 1985)."""
@@ -231,14 +389,13 @@ class Solutions:
         the pose, computed on first use unless the order of the answer needed it.
         """
         known = self._log_prob_so_far
-        if self.densities is not None and (unknown := np.isnan(known)).any():
+        if self._densities is not None and (unknown := np.isnan(known)).any():
             known = known.copy()
             for i, rows in enumerate(self._slices()):
-                density = self.densities[i]
+                density = self._densities[i]
                 if density is not None and unknown[rows].any():
                     known[rows] = density.log_prob(self.q[rows])
-            object.__setattr__(self, "known_log_prob", known)
-            object.__setattr__(self, "densities", None)
+            self._log_prob, self._densities = known, None
         return known
 
     @property
@@ -256,14 +413,14 @@ class Solutions:
 
     @property
     def _log_prob_so_far(self) -> FloatArray:
-        return np.full(len(self), np.nan) if self.known_log_prob is None else self.known_log_prob
+        return np.full(len(self), np.nan) if self._log_prob is None else self._log_prob
 
     @property
     def seconds_of_log_prob(self) -> float:
         """Upper estimate of the time for `log_prob` [s]; 0 if it is known or there is no model."""
-        if self.densities is None or self.known_log_prob is not None:
+        if self._densities is None or self._log_prob is not None:
             return 0.0
-        counts = zip(self.densities, self.n_per_pose.tolist(), strict=True)
+        counts = zip(self._densities, self.n_per_pose.tolist(), strict=True)
         return sum(density.seconds(n) for density, n in counts if density is not None)
 
     # Poses
@@ -271,13 +428,15 @@ class Solutions:
     @property
     def n_poses(self) -> int:
         """Number of poses."""
-        return len(self.n_per_pose)
+        return len(self._outcomes)
 
     @property
     def n_valid(self) -> IntArray:
         """Number of solutions (n_poses,) of each pose."""
+        if self._valid is None:
+            return self.n_per_pose.astype(np.int64)
         owners = np.repeat(np.arange(self.n_poses), self.n_per_pose)
-        return np.bincount(owners[self.valid], minlength=self.n_poses).astype(np.int64)
+        return np.bincount(owners[self._valid], minlength=self.n_poses).astype(np.int64)
 
     def pose(self, i: int) -> Solutions:
         """Return the answer to one pose, with its own arrays."""
@@ -292,12 +451,13 @@ class Solutions:
         index = np.asarray(indices, dtype=np.int64)
         slices = self._slices()
         rows = np.concatenate([np.empty(0, np.int64), *(np.arange(len(self))[slices[i]] for i in index)])
-        columns = self._taken(rows)
-        for name in POSE_COLUMNS:
-            values = getattr(self, name)
-            columns[name] = tuple(values[i] for i in index) if isinstance(values, tuple) else values[index]
-        densities = None if self.densities is None else [self.densities[int(i)] for i in index]
-        return replace(self, **columns, densities=densities)
+        return self._replace(
+            **self._taken(rows),
+            counts=self.n_per_pose[index],
+            outcomes=tuple([self._outcomes[i] for i in index]),
+            times=self.times[index],
+            densities=None if self._densities is None else [self._densities[i] for i in index],
+        )
 
     def _slices(self) -> list[slice]:
         ends = np.cumsum(self.n_per_pose).tolist()
@@ -312,7 +472,7 @@ class Solutions:
     def message(self) -> str:
         """Outcome in words."""
         if self.n_poses == 1:
-            return self.messages[0]
+            return self._outcomes[0].message
         n_solved = int(np.count_nonzero(self.n_valid))
         failed = np.flatnonzero(self.error_codes != ErrorCode.SUCCESS)
         rest = f"; pose {failed[0]}: {self.messages[failed[0]]}" if len(failed) else ""
@@ -326,12 +486,12 @@ class Solutions:
     @property
     def n_total(self) -> float:
         """Number of solutions that exist, or NaN if it is unknown; for a single pose."""
-        return float(self.n_totals[self._only])
+        return self._outcomes[self._only].n_total
 
     @property
     def completeness(self) -> CompletenessReport | None:
         """Self-motion components, if they are known; for a single pose."""
-        return self.reports[self._only]
+        return self._outcomes[self._only].report
 
     @property
     def certified(self) -> bool:
@@ -357,19 +517,19 @@ class Solutions:
     @property
     def effective_sample_size(self) -> float:
         """Effective sample size of draws, else NaN; for a single pose."""
-        return float(self.effective_sample_sizes[self._only])
+        return self._outcomes[self._only].effective_sample_size
 
     @property
     def best_attempt(self) -> FloatArray | None:
         """Configuration (dof,) that came closest, if there is no solution; for a single pose."""
-        best = self.best_attempts[self._only]
-        return None if not best.size or np.isnan(best).any() else best
+        attempt = self._outcomes[self._only].attempt
+        return None if attempt is None else attempt[0]
 
     @property
     def best_attempt_error(self) -> tuple[float, float] | None:
         """Position [m] and orientation error [rad] of the best attempt; for a single pose."""
-        position, orientation = self.best_attempt_errors[self._only].tolist()
-        return None if np.isnan(position) else (position, orientation)
+        attempt = self._outcomes[self._only].attempt
+        return None if attempt is None or math.isnan(attempt[1]) else attempt[1:]
 
     @property
     def _only(self) -> int:
@@ -394,7 +554,8 @@ class Solutions:
 
         Without `with_log_prob`, log densities that are not known yet are not computed, and that field is empty.
         """
-        reports = [report for report in self.reports if report is not None]
+        known = self.reports
+        reports = [report for report in known if report is not None]
         skipped = () if with_log_prob or not self.seconds_of_log_prob else ("log_prob",)
         fields: dict[str, Any] = {
             "error_code": {"val": int(self.error_code), "message": self.message},
@@ -415,10 +576,10 @@ class Solutions:
         fields["missed_share"] = np.ones(self.n_poses)
         fields["complete"] = fields["certified"] = np.zeros(self.n_poses, np.bool_)
         if reports:
-            fields["n_components"] = np.array([0 if each is None else each.n_components for each in self.reports], "u4")
-            fields["missed_share"] = np.array([1.0 if each is None else each.missed_share for each in self.reports])
-            fields["complete"] = np.array([each is not None and each.is_complete for each in self.reports], np.bool_)
-            fields["certified"] = np.array([each is not None and each.certified for each in self.reports], np.bool_)
+            fields["n_components"] = np.array([0 if each is None else each.n_components for each in known], "u4")
+            fields["missed_share"] = np.array([1.0 if each is None else each.missed_share for each in known])
+            fields["complete"] = np.array([each is not None and each.is_complete for each in known], np.bool_)
+            fields["certified"] = np.array([each is not None and each.certified for each in known], np.bool_)
             fields["component_lengths"] = np.concatenate([report.lengths for report in reports])
             fields["component_closed"] = np.concatenate([report.closed for report in reports])
             fields["component_traced"] = np.concatenate([report.traced for report in reports])
@@ -434,18 +595,11 @@ class Solutions:
             for column in SCHEMA
             if column.ros_name
         }
-        log_prob = columns.pop("log_prob")
-        columns["q"] = columns["q"].reshape(n, len(names))
-        columns["valid"] = columns["valid"] if len(columns["valid"]) else np.ones(n, np.bool_)
-        attempts = np.full((n_poses, len(names)), np.nan)
-        owners = np.repeat(np.arange(n_poses), columns["n_per_pose"])
-        failed = np.bincount(owners[columns["valid"]], minlength=n_poses) == 0
-        attempts[failed] = columns["best_attempts"].reshape(np.count_nonzero(failed), len(names))
-        columns["best_attempts"] = attempts
-        messages: tuple[str, ...] = (message.error_code.message,)
-        if n_poses != 1:
-            messages = tuple(ErrorCode(int(code)).name for code in columns["error_codes"])
-        reports: list[CompletenessReport | None] = []
+        counts = columns["n_per_pose"].astype(np.int64)
+        valid = columns["valid"] if len(columns["valid"]) else None
+        n_valid = counts if valid is None else np.add.reduceat(np.append(valid, False), np.cumsum(counts) - counts)
+        attempts = iter(columns["best_attempts"].reshape(-1, len(names)) if names else ())
+        outcomes: list[Outcome] = []
         first = 0
         for i, n_components in enumerate(message.n_components):
             rows, first = slice(first, first + n_components), first + n_components
@@ -453,15 +607,28 @@ class Solutions:
             curves = (np.array(message.component_lengths[rows]), np.array(message.component_closed[rows], np.bool_))
             report = CompletenessReport(*curves, np.array(message.component_traced[rows], np.bool_), *bound)
             says_something = message.confidence and (report.is_complete or n_components or report.missed_share < 1.0)
-            reports.append(report if says_something else None)
+            code = int(columns["error_codes"][i])
+            told = message.error_code.message if n_poses == 1 else ErrorCode(code).name, report
+            attempt = next(attempts) if counts[i] == 0 or not n_valid[i] else None
+            outcomes.append(
+                Outcome(
+                    code,
+                    told if says_something else (told[0], None),
+                    float(columns["n_totals"][i]),
+                    float(columns["effective_sample_sizes"][i]),
+                    None if attempt is None or np.isnan(attempt).any() else (attempt, math.nan, math.nan),
+                )
+            )
         return cls(
             names,
-            **columns,
-            messages=messages,
-            times=np.full(n_poses, message.elapsed / max(n_poses, 1)),
-            reports=tuple(reports),
-            best_attempt_errors=np.full((n_poses, 2), np.nan),
-            known_log_prob=log_prob if len(log_prob) else None,
+            columns["q"].reshape(n, len(names)),
+            np.stack([columns["position_error"], columns["orientation_error"]]),
+            tuple(outcomes),
+            np.full(n_poses, message.elapsed / max(n_poses, 1)),
+            counts=counts,
+            valid=valid,
+            expert=columns["expert"],
+            log_prob=columns["log_prob"] if len(columns["log_prob"]) else None,
         )
 
     def to_json(self) -> str:
@@ -493,9 +660,15 @@ class Solutions:
         rest = f"; {SHOWN_ROWS} of {len(self)} are shown" if len(self) > SHOWN_ROWS else ""
         return f"<table>{''.join(lines)}</table><p>{html.escape(self.message + rest)}</p>"
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state without robot and model; log densities that were not read become NaN."""
-        return {**self.__dict__, "densities": None, "robot": None}
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the columns, without robot and model; log densities that were not read become NaN."""
+        state = {name[1:]: getattr(self, name) for name in self.__slots__}
+        return _restored, (state | {"densities": None, "robot": None},)
+
+
+def _restored(state: dict[str, Any]) -> Solutions:
+    """Return an answer from its slots, named without underscore."""
+    return object.__new__(Solutions)._replace(**state)
 
 
 def _html_row(tag: str, cells: list[str]) -> str:

@@ -561,6 +561,21 @@ class Robot:
         return float(length(self.links[:, TRANSLATION]).sum() + np.abs(ends).max(axis=0).sum())
 
     @functools.cached_property
+    def offset(self) -> float:
+        """Distance from the base to the first joint, which stays where it is [m]."""
+        return float(length(self.links[0, TRANSLATION]))
+
+    @functools.cached_property
+    def plausible(self) -> list[tuple[float, float]]:
+        """Range of each joint beyond which a value seems to be in degrees: a revolution beyond the limits [rad].
+
+        There is no bound for slides and joints that wrap.
+        """
+        lower, upper, wraps = self.bounds
+        beyond = np.where((wraps > 0.0) | self.prismatic, np.inf, 2.0 * math.pi)
+        return list(zip((lower - beyond).tolist(), (upper + beyond).tolist(), strict=True))
+
+    @functools.cached_property
     def unlimited_slides(self) -> npt.NDArray[np.int64]:
         """Sliding joints whose limits only stand for "no limit", such as -999999 to 999999 m."""
         return np.flatnonzero(self.prismatic & (self.upper - self.lower > LONGEST_SLIDE))

@@ -5,6 +5,8 @@ of `perf_counter` [s]. In shapes, n is the number of configurations, dof of inde
 k of experts, unless a docstring says otherwise.
 """
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -48,10 +50,11 @@ def farthest_rows(bounds: FloatArray, rows: FloatArray, n: int, deadline: float)
     not yet chosen complete the result.
     """
 
-def log_gate(contexts: FloatArray, weights: FloatArray, biases: FloatArray) -> FloatArray:
+def log_gate(contexts: FloatArray, weights: FloatArray, biases: FloatArray, separate: bool = False) -> FloatArray:
     """Return log softmax(contexts @ weights + biases) - log n of n contexts, shape (n, k) [nat].
 
-    Shapes: contexts (n, n_context), weights (n_context, k), biases (k,).
+    Shapes: contexts (n, n_context), weights (n_context, k), biases (k,). `separate` contexts are not averaged over: log
+    n is not subtracted.
     """
 
 def revolutions(
@@ -106,7 +109,7 @@ class ClosedForm:
         most: int = 0,
         deadline: float = ...,
         n_threads: int = 1,
-        choice: float = -1.0,
+        choices: FloatArray | Sequence[float] = ...,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the solutions (k, dof) of poses (m, 4, 4) in turn, their errors (2, k) [m], [rad], and a table (m, 8).
 
@@ -114,9 +117,9 @@ class ClosedForm:
         roots if that is larger. The columns of the table are the number of solutions returned, the number of roots
         among them, the number of all solutions, and whether the roots are complete, certified, singular, swept and
         nearly equal (within 0.01 in each joint). A pose that was not begun in time has NaN solutions in all. The pose
-        of the task does not matter. A `choice` in [0, 1) selects one of the roots within the limits, all equally
-        likely; the table still counts all of them. If at most one solution near a reference is requested, and the
-        reference is a solution, it is returned alone, and the number of all solutions is infinite.
+        of the task does not matter. `choices` (m,) in [0, 1) select one of the roots within the limits for each pose,
+        all equally likely; the table still counts all of them. If at most one solution near a reference is requested,
+        and the reference is a solution, it is returned alone, and the number of all solutions is infinite.
         """
 
 class Roots:
@@ -173,40 +176,24 @@ class ContinuationOptions:
 
     def __init__(self, step: float, finest: float, redundancy: int, deadline: float) -> None: ...
 
-class SearchRound:
-    """Settings of one round of a search; `search/search_round.hpp` describes the attributes."""
+class SearchOptions:
+    """Settings of a search; `search/search.hpp` describes the attributes."""
 
-    n_uniform: int
-    n_drawn: int
-    tempering: float
-    stratified: bool
-    distinct_tolerance: float
-    has_continued: bool
-    fewest_roots: int
-    n_wanted: int
-    spread: ContinuationOptions
+    n: int
+    diversity: float
+    apart: float
+    is_distinct: bool
+    is_sampled: bool
+    until_deadline: bool
+    redundancy: int
+    oversampling: float
     effort: StepOptions
-    seed: float
+    ordering_seconds: float
 
-class Found:
-    """Verified configurations that a search has found so far."""
+class Patience:
+    """Seeds without a new solution after which a pose is given up: fewer for poses farther from a centre (3,) [m]."""
 
-    def __init__(self, dof: int) -> None: ...
-    def __len__(self) -> int: ...
-    def keep(self, mask: BoolArray) -> None:
-        """Remove the rows for which the mask (n,) is false."""
-    @property
-    def rows(self) -> tuple[FloatArray, FloatArray, npt.NDArray[np.uint32]]:
-        """Positions (n, dof), errors (2, n) [m], [rad], and experts (n,)."""
-    @property
-    def best(self) -> FloatArray:
-        """Best attempt (1, dof), as long as no solution has been found."""
-    @property
-    def n_seeded(self) -> int:
-        """Number of rows, without those that continuation found in the last round."""
-    @property
-    def n_remote(self) -> int:
-        """Number of seeds in the last round, after continuation, that led far from all known rows."""
+    def __init__(self, centre: FloatArray, farthest: float, within: int, beyond: int) -> None: ...
 
 class ParameterisedForm:
     """Parameterised closed form of an arm with seven joints, see `closed_form/redundancy_parameter.hpp`.
@@ -272,14 +259,27 @@ class SelfMotions:
 
         Returns False if something is undecided, or at the deadline.
         """
-    def even(
-        self, chain: Chain, n: int, separation: float, distinct_tolerance: float, deadline: float
+    def divided(
+        self, chain: Chain, task: Task, n: int, spacing: float, deadline: float
     ) -> tuple[FloatArray, FloatArray, bool]:
-        """Return verified solutions (n, dof) that are spread evenly over all self-motion components.
+        """Return distinct solutions (n, dof) that divide all self-motion components evenly.
 
-        Also returns their errors (2, n) [m], [rad], and whether all were computed before the deadline. A `separation`
-        above 0 limits the spacing of the solutions and thus decides their number instead of `n`. Solutions that agree
-        within `distinct_tolerance` are removed, unless it is negative.
+        Also returns their errors (2, n) [m], [rad], and whether all were computed before the deadline. A `spacing`
+        above 0 limits the distance of neighbours and thus decides their number instead of `n`.
+        """
+    def even(
+        self,
+        chain: Chain,
+        task: Task,
+        n: int,
+        spacing: float,
+        deadline: float,
+        conditions: Callable[[FloatArray], BoolArray] | None,
+    ) -> tuple[FloatArray, FloatArray, bool]:
+        """Return at most n solutions that divide all self-motion components evenly, in random order.
+
+        `conditions` returns which configurations (k, dof) satisfy further conditions. If few do, more are tried. Also
+        returns what `divided` does.
         """
     def scattered(self, chain: Chain, spacing: float, deadline: float) -> tuple[FloatArray, FloatArray, bool]:
         """Return verified solutions (n, dof) at random positions on the self-motion components.
@@ -287,10 +287,22 @@ class SelfMotions:
         On average there is one solution per `spacing` [rad, m] of their length. Also returns the errors (2, n) [m],
         [rad], and whether all were computed before the deadline.
         """
-    def nearest(self, chain: Chain, reference: FloatArray, most: int) -> FloatArray:
-        """Return points (n, dof) of the nearest self-motion components, close to where each is nearest to `reference`.
+    def nearest(
+        self,
+        chain: Chain,
+        task: Task,
+        effort: StepOptions,
+        reference: FloatArray,
+        equivalents: FloatArray,
+        continuous: BoolArray,
+        most: int,
+        n: int,
+        deadline: float,
+    ) -> tuple[FloatArray, FloatArray, bool]:
+        """Return solutions ordered by their distance from a reference (dof,), with the result of `divided`.
 
-        At most `most` points are returned, the nearest first. `reference` is a configuration (dof,).
+        They are the nearest solution on each of the `most` nearest components, and n others that divide all components.
+        `equivalents` (k, dof) are 2π-equivalents of the reference within narrowed limits.
         """
     def missed_share(self, confidence: float) -> float:
         """Return an upper bound of the share of restarts that lead to components not yet found."""
@@ -316,6 +328,13 @@ class Experts:
         """
     def log_density(self, log_weights: FloatArray, contexts: FloatArray, samples: FloatArray) -> FloatArray:
         """Return the log density (n,) [nat] of samples (n, d), exact up to rounding."""
+    def log_densities(
+        self, log_weights: FloatArray, contexts: FloatArray, samples: FloatArray, counts: IntArray, n_threads: int
+    ) -> FloatArray:
+        """Return the log density (n,) [nat] of samples of m mixtures in turn, with `counts` (m,) samples each.
+
+        Shapes: log weights (m, c), contexts (m, n_contexts, n_context), samples (n, d).
+        """
 
 class Chain:
     """Serial chain with links (m + 1, 16), see `kinematics/chain.py`."""
@@ -353,19 +372,59 @@ class Chain:
         self, task: Task, solutions: FloatArray, preferred: FloatArray, weights: FloatArray, continuous: BoolArray
     ) -> FloatArray:
         """Return the solutions after null-space optimisation: each is moved to a local minimum of a quadratic cost."""
-    def search_round(
-        self,
-        task: Task,
-        round: SearchRound,
-        conditional: tuple[Experts, FloatArray, FloatArray],
-        given: FloatArray,
-        continuous: BoolArray,
-        found: Found,
-    ) -> None:
-        """Run one round of a search and add the solutions to `found`.
 
-        `conditional` consists of experts, log weights and contexts. `given` (n, dof) contains additional seeds.
-        """
+def search_poses(
+    chain: Chain,
+    task: Task,
+    options: SearchOptions,
+    poses: FloatArray,
+    seeds: Sequence[float],
+    patience: Patience,
+    conditional: tuple[Experts, FloatArray, FloatArray],
+    near: FloatArray,
+    continuous: BoolArray,
+    conditions: Callable[[FloatArray], BoolArray] | None,
+    n_threads: int,
+    deadline: float,
+) -> tuple[FloatArray, FloatArray, BoolArray, npt.NDArray[np.uint32], IntArray, BoolArray, IntArray]:
+    """Search for solutions of poses (m, 4, 4), each with a seed in [0, 1).
+
+    `conditional` consists of experts, log weights (m, c) and contexts (m, n_contexts, n_context). `near` (0 or 1, dof)
+    is the first seed. `conditions` returns which configurations (k, dof) satisfy further conditions; it needs one
+    thread.
+
+    Returns configurations (n, dof), their errors (2, n) [m], [rad], whether they are valid (n,), the expert of each
+    (n,), the number of rows of each pose (m,), whether the deadline ended its search (m,), and the number of its seeds
+    (m,). A pose without a solution has its best attempt.
+    """
+
+def solve_on_curves(
+    chain: Chain,
+    task: Task,
+    effort: StepOptions,
+    poses: FloatArray,
+    seeds: Sequence[float],
+    n: int,
+    spacing: float,
+    confidence: float,
+    reference: FloatArray | None,
+    equivalents: FloatArray,
+    continuous: BoolArray,
+    form: ParameterisedForm | None,
+    n_threads: int,
+    deadline: float,
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return at most n solutions of each of the poses (m, 4, 4) on its self-motion curves.
+
+    They divide the curves evenly, or by a `spacing` above 0; or they are the nearest to a reference (dof,), see
+    `SelfMotions`. For one solution near a reference, a closed form makes tracing curves unnecessary.
+
+    Returns configurations (k, dof), their errors (2, k) [m], [rad], a table (m, 7), and the components of all poses in
+    turn, see `SelfMotions.components`. Columns of the table are the numbers of rows and of components, the bound on the
+    share of missing components at a confidence, and whether the row is surely the nearest solution, the search ended in
+    time, all solutions were computed in time, and the spacing takes more than n. The bound is NaN if a pose was not
+    begun in time.
+    """
 
 def solve_poses(
     chain: Chain,
@@ -373,20 +432,19 @@ def solve_poses(
     effort: StepOptions,
     poses: FloatArray,
     numbers: npt.NDArray[np.uint64],
-    patience: IntArray,
+    patience: Patience,
     n_wanted: int,
     distinct_tolerance: float,
     n_threads: int,
     deadline: float,
-) -> tuple[FloatArray, FloatArray, BoolArray, IntArray, BoolArray]:
+) -> tuple[FloatArray, FloatArray, BoolArray, IntArray, BoolArray, IntArray]:
     """Solve many poses (m, 4, 4) from uniform seeds.
 
-    Each pose has its own seed in `numbers` (m,). The search for a pose ends after `patience` (m,) attempts that find no
-    new solution.
+    Each pose has its own seed in `numbers` (m,). The search for a pose ends if its patience is over.
 
     Returns configurations (n, dof), their errors (2, n) [m], [rad], whether they are valid (n,), the number of rows of
-    each pose (m,), and whether the deadline ended its search (m,). A pose without a solution has its best attempt, or
-    no row if there was no attempt.
+    each pose (m,), whether the deadline ended its search (m,), and the number of its attempts (m,). A pose without a
+    solution has its best attempt, or no row if there was no attempt.
     """
 
 def fill_self_motions(

@@ -10,7 +10,7 @@ import pytest
 from ik.arms import arm_of, reachable_pose, sampler_of
 
 from eim_ros.core.errors import ConfigurationError, ConstraintError, EimError, JointStateError, PoseError
-from eim_ros.ik.problem import MAX_SOLUTIONS
+from eim_ros.ik.request import MAX_SOLUTIONS
 
 
 def spoiled(row: int, column: int, value: float) -> np.ndarray:

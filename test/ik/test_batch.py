@@ -9,15 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ik.arms import arm_and_oracle, arm_of, assert_no_solution, broad_model, sampler_of
+from ik.arms import arm_of, assert_no_solution, broad_model, sampler_of
 
 from eim_ros.core.errors import ConfigurationError, PoseError
 from eim_ros.ik import ErrorCode, Sampler, Solutions
-from eim_ros.ik.batch import BatchTask, CompiledBatch, RootsBatch
-from eim_ros.ik.strategies.restarts import FEWEST_TO_DIVERSIFY
+from eim_ros.ik.engine import Engine
 from eim_ros.kinematics import Sphere
 from eim_ros.kinematics.collision import collision_model
-from eim_ros.solver import NO_EXPERT
 
 ENOUGH = 60.0  # [s]
 
@@ -25,51 +23,6 @@ ENOUGH = 60.0  # [s]
 def poses_of(name: str, n: int) -> np.ndarray:
     robot = arm_of(name)
     return robot.fk(0.7 * robot.random(n, np.random.default_rng(0)))
-
-
-def is_compiled(sampler: Sampler, n: int, **asked: Any) -> bool:
-    """Whether a batch is answered in one compiled call."""
-    aim, order = sampler._several(**{"n": n, "near": None, "posture": None, "order": None, "diversity": None, **asked})
-    return CompiledBatch(sampler, BatchTask(aim, order, 0, np.inf)).is_equivalent
-
-
-@pytest.mark.parametrize(("name", "kind"), [("panda", "pose"), ("planar10", "position")])
-def test_each_pose_is_answered_as_it_would_be_alone(name: str, kind: str) -> None:
-    (robot, oracle), sampler, poses = arm_and_oracle(name), sampler_of(name, kind), poses_of(name, 4)
-    answers = sampler.sample_batch(poses, 12, timeout=ENOUGH, order="limits", seed=5)
-    assert answers.n_poses == 4
-    for index, (answer, pose) in enumerate(zip(answers.by_pose(), poses, strict=True)):
-        alone = sampler.sample(pose, 12, timeout=ENOUGH, order="limits", seed=5 + index)
-        np.testing.assert_array_equal(answer.q, alone.q)
-        assert answer and answer.valid.all()
-        for q in answer.q:
-            assert np.linalg.norm(oracle.forward(q)[:3, 3] - pose[:3, 3]) <= 1e-6 + 1e-10
-    assert robot.within_limits(answers.q).all()
-
-
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_compiled_roots_of_many_poses_are_the_answers_to_single_poses(n_threads: int) -> None:
-    sampler, poses = Sampler("ur5e"), poses_of("ur5e", 40)  # more poses than a thread takes at once
-    poses[3, 0, 3] = 9.0  # out of reach, so the sampler answers this one
-    assert RootsBatch(sampler, BatchTask(*sampler._all(0.3, None, None, None, 100), 0, np.inf)).is_equivalent
-    options: dict[str, Any] = {"n_threads": n_threads, "timeout": ENOUGH, "seed": 5}
-    everything = next(sampler.stream(poses, Sampler.solve_all, max_solutions=20, **options))
-    for n, answers in ((20, everything), (3, sampler.sample_batch(poses, 3, **options))):
-        for index, (answer, pose) in enumerate(zip(answers.by_pose(), poses, strict=True)):
-            seed = 5 + index
-            alone = sampler.solve_all(pose, max_solutions=20, seed=seed)
-            if n == 3:
-                alone = sampler.sample(pose, 3, seed=seed)
-            np.testing.assert_array_equal(answer.q, alone.q)
-            np.testing.assert_array_equal(answer.n_totals, alone.n_totals)
-            assert (answer.messages, answer.error_code) == (alone.messages, alone.error_code)
-            assert str(answer.completeness) == str(alone.completeness)
-
-
-def test_roots_alone_do_not_answer_poses_with_collisions_or_wishes() -> None:
-    sampler, free = Sampler("ur5e").with_constraints(self_collision=True), Sampler("ur5e")
-    for each, near in ((sampler, None), (free, np.zeros(6))):
-        assert not RootsBatch(each, BatchTask(*each._all(0.3, None, near, None, 100), 0, np.inf)).is_equivalent
 
 
 def test_pose_out_of_reach_has_an_outcome_of_its_own() -> None:
@@ -85,26 +38,24 @@ def test_pose_out_of_reach_has_an_outcome_of_its_own() -> None:
     assert not sampler_of("panda", "pose").sample_batch(poses[1:2], 8, timeout=ENOUGH, seed=0)
 
 
-def test_pose_that_takes_all_its_time_leaves_the_others_theirs() -> None:
+def test_pose_that_takes_all_its_time_leaves_the_others_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first wants more solutions than its share allows; nothing is said of how long that takes."""
-    calls: list[float] = []
-    sampler, poses = sampler_of("panda", "pose"), poses_of("panda", 3)
+    shares, poses, one = list[float](), poses_of("panda", 3), Engine._one
 
-    class Recorded(Sampler):
-        def _solved(self, pose: np.ndarray, *rest: Any) -> Solutions:
-            now = time.perf_counter()
-            calls.append(rest[-1] - now)
-            is_hurried = np.array_equal(pose, poses[0]) and len(calls) == 1
-            return sampler._solved(pose, *rest[:-1], now + (0.0 if is_hurried else ENOUGH))
+    def recorded(engine: Engine, pose: np.ndarray, order: Any, seed: Any, deadline: float) -> Solutions:
+        now = time.perf_counter()
+        shares.append(deadline - now)
+        is_hurried = np.array_equal(pose, poses[0]) and len(shares) == 1
+        return one(engine, pose, order, seed, now + (0.0 if is_hurried else ENOUGH))
 
-    answers = Recorded(model=broad_model(arm_of("panda"), "pose")).sample_batch(
-        poses, 300, n_threads=1, timeout=ENOUGH, seed=0
-    )
+    monkeypatch.setattr(Engine, "_one", recorded)
+    sampler = Sampler(model=broad_model(arm_of("panda"), "pose")).with_constraints(self_collision=True)
+    answers = sampler.sample_batch(poses, 300, timeout=ENOUGH, seed=0)
     assert answers.error_codes.tolist() == [ErrorCode.SUCCESS] * 3
     assert answers.n_per_pose.tolist() == [300] * 3
-    assert len(calls) == 4
-    assert calls[0] == pytest.approx(ENOUGH / 3, rel=0.1)
-    assert calls[3] > 1.5 * calls[0]  # again, with all that is left
+    assert len(shares) == 4
+    assert shares[0] == pytest.approx(ENOUGH / 3, rel=0.1)
+    assert shares[3] > 1.5 * shares[0]  # again, with all that is left
 
 
 @pytest.mark.parametrize("n", [1, 300])
@@ -131,37 +82,6 @@ def test_pose_that_is_none_is_told_by_its_index() -> None:
             call(sampler_of("panda", "pose"), poses)
 
 
-@pytest.mark.parametrize(("name", "n", "asked"), [
-    ("panda", 1, {}), ("panda", 4, {}), ("ur5", 20, {"position_only": True}), ("all_types", 3, {}),
-    ("iiwa14", 2, {"position_only": True}), ("ur5", 3, {"tolerances": np.array([0.0] * 5 + [np.inf])}),
-    ("iiwa14", 2, {"limits": {}}),
-])  # fmt: skip
-def test_poses_side_by_side_are_solved_and_verified(name: str, n: int, asked: dict[str, object]) -> None:
-    (robot, oracle), poses = arm_and_oracle(name), poses_of(name, 40)
-    if "limits" in asked:
-        q = 0.7 * robot.random(40, np.random.default_rng(0))
-        q[:, 2] = 0.3
-        poses = robot.fk(q)
-        asked = {"limits": {robot.joint_names[2]: (0.2, 0.4)}}
-    sampler = Sampler(robot).with_constraints(**asked)
-    diversity = 0.0 if n >= FEWEST_TO_DIVERSIFY else None
-    assert is_compiled(sampler, n, diversity=diversity)
-    answers = sampler.sample_batch(poses, n, diversity=diversity, timeout=ENOUGH, seed=0)
-    for answer, pose in zip(answers.by_pose(), poses, strict=True):
-        assert answer.valid.any(), answer.message
-        assert len(answer) <= n
-        assert (answer.expert == NO_EXPERT).all()
-        free = "tolerances" in asked
-        for q in answer.q[answer.valid]:
-            tip = oracle.forward(q)
-            assert np.linalg.norm(tip[:3, 3] - pose[:3, 3]) <= 1e-6 + 1e-10
-            assert "position_only" in asked or np.linalg.norm(tip[:3, 2] - pose[:3, 2]) <= 2e-6
-            assert "position_only" in asked or free or np.linalg.norm(tip[:3, :3] - pose[:3, :3]) <= 4e-6
-        assert robot.within_limits(answer.q).all()
-        apart = np.abs(answer.q[:, None] - answer.q[None]).max(axis=-1)
-        assert (apart[~np.eye(len(answer), dtype=bool)] > 0.01).all()
-
-
 @pytest.mark.parametrize("n", [1, 5])
 def test_answer_depends_on_its_seed_alone(n: int) -> None:
     """Not on threads, blocks or the other poses."""
@@ -184,11 +104,8 @@ def alone_with(sampler: Sampler, pose: np.ndarray, n: int, seed: int) -> np.ndar
     return sampler.sample_batch(pose[None], n, timeout=ENOUGH, seed=seed).q
 
 
-def test_single_solutions_are_compiled_but_samples_of_a_model_are_not() -> None:
+def test_rows_of_a_model_have_its_experts_and_densities() -> None:
     sampler, poses = Sampler.load("panda_pose"), poses_of("panda", 3)
-    assert CompiledBatch(sampler, BatchTask(*sampler._one(None), 0, np.inf)).is_equivalent
-    for asked in ({}, {"diversity": 0.0}, {"order": "density"}, {"near": np.zeros(7)}):
-        assert not is_compiled(sampler, 1, **asked)
     assert (sampler.sample_batch(poses, 5, timeout=ENOUGH, seed=0).expert < sampler.n_experts).all()
     answer = sampler.solve_batch(poses, timeout=ENOUGH, seed=0).pose(1)
     given = sampler.solve(poses[1], timeout=ENOUGH, seed=0)

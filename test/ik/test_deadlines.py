@@ -8,24 +8,25 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from eim_ros.core.errors import ConfigurationError, ConstraintError
-from eim_ros.ik import Completeness, Constraints, ErrorCode, LinkPosition, Sampler, Solutions, sampler
+from eim_ros.ik import Completeness, Constraints, ErrorCode, LinkPosition, Sampler, Solutions, engine
 from eim_ros.ik.constraints import AT_ONCE, LinkCheck
 from eim_ros.ik.order import distinct_in_time, distinct_rows, farthest_rows
-from eim_ros.ik.problem import Covering, Problem, Proposals, Setup, Spread
+from eim_ros.ik.problem import Problem
+from eim_ros.ik.request import Covering, Proposals, Spread
+from eim_ros.ik.setup import Setup
 from eim_ros.ik.strategies import densities, find, restarts
-from eim_ros.ik.strategies.manifold import COARSELY, Curves
+from eim_ros.ik.strategies.manifold import Curves
 from eim_ros.kinematics import Robot, Sphere, collision, pose_from
-from eim_ros.solver import SelfMotions
 
 POSE = pose_from((0.4, 0.1, 0.5), (1.0, 0.0, 0.0, 0.0))
 MEMORY = 2 << 30  # [byte]
+COARSELY = 512  # solutions of a coarse set, see solver/search/curve_solutions.hpp
 
 
 def with_revolutions(name: str, turns: int) -> Robot:
@@ -47,7 +48,7 @@ def assert_verified(robot: Robot, samples: Solutions, pose: np.ndarray = POSE) -
 
 
 def test_shapes_that_are_not_ready_end_the_call_before_anything_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampler, "find", lambda *_: pytest.fail("searched"))
+    monkeypatch.setattr(engine, "find", lambda *_: pytest.fail("searched"))
     monkeypatch.setattr(collision, "check_time", refuse_obstacles)
     constraints = Constraints(obstacles=[Sphere((2.0, 0.0, 0.01 * i), 0.001) for i in range(5)])
     samples = Sampler("panda").with_constraints(constraints).sample(POSE, 10, seed=0)
@@ -138,7 +139,11 @@ def test_division_of_curves_ends_at_the_deadline_with_solutions_of_all_component
     found = curves_of(robot, robot.fk(np.full(7, 0.5)), 1_000_000)
     pool, in_time = found.even(0.0)
     assert not in_time and 0 < len(pool) <= COARSELY
-    owners = np.array([found.motions.nearest(robot.chain, q, 1)[0] for q in pool.q])
+    options = robot.chain, found.problem.task, found.problem.effort
+    owners = np.array([
+        found.motions.nearest(*options, q, q[None], robot.continuous, 1, 0, np.inf)[0][0]
+        for q in pool.q
+    ])  # fmt: skip
     assert np.abs(owners - pool.q).max() < 1e-3  # each is on a component, and each component has some
     assert len(pool) >= found.report.n_components
     assert robot.chain.verify(found.problem.task, pool.q)[1].all()
@@ -146,22 +151,12 @@ def test_division_of_curves_ends_at_the_deadline_with_solutions_of_all_component
     assert in_time and len(everything) > len(pool)
 
 
-def test_places_on_curves_are_as_many_as_can_differ_however_many_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-
-    class Counted:
-        def __init__(self, motions: SelfMotions) -> None:
-            self.motions = motions
-
-        def even(self, chain: object, n: int, *rest: object) -> object:
-            asked.append(n)
-            return self.motions.even(chain, n, *rest)  # type: ignore[arg-type]
-
+def test_distinct_solutions_on_curves_end_without_the_number_asked_for() -> None:
     robot = Robot("panda")
     found = curves_of(robot, POSE, 1_000_000)
-    pool, in_time = replace(found, motions=Counted(found.motions)).even(np.inf)  # type: ignore[arg-type]
+    pool, in_time = found.even(np.inf)
     assert in_time and len(pool) > 500
-    assert max(asked) <= found.report.n_components + 8.0 * found.report.lengths.sum() / 0.01
+    assert len(pool) <= found.report.n_components + 8.0 * found.report.lengths.sum() / 0.01
 
 
 def test_components_that_were_not_found_to_the_end_do_not_count_as_complete() -> None:
@@ -205,7 +200,7 @@ def test_draws_in_parts_have_the_effective_sample_size_of_all_at_once() -> None:
 def test_proposals_are_as_many_as_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restarts, "PROPOSED_AT_ONCE", 64)
     loaded = Sampler.load("iiwa14_pose")
-    setup, prior = Setup(loaded.robot, Constraints()), loaded.prior
+    setup, prior = Setup(loaded.robot, Constraints()), loaded._prior
     contexts = prior.contexts(POSE, False, loaded.robot, loaded.constraints, 0)
     model = prior.density(contexts).conditional
     for deadline, n in ((0.0, 64), (np.inf, 1000)):

@@ -47,8 +47,8 @@ def test_draws_of_the_model_have_its_mean_log_density_and_shares_of_components()
     sampler = Sampler.load("panda_pose")
     robot = sampler.robot
     pose = poses_of(robot, 1, 5)[0]
-    contexts = sampler.prior.contexts(pose, False, robot, sampler.constraints, 0)
-    conditional = sampler.prior.density(contexts).conditional
+    contexts = sampler._prior.contexts(pose, False, robot, sampler.constraints, 0)
+    conditional = sampler._prior.density(contexts).conditional
     even = sampler.draw(pose, 20_000, "uniform", seed=1).q
     log_density = conditional.log_prob(even)
     weights = np.exp(log_density - logsumexp(log_density))

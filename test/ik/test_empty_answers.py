@@ -9,8 +9,8 @@ import pytest
 from ik.arms import assert_no_solution
 
 from eim_ros.ik import ErrorCode, LinkPosition, Sampler, Solutions
-from eim_ros.ik.problem import Setup
 from eim_ros.ik.sampler import UNCONSTRAINED
+from eim_ros.ik.setup import Setup
 from eim_ros.kinematics import Robot, Sphere
 
 ENOUGH = 60.0  # [s]

@@ -14,9 +14,11 @@ from scipy.spatial import cKDTree
 from eim_ros.core.errors import ConfigurationError, JointStateError, PoseError
 from eim_ros.ik import Constraints, ErrorCode, JointPath, Sampler, Solutions
 from eim_ros.ik.candidates import Candidates
+from eim_ros.ik.engine import Engine
 from eim_ros.ik.path_smoothing import Objective
 from eim_ros.ik.paths import NO_EDGES, PathSearch
-from eim_ros.ik.problem import Problem, Setup
+from eim_ros.ik.problem import Problem
+from eim_ros.ik.setup import Setup
 from eim_ros.kinematics import Box, Robot, Sphere
 from eim_ros.solver import path_reach, shortest_path
 
@@ -270,20 +272,20 @@ def test_no_time_is_an_answer_too() -> None:
 
 
 def test_path_is_followed_by_one_solution_once_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    robot, n_followed, answered = arm_of("panda"), [], Sampler._solved
+    robot, n_followed, answered = arm_of("panda"), [], Engine.answer
     followed = Problem.solved
 
     def noted(problem: Problem, q: np.ndarray, *others: Any) -> Candidates:
         n_followed.append(len(q))
         return followed(problem, q, *others)
 
-    def answer_and_stop(sampler: Sampler, *asked: Any) -> Solutions:
-        samples = answered(sampler, *asked)
+    def answer_and_stop(engine: Engine, *asked: Any) -> Solutions:
+        samples = answered(engine, *asked)
         monkeypatch.setattr(PathSearch, "out_of_time", True)
         monkeypatch.setattr(Problem, "solved", noted)
         return samples
 
-    monkeypatch.setattr(Sampler, "_solved", answer_and_stop)
+    monkeypatch.setattr(Engine, "answer", answer_and_stop)
     poses = robot.fk(motion(robot, 8, 15))
     path = sampler_of("panda", "pose").follow(poses, timeout=ENOUGH, seed=0)
     assert n_followed == [1] * 14

@@ -12,8 +12,9 @@ from ik.arms import arm_of
 from eim_ros.ik import Constraints, Sampler
 from eim_ros.ik.path_smoothing import PathSmoother
 from eim_ros.ik.paths import PathSearch
-from eim_ros.ik.problem import Problem, Setup
+from eim_ros.ik.problem import Problem
 from eim_ros.ik.revolutions import Revolutions
+from eim_ros.ik.setup import Setup
 
 STEP = 0.5  # [rad]
 

@@ -11,7 +11,8 @@ from ik.arms import arm_and_oracle, arm_of, reachable_pose, sampler_of
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Constraints, ErrorCode, Posture
-from eim_ros.ik.problem import Problem, Setup
+from eim_ros.ik.problem import Problem
+from eim_ros.ik.setup import Setup
 from eim_ros.kinematics import Robot, Sphere
 
 ENOUGH = 60.0  # [s]

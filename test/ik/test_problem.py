@@ -7,7 +7,8 @@ from ik.arms import arm_and_oracle, arm_of, reachable_pose
 
 from eim_ros.ik import Constraints
 from eim_ros.ik.candidates import Candidates
-from eim_ros.ik.problem import Problem, Setup
+from eim_ros.ik.problem import Problem
+from eim_ros.ik.setup import Setup
 from eim_ros.kinematics import Robot
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from eim_ros.ik import Completeness, Constraints, Sampler
-from eim_ros.ik.problem import Aim, Covering, Draws, Problem, Proposals, Spread
+from eim_ros.ik.problem import Problem
+from eim_ros.ik.request import Aim, Covering, Draws, Proposals, Spread
 from eim_ros.ik.strategies import STRATEGIES
 
 CALLS: dict[str, Aim] = {

@@ -5,7 +5,7 @@ manifold      self-motion curves, traced from end to end, of arms with one redun
 slices        draws from sets of two to six dimensions
 restarts      proposals of the model; and a search from seeds, for every arm and task
 
-A new strategy is a class with the two methods of `Strategy` and an entry in `STRATEGIES`.
+A new strategy is a class with the methods of `Strategy` and an entry in `STRATEGIES`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from typing import Protocol
 from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik.completeness import grant_points
-from eim_ros.ik.problem import Covering, Draws, Found, Problem, Proposals, Spread
+from eim_ros.ik.prior import Prior
+from eim_ros.ik.problem import Found, Problem
+from eim_ros.ik.request import Covering, Draws, Proposals, Spread
+from eim_ros.ik.rows import Solver
 from eim_ros.ik.strategies.closed_form import ClosedForm, has_closed_form
 from eim_ros.ik.strategies.densities import ScaledMeasure
 from eim_ros.ik.strategies.manifold import Curves, Manifold, forms_of_curves
@@ -27,7 +30,11 @@ class Strategy(Protocol):
     """A way to solve problems."""
 
     def applies(self, problem: Problem) -> bool:
-        """Return whether the strategy suits the arm, the task and the aim."""
+        """Return whether the strategy suits the arm, the task and the aim, whatever the pose is."""
+        ...
+
+    def prepare(self, problem: Problem, prior: Prior) -> Solver | None:
+        """Return a solver of many poses for the request of a problem, or None."""
         ...
 
     def solve(self, problem: Problem, known: Found | None) -> Found:

@@ -24,8 +24,14 @@ from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.parallel import generator, seed_fraction
 from eim_ros.ik.candidates import Candidates
 from eim_ros.ik.completeness import CompletenessReport, grant, grant_points
+from eim_ros.ik.messages import code_and_message
 from eim_ros.ik.order import distinct_rows
-from eim_ros.ik.problem import MAX_SOLUTIONS, Covering, Draws, Found, Problem, Proposals, Spread
+from eim_ros.ik.prior import Prior
+from eim_ros.ik.problem import Found, Problem
+from eim_ros.ik.request import MAX_SOLUTIONS, Covering, Draws, Proposals, Spread
+from eim_ros.ik.revolutions import in_revolution_of
+from eim_ros.ik.rows import Batch, Rows
+from eim_ros.ik.solutions import Outcome
 from eim_ros.ik.strategies.densities import ScaledMeasure, WeightedPoints, draw, log_density_of
 from eim_ros.ik.strategies.manifold import Curves, components_of, nearby
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
@@ -35,6 +41,10 @@ from eim_ros.solver import revolutions, swept_self_motions
 
 SIX_JOINTS, SEVEN_JOINTS = 6, 7
 FINEST = 1e-6  # difference below which roots are equal up to rounding: poses of double roots differ by its square [rad]
+LINE = 8 * 8  # octets of a line of the table of `ClosedForm.solutions`
+MOST_OUTCOMES = 256  # number of different outcomes that are kept
+NO_CHOICES = np.empty(0)
+UNSEEN = Outcome(0, ("", None))
 MOST_RANKED = 10_000  # number of revolutions to rank if they are not enumerated in the requested order
 
 
@@ -82,6 +92,14 @@ class ClosedForm:
             return ScaledMeasure.of(problem).n_free == 0 and problem.tolerances is None
         return not isinstance(problem.aim, Proposals) and not problem.is_sampled and has_closed_form(problem)
 
+    def prepare(self, problem: Problem, prior: Prior) -> Points | None:
+        """Return the solver of many poses, unless roots alone do not give the answer."""
+        if isinstance(problem.aim, Draws) or closed_form(problem) is None:
+            return None
+        if problem.order.needs_density or (problem.order.reference is not None and isinstance(problem.aim, Covering)):
+            return None
+        return Points(problem)
+
     def solve(self, problem: Problem, known: Found | None) -> Found:
         """Return all roots; the result is final unless the arm is singular in one of them."""
         if isinstance(problem.aim, Draws):
@@ -98,6 +116,87 @@ class ClosedForm:
         log_density = log_density_of(problem)
         q = _all_points(problem)
         return draw(problem, WeightedPoints(q, np.zeros(len(q))), log_density(q))
+
+
+class Points:
+    """Solves many poses by a closed form in one compiled call."""
+
+    def __init__(self, problem: Problem) -> None:
+        form = closed_form(problem)
+        assert form is not None
+        self._problem, self._form = problem, form
+        self._wraps = problem.bounds[2] > 0.0
+        self._has_wraps = bool(self._wraps.any())
+        self._outcomes = dict[bytes, Outcome | None]()
+
+    def solve(self, batch: Batch) -> Rows:
+        """Return the solutions of poses; those with free angles or undecided cases stay open."""
+        problem, n, reference = self._problem, self._problem.n, batch.reference
+        fractions = [seed_fraction(seed) for seed in batch.seeds] if n == 1 and reference is None else NO_CHOICES
+        options = FINEST, problem.is_certified, reference, None, n, batch.deadline, batch.n_threads, fractions
+        q, errors, table = self._form.solutions(problem.robot.chain, problem.task, batch.poses, *options)
+        content, counts = table.tobytes(), None
+        if len(batch.seeds) == 1:
+            outcome = self._outcomes.get(content, UNSEEN)
+            outcomes = [self._outcome(content, table[0].tolist()) if outcome is UNSEEN else outcome]
+            if len(q) > n:
+                q, errors = taken(q, errors, chosen_rows(problem, int(table[0, 1]), n, batch.seeds[0], reference))
+        else:
+            keys = [content[at : at + LINE] for at in range(0, len(content), LINE)]
+            outcomes = [self._outcomes.get(key, UNSEEN) for key in keys]
+            if UNSEEN in outcomes:
+                outcomes = [self._outcome(key, line) for key, line in zip(keys, table.tolist(), strict=True)]
+            counts = table[:, 0].astype(np.int64)
+            if (counts > n).any():
+                q, errors, counts = self._fewer(q, errors, table, batch)
+        if reference is not None and self._has_wraps:
+            q = in_revolution_of(reference, q, self._wraps)
+        return Rows(q, errors, counts, outcomes)
+
+    def _fewer(
+        self, q: FloatArray, errors: FloatArray, table: FloatArray, batch: Batch
+    ) -> tuple[FloatArray, FloatArray, IntArray]:
+        """Return at most the requested number of rows of each pose, their errors, and their numbers (m,)."""
+        rows, first, n = list[IntArray](), 0, self._problem.n
+        for (n_rows, n_roots), seed in zip(table[:, :2].astype(np.int64).tolist(), batch.seeds, strict=True):
+            chosen = np.arange(first, first + n_rows)
+            rows.append(chosen[chosen_rows(self._problem, n_roots, n, seed, batch.reference)] if n_rows > n else chosen)
+            first += n_rows
+        return *taken(q, errors, np.concatenate(rows)), np.array([len(each) for each in rows])
+
+    def _outcome(self, key: bytes, line: list[float]) -> Outcome | None:
+        """Return the outcome of a line of the table; None if the pose stays open. Few lines differ."""
+        if key not in self._outcomes:
+            if len(self._outcomes) >= MOST_OUTCOMES:
+                self._outcomes.clear()
+            self._outcomes[key] = self._new_outcome(*line)
+        return self._outcomes[key]
+
+    def _new_outcome(
+        self,
+        n_rows: float,
+        n_roots: float,
+        n_total: float,
+        is_complete: float,
+        is_certified: float,
+        is_singular: float,
+        is_swept: float,
+        has_near_duplicates: float,
+    ) -> Outcome | None:
+        problem = self._problem
+        if math.isnan(n_total) or is_singular:
+            return None
+        if has_near_duplicates and isinstance(problem.aim, Spread) and problem.n > 1:
+            return None
+        n = min(int(n_rows), problem.n)
+        candidates = Candidates.solutions(np.empty((n, problem.robot.dof)), np.empty((2, n)))
+        in_time = n_rows >= min(problem.n, n_total) or math.isinf(n_total)
+        roots = Roots(candidates, n_total, False, bool(is_complete), bool(is_certified), in_time=in_time)
+        found = found_by_roots(problem, roots)
+        if not found.is_final or found.timed_out or (found.n_total is None and not math.isinf(n_total)):
+            return None
+        code, message = code_and_message(problem, found, candidates)
+        return Outcome(code, (message, found.report), math.nan if math.isinf(n_total) else n_total)
 
 
 def found_by_roots(problem: Problem, roots: Roots) -> Found:
@@ -206,16 +305,20 @@ def all_roots(problem: Problem) -> Roots | None:
         chosen = distinct_rows(problem.robot, rows, DISTINCT_TOLERANCE)
         rows, errors, n_roots = rows[chosen], errors[:, chosen], np.count_nonzero(chosen < n_roots)
     if len(rows) > problem.n:
-        rows, errors = taken(rows, errors, chosen_rows(problem, int(n_roots), most, problem.seed))
+        rows, errors = taken(
+            rows, errors, chosen_rows(problem, int(n_roots), most, problem.seed, problem.order.reference)
+        )
     is_complete, is_certified, is_singular, is_swept, _ = map(bool, flags)
     evidence = is_singular, is_complete, is_certified, is_swept, has_near_duplicates
     return Roots(Candidates.solutions(rows, errors), n_total, *evidence, in_time)
 
 
-def chosen_rows(problem: Problem, n_roots: int, most: int, seed: int | None) -> IntArray | slice:
+def chosen_rows(
+    problem: Problem, n_roots: int, most: int, seed: int | None, reference: FloatArray | None
+) -> IntArray | slice:
     """Return the rows of solutions to keep. Without a wish, each of the first rows is another root, equally likely."""
-    n, order = problem.n, problem.order
-    if n < n_roots and order.is_fair and order.reference is None:
+    n = problem.n
+    if n < n_roots and problem.order.is_fair and reference is None:
         if n == 1:  # takes less time than an index
             first = int(seed_fraction(seed) * n_roots)
             return slice(first, first + 1)

@@ -39,7 +39,8 @@ from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik.candidates import Candidates
 from eim_ros.ik.completeness import CompletenessReport
 from eim_ros.ik.order import Posture
-from eim_ros.ik.problem import Draws, Found, Problem
+from eim_ros.ik.problem import Found, Problem
+from eim_ros.ik.request import Draws
 from eim_ros.solver import NO_EXPERT, exp, log
 
 LogDensity: TypeAlias = Callable[[FloatArray], FloatArray]

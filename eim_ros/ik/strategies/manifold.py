@@ -15,14 +15,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from eim_ros.core.arrays import FloatArray
+from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.core.deadlines import is_past, with_grace
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.parallel import seed_fraction
-from eim_ros.ik.candidates import Candidates
+from eim_ros.ik.candidates import Candidates, ErrorCode
 from eim_ros.ik.completeness import Completeness, CompletenessReport, Evidence, grant
+from eim_ros.ik.messages import code_and_message
 from eim_ros.ik.order import Posture, distance_to, distinct_rows, is_within
-from eim_ros.ik.problem import MAX_SOLUTIONS, Covering, Draws, Found, Problem, Proposals
+from eim_ros.ik.prior import Prior
+from eim_ros.ik.problem import Found, Problem
+from eim_ros.ik.request import Covering, Draws, Proposals
+from eim_ros.ik.revolutions import in_revolution_of
+from eim_ros.ik.rows import Batch, Rows, without_open
+from eim_ros.ik.solutions import Outcome, Told
 from eim_ros.ik.strategies.densities import (
     ScaledMeasure,
     WeightedPoints,
@@ -31,7 +37,7 @@ from eim_ros.ik.strategies.densities import (
     n_pieces,
     took_pieces,
 )
-from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE, FEWEST_TO_DIVERSIFY
+from eim_ros.ik.strategies.restarts import FEWEST_TO_DIVERSIFY
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.branches import BOUNDARY
 from eim_ros.solver import (
@@ -41,14 +47,10 @@ from eim_ros.solver import (
     SelfMotions,
     log,
     nearest_on_curve,
+    solve_on_curves,
     trace_components,
 )
 
-MORE = 4  # factor on the number of solutions if too few of them are free of collisions
-MOST_TRIES, LEAST_SHARE = 3, 0.9  # number of tries to replace near-duplicates if at least this share is distinct
-MANY_PLACES, COARSELY = 4096, 512  # above the first number of places, a coarse set of the second size is computed first
-OVERSAMPLING = 8.0  # number of places for each distinct solution along a curve
-MOST_CHECKED = 20_000  # configurations checked for collisions to replace those that collide
 NO_BOUND = 1.0
 NEARLY_A_REVOLUTION = 2.0 * math.pi - 0.01  # [rad]
 NEARBY = 0.2  # [rad, m]: largest distance of a solution next to the reference that is looked for first
@@ -71,13 +73,22 @@ class Manifold:
             is_even = problem.n >= FEWEST_TO_DIVERSIFY if diversity is None else diversity == 1.0
             if not is_even:
                 return False
-        return problem.is_within_reach or problem.is_certified
+        return True
+
+    def prepare(self, problem: Problem, prior: Prior) -> CurveSolver | None:
+        """Return the solver of many poses, unless there is a guarantee, or too many configurations to compare."""
+        aim = problem.aim
+        if isinstance(aim, Draws) or aim.guarantee is not None or problem.order.needs_density:
+            return None
+        return None if isinstance(aim, Covering) and problem.order.reference is not None else CurveSolver(problem)
 
     def solve(self, problem: Problem, known: Found | None) -> Found:
         """Return solutions on the traced curves; the result is final if all components could be traced."""
         aim, near, deadline = problem.aim, problem.near, problem.deadline
         if isinstance(aim, Draws):
             return self._drawn(problem)
+        if not (problem.is_within_reach or problem.is_certified):
+            return Found(no_candidates(problem), False)
         is_covering = isinstance(aim, Covering)
         local = None
         if near is not None and problem.n == 1 and not is_covering:
@@ -113,6 +124,103 @@ class Manifold:
         is_late = not (curves.in_time and is_fair) or n < n_pieces(problem.n)
         points = WeightedPoints(q, log_mass, None, curves.report, is_late, is_fair)
         return draw(problem, points, log_density(q))
+
+
+class CurveSolver:
+    """Solves many poses on their curves in one compiled call."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem, self._bound = problem, Completeness()
+        self._wraps = problem.bounds[2] > 0.0
+        self._form = None if problem.position_only else problem.robot.parameterised_form
+        nearest = Candidates.solutions(np.empty((1, problem.robot.dof)), np.empty((2, 1)))
+        self._nearest = Outcome(*_told(problem, Found(nearest)))
+
+    def solve(self, batch: Batch) -> Rows:
+        """Return the solutions of poses; those out of reach, or with curves that could not be traced, stay open."""
+        problem, near, m = self._problem, batch.reference, len(batch.poses)
+        reached = problem.setup.are_within_reach(batch.poses)
+        if not reached.all():
+            return self._of_some(batch, np.flatnonzero(reached))
+        robot, spacing = problem.robot, problem.max_spacing
+        places = np.empty((0, robot.dof)) if near is None else equivalents(problem, near)
+        q, errors, table, components = solve_on_curves(
+            robot.chain,
+            problem.task,
+            problem.effort,
+            batch.poses,
+            [seed_fraction(seed) for seed in batch.seeds],
+            problem.n,
+            spacing or 0.0,
+            self._bound.confidence,
+            near,
+            places,
+            robot.continuous,
+            self._form,
+            batch.n_threads,
+            batch.deadline,
+        )
+        is_late = is_past(batch.deadline)
+        outcomes = list[Outcome | None]()
+        first = 0
+        for line in table.tolist():
+            n_components = int(line[1])
+            outcomes.append(self._outcome(line, components[first : first + n_components], is_late))
+            first += n_components
+        if near is not None and self._wraps.any():
+            q = in_revolution_of(near, q, self._wraps)
+        counts = None if m == 1 else table[:, 0].astype(np.int64)
+        return without_open(Rows(q, errors, counts, outcomes))
+
+    def _of_some(self, batch: Batch, which: IntArray) -> Rows:
+        """Return the solutions of some of the poses; the others stay open."""
+        m, outcomes = len(batch.poses), list[Outcome | None]()
+        counts, dof = np.zeros(m, np.int64), self._problem.robot.dof
+        if not len(which):
+            return Rows(np.empty((0, dof)), np.empty((2, 0)), None if m == 1 else counts, [None] * m)
+        some = self.solve(batch._replace(poses=batch.poses[which], seeds=[batch.seeds[i] for i in which.tolist()]))
+        counts[which] = len(some.q) if some.counts is None else some.counts
+        outcomes = [None] * m
+        for i, outcome in zip(which.tolist(), some.outcomes, strict=True):
+            outcomes[i] = outcome
+        return some._replace(counts=counts, outcomes=outcomes)
+
+    def _outcome(self, line: list[float], components: FloatArray, is_late: bool) -> Outcome | None:
+        """Return the outcome of a line of the table; None if the pose stays open."""
+        n_rows, n_components, missed_share, is_nearest, has_searched, in_time, is_too_fine = line
+        if is_nearest:
+            return self._nearest
+        problem, spacing = self._problem, self._problem.max_spacing
+        if is_too_fine and spacing is not None:
+            check_spacing(spacing, float(np.ceil(components[:, 0] / spacing).sum()), problem.n)
+        lengths, closed, traced = components.T
+        if math.isnan(missed_share) or not (n_rows and n_components and traced.all()):
+            return None
+        wants_all = isinstance(problem.aim, Covering) or problem.order.reference is not None
+        timed_out = (wants_all and not has_searched and is_late) or not in_time
+
+        def told() -> Told:
+            share = missed_share if in_time else NO_BOUND
+            report = grant(Evidence(lengths, closed > 0.0, traced > 0.0, False, True, share))
+            rows = Candidates.solutions(np.empty((int(n_rows), problem.robot.dof)), np.empty((2, int(n_rows))))
+            return _told(problem, Found(rows, timed_out=timed_out, report=report))[1]
+
+        return Outcome(ErrorCode.TIMED_OUT if timed_out else ErrorCode.SUCCESS, told)
+
+
+def _told(problem: Problem, found: Found) -> tuple[ErrorCode, Told]:
+    code, message = code_and_message(problem, found, found.candidates)
+    return code, (message, found.report)
+
+
+def check_spacing(spacing: float, n_parts: float, max_solutions: int) -> None:
+    """Raise `ConfigurationError` if a spacing [rad, m] takes more configurations than allowed."""
+    if n_parts > max_solutions:
+        raise ConfigurationError(
+            f"max_spacing {spacing} takes about {n_parts:.0f} configurations, more than max_solutions "
+            f"({max_solutions}): increase one of them",
+            spacing,
+        )
 
 
 def components_of(motions: SelfMotions, is_exhaustive: bool, is_exact: bool, missed_share: float = 1.0) -> Evidence:
@@ -208,33 +316,24 @@ class Curves:
         ConfigurationError
             If the requested spacing needs more than `max_solutions`.
         """
-        problem, n_wanted = self.problem, self.problem.n
-        spacing = problem.max_spacing
-        if spacing is not None:
-            n_parts = self._n_parts(spacing)
-            if n_parts > n_wanted:
-                raise ConfigurationError(
-                    f"max_spacing {spacing} takes about {n_parts:.0f} configurations, more than max_solutions "
-                    f"({n_wanted}): increase one of them",
-                    spacing,
-                )
-            found, in_time = self._divided(n_wanted, deadline, spacing)
-            kept = self._allowed(found)
-            if problem.setup.constraints.branch:
-                kept = kept.joined(short_arcs(problem, found.q, kept.q, spacing)).pick(slice(n_wanted))
-            return kept, in_time and not problem.n_unchecked
-        n, most = n_wanted, min(max(n_wanted, MOST_CHECKED), self._most_distinct)
-        found, in_time = self._divided(n, deadline)
-        found, n_tries = self._allowed(found), 1
-        while 0 < len(found) < n_wanted and n < most and in_time and time.perf_counter() < deadline:
-            if not problem.is_checked and (n_tries == MOST_TRIES or len(found) < LEAST_SHARE * n_wanted):
-                break  # the curves are too short for this number of distinct solutions
-            n_tries += 1
-            n = min(MORE * n if problem.is_checked else n + 2 * (n_wanted - len(found)), most)
-            more, in_time = self._divided(n, deadline)
-            more = self._allowed(more)
-            found = more if in_time or len(more) > len(found) else found
-        return found.pick(slice(n_wanted)), len(found) >= n_wanted or (in_time and not problem.n_unchecked)
+        problem, spacing = self.problem, self.problem.max_spacing
+        if spacing is None:
+            found, in_time = self._even(problem.n, 0.0, deadline)
+            return found, len(found) >= problem.n or (in_time and not problem.n_unchecked)
+        check_spacing(spacing, self._n_parts(spacing), problem.n)
+        if not problem.setup.constraints.branch:
+            found, in_time = self._even(problem.n, spacing, deadline)
+            return found, in_time and not problem.n_unchecked
+        found, in_time = self._divided(problem.n, deadline, spacing)
+        kept = self._allowed(found)
+        kept = kept.joined(short_arcs(problem, found.q, kept.q, spacing)).pick(slice(problem.n))
+        return kept, in_time and not problem.n_unchecked
+
+    def _even(self, n: int, spacing: float, deadline: float) -> tuple[Candidates, bool]:
+        problem = self.problem
+        conditions = problem.allowed if problem.is_checked else None
+        rows, errors, in_time = self.motions.even(problem.robot.chain, problem.task, n, spacing, deadline, conditions)
+        return Candidates.solutions(rows, errors), in_time
 
     def covering(self, n: int, deadline: float) -> tuple[Candidates, bool]:
         """Return at most n solutions on all components, and whether they are as close as requested.
@@ -271,19 +370,21 @@ class Curves:
         there was time for the search.
         """
         problem, robot, checked = self.problem, self.problem.robot, self.problem.is_checked
-        most = 1 if n == 1 else MOST_NEAREST
-        places = [self.motions.nearest(robot.chain, each, most) for each in _equivalents(problem, near)]
-        found, away = _towards(problem, np.concatenate(places), near)
-        if n == 1 and not checked:
-            return found.pick(np.argsort(away)[:1]), True
-        if len(places) > 1:  # several equivalent values may have led to the same place
-            found = found.pick(distinct_rows(robot, found.q, DISTINCT_TOLERANCE))
-        more, in_time = self._divided(max(n, FINELY) if checked else n + len(found), deadline)
-        found = found.joined(more)
-        found = found.pick(distinct_rows(robot, found.q, DISTINCT_TOLERANCE))
-        found = found.pick(np.argsort(distance_to(robot, found.q, near), kind="stable"))
+        most, n_others = (MOST_NEAREST, n) if n > 1 else (1, 0)
+        rows, errors, in_time = self.motions.nearest(
+            robot.chain,
+            problem.task,
+            problem.effort,
+            near,
+            equivalents(problem, near),
+            robot.continuous,
+            most,
+            max(n, FINELY) if checked else n_others,
+            deadline,
+        )
+        found = Candidates.solutions(rows, errors)
         if not checked:
-            return found, in_time
+            return found.pick(slice(1)) if n == 1 else found, in_time
         kept: list[Candidates] = []
         for first in range(0, len(found), CHECKED_AT_ONCE):
             kept.append(self._allowed(found.pick(slice(first, first + CHECKED_AT_ONCE))))
@@ -297,24 +398,10 @@ class Curves:
             return found, in_time
         return problem.optimized(found.pick(slice(1)), Posture.at(robot, near), deadline)[0], in_time
 
-    @property
-    def _most_distinct(self) -> int:
-        """Number of places beyond which there are no more distinct solutions."""
-        lengths = self.report.lengths
-        return min(MAX_SOLUTIONS, len(lengths) + int(OVERSAMPLING * float(lengths.sum()) / DISTINCT_TOLERANCE))
-
     def _divided(self, n: int, deadline: float, spacing: float | None = None) -> tuple[Candidates, bool]:
         """Return solutions that divide all components, and whether there was time for all."""
-        robot, tolerance = self.problem.robot, DISTINCT_TOLERANCE
-        if spacing is not None:  # neighbours half a spacing apart must not count as near-duplicates
-            tolerance = min(tolerance, spacing / (3.0 * math.sqrt(robot.dof)))
-        n = n if spacing is not None else min(n, self._most_distinct)
-        coarse = None
-        if spacing is not None or n > MANY_PLACES:  # these cover all components if time ends early
-            coarse = Candidates.solutions(*self.motions.even(robot.chain, COARSELY, 0.0, tolerance, deadline)[:2])
-        rows, errors, in_time = self.motions.even(robot.chain, n, spacing or 0.0, tolerance, deadline)
-        if coarse is not None and not in_time and len(coarse) > len(rows):
-            return coarse, False
+        problem = self.problem
+        rows, errors, in_time = self.motions.divided(problem.robot.chain, problem.task, n, spacing or 0.0, deadline)
         return Candidates.solutions(rows, errors), in_time
 
     def _allowed(self, found: Candidates) -> Candidates:
@@ -361,10 +448,15 @@ def _short_way(robot: Robot, steps: FloatArray) -> FloatArray:
     return np.where(robot.continuous, (steps + np.pi) % (2.0 * np.pi) - np.pi, steps)
 
 
+def no_candidates(problem: Problem) -> Candidates:
+    """Return no rows."""
+    return Candidates.solutions(np.empty((0, problem.robot.dof)), np.empty((2, 0)))
+
+
 def nearby(problem: Problem, near: FloatArray) -> tuple[Candidates, bool]:
     """Return the solution next to a configuration, at most one, and whether it is surely the nearest of all."""
     errors, _ = problem.robot.chain.verify(problem.task, near[None])
-    nothing = Candidates.solutions(np.empty((0, len(near))), np.empty((2, 0)))
+    nothing = no_candidates(problem)
     if errors[1, 0] > NEARBY * math.sqrt(len(near)):  # joints so near turn the tip less
         return nothing, False
     found, distances = _towards(problem, near[None], near)
@@ -391,8 +483,8 @@ def nearest_in_closed_form(problem: Problem, near: FloatArray) -> Candidates | N
     return Candidates.solutions(rows, errors)
 
 
-def _equivalents(problem: Problem, near: FloatArray) -> list[FloatArray]:
-    """Return 2π-equivalents of a configuration, with continuous joints turned into their narrowed limits.
+def equivalents(problem: Problem, near: FloatArray) -> FloatArray:
+    """Return 2π-equivalents (n, dof) of a configuration, with continuous joints turned into their narrowed limits.
 
     Each such joint is turned to the revolution nearest to its range. There are two if both ends are equally near.
     """
@@ -402,7 +494,7 @@ def _equivalents(problem: Problem, near: FloatArray) -> list[FloatArray]:
         turns = 2.0 * math.pi * np.round((ends - near[joint]) / (2.0 * math.pi))
         steps = [np.where(np.arange(len(near)) == joint, turn, 0.0) for turn in np.unique(turns)]
         found = [turned + step for turned in found for step in steps]
-    return found
+    return np.stack(found)
 
 
 def _towards(problem: Problem, q: FloatArray, near: FloatArray) -> tuple[Candidates, FloatArray]:

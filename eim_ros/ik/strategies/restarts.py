@@ -9,41 +9,32 @@ each optimisation takes 2 ms. Half as many then suffice for a result within 0.1 
 
 from __future__ import annotations
 
+import functools
 import math
-import time
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
-from eim_ros.core.arrays import FloatArray
-from eim_ros.core.deadlines import NEVER, is_past, with_grace
-from eim_ros.core.parallel import seed_fraction
-from eim_ros.ik.candidates import Candidates
+from eim_ros.core.arrays import BoolArray, FloatArray, IntArray
+from eim_ros.core.deadlines import is_past, with_grace
+from eim_ros.core.parallel import random_bits, seed_fraction
+from eim_ros.ik.candidates import Candidates, ErrorCode
 from eim_ros.ik.completeness import grant_points
-from eim_ros.ik.order import Posture, distance_to, distinct_in_time, distinct_rows, farthest_rows, is_within
-from eim_ros.ik.problem import Found, Problem, Proposals, Spread
-from eim_ros.solver import NO_EXPERT, ContinuationOptions, Experts, SearchRound, Task
-from eim_ros.solver import Found as FoundRows
+from eim_ros.ik.messages import NOT_BEGUN, code_and_message
+from eim_ros.ik.order import Posture, distance_to, distinct_in_time, distinct_rows, is_within
+from eim_ros.ik.prior import Prior
+from eim_ros.ik.problem import Found, Problem
+from eim_ros.ik.request import Proposals, Spread
+from eim_ros.ik.rows import Batch, Rows
+from eim_ros.ik.solutions import Outcome, Told
+from eim_ros.solver import NO_EXPERT, Patience, SearchOptions, search_poses, solve_poses
 
 DISTINCT_TOLERANCE = 0.01  # [rad or m]; configurations closer than this in every joint are near-duplicates
-FINEST = 0.001  # the same for continuation, if near-duplicates are not dropped
-STEP = 0.45  # step length of continuation [rad, m]
 MAX_SEEDS_WITHOUT_GAIN = 3000  # seeds without any new solution after which the search ends
-CONTINUED_SEEDS = 1000  # the same after continuation, without a new solution far from all others
 OUT_OF_REACH_SEEDS = 256  # the same if the pose is farther away than the arm is long
 NEAR_SEEDS = 512  # the same in the search for the nearest solution
-FIRST_YIELD, LEAST_YIELD = 0.8, 0.1  # first and smallest estimate of solutions per seed, for the size of a round
-LOW_YIELD = 0.2  # number of new solutions per seed below which half of the seeds are uniform
-SPARE_SEEDS = 4
-MODEL_SEEDS = 1000  # samples of the model without any solution after which seeds are uniform
-DIVERSE_UNIFORM = 0.25  # share of uniform seeds for diversity 1
-FEWEST_ROOTS = 40  # number of solutions from seeds before continuation begins, or half of the requested number
-CONTINUATION_CUTOFF = 200  # solutions beyond which half come from continuation; more seeds find more components
-MOST_CONTINUED = 1000  # configurations from continuation in a round; its cost grows as their square
-NEXT_SEED = 0.5 * (math.sqrt(5.0) - 1.0)  # added modulo 1 in each round
-OTHER_SEED = math.sqrt(2.0) - 1.0  # added modulo 1 for another search; differs from all multiples of NEXT_SEED
-FINAL_PATIENCE = 100  # number of iterations without progress before the solver gives up on the best attempt
-MOST_SEEDS_PER_ROUND = 256  # a round is not interrupted, so this bounds how late a timeout is noticed
+OTHER_SEED = math.sqrt(2.0) - 1.0  # added modulo 1 for another search; differs from all multiples of the golden ratio
 DEFAULT_DIVERSITY, FEWEST_TO_DIVERSIFY = 0.85, 16  # default without a preference, and smallest n to use it
 OVERSAMPLING = {2: 4.0, 3: 8.0}  # solutions for each requested one at diversity 1, by dimension of the set
 MOST_OVERSAMPLING = 24.0  # the same for more than three dimensions
@@ -62,6 +53,9 @@ class RawProposals:
         """Return whether proposals are requested."""
         return isinstance(problem.aim, Proposals)
 
+    def prepare(self, problem: Problem, prior: Prior) -> None:
+        """Return None: there is no compiled solver."""
+
     def solve(self, problem: Problem, known: Found | None) -> Found:
         """Draw and verify configurations in blocks, at least one block, until there are enough or time is up."""
         rng, parts, n = np.random.default_rng(problem.seed), list[Candidates](), problem.n
@@ -79,6 +73,14 @@ class Restarts:
     def applies(self, problem: Problem) -> bool:
         """Return True: restarts work for every arm and task."""
         return True
+
+    def prepare(self, problem: Problem, prior: Prior) -> UniformSolver | SearchSolver | None:
+        """Return the solver of many poses, if none of them is to be near a configuration."""
+        if not isinstance(problem.aim, Spread) or problem.order.reference is not None:
+            return None
+        if not problem.has_model and not _diversity(problem):
+            return UniformSolver(problem)
+        return SearchSolver(problem, prior)
 
     def solve(self, problem: Problem, known: Found | None) -> Found:
         """Return the known solutions together with the results of the search. The result is final."""
@@ -134,33 +136,11 @@ class Restarts:
     ) -> Found:
         """Return the result of a search; if there can be no solution, it is the best attempt."""
         diversity = _diversity(problem) if diversity is None else diversity
-        seed = seed_fraction(problem.seed)
-        search = Search(problem, seed, near=problem.order.reference, diversity=diversity)
+        search, near = Search.of(problem, diversity, is_hopeless), problem.near
         if until_deadline:
-            search.until_deadline, search.seed = True, (seed + OTHER_SEED) % 1.0
-        found, timed_out = self._run(search, is_hopeless)
-        return Found(found, timed_out=timed_out, n_restarts=search.n_restarts)
-
-    def _run(self, search: Search, is_hopeless: bool) -> tuple[Candidates, bool]:
-        """Return the result of a search, and whether time ended."""
-        problem, diversity = search.problem, search.diversity
-        n, near, order = problem.n, problem.near, problem.order
-        if problem.max_spacing is not None:
-            search.apart = problem.max_spacing
-        if is_hopeless:
-            search.patience = OUT_OF_REACH_SEEDS
-        elif near is not None:
-            return nearest_found(problem, search, near)
-        is_surface = problem.redundancy > 1 or problem.tolerances is not None
-        has_wish = order.reference is not None or order.posture is not None
-        if not (diversity and is_surface and n <= MOST_SPREAD) or has_wish:
-            return search.run(n)
-        search.distinct = False  # oversampling needs no removal of near-duplicates
-        more = OVERSAMPLING.get(problem.redundancy, MOST_OVERSAMPLING) * diversity
-        found, is_late = search.run(int(n * (1.0 + more)))
-        found = found.pick(farthest_rows(problem.robot, found.q, n, with_grace(problem.deadline)))
-        found, is_compared = _distinct(problem, found)
-        return found, (is_late and len(found) < n) or not is_compared
+            search = replace(search, until_deadline=True, seed=(search.seed + OTHER_SEED) % 1.0)
+        found, timed_out, n_restarts = search.run() if near is None or is_hopeless else nearest_found(search, near)
+        return Found(found, timed_out=timed_out, n_restarts=n_restarts)
 
 
 def _diversity(problem: Problem) -> float:
@@ -198,147 +178,253 @@ def _is_singular(problem: Problem, found: Candidates) -> bool:
     return bool(is_singular.mean() > SINGULAR_SHARE)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Search:
-    """Find configurations that solve a problem, in rounds.
-
-    A round takes seeds from the model, moves them onto the pose, and keeps the valid results. If few solutions of a
-    round are new, half of the next seeds are uniform. Therefore the search solves every pose that uniform restarts
-    would solve. If samples of the model are requested, no seed is uniform, unless the first `MODEL_SEEDS` samples lead
-    to no solution at all.
-
-    With `diversity` > 0 seeds are stratified over the experts, and weights are tempered to weight^(1 - diversity / 2).
-    Some seeds are always uniform, so that no component is missed. If solutions are curves, `diversity` is also about
-    the share of solutions from continuation, which begins at the solutions found first. Beyond the first
-    `CONTINUATION_CUTOFF` solutions the share is half of that. On surfaces a restart costs less than continuation.
+    """Search for configurations that solve a problem, in rounds; see `solver/search/search.hpp`.
 
     Attributes
     ----------
     problem : Problem
+    n : int
+        Number of solutions to look for.
     seed : float
         From 0 to below 1.
-    distinct : bool
-        Whether near-duplicates are dropped.
-    apart : float
-        Configurations closer than this in every joint are near-duplicates [rad or m].
-    near : (dof,) array, optional
-        First seed.
     diversity : float
         From 0 (samples of the model) to 1.
+    distinct : bool
+        Whether near-duplicates are dropped.
     patience : int
         Seeds without any new solution after which the search ends.
+    oversampling : float
+        Solutions for each requested one, of which the farthest from each other are chosen.
     until_deadline : bool
         Whether the search for the first solution continues until the deadline.
-    n_restarts : int
-        Number of seeds tried so far.
     """
 
     problem: Problem
+    n: int
     seed: float
+    diversity: float
     distinct: bool = True
-    apart: float = DISTINCT_TOLERANCE
-    near: FloatArray | None = None
-    diversity: float = 0.0
     patience: int = MAX_SEEDS_WITHOUT_GAIN
+    oversampling: float = 0.0
     until_deadline: bool = False
-    n_restarts: int = 0
 
-    def run(self, n: int) -> tuple[Candidates, bool]:
-        """Return n or more valid configurations, or the best attempt, and whether time ended before there were n."""
-        problem, dof, deadline = self.problem, self.problem.robot.dof, self.problem.deadline
-        found, plan = FoundRows(dof), self._plan(deadline)
-        patience = self.patience if problem.is_within_reach else OUT_OF_REACH_SEEDS
-        n_continued = int(self.diversity * (min(n, CONTINUATION_CUTOFF) + 0.5 * max(n - CONTINUATION_CUTOFF, 0)))
-        n_roots = max(n - n_continued, min((n + 1) // 2, FEWEST_ROOTS)) if self.diversity else n
-        least_uniform = DIVERSE_UNIFORM * self.diversity if len(problem.conditional.log_weights) else 1.0
-        yields, uniform_share, without_gain, n_rounds = FIRST_YIELD, least_uniform, 0, 0
-        can_continue = n_roots < n and problem.tolerances is None and problem.redundancy == 1
-        nothing = np.empty((0, dof))
-        while len(found) < n and (without_gain < patience or (self.until_deadline and not len(found))):
-            if n_rounds and time.perf_counter() + problem.order.seconds(len(found)) >= deadline:
-                return self._result(found), True
-            n_before = len(found)
-            n_missing = (n_roots if can_continue and not plan.has_continued else n) - n_before
-            n_seeds = min(max(_seeds_for(n_missing, yields), 2 * without_gain), MOST_SEEDS_PER_ROUND)
-            plan.n_uniform = int(uniform_share * n_seeds)
-            plan.n_drawn = n_seeds - plan.n_uniform
-            plan.fewest_roots = 1 if n_rounds else (n_roots + 1) // 2
-            plan.n_wanted = min(n, n_before + n_seeds + MOST_CONTINUED) if can_continue else 0
-            near = nothing if self.near is None or n_rounds else self.near[None]
-            problem.robot.chain.search_round(
-                problem.task, plan, self._conditional, near, problem.robot.continuous, found
-            )
-            n_rounds, self.n_restarts = n_rounds + 1, self.n_restarts + n_seeds
-            plan.seed = (plan.seed + NEXT_SEED) % 1.0
-            n_seeded = found.n_seeded
-            gained = n_new = n_seeded - n_before
-            if problem.is_checked:
-                kept = np.concatenate([np.ones(n_before, dtype=np.bool_), problem.allowed(found.rows[0][n_before:])])
-                found.keep(kept)
-                gained = int(np.count_nonzero(kept[:n_seeded])) - n_before
-            elif plan.has_continued and self.distinct:  # the rest are between known solutions
-                gained = found.n_remote
-            if can_continue and n_seeded >= plan.fewest_roots:
-                plan.has_continued, patience = True, min(patience, CONTINUED_SEEDS)
-                can_continue = not problem.is_checked and len(found) < MOST_CONTINUED
-            without_gain = 0 if gained else without_gain + n_seeds
-            yields = max(n_new / n_seeds, LEAST_YIELD)
-            if problem.is_sampled:
-                uniform_share = 1.0 if not len(found) and without_gain >= MODEL_SEEDS else uniform_share
-            else:
-                uniform_share = max(least_uniform, 0.5 if yields < LOW_YIELD else 0.0)
-        return self._result(found), False
+    @classmethod
+    def of(cls, problem: Problem, diversity: float, is_hopeless: bool = False) -> Search:
+        """Return the search of a problem."""
+        is_far = is_hopeless or not problem.is_within_reach
+        more = 0.0 if is_hopeless else _oversampling(problem, diversity)
+        patience = OUT_OF_REACH_SEEDS if is_far else MAX_SEEDS_WITHOUT_GAIN
+        fraction = seed_fraction(problem.seed)
+        return cls(problem, problem.n, fraction, diversity, patience=patience, oversampling=more)
 
-    def first_round(self, task: Task, seed: float) -> FoundRows:
-        """Return the solutions of a pose in the first round of `run(problem.n)`, without a model or diversity."""
-        problem, n = self.problem, self.problem.n
-        found, plan = FoundRows(problem.robot.dof), self._plan(NEVER)
-        plan.seed, plan.n_uniform, plan.n_drawn = seed, min(_seeds_for(n, FIRST_YIELD), MOST_SEEDS_PER_ROUND), 0
-        plan.fewest_roots, plan.n_wanted = (n + 1) // 2, 0
-        nothing = np.empty((0, problem.robot.dof))
-        problem.robot.chain.search_round(task, plan, self._conditional, nothing, problem.robot.continuous, found)
-        return found
+    def run(self) -> tuple[Candidates, bool, int]:
+        """Return solutions, or the best attempt, whether time ended before there were n, and the number of seeds."""
+        problem, robot = self.problem, self.problem.robot
+        reference, conditional = problem.order.reference, problem.conditional
+        near = np.empty((0, robot.dof)) if reference is None else reference[None]
+        patience = Patience(problem.setup.first_joint, math.inf, self.patience, self.patience)
+        q, errors, valid, expert, _, late, n_restarts = search_poses(
+            robot.chain,
+            problem.task,
+            self.options(),
+            problem.pose[None],
+            [self.seed],
+            patience,
+            (conditional.experts, conditional.log_weights[None], conditional.contexts[None]),
+            near,
+            robot.continuous,
+            problem.allowed if problem.is_checked else None,
+            1,
+            problem.deadline,
+        )
+        return Candidates(q, errors[0], errors[1], valid, expert), bool(late[0]), int(n_restarts[0])
 
-    @property
-    def _conditional(self) -> tuple[Experts, FloatArray, FloatArray]:
-        conditional = self.problem.conditional
-        return conditional.experts, conditional.log_weights, conditional.contexts
-
-    def _plan(self, deadline: float) -> SearchRound:
-        """Return the options common to all rounds."""
-        plan, problem = SearchRound(), self.problem
-        plan.tempering, plan.stratified = 1.0 - 0.5 * self.diversity, self.diversity > 0.0
-        plan.distinct_tolerance = self.apart if self.distinct else -1.0
-        plan.has_continued = False
-        finest = DISTINCT_TOLERANCE if self.distinct else FINEST
-        plan.spread = ContinuationOptions(STEP, finest, problem.redundancy, deadline)
-        plan.effort, plan.seed = problem.effort, self.seed
-        return plan
-
-    def _result(self, found: FoundRows) -> Candidates:
-        """Return the solutions. If there are none, return the best attempt after further iterations."""
-        if not len(found):
-            return self.problem.solved(found.best, np.full(1, NO_EXPERT, np.uint32), FINAL_PATIENCE)
-        q, errors, experts = found.rows
-        return Candidates.solutions(q, errors, experts)
+    def options(self) -> SearchOptions:
+        """Return the options of the compiled search."""
+        options, problem = SearchOptions(), self.problem
+        options.n, options.diversity, options.redundancy = self.n, self.diversity, problem.redundancy
+        spacing = None if self.oversampling else problem.max_spacing
+        options.apart = DISTINCT_TOLERANCE if spacing is None else spacing
+        options.is_distinct, options.oversampling = self.distinct, self.oversampling
+        options.is_sampled, options.until_deadline = problem.is_sampled, self.until_deadline
+        options.effort, options.ordering_seconds = problem.effort, problem.order.seconds_factor
+        return options
 
 
-def _seeds_for(n: int, yields: float) -> int:
-    """Return the number of seeds for n solutions, given the number of solutions per seed."""
-    return int(n / yields) + SPARE_SEEDS
+def _oversampling(problem: Problem, diversity: float) -> float:
+    """Return how many more solutions than requested are searched, so that those kept are far from each other."""
+    is_surface = problem.redundancy > 1 or problem.tolerances is not None
+    has_wish = problem.order.reference is not None or problem.order.posture is not None
+    if not (diversity and is_surface and problem.n <= MOST_SPREAD) or has_wish:
+        return 0.0
+    return OVERSAMPLING.get(problem.redundancy, MOST_OVERSAMPLING) * diversity
 
 
-def nearest_found(problem: Problem, search: Search, near: FloatArray) -> tuple[Candidates, bool]:
-    """Return solutions with the nearest first, or the best attempt, and whether time ended.
+class UniformSolver:
+    """Solves many poses by uniform restarts in lanes and threads, in one compiled call.
+
+    The answer to a pose depends on its seed, not on other poses or the number of threads.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem, self._patience = problem, patience_of(problem)
+        self._success = _success(problem)
+
+    def solve(self, batch: Batch) -> Rows:
+        """Return the solutions of poses; no pose stays open."""
+        problem, n = self._problem, self._problem.n
+        numbers = np.array([random_bits() if seed is None else seed % 2**64 for seed in batch.seeds], np.uint64)
+        q, errors, valid, counts, late, n_restarts = solve_poses(
+            problem.robot.chain,
+            problem.task,
+            problem.effort,
+            batch.poses,
+            numbers,
+            self._patience,
+            n,
+            DISTINCT_TOLERANCE,
+            batch.n_threads,
+            batch.deadline,
+        )
+        if len(batch.poses) == 1 and len(q) == n and valid[0]:
+            return Rows(q, errors, None, (self._success,))
+        found = _Searched(problem, batch, q, errors, valid, None, counts, late, n_restarts)
+        return found.rows(self._success)
+
+
+class SearchSolver:
+    """Solves many poses by searches for diverse solutions, or from samples of a model, in one compiled call."""
+
+    def __init__(self, problem: Problem, prior: Prior) -> None:
+        self._problem, self._prior, self._patience = problem, prior, patience_of(problem)
+        self._options = Search.of(problem, _diversity(problem)).options()
+        self._success = _success(problem)
+
+    def solve(self, batch: Batch) -> Rows:
+        """Return the solutions of poses; no pose stays open."""
+        problem, robot, order = self._problem, self._problem.robot, self._problem.order
+        conditionals = self._prior.conditionals(batch.poses)
+        found = search_poses(
+            robot.chain,
+            problem.task,
+            self._options,
+            batch.poses,
+            [seed_fraction(seed) for seed in batch.seeds],
+            self._patience,
+            conditionals,
+            np.empty((0, robot.dof)),
+            robot.continuous,
+            None,
+            batch.n_threads,
+            batch.deadline,
+        )
+        searched = _Searched(problem, batch, *found)
+        if not order.needs_density or problem.n == 1:
+            return searched.rows(self._success)
+        if is_past(batch.deadline):
+            return searched.rows(self._success, "; there was no time to order them by density")
+        rows = searched.rows(self._success)
+        counts = np.array([len(rows.q)]) if rows.counts is None else rows.counts
+        experts, log_weights, contexts = conditionals
+        log_prob = experts.log_densities(log_weights, contexts, rows.q, counts, batch.n_threads)
+        ranks = np.lexsort((-log_prob, np.repeat(np.arange(len(counts)), counts)))
+        expert = None if rows.expert is None else rows.expert[ranks]
+        return rows._replace(q=rows.q[ranks], errors=rows.errors[:, ranks], expert=expert, log_prob=log_prob[ranks])
+
+
+@dataclass(frozen=True, eq=False)
+class _Searched:
+    """Result of a search for each pose of a batch. A pose without a solution may have one row, its best attempt."""
+
+    problem: Problem
+    batch: Batch
+    q: FloatArray  # (n, dof)
+    errors: FloatArray  # (2, n)
+    valid: BoolArray  # (n,)
+    expert: npt.NDArray[np.uint32] | None  # (n,)
+    counts: IntArray  # (m,)
+    late: BoolArray  # (m,): whether time was up
+    n_restarts: IntArray  # (m,)
+
+    def rows(self, success: Outcome, remark: str = "") -> Rows:
+        """Return the requested number of solutions of each pose; `success` is the outcome if there are as many.
+
+        The remark is added to messages of poses with solutions.
+        """
+        n, m, firsts = self.problem.n, len(self.counts), np.cumsum(self.counts) - self.counts
+        kept = self.valid & (np.arange(len(self.q)) - np.repeat(firsts, self.counts) < n)
+        owners = np.repeat(np.arange(m), self.counts)
+        n_kept = np.bincount(owners[kept], minlength=m)
+        is_special = (n_kept < n) | self.late
+        if self.expert is not None and self.problem.is_sampled:
+            is_special[owners[kept & (self.expert == NO_EXPERT)]] = True
+        if remark:
+            success = Outcome(success.code, (success.message + remark, None))
+        outcomes = [success] * m
+        for i in np.flatnonzero(is_special).tolist():
+            rows = slice(int(firsts[i]), int(firsts[i] + self.counts[i]))
+            outcomes[i] = self._outcome(i, rows, int(n_kept[i]), remark)
+        expert = None if self.expert is None else self.expert[kept]
+        return Rows(self.q[kept], self.errors[:, kept], None if m == 1 else n_kept, outcomes, None, expert)
+
+    def _outcome(self, i: int, rows: slice, n_valid: int, remark: str) -> Outcome:
+        """Return the outcome of a pose with `n_valid` solutions. Its message is made when it is read."""
+        if n_valid:
+            is_late = bool(self.late[i])
+            code = ErrorCode.TIMED_OUT if is_late else ErrorCode.SUCCESS
+            return Outcome(code, lambda: self._told(i, rows, is_late, None, remark))
+        is_begun = rows.start < rows.stop
+        is_proven = is_begun and not self.problem.setup.is_within_reach(self.batch.poses[i])
+        is_late = bool(self.late[i]) and not is_proven  # a proof does not depend on the search
+        code = ErrorCode.TIMED_OUT if is_late else ErrorCode.NO_IK_SOLUTION
+        attempt = None
+        if is_begun:
+            position_error, orientation_error = self.errors[:, rows.start].tolist()
+            attempt = self.q[rows.start], position_error, orientation_error
+        n_total = 0.0 if is_proven else None
+        told = functools.partial(self._told, i, rows, is_late, n_total, "")
+        return Outcome(code, told, math.nan if n_total is None else n_total, attempt=attempt)
+
+    def _told(self, i: int, rows: slice, is_late: bool, n_total: float | None, remark: str) -> Told:
+        """Return message and report of a pose."""
+        report = None if n_total is None else grant_points(0, None, is_exact=True)
+        if rows.start == rows.stop:
+            return NOT_BEGUN, report
+        expert = np.full(self.counts[i], NO_EXPERT, np.uint32) if self.expert is None else self.expert[rows]
+        found = Candidates(self.q[rows], self.errors[0, rows], self.errors[1, rows], self.valid[rows], expert)
+        result = Found(found, timed_out=is_late, n_total=n_total, n_restarts=int(self.n_restarts[i]))
+        problem = self.problem.at(self.batch.poses[i], self.problem.bounds)
+        return code_and_message(problem, result, found)[1] + remark, report
+
+
+def patience_of(problem: Problem) -> Patience:
+    """Return the number of seeds without a new solution after which the search for a pose ends."""
+    setup = problem.setup
+    return Patience(setup.first_joint, setup.farthest, MAX_SEEDS_WITHOUT_GAIN, OUT_OF_REACH_SEEDS)
+
+
+def _success(problem: Problem) -> Outcome:
+    """Return the outcome if all requested solutions are found."""
+    found = Candidates.solutions(
+        np.empty((problem.n, problem.robot.dof)), np.empty((2, problem.n)), np.zeros(problem.n, np.uint32)
+    )
+    code, message = code_and_message(problem, Found(found), found)
+    return Outcome(code, (message, None))
+
+
+def nearest_found(search: Search, near: FloatArray) -> tuple[Candidates, bool, int]:
+    """Return solutions with the nearest first, or the best attempt, whether time ended, and the number of seeds.
 
     Parameters
     ----------
-    problem : Problem
     search : Search
         Has `near` as its first seed.
     near : (dof,)
         Configuration [rad or m].
     """
+    problem = search.problem
     n, robot, deadline = problem.n, problem.robot, problem.deadline
     posture = Posture.at(robot, near)
     if n == 1:
@@ -347,11 +433,11 @@ def nearest_found(problem: Problem, search: Search, near: FloatArray) -> tuple[C
             moved, _ = problem.optimized(first, posture, deadline)
             distance = float(distance_to(robot, moved.q, near)[0])
             if robot.chain.is_surely_nearest(moved.q[0], distance, problem.position_only):
-                return moved, False
-    search.patience = min(search.patience, NEAR_SEEDS)
-    found, timed_out = search.run(max(n, N_FOUND))
+                return moved, False, 0
+    patience = min(search.patience, NEAR_SEEDS)
+    found, timed_out, n_restarts = replace(search, n=max(n, N_FOUND), patience=patience).run()
     if not found.valid.any():
-        return found, timed_out
+        return found, timed_out, n_restarts
     order = np.argsort(distance_to(robot, found.q, near), kind="stable")
     n_moved = N_MOVED if problem.tolerances is None else N_MOVED_WITHIN_TOLERANCES
     moved, _ = problem.optimized(found.pick(order[:n_moved]), posture, deadline)
@@ -363,4 +449,4 @@ def nearest_found(problem: Problem, search: Search, near: FloatArray) -> tuple[C
         kept = ~is_close
         kept[close[distinct_rows(robot, everything.q[close], DISTINCT_TOLERANCE)]] = True
         everything = everything.pick(np.flatnonzero(kept))
-    return everything, timed_out and len(everything) < n
+    return everything, timed_out and len(everything) < n, n_restarts

@@ -26,10 +26,12 @@ import numpy as np
 from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.core.deadlines import is_past
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.core.parallel import seed_fraction
 from eim_ros.core.portable import length, orthonormal_rows, product
 from eim_ros.ik.completeness import Completeness
-from eim_ros.ik.problem import Draws, Found, Problem, Setup, Spread
+from eim_ros.ik.prior import Prior
+from eim_ros.ik.problem import Found, Problem
+from eim_ros.ik.request import Draws, Spread
+from eim_ros.ik.setup import Setup
 from eim_ros.ik.strategies.closed_form import MOST_RANKED, all_roots
 from eim_ros.ik.strategies.densities import (
     POSITION_ROWS,
@@ -163,6 +165,9 @@ class Slices:
         """Return whether draws are requested. Strategies for curves and points are tried before this one."""
         return isinstance(problem.aim, Draws)
 
+    def prepare(self, problem: Problem, prior: Prior) -> None:
+        """Return None: there is no compiled solver."""
+
     def solve(self, problem: Problem, known: Found | None) -> Found:
         """Return draws from slices, or nothing if the search finds no solution."""
         measure = ScaledMeasure.of(problem)
@@ -179,8 +184,9 @@ class Slices:
         problem, aim = measure.problem, measure.problem.aim
         assert isinstance(aim, Draws)
         is_model, is_uniform = aim.density == "model", aim.density == "uniform"
-        search = Search(problem, seed_fraction(problem.seed), distinct=False, diversity=0.0 if is_model else 1.0)
-        found, _ = search.run(FEW_KNOWN if is_uniform else MANY_KNOWN)
+        search = Search.of(problem, diversity=0.0 if is_model else 1.0)
+        n_known = FEW_KNOWN if is_uniform else MANY_KNOWN
+        found, *_ = replace(search, n=n_known, distinct=False, oversampling=0.0).run()
         known = found.chosen().q
         if not len(known):
             return WeightedPoints(known, np.empty(0)), np.empty(0)

@@ -23,7 +23,7 @@ from eim_ros.core.errors import EimError, PoseError
 from eim_ros.ik import Completeness, Constraints, ErrorCode, JointPath, Posture, Sampler, Solutions
 from eim_ros.ik.nearest_pose import NearestPose
 from eim_ros.ik.path_timing import velocity_times
-from eim_ros.ik.problem import Guarantee
+from eim_ros.ik.request import Guarantee
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.frames import FrameError
 from eim_ros.kinematics.links import fixed_links, following_joints

@@ -22,19 +22,7 @@ inline py::tuple nearest_in_closed_form(const ParameterisedForm& form, const Cha
     Rows found({7});
     {
         Unlocked unlocked;
-        const auto next_to = [&](const double* q) {
-            return nearest_on_curves<7>(chain, task, effort, cost, Rows(Configurations{7, {q, q + 7}}));
-        };
-        found = next_to(start.data());
-        const double distance = found.size() ? std::sqrt(cost(found.row(0))) : std::numeric_limits<double>::infinity();
-        const bool is_surely = found.size() && is_surely_nearest<7>(chain, found.row(0), distance, false);
-        NearestInClosedForm nearest(chain, form, task, reference.data(), continuous.data(), distance);
-        if (!is_surely && !nearest.run()) {
-            found = Rows({7});
-        } else if (nearest.has_found()) {
-            const Rows other = next_to(nearest.configuration());
-            if (other.size() == 0 || std::sqrt(cost(other.row(0))) < distance) found = other;
-        }
+        found = nearest_by_form(chain, form, task, effort, cost, start.data());
     }
     return with_distances(found, cost);
 }

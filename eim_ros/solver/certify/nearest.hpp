@@ -12,6 +12,7 @@
 
 #include "certify/cells.hpp"
 #include "closed_form/finite_solutions.hpp"
+#include "manifold/null_space.hpp"
 #include "numerics/portable.hpp"
 
 namespace eim {
@@ -299,5 +300,32 @@ class NearestInClosedForm {
     double lower_, upper_, best_[kMostJoints], square_, enough_;
     int n_waiting_ = 0, n_cells_ = 0;
 };
+
+// The solution next to a configuration, at most one, and whether it is surely the nearest of all.
+template <int N>
+inline Rows next_to(const Chain& chain, const Task& task, const StepOptions& effort, const Cost& distance,
+                    const double* start, bool& is_surely) {
+    Rows found = nearest_on_curves<N>(chain, task, effort, distance,
+                                      Rows(Configurations{chain.n_joints, {start, start + chain.n_joints}}));
+    is_surely = found.size() > 0 &&
+                is_surely_nearest<N>(chain, found.row(0), std::sqrt(distance(found.row(0))), task.position_only);
+    return found;
+}
+
+// The solution nearest to a configuration by closed form; none if it is not decided. The solution next to `start`,
+// which is the configuration within the limits, shortens the search.
+inline Rows nearest_by_form(const Chain& chain, const ParameterisedForm& form, const Task& task,
+                            const StepOptions& effort, const Cost& distance, const double* start) {
+    bool is_surely = false;
+    Rows found = next_to<7>(chain, task, effort, distance, start, is_surely);
+    if (is_surely) return found;
+    const double away = found.size() ? std::sqrt(distance(found.row(0))) : std::numeric_limits<double>::infinity();
+    NearestInClosedForm nearest(chain, form, task, distance.preferred, distance.turns, away);
+    if (!nearest.run()) return Rows({7});
+    if (!nearest.has_found()) return found;
+    bool unused = false;
+    const Rows other = next_to<7>(chain, task, effort, distance, nearest.configuration(), unused);
+    return other.size() == 0 || std::sqrt(distance(other.row(0))) < away ? other : found;
+}
 
 }  // namespace eim

@@ -171,37 +171,39 @@ inline void add_solutions(const ArmForm& arm, const Chain& chain, const Task& ta
 // whether the roots are complete, certified, singular, swept, and nearly equal to others. Each pose may use an equal
 // share of the time. If no time is left for a pose, the number of its solutions is NaN. If one solution near a
 // reference is requested, and the reference is a solution, it is the only one, and the number is infinite. A uniform
-// choice in [0, 1) selects a random root.
+// choice in [0, 1) of each pose selects a random root; without choices, all are returned.
 inline py::tuple solutions_of(const ArmForm& arm, const Chain& chain, const Task& task, const Converted<double>& poses,
                               double tolerance, bool wants_proof, const py::object& reference,
-                              const py::object& weights, Index most, double deadline, int n_threads, double choice) {
+                              const py::object& weights, Index most, double deadline, int n_threads,
+                              const Converted<double>& choices) {
     expect_roots(arm, chain, task);
     expect_shape(poses, "poses", {kAny, 4, 4});
     expect(n_threads > 0, "at least one thread");
-    expect(choice < 1.0, "a choice is less than 1");
     const std::vector<double> from = joint_values(reference, chain, &task.bounds);
     const std::vector<double> weighed = joint_values(weights, chain, nullptr);
     const TurnCost cost{from.data(), weighed.data(), reference.is_none()};
     const Index n = poses.shape(0);
     const double* targets = poses.data();
+    expect(choices.size() == 0 || choices.size() == n, "a choice of each pose, or none");
+    for (Index i = 0; i < choices.size(); ++i) expect(choices.data()[i] < 1.0, "a choice is less than 1");
     std::vector<PoseSolutions> chunks((n + kPosesAtOnce - 1) / kPosesAtOnce, PoseSolutions{Rows({chain.n_joints}), {}});
     PoseSolutions all{Rows({chain.n_joints}), {}};
     {
         Unlocked unlocked;
-        for_chunks(n, kPosesAtOnce, n_threads, [&](Index chunk, Index first, Index last) {
-            Task one = task;
-            for (Index i = first; i < last; ++i) {
-                const double now = steady_seconds(), left = deadline - now;
-                if (i > 0 && left <= 0.0) {
-                    const double line[kLine] = {0.0, 0.0, std::numeric_limits<double>::quiet_NaN()};
-                    chunks[chunk].table.insert(chunks[chunk].table.end(), line, line + kLine);
-                    continue;
-                }
+        for_poses(
+            n, kPosesAtOnce, n_threads, deadline,
+            [&](Index i, double end) {
+                Task one = task;
                 std::copy_n(targets + 16 * i, 12, &one.target[0][0]);
-                const double share = left * std::min(1.0, double(n_threads) / double(n - i));
-                add_solutions(arm, chain, one, tolerance, wants_proof, cost, most, now + share, choice, chunks[chunk]);
-            }
-        });
+                const double choice = choices.size() ? choices.data()[i] : -1.0;
+                add_solutions(arm, chain, one, tolerance, wants_proof, cost, most, end, choice,
+                              chunks[i / kPosesAtOnce]);
+            },
+            [&](Index i) {
+                const double line[kLine] = {0.0, 0.0, std::numeric_limits<double>::quiet_NaN()};
+                std::vector<double>& table = chunks[i / kPosesAtOnce].table;
+                table.insert(table.end(), line, line + kLine);
+            });
         if (chunks.size() == 1) all = std::move(chunks.front()), chunks.clear();
         const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
         for (const PoseSolutions& chunk : chunks) {
@@ -227,7 +229,7 @@ inline void bind_closed_forms(py::module_& module) {
         .def("solutions", solutions_of, py::arg("chain"), py::arg("task"), py::arg("poses"), py::arg("tolerance"),
              py::arg("wants_proof") = false, py::arg("reference") = py::none(), py::arg("weights") = py::none(),
              py::arg("most") = 0, py::arg("deadline") = std::numeric_limits<double>::infinity(),
-             py::arg("n_threads") = 1, py::arg("choice") = -1.0);
+             py::arg("n_threads") = 1, py::arg("choices") = Converted<double>(0));
     py::class_<Roots>(module, "Roots", py::module_local())
         .def("__len__", [](const Roots& roots) { return roots.size(); })
         .def_property_readonly("positions",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "numerics/arrays.hpp"
+#include "numerics/chunks.hpp"
 #include "numerics/log_density.hpp"
 
 namespace eim {
@@ -49,15 +50,47 @@ inline Converted<double> log_density(const Experts& experts, const Converted<dou
     return result;
 }
 
+// Log densities of samples (n, n_dims) of m mixtures in turn, with `counts` (m,) samples each.
+inline Converted<double> log_densities(const Experts& experts, const Converted<double>& log_weights,
+                                       const Converted<double>& contexts, const Converted<double>& samples,
+                                       const Converted<std::int64_t>& counts, int n_threads) {
+    const Index m = counts.size();
+    expect_shape(contexts, "contexts", {m, kAny, experts.n_context});
+    expect_shape(log_weights, "log_weights", {m, contexts.shape(1) * experts.k});
+    std::vector<Index> ends(m);
+    std::partial_sum(counts.data(), counts.data() + m, ends.begin());
+    expect_shape(samples, "samples", {m ? ends.back() : 0, experts.n_dims});
+    expect(n_threads > 0, "at least one thread");
+    Converted<double> result(samples.shape(0));
+    double* out = result.mutable_data();
+    Unlocked unlocked;
+    for_chunks(m, 1, n_threads, [&](Index i, Index, Index) {
+        const Mixture mixture{experts, int(contexts.shape(1)), log_weights.data() + i * log_weights.shape(1),
+                              contexts.data() + i * contexts.shape(1) * experts.n_context};
+        const Index n = counts.data()[i], first = ends[i] - n;
+        const auto run = [&]<int D>() {
+            LogDensity<D>(mixture).run(samples.data() + first * experts.n_dims, n, out + first);
+        };
+        if (n == 0) return;
+        experts.n_dims == 7 ? run.operator()<7>() : experts.n_dims == 6 ? run.operator()<6>() : run.operator()<0>();
+    });
+    return result;
+}
+
+// Log weights of a mixture averaged over contexts, or of one mixture for each of the `separate` contexts.
 inline Converted<double> gate(const Converted<double>& contexts, const Converted<double>& weights,
-                              const Converted<double>& biases) {
+                              const Converted<double>& biases, bool separate) {
     expect_shape(contexts, "contexts", {kAny, kAny});
     expect_shape(weights, "weights", {contexts.shape(1), kAny});
     expect_shape(biases, "biases", {weights.shape(1)});
     expect(biases.size() > 0, "a gate needs experts");
     const int n = int(contexts.shape(0)), n_context = int(contexts.shape(1)), k = int(biases.size());
     Converted<double> result({n, k});
-    log_gate(contexts.data(), n, n_context, weights.data(), biases.data(), k, result.mutable_data());
+    const int n_each = separate ? 1 : n;
+    for (Index first = 0; first < n; first += n_each) {
+        log_gate(contexts.data() + first * n_context, n_each, n_context, weights.data(), biases.data(), k,
+                 result.mutable_data() + first * k);
+    }
     return result;
 }
 
@@ -72,11 +105,13 @@ inline void bind_portable(py::module_& module) {
 }
 
 inline void bind_mixture(py::module_& module) {
-    module.def("log_gate", gate);
+    module.def("log_gate", gate, py::arg("contexts"), py::arg("weights"), py::arg("biases"),
+               py::arg("separate") = false);
     py::class_<Experts>(module, "Experts", py::module_local())
         .def(py::init(&make_experts))
         .def("draw", draw_samples)
-        .def("log_density", log_density);
+        .def("log_density", log_density)
+        .def("log_densities", log_densities);
 }
 
 }  // namespace eim

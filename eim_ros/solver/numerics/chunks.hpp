@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "numerics/clock.hpp"
 #include "numerics/pack.hpp"
 
 namespace eim {
@@ -40,6 +41,22 @@ inline void for_chunks(Index n, Index size, int n_threads, Work work) {
     run();
     for (std::thread& other : others) other.join();
     if (failure) std::rethrow_exception(failure);
+}
+
+// Calls work(number of the pose, deadline of the pose) for n poses. Each may use an equal share of the time that is
+// left; at the deadline [s] of the steady clock the remaining ones, except the first, are skipped: late(number).
+template <class Work, class Late>
+inline void for_poses(Index n, Index size, int n_threads, double deadline, Work work, Late late) {
+    for_chunks(n, size, n_threads, [&](Index, Index first, Index last) {
+        for (Index i = first; i < last; ++i) {
+            const double now = steady_seconds(), left = deadline - now;
+            if (i > 0 && left <= 0.0) {
+                late(i);
+            } else {
+                work(i, now + left * std::min(1.0, double(n_threads) / double(n - i)));
+            }
+        }
+    });
 }
 
 }  // namespace eim

@@ -38,20 +38,21 @@ struct BatchRows {
     Rows rows;
     std::vector<std::int64_t> counts;    // (n,)
     std::vector<std::uint8_t> outcomes;  // (n,)
+    std::vector<std::int64_t> attempts;  // (n,)
 };
 
 template <int N>
 class ChunkOfPoses {
    public:
     ChunkOfPoses(const Chain& chain, const Task& task, const Batch& batch, Index first, Index last)
-        : chain_(chain), task_(task), batch_(batch) {
+        : chain_(chain), task_(task), batch_(batch), is_first_(first == 0) {
         for (Index i = first; i < last; ++i) {
             poses_.emplace_back(chain.n_joints, batch.targets + 16 * i, batch.numbers[i], batch.patience[i]);
         }
     }
 
     void run(BatchRows& result) {
-        bool is_late = is_past(batch_.deadline);
+        bool is_late = !is_first_ && is_past(batch_.deadline);  // some poses are always begun
         while (!is_late && next_round(is_late)) is_late |= is_past(batch_.deadline);
         for (Pose& pose : poses_) {
             const Index n = std::min<Index>(pose.found.size(), batch_.n_wanted);
@@ -59,7 +60,7 @@ class ChunkOfPoses {
             const Index n_rows = std::max<Index>(n, pose.n_attempts > 0 ? 1 : 0), at = result.rows.size();
             result.rows.resize(at + n_rows);
             for (Index i = 0; i < n_rows; ++i) copy(pose.found, i, result.rows, at + i);
-            result.counts.push_back(n_rows);
+            result.counts.push_back(n_rows), result.attempts.push_back(pose.n_attempts);
             const bool is_cut = n < batch_.n_wanted && pose.n_fruitless < pose.patience;
             result.outcomes.push_back(std::uint8_t(is_cut ? Outcome::late : Outcome::ended));
         }
@@ -201,23 +202,25 @@ class ChunkOfPoses {
     const Chain& chain_;
     const Task& task_;
     const Batch& batch_;
+    const bool is_first_;
     std::vector<Pose> poses_;
 };
 
 // Results of all poses in their order.
 template <int N>
 inline BatchRows solve_batch(const Chain& chain, const Task& task, const Batch& batch) {
-    std::vector<BatchRows> chunks((batch.n_poses + kChunk - 1) / kChunk, BatchRows{Rows({chain.n_joints}), {}, {}});
+    std::vector<BatchRows> chunks((batch.n_poses + kChunk - 1) / kChunk, BatchRows{Rows({chain.n_joints}), {}, {}, {}});
     for_chunks(batch.n_poses, kChunk, batch.n_threads, [&](Index chunk, Index first, Index last) {
         ChunkOfPoses<N>(chain, task, batch, first, last).run(chunks[chunk]);
     });
-    BatchRows all{Rows({chain.n_joints}), {}, {}};
+    BatchRows all{Rows({chain.n_joints}), {}, {}, {}};
     const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
     for (const BatchRows& chunk : chunks) {
         append(all.rows.positions, chunk.rows.positions), append(all.rows.distances, chunk.rows.distances);
         append(all.rows.angles, chunk.rows.angles), append(all.rows.converged, chunk.rows.converged);
         append(all.rows.iterations, chunk.rows.iterations);
         append(all.counts, chunk.counts), append(all.outcomes, chunk.outcomes);
+        append(all.attempts, chunk.attempts);
     }
     return all;
 }

@@ -6,11 +6,33 @@
 #include "search/batch.hpp"
 #include "search/charts.hpp"
 #include "search/restarts.hpp"
-#include "search/search_round.hpp"
+#include "search/search.hpp"
 
 namespace eim {
 
 using Numbers = Converted<std::uint64_t>;
+
+// Attempts without a new solution before a pose is given up: fewer if it is farther from a centre than an arm is long.
+struct Patience {
+    double centre[3], farthest;
+    std::int64_t within, beyond;
+
+    std::int64_t at(const double* target) const {
+        double square = 0.0;
+        for (int k = 0; k < 3; ++k) square += (target[4 * k + 3] - centre[k]) * (target[4 * k + 3] - centre[k]);
+        return std::sqrt(square) <= farthest ? within : beyond;
+    }
+};
+
+inline Patience make_patience(const Converted<double>& centre, double farthest, std::int64_t within,
+                              std::int64_t beyond) {
+    expect_shape(centre, "centre", {3});
+    return {{centre.at(0), centre.at(1), centre.at(2)}, farthest, within, beyond};
+}
+
+inline py::array_t<bool> flags_of(const std::vector<std::uint8_t>& from) {
+    return py::array_t<bool>(Index(from.size()), reinterpret_cast<const bool*>(from.data()));
+}
 
 inline py::tuple solve_all(const Chain& chain, const Task& task, const StepOptions& effort,
                            const Converted<double>& targets, int max_restarts, double seed) {
@@ -22,52 +44,88 @@ inline py::tuple solve_all(const Chain& chain, const Task& task, const StepOptio
     return tuple_of(rows);
 }
 
-// Runs one round with the experts for a pose.
-inline void run_round(const Chain& chain, const Task& task, const SearchRound& round, const py::tuple& conditional,
-                      const Converted<double>& given, const Converted<bool>& continuous, Found& found) {
-    const Converted<double> log_weights = conditional[1].cast<Converted<double>>(),
-                            contexts = conditional[2].cast<Converted<double>>();
-    const Mixture mixture = mixture_of(conditional[0].cast<const Experts&>(), log_weights, contexts);
-    const Configurations seeds = rows_of(chain, given);
+// Further conditions, checked by a Python function of configurations (n, n_joints) that returns which satisfy them.
+inline Conditions conditions_of(const py::object& function) {
+    if (function.is_none()) return {};
+    return [&function](const Rows& rows, Index first, std::vector<std::uint8_t>& marks) {
+        const py::gil_scoped_acquire locked;
+        const Index n = rows.size() - first;
+        const Converted<double> q({n, Index(rows.n_joints)}, rows.row(first));
+        const auto allowed = function(q).cast<Converted<bool>>();
+        expect_shape(allowed, "conditions", {n});
+        for (Index i = 0; i < n; ++i) marks[std::size_t(first + i)] &= std::uint8_t(allowed.data()[i]);
+    };
+}
+
+// Searches for solutions of poses (m, 4, 4), with the experts for each pose: (experts, log weights (m, c), contexts (m,
+// c', n_context)). Returns positions (n, n_joints), errors (2, n), valid (n,), experts (n,), counts (m,), whether time
+// was up (m,), and the number of seeds (m,). A pose without a solution has its best attempt, which is not valid.
+inline py::tuple search_poses(const Chain& chain, const Task& task, const SearchOptions& options,
+                              const Converted<double>& targets, const Converted<double>& seeds,
+                              const Patience& patience, const py::tuple& conditional, const Converted<double>& near,
+                              const Converted<bool>& continuous, const py::object& conditions, int n_threads,
+                              double deadline) {
+    const auto& experts = conditional[0].cast<const Experts&>();
+    const auto log_weights = conditional[1].cast<Converted<double>>(),
+               contexts = conditional[2].cast<Converted<double>>();
+    expect_shape(targets, "poses", {kAny, 4, 4});
+    const Index m = targets.shape(0);
+    expect_shape(seeds, "seeds", {m});
+    expect_shape(contexts, "contexts", {m, kAny, experts.n_context});
+    expect_shape(log_weights, "log_weights", {m, contexts.shape(1) * experts.k});
     expect_shape(continuous, "continuous", {chain.n_joints});
-    expect(found.rows.n_joints == chain.n_joints, "what was found is of other joints");
-    expect(round.n_drawn == 0 || (mixture.experts.n_dims == chain.n_joints && mixture.n_components() > 0),
-           "the mixture has other joints");
-    expect(round.n_uniform >= 0 && round.n_drawn >= 0, "seeds cannot be fewer than none");
-    run_unlocked(chain,
-                 [&]<int N>() { search_round<N>(chain, task, mixture, round, seeds, continuous.data(), found); });
+    expect(experts.k == 0 || experts.n_dims == chain.n_joints, "the mixture has other joints");
+    expect(options.n > 0 && n_threads > 0, "at least one solution, and one thread");
+    const Configurations first = rows_of(chain, near);
+    const Conditions allowed = conditions_of(conditions);
+    std::vector<SearchResult> found(std::size_t(m), SearchResult(chain.n_joints));
+    run_unlocked(chain, [&]<int N>() {
+        for_poses(
+            m, 1, n_threads, deadline,
+            [&](Index i, double end) {
+                Task one = task;
+                std::copy_n(targets.data() + 16 * i, 12, &one.target[0][0]);
+                SearchOptions own = options;
+                own.patience = patience.at(targets.data() + 16 * i), own.deadline = end;
+                const Mixture mixture{experts, int(contexts.shape(1)), log_weights.data() + i * log_weights.shape(1),
+                                      contexts.data() + i * contexts.shape(1) * experts.n_context};
+                found[std::size_t(i)] =
+                    Search<N>(chain, one, mixture, own, first, continuous.data(), allowed).run(seeds.data()[i]);
+            },
+            [&](Index i) { found[std::size_t(i)].is_late = true; });
+    });
+    Rows rows({chain.n_joints});
+    std::vector<std::uint32_t> sources;
+    std::vector<std::int64_t> counts, n_restarts;
+    std::vector<std::uint8_t> late;
+    const auto add = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+    for (SearchResult& one : found) {
+        add(rows.positions, one.rows.positions), add(rows.distances, one.rows.distances);
+        add(rows.angles, one.rows.angles), add(rows.converged, one.rows.converged), add(sources, one.experts);
+        counts.push_back(one.rows.size()), n_restarts.push_back(one.n_restarts), late.push_back(one.is_late);
+    }
+    return py::make_tuple(positions_of(rows), errors_of(rows), converged_of(rows),
+                          copy_of(sources, {Index(sources.size())}), copy_of(counts, {m}), flags_of(late),
+                          copy_of(n_restarts, {m}));
 }
 
-inline void keep(Found& found, const Converted<bool>& mask) {
-    expect_shape(mask, "mask", {found.size()});
-    found.keep(reinterpret_cast<const std::uint8_t*>(mask.data()));
-}
-
-// Positions, errors (2, n) and experts.
-inline py::tuple rows_found(const Found& found) {
-    return py::make_tuple(positions_of(found.rows), errors_of(found.rows),
-                          copy_of(found.experts, {Index(found.size())}));
-}
-
-// Positions, errors (2, k), valid (k,), counts (n,) and whether time was up (n,).
+// Positions, errors (2, k), valid (k,), counts (n,), whether time was up (n,), and the number of attempts (n,).
 inline py::tuple solve_poses(const Chain& chain, const Task& task, const StepOptions& effort,
-                             const Converted<double>& targets, const Numbers& numbers,
-                             const Converted<std::int64_t>& patience, int n_wanted, double distinct_tolerance,
-                             int n_threads, double deadline) {
+                             const Converted<double>& targets, const Numbers& numbers, const Patience& allowed,
+                             int n_wanted, double distinct_tolerance, int n_threads, double deadline) {
     expect_shape(targets, "poses", {kAny, 4, 4});
     const Index n = targets.shape(0);
-    expect_shape(numbers, "numbers", {n}), expect_shape(patience, "patience", {n});
+    expect_shape(numbers, "numbers", {n});
     expect(n_wanted > 0 && n_threads > 0, "at least one solution, and one thread");
+    std::vector<std::int64_t> patience(n);
+    for (Index i = 0; i < n; ++i) patience[i] = allowed.at(targets.data() + 16 * i);
     const Batch batch{targets.data(), numbers.data(),     patience.data(), n,       n_wanted,
                       n_threads,      distinct_tolerance, effort,          deadline};
-    BatchRows found{Rows({chain.n_joints}), {}, {}};
+    BatchRows found{Rows({chain.n_joints}), {}, {}, {}};
     run_unlocked(chain, [&]<int N>() { found = solve_batch<N>(chain, task, batch); });
     const Rows& rows = found.rows;
-    const auto flags = [](const std::vector<std::uint8_t>& from) {
-        return py::array_t<bool>(Index(from.size()), reinterpret_cast<const bool*>(from.data()));
-    };
-    return py::make_tuple(positions_of(rows), errors_of(rows), flags(rows.converged), copy_of(found.counts, {n}),
-                          flags(found.outcomes));
+    return py::make_tuple(positions_of(rows), errors_of(rows), flags_of(rows.converged), copy_of(found.counts, {n}),
+                          flags_of(found.outcomes), copy_of(found.attempts, {n}));
 }
 
 // Returns the given solutions (n, n_joints), and others that fill all curves through them.
@@ -103,32 +161,24 @@ inline Converted<double> chart_many(const Chain& chain, const Task& task, const 
 
 inline void bind_search(py::module_& module, py::class_<Chain>& chain) {
     module.attr("NO_EXPERT") = kNoExpert;
+    py::class_<Patience>(module, "Patience", py::module_local()).def(py::init(&make_patience));
     module.def("solve_poses", solve_poses);
     module.def("fill_self_motions", fill_self_motions);
     module.def("chart_poses", chart_many);
     chain.def("solve", solve_all);
-    chain.def("search_round", run_round);
-    py::class_<SearchRound>(module, "SearchRound", py::module_local())
-        .def(py::init([] { return SearchRound{}; }))
-        .def_readwrite("n_uniform", &SearchRound::n_uniform)
-        .def_readwrite("n_drawn", &SearchRound::n_drawn)
-        .def_readwrite("tempering", &SearchRound::tempering)
-        .def_readwrite("stratified", &SearchRound::stratified)
-        .def_readwrite("distinct_tolerance", &SearchRound::distinct_tolerance)
-        .def_readwrite("has_continued", &SearchRound::has_continued)
-        .def_readwrite("fewest_roots", &SearchRound::fewest_roots)
-        .def_readwrite("n_wanted", &SearchRound::n_wanted)
-        .def_readwrite("spread", &SearchRound::spread)
-        .def_readwrite("effort", &SearchRound::effort)
-        .def_readwrite("seed", &SearchRound::seed);
-    py::class_<Found>(module, "Found", py::module_local())
-        .def(py::init<int>())
-        .def("__len__", &Found::size)
-        .def("keep", keep)
-        .def_property_readonly("rows", rows_found)
-        .def_property_readonly("best", [](const Found& f) { return copy_of(f.best, {Index(1), Index(f.best.size())}); })
-        .def_readonly("n_seeded", &Found::n_seeded)
-        .def_readonly("n_remote", &Found::n_remote);
+    module.def("search_poses", search_poses);
+    py::class_<SearchOptions>(module, "SearchOptions", py::module_local())
+        .def(py::init([] { return SearchOptions{}; }))
+        .def_readwrite("n", &SearchOptions::n)
+        .def_readwrite("diversity", &SearchOptions::diversity)
+        .def_readwrite("apart", &SearchOptions::apart)
+        .def_readwrite("is_distinct", &SearchOptions::is_distinct)
+        .def_readwrite("is_sampled", &SearchOptions::is_sampled)
+        .def_readwrite("until_deadline", &SearchOptions::until_deadline)
+        .def_readwrite("redundancy", &SearchOptions::redundancy)
+        .def_readwrite("oversampling", &SearchOptions::oversampling)
+        .def_readwrite("effort", &SearchOptions::effort)
+        .def_readwrite("ordering_seconds", &SearchOptions::ordering_seconds);
 }
 
 }  // namespace eim

@@ -47,6 +47,17 @@ struct Found {
     }
 };
 
+// Moves continuous joints with narrowed limits between -pi and pi: the solver would clamp a value of another
+// revolution.
+template <class Positions>
+inline Positions within_limits(Positions rows, const Task& task, const bool* continuous) {
+    for (int j = 0; j < rows.n_joints; ++j) {
+        if (!continuous[j] || task.bounds.wraps[j]) continue;
+        for (Index i = 0; i < rows.size(); ++i) rows.row(i)[j] = wrapped_angle(rows.row(i)[j]);
+    }
+    return rows;
+}
+
 // Seeds of a round: given ones, uniform ones and draws. `sources` returns the expert of each.
 inline Rows seeds_of(const Task& task, const Mixture& mixture, const SearchRound& round, Configurations given,
                      const bool* continuous, std::vector<std::uint32_t>& sources) {
@@ -63,11 +74,7 @@ inline Rows seeds_of(const Task& task, const Mixture& mixture, const SearchRound
     if (round.n_drawn > 0) {
         draw(mixture, round.tempering, round.stratified, round.n_drawn, random, seeds.row(n_first), &sources[n_first]);
     }
-    for (int j = 0; j < n_joints; ++j) {  // a continuous joint with narrowed limits is not wrapped elsewhere
-        if (!continuous[j] || task.bounds.wraps[j]) continue;
-        for (Index i = 0; i < seeds.size(); ++i) seeds.row(i)[j] = wrapped_angle(seeds.row(i)[j]);
-    }
-    return seeds;
+    return within_limits(std::move(seeds), task, continuous);
 }
 
 // Adds solutions from seeds and from continuation. Only `verify_rows` decides which ones are kept.

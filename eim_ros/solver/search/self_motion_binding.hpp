@@ -3,7 +3,8 @@
 
 #include "chain/binding.hpp"
 #include "closed_form/binding.hpp"
-#include "search/self_motions.hpp"
+#include "search/binding.hpp"
+#include "search/curve_solutions.hpp"
 
 namespace eim {
 
@@ -54,18 +55,26 @@ inline py::tuple timely_tuple(const Rows& rows, bool is_late) {
     return py::make_tuple(found[0], found[1], !is_late);
 }
 
-// Verified solutions spread evenly, their errors (2, n), and whether there was time for all.
-inline py::tuple even_solutions(SelfMotions& motions, const Chain& chain, Index n, double spacing,
-                                double distinct_tolerance, double deadline) {
+// Verified solutions that divide all components, their errors (2, n), and whether there was time for all.
+inline py::tuple divided_solutions(SelfMotions& motions, const Chain& chain, const Task& task, Index n, double spacing,
+                                   double deadline) {
     Rows rows({chain.n_joints});
-    bool is_late = false;
+    bool in_time = false;
+    run_unlocked(
+        chain, [&]<int N>() { rows = CurveSolutions<N>(chain, task, motions).divided(n, spacing, deadline, in_time); });
+    return timely_tuple(rows, !in_time);
+}
+
+// The same, in random order and at most n, of solutions that satisfy further conditions (see search_poses).
+inline py::tuple even_solutions(SelfMotions& motions, const Chain& chain, const Task& task, Index n, double spacing,
+                                double deadline, const py::object& conditions) {
+    Rows rows({chain.n_joints});
+    bool in_time = false;
+    const Conditions allowed = conditions_of(conditions);
     run_unlocked(chain, [&]<int N>() {
-        bool is_cut = false;
-        Configurations places = motions.places().divided(n, spacing, deadline, is_cut);
-        rows = motions.answer<N>(chain, std::move(places), distinct_tolerance, deadline, is_late);
-        is_late |= is_cut;
+        rows = CurveSolutions<N>(chain, task, motions).even(n, spacing, deadline, allowed, in_time);
     });
-    return timely_tuple(rows, is_late);
+    return timely_tuple(rows, !in_time);
 }
 
 // Verified random solutions on the components, their errors (2, n), and whether there was time for all.
@@ -79,27 +88,95 @@ inline py::tuple scattered_solutions(SelfMotions& motions, const Chain& chain, d
     return timely_tuple(rows, is_late);
 }
 
-inline Converted<double> nearest_solutions(SelfMotions& motions, const Chain& chain, const Converted<double>& reference,
-                                           int most) {
+// Solutions nearest to a reference on the `most` nearest components, and n others that divide all components; the
+// nearest first. With errors (2, n), and whether there was time for all.
+inline py::tuple nearest_solutions(SelfMotions& motions, const Chain& chain, const Task& task,
+                                   const StepOptions& effort, const Converted<double>& reference,
+                                   const Converted<double>& equivalents, const Converted<bool>& continuous, int most,
+                                   Index n, double deadline) {
     expect_shape(reference, "the configuration to be near to", {chain.n_joints});
-    Configurations rows{chain.n_joints};
-    {
-        Unlocked unlocked;
-        rows = motions.places().nearest(reference.data(), most);
-    }
-    return copy_of(rows.positions, {rows.size(), Index(chain.n_joints)});
+    expect_shape(continuous, "continuous", {chain.n_joints});
+    const std::vector<double> ones(chain.n_joints, 1.0);
+    const Cost distance{reference.data(), ones.data(), continuous.data(), chain.n_joints};
+    const Configurations all = rows_of(chain, equivalents);
+    Rows rows({chain.n_joints});
+    bool in_time = false;
+    run_unlocked(chain, [&]<int N>() {
+        rows = CurveSolutions<N>(chain, task, motions).nearest(all, distance, effort, most, n, deadline, in_time);
+    });
+    return timely_tuple(rows, !in_time);
 }
 
 // Table (n, 3) of components: length [rad, m], whether closed, whether complete. Anything undecided, for example near a
 // singularity, counts as one more, incomplete component.
-inline Converted<double> component_table(const SelfMotions& motions) {
-    Converted<double> table({Index(motions.components().size()) + motions.is_undecided(), Index(3)});
+inline Converted<double> component_table(const std::vector<Component>& components, bool is_undecided) {
+    Converted<double> table({Index(components.size()) + is_undecided, Index(3)});
     std::fill_n(table.mutable_data(), table.size(), 0.0);
     double* out = table.mutable_data();
-    for (const Component& component : motions.components()) {
+    for (const Component& component : components) {
         *out++ = component.length, *out++ = component.is_closed, *out++ = component.is_complete;
     }
     return table;
+}
+
+inline constexpr Index kCurveLine = 7;  // entries of a line of the table
+
+// Solutions of poses (m, 4, 4) on their curves: at most n of each, spread evenly or the nearest to a reference (see
+// answer_on_curves). Returns positions (k, n_joints), errors (2, k), a table (m, 7), and the components of all poses in
+// turn, see component_table. Columns of the table are the number of rows, the number of components, the bound on the
+// share of missing ones, and whether the row is surely the nearest solution, there was time for the search, there was
+// time for all solutions, and the spacing takes more than n. Without time for a pose, its line has a NaN.
+inline py::tuple solve_on_curves(const Chain& chain, const Task& task, const StepOptions& effort,
+                                 const Converted<double>& targets, const Converted<double>& seeds, Index n,
+                                 double spacing, double confidence, const py::object& reference,
+                                 const Converted<double>& equivalents, const Converted<bool>& continuous,
+                                 const ParameterisedForm* form, int n_threads, double deadline) {
+    expect_shape(targets, "poses", {kAny, 4, 4});
+    const Index m = targets.shape(0);
+    expect_shape(seeds, "seeds", {m}), expect_shape(continuous, "continuous", {chain.n_joints});
+    expect(n > 0 && n_threads > 0, "at least one solution, and one thread");
+    expect(confidence > 0.0 && confidence < 1.0, "the confidence must be between 0 and 1");
+    expect(!form || (form->fits() && chain.kind == 7 && !task.position_only), "the arm has no such form");
+    int n_free = 0;
+    for (int j = 0; j < chain.n_joints; ++j) n_free += task.bounds.lower[j] < task.bounds.upper[j];
+    expect(!task.has_tolerances && n_free == (task.position_only ? 4 : 7), "only curves can be traced");
+    const std::vector<double> from = joint_values(reference, chain, &task.bounds), ones(chain.n_joints, 1.0);
+    const Cost distance{from.data(), ones.data(), continuous.data(), chain.n_joints};
+    const Configurations all = rows_of(chain, equivalents);
+    const Configurations start = within_limits(Configurations{chain.n_joints, from}, task, continuous.data());
+    const CurveRequest request{n,    spacing,      confidence, effort, reference.is_none() ? nullptr : &distance,
+                               &all, start.row(0), form};
+    std::vector<CurveAnswer> answers(std::size_t(m), CurveAnswer{Rows({chain.n_joints})});
+    run_unlocked(chain, [&]<int N>() {
+        for_poses(
+            m, 1, n_threads, deadline,
+            [&](Index i, double end) {
+                Task one = task;
+                std::copy_n(targets.data() + 16 * i, 12, &one.target[0][0]);
+                answers[std::size_t(i)] = answer_on_curves<N>(chain, one, request, seeds.data()[i], end);
+            },
+            [&](Index i) { answers[std::size_t(i)].missed_share = std::numeric_limits<double>::quiet_NaN(); });
+    });
+    Rows rows({chain.n_joints});
+    std::vector<double> table, components;
+    const auto add = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+    for (const CurveAnswer& one : answers) {
+        add(rows.positions, one.rows.positions);
+        for (Index i = 0; i < one.rows.size(); ++i) {
+            rows.distances.push_back(one.rows.distances[i]), rows.angles.push_back(one.rows.angles[i]);
+        }
+        for (const Component& component : one.components) {
+            add(components, std::initializer_list<double>{component.length, double(component.is_closed),
+                                                          double(component.is_complete)});
+        }
+        if (one.is_undecided) components.resize(components.size() + 3, 0.0);
+        const double n_components = double(one.components.size()) + one.is_undecided;
+        add(table, std::initializer_list<double>{double(one.rows.size()), n_components, one.missed_share,
+                                                 double(one.is_nearest), double(one.has_searched), double(one.in_time),
+                                                 double(one.is_too_fine)});
+    }
+    return py::make_tuple(positions_of(rows), errors_of(rows), copy_of(table, {m, kCurveLine}),
+                          copy_of(components, {Index(components.size()) / 3, Index(3)}));
 }
 
 // Traces the components of given solutions from end to end. Returns verified places along them (n, dof), the component
@@ -134,17 +211,20 @@ inline py::tuple trace_components(const Chain& chain, const Task& task, const Co
 inline void bind_self_motions(py::module_& module) {
     module.def("trace_components", trace_components);
     module.def("swept_self_motions", swept_self_motions);
+    module.def("solve_on_curves", solve_on_curves);
     py::class_<SelfMotions>(module, "SelfMotions", py::module_local())
         .def(py::init(&make_self_motions))
         .def("search", search_self_motions)
         .def("certify", certify_self_motions)
         .def("prove", prove_self_motions<ParameterisedForm>)
         .def("prove", prove_self_motions<General7R>)
+        .def("divided", divided_solutions)
         .def("even", even_solutions)
         .def("scattered", scattered_solutions)
         .def("nearest", nearest_solutions)
         .def("missed_share", &SelfMotions::missed_share)
-        .def_property_readonly("components", component_table)
+        .def_property_readonly("components",
+                               [](const SelfMotions& m) { return component_table(m.components(), m.is_undecided()); })
         .def_property_readonly("is_certified", &SelfMotions::is_certified)
         .def_property_readonly("free_joints",
                                [](const SelfMotions& motions) {

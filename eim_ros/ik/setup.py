@@ -1,0 +1,167 @@
+"""A robot and constraints, checked against each other once for all requests of a sampler."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from eim_ros.core.arrays import FloatArray
+from eim_ros.core.checks import LARGEST, as_numbers
+from eim_ros.core.errors import JointStateError
+from eim_ros.core.portable import length
+from eim_ros.ik.constraints import Constraints
+from eim_ros.kinematics import Robot
+from eim_ros.kinematics.robot import MAX_ITERATIONS
+from eim_ros.kinematics.tolerances import JointLimits, checked_tolerances, redundancy
+from eim_ros.kinematics.urdf import TRANSLATION
+from eim_ros.solver import StepOptions, Task
+
+PATIENCE = 3  # iterations without progress before the solver gives up; another seed costs less than a longer attempt
+ROUNDING = 1e-12  # relative error of the length of an arm
+NO_TOLERANCES = np.empty(0)
+
+
+class Setup:
+    """A robot and constraints, checked against each other once; immutable, so threads may share it.
+
+    Parameters
+    ----------
+    robot : Robot
+    constraints : Constraints
+
+    Attributes
+    ----------
+    lower, upper : (dof,)
+        Limits of the joints within the constraints [rad] or [m].
+    bounds : (3, dof)
+        Rows: lower limits, upper limits, and 1 for joints that wrap; see `JointLimits`.
+    tolerances : (6,), optional
+        Tolerances along and about the axes of the target frame [m, rad].
+    effort : StepOptions
+        Tolerances of the numerical solver, and its number of iterations without progress.
+    slack : float
+        Farthest distance of the tip from the target that the tolerances allow [m].
+    first_joint : (3,)
+        Position of the first joint, which stays where it is [m].
+    length : float
+        Largest distance of the tip from the first joint [m].
+    is_narrowed : bool
+        Whether the limits are narrower than the robot's.
+    plausible : list of (float, float)
+        Range of each joint beyond which a configuration is refused, because it seems to be in degrees [rad] or [m].
+    redundancies : (int, int)
+        Dimension of the self-motion at a pose, and at a position; negative if the arm has too few joints.
+    is_checked : bool
+        Whether configurations that reach the pose are checked further, for collisions, links or a branch.
+
+    Raises
+    ------
+    ConstraintError
+        If the robot has no such joint or link, or if a limit exceeds the limits of the robot.
+    """
+
+    __slots__ = (
+        *("bounds", "constraints", "effort", "first_joint", "is_checked", "is_narrowed", "length", "lower"),
+        *("plausible", "redundancies", "robot", "slack", "tolerances", "upper"),
+    )
+
+    def __init__(self, robot: Robot, constraints: Constraints) -> None:
+        self.robot, self.constraints = robot, constraints
+        self.lower, self.upper = constraints.bounds(robot)
+        self.is_narrowed = self.lower is not robot.lower
+        self.bounds = robot.bounds
+        if self.is_narrowed:
+            self.bounds = JointLimits(self.lower, self.upper, robot.continuous).bounds
+        self.tolerances = None if constraints.tolerances is None else checked_tolerances(constraints.tolerances)
+        self.slack, self.first_joint = constraints.slack, robot.links[0, TRANSLATION]
+        self.length = (robot.reach - robot.offset) * (1.0 + ROUNDING)
+        free = redundancy(self.bounds, False)
+        self.redundancies = free, free + 3  # the orientation is free at a position
+        self.effort = self.effort_of(PATIENCE)
+        self.plausible = robot.plausible
+        self.is_checked = bool(
+            constraints.self_collision or constraints.obstacles or constraints.links or constraints.branch
+        )
+        if constraints.links:
+            constraints.link_check(robot)
+        if constraints.branch:
+            constraints.branch_check(robot)
+
+    def reaching(self, poses: FloatArray) -> Setup:
+        """Return the setup with unlimited slides limited to the range that poses (n, 4, 4) need.
+
+        See `Robot.reaching_limits`. Almost all robots have no such slides.
+        """
+        robot = self.robot
+        if not len(robot.unlimited_slides) or not len(poses):
+            return self
+        slack = self.slack + self.constraints.position_tolerance
+        setup = copy.copy(self)
+        setup.lower, setup.upper = robot.reaching_limits(poses[:, :3, 3], slack, self.lower, self.upper)
+        setup.bounds = robot.limits.narrowed(setup.lower, setup.upper).bounds
+        return setup
+
+    def task(self, pose: FloatArray, position_only: bool, bounds: FloatArray | None = None) -> Task:
+        """Return the solver's form of the problem, with narrower `bounds` (3, dof) if they are given."""
+        constraints, tolerances = self.constraints, NO_TOLERANCES
+        if self.tolerances is not None:
+            tolerances = self.tolerances
+            if position_only:
+                tolerances = np.concatenate([tolerances[:3], np.full(3, np.inf)])
+        return Task(
+            self.bounds if bounds is None else bounds,
+            pose,
+            position_only,
+            tolerances,
+            constraints.position_tolerance,
+            constraints.orientation_tolerance,
+        )
+
+    @property
+    def farthest(self) -> float:
+        """Distance from the first joint beyond which no configuration reaches a target [m]."""
+        return self.length + self.constraints.position_tolerance + self.slack
+
+    def is_within_reach(self, pose: FloatArray) -> bool:
+        """Return whether a pose (4, 4) is no farther from the first joint than the arm is long.
+
+        No configuration reaches others. Those within may be out of reach nevertheless.
+        """
+        x, y, z = (pose[:3, 3] - self.first_joint).tolist()
+        return math.sqrt(x * x + y * y + z * z) <= self.farthest  # a tenth of the time of NumPy
+
+    def are_within_reach(self, poses: FloatArray) -> npt.NDArray[np.bool_]:
+        """Return which poses (n, 4, 4) are within reach."""
+        if len(poses) == 1:
+            return np.array([self.is_within_reach(poses[0])])
+        return np.asarray(length(poses[:, :3, 3] - self.first_joint) <= self.farthest)
+
+    def effort_of(self, patience: int) -> StepOptions:
+        """Return the options of the numerical solver, with a number of iterations without progress."""
+        constraints = self.constraints
+        return StepOptions(constraints.position_tolerance, constraints.orientation_tolerance, MAX_ITERATIONS, patience)
+
+    def is_position_only(self, context_kind: str) -> bool:
+        """Return whether any orientation is accepted at a pose (4, 4), for a model with this kind of context."""
+        chosen = self.constraints.position_only
+        return chosen if chosen is not None else context_kind == "position" and self.tolerances is None
+
+    def configuration(self, near: npt.ArrayLike) -> FloatArray:
+        """Return a configuration (dof,); raise `JointStateError` if it has another shape or is not finite."""
+        cause: Exception | None = None
+        try:
+            q = as_numbers(near)
+            if q.shape == self.lower.shape and all(abs(value) <= LARGEST for value in q.tolist()):
+                for name, value, (least, most) in zip(self.robot.joint_names, q.tolist(), self.plausible, strict=True):
+                    if not least <= value <= most:
+                        raise JointStateError(
+                            f"near is {value:g} at {name}, beyond its limits; angles are in radians", q
+                        )
+                return q
+        except (TypeError, ValueError) as error:
+            cause = error
+        names = ", ".join(self.robot.joint_names)
+        raise JointStateError(f"near needs {self.robot.dof} finite values, of {names}", near) from cause
