@@ -5,7 +5,7 @@
 # make test-compiled  run the tests that depend on compiled code with the module for any processor (SET=avx2)
 # make report write docs/report from the committed result tables of python -m experiments
 # make docs   build the documentation, build/site/index.html
-# make bench  run the benchmarks (make bench BENCH=refinement)
+# make bench  run the benchmarks (make bench BENCH=ik_peers)
 # make fuzz   make malformed calls, then damage files for each parser (FUZZ_SECONDS=600 FUZZ_CALLS=100000 SEED=7)
 # make lint   check style, types, layers, spelling and prose
 # make setup  create .venv with everything; do nothing if nothing changed (PYTHON=... selects the interpreter)
@@ -19,7 +19,7 @@ BIN := .venv/bin
 PARALLEL = --numprocesses $(shell echo $$(($$(nproc) < 4 ? $$(nproc) + 1 : 4))) --dist loadfile --no-loadscope-reorder
 FUZZ_SECONDS ?= 30
 FUZZ_CALLS ?= 10000
-NEED_DATA := goal_sets lasa path_problems recorded_motions robots # run as make bench BENCH=lasa ARGS="--data FOLDER"
+NEED_DATA := goal_sets lasa path_problems recorded_motions robots solver # make bench BENCH=lasa ARGS="--data FOLDER"
 BENCHMARKS = $(or $(BENCH),$(filter-out $(NEED_DATA),$(sort $(notdir $(basename $(wildcard benchmarks/[!_]*.py))))))
 
 help:
