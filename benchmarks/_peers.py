@@ -23,18 +23,17 @@ from benchmarks._peers_closed_form import (
     ssik_artifact,  # fmt: skip
 )
 from benchmarks._peers_iterative import kdl, mink, optik, pinocchio_loop, roboplan, roboticstoolbox, trac_ik
-from benchmarks._peers_ours import default_call, uniform_seeds
+from benchmarks._peers_ours import default_call
 
 __all__ = [
     "OURS", "PEERS", "Case", "Solver", "Unsupported", "eaik_solutions", "eaik_solver", "frankik_solutions",
-    "pinocchio_loop", "roboticstoolbox", "self_motion_charts", "ssik_arms", "ssik_artifact", "trac_ik", "uniform_seeds",
+    "pinocchio_loop", "roboticstoolbox", "self_motion_charts", "ssik_arms", "ssik_artifact", "trac_ik",
 ]  # fmt: skip
 
 OURS = "eim_ros"  # prefix of the names of our solvers
 
 PEERS: dict[str, Callable[[Case, np.random.Generator], Solver]] = {
     f"{OURS}, default call": default_call,
-    f"{OURS}, Robot.solve": uniform_seeds,
     "ssik": ssik,
     "EAIK": eaik,
     "frankik": frankik,

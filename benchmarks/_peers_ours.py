@@ -1,4 +1,4 @@
-"""Our solvers behind the interface of `_peers.py`."""
+"""Our solver behind the interface of `_peers.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks._peers_case import Case, Solver
 from eim_ros.ik import Sampler
 
-__all__ = ["default_call", "uniform_seeds"]
+__all__ = ["default_call"]
 
 
 def default_call(case: Case, rng: np.random.Generator) -> Solver:
@@ -23,20 +23,6 @@ def default_call(case: Case, rng: np.random.Generator) -> Solver:
         def attempt() -> np.ndarray | None:
             answer = sampler.solve(pose, seed=seed)
             return answer[0] if answer else None
-
-        return attempt
-
-    return prepare
-
-
-def uniform_seeds(case: Case, rng: np.random.Generator) -> Solver:
-    """Return `Robot.solve`, our refiner from uniform random seeds."""
-    position, orientation = case.tolerances
-
-    def prepare(pose: np.ndarray) -> Callable[[], np.ndarray | None]:
-        def attempt() -> np.ndarray | None:
-            result = case.robot.solve(pose, rng, position_tolerance=position, orientation_tolerance=orientation)
-            return result.positions[0] if result.converged[0] else None
 
         return attempt
 

@@ -1,6 +1,6 @@
 """Times of calls for many poses: batches, paths and capability maps.
 
-`Sampler.solve_batch` is compared with a loop and with `Robot.solve_many`. `Sampler.follow` is timed for several numbers
+`Sampler.solve_batch` is compared with a loop. `Sampler.follow` is timed for several numbers
 of poses, and capability maps are timed per pose. Times are minimum CPU times over several interleaved runs in one
 process. Wall times compare numbers of threads and are meaningful only on an idle machine.
 
@@ -49,14 +49,13 @@ def least(works: dict[str, Callable[[], Any]], n_runs: int) -> dict[str, tuple[f
 def batches(name: str, n_poses: int, n_runs: int) -> None:
     robot = Robot(name)
     sampler, poses = Sampler(robot), robot.fk(robot.random(n_poses, np.random.default_rng(0)))
-    few, rng, cores = poses[: max(n_poses // 50, 100)], np.random.default_rng(1), usable_cores()
+    few, cores = poses[: max(n_poses // 50, 100)], usable_cores()
 
     def stream() -> None:
         for _ in sampler.stream(poses, sampler.solve, timeout=UNLIMITED, seed=0):
             pass
 
     works: dict[str, tuple[int, Callable[[], Any]]] = {
-        "solve_many": (n_poses, lambda: robot.solve_many(poses, rng)),
         "solve_batch, 1 thread": (
             n_poses,
             lambda: sampler.solve_batch(poses, n_threads=1, timeout=UNLIMITED, seed=0),

@@ -48,7 +48,7 @@ from eim_ros.ik.problem import Problem
 from eim_ros.ik.request import Covering
 from eim_ros.ik.setup import Setup
 from eim_ros.ik.strategies.manifold import Curves
-from eim_ros.kinematics import Robot
+from eim_ros.kinematics import Robot, refine, spread
 
 ARMS = ("panda", "iiwa14")
 SEEDS = 20000
@@ -83,7 +83,7 @@ class Truth:
 
 def truth_of(sampler: Sampler, pose: np.ndarray, rng: np.random.Generator) -> Truth:
     robot = sampler.robot
-    refined = robot.refine(robot.random(SEEDS, rng), pose)
+    refined = refine(robot, robot.random(SEEDS, rng), pose)
     traced = sampler.solve_all(
         pose, 0.02, guarantee=Completeness(0.999, 1e-4), timeout=60.0, seed=int(rng.integers(2**31))
     )
@@ -115,13 +115,15 @@ def all_solutions(
 
 
 def uniform(robot: Robot, pose: np.ndarray, rng: np.random.Generator, n_seeds: int, most: int) -> np.ndarray:
-    refined = robot.refine(robot.random(n_seeds, rng), pose, patience=3)
+    refined = refine(robot, robot.random(n_seeds, rng), pose, patience=3)
     return refined.positions[refined.converged][:most]
 
 
 def walks(robot: Robot, pose: np.ndarray, rng: np.random.Generator, n: int) -> np.ndarray:
     roots = uniform(robot, pose, rng, 100, n)
-    return np.concatenate([roots, robot.spread(roots, pose, n - len(roots), rng, finest=0.01)]) if len(roots) else roots
+    return (
+        np.concatenate([roots, spread(robot, roots, pose, n - len(roots), rng, finest=0.01)]) if len(roots) else roots
+    )
 
 
 def of_arm(name: str, n_poses: int, seed: int) -> list[str]:
@@ -207,7 +209,7 @@ def of_ur5(n_poses: int, seed: int) -> str:
         seconds, answer = shortest(lambda pose=pose: sampler.solve_all(pose, guarantee=Completeness(), seed=0).q)
         # close to a singularity, a tolerance of 1e-6 admits configurations 0.05 rad apart
         exact = {"position_tolerance": 1e-10, "orientation_tolerance": 1e-10}
-        refined = robot.refine(robot.random(2000, rng), pose, **exact)
+        refined = refine(robot, robot.random(2000, rng), pose, **exact)
         found = sampler.solve_all(pose, guarantee=Completeness(), seed=0)
         truth = refined.positions[refined.converged]
         on_circles = [np.concatenate([np.cos(q), np.sin(q)], axis=1) for q in (found.q, truth)]
@@ -250,7 +252,7 @@ def of_certified(name: str, n_poses: int, seed: int) -> list[str]:
             seeds = np.concatenate([seeds, searched.even(np.inf)[0].q])
             n_other += searched.is_traced
         exactly = {"position_tolerance": 1e-10, "orientation_tolerance": 1e-10}
-        refined = robot.refine(seeds, pose, **exactly)
+        refined = refine(robot, seeds, pose, **exactly)
         truth = refined.positions[refined.converged]
         away = cKDTree(dense.q).query(truth)[0].max() if len(truth) and len(dense) else 0.0
         if away > MISSED or (len(truth) and not len(dense)):

@@ -53,7 +53,7 @@ import pinocchio as pin
 from benchmarks._machine import conditions, cpu_times, print_table
 from benchmarks._peers import Case, Unsupported, eaik_solver, ssik_arms, ssik_artifact
 from eim_ros.ik import Sampler
-from eim_ros.kinematics import Robot
+from eim_ros.kinematics import Robot, refine
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "test"))
 from kinematics.six_joint_arms import URDFS
@@ -120,8 +120,12 @@ class Arm:
             roots, is_complete = self.roots(pose)
             is_missing = False
             for _ in range(N_SEEDS // N_AT_ONCE):
-                refined = self.robot.refine(
-                    self.robot.random(N_AT_ONCE, rng), pose, position_tolerance=FINE, orientation_tolerance=FINE
+                refined = refine(
+                    self.robot,
+                    self.robot.random(N_AT_ONCE, rng),
+                    pose,
+                    position_tolerance=FINE,
+                    orientation_tolerance=FINE,
                 )
                 found = refined.positions[refined.converged]
                 nearest = np.min([away(found, root) for root in roots], axis=0) if len(roots) else np.ones(len(found))

@@ -55,7 +55,7 @@ from benchmarks._peers_report import Many, Singles, many_table, markdown_tables,
 from eim_ros.core.files import write_atomically
 from eim_ros.ik import Completeness, Sampler, Solutions
 from eim_ros.ik.evaluation import exact_solutions
-from eim_ros.kinematics import Robot, share_path
+from eim_ros.kinematics import Robot, refine, share_path
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "test"))
 from kinematics.six_revolute_arms import ARMS
@@ -189,7 +189,7 @@ def ways_of(case: Case, rng: np.random.Generator) -> dict[str, Callable[[], Way]
 
     def uniform(n: int) -> Way:
         def solve(pose: np.ndarray) -> np.ndarray:
-            refined = robot.refine(robot.random(n, rng), pose, **options)
+            refined = refine(robot, robot.random(n, rng), pose, **options)
             return refined.positions[refined.converged]
 
         return timed(solve)

@@ -33,7 +33,7 @@ from eim_ros import Sampler
 from eim_ros.core.data_set import load_data_set
 from eim_ros.ik import IKModel, Training, collect
 from eim_ros.ik.problem import PATIENCE
-from eim_ros.kinematics import pose_from_context, share_path
+from eim_ros.kinematics import pose_from_context, refine, share_path
 from eim_ros.learning import EMConfig
 
 FloatArray = npt.NDArray[np.float64]
@@ -63,7 +63,7 @@ def of_seeds(name: str, n_poses: int, seed: int) -> list[str]:
         converged, steps, moved = [], [], []
         for number, pose in enumerate(poses):
             seeds = draw(pose, number)
-            found = robot.refine(seeds, pose, patience=PATIENCE)
+            found = refine(robot, seeds, pose, patience=PATIENCE)
             converged.append(found.converged)
             steps.append(found.iterations)
             moved.append(np.linalg.norm(found.positions - seeds, axis=1)[found.converged])

@@ -5,9 +5,10 @@
 Poses come from forward kinematics of uniform random configurations, and references of `near` are further such
 configurations. Columns are CPU times of a call on one thread [us], median, with the 99th percentile in brackets:
 
-  solver     the compiled call that the answer needs: all roots of a closed form, or one solution by restarts
-  Robot      `Robot.solve`, one solution by restarts
-  solve      `Sampler.solve(pose)`
+  solver     the compiled call that the answer needs: a root of a closed form, or one solution by restarts
+  solve      `Sampler.solve(pose)` of a transform (4, 4)
+  list       the same of a list x y z qx qy qz qw
+  limits     `Sampler.with_constraints(limits=...)`
   n = 1 ...  `Sampler.sample(pose, n)`
   near       `Sampler.solve(pose, near=q)`
   near, 1    `Sampler.sample(pose, 1, near=q)`
@@ -33,7 +34,8 @@ import numpy.typing as npt
 
 from benchmarks._machine import conditions, cpu_times, print_table
 from eim_ros.ik import Sampler
-from eim_ros.kinematics import Robot
+from eim_ros.kinematics import Robot, quaternion_from_matrix
+from eim_ros.solver import Patience, StepOptions, solve_poses
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "test"))
 from kinematics.six_joint_arms import URDFS
@@ -44,9 +46,9 @@ FloatArray = npt.NDArray[np.float64]
 INCLUDED = ("ur5e", "panda", "iiwa14")
 NAMES = ("UR5, off by 1e-06", "UR5, off by 0.0001", "UR5, off by 0.001", "Jaco 2", "xArm6", "Gen3 lite", "CRX-10iA")
 COUNTS = (1, 2, 7, 8, 16)
-SAME = 0.01  # distance below which solutions count as one [rad]
-N_WARM, N_BLOCK, N_RESTARTS = 20, 100, 100
-COLUMNS = ("solver", "Robot", "solve", *(f"n = {n}" for n in COUNTS), "near", "near, 1", "all", "batch")
+SAME = 1e-6  # distance below which solutions count as one [rad]
+N_WARM, N_BLOCK, N_RESTARTS = 20, 100, 3000
+COLUMNS = ("solver", "solve", "list", "limits", *(f"n = {n}" for n in COUNTS), "near", "near, 1", "all", "batch")
 
 
 def arms() -> dict[str, Robot]:
@@ -59,22 +61,30 @@ def arms() -> dict[str, Robot]:
 
 def solver(robot: Robot, poses: FloatArray) -> Callable[[int], object]:
     """Return the compiled call that solves the i-th of the poses."""
-    chain, form = robot.chain, robot.closed_form
-    if form is None:
-        task, effort = robot._plain_restarts
-        return lambda i: chain.solve(task, effort, poses[i : i + 1], N_RESTARTS, (0.618 * i) % 1.0)
-    tasks = [robot.task(pose) for pose in poses]
-    return lambda i: form.roots(chain, tasks[i], SAME)
+    chain, form, task, never = robot.chain, robot.closed_form, robot.task(np.eye(4)), np.inf
+    if form is not None:
+        options = SAME, False, None, None, 1, never, 1
+        return lambda i: form.solutions(chain, task, poses[i : i + 1], *options, [(0.618 * i) % 1.0])
+    patience = Patience(np.zeros(3), never, N_RESTARTS, N_RESTARTS)
+    effort, numbers = StepOptions(1e-6, 1e-6, 60, 3), np.arange(len(poses), dtype=np.uint64)
+
+    def solve(i: int) -> object:
+        return solve_poses(chain, task, effort, poses[i : i + 1], numbers[i : i + 1], patience, 1, 0.01, 1, never)
+
+    return solve
 
 
 def times(robot: Robot, n_poses: int, seed: int) -> dict[str, FloatArray]:
     """Return the CPU times [us] of all calls by column."""
     rng, sampler = np.random.default_rng(seed), Sampler(robot)
     poses, near = robot.fk(robot.random(n_poses, rng)), robot.random(n_poses, rng)
+    lists = [[*pose[:3, 3].tolist(), *quaternion_from_matrix(pose).tolist()] for pose in poses]
+    limits = {robot.joint_names[0]: (-0.5, 0.5)}
     calls: dict[str, Callable[[int], object]] = {
         "solver": solver(robot, poses),
-        "Robot": lambda i: robot.solve(poses[i]),
         "solve": lambda i: sampler.solve(poses[i]),
+        "list": lambda i: sampler.solve(lists[i]),
+        "limits": lambda i: sampler.with_constraints(limits=limits),
         "near": lambda i: sampler.solve(poses[i], near=near[i]),
         "near, 1": lambda i: sampler.sample(poses[i], 1, near=near[i]),
         "all": lambda i: sampler.solve_all(poses[i]),

@@ -33,7 +33,7 @@ from scipy.spatial import cKDTree
 
 from benchmarks._machine import conditions, print_table
 from eim_ros.ik import Sampler
-from eim_ros.kinematics import Robot
+from eim_ros.kinematics import Robot, refine
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "test"))
 from kinematics.seven_revolute_arms import random_seven
@@ -65,7 +65,7 @@ def has_missed(sampler: Sampler, pose: FloatArray, rng: np.random.Generator) -> 
     """Return whether refined seeds lead to solutions that are far from a dense answer."""
     robot = sampler.robot
     answer = sampler.solve_all(pose, DENSE, guarantee="certified", seed=0, timeout=TIMEOUT, max_solutions=100_000)
-    refined = robot.refine(robot.random(N_SEEDS, rng), pose)
+    refined = refine(robot, robot.random(N_SEEDS, rng), pose)
     found = refined.positions[refined.converged]
     if not answer.certified or not len(found):
         return False

@@ -37,7 +37,7 @@ from benchmarks._machine import processor, versions
 from benchmarks._peers import Case, eaik_solver, ssik_artifact
 from eim_ros.core.files import write_atomically
 from eim_ros.ik import Sampler
-from eim_ros.kinematics import Robot
+from eim_ros.kinematics import Robot, refine
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "test"))
 from kinematics.six_joint_arms import KINDS, URDFS, random_arm
@@ -128,7 +128,7 @@ def row(name: str, urdf: str, n_poses: int, n_judged: int) -> str:
     missed = unseen = 0
     for pose in poses[:n_judged]:
         roots = form.roots(chain, robot.task(pose), DIFFERENT).positions
-        refined = robot.refine(robot.random(N_SEEDS, rng), pose, **FINE)
+        refined = refine(robot, robot.random(N_SEEDS, rng), pose, **FINE)
         found = refined.positions[refined.converged]
         missed += bool(np.min([away(found, root) for root in roots], axis=0).max(initial=0.0) > DIFFERENT)
         unseen += sum(away(found, root).min(initial=np.inf) > DIFFERENT for root in roots)

@@ -35,7 +35,7 @@ import numpy.typing as npt
 from benchmarks._machine import conditions, print_table
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Sampler
-from eim_ros.kinematics import Robot
+from eim_ros.kinematics import Robot, refine
 from eim_ros.kinematics.tolerances import TaskOptions
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "test"))
@@ -79,7 +79,7 @@ class Case:
     def judged(self, pose: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return distinct regular solutions that refined seeds find."""
         errors = {"position_tolerance": PRECISE, "orientation_tolerance": PRECISE}
-        refined = self.robot.refine(self.robot.random(N_SEEDS, rng), pose, **errors, **self.asked)  # type: ignore[arg-type]
+        refined = refine(self.robot, self.robot.random(N_SEEDS, rng), pose, **errors, **self.asked)  # type: ignore[arg-type]
         kept: list[FloatArray] = []
         for q in refined.positions[refined.converged]:
             if self.is_regular(q, pose) and (not kept or self.away(np.array(kept), q).min() > SAME):

@@ -27,7 +27,7 @@ from scipy.spatial import cKDTree
 
 from benchmarks._machine import load_average, processor, versions
 from eim_ros.ik import Sampler
-from eim_ros.kinematics import Robot, share_path
+from eim_ros.kinematics import Robot, refine, share_path
 
 N_TRUE, N_TIMED = 100_000, 2000  # number of seeds
 NEAR = (0.3, 0.6)  # [rad, m]
@@ -59,7 +59,7 @@ def measured(robot: Robot, position_only: bool, n: int, n_poses: int, seed: int)
     figures: dict[str, list[list[float]]] = {}
 
     def refined(n_seeds: int, pose: np.ndarray) -> np.ndarray:
-        found = robot.refine(robot.random(n_seeds, rng), pose, position_only=position_only)
+        found = refine(robot, robot.random(n_seeds, rng), pose, position_only=position_only)
         return found.positions[found.converged]
 
     def sampled(pose: np.ndarray, diversity: float | None) -> np.ndarray:

@@ -22,7 +22,7 @@ from eim_ros.core.errors import EimError
 from eim_ros.core.files import BLANK, sealed
 from eim_ros.core.settings import read_yaml
 from eim_ros.ik import CapabilityGrid, CapabilityMap, IKModel
-from eim_ros.kinematics import CollisionOptions, Robot
+from eim_ros.kinematics import CollisionOptions, Robot, refine
 from eim_ros.kinematics.collision import collision_model
 from eim_ros.kinematics.srdf import srdf_groups
 from eim_ros.learning import EMConfig
@@ -196,7 +196,7 @@ def _read_urdf(path: Path) -> None:
     robot = Robot(path)
     robot.fk(0.5 * (robot.lower + robot.upper))
     with contextlib.suppress(EimError):
-        robot.solve(np.eye(4), np.random.default_rng(0), max_restarts=1)
+        refine(robot, robot.random(1, seed=0), np.eye(4))
     collision_model(robot)
 
 

@@ -32,8 +32,9 @@ from eim_ros.core.checks import LARGEST, as_number, checked_path, expect, expect
 from eim_ros.core.errors import ConfigurationError, DataError, PoseError, RobotError
 from eim_ros.core.files import ARCHIVE_ERRORS, locked, write_atomically
 from eim_ros.core.parallel import ThisProcess, Workers, usable_cores
+from eim_ros.ik.setup import PATIENCE
 from eim_ros.kinematics import Robot
-from eim_ros.kinematics.robot import MAX_ITERATIONS, RESTART_PATIENCE
+from eim_ros.kinematics.robot import MAX_ITERATIONS
 from eim_ros.kinematics.tolerances import redundancy
 from eim_ros.solver import ContinuationOptions, StepOptions, chart_poses
 
@@ -363,7 +364,7 @@ class PartWork:
         grid, robot = self.grid, self.robot
         first, last = part * PART, min((part + 1) * PART, grid.n_poses)
         free = redundancy(robot.bounds, False)
-        effort = StepOptions(TOLERANCE, TOLERANCE, MAX_ITERATIONS, RESTART_PATIENCE)
+        effort = StepOptions(TOLERANCE, TOLERANCE, MAX_ITERATIONS, PATIENCE)
         spread = ContinuationOptions(STEP, ISOLATED if free < 1 else -1.0, free, np.inf)
         task = robot.task(np.eye(4), position_tolerance=TOLERANCE, orientation_tolerance=TOLERANCE)
         seeds = np.array([grid.seed], dtype=np.uint64) * np.uint64(2**32) + np.arange(first, last, dtype=np.uint64)

@@ -16,7 +16,7 @@ from eim_ros.core.errors import DataError, ModelFileError
 from eim_ros.core.parallel import tell
 from eim_ros.ik.order import distance_to
 from eim_ros.ik.prior import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, describe_robot, robot_from_description
-from eim_ros.kinematics import CONTEXT_KINDS, Robot, context_from_pose
+from eim_ros.kinematics import CONTEXT_KINDS, Robot, context_from_pose, refine, spread
 from eim_ros.solver import SPACING
 
 SEEDS_PER_POSE = 100  # number of seeds of the search for solutions of a pose
@@ -90,14 +90,14 @@ def _even_solutions(
     Solutions are repeated if the search finds fewer than n. Their errors are at most 1e-6 m and rad.
     """
     seeds = np.concatenate([known[None], robot.random(SEEDS_PER_POSE, rng)])
-    refined = robot.refine(seeds, pose, position_only=position_only, patience=3)
+    refined = refine(robot, seeds, pose, position_only=position_only, patience=3)
     found = refined.positions[refined.converged]
     apart: list[FloatArray] = []
     while len(found):
         apart.append(found[:1])
         found = found[distance_to(robot, found, found[0]) >= APART]
     roots = np.concatenate(apart)
-    continued = robot.spread(roots, pose, MOST_SOLUTIONS, rng, position_only=position_only, step=APART / SPACING)
+    continued = spread(robot, roots, pose, MOST_SOLUTIONS, rng, position_only=position_only, step=APART / SPACING)
     solutions = np.concatenate([roots, continued])
     return np.asarray(solutions[rng.choice(len(solutions), n, replace=len(solutions) < n)])
 

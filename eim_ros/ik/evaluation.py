@@ -26,7 +26,7 @@ from eim_ros.core.errors import DataError
 from eim_ros.ik.data import context_kind_of, robot_of
 from eim_ros.ik.order import on_torus
 from eim_ros.ik.prior import IKModel
-from eim_ros.kinematics import Robot, pose_from_context
+from eim_ros.kinematics import Robot, pose_from_context, refine
 
 QUANTILES = (0.05, 0.25, 0.75, 0.95)
 
@@ -156,7 +156,7 @@ def exact_solutions(
     robot: Robot, pose: FloatArray, n_seeds: int, rng: np.random.Generator, position_only: bool = False
 ) -> SolutionSet:
     """Approximate all solutions of a pose (4, 4) by refinement of uniform seeds, and label their components."""
-    refined = robot.refine(robot.random(n_seeds, rng), pose, position_only=position_only)
+    refined = refine(robot, robot.random(n_seeds, rng), pose, position_only=position_only)
     positions = refined.positions[refined.converged]
     return SolutionSet(robot, positions, linked_components(robot, positions))
 

@@ -12,7 +12,8 @@ from eim_ros.kinematics.poses import (
     pose_from_context,
     quaternion_from_matrix,
 )
-from eim_ros.kinematics.robot import SHIPPED_ROBOTS, Refinement, Robot, robot_path, share_path
+from eim_ros.kinematics.refinement import Refinement, refine, spread
+from eim_ros.kinematics.robot import SHIPPED_ROBOTS, Robot, robot_path, share_path
 
 __all__ = [  # in the order of the reference, the most important first
     "Robot",
@@ -33,6 +34,8 @@ __all__ = [  # in the order of the reference, the most important first
     "context_from_pose",
     "pose_from_context",
     "quaternion_from_matrix",
+    "refine",
     "robot_path",
     "share_path",
+    "spread",
 ]

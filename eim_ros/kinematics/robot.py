@@ -1,8 +1,7 @@
-"""Serial robots: forward kinematics, Jacobians and inverse kinematics.
+"""Serial robots: joints, limits, forward kinematics and Jacobians; `eim_ros.ik.Sampler` solves poses.
 
-`Robot` holds a chain of joints with its limits. It computes forward kinematics, and inverse kinematics by damped least
-squares with restarts, continuation along self-motions, and null-space optimisation. Each method validates its arguments
-and then runs compiled code from `eim_ros/solver`. Poses and Jacobians describe the tip link in the base frame, with
+`Robot` holds a chain of joints with its limits. Each method validates its arguments and then runs compiled code from
+`eim_ros/solver`. Poses and Jacobians describe the tip link in the base frame, with
 angles in [rad] and lengths in [m]. `with_tool` adds a tool: a new tip link that is fixed to the old one.
 
 The module also finds the files of the package (urdf/, config/, launch/), in a checkout and in an installed package.
@@ -34,7 +33,6 @@ from eim_ros.core.checks import (
     expect,
     number_from_zero,
     numbers_of,
-    positive_number,
     whole_number,
 )
 from eim_ros.core.errors import (
@@ -54,10 +52,7 @@ from eim_ros.kinematics.poses import check_pose, is_position, pose_from
 from eim_ros.kinematics.tolerances import (
     JointLimits,
     TaskOptions,
-    checked_tolerances,
     make_task,
-    redundancy,
-    transforms,
 )
 from eim_ros.kinematics.urdf import (
     MULTIPLIER,
@@ -77,10 +72,8 @@ from eim_ros.solver import (
     MOST_JOINTS,
     Chain,
     ClosedForm,
-    ContinuationOptions,
     General7R,
     ParameterisedForm,
-    StepOptions,
     Task,
 )
 
@@ -201,52 +194,9 @@ MOST_CONFIGURATIONS = 2_000_000_000  # limit per call; memory is exhausted earli
 
 
 MAX_ITERATIONS = 60
-REFINE_PATIENCE = 6
-RESTART_PATIENCE = 3
-MAX_RESTARTS = 1000
 LONGEST_SLIDE = 100.0  # [m] a slide with wider limits has none that are meant; rails and gantries are shorter
 LEAST_SINE = 1e-3  # least singular value of the axes of slides; below, they count as parallel
 FULL_POSE = 6  # number of joints that a pose determines
-
-
-@dataclass(frozen=True, eq=False)
-class Refinement:
-    """Result of inverse kinematics: configurations and their errors.
-
-    The errors are computed by forward kinematics from the returned configurations. A row that did not converge is not a
-    solution. `bool()` is True if at least one row converged.
-
-    Attributes
-    ----------
-    positions : (n, dof)
-        Configurations [rad] or [m], always within the limits. A row that did not converge holds the best configuration
-        found.
-    converged : (n,) bool
-        Whether both errors are within the tolerances.
-    iterations : (n,) int
-        Number of steps, summed over all restarts.
-    position_error : (n,)
-        Distance to the target position [m].
-    orientation_error : (n,)
-        Angle to the target orientation [rad]; 0 if only the position was requested.
-
-    Examples
-    --------
-    >>> from eim_ros.kinematics import Robot
-    >>> found = Robot("panda").solve([0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0], seed=0)
-    >>> bool(found), found.positions.shape
-    (True, (1, 7))
-    """
-
-    positions: FloatArray
-    converged: BoolArray
-    iterations: npt.NDArray[np.int64]
-    position_error: FloatArray
-    orientation_error: FloatArray
-
-    def __bool__(self) -> bool:
-        """Return whether at least one row is a solution."""
-        return bool(self.converged.any())
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -807,249 +757,6 @@ class Robot:
         rows = self._rows(q)[0]
         return self.chain.verify(self.task(pose, **asked), rows)
 
-    def refine(
-        self,
-        seeds: npt.ArrayLike,
-        pose: npt.ArrayLike,
-        *,
-        max_iterations: int = MAX_ITERATIONS,
-        patience: int = REFINE_PATIENCE,
-        **asked: Unpack[TaskOptions],
-    ) -> Refinement:
-        """Solve for the pose from each seed by damped least squares within the limits.
-
-        Parameters
-        ----------
-        seeds : (n, dof) array_like
-            Finite start configurations. Values outside the limits are clamped first; the array is not modified.
-        pose : (4, 4) array_like
-            Target pose of the tip in the base frame.
-        max_iterations, patience : int
-            Maximum number of steps per seed, 0 to 1000000. A seed is abandoned if its squared error does not halve
-            within `patience` steps, 1 to 1000000.
-        **asked
-            See `TaskOptions`.
-
-        Raises
-        ------
-        RobotError
-            If the seeds are not finite or have the wrong shape, or if a number is out of range. Also if the limits are
-            empty or wider than the robot's limits.
-        ConstraintError
-            If the tolerances are not six numbers of at least 0.
-        PoseError
-            If the pose is not a finite rigid transform.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from eim_ros.kinematics import Robot
-        >>> robot = Robot("panda")
-        >>> q = 0.5 * (robot.lower + robot.upper)
-        >>> result = robot.refine(q + 0.05 * np.array([[1.0], [-1.0]]), robot.fk(q))
-        >>> result.converged.tolist()
-        [True, True]
-        """
-        check_keywords(asked, TaskOptions.__annotations__, "Robot.refine")
-        rows, task = self._finite_rows(seeds, "seeds"), self.task(pose, **asked)
-        positions, converged, iterations, errors = self.chain.refine(
-            task, _effort(asked, max_iterations, patience), rows
-        )
-        return Refinement(positions, converged, iterations, errors[0], errors[1])
-
-    def spread(
-        self,
-        solutions: npt.ArrayLike,
-        pose: npt.ArrayLike,
-        n: int,
-        seed: int | np.random.Generator | None = None,
-        *,
-        step: float = 0.4,
-        finest: float | None = None,
-        **asked: Unpack[TaskOptions],
-    ) -> FloatArray:
-        """Find further solutions of a pose by continuation along the self-motion of a redundant arm.
-
-        If the arm has one more joint than the pose needs, the self-motions are curves. Continuation then also takes a
-        few steps outside the limits. So it finds parts of the curves that contain no known solution.
-
-        Parameters
-        ----------
-        solutions : (m, dof) array_like
-            Known solutions: configurations within the limits that reach the pose.
-        pose : (4, 4) array_like
-            Target pose of the tip in the base frame.
-        n : int
-            Maximum number of further solutions, 0 to 1000000.
-        seed : int or numpy Generator, optional
-        step : float
-            Length of a step [rad, m]. New solutions are at least 0.6 step away from all others (Euclidean distance).
-        finest : float, optional
-            Minimum difference between solutions in at least one joint [rad, m] when gaps are filled. If the
-            self-motions are curves and fewer than n solutions are found, the gaps between them are divided evenly down
-            to this difference. By default, gaps are not filled.
-        **asked
-            See `TaskOptions`. Fewer than n solutions (k, dof) are returned if no step from any leads to another one.
-
-        Examples
-        --------
-        An arm with seven joints has infinitely many solutions of a pose:
-
-        >>> from eim_ros.kinematics import Robot
-        >>> robot = Robot("panda")
-        >>> pose = [0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0]
-        >>> first = robot.solve(pose, seed=0).positions
-        >>> robot.spread(first, pose, 10, seed=0).shape
-        (10, 7)
-        """
-        known, task = self._finite_rows(solutions, "solutions"), self.task(pose, **asked)
-        finest = -1.0 if finest is None else positive_number(finest, "the finest difference of solutions")
-        step, n = positive_number(step, "the step"), whole_number(n, 0, "n")
-        if not max(step, finest) < math.inf:
-            raise RobotError("the step and the finest difference of solutions must be finite", (step, finest))
-        free = redundancy(self._bounds(asked), asked.get("position_only", False))
-        spread = ContinuationOptions(step, finest, free, math.inf)
-        return self.chain.spread(task, spread, known, len(known) + n, checked_generator(seed).random())[len(known) :]
-
-    def descend(
-        self,
-        solutions: npt.ArrayLike,
-        pose: npt.ArrayLike,
-        preferred: npt.ArrayLike,
-        weights: npt.ArrayLike,
-        **asked: Unpack[TaskOptions],
-    ) -> FloatArray:
-        """Move solutions of a pose along the self-motion to a local minimum of a cost (null-space optimisation).
-
-        The cost is sum_j w_j (q_j - p_j)^2. Differences of continuous joints are measured on the circle. The cost of a
-        solution never increases. Without redundancy, the solutions do not change.
-
-        Parameters
-        ----------
-        solutions : (n, dof) array_like
-            Configurations within the limits that reach the pose. The result (n, dof) has the same order.
-        pose : (4, 4) array_like
-            Target pose of the tip in the base frame.
-        preferred, weights : (dof,) array_like
-            Preferred configuration p [rad] or [m], and weights w >= 0.
-        **asked
-            See `TaskOptions`.
-
-        Examples
-        --------
-        Prefer the third joint near 0:
-
-        >>> from eim_ros.kinematics import Robot
-        >>> robot = Robot("panda")
-        >>> pose = [0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0]
-        >>> solution = robot.solve(pose, seed=0).positions
-        >>> moved = robot.descend(solution, pose, 7 * [0.0], [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0])
-        >>> bool(abs(moved[0, 2]) <= abs(solution[0, 2]))
-        True
-        """
-        known, task = self._finite_rows(solutions, "solutions"), self.task(pose, **asked)
-        (liked, is_one), (weighed, is_other) = self._rows(preferred), self._rows(weights)
-        if not (is_one and is_other):
-            raise RobotError(f"a cost needs a value and a weight of each of {self.dof} joints", (preferred, weights))
-        cost = np.concatenate([liked, weighed])
-        if not np.isfinite(cost).all() or (cost[1] < 0.0).any():
-            raise RobotError("a cost needs finite joint values, and finite weights of at least 0", (preferred, weights))
-        if not cost[1].any():
-            return np.array(known)
-        return self.chain.descend(task, known, cost[0], cost[1] / cost[1].max(), self.continuous)
-
-    def solve(
-        self,
-        pose: npt.ArrayLike,
-        seed: int | np.random.Generator | None = None,
-        *,
-        max_restarts: int = MAX_RESTARTS,
-        **asked: Unpack[TaskOptions],
-    ) -> Refinement:
-        """Find one solution of a pose from uniform random seeds.
-
-        The result has one row. If no restart converges, the row is the best attempt and `converged` is False.
-
-        Parameters
-        ----------
-        pose : (4, 4) array_like
-            Target pose of the tip in the base frame, in any form listed in `poses.FORMS`. For a position (3,), the
-            orientation is free.
-        seed : int or numpy Generator, optional
-        max_restarts : int
-            Maximum number of seeds, 1 to 1000000.
-        **asked
-            See `TaskOptions`.
-
-        Examples
-        --------
-        >>> from eim_ros.kinematics import Robot
-        >>> robot = Robot("ur5e")
-        >>> result = robot.solve([0.4, 0.1, 0.3, 1.0, 0.0, 0.0, 0.0], seed=0)
-        >>> bool(result), result.positions.shape
-        (True, (1, 6))
-        """
-        if is_position(pose):
-            pose, asked = pose_from(pose), {**asked, "position_only": True}
-        return self._solve(check_pose(pose)[None], seed, max_restarts, asked)
-
-    def solve_many(
-        self,
-        poses: npt.ArrayLike,
-        seed: int | np.random.Generator | None = None,
-        *,
-        max_restarts: int = MAX_RESTARTS,
-        **asked: Unpack[TaskOptions],
-    ) -> Refinement:
-        """Find one solution for each pose (n, 4, 4), like `solve` but in a single compiled call.
-
-        Examples
-        --------
-        >>> from eim_ros.kinematics import Robot
-        >>> robot = Robot("ur5e")
-        >>> poses = robot.fk(robot.random(50, seed=0))
-        >>> bool(robot.solve_many(poses, seed=0).converged.all())
-        True
-        """
-        return self._solve(transforms(poses), seed, max_restarts, asked)
-
-    def _solve(
-        self, targets: FloatArray, seed: int | np.random.Generator | None, max_restarts: int, asked: TaskOptions
-    ) -> Refinement:
-        check_keywords(asked, TaskOptions.__annotations__, "Robot.solve")
-        max_restarts, rng = whole_number(max_restarts, 1, "max_restarts"), checked_generator(seed)
-        if len(self.unlimited_slides) and len(targets):
-            return self._solve_from_reachable(targets, rng, max_restarts, asked)
-        task, effort = self._restarts(asked) if asked else self._plain_restarts
-        positions, converged, iterations, errors = self.chain.solve(task, effort, targets, max_restarts, rng.random())
-        return Refinement(positions, converged, iterations, errors[0], errors[1])
-
-    def _solve_from_reachable(
-        self, targets: FloatArray, rng: np.random.Generator, max_restarts: int, asked: TaskOptions
-    ) -> Refinement:
-        """Solve poses one by one, each with the limits of `reaching_limits`."""
-        tolerances = asked.get("tolerances")
-        slack = float(asked.get("position_tolerance", 0.0))
-        slack += 0.0 if tolerances is None else float(np.linalg.norm(checked_tolerances(tolerances)[:3]))
-        given = self.limits.narrowed(asked.get("lower"), asked.get("upper"))
-        parts = []
-        for target in targets:
-            lower, upper = self.reaching_limits(target[None, :3, 3], slack, given.lower, given.upper)
-            task, effort = self._restarts({**asked, "lower": lower, "upper": upper})
-            parts.append(self.chain.solve(task, effort, target[None], max_restarts, rng.random()))
-        positions, converged, iterations, errors = zip(*parts, strict=True)
-        position_error, orientation_error = np.concatenate(errors, axis=1)
-        found = np.concatenate(positions), np.concatenate(converged), np.concatenate(iterations)
-        return Refinement(*found, position_error, orientation_error)
-
-    def _restarts(self, asked: TaskOptions) -> tuple[Task, StepOptions]:
-        """Return the arguments of `Chain.solve` other than the targets; the pose in the task is ignored."""
-        return self.task(np.eye(4), **asked), _effort(asked, MAX_ITERATIONS, RESTART_PATIENCE)
-
-    @functools.cached_property
-    def _plain_restarts(self) -> tuple[Task, StepOptions]:
-        return self._restarts({})
-
 
 class _SlideGroup(NamedTuple):
     """Slides without a revolute joint between them."""
@@ -1057,12 +764,6 @@ class _SlideGroup(NamedTuple):
     joints: list[int]
     axes: FloatArray  # (3, n_slides): motions of the tip for a unit of each slide, with all revolute joints at zero
     is_first: bool  # whether no revolute joint comes before them
-
-
-def _effort(asked: TaskOptions, max_iterations: int, patience: int) -> StepOptions:
-    tolerances = asked.get("position_tolerance", 1e-6), asked.get("orientation_tolerance", 1e-6)
-    most_steps, most_vain = whole_number(max_iterations, 0, "max_iterations"), whole_number(patience, 1, "patience")
-    return StepOptions(float(tolerances[0]), float(tolerances[1]), most_steps, most_vain)
 
 
 def tool_from(numbers: Sequence[float]) -> FloatArray:

@@ -22,7 +22,7 @@ from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import LARGEST, as_numbers, checked_flag, number_from_zero
 from eim_ros.core.errors import ConstraintError, RobotError
 from eim_ros.core.portable import length, product, transformed
-from eim_ros.kinematics.poses import check_pose, check_poses, is_position, pose_from, rotations_from
+from eim_ros.kinematics.poses import check_pose, is_position, pose_from, rotations_from
 from eim_ros.solver import Task
 
 NO_TOLERANCES = np.empty(0)
@@ -147,13 +147,6 @@ def redundancy(bounds: FloatArray, position_only: bool) -> int:
     It is negative if the arm has too few joints.
     """
     return int(np.count_nonzero(bounds[0] < bounds[1])) - (3 if position_only else 6)
-
-
-def transforms(poses: npt.ArrayLike) -> FloatArray:
-    """Return rigid transforms (n, 4, 4), where n may be 0; raise `PoseError` if one is not rigid."""
-    if isinstance(poses, np.ndarray) and poses.shape == (0, 4, 4):
-        return np.empty((0, 4, 4))
-    return check_poses(poses)
 
 
 @dataclass(frozen=True, eq=False)

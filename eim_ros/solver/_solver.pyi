@@ -358,10 +358,6 @@ class Chain:
         Returns configurations (n, dof), whether each has converged (n,), the steps taken (n,), and the errors (2, n)
         [m], [rad].
         """
-    def solve(
-        self, task: Task, effort: StepOptions, poses: FloatArray, max_restarts: int, seed: float
-    ) -> tuple[FloatArray, BoolArray, IntArray, FloatArray]:
-        """Find one solution of each pose (n, 4, 4) from uniform seeds; the result is that of `refine`."""
     def spread(
         self, task: Task, spread: ContinuationOptions, solutions: FloatArray, most: int, seed: float
     ) -> FloatArray:

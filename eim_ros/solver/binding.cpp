@@ -33,7 +33,7 @@ PYBIND11_MODULE(EIM_MODULE, module) {
     bind_closed_forms(module);
     bind_manifold(module, chain);
     bind_certify(module);
-    bind_search(module, chain);
+    bind_search(module);
     bind_self_motions(module);
     bind_paths(module);
 }

@@ -23,7 +23,7 @@ from eim_ros.ik.components import Component, component_labels, components
 from eim_ros.ik.nearest_pose import NearestPose
 from eim_ros.ik.order import nearest
 from eim_ros.ik.prior import ConditionalDensity
-from eim_ros.kinematics import Obstacle, Robot
+from eim_ros.kinematics import Obstacle, Robot, refine
 from eim_ros.kinematics.links import body_poses
 from eim_ros.view.groups import group_arms
 from eim_ros.view.style import distinct_colour, linear, rgb
@@ -208,7 +208,7 @@ class LiveSolutions:
         """Return a configuration (dof,) moved onto a target, (1, dof); (0, dof) without one or if that fails."""
         if q is None:
             return np.empty((0, self.robot.dof))
-        moved = self.robot.refine(q[None], pose, position_only=self.position_only)
+        moved = refine(self.robot, q[None], pose, position_only=self.position_only)
         return moved.positions[moved.converged]
 
     def _is_free(self, rows: FloatArray) -> npt.NDArray[np.bool_]:

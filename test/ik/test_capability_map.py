@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from ik.arms import arm_of
 
+from eim_ros import Sampler
 from eim_ros.core.errors import ConfigurationError, DataError, PoseError, RobotError
 from eim_ros.core.parallel import JoblibWorkers
 from eim_ros.ik import CapabilityGrid, CapabilityMap
 from eim_ros.ik import capability as module
 from eim_ros.ik.capability import survey
-from eim_ros.kinematics import Robot
+from eim_ros.kinematics import Robot, refine, spread
 
 BOX = CapabilityGrid((0.2, -0.3, 0.1), (0.8, 0.3, 0.7), 0.3, n_approaches=6, n_rolls=2, n_seeds=64)
 FIGURES = ("n_solutions", "n_components", "length", "manipulability")
@@ -46,7 +47,7 @@ def test_poses_of_a_grid_are_rigid_and_in_their_cells() -> None:
 
 def test_pose_is_reached_where_uniform_seeds_reach_it(panda_map: CapabilityMap) -> None:
     robot = arm_of("panda")
-    solved = robot.solve_many(BOX.poses(0, BOX.n_poses), np.random.default_rng(0), max_restarts=300).converged
+    solved = Sampler(robot).solve_batch(BOX.poses(0, BOX.n_poses), seed=0, timeout=60.0).n_valid > 0
     reached = panda_map.n_components.reshape(-1) > 0
     assert not (reached & ~solved).any()
     assert (reached != solved).mean() <= 0.03  # 64 seeds miss poses that hardly any seed leads to
@@ -60,9 +61,9 @@ def test_figures_of_a_pose_are_those_of_its_solutions(panda_map: CapabilityMap) 
     lengths, missed = [], []
     for index in np.flatnonzero(flat["n_components"])[:12]:
         pose = BOX.poses(index, index + 1)[0]
-        refined = robot.refine(robot.random(600, rng), pose)
+        refined = refine(robot, robot.random(600, rng), pose)
         points = refined.positions[refined.converged]
-        points = np.concatenate([points, robot.spread(points, pose, 20000, rng, step=0.1)])
+        points = np.concatenate([points, spread(robot, points, pose, 20000, rng, step=0.1)])
         best = robot.manipulability(points).max()
         assert flat["manipulability"][index] <= best * 1.02 + 1e-4  # steps of .45 rad miss the peak
         assert flat["manipulability"][index] >= 0.85 * best

@@ -13,7 +13,7 @@ from scipy.spatial import cKDTree
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Completeness, Constraints, ErrorCode, Sampler, Solutions
-from eim_ros.kinematics import Robot, pose_from
+from eim_ros.kinematics import Robot, pose_from, refine
 
 ARMS = ("panda", "iiwa14")
 MISSED = 0.05  # [rad]: farther from a dense answer is no part of its curves
@@ -40,7 +40,7 @@ def farthest_missed(sampler: Sampler, answer: Solutions, pose: np.ndarray, n: in
     robot = sampler.robot
     lower, upper = constraints.bounds(robot)
     seeds = np.random.default_rng(0).uniform(lower, upper, (n, robot.dof))
-    refined = robot.refine(seeds, pose, lower=lower, upper=upper)
+    refined = refine(robot, seeds, pose, lower=lower, upper=upper)
     found = refined.positions[refined.converged]
     if not len(found):
         return 0.0

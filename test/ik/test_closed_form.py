@@ -13,7 +13,7 @@ from kinematics.oracle import Oracle
 from kinematics.six_joint_arms import KINDS, URDFS, random_arm, urdf_of
 
 from eim_ros.ik import Constraints, ErrorCode, Sampler
-from eim_ros.kinematics import Robot, Sphere, pose_from
+from eim_ros.kinematics import Robot, Sphere, pose_from, refine
 from eim_ros.solver import NO_EXPERT
 
 TURN = 2.0 * math.pi
@@ -64,7 +64,7 @@ def test_refined_seeds_find_nothing_that_is_missing(name: str) -> None:
     for q in robot.random(4, rng):
         pose = robot.fk(q)
         samples = Sampler(robot).sample(pose, 100)
-        refined = robot.refine(robot.random(5000, rng), pose)
+        refined = refine(robot, robot.random(5000, rng), pose)
         found = refined.positions[refined.converged]
         assert len(found) > 500
         assert max(away(samples.q, row).min() for row in found) < 1e-3
@@ -245,7 +245,7 @@ def test_arms_that_are_not_quite_such_certify_only_where_no_roots_meet(name: str
         assert away(samples.q, q).min() < 0.01
         if samples.certified:
             n_certified += 1
-            refined = robot.refine(robot.random(2000, rng), pose, **FINE)
+            refined = refine(robot, robot.random(2000, rng), pose, **FINE)
             found = refined.positions[refined.converged]
             assert max(away(samples.q, row).min() for row in found) < 0.01
     assert n_certified >= 1
@@ -273,7 +273,7 @@ def test_an_arm_of_seven_joints_with_one_held_has_a_closed_form(name: str, joint
         ends = {"lower": robot.lower.copy(), "upper": robot.upper.copy()}
         for end in ends.values():
             end[joint - 1] = value
-        refined = robot.refine(seeds, pose, **ends, **FINE)
+        refined = refine(robot, seeds, pose, **ends, **FINE)
         found = refined.positions[refined.converged]
         assert max((away(samples.q, row).min() for row in found), default=0.0) < 0.01
 

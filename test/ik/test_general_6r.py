@@ -14,7 +14,7 @@ from kinematics.six_joint_arms import KINDS, URDFS, random_arm, urdf_of
 from kinematics.six_revolute_arms import ARMS, CRAIG, calibrated, random_axes
 
 from eim_ros.ik import ErrorCode, Sampler
-from eim_ros.kinematics import Robot, pose_from
+from eim_ros.kinematics import Robot, pose_from, refine
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -61,7 +61,7 @@ def test_seeds_find_nothing_that_a_complete_set_lacks(name: str) -> None:
     robot, rng = Robot(ARMS[name]), np.random.default_rng(2)
     for pose in robot.fk(robot.random(3, rng)):
         roots, is_complete, _ = roots_of(robot, pose)
-        refined = robot.refine(robot.random(4000, rng), pose, **FINE)
+        refined = refine(robot, robot.random(4000, rng), pose, **FINE)
         found = refined.positions[refined.converged]
         assert is_complete
         assert len(found) > 200

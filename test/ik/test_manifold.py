@@ -15,7 +15,7 @@ from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Completeness, Constraints, ErrorCode, Sampler
 from eim_ros.ik.order import distance_to, nearest
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
-from eim_ros.kinematics import Box, Robot, pose_from
+from eim_ros.kinematics import Box, Robot, pose_from, refine
 
 ARMS = ("panda", "iiwa14")
 MISSED = 0.05  # [rad]: farther from a dense answer is no part of its curves
@@ -28,7 +28,7 @@ def sampler_of(name: str) -> Sampler:
 
 def truth_of(robot: Robot, pose: np.ndarray, n: int, seed: int) -> np.ndarray:
     """Solutions that n uniform seeds within the limits lead to."""
-    refined = robot.refine(robot.random(n, np.random.default_rng(seed)), pose)
+    refined = refine(robot, robot.random(n, np.random.default_rng(seed)), pose)
     return refined.positions[refined.converged]
 
 

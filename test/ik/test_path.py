@@ -19,7 +19,7 @@ from eim_ros.ik.path_smoothing import Objective
 from eim_ros.ik.paths import NO_EDGES, PathSearch
 from eim_ros.ik.problem import Problem
 from eim_ros.ik.setup import Setup
-from eim_ros.kinematics import Box, Robot, Sphere
+from eim_ros.kinematics import Box, Robot, Sphere, refine, spread
 from eim_ros.solver import path_reach, shortest_path
 
 ENOUGH = 60.0  # [s]
@@ -375,11 +375,11 @@ def brute_force_reach(robot: Robot, poses: np.ndarray, largest_step: float, n: i
     """Poses that steps within the largest lead to, among solutions from n uniform seeds of each and those between."""
     rng, reached = np.random.default_rng(99), None
     for index, pose in enumerate(poses):
-        refined = robot.refine(robot.random(n, rng), pose, patience=3)
+        refined = refine(robot, robot.random(n, rng), pose, patience=3)
         roots = refined.positions[refined.converged]
         if not len(roots):
             return index
-        dense = robot.spread(roots[::4], pose, 3000, rng, finest=0.008) if robot.dof > 6 else roots[:0]
+        dense = spread(robot, roots[::4], pose, 3000, rng, finest=0.008) if robot.dof > 6 else roots[:0]
         solutions = np.concatenate([roots, dense])
         if reached is not None:
             near = cKDTree(solutions).query_ball_point(reached, largest_step, p=np.inf)

@@ -15,6 +15,7 @@ from eim_ros.ik.paths import PathSearch
 from eim_ros.ik.problem import Problem
 from eim_ros.ik.revolutions import Revolutions
 from eim_ros.ik.setup import Setup
+from eim_ros.kinematics import refine
 
 STEP = 0.5  # [rad]
 
@@ -44,7 +45,7 @@ def test_smoothing_keeps_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     robot, now, begun = arm_of("panda"), [0.0], list[float]()
     q = np.linspace(robot.lower + 0.8, robot.lower + 1.4, 30)
     poses, noise = robot.fk(q), np.random.default_rng(0).normal(0.0, 0.05, q.shape)
-    rough = np.array([robot.refine(row, pose).positions[0] for row, pose in zip(q + noise, poses, strict=True)])
+    rough = np.array([refine(robot, row, pose).positions[0] for row, pose in zip(q + noise, poses, strict=True)])
     projected = PathSmoother._projected
 
     def slow(smoother: PathSmoother, rows: np.ndarray, goal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -10,7 +10,7 @@ import pytest
 from ik.arms import arm_of, assert_no_solution, broad_model, reachable_pose, sampler_of
 
 from eim_ros.ik import ErrorCode, Sampler
-from eim_ros.kinematics import pose_from
+from eim_ros.kinematics import pose_from, refine
 
 ENOUGH = 60.0  # [s]
 
@@ -58,7 +58,7 @@ def test_distinct_finds_every_solution_of_a_six_joint_arm(seed: int) -> None:
     robot = arm_of("six_joints")
     pose = reachable_pose(robot, seed)
     samples = sampler_of("six_joints", "pose").sample(pose, 100, timeout=ENOUGH, seed=0)
-    refined = robot.refine(robot.random(20000, np.random.default_rng(1)), pose)
+    refined = refine(robot, robot.random(20000, np.random.default_rng(1)), pose)
     found: list[np.ndarray] = []
     for q in refined.positions[refined.converged]:
         if all(np.abs(q - other).max() > 0.01 for other in found):

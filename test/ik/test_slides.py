@@ -13,7 +13,7 @@ from kinematics.slide_arms import FREE_ROLL, SHORT, SLIDING, random_slides, urdf
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Sampler, Solutions
-from eim_ros.kinematics import Robot
+from eim_ros.kinematics import Robot, refine
 from eim_ros.kinematics.tolerances import TaskOptions
 
 FloatArray = npt.NDArray[np.float64]
@@ -72,7 +72,7 @@ def test_seeds_find_nothing_that_a_complete_set_lacks(name: str) -> None:
     robot, rng = Robot(ALL[name]), np.random.default_rng(2)
     for pose in robot.fk(robot.random(2, rng)):
         solutions = Sampler(robot).solve_all(pose, seed=0)
-        refined = robot.refine(robot.random(1000, rng), pose, **FINE)
+        refined = refine(robot, robot.random(1000, rng), pose, **FINE)
         found = refined.positions[refined.converged]
         assert is_complete(solutions)
         assert max(away(robot, solutions.q, row).min() for row in found) < 1e-3
@@ -157,7 +157,7 @@ def test_position_of_three_joints_has_all_solutions() -> None:
     for q in robot.random(20, 8):
         pose = robot.fk(q)
         solutions = sampler.solve_all(pose, seed=0)
-        refined = robot.refine(robot.random(200, 9), pose, **FINE | {"position_only": True})
+        refined = refine(robot, robot.random(200, 9), pose, **FINE | {"position_only": True})
         assert is_complete(solutions)
         assert away(robot, solutions.q, q).min() < SAME
         assert max(away(robot, solutions.q, row).min() for row in refined.positions[refined.converged]) < 1e-3

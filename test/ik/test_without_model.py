@@ -11,7 +11,7 @@ from ik.arms import ARMS, arm_and_oracle, arm_of, reachable_pose
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import ErrorCode, Sampler
-from eim_ros.kinematics import Robot
+from eim_ros.kinematics import Robot, refine
 from eim_ros.solver import NO_EXPERT
 
 ENOUGH = 60.0  # [s]
@@ -48,7 +48,7 @@ def test_an_arm_of_six_joints_gives_each_solution_that_uniform_restarts_find(nam
     robot = arm_of(name)
     pose = reachable_pose(robot, seed)
     samples = Sampler(robot).sample(pose, 400, timeout=ENOUGH, seed=0)
-    refined = robot.refine(robot.random(10000, np.random.default_rng(1)), pose)
+    refined = refine(robot, robot.random(10000, np.random.default_rng(1)), pose)
     found = refined.positions[refined.converged]
     nearest = np.abs(found[:, None] - samples.q).max(axis=-1).min(axis=1)
     assert nearest.max() < 1e-3

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from eim_ros.kinematics import Refinement, Robot
+from eim_ros.kinematics import Refinement, Robot, refine
 
 __all__ = ["assert_alike", "one_by_one_and_side_by_side"]
 
@@ -21,8 +21,8 @@ def one_by_one_and_side_by_side(
 ) -> tuple[Refinement, Refinement]:
     """Refinements of seeds (n, dof), n >= 1: each by itself, and `at_once` of them, by default all."""
     size = at_once or len(seeds)
-    together = [robot.refine(seeds[i : i + size], pose, **asked) for i in range(0, len(seeds), size)]
-    return joined([robot.refine(row, pose, **asked) for row in seeds]), joined(together)
+    together = [refine(robot, seeds[i : i + size], pose, **asked) for i in range(0, len(seeds), size)]
+    return joined([refine(robot, row, pose, **asked) for row in seeds]), joined(together)
 
 
 def assert_alike(plain: Refinement, side: Refinement) -> None:

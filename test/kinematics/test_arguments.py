@@ -12,7 +12,7 @@ import pytest
 from kinematics.descriptions import chain_urdf, joint
 
 from eim_ros.core.errors import EimError, PoseError, RobotError
-from eim_ros.kinematics import Robot
+from eim_ros.kinematics import Robot, refine, spread
 
 Call = Callable[..., Any]
 PANDA = Robot("panda")
@@ -33,18 +33,14 @@ OF_CONFIGURATIONS: dict[str, Call] = {
     "within_limits": PANDA.within_limits,
     "pose_errors": lambda q: PANDA.pose_errors(q, POSE),
     "verify": lambda q: PANDA.verify(q, POSE),
-    "refine": lambda q: PANDA.refine(q, POSE),
-    "spread": lambda q: PANDA.spread(q, POSE, 5, rng()),
-    "descend": lambda q: PANDA.descend(q, POSE, Q, np.ones(7)),
+    "refine": lambda q: refine(PANDA, q, POSE),
+    "spread": lambda q: spread(PANDA, q, POSE, 5, rng()),
 }
 OF_A_POSE: dict[str, Call] = {
     "pose_errors": lambda pose, **asked: PANDA.pose_errors(ROWS, pose, **asked),
     "verify": lambda pose, **asked: PANDA.verify(ROWS, pose, **asked),
-    "refine": lambda pose, **asked: PANDA.refine(ROWS, pose, **asked),
-    "spread": lambda pose, **asked: PANDA.spread(ROWS, pose, 5, rng(), **asked),
-    "descend": lambda pose, **asked: PANDA.descend(ROWS, pose, Q, np.ones(7), **asked),
-    "solve": lambda pose, **asked: PANDA.solve(pose, rng(), **asked),
-    "solve_many": lambda pose, **asked: PANDA.solve_many(pose, rng(), **asked),
+    "refine": lambda pose, **asked: refine(PANDA, ROWS, pose, **asked),
+    "spread": lambda pose, **asked: spread(PANDA, ROWS, pose, 5, rng(), **asked),
 }
 every_configuration_call = pytest.mark.parametrize("name", OF_CONFIGURATIONS)
 every_pose_call = pytest.mark.parametrize("name", OF_A_POSE)
@@ -95,7 +91,7 @@ def test_what_are_no_configurations_is_refused(name: str, rows: Any) -> None:
         OF_CONFIGURATIONS[name](rows)
 
 
-@pytest.mark.parametrize("name", ["refine", "spread", "descend"])
+@pytest.mark.parametrize("name", ["refine", "spread"])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_what_is_to_be_moved_has_to_be_finite(name: str, value: float) -> None:
     for place in ((0, 0), (19, 6), (7, 3)):
@@ -201,44 +197,39 @@ def test_what_cannot_be_asked_is_refused(name: str, asked: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("count", [-1, 2**31, 2**63, -(2**31), 1.5, np.nan, np.inf, "3", None, [3], 3j])
-@pytest.mark.parametrize("name", ["max_iterations", "patience", "max_restarts", "n", "n configurations"])
+@pytest.mark.parametrize("name", ["max_iterations", "patience", "n", "n configurations"])
 def test_counts_out_of_their_bounds_are_refused(name: str, count: Any) -> None:
     if name == "n configurations" and count is None:
         return  # one configuration
     with pytest.raises(RobotError, match="must be") as caught:
         if name == "n":
-            PANDA.spread(ROWS, POSE, count, rng())
+            spread(PANDA, ROWS, POSE, count, rng())
         elif name == "n configurations":
             PANDA.random(count, rng())
-        elif name == "max_restarts":
-            PANDA.solve(POSE, rng(), max_restarts=count)
         else:
-            PANDA.refine(ROWS, POSE, **{name: count})
+            refine(PANDA, ROWS, POSE, **{name: count})
     assert caught.value.value is count
 
 
-def test_no_step_no_patience_and_no_restart() -> None:
-    still = PANDA.refine(ROWS, POSE, max_iterations=0)
+def test_no_step_and_no_patience() -> None:
+    still = refine(PANDA, ROWS, POSE, max_iterations=0)
     np.testing.assert_allclose(still.positions, ROWS, rtol=0.0, atol=1e-6)  # many seeds begin in single precision
     assert not still.iterations.any()
-    for call in (lambda: PANDA.refine(ROWS, POSE, patience=0), lambda: PANDA.solve(POSE, rng(), max_restarts=0)):
-        with pytest.raises(RobotError, match="at least 1"):
-            call()
+    with pytest.raises(RobotError, match="at least 1"):
+        refine(PANDA, ROWS, POSE, patience=0)
 
 
 def test_counts_may_be_numpys_and_as_large_as_they_may() -> None:
-    result = PANDA.refine(ROWS, POSE, max_iterations=np.uint8(60), patience=np.int64(1_000_000))
+    result = refine(PANDA, ROWS, POSE, max_iterations=np.uint8(60), patience=np.int64(1_000_000))
     assert result.converged.any()
-    assert PANDA.refine(ROWS, POSE, max_iterations=1_000_000).converged.any()
-    assert len(PANDA.spread(ROWS[:0], POSE, np.int16(5), rng())) == 0
+    assert refine(PANDA, ROWS, POSE, max_iterations=1_000_000).converged.any()
+    assert len(spread(PANDA, ROWS[:0], POSE, np.int16(5), rng())) == 0
 
 
 @pytest.mark.parametrize("generator", [-1, True, 0.5, "seed", np.random, np.random.RandomState(0)], ids=str)
 def test_what_is_no_generator_is_refused(generator: Any) -> None:
     for call in (
-        lambda: PANDA.solve(POSE, generator),
-        lambda: PANDA.solve_many(POSE[None], generator),
-        lambda: PANDA.spread(ROWS, POSE, 5, generator),
+        lambda: spread(PANDA, ROWS, POSE, 5, generator),
         lambda: PANDA.random(5, generator),
     ):
         with pytest.raises(RobotError, match="numpy Generator"):
@@ -249,24 +240,13 @@ def test_what_is_no_generator_is_refused(generator: Any) -> None:
 def test_steps_of_continuation_have_to_be_positive_and_finite(step: Any) -> None:
     for asked in ({"step": step}, *([{"finest": step}] if step is not None else [])):
         with pytest.raises(RobotError, match="step|finest"):
-            PANDA.spread(ROWS, POSE, 5, rng(), **asked)
+            spread(PANDA, ROWS, POSE, 5, rng(), **asked)
 
 
-@pytest.mark.parametrize(
-    ("preferred", "weights"),
-    [(Q[:6], np.ones(7)), (Q, np.ones(8)), (Q * np.nan, np.ones(7)), (Q, -np.ones(7)), (Q, np.full(7, np.inf)),
-     ([], np.ones(7)), (Q, []), ("x", np.ones(7)), (ROWS, np.ones(7)), (Q, 1j * Q), (None, None)],
-)  # fmt: skip
-def test_costs_need_a_finite_value_and_weight_of_each_joint(preferred: Any, weights: Any) -> None:
-    with pytest.raises(RobotError):
-        PANDA.descend(ROWS, POSE, preferred, weights)
-
-
-def test_continuation_and_descent_from_what_is_no_solution_return_no_wrong_one() -> None:
+def test_continuation_from_what_is_no_solution_return_no_wrong_one() -> None:
     elsewhere = PANDA.random(20, rng())
-    for found in (PANDA.spread(elsewhere, POSE, 20, rng()), PANDA.spread(elsewhere, POSE, 20, rng(), finest=0.01)):
+    for found in (spread(PANDA, elsewhere, POSE, 20, rng()), spread(PANDA, elsewhere, POSE, 20, rng(), finest=0.01)):
         assert PANDA.verify(found, POSE)[1].all()
-    assert PANDA.within_limits(PANDA.descend(elsewhere, POSE, Q, np.ones(7))).all()
 
 
 def test_the_solver_takes_64_joints() -> None:
@@ -276,9 +256,9 @@ def test_the_solver_takes_64_joints() -> None:
              for i in range(n_joints)]  # fmt: skip
     robot = Robot(chain_urdf(*links))
     q = np.full(n_joints, 0.01)
-    result = robot.solve(robot.fk(q), rng())
+    result = refine(robot, q + 0.01, robot.fk(q))
     assert result.converged.all()
-    assert len(robot.spread(result.positions, robot.fk(q), 10, rng())) == 10
+    assert len(spread(robot, result.positions, robot.fk(q), 10, rng())) == 10
 
 
 def test_refusals_warn_of_nothing_else() -> None:

@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 
 from eim_ros.core.errors import RobotError
 from eim_ros.ik.evaluation import exact_solutions
-from eim_ros.kinematics import Robot, share_path
+from eim_ros.kinematics import Robot, refine, share_path, spread
 
 RAIL = """<robot name="rail_arm"><link name="rail"/>{links}<link name="tip_link"/>
 <joint name="slide" type="prismatic"><parent link="rail"/><child link="link_0"/><axis xyz="0 1 0"/>
@@ -36,7 +36,7 @@ def robot_of(name: str) -> Robot:
 def pose_and_solutions(robot: Robot, n_seeds: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     pose = robot.fk(robot.random(1, rng)[0])
-    refined = robot.refine(robot.random(n_seeds, rng), pose)
+    refined = refine(robot, robot.random(n_seeds, rng), pose)
     return pose, refined.positions[refined.converged]
 
 
@@ -45,8 +45,8 @@ def pose_and_solutions(robot: Robot, n_seeds: int, seed: int) -> tuple[np.ndarra
 def test_gaps_are_divided_until_there_are_as_many_as_asked_for(name: str, seed: int) -> None:
     robot = robot_of(name)
     pose, known = pose_and_solutions(robot, 60, seed)
-    coarse = robot.spread(known, pose, 400, np.random.default_rng(seed))
-    found = robot.spread(known, pose, len(coarse) + 20, np.random.default_rng(seed), finest=0.02)
+    coarse = spread(robot, known, pose, 400, np.random.default_rng(seed))
+    found = spread(robot, known, pose, len(coarse) + 20, np.random.default_rng(seed), finest=0.02)
     assert len(coarse) < len(found) <= len(coarse) + 20
     distance, angle = robot.pose_errors(found, pose)
     assert max(distance.max(), angle.max()) <= 1e-6
@@ -61,10 +61,10 @@ def test_gaps_are_divided_as_long_as_solutions_differ(name: str) -> None:
     shares = []
     for seed in range(3):
         pose, known = pose_and_solutions(robot, 200, seed)
-        found = robot.spread(known, pose, 5000, np.random.default_rng(seed), finest=0.05)
+        found = spread(robot, known, pose, 5000, np.random.default_rng(seed), finest=0.05)
         assert len(found) < 2500
         assert least_difference(known, found) > 0.05
-        truth = robot.refine(robot.random(500, np.random.default_rng(9)), pose)
+        truth = refine(robot, robot.random(500, np.random.default_rng(9)), pose)
         others = truth.positions[truth.converged]
         shares.append((cdist(others, np.concatenate([known, found]), "chebyshev").min(axis=1) < 0.1).mean())
     assert np.mean(shares) > 0.9
@@ -75,7 +75,7 @@ def test_differences_that_are_none_are_refused(finest: float) -> None:
     robot = Robot("panda")
     pose, known = pose_and_solutions(robot, 20, 0)
     with pytest.raises(RobotError, match="finest difference"):
-        robot.spread(known, pose, 10, np.random.default_rng(0), finest=finest)
+        spread(robot, known, pose, 10, np.random.default_rng(0), finest=finest)
 
 
 def least_difference(known: np.ndarray, found: np.ndarray) -> float:
@@ -93,7 +93,7 @@ def test_walks_go_on_outside_the_limits_and_find_what_lies_behind() -> None:
         pose = robot.fk(robot.random(1, rng)[0])
         truth = exact_solutions(robot, pose, 4000, rng)
         root = truth.positions[truth.component == truth.n_components - 1][:1]
-        found = robot.spread(root, pose, 500, rng)
+        found = spread(robot, root, pose, 500, rng)
         n_reached += truth.share_of_components(np.concatenate([root, found])) * truth.n_components > 1.5
     assert n_reached == 4
 
@@ -105,9 +105,9 @@ def test_few_solutions_and_walks_cover_nearly_all(name: str) -> None:
         rng = np.random.default_rng(seed)
         pose = robot.fk(robot.random(1, rng)[0])
         truth = exact_solutions(robot, pose, 4000, rng)
-        refined = robot.refine(robot.random(80, rng), pose)
+        refined = refine(robot, robot.random(80, rng), pose)
         known = refined.positions[refined.converged]
-        found = robot.spread(known, pose, 300, rng, finest=0.03)
+        found = spread(robot, known, pose, 300, rng, finest=0.03)
         coverage.append((truth.coverage(known), truth.coverage(np.concatenate([known, found]))))
     before, after = np.mean(coverage, axis=0)
     assert before < 0.75
@@ -121,7 +121,7 @@ def test_limits_of_less_than_a_turn_are_entered_from_the_other_side() -> None:
     limits = np.full(7, 3.1)
     pose, known = pose_and_solutions(continuous, 40, 3)
     inside = known[(np.abs(known) <= limits).all(axis=1)][:1]
-    found = continuous.spread(inside, pose, 500, np.random.default_rng(0), lower=-limits, upper=limits)
+    found = spread(continuous, inside, pose, 500, np.random.default_rng(0), lower=-limits, upper=limits)
     jumps = np.abs(np.diff(np.sort(found[:, [0, 2, 4, 6]], axis=0)[[0, -1]], axis=0)).max()
     assert len(found) > 10
     assert np.abs(found).max() <= 3.1
@@ -133,7 +133,7 @@ def test_fixed_joint_leaves_nothing_to_walk_along() -> None:
     pose, known = pose_and_solutions(robot, 60, 0)
     lower, upper = robot.lower.copy(), robot.upper.copy()
     lower[2] = upper[2] = known[0, 2]
-    assert len(robot.spread(known[:1], pose, 20, np.random.default_rng(0), lower=lower, upper=upper)) == 0
+    assert len(spread(robot, known[:1], pose, 20, np.random.default_rng(0), lower=lower, upper=upper)) == 0
 
 
 def test_fixed_joint_among_eight_stays_where_it_is() -> None:
@@ -148,8 +148,8 @@ def test_fixed_joint_among_eight_stays_where_it_is() -> None:
     lower[0] = upper[0] = 0.25
     rng = np.random.default_rng(1)
     pose = robot.fk(np.append(0.25, Robot("panda").random(1, rng)[0]))
-    refined = robot.refine(robot.random(60, rng), pose, lower=lower, upper=upper)
-    found = robot.spread(refined.positions[refined.converged], pose, 50, rng, lower=lower, upper=upper)
+    refined = refine(robot, robot.random(60, rng), pose, lower=lower, upper=upper)
+    found = spread(robot, refined.positions[refined.converged], pose, 50, rng, lower=lower, upper=upper)
     assert len(found) > 5
     np.testing.assert_array_equal(found[:, 0], 0.25)
 
@@ -159,8 +159,8 @@ def test_loose_and_tight_tolerances_are_kept() -> None:
     pose, known = pose_and_solutions(robot, 60, 2)
     for tolerance in (1e-9, 1e-3):
         options = {"position_tolerance": tolerance, "orientation_tolerance": tolerance}
-        roots = robot.refine(known, pose, **options)
-        found = robot.spread(roots.positions[roots.converged], pose, 80, np.random.default_rng(0), **options)
+        roots = refine(robot, known, pose, **options)
+        found = spread(robot, roots.positions[roots.converged], pose, 80, np.random.default_rng(0), **options)
         distance, angle = robot.pose_errors(found, pose)
         assert len(found) > 5
         assert max(distance.max(), angle.max()) <= tolerance
@@ -169,5 +169,5 @@ def test_loose_and_tight_tolerances_are_kept() -> None:
 def test_the_same_answer_for_a_seed() -> None:
     robot = Robot("iiwa14")
     pose, known = pose_and_solutions(robot, 30, 5)
-    first, again = (robot.spread(known, pose, 300, np.random.default_rng(2), finest=0.03) for _ in range(2))
+    first, again = (spread(robot, known, pose, 300, np.random.default_rng(2), finest=0.03) for _ in range(2))
     np.testing.assert_array_equal(first, again)

@@ -71,9 +71,6 @@ def test_a_position_alone_leaves_the_orientation_open(position: Any) -> None:
     tips = ROBOT.fk(samples.q)
     assert np.abs(tips[:, :3, 3] - POSITION).max() < 2e-6  # the tolerance is 1e-6 along the distance
     assert np.ptp(tips[:, :3, 0], axis=0).max() > 0.5  # turned every way
-    solved = ROBOT.solve(position, np.random.default_rng(0))
-    assert solved.converged.all()
-    assert np.abs(ROBOT.fk(solved.positions)[0, :3, 3] - POSITION).max() < 2e-6
     assert ROBOT.verify(samples.q, position)[1].all()
 
 

@@ -7,7 +7,7 @@ import pytest
 from kinematics.robots import every_robot, robot_and_oracle
 
 from eim_ros.core.errors import PoseError, RobotError
-from eim_ros.kinematics import Robot
+from eim_ros.kinematics import Robot, refine
 
 EXACT = 1e-12  # a chain of 10 joints and 10 m loses about 20 units in the last place
 
@@ -107,7 +107,7 @@ def test_within_limits_counts_the_edges_and_the_tolerance() -> None:
 def test_what_is_verified_is_within_the_tolerances_and_the_limits() -> None:
     robot, rng = Robot("panda"), np.random.default_rng(3)
     pose = robot.fk(robot.random(1, rng)[0])
-    seeds = robot.refine(robot.random(200, rng), pose, max_iterations=6).positions
+    seeds = refine(robot, robot.random(200, rng), pose, max_iterations=6).positions
     seeds = np.concatenate([seeds, seeds + 0.5, np.full((1, 7), np.nan)])
     middle = 0.5 * (robot.lower + robot.upper)
     for lower, tolerance in ((None, 1e-6), (None, 0.1), (np.where(np.arange(7) == 1, middle, robot.lower), 0.1)):

@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 
 from eim_ros.core.errors import PoseError, RobotError
 from eim_ros.ik.evaluation import exact_solutions
-from eim_ros.kinematics import Robot, share_path
+from eim_ros.kinematics import Robot, refine, share_path, spread
 
 REDUNDANT = ("panda", "iiwa14")
 
@@ -18,7 +18,7 @@ def solutions_of(robot: Robot, n_seeds: int, seed: int) -> tuple[np.ndarray, np.
     """A pose and some of its solutions."""
     rng = np.random.default_rng(seed)
     pose = robot.fk(robot.random(1, rng)[0])
-    refined = robot.refine(robot.random(n_seeds, rng), pose)
+    refined = refine(robot, robot.random(n_seeds, rng), pose)
     return pose, refined.positions[refined.converged]
 
 
@@ -27,7 +27,7 @@ def solutions_of(robot: Robot, n_seeds: int, seed: int) -> tuple[np.ndarray, np.
 def test_new_solutions_reach_the_pose_within_limits_and_keep_apart(name: str, seed: int) -> None:
     robot, oracle = robot_and_oracle(name)
     pose, known = solutions_of(robot, 12, seed)
-    found = robot.spread(known, pose, 200, np.random.default_rng(seed), step=0.4)
+    found = spread(robot, known, pose, 200, np.random.default_rng(seed), step=0.4)
     assert len(found) > len(known)
     assert robot.within_limits(found).all()
     for configuration in found:
@@ -44,7 +44,7 @@ def test_walks_from_one_solution_of_each_family_cover_about_all(name: str) -> No
     pose = robot.fk(robot.random(1, rng)[0])
     truth = exact_solutions(robot, pose, 5000, rng)
     roots = truth.positions[[int(np.flatnonzero(truth.component == number)[0]) for number in range(truth.n_components)]]
-    found = robot.spread(roots, pose, 1000, rng, step=0.3)
+    found = spread(robot, roots, pose, 1000, rng, step=0.3)
     alone, together = truth.coverage(roots), truth.coverage(np.concatenate([roots, found]))
     assert alone < 0.6
     assert together > 0.9
@@ -53,7 +53,7 @@ def test_walks_from_one_solution_of_each_family_cover_about_all(name: str) -> No
 def test_no_more_than_asked_for_and_the_same_for_a_seed() -> None:
     robot = Robot("panda")
     pose, known = solutions_of(robot, 20, 5)
-    first, again = (robot.spread(known, pose, 5, np.random.default_rng(1)) for _ in range(2))
+    first, again = (spread(robot, known, pose, 5, np.random.default_rng(1)) for _ in range(2))
     np.testing.assert_array_equal(first, again)
     assert len(first) == 5
 
@@ -64,7 +64,7 @@ def test_narrow_limits_are_kept() -> None:
     lower, upper = robot.lower.copy(), robot.upper.copy()
     lower[0] = 0.0
     known = known[known[:, 0] >= 0.0]
-    found = robot.spread(known[:5], pose, 100, np.random.default_rng(0), lower=lower, upper=upper)
+    found = spread(robot, known[:5], pose, 100, np.random.default_rng(0), lower=lower, upper=upper)
     assert len(found)
     assert found[:, 0].min() >= 0.0
 
@@ -72,7 +72,7 @@ def test_narrow_limits_are_kept() -> None:
 def test_position_alone_leaves_more_freedom() -> None:
     robot, oracle = robot_and_oracle("panda")
     pose, known = solutions_of(robot, 12, 7)
-    found = robot.spread(known[:1], pose, 50, np.random.default_rng(0), position_only=True)
+    found = spread(robot, known[:1], pose, 50, np.random.default_rng(0), position_only=True)
     assert len(found) == 50
     reached = np.array([oracle.forward(configuration) for configuration in found])
     np.testing.assert_allclose(reached[:, :3, 3], np.tile(pose[:3, 3], (50, 1)), atol=2e-6)
@@ -89,7 +89,7 @@ def test_arm_without_redundancy_and_without_solutions_has_nowhere_to_walk() -> N
 
 
 def robot_walks(robot: Robot, known: np.ndarray, pose: np.ndarray) -> int:
-    return len(robot.spread(known, pose, 10, np.random.default_rng(0)))
+    return len(spread(robot, known, pose, 10, np.random.default_rng(0)))
 
 
 def test_continuous_joints_are_compared_on_the_circle() -> None:
@@ -97,7 +97,7 @@ def test_continuous_joints_are_compared_on_the_circle() -> None:
     robot = Robot(urdf.replace('type="revolute"', 'type="continuous"'))
     assert robot.continuous.all()
     pose, known = solutions_of(robot, 30, 9)
-    found = robot.spread(known, pose, 200, np.random.default_rng(0))
+    found = spread(robot, known, pose, 200, np.random.default_rng(0))
     assert len(found)
     every = np.concatenate([known, found])
     difference = np.abs(every[:, None] - every[None])
@@ -110,10 +110,10 @@ def test_continuous_joints_are_compared_on_the_circle() -> None:
 def test_bad_solutions_are_refused(known: np.ndarray, error: type[Exception]) -> None:
     robot = Robot("panda")
     with pytest.raises(error):
-        robot.spread(known, np.eye(4), 3, np.random.default_rng(0))
+        spread(robot, known, np.eye(4), 3, np.random.default_rng(0))
 
 
 def test_bad_pose_is_refused() -> None:
     robot = Robot("panda")
     with pytest.raises(PoseError):
-        robot.spread(np.zeros((1, 7)), 2.0 * np.eye(4), 3, np.random.default_rng(0))
+        spread(robot, np.zeros((1, 7)), 2.0 * np.eye(4), 3, np.random.default_rng(0))

@@ -10,7 +10,7 @@ from kinematics.robots import every_robot, robot_and_oracle
 from kinematics.side_by_side import assert_alike, one_by_one_and_side_by_side
 
 from eim_ros.core.errors import ConstraintError
-from eim_ros.kinematics import Robot
+from eim_ros.kinematics import Robot, refine
 
 FREE = np.inf
 TASKS = [
@@ -96,7 +96,7 @@ def test_what_converged_is_within_the_tolerances_by_pinocchio(name: str, toleran
     robot, oracle = robot_and_oracle(name)
     rng = np.random.default_rng(1)
     pose = robot.fk(robot.random(1, rng)[0])
-    result = robot.refine(robot.random(60, rng), pose, tolerances=tolerances)
+    result = refine(robot, robot.random(60, rng), pose, tolerances=tolerances)
     assert result.converged.any()
     np.testing.assert_allclose(
         robot.pose_errors(result.positions, pose, tolerances),
@@ -121,7 +121,7 @@ def test_freedom_makes_more_seeds_converge(name: str) -> None:
     shares = []
     for tolerances in (None, [0, 0, 0, 0, 0, FREE], [0.1, 0.1, 0.1, 0.3, 0.3, FREE]):
         solved = [
-            robot.refine(seeds, pose, tolerances=tolerances).converged.mean()
+            refine(robot, seeds, pose, tolerances=tolerances).converged.mean()
             for pose in robot.fk(robot.random(10, rng))
         ]
         shares.append(np.mean(solved))
@@ -132,7 +132,7 @@ def test_freedom_makes_more_seeds_converge(name: str) -> None:
 def test_all_free_converges_at_once() -> None:
     robot = Robot("panda")
     seeds = robot.random(20, np.random.default_rng(0))
-    result = robot.refine(seeds, np.eye(4), tolerances=np.full(6, FREE))
+    result = refine(robot, seeds, np.eye(4), tolerances=np.full(6, FREE))
     assert result.converged.all()
     assert not result.iterations.any()
     assert np.array_equal(result.positions, seeds)
@@ -141,8 +141,8 @@ def test_all_free_converges_at_once() -> None:
 def test_position_only_frees_every_rotation() -> None:
     robot, rng = Robot("panda"), np.random.default_rng(0)
     pose, seeds = robot.fk(robot.random(1, rng)[0]), robot.random(40, rng)
-    kept = robot.refine(seeds, pose, tolerances=[0.1, 0, 0, 0, 0, 0], position_only=True)
-    freed = robot.refine(seeds, pose, tolerances=[0.1, 0, 0, FREE, FREE, FREE])
+    kept = refine(robot, seeds, pose, tolerances=[0.1, 0, 0, 0, 0, 0], position_only=True)
+    freed = refine(robot, seeds, pose, tolerances=[0.1, 0, 0, FREE, FREE, FREE])
     assert np.array_equal(kept.positions, freed.positions)
     assert not kept.orientation_error.any()
 
@@ -151,6 +151,6 @@ def test_position_only_frees_every_rotation() -> None:
 def test_malformed_tolerances_are_refused(tolerances: object) -> None:
     robot = Robot("planar3")
     with pytest.raises(ConstraintError, match="six numbers of at least 0"):
-        robot.refine(np.zeros((1, 3)), np.eye(4), tolerances=tolerances)
+        refine(robot, np.zeros((1, 3)), np.eye(4), tolerances=tolerances)
     with pytest.raises(ConstraintError, match="six numbers of at least 0"):
         robot.pose_errors(np.zeros((1, 3)), np.eye(4), tolerances)

@@ -23,6 +23,9 @@ import sys
 import numpy as np
 from kinematics.robots import robot_and_oracle
 
+from eim_ros import Sampler
+from eim_ros.kinematics import refine, spread as continued
+
 answers = {}
 for name in sys.argv[2:]:
     robot, _ = robot_and_oracle(name)
@@ -30,12 +33,14 @@ for name in sys.argv[2:]:
     q = robot.random(60, rng)
     poses = robot.fk(q)
     answers[name + "_q"], answers[name + "_forward"], answers[name + "_jacobian"] = q, poses, robot.jacobian(q)
-    solved = robot.solve_many(poses[:20], rng, max_restarts=300)
-    answers[name + "_solved"], answers[name + "_converged"] = solved.positions, solved.converged
-    spread = robot.spread(q[:1], poses[0], 40, rng, finest=0.01)
-    refined = robot.refine(q, poses[0])
+    solved = Sampler(robot).solve_batch(poses[:20], seed=3)
+    answers[name + "_solved"], answers[name + "_converged"] = solved.q, solved.n_valid > 0
+    spread = continued(robot, q[:1], poses[0], 40, rng, finest=0.01)
+    refined = refine(robot, q, poses[0])
     answers[name + "_of_one_pose"] = np.concatenate([spread, refined.positions[refined.converged], q[:1]])
-    answers[name + "_descended"] = robot.descend(answers[name + "_of_one_pose"], poses[0], q[1], np.ones(robot.dof))
+    answers[name + "_descended"] = robot.chain.descend(
+        robot.task(poses[0]), answers[name + "_of_one_pose"], q[1], np.ones(robot.dof), robot.continuous
+    )
 np.savez(sys.argv[1], **answers)
 """
 
@@ -71,7 +76,7 @@ def test_solutions_are_right_by_pinocchio(instruction_set: str, name: str, answe
     found, (robot, oracle) = found_with(instruction_set, answers, tmp_path), robot_and_oracle(name)
     poses, converged = found[f"{name}_forward"], found[f"{name}_converged"]
     assert converged.mean() > 0.9
-    rows = [(q, poses[i]) for i, q in enumerate(found[f"{name}_solved"]) if converged[i]]
+    rows = list(zip(found[f"{name}_solved"], poses[:20][converged], strict=True))
     rows += [(q, poses[0]) for part in ("of_one_pose", "descended") for q in found[f"{name}_{part}"]]
     for q, pose in rows:
         position, angle = oracle.errors(q, pose)

@@ -13,7 +13,7 @@ import pytest
 from kinematics.robots import every_robot, robot_and_oracle
 from kinematics.side_by_side import assert_alike, one_by_one_and_side_by_side
 
-from eim_ros.kinematics import Robot
+from eim_ros.kinematics import Robot, refine
 from eim_ros.solver import Chain
 
 LANES = sys.modules[Chain.__module__].LANES  # as many seeds are refined in double precision alone
@@ -47,7 +47,7 @@ def test_errors_and_limits_of_what_is_returned_are_true(name: str, n: int) -> No
     robot, oracle = robot_and_oracle(name)
     rng = np.random.default_rng(1)
     pose = robot.fk(robot.random(1, rng)[0])
-    result = robot.refine(robot.random(n, rng), pose)
+    result = refine(robot, robot.random(n, rng), pose)
     errors = np.array([oracle.errors(q, pose) for q in result.positions])
     np.testing.assert_allclose(result.position_error, errors[:, 0], rtol=1e-9, atol=1e-12)
     # the oracle's logarithm knows an angle near 0 or pi to about 1e-8
@@ -62,7 +62,7 @@ def test_any_number_of_seeds(n: int) -> None:
     robot, rng = Robot("panda"), np.random.default_rng(2)
     pose = robot.fk(robot.random(1, rng)[0])
     seeds = robot.random(n, rng)
-    result = robot.refine(seeds, pose)
+    result = refine(robot, seeds, pose)
     assert [len(values) for values in vars(result).values()] == [n] * 5
     errors, valid = robot.verify(result.positions, pose)
     assert np.array_equal(valid, result.converged)
@@ -85,7 +85,7 @@ def test_settings_are_obeyed_alike(settings: dict[str, Any]) -> None:
     seeds = robot.random(50, rng)
     plain, side = one_by_one_and_side_by_side(robot, seeds, pose, LANES, **settings)
     assert_alike(plain, side)
-    together = robot.refine(seeds, pose, **settings)
+    together = refine(robot, seeds, pose, **settings)
     for result in (plain, side, together):
         assert result.iterations.max() <= settings.get("max_iterations", 60)
         tolerance = settings.get("position_tolerance", 1e-6)
@@ -100,7 +100,7 @@ def test_narrow_limits_and_seeds_outside_of_them() -> None:
     seeds = robot.random(50, rng)
     plain, side = one_by_one_and_side_by_side(robot, seeds, pose, LANES, lower=lower, upper=upper)
     assert_alike(plain, side)
-    for result in (plain, side, robot.refine(seeds, pose, lower=lower, upper=upper)):
+    for result in (plain, side, refine(robot, seeds, pose, lower=lower, upper=upper)):
         assert (result.positions >= lower).all()
         assert (result.positions <= upper).all()
 

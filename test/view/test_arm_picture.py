@@ -10,7 +10,7 @@ import pytest
 from matplotlib.image import imread
 
 from eim_ros.core.errors import DataError, PoseError, RobotError
-from eim_ros.kinematics import Robot, pose_from
+from eim_ros.kinematics import Robot, pose_from, refine
 from eim_ros.view import draw_solutions
 
 TARGETS = {"iiwa14": (0.45, 0.25, 0.65), "panda": (0.4, -0.2, 0.5), "ur5": (0.45, 0.25, 0.35)}
@@ -21,7 +21,7 @@ def solutions(name: str, n: int) -> tuple[Robot, np.ndarray, np.ndarray]:
     """A robot, n of its configurations for one position, and the pose."""
     robot, rng = Robot(name), np.random.default_rng(3)
     pose = pose_from(TARGETS.get(name, (1.2, 1.1, 0.0)))
-    found = robot.refine(robot.random(4 * n + 20, rng), pose, position_only=True)
+    found = refine(robot, robot.random(4 * n + 20, rng), pose, position_only=True)
     return robot, found.positions[found.converged][:n], pose
 
 

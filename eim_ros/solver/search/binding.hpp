@@ -5,7 +5,6 @@
 #include "numerics/binding.hpp"
 #include "search/batch.hpp"
 #include "search/charts.hpp"
-#include "search/restarts.hpp"
 #include "search/search.hpp"
 
 namespace eim {
@@ -32,16 +31,6 @@ inline Patience make_patience(const Converted<double>& centre, double farthest, 
 
 inline py::array_t<bool> flags_of(const std::vector<std::uint8_t>& from) {
     return py::array_t<bool>(Index(from.size()), reinterpret_cast<const bool*>(from.data()));
-}
-
-inline py::tuple solve_all(const Chain& chain, const Task& task, const StepOptions& effort,
-                           const Converted<double>& targets, int max_restarts, double seed) {
-    expect_shape(targets, "poses", {kAny, 4, 4});
-    Rows rows({chain.n_joints});
-    rows.resize(targets.shape(0));
-    run_unlocked(
-        chain, [&]<int N>() { solve_rows<N>(chain, task, effort, targets.data(), max_restarts, Random(seed), rows); });
-    return tuple_of(rows);
 }
 
 // Further conditions, checked by a Python function of configurations (n, n_joints) that returns which satisfy them.
@@ -159,13 +148,12 @@ inline Converted<double> chart_many(const Chain& chain, const Task& task, const 
     return result;
 }
 
-inline void bind_search(py::module_& module, py::class_<Chain>& chain) {
+inline void bind_search(py::module_& module) {
     module.attr("NO_EXPERT") = kNoExpert;
     py::class_<Patience>(module, "Patience", py::module_local()).def(py::init(&make_patience));
     module.def("solve_poses", solve_poses);
     module.def("fill_self_motions", fill_self_motions);
     module.def("chart_poses", chart_many);
-    chain.def("solve", solve_all);
     module.def("search_poses", search_poses);
     py::class_<SearchOptions>(module, "SearchOptions", py::module_local())
         .def(py::init([] { return SearchOptions{}; }))

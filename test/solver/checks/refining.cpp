@@ -1,6 +1,8 @@
 // Newton's method and restarts: single seeds agree with packs, and starting in single precision changes no result.
+#include <numeric>
+
 #include "checks.hpp"
-#include "search/restarts.hpp"
+#include "search/batch.hpp"
 
 using namespace eim;
 
@@ -189,6 +191,19 @@ CHECK(seeds_that_are_not_numbers_converge_nowhere_and_leave_others_alone) {
     });
 }
 
+// One solution of each target (n, 4, 4), or its best attempt.
+template <int N>
+BatchRows solved_from_uniform_seeds(const Chain& chain, const Task& task, const std::vector<double>& targets,
+                                    std::int64_t most_seeds) {
+    const Index n = Index(targets.size()) / 16;
+    std::vector<std::uint64_t> numbers(n);
+    std::iota(numbers.begin(), numbers.end(), 0);
+    const std::vector<std::int64_t> patience(n, most_seeds);
+    const double never = std::numeric_limits<double>::infinity();
+    return solve_batch<N>(chain, task,
+                          {targets.data(), numbers.data(), patience.data(), n, 1, 1, 0.01, kEffort, never});
+}
+
 CHECK(restarts_find_a_solution_of_each_pose) {
     for_arms([]<int N>(const Chain& chain) {
         for (int n : {0, 1, 2, 3, 40}) {
@@ -199,9 +214,7 @@ CHECK(restarts_find_a_solution_of_each_pose) {
                 targets[std::size_t(16 * i + 15)] = 1.0;
             }
             Task task = reachable(chain, 0.0);
-            Rows solved({chain.n_joints});
-            solved.resize(n);
-            solve_rows<N>(chain, task, kEffort, targets.data(), 1000, Random(0.5), solved);
+            const Rows solved = solved_from_uniform_seeds<N>(chain, task, targets, 1000).rows;
             claim(n_converged(solved) == n,
                   std::to_string(n_converged(solved)) + " of " + std::to_string(n) + " solved");
             for (int i = 0; i < n; ++i) {
@@ -218,9 +231,7 @@ CHECK(restarts_of_what_is_out_of_reach_end) {
     for_arms([]<int N>(const Chain& chain) {
         std::vector<double> target = {1, 0, 0, 50, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1};
         const Task task = reachable(chain, 0.0);
-        Rows solved({chain.n_joints});
-        solved.resize(1);
-        solve_rows<N>(chain, task, kEffort, target.data(), 3, Random(0.5), solved);
+        const Rows solved = solved_from_uniform_seeds<N>(chain, task, target, 3).rows;
         claim(n_converged(solved) == 0 && solved.distances[0] > 30.0, "no solution, and its error");
         claim(is_inside(task.bounds, solved.row(0), chain.n_joints), "the best attempt is within the limits");
     });
