@@ -1,19 +1,19 @@
-// Solves a pose with the solver of eim_ros, for one solution or for all that the time allows. It needs neither ROS nor
+// Solves a pose with the parts of eim_ros' solver, in the order of its Python strategies. It needs neither ROS nor
 // MoveIt.
 //
-// Seeds are the given state and uniform random ones. Each solution is verified, and near-duplicates are removed. Bounds
-// may be narrower than the limits of the arm, for consistency limits and locked joints.
+// First the given state, if it is a solution; then all solutions in closed form; then those on self-motion curves, the
+// nearest to the state first; then restarts until the deadline. Each solution is verified, and near-duplicates are
+// removed. Bounds may be narrower than the limits of the arm, for consistency limits and locked joints.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <numeric>
 #include <vector>
 
-#include "chain/refine.hpp"
-#include "numerics/random.hpp"
-#include "selection/distinctness.hpp"
+#include "closed_form/arm_form.hpp"
+#include "search/curve_solutions.hpp"
+#include "search/search.hpp"
 
 namespace eim_moveit {
 
@@ -21,11 +21,12 @@ using Configuration = std::vector<double>;  // [rad] or [m]
 using Clock = std::chrono::steady_clock;
 
 inline constexpr double kTolerance = 1e-6;  // [m], [rad]
-inline constexpr double kDistinct = 0.01;   // [rad] or [m]: solutions differ by more in some joint
 inline constexpr int kMaxIterations = 60;
 inline constexpr int kPatience = 3, kUnhurried = 61;  // steps within which the squared error halves
-inline constexpr int kSeedsPerRound = 32;
-inline constexpr int kFruitlessSeeds = 3000;  // seeds without a new solution before a search ends
+inline constexpr int kFruitlessSeeds = 3000;          // seeds without a new solution before a search for many ends
+inline constexpr eim::Index kMostRevolutions = 64;    // 2 pi-equivalent solutions in closed form
+inline constexpr eim::Index kOnCurves = 64;           // solutions that divide all curves
+inline constexpr double kConfidence = 0.99;           // of the search for curves
 
 struct Joint {
     double lower, upper;  // [rad] or [m]; -pi and pi for continuous joints
@@ -37,7 +38,14 @@ class ArmSolver {
     // rows (n_links + 1, 16): the chain as eim_ros/kinematics/urdf.py describes it
     ArmSolver(const std::vector<double>& rows, std::vector<Joint> joints)
         : chain_(rows.data(), static_cast<int>(rows.size() / 16), static_cast<int>(joints.size())),
-          joints_(std::move(joints)) {}
+          joints_(std::move(joints)),
+          form_(eim::make_form(chain_, -1)),
+          parameterised_(eim::parameterised_form(chain_)),
+          experts_(0, chain_.n_joints, 0, 1, nullptr, nullptr, nullptr),
+          ones_(joints_.size(), 1.0),
+          continuous_(new bool[joints_.size()]) {
+        for (std::size_t j = 0; j < joints_.size(); ++j) continuous_[j] = joints_[j].is_continuous;
+    }
 
     int n_joints() const { return chain_.n_joints; }
 
@@ -77,29 +85,115 @@ class ArmSolver {
                                  : Configuration();
     }
 
-    // Calls take(solution) for distinct solutions until it returns true, time is up, or no more are found. In each
-    // round the solutions nearest to the state come first. Returns whether take returned true.
+    // Calls take(solution) for distinct solutions until it returns true, time is up, or there are no more. Returns
+    // whether take returned true. With `most` > 1, the search ends when it finds no more, or has found so many; else it
+    // continues until the deadline, unless a closed form shows that there are no others.
     template <class Take>
-    bool search(const eim::Task& task, const Configuration& state, Clock::time_point deadline, Take take) const {
-        eim::Random random(kFirstSeed);
-        eim::Places known(task.bounds, n_joints());
-        for (int fruitless = 0, n_rounds = 0; fruitless < kFruitlessSeeds; ++n_rounds) {
-            if (n_rounds > 0 && Clock::now() >= deadline) return false;
-            eim::Rows rows(seeds(task, random, n_rounds == 0 ? state : Configuration()));
-            refine(task, kPatience, rows);
-            bool is_new = false;
-            for (eim::Index i : by_distance(rows, state)) {
-                if (!rows.converged[i] || known.has_duplicate(rows.row(i), kDistinct)) continue;
-                known.add(rows.row(i)), is_new = true;
-                if (take(turned(Configuration(rows.row(i), rows.row(i) + n_joints()), state))) return true;
-            }
-            fruitless = is_new ? 0 : fruitless + kSeedsPerRound;
-        }
-        return false;
+    bool search(const eim::Task& task, const Configuration& state, Clock::time_point deadline, Take take,
+                int most = 1) const {
+        const double end = std::chrono::duration<double>(deadline.time_since_epoch()).count();
+        return eim::for_kind(chain_, [&]<int N>() {
+            Offers<Take> offers{*this, task, state, take, eim::Places(task.bounds, n_joints())};
+            if (offers.given() || closed_form(task, state, end, offers)) return offers.is_taken;
+            if (!eim::is_past(end) && curves<N>(task, state, end, offers)) return true;
+            return restarts<N>(task, state, end, most, offers);
+        });
     }
 
    private:
     static constexpr double kFirstSeed = 0.5;  // seed of the random numbers: equal requests have equal results
+    static constexpr eim::StepOptions kEffort{kTolerance, kTolerance, kMaxIterations, kPatience};
+
+    // Offers solutions to the caller, each once.
+    template <class Take>
+    struct Offers {
+        const ArmSolver& solver;
+        const eim::Task& task;
+        const Configuration& state;
+        Take& take;
+        eim::Places known;
+        bool is_taken = false;
+
+        // The state itself, if it is a solution.
+        bool given() {
+            eim::Rows row({solver.n_joints(), state});
+            eim::for_kind(solver.chain_, [&]<int N>() { eim::verify_rows<N>(solver.chain_, task, row); });
+            return row.converged[0] && offer(row.row(0)) && is_taken;
+        }
+        // Whether the solution is a new one.
+        bool offer(const double* q) {
+            if (is_taken || known.has_duplicate(q, eim::kDistinct)) return false;
+            known.add(q);
+            is_taken = take(solver.turned(Configuration(q, q + solver.n_joints()), state));
+            return true;
+        }
+        bool all(const eim::Rows& rows) {
+            for (eim::Index i = 0; i < rows.size() && !is_taken; ++i) offer(rows.row(i));
+            return is_taken;
+        }
+    };
+
+    // Whether the search is over: a solution was taken, or these are all.
+    template <class Take>
+    bool closed_form(const eim::Task& task, const Configuration& state, double end, Offers<Take>& offers) const {
+        if (form_.form.kind == eim::ClosedForm::Kind::none && !form_.general) return false;
+        const eim::TurnCost cost{state.data(), ones_.data(), false};
+        eim::PoseSolutions found{eim::Rows({n_joints()}), {}};
+        eim::add_solutions(form_, chain_, task, eim::kExactRoot, false, cost, kMostRevolutions, end, -1.0, found);
+        const auto [n_rows, n_roots, n_total, is_complete, is_certified, is_singular, is_swept, is_close] = line(found);
+        // rows of the result have no marks
+        eim::Rows rows({n_joints()});
+        for (eim::Index i = 0; i < eim::Index(n_rows); ++i) rows.add(found.rows.row(i));
+        return offers.all(rows) || (is_complete && !is_singular && n_rows >= n_total);
+    }
+
+    struct Line {
+        double n_rows, n_roots, n_total, is_complete, is_certified, is_singular, is_swept, is_close;
+    };
+    static Line line(const eim::PoseSolutions& found) {
+        const double* at = found.table.data();
+        return {at[0], at[1], at[2], at[3], at[4], at[5], at[6], at[7]};
+    }
+
+    template <int N, class Take>
+    bool curves(const eim::Task& task, const Configuration& state, double end, Offers<Take>& offers) const {
+        int n_free = 0;
+        for (int j = 0; j < n_joints(); ++j) n_free += task.bounds.lower[j] < task.bounds.upper[j];
+        if (n_free != 7) return false;
+        const eim::Cost distance{state.data(), ones_.data(), continuous_.get(), n_joints()};
+        const eim::Configurations near{n_joints(), state}, start = eim::within_limits(near, task, continuous_.get());
+        const bool has_form = parameterised_.fits() && chain_.kind == 7;
+        bool is_surely = has_form;
+        const eim::Rows next = has_form
+                                   ? eim::nearest_by_form(chain_, parameterised_, task, kEffort, distance, start.row(0))
+                                   : eim::next_to<N>(chain_, task, kEffort, distance, start.row(0), is_surely);
+        if (is_surely && offers.all(next)) return true;
+        eim::SelfMotions motions(chain_, task, kFirstSeed);
+        motions.search<N>(chain_, {kConfidence, eim::kNoBound, end, kEffort});
+        bool in_time = false;
+        const eim::Rows found = eim::CurveSolutions<N>(chain_, task, motions)
+                                    .nearest(near, distance, kEffort, eim::kMostNearest, kOnCurves, end, in_time);
+        const bool is_nearer = next.size() && found.size() && distance(next.row(0)) < distance(found.row(0));
+        return (is_nearer && offers.all(next)) || offers.all(found) || offers.all(next);
+    }
+
+    template <int N, class Take>
+    bool restarts(const eim::Task& task, const Configuration& state, double end, int most, Offers<Take>& offers) const {
+        const eim::Mixture nothing{experts_, 1, nullptr, nullptr};
+        const bool is_one = most == 1;
+        const eim::SearchOptions options{most, 0.0, eim::kDistinct, true, false, is_one, kFruitlessSeeds,
+                                         0,    0.0, kEffort,        end,  0.0};
+        // of several, each new one counts; of one, only that which is taken
+        const eim::Conditions offer = [&](const eim::Rows& rows, eim::Index first, std::vector<std::uint8_t>& marks) {
+            for (eim::Index i = first; i < rows.size(); ++i) {
+                if (marks[std::size_t(i)])
+                    marks[std::size_t(i)] = offers.offer(rows.row(i)) && (!is_one || offers.is_taken);
+            }
+        };
+        const eim::Configurations near{n_joints(), state};
+        eim::Search<N>(chain_, task, nothing, options, near, continuous_.get(), offer).run(kFirstSeed);
+        return offers.is_taken;
+    }
 
     void refine(const eim::Task& task, int patience, eim::Rows& rows) const {
         const eim::StepOptions effort{kTolerance, kTolerance, kMaxIterations, patience};
@@ -107,16 +201,6 @@ class ArmSolver {
             eim::refine_rows<N>(chain_, task, effort, rows);
             eim::verify_rows<N>(chain_, task, rows);
         });
-    }
-
-    eim::Configurations seeds(const eim::Task& task, eim::Random& random, const Configuration& state) const {
-        eim::Configurations seeds{n_joints(), state};
-        while (seeds.size() < kSeedsPerRound) {
-            for (int j = 0; j < n_joints(); ++j) {
-                seeds.positions.push_back(random.uniform(task.bounds.lower[j], task.bounds.upper[j]));
-            }
-        }
-        return seeds;
     }
 
     // The same solution with continuous joints within pi of the state, since they may make any number of revolutions.
@@ -127,22 +211,13 @@ class ArmSolver {
         return q;
     }
 
-    std::vector<eim::Index> by_distance(const eim::Rows& rows, const Configuration& state) const {
-        std::vector<double> distances(rows.size(), 0.0);
-        for (eim::Index i = 0; i < rows.size(); ++i) {
-            for (int j = 0; j < n_joints(); ++j) {
-                const double d = eim::difference(rows.row(i)[j], state[j], joints_[j].is_continuous);
-                distances[i] += d * d;
-            }
-        }
-        std::vector<eim::Index> order(rows.size());
-        std::iota(order.begin(), order.end(), 0);
-        std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return distances[a] < distances[b]; });
-        return order;
-    }
-
     eim::Chain chain_;
     std::vector<Joint> joints_;
+    eim::ArmForm form_;
+    eim::ParameterisedForm parameterised_;
+    eim::Experts experts_;  // none
+    std::vector<double> ones_;
+    std::unique_ptr<bool[]> continuous_;
 };
 
 }  // namespace eim_moveit
