@@ -17,8 +17,8 @@ from torch import Tensor
 
 from eim_ros.core.checks import expect
 from eim_ros.core.errors import ConfigurationError, DataError, DistributionError
-from eim_ros.learning.adaptation import ComponentRecords, Mixture
 from eim_ros.learning.data import Pairs, checked_contexts
+from eim_ros.learning.gmmvi.adaptation import ComponentRecords, Mixture
 from eim_ros.learning.gmmvi.iteration import GMMVIState, Iteration, Modules, components_of
 from eim_ros.learning.gmmvi.samples import SampleDatabase
 from eim_ros.learning.gmmvi.settings import GMMVIConfig

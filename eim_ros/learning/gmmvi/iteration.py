@@ -20,8 +20,9 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.learning.adaptation import (
-    DELTAS,
+from eim_ros.learning.adaptation import DELTAS
+from eim_ros.learning.data import random_rows
+from eim_ros.learning.gmmvi.adaptation import (
     N_EXPLORING,
     AdaptiveComponents,
     Candidates,
@@ -29,7 +30,6 @@ from eim_ros.learning.adaptation import (
     ComponentRecords,
     Mixture,
 )
-from eim_ros.learning.data import random_rows
 from eim_ros.learning.gmmvi.climbing import maxima, most_evaluations
 from eim_ros.learning.gmmvi.components import Components, NaturalGradient, Snapshot
 from eim_ros.learning.gmmvi.experts import ExpertComponents, PastExperts

@@ -8,16 +8,15 @@ import torch
 from learning.gmmvi.problems import components_of, three_modes
 from learning.models.random_models import generator_of, normal
 
-from eim_ros.learning.adaptation import (
-    DELTAS,
+from eim_ros.learning.adaptation import DELTAS, ComponentHistory
+from eim_ros.learning.gmmvi import ComponentSamples, MixtureSamples
+from eim_ros.learning.gmmvi.adaptation import (
     AdaptiveComponents,
     Candidates,
-    ComponentHistory,
     ComponentRecords,
     Mixture,
     smoothing_kernel,
 )
-from eim_ros.learning.gmmvi import ComponentSamples, MixtureSamples
 from eim_ros.learning.gmmvi.gaussians import FullComponents
 from eim_ros.learning.gmmvi.gradients import log_ratio
 from eim_ros.learning.gmmvi.samples import Evaluated, Reservoir, SampleDatabase

@@ -7,8 +7,8 @@ import torch
 from learning.gmmvi.problems import components_of, wide_start
 from learning.models.random_models import generator_of, normal, random_mixture_of_experts
 
-from eim_ros.learning.adaptation import AdaptiveComponents, Candidates, ComponentRecords, Mixture
 from eim_ros.learning.gmmvi import GMMVI, GMMVIConfig, iteration
+from eim_ros.learning.gmmvi.adaptation import AdaptiveComponents, Candidates, ComponentRecords, Mixture
 from eim_ros.learning.gmmvi.components import Misfit
 from eim_ros.learning.gmmvi.gradients import LogRatio
 from eim_ros.learning.gmmvi.samples import Reservoir
