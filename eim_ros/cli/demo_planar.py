@@ -101,7 +101,7 @@ class DemoPlanar:
         told = f"its own motions end {prior['distance']:.2f} m from the new lines"
         print(f"   log density of held-out motions {prior['log_density']:.2f} nat; {told}")
 
-        from eim_ros.view.planar import draw_planar_demo  # imported here: matplotlib takes a second
+        from eim_ros.planar.picture import draw_planar_demo  # imported here: matplotlib takes a second
 
         picture = folder / "planar.png"
         draw_planar_demo(arm, _line(lines[len(lines) // 2]), shown.sample, samples, table, picture)

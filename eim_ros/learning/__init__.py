@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
     from eim_ros.learning.ratio.network import NetworkRatio
     from eim_ros.learning.ratio.plug_in import PlugInRatio
-    from eim_ros.learning.run import FitResult, FittedModel, History, LoopResult, RunOptions, State, run_loop
+    from eim_ros.learning.run import FitResult, FittedModel, History, LoopResult, RunOptions, State, Status, run_loop
 
 __all__ = [  # in the order of the reference, the most important first
     "EM",
@@ -52,6 +52,7 @@ __all__ = [  # in the order of the reference, the most important first
     "RunOptions",
     "StandardisedInputs",
     "State",
+    "Status",
     "TruncatedEM",
     "TruncatedEMConfig",
     "WhitenedInputs",

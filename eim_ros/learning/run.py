@@ -33,7 +33,16 @@ from eim_ros.learning.models.standardisation import linear_parts
 
 
 class Status(str, Enum):
-    """Reason why a run ended. It is returned, never raised as an exception."""
+    """Reason why a run ended. It is returned, never raised as an exception.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from eim_ros.learning import EM, Status
+    >>> samples = np.random.default_rng(0).normal(size=(100, 2))
+    >>> EM(n_components=1).fit(samples).status is Status.CONVERGED
+    True
+    """
 
     CONVERGED = "converged"
     MAX_ITERATIONS = "max_iterations"

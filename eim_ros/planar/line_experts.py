@@ -14,12 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eim_ros.learning import EIMConfig, EMConfig
-from eim_ros.learning.eim import EIM
-from eim_ros.learning.em import EM
+from eim_ros.learning import EIM, EM, EIMConfig, EMConfig, FeatureInputs, FitResult, Status
 from eim_ros.learning.models import MixtureOfExperts
-from eim_ros.learning.ratio import FeatureInputs
-from eim_ros.learning.run import FitResult, Status
 from eim_ros.planar.arm import PlanarArm
 
 LEARNERS = ("EM", "EIM + tip")

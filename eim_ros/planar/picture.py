@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,15 +14,19 @@ import numpy.typing as npt
 import torch
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 from torch import Tensor
 
-from eim_ros.planar import PlanarArm, PlanarTask
-from eim_ros.view.figure_file import new_figure, write_figure
-from eim_ros.view.style import INK, LIMITS, MUTED
+from eim_ros.core.files import write_atomically
+from eim_ros.planar.arm import PlanarArm
+from eim_ros.planar.task import PlanarTask
 
-GOAL = "#009E73"
-DISC = "#D55E00"
+INK, MUTED, LIMITS = "#1B1F27", "#5B626E", "#ECEEF2"  # base and tips, labels, frames
+GOAL, DISC = "#009E73", "#D55E00"
+COLOURS = {"EM": "#0072B2", "EIM + tip": "#E69F00"}
+TITLES = {"EM": "EM", "EIM + tip": "EIM, told about the tip"}
+N_SHOWN = 60  # number of demonstrations in the picture
 
 
 def draw_arms(axes: Axes, arm: PlanarArm, q: Tensor, colour: str, alpha: float = 0.35) -> None:
@@ -48,11 +53,6 @@ def draw_task(axes: Axes, task: PlanarTask) -> None:
     axes.tick_params(labelsize=7, colors=MUTED, length=0)
 
 
-COLOURS = {"EM": "#0072B2", "EIM + tip": "#E69F00"}
-TITLES = {"EM": "EM", "EIM + tip": "EIM, told about the tip"}
-N_SHOWN = 60  # number of demonstrations in the picture
-
-
 def draw_planar_demo(
     arm: PlanarArm,
     task: PlanarTask,
@@ -61,14 +61,14 @@ def draw_planar_demo(
     table: Mapping[str, Mapping[str, float]],
     path: str | Path,
 ) -> None:
-    """Draw demonstrated configurations and samples of each learner for one new line, and write the picture.
+    """Draw demonstrated configurations and samples of each learner for one new line, and write a PNG or SVG.
 
     Configurations are (n, n_links) [rad]; the demonstrated ones reach other lines. The samples of each learner were
     executed by the simulator. For each learner, the table has `mean_distance` [m] and `share_reached` for all lines.
     """
     some = demonstrated[:: max(1, len(demonstrated) // N_SHOWN)]
     panels = {"demonstrations of other lines": some, **samples}
-    figure = new_figure(4.2 * len(panels), 4.8)
+    figure = Figure(figsize=(4.2 * len(panels), 4.8), layout="constrained")
     for place, (name, q) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
         draw_task(place, task)
         draw_arms(place, arm, torch.as_tensor(q), COLOURS.get(name, "#555555"))
@@ -80,4 +80,6 @@ def draw_planar_demo(
         place.set_title(title, fontsize=9)
         place.set_xlim(-2.5, 9.0)
         place.set_ylim(-8.0, 8.0)
-    write_figure(figure, path)
+    picture = io.BytesIO()
+    figure.savefig(picture, format=Path(path).suffix[1:])
+    write_atomically(path, picture.getvalue())
