@@ -30,7 +30,7 @@ from scipy.stats import kstest
 
 from benchmarks._machine import load_average, processor, versions
 from eim_ros.ik import Sampler
-from eim_ros.ik.components import component_labels, components
+from eim_ros.ik.components import component_labels, self_motion_components
 from eim_ros.kinematics import Robot
 
 N_DRAWN, N_OF_MODEL, N_REFERENCE = 200, 2000, 100_000
@@ -57,7 +57,7 @@ def uniform(name: str, n_poses: int, seed: int) -> str:
         if answer.completeness is None or not answer.completeness.traced.all():
             n_open += 1
             continue
-        charts = components(robot, answer.q, pose, spacing=0.02)
+        charts = self_motion_components(robot, answer.q, pose, spacing=0.02)
         chords = [np.linalg.norm(np.diff(chart.positions, axis=0) / ranges, axis=1) for chart in charts]
         ends = np.cumsum([each.sum() for each in chords])
         rows = np.concatenate([chart.positions for chart in charts])
@@ -83,7 +83,7 @@ def by_model(name: str, n_poses: int, seed: int) -> str:
         deviation = np.sqrt(weights @ (density - mean) ** 2)
         drawn = answer.densities[0].log_prob(answer.q)
         errors.append(float((drawn.mean() - mean) / (deviation * np.sqrt(variance))))
-        charts = components(robot, reference.q[:500], pose)
+        charts = self_motion_components(robot, reference.q[:500], pose)
         shares = np.bincount(component_labels(robot, charts, reference.q), weights, len(charts))
         counts = np.bincount(component_labels(robot, charts, answer.q), minlength=len(charts)) / N_OF_MODEL
         kept = (shares > 0.01) & (shares < 0.99)

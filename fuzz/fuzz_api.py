@@ -40,9 +40,9 @@ from eim_ros.ik import (
     Sampler,
     base_grid,
     place_base,
+    self_motion_components,
 )
 from eim_ros.ik.capability import survey
-from eim_ros.ik.components import components
 from eim_ros.kinematics import (
     Box,
     Capsule,
@@ -293,8 +293,8 @@ def calls() -> dict[str, Call]:
             functools.partial(place_base, seven, n_refined=1),
             {"poses": [pose7], "bases": np.zeros((2, 4)), "obstacles": (), "criterion": "length", "seed": 0},
         ),
-        "components": (
-            components,
+        "self_motion_components": (
+            self_motion_components,
             {"robot": planar, "solutions": q, "pose": pose, "position_only": True, "spacing": 0.3, "seed": 0},
         ),
         "collisions": (

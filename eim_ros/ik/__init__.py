@@ -9,8 +9,10 @@ from eim_ros.core.lazy import deferred_names
 from eim_ros.ik.candidates import ErrorCode
 from eim_ros.ik.capability import Capability, CapabilityGrid, CapabilityMap
 from eim_ros.ik.completeness import Completeness, CompletenessReport
+from eim_ros.ik.components import Component, component_labels, self_motion_components
 from eim_ros.ik.constraints import Constraints, LinkOrientation, LinkPosition
-from eim_ros.ik.order import Posture
+from eim_ros.ik.nearest_pose import NearestPose
+from eim_ros.ik.order import Posture, nearest
 from eim_ros.ik.paths import JointPath
 from eim_ros.ik.placement import BasePlacements, base_grid, place_base
 from eim_ros.ik.prior import IKModel
@@ -42,18 +44,23 @@ __all__ = [  # in the order of the reference, the most important first
     "Capability",
     "CapabilityGrid",
     "CapabilityMap",
+    "Component",
     "ErrorCode",
     "KinematicInputs",
     "KinematicTarget",
     "LinkOrientation",
     "LinkPosition",
     "NO_EXPERT",
+    "NearestPose",
     "SmoothingConfig",
     "Training",
     "TrainingRun",
     "base_grid",
     "collect",
+    "component_labels",
+    "self_motion_components",
     "evaluate",
+    "nearest",
     "place_base",
 ]
 

@@ -56,7 +56,7 @@ class Component:
         return len(self.positions)
 
 
-def components(
+def self_motion_components(
     robot: Robot,
     solutions: npt.ArrayLike,
     pose: npt.ArrayLike,
@@ -88,6 +88,18 @@ def components(
     ------
     RobotError
         If an argument is malformed.
+
+    Examples
+    --------
+    All arms of a Panda that reach a pose belong to a few curves, and each arm to one of them:
+
+    >>> from eim_ros.ik import Component, Sampler, component_labels, self_motion_components
+    >>> sampler, pose = Sampler("panda"), [0.4, 0.1, 0.5, 1.0, 0.0, 0.0, 0.0]
+    >>> found = self_motion_components(sampler.robot, sampler.solve_all(pose).q, pose)
+    >>> isinstance(found[0], Component), found[0].is_curve
+    (True, True)
+    >>> component_labels(sampler.robot, found, found[0].positions[:3]).tolist()
+    [0, 0, 0]
     """
     expect(robot, Robot, "robot", RobotError)
     seed = checked_whole(seed, 0, "seed", RobotError)

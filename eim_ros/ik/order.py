@@ -93,6 +93,17 @@ def nearest(robot: Robot, q: FloatArray, others: FloatArray) -> tuple[FloatArray
         Largest difference of a joint [rad or m]; infinite if there are no others.
     (n,) array of int
         Index of the nearest one; m if there are no others.
+
+    Examples
+    --------
+    Angles that differ by full revolutions are equal if the joint may turn that far:
+
+    >>> from eim_ros import Robot
+    >>> from eim_ros.ik import nearest
+    >>> robot = Robot("planar3")
+    >>> distance, index = nearest(robot, np.zeros((1, 3)), np.array([[0.5, 0.0, 0.0], [0.1, 0.2, 0.0]]))
+    >>> distance.tolist(), index.tolist()
+    ([0.2], [1])
     """
     if not len(q) or not len(others):
         return np.full(len(q), np.inf), np.full(len(q), len(others), dtype=np.int64)

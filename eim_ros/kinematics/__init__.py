@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from eim_ros.kinematics.branches import Branches
 from eim_ros.kinematics.collision_options import CollisionOptions
+from eim_ros.kinematics.links import body_links, body_poses, drawable_shapes, tip_links
 from eim_ros.kinematics.obstacles import Box, Capsule, Cylinder, Mesh, Obstacle, PointCloud, Shape, Sphere
 from eim_ros.kinematics.poses import (
     CONTEXT_KINDS,
+    check_pose,
     context_from_pose,
     pose_from,
     pose_from_context,
@@ -31,11 +33,16 @@ __all__ = [  # in the order of the reference, the most important first
     "Obstacle",
     "Refinement",
     "Shape",
+    "body_links",
+    "body_poses",
+    "check_pose",
     "context_from_pose",
+    "drawable_shapes",
     "pose_from_context",
     "quaternion_from_matrix",
     "refine",
     "robot_path",
     "share_path",
     "spread",
+    "tip_links",
 ]

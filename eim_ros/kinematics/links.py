@@ -5,7 +5,8 @@ frames are the joint frames in `urdf.py`. Joints outside the chain, such as fing
 the limit nearest to zero.
 
 Collision shapes and visuals are read from the URDF. Standard URDF has no capsules, so a cylinder with a sphere at
-either end is read as a capsule. For a mesh, only the file name is read; `meshes.py` finds and reads the file.
+either end is read as a capsule. For a mesh, `link_shapes` reads only the file name, and
+`drawable_shapes` reads the file too.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from xml.etree.ElementTree import Element
 
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.arrays import FloatArray
+from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.core.checks import numbers_of
 from eim_ros.core.errors import EimError, RobotError, did_you_mean
+from eim_ros.kinematics.meshes import find_mesh, read_mesh
 from eim_ros.kinematics.obstacles import Box, Capsule, Cylinder, Shape, Sphere
 from eim_ros.kinematics.robot import Robot
 from eim_ros.kinematics.urdf import (
@@ -36,6 +39,8 @@ from eim_ros.kinematics.urdf import (
     UrdfTree,
     has_shape,
     parse_urdf,
+    read_urdf_source,
+    urdf_folder,
     xml_root,
 )
 
@@ -170,7 +175,17 @@ class BodyShape:
 
 
 def body_poses(arm: Robot, q: npt.ArrayLike) -> FloatArray:
-    """Return the poses (n, n_bodies, 4, 4) of the bodies in the base frame for configurations (n, dof)."""
+    """Return the poses (n, n_bodies, 4, 4) of the bodies in the base frame for configurations (n, dof).
+
+    Body 0 is the base, and body i moves with joint i - 1, which may be a mimic joint.
+
+    Examples
+    --------
+    >>> from eim_ros.kinematics import Robot, body_poses
+    >>> robot = Robot("panda")
+    >>> body_poses(robot, robot.random(10, seed=0)).shape
+    (10, 8, 4, 4)
+    """
     rows = arm._rows(q)[0]
     moving = arm.links[:-1]
     return _poses(arm, moving[:, MULTIPLIER] * rows[:, moving[:, SOURCE].astype(np.int64)] + moving[:, OFFSET])
@@ -194,15 +209,85 @@ def _placements(arm: Robot) -> FloatArray:
     return placements
 
 
-def body_shapes(arm: Robot, links: Mapping[str, Sequence[Shape | MeshReference]]) -> list[BodyShape]:
-    """Return the shapes of all links, as read by `link_shapes`, with poses in the frames of the bodies."""
+def body_links(arm: Robot) -> dict[str, tuple[int, FloatArray]]:
+    """Return the body of each link of the description, and the link's pose (4, 4) in the frame of the body [m].
+
+    Examples
+    --------
+    The flange of a Panda moves with the last of its seven joints:
+
+    >>> from eim_ros.kinematics import Robot, body_links
+    >>> body, pose = body_links(Robot("panda"))["panda_link8"]
+    >>> body, pose.shape
+    (7, (4, 4))
+    """
     at_zero = poses_at_zero(arm)
     placements = link_placements(parse_urdf(arm.urdf), arm.base_link, arm.tip_link)
+    return {link: (body, np.linalg.inv(at_zero[body]) @ pose) for link, (body, pose) in placements.items()}
+
+
+def body_shapes(arm: Robot, links: Mapping[str, Sequence[Shape | MeshReference]]) -> list[BodyShape]:
+    """Return the shapes of all links, as read by `link_shapes`, with poses in the frames of the bodies."""
     return [
-        BodyShape(body, np.linalg.inv(at_zero[body]) @ pose @ np.asarray(shape.pose), shape, link)
-        for link, (body, pose) in placements.items()
+        BodyShape(body, pose @ np.asarray(shape.pose), shape, link)
+        for link, (body, pose) in body_links(arm).items()
         for shape in links.get(link, ())
     ]
+
+
+def drawable_shapes(
+    robot: Robot, source: str | Path | None = None, package_paths: Sequence[str | Path] = ()
+) -> list[tuple[int, FloatArray, Shape | tuple[FloatArray, IntArray]]]:
+    """Return the body, the pose (4, 4) in its frame [m], and the shape of everything to draw of a robot.
+
+    A mesh is given by its vertices (n, 3) [m] and faces (m, 3). The source is the path or text of a description, of
+    which the visuals are read. Without one, the collision shapes are read. For the paths of packages see `find_mesh`.
+
+    Raises
+    ------
+    RobotError, MeshError
+        If the description or a mesh file cannot be read.
+
+    Examples
+    --------
+    >>> from eim_ros.kinematics import Robot, drawable_shapes
+    >>> body, pose, shape = drawable_shapes(Robot("planar3"))[0]
+    >>> body, type(shape).__name__
+    (1, 'Capsule')
+    """
+    if source is None:
+        links, folder = link_shapes(robot.urdf), robot.folder
+    else:
+        links, folder = link_shapes(read_urdf_source(source), "visual"), urdf_folder(source) or robot.folder
+    found: list[tuple[int, FloatArray, Shape | tuple[FloatArray, IntArray]]] = []
+    for placed in body_shapes(robot, links):
+        shape = placed.shape
+        if isinstance(shape, MeshReference):
+            mesh = read_mesh(find_mesh(shape.filename, folder, package_paths), shape.scale)
+            found.append((placed.body, placed.pose, mesh))
+        else:
+            found.append((placed.body, placed.pose, shape))
+    return found
+
+
+def tip_links(robot: Robot) -> tuple[str, ...]:
+    """Return the links below the base that at least two joints move, and the present tip link.
+
+    Examples
+    --------
+    >>> from eim_ros.kinematics import Robot, tip_links
+    >>> tip_links(Robot("planar3"))
+    ('link_2', 'link_3', 'tip_link')
+    """
+    tree = parse_urdf(robot.urdf)
+    moved = {tree.root(): 0}
+    order = [tree.root()]
+    for link in order:  # grows while the children are added
+        for joint in (joint for joint in tree.joints if joint.parent == link):
+            moved[joint.child] = moved[link] + bool(joint.moves)
+            order.append(joint.child)
+    below = moved.get(robot.base_link, 0)
+    return tuple(link for link in order if moved[link] >= below + 2 or link == robot.tip_link)
 
 
 def _poses(arm: Robot, values: FloatArray) -> FloatArray:

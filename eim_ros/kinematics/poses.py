@@ -329,7 +329,7 @@ def check_pose(transform: npt.ArrayLike) -> FloatArray:
 
     Examples
     --------
-    >>> from eim_ros.kinematics.poses import check_pose
+    >>> from eim_ros.kinematics import check_pose
     >>> check_pose([0.4, 0.0, 0.5, 0.0, 0.0, 0.0, 1.0])[:3, 3].tolist()
     [0.4, 0.0, 0.5]
     """

@@ -12,9 +12,8 @@ import viser
 from scipy.spatial.transform import Rotation
 
 from eim_ros.core.arrays import FloatArray
-from eim_ros.ik.components import Component
-from eim_ros.kinematics import Robot, pose_from
-from eim_ros.kinematics.urdf import parse_urdf
+from eim_ros.ik import Component
+from eim_ros.kinematics import Robot, pose_from, tip_links
 from eim_ros.view.live import LiveSolutions, Solutions, component_colour, dexterity
 from eim_ros.view.panels import density_panel, joint_panel, legend_panel, manipulability_panel
 from eim_ros.view.style import MUTED
@@ -195,19 +194,6 @@ def _rounded(values: FloatArray) -> tuple[float, float, float]:
 
 def _rpy(pose: FloatArray) -> tuple[float, float, float]:
     return _rounded(Rotation.from_matrix(pose[:3, :3]).as_euler("xyz", degrees=True))
-
-
-def tip_links(robot: Robot) -> tuple[str, ...]:
-    """Return the links below the base that at least two joints move, and the present tip link."""
-    tree = parse_urdf(robot.urdf)
-    moved = {tree.root(): 0}
-    order = [tree.root()]
-    for link in order:  # grows while the children are added
-        for joint in (joint for joint in tree.joints if joint.parent == link):
-            moved[joint.child] = moved[link] + bool(joint.moves)
-            order.append(joint.child)
-    below = moved.get(robot.base_link, 0)
-    return tuple(link for link in order if moved[link] >= below + 2 or link == robot.tip_link)
 
 
 def _copied(name: str, text: str, before: str = "") -> str:

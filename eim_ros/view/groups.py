@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eim_ros.core.arrays import FloatArray, IntArray
-from eim_ros.ik.components import component_labels, components
+from eim_ros.ik import component_labels, self_motion_components
 from eim_ros.kinematics import Robot
 
 NO_GROUP = -1
@@ -42,12 +42,12 @@ def group_arms(arms: FloatArray, n_groups: int) -> Groups:
 
 
 def group_components(robot: Robot, positions: FloatArray, arms: FloatArray, pose: FloatArray, n_groups: int) -> Groups:
-    """Group solutions (n, dof) of a pose by self-motion component, see `components`.
+    """Group solutions (n, dof) of a pose by self-motion component, see `self_motion_components`.
 
     At most `n_groups` of the largest components become groups; the other solutions belong to no group. Configurations
     that do not solve the pose are grouped by `group_arms`, by their joint origins (n, n_points, 3) [m].
     """
-    found = components(robot, positions, pose)
+    found = self_motion_components(robot, positions, pose)
     if not found:  # no row solves the pose
         return group_arms(arms, n_groups)
     _, labels = np.unique(component_labels(robot, found, positions), return_inverse=True)

@@ -22,7 +22,6 @@ from matplotlib.text import Text
 
 from eim_ros.core.arrays import FloatArray
 from eim_ros.kinematics import Robot, quaternion_from_matrix
-from eim_ros.kinematics.urdf import MULTIPLIER, OFFSET, PRISMATIC, SOURCE
 from eim_ros.view.groups import NO_GROUP, Groups
 from eim_ros.view.style import FAINT, FAMILY_COLOURS, INK, LIMITS, MUTED, NO_GROUP_COLOUR
 
@@ -132,7 +131,7 @@ def draw_joint_panel(
     axes.set_xlim(-0.5, robot.dof - 0.5)
     size = max(min(13.0, 100.0 / robot.dof), 8.0)
     for joint, (lower, upper) in enumerate(zip(robot.lower, robot.upper, strict=True)):
-        slides = _slides(robot, joint)
+        slides = bool(robot.prismatic[joint])
         for y, limit, side in ((1.02, upper, "bottom"), (-0.02, lower, "top")):
             words = axes.text(joint, y, _shown_joints(limit, slides), ha="center", va=side, fontsize=size, color=MUTED)
             words.set(zorder=5, path_effects=[withStroke(linewidth=3, foreground="white")])
@@ -156,12 +155,6 @@ def short_names(names: Sequence[str]) -> list[str]:
     rest = [name[begin:] for name in names]
     end = os.path.commonprefix([name[::-1] for name in rest]).rfind("_") + 1
     return [name[: len(name) - end] for name in rest]
-
-
-def _slides(robot: Robot, joint: int) -> bool:
-    rows = robot.links[:-1]
-    own = (rows[:, SOURCE] == joint) & (rows[:, MULTIPLIER] == 1.0) & (rows[:, OFFSET] == 0.0)
-    return bool(rows[own][0, PRISMATIC]) if own.any() else False
 
 
 def _shown_joints(value: float, slides: bool) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,13 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.arrays import FloatArray, IntArray
-from eim_ros.ik import Sampler
-from eim_ros.ik.components import Component, component_labels, components
-from eim_ros.ik.nearest_pose import NearestPose
-from eim_ros.ik.order import nearest
-from eim_ros.ik.prior import ConditionalDensity
-from eim_ros.kinematics import Obstacle, Robot, refine
-from eim_ros.kinematics.links import body_poses
+from eim_ros.ik import Component, NearestPose, Sampler, component_labels, nearest, self_motion_components
+from eim_ros.kinematics import Obstacle, Robot, body_poses, refine
 from eim_ros.view.groups import group_arms
 from eim_ros.view.style import distinct_colour, linear, rgb
 
@@ -102,7 +97,7 @@ class Solutions:
     chosen: FloatArray | None  # (dof,), chosen solution; None if there is none
     component: int  # index of its component; -1 if there is none
     along: float  # its place in the component, from 0 at the first solution to 1 at the last
-    density: ConditionalDensity | None  # model density given the target; None without a model
+    density: Callable[[FloatArray], FloatArray] | None  # model log density given the target; None without a model
     message: str  # number of solutions, or why there is none
     elapsed: float  # solving time [s]
     nearest: FloatArray | None = None  # (dof,), configuration nearest to a target out of reach
@@ -116,7 +111,7 @@ class Solutions:
         """Return the log densities (m,) of any configurations (m, dof) under the model [nat]; NaN without a model."""
         if self.density is None or not len(rows):
             return np.full(len(rows), np.nan)
-        return self.density.log_prob(rows)
+        return self.density(rows)
 
     @property
     def ghost_numbers(self) -> IntArray:
@@ -165,7 +160,7 @@ class LiveSolutions:
         rows = samples.q
         kept = self._moved(self.chosen, pose)
         kept = kept[self._is_free(kept)]
-        found = components(self.robot, np.concatenate([kept, rows]), pose, position_only=self.position_only)
+        found = self_motion_components(self.robot, np.concatenate([kept, rows]), pose, position_only=self.position_only)
         found = self._without_collisions(found)
         grouped = self._grouped(found)
         kind, found = "component" if grouped is found else "group", grouped
@@ -177,7 +172,8 @@ class LiveSolutions:
         shown = rows[: self.n]
         labels = component_labels(self.robot, found, shown)
         chosen, component, along = self._choice(found, kept if len(kept) else self._most_dexterous(shown))
-        density = samples.densities[0] if samples.densities else None
+        model = samples.densities[0] if samples.densities else None
+        density = None if model is None else model.log_prob
         told, closest = _told(kind, found, len(shown), samples.message), None
         if not found:
             near = self.sampler.solve_nearest_pose(pose, seed=self.seed, timeout=TIMEOUT)

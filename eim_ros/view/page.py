@@ -24,8 +24,7 @@ import viser
 from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import ConfigurationError, EimError
 from eim_ros.ik import Sampler
-from eim_ros.kinematics import SHIPPED_ROBOTS, Box, Sphere, pose_from, quaternion_from_matrix
-from eim_ros.kinematics.poses import check_pose
+from eim_ros.kinematics import SHIPPED_ROBOTS, Box, Sphere, check_pose, pose_from, quaternion_from_matrix
 from eim_ros.view.controls import Controls, Menu
 from eim_ros.view.live import LiveSolutions, Solutions, first_pose, moving_axes, nearest_along
 from eim_ros.view.scene import ArmScene, DraggedObstacles, fitted_camera

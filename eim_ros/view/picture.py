@@ -29,9 +29,7 @@ from matplotlib.patheffects import withStroke
 
 from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import DataError
-from eim_ros.kinematics import Robot
-from eim_ros.kinematics.poses import check_pose
-from eim_ros.kinematics.tolerances import redundancy
+from eim_ros.kinematics import Robot, check_pose
 from eim_ros.view.figure_file import new_figure, write_figure
 from eim_ros.view.groups import group_arms, group_components
 from eim_ros.view.labels import draw_heading, draw_joint_panel, draw_legend
@@ -273,7 +271,7 @@ def draw_solutions(
     if not np.all(np.isfinite(arms)):
         raise DataError("configurations to draw must be finite", positions)
     oriented = len(rows) == 0 or float(np.median(robot.pose_errors(rows, target)[1])) < ORIENTATION_HELD
-    if oriented and redundancy(robot.bounds, position_only=False) in (0, 1):
+    if oriented and np.count_nonzero(robot.lower < robot.upper) in (6, 7):
         groups = group_components(robot, rows, arms, target, len(FAMILY_COLOURS))
     else:
         groups = group_arms(arms, len(GROUP_COLOURS))

@@ -18,9 +18,8 @@ from scipy.spatial.transform import Rotation
 
 from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.ik.components import Component
-from eim_ros.kinematics import Box, Robot, Sphere, pose_from, quaternion_from_matrix
-from eim_ros.kinematics.links import body_poses
+from eim_ros.ik import Component
+from eim_ros.kinematics import Box, Robot, Sphere, body_poses, pose_from, quaternion_from_matrix
 from eim_ros.view.live import Solutions, byte_colour, component_colour, light
 from eim_ros.view.state import MOST_OBSTACLES
 from eim_ros.view.style import MUTED

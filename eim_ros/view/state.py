@@ -17,7 +17,6 @@ import yaml
 from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.kinematics import Box, Robot, Sphere, pose_from, quaternion_from_matrix
-from eim_ros.kinematics.poses import check_pose
 
 DIGITS = 6  # decimals of lengths, angles and quaternions
 MOST_OBSTACLES = 20  # largest number of obstacles in a link and on the page
@@ -76,7 +75,7 @@ class ViewState:
         return cls(
             _word(words, "robot"),
             _word(words, "tip"),
-            None if pose is None else check_pose(pose_from(pose[:3], pose[3:] or None)),
+            None if pose is None else pose_from(pose[:3], pose[3:] or None),
             None if q is None else np.array(q),
             _word(words, "any_orientation") == "1",
             _word(words, "self_collision") == "1",

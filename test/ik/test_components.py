@@ -11,7 +11,7 @@ from ik.arms import arm_of
 
 from eim_ros.core.errors import RobotError
 from eim_ros.ik import Sampler
-from eim_ros.ik.components import DEFAULT_SPACING, Component, components
+from eim_ros.ik.components import DEFAULT_SPACING, Component, self_motion_components
 from eim_ros.ik.order import nearest
 from eim_ros.kinematics import Robot, share_path
 from eim_ros.kinematics.links import body_poses
@@ -29,7 +29,7 @@ def without_limits() -> Robot:
 def found_at(robot: Robot, seed: int, n: int = 50) -> tuple[list[Component], np.ndarray]:
     """Components of a pose that the arm reaches, and the pose."""
     pose = robot.fk(robot.random(seed=np.random.default_rng(seed)))
-    return components(robot, Sampler(robot).sample(pose, n, seed=seed).q, pose), pose
+    return self_motion_components(robot, Sampler(robot).sample(pose, n, seed=seed).q, pose), pose
 
 
 def steps(robot: Robot, component: Component) -> np.ndarray:
@@ -73,7 +73,7 @@ def test_every_solution_is_near_a_place_of_its_component_and_components_are_thos
         robot = Robot(name)
         pose = robot.fk(robot.random(seed=np.random.default_rng(5)))
         samples = Sampler(robot).sample(pose, 60, seed=5)
-        found = components(robot, samples.q, pose)
+        found = self_motion_components(robot, samples.q, pose)
         away, _ = nearest(robot, samples.q, np.concatenate([component.positions for component in found]))
         assert away.max() <= DEFAULT_SPACING
         counted = samples.completeness
@@ -95,7 +95,7 @@ def test_an_arm_of_six_joints_has_a_component_for_each_root_with_its_turns() -> 
     robot = Robot("ur5e")  # joints of two turns
     pose = robot.fk(robot.random(seed=np.random.default_rng(1)))
     samples = Sampler(robot).sample(pose, 1000, seed=1)
-    found = components(robot, samples.q, pose)
+    found = self_motion_components(robot, samples.q, pose)
     assert samples.certified
     assert sum(map(len, found)) == len(samples)
     assert len(found) == len(np.unique(np.round(np.exp(1j * samples.q), 5), axis=0))
@@ -108,7 +108,7 @@ def test_an_arm_of_six_joints_has_a_component_for_each_root_with_its_turns() -> 
 def test_where_more_than_one_direction_is_free_all_are_one_family() -> None:
     sampler = Sampler("planar5")
     pose = sampler.robot.fk(np.full(5, 0.3))
-    found = components(
+    found = self_motion_components(
         sampler.robot, sampler.with_constraints(position_only=True).sample(pose, 20, seed=0).q, pose, position_only=True
     )
     assert len(found) == 1
@@ -118,13 +118,14 @@ def test_where_more_than_one_direction_is_free_all_are_one_family() -> None:
 def test_what_is_no_solution_is_left_out() -> None:
     robot = arm_of("one_joint")
     pose = robot.fk([0.4])
-    assert components(robot, np.empty((0, 1)), pose) == []
-    assert components(robot, [[0.5]], pose) == []
-    assert [component.positions.tolist() for component in components(robot, [[0.5], [0.4]], pose)] == [[[0.4]]]
+    assert self_motion_components(robot, np.empty((0, 1)), pose) == []
+    assert self_motion_components(robot, [[0.5]], pose) == []
+    (found,) = self_motion_components(robot, [[0.5], [0.4]], pose)
+    assert found.positions.tolist() == [[0.4]]
 
 
 def test_a_spacing_that_is_none_is_refused() -> None:
     robot = arm_of("one_joint")
     for spacing in (0.0, math.nan, math.inf):
         with pytest.raises(RobotError, match="spacing"):
-            components(robot, [[0.4]], robot.fk([0.4]), spacing=spacing)
+            self_motion_components(robot, [[0.4]], robot.fk([0.4]), spacing=spacing)

@@ -11,7 +11,7 @@ from scipy.stats import kstest
 
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.ik import Constraints, ErrorCode, Sampler
-from eim_ros.ik.components import component_labels, components
+from eim_ros.ik.components import component_labels, self_motion_components
 from eim_ros.kinematics import Robot, Sphere
 
 
@@ -29,7 +29,7 @@ def test_uniform_draws_are_so_by_length() -> None:
         answer = Sampler(robot).draw(pose, 200, "uniform", seed=seed)
         assert answer and answer.valid.all() and len(answer) == 200
         np.testing.assert_allclose(oracle.forward(answer.q[0]), pose, atol=2e-6)
-        found = components(robot, answer.q, pose, spacing=0.01)
+        found = self_motion_components(robot, answer.q, pose, spacing=0.01)
         rows = np.concatenate([component.positions for component in found])
         chords = [np.diff(component.positions, axis=0) / (robot.upper - robot.lower) for component in found]
         lengths = [np.r_[0.0, np.cumsum(np.linalg.norm(each, axis=1))] for each in chords]
@@ -57,7 +57,7 @@ def test_draws_of_the_model_have_its_mean_log_density_and_shares_of_components()
     mean, deviation = weights @ log_density, np.sqrt(weights @ (log_density - weights @ log_density) ** 2)
     effective = 1.0 / np.sum(weights**2)
     assert abs(drawn.mean() - mean) < 3.0 * deviation * np.sqrt(1 / 2000 + 1 / effective)
-    found = components(robot, even[:400], pose)
+    found = self_motion_components(robot, even[:400], pose)
     shares = np.bincount(component_labels(robot, found, even), weights, len(found))
     counts = np.bincount(component_labels(robot, found, answer.q), minlength=len(found)) / 2000
     error = np.sqrt(shares * (1 - shares) * (1 / 2000 + 1 / effective)) + 1e-3

@@ -6,7 +6,7 @@ import numpy as np
 from kinematics.descriptions import chain_urdf, joint
 
 from eim_ros.ik import Sampler
-from eim_ros.ik.components import components
+from eim_ros.ik.components import self_motion_components
 from eim_ros.kinematics import Robot
 from eim_ros.view.controls import component_names
 from eim_ros.view.panels import WARNING, density_panel, joint_panel, legend_panel, manipulability_panel
@@ -66,7 +66,7 @@ def test_names_are_escaped():
 def test_legend_has_the_branch_of_a_component():
     sampler = Sampler("ur5e")
     pose = sampler.robot.fk(sampler.robot.random(seed=0))
-    found = components(sampler.robot, sampler.solve_all(pose).q, pose)
+    found = self_motion_components(sampler.robot, sampler.solve_all(pose).q, pose)
     labels = set(component_names([0] * len(found), found, sampler.robot))
     assert len(labels) == len(found)
     assert all(re.fullmatch("1: (left|right), (up|down), (no-)?flip", label) for label in labels)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from eim_ros.ik import Sampler
-from eim_ros.ik.components import component_labels, components
+from eim_ros.ik.components import component_labels, self_motion_components
 from eim_ros.kinematics import Robot
 from eim_ros.view.groups import NO_GROUP, group_arms, group_components
 
@@ -34,7 +34,7 @@ def test_components_are_the_groups_and_the_smallest_may_have_none():
     rows = Sampler(robot).sample(pose, 80, seed=0).q
     arms = robot.skeleton(rows)
     groups = group_components(robot, rows, arms, pose, 12)
-    found = components(robot, rows, pose)
+    found = self_motion_components(robot, rows, pose)
     assert len(groups.representatives) == len(found) > 2
     sizes = np.bincount(groups.labels)
     assert (np.diff(sizes) <= 0).all() and sizes.sum() == 80
