@@ -44,18 +44,13 @@ LEAST_GAIN = 0.4  # minimum share of its gap to the greatest log deserved weight
 
 @dataclass(frozen=True)
 class ComponentHistory:
-    """Rewards and weights of the components in the last iterations; the last row is the newest.
+    """Rewards and weights of the components in the last iterations; the last row is the newest."""
 
-    Attributes
-    ----------
-    rewards : Tensor (n_iterations, n_components)
-        log w + E[R] [nat], the log of the deserved weight, up to a constant. NaN before a component was added.
-    log_weights : Tensor (n_iterations, n_components)
-        Log weights [nat]; for conditional models, the log of the mean weight over the contexts. NaN before a component
-        was added.
-    """
-
+    # (n_iterations, n_components), log w + E[R] [nat], the log of the deserved weight, up to a constant. NaN before a
+    # component was added.
     rewards: Tensor
+    # (n_iterations, n_components), log weights [nat]; for conditional models, the log of the mean weight over the
+    # contexts. NaN before a component was added.
     log_weights: Tensor
 
     @classmethod
@@ -102,23 +97,12 @@ class ComponentHistory:
 
 @dataclass(frozen=True)
 class AdaptationState:
-    """Memory of EIM: the history of its components and earlier samples.
-
-    Attributes
-    ----------
-    history : ComponentHistory
-    drawn : Pairs
-        Uniformly random subset of all samples so far.
-    n_batches : int
-        Number of batches of samples so far.
-    n_added : int
-        Number of components added since the start of the run.
-    """
+    """Memory of EIM: the history of its components and earlier samples."""
 
     history: ComponentHistory
-    drawn: Pairs
-    n_batches: int = 0
-    n_added: int = 0
+    drawn: Pairs  # uniformly random subset of all samples so far
+    n_batches: int = 0  # number of batches of samples so far
+    n_added: int = 0  # number of components added since the start of the run
 
     @classmethod
     def first(cls, model: MixtureOfExperts, window: int = 0) -> AdaptationState:
@@ -208,25 +192,13 @@ class AdaptationConfig(Settings):
 
 @dataclass(frozen=True)
 class Adaptation:
-    """Rule of EIM for the number of components, applied between two iterations.
-
-    Attributes
-    ----------
-    config : AdaptationConfig
-    data : Pairs, optional
-        Candidates from the data.
-    explores : bool
-        Whether current and earlier samples of the model are candidates too.
-    deltas : tuple of float
-        Values that Delta takes in turn [nat].
-    least_demand : float
-        Minimum demand for an addition [nat]. A finite value is meaningful only if log p is normalised.
-    """
+    """Rule of EIM for the number of components, applied between two iterations."""
 
     config: AdaptationConfig
-    data: Pairs | None = None
-    explores: bool = True
-    deltas: tuple[float, ...] = DELTAS
+    data: Pairs | None = None  # candidates from the data
+    explores: bool = True  # whether current and earlier samples of the model are candidates too
+    deltas: tuple[float, ...] = DELTAS  # values that Delta takes in turn [nat]
+    # Minimum demand for an addition [nat]. A finite value is meaningful only if log p is normalised.
     least_demand: float = -math.inf
 
     def check(self, start: MixtureOfExperts) -> None:

@@ -123,32 +123,17 @@ def checked_device(name: str) -> str:
 
 @dataclass(frozen=True)
 class Prepared(Generic[StateT]):
-    """Arguments of `run_loop`, and the data that identify the run.
-
-    Attributes
-    ----------
-    algorithm : Algorithm
-    state : ExpertsState
-        Initial state.
-    n_iterations : int
-        Maximum number of iterations.
-    data : Pairs
-        Training data, in their original units.
-    start : MixtureOfExperts, optional
-        Initial model. It is part of the identity of the run if there are no samples.
-    exhausted : callable, optional
-        Function that returns True if no further iteration is possible from a state; see `run_loop`.
-    validation : Pairs, optional
-        Data that end the run.
-    """
+    """Arguments of `run_loop`, and the data that identify the run."""
 
     algorithm: Algorithm[StateT]
-    state: StateT
-    n_iterations: int
-    data: Pairs
+    state: StateT  # initial state
+    n_iterations: int  # maximum number of iterations
+    data: Pairs  # training data, in their original units
+    # Initial model. It is part of the identity of the run if there are no samples.
     start: MixtureOfExperts | None = None
+    # function that returns True if no further iteration is possible from a state; see `run_loop`
     exhausted: Callable[[StateT], bool] | None = None
-    validation: Pairs | None = None
+    validation: Pairs | None = None  # data that end the run
 
     def validated(self, validation_data: Any, patience: int) -> Prepared[Any]:
         """Return the arguments of a run that validation data end; see `Validated`."""
@@ -177,19 +162,12 @@ class Learner(ABC, Generic[ConfigT, StateT]):
         Seed of fits that are not given a generator.
     **settings
         Settings by keyword, which override those of `config`: `EM(n_components=10, seed=3)`.
-
-    Attributes
-    ----------
-    Config : type
-        Class of the settings.
-    bounds : tuple of str
-        Settings that a resumed run may change because they only limit its length.
-    refused : mapping
-        Arguments of `fit` that the learner does not support, with their remedies.
     """
 
-    Config: ClassVar[type[Settings]]
+    Config: ClassVar[type[Settings]]  # class of the settings
+    # settings that a resumed run may change because they only limit its length
     bounds: ClassVar[tuple[str, ...]] = ("n_iterations",)
+    # arguments of `fit` that the learner does not support, with their remedies
     refused: ClassVar[Mapping[str, str]] = {
         "sample_weight": "draw rows of the data in proportion to their weights",
         "validation_data": "compare the scores of several fits",

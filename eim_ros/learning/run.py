@@ -448,16 +448,10 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """File with the state of a run that can be continued.
-
-    Attributes
-    ----------
-    path : Path
-    identity : str
-        Digest of the settings and the data. A checkpoint with another identity is rejected when a run is resumed.
-    """
+    """File with the state of a run that can be continued."""
 
     path: Path
+    # Digest of the settings and the data. A checkpoint with another identity is rejected when a run is resumed.
     identity: str = ""
 
     def save(self, tensors: dict[str, Tensor], history: History, iteration: int) -> None:

@@ -37,28 +37,18 @@ Target: TypeAlias = GaussianMixture | MixtureOfExperts | Callable[..., Tensor] |
 
 @dataclass(frozen=True)
 class TargetDensity:
-    """Target in the form of functions of context and sample.
+    """Target in the form of functions of context and sample."""
 
-    Attributes
-    ----------
-    log_density : callable
-        Maps contexts (n, dy) and samples (n, dx) to log densities (n,) [nat], unnormalised.
-    score : callable, optional
-        Maps the same arguments to the gradients of the log density with respect to the samples, (n, dx). By default,
-        they are computed by automatic differentiation.
-    schedule : callable, optional
-        Maps an iteration to the target of that iteration. By default, the target does not change.
-    joint : callable, optional
-        Maps the same arguments to the log densities and the gradients. It saves time if they share intermediate
-        results.
-    minibatch : callable, optional
-        Maps a generator to the target for a random part of the data. By default, all data are used.
-    """
-
+    # maps contexts (n, dy) and samples (n, dx) to log densities (n,) [nat], unnormalised
     log_density: Callable[[Tensor, Tensor], Tensor]
+    # Maps the same arguments to the gradients of the log density with respect to the samples, (n, dx). By default, they
+    # are computed by automatic differentiation.
     score: Callable[[Tensor, Tensor], Tensor] | None
+    # Maps an iteration to the target of that iteration. By default, the target does not change.
     schedule: Callable[[int], TargetDensity] | None = None
+    # Maps the same arguments to the log densities and the gradients. It saves time if they share intermediate results.
     joint: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
+    # Maps a generator to the target for a random part of the data. By default, all data are used.
     minibatch: Callable[[torch.Generator], TargetDensity] | None = None
 
     def drawn(self, generator: torch.Generator) -> TargetDensity:

@@ -26,18 +26,6 @@ MOST_OBSTACLES = 20  # largest number of obstacles in a link and on the page
 class ViewState:
     """Robot, request and chosen configuration of a page.
 
-    Attributes
-    ----------
-    robot, tip : str
-        Name of an included robot and of its tip link. Empty if a link does not contain them.
-    pose : (4, 4)
-        Target in the base frame; None if a link does not contain it.
-    q : (dof,)
-        Chosen configuration [rad] or [m]; None if there is none.
-    position_only, self_collision : bool
-        Whether every orientation is accepted, and whether self-collisions are rejected.
-    obstacles : sequence of Box or Sphere
-        Obstacles in the base frame.
 
     Examples
     --------
@@ -47,13 +35,15 @@ class ViewState:
     ('ur5e', 0.1)
     """
 
+    # Name of an included robot and of its tip link. Empty if a link does not contain them.
     robot: str = ""
     tip: str = ""
-    pose: FloatArray | None = None
-    q: FloatArray | None = None
+    pose: FloatArray | None = None  # target in the base frame; None if a link does not contain it
+    q: FloatArray | None = None  # chosen configuration [rad] or [m]; None if there is none
+    # whether every orientation is accepted, and whether self-collisions are rejected
     position_only: bool = False
     self_collision: bool = False
-    obstacles: Sequence[Box | Sphere] = ()
+    obstacles: Sequence[Box | Sphere] = ()  # obstacles in the base frame
 
     @classmethod
     def from_link(cls, link: str) -> ViewState:

@@ -36,21 +36,12 @@ SWAPS = 0.5  # share of the variations that change two causes
 
 @dataclass(frozen=True)
 class SearchedStates:
-    """Result of a truncated E-step.
+    """Result of a truncated E-step."""
 
-    Attributes
-    ----------
-    states : Tensor (n_samples, n_states, n_causes) of bool
-        The new K(n), without duplicates, the most probable state first.
-    log_joint : Tensor (n_samples, n_states)
-        log p(s, y) of each state [nat].
-    n_evaluations : int
-        Number of evaluated joint probabilities.
-    """
-
+    # (n_samples, n_states, n_causes) of bool, the new K(n), without duplicates, the most probable state first
     states: Tensor
-    log_joint: Tensor
-    n_evaluations: int
+    log_joint: Tensor  # (n_samples, n_states), log p(s, y) of each state [nat]
+    n_evaluations: int  # number of evaluated joint probabilities
 
     @property
     def shares(self) -> Tensor:
@@ -218,22 +209,12 @@ class MultipleCauseEMConfig(Settings):
 
 @dataclass(frozen=True)
 class MultipleCauseState(Generic[ModelT]):
-    """State of `MultipleCauseEM`.
-
-    Attributes
-    ----------
-    model : MultipleCauseModel
-    iteration : int
-    states : Tensor (n_samples, n_states, n_causes) of bool
-        K(n) from the last E-step.
-    generator : torch.Generator
-        Advanced in place by each step.
-    """
+    """State of `MultipleCauseEM`."""
 
     model: ModelT
     iteration: int
-    states: Tensor
-    generator: torch.Generator
+    states: Tensor  # (n_samples, n_states, n_causes) of bool, K(n) from the last E-step
+    generator: torch.Generator  # advanced in place by each step
 
     @property
     def kept(self) -> ModelT:

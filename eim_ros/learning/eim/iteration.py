@@ -36,28 +36,14 @@ KEPT = "kept."  # prefix of the tensors of the best model in a checkpoint
 
 @dataclass(frozen=True)
 class EIMState:
-    """State of `EIM`.
+    """State of `EIM`."""
 
-    Attributes
-    ----------
-    model : MixtureOfExperts
-        The current model.
-    kept : MixtureOfExperts
-        The best model so far.
-    ratio : DensityRatio or ExactRatio
-        Log ratio of the target and the model. Each step adapts it in place.
-    generator : torch.Generator
-        Source of randomness. Each step advances it in place.
-    iteration : int
-    components : AdaptationState
-        History of the components, which decides which ones are deleted and where new ones are added.
-    """
-
-    model: MixtureOfExperts
-    kept: MixtureOfExperts
-    ratio: DensityRatio | ExactRatio
-    generator: torch.Generator
+    model: MixtureOfExperts  # the current model
+    kept: MixtureOfExperts  # the best model so far
+    ratio: DensityRatio | ExactRatio  # Log ratio of the target and the model. Each step adapts it in place.
+    generator: torch.Generator  # Source of randomness. Each step advances it in place.
     iteration: int
+    # history of the components, which decides which ones are deleted and where new ones are added
     components: AdaptationState
 
     def tensors(self) -> dict[str, Tensor]:
@@ -73,23 +59,12 @@ class EIMState:
 
 @dataclass(frozen=True)
 class EIMIteration:
-    """EIM on one data set or for one target, as an `Algorithm`.
-
-    Attributes
-    ----------
-    config : EIMConfig
-    inputs : RatioInputs or None
-        Inputs of the density ratio estimator; None if the density is known.
-    data : Pairs
-        Contexts and samples. If the density is known, only the contexts are used.
-    adaptation : Adaptation
-        Rule that adapts the number of components.
-    """
+    """EIM on one data set or for one target, as an `Algorithm`."""
 
     config: EIMConfig
-    inputs: RatioInputs | None
-    data: Pairs
-    adaptation: Adaptation
+    inputs: RatioInputs | None  # inputs of the density ratio estimator; None if the density is known
+    data: Pairs  # Contexts and samples. If the density is known, only the contexts are used.
+    adaptation: Adaptation  # rule that adapts the number of components
 
     @classmethod
     def from_samples(cls, config: EIMConfig, inputs: RatioInputs, data: Pairs) -> EIMIteration:

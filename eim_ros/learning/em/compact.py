@@ -26,26 +26,13 @@ MOST_RESPONSIBILITIES = 262_144  # number of points times components; for more, 
 
 @dataclass(frozen=True)
 class CompactStep:
-    """One iteration of EM on fixed data.
+    """One iteration of EM on fixed data."""
 
-    Attributes
-    ----------
-    points : Tensor (n_dims, n_samples)
-    weight : Tensor (n_samples,) or None
-        Weights of the samples, with a mean of one.
-    scale : Tensor (n_dims,)
-        Standard deviations of the data.
-    covariance_floor : float
-        Minimum variance in any direction, relative to the variances of the data.
-    covariance : str
-        Kind of the covariances, as in `EMConfig`.
-    """
-
-    points: Tensor
-    weight: Tensor | None
-    scale: Tensor
-    covariance_floor: float
-    covariance: str = "full"
+    points: Tensor  # (n_dims, n_samples)
+    weight: Tensor | None  # (n_samples,), weights of the samples, with a mean of one
+    scale: Tensor  # (n_dims,), standard deviations of the data
+    covariance_floor: float  # minimum variance in any direction, relative to the variances of the data
+    covariance: str = "full"  # kind of the covariances, as in `EMConfig`
 
     @classmethod
     def from_data(

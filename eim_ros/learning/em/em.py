@@ -83,25 +83,17 @@ LEAST_LOG_RESPONSIBILITY = -300.0  # far below rounding; exp is several times sl
 
 @dataclass(frozen=True)
 class Expectation:
-    """Result of an E-step.
+    """Result of an E-step."""
 
-    Attributes
-    ----------
-    products : Tensor (n_components, n_products)
-        Expected sums of the products of the coordinates [x, y, 1].
-    log_likelihood : float
-        Mean over the points of log sum_z q(x, z|y) + A(y) [nat]. A(y) is the log normaliser of the gating. The value is
-        NaN if it was not computed.
-    free_energy : float
-        The same mean, but with the sum over the states K(n) only [nat] (Luecke 2016, eq. 18). Without truncation, it
-        equals the log-likelihood.
-    states : Tensor (n_samples, n_states) of int64
-        The states K(n) of each point, the most probable component first. It has no columns if nothing was truncated.
-    """
-
-    products: Tensor
+    products: Tensor  # (n_components, n_products), expected sums of the products of the coordinates [x, y, 1]
+    # Mean over the points of log sum_z q(x, z|y) + A(y) [nat]. A(y) is the log normaliser of the gating. The value is
+    # NaN if it was not computed.
     log_likelihood: float
+    # The same mean, but with the sum over the states K(n) only [nat] (Luecke 2016, eq. 18). Without truncation, it
+    # equals the log-likelihood.
     free_energy: float
+    # (n_samples, n_states) of int64, the states K(n) of each point, the most probable component first. It has no
+    # columns if nothing was truncated.
     states: Tensor
 
     @property
@@ -212,33 +204,15 @@ BEST = "best."  # prefix of the tensors of the best earlier result in a checkpoi
 
 @dataclass(frozen=True)
 class EMState:
-    """State of `EM`.
+    """State of `EM`."""
 
-    Attributes
-    ----------
-    model : MixtureOfExperts
-        Current model of the current start.
-    iteration : int
-        Number of iterations so far, summed over all starts.
-    start : int
-        Index of the current start.
-    begun : int
-        Value of `iteration` at which the current start began.
-    value : float
-        Objective of the model before the last step [nat].
-    best : MixtureOfExperts, optional
-        Best result of the earlier starts.
-    best_value : float
-        Objective of that result before its last step [nat].
-    """
-
-    model: MixtureOfExperts
-    iteration: int
-    start: int = 0
-    begun: int = 0
-    value: float = -math.inf
-    best: MixtureOfExperts | None = None
-    best_value: float = -math.inf
+    model: MixtureOfExperts  # current model of the current start
+    iteration: int  # number of iterations so far, summed over all starts
+    start: int = 0  # index of the current start
+    begun: int = 0  # value of `iteration` at which the current start began
+    value: float = -math.inf  # objective of the model before the last step [nat]
+    best: MixtureOfExperts | None = None  # best result of the earlier starts
+    best_value: float = -math.inf  # objective of that result before its last step [nat]
 
     @property
     def kept(self) -> MixtureOfExperts:

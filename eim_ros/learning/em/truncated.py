@@ -111,26 +111,15 @@ def select_components(model: MixtureOfExperts, joint: Tensor, n_selected: int) -
 
 @dataclass(frozen=True)
 class TruncatedEMState:
-    """State of `TruncatedEM`.
-
-    Attributes
-    ----------
-    model : MixtureOfExperts
-    iteration : int
-    states : Tensor (n_samples, n_states) of int64
-        K(n) of the last E-step. It has no rows before the first step.
-    neighbours : Tensor (n_components, n_neighbours) of int64
-        The lists g_c, of length 1 if a selection function replaces them. It has no rows before the first step, or if
-        the search is full.
-    generator : torch.Generator
-        Source of randomness. Each step advances it in place.
-    """
+    """State of `TruncatedEM`."""
 
     model: MixtureOfExperts
     iteration: int
-    states: Tensor
+    states: Tensor  # (n_samples, n_states) of int64, K(n) of the last E-step. It has no rows before the first step.
+    # (n_components, n_neighbours) of int64, the lists g_c, of length 1 if a selection function replaces them. It has no
+    # rows before the first step, or if the search is full.
     neighbours: Tensor
-    generator: torch.Generator
+    generator: torch.Generator  # Source of randomness. Each step advances it in place.
 
     @property
     def kept(self) -> MixtureOfExperts:

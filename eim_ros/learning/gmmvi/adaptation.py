@@ -34,22 +34,11 @@ N_EXPLORING = 12  # number of first additions that may choose samples that have 
 
 @dataclass(frozen=True)
 class ComponentRecords:
-    """Memory of GMMVI for each component.
+    """Memory of GMMVI for each component."""
 
-    Attributes
-    ----------
-    step : Tensor (n_components,)
-        Step size of the last update.
-    n_updates : Tensor (n_components,)
-        Number of updates so far.
-    ridge : Tensor (n_components,)
-        Ridge of the next regression.
-    history : ComponentHistory
-    """
-
-    step: Tensor
-    n_updates: Tensor
-    ridge: Tensor
+    step: Tensor  # (n_components,), step size of the last update
+    n_updates: Tensor  # (n_components,), number of updates so far
+    ridge: Tensor  # (n_components,), ridge of the next regression
     history: ComponentHistory
 
     @classmethod
@@ -96,21 +85,12 @@ class ComponentRecords:
 
 @dataclass(frozen=True)
 class Mixture:
-    """Mixture with the records of its components.
+    """Mixture with the records of its components."""
 
-    Attributes
-    ----------
-    log_weights : Tensor (n_components,)
-    components : Components
-    records : ComponentRecords
-    n_additions : int
-        Number of components added so far, including splits.
-    """
-
-    log_weights: Tensor
+    log_weights: Tensor  # (n_components,)
     components: Components
     records: ComponentRecords
-    n_additions: int = 0
+    n_additions: int = 0  # number of components added so far, including splits
 
     @property
     def model(self) -> MixtureOfExperts:
@@ -135,18 +115,10 @@ class Mixture:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Candidates for the means of new components.
+    """Candidates for the means of new components."""
 
-    Attributes
-    ----------
-    reservoir : Reservoir
-        Samples from all iterations.
-    prior : Evaluated or None
-        New samples of the initial mixture; some may have climbed the target.
-    """
-
-    reservoir: Reservoir
-    prior: Evaluated | None = None
+    reservoir: Reservoir  # samples from all iterations
+    prior: Evaluated | None = None  # new samples of the initial mixture; some may have climbed the target
 
     def drawn(self, n_samples: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Return samples (n, width) and their log targets (n,) [nat].
@@ -230,18 +202,11 @@ class AdaptiveComponents:
     - Its smoothed log deserved weight has closed at most 0.4 of its gap to the greatest one.
 
     With a fixed number of components (E) there are neither additions nor splits nor deletions.
-
-    Attributes
-    ----------
-    config : ComponentAdaptationConfig
-    temperature : float
-        T, the weight of the entropy relative to the log density of the target.
-    first_step, first_ridge : float
-        Initial step size and ridge of a new component.
     """
 
     config: ComponentAdaptationConfig
-    temperature: float
+    temperature: float  # T, the weight of the entropy relative to the log density of the target
+    # initial step size and ridge of a new component
     first_step: float
     first_ridge: float
 

@@ -104,18 +104,12 @@ def _log_density_chunks(components: HasDensities, sample: Tensor) -> Iterator[Te
 
 @dataclass(frozen=True)
 class NaturalGradient:
-    """Natural gradient of E[R] for every component, in the component's own coordinates.
+    """Natural gradient of E[R] for every component, in the component's own coordinates."""
 
-    Attributes
-    ----------
-    curvature : Tensor (n_components, n_dims, n_dims), or (n_components, n_dims) for diagonal covariances
-        Gamma, symmetric, possibly indefinite.
-    slope : Tensor (n_components, n_dims), or (n_components, n_dims, n_features) for linear experts
-        gamma.
-    """
-
+    # (n_components, n_dims, n_dims), or (n_components, n_dims) for diagonal covariances: Gamma, symmetric, possibly
+    # indefinite
     curvature: Tensor
-    slope: Tensor
+    slope: Tensor  # (n_components, n_dims), or (n_components, n_dims, n_features) for linear experts: gamma
 
     def where(self, chosen: Tensor, other: NaturalGradient) -> NaturalGradient:
         """Return these gradients for the components in the mask `chosen` (n_components,), and the others elsewhere."""
@@ -129,21 +123,11 @@ LARGEST_ENTRY = 1e30  # far above the entropy, and its square is far from an ove
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Natural gradient in the eigenbasis of its curvature.
+    """Natural gradient in the eigenbasis of its curvature."""
 
-    Attributes
-    ----------
-    curvature : Tensor (n_components, n_dims)
-        lambda, the eigenvalues of Gamma.
-    slope : Tensor (n_components, n_dims, n_features)
-        U' gamma.
-    basis : Tensor (n_components, n_dims, n_dims) or None
-        U; None for the identity.
-    """
-
-    curvature: Tensor
-    slope: Tensor
-    basis: Tensor | None = None
+    curvature: Tensor  # (n_components, n_dims), lambda, the eigenvalues of Gamma
+    slope: Tensor  # (n_components, n_dims, n_features), U' gamma
+    basis: Tensor | None = None  # (n_components, n_dims, n_dims), U; None for the identity
 
     def bounded(self) -> Spectrum:
         """Return the same directions with entries of at most 1e30, so that squares and multipliers do not overflow.
@@ -162,17 +146,10 @@ class Misfit:
     F is zero if R is quadratic around a component; updates follow R there, without a split. If a component has
     converged, the trace of F is at least the variance of R (Poincare inequality of N(0, I)). Half of this variance is
     the KL that remains, to second order in R.
-
-    Attributes
-    ----------
-    size : Tensor (n_components,)
-        Trace of F.
-    axis : Tensor (n_components, n_dims)
-        Unit vector in whose direction F is greatest.
     """
 
-    size: Tensor
-    axis: Tensor
+    size: Tensor  # (n_components,), trace of F
+    axis: Tensor  # (n_components, n_dims), unit vector in whose direction F is greatest
 
 
 LEAST_LOG_WEIGHT = -69.07  # minimum weight 1e-30; a component can recover from it
@@ -180,18 +157,10 @@ LEAST_LOG_WEIGHT = -69.07  # minimum weight 1e-30; a component can recover from 
 
 @dataclass(frozen=True)
 class WeightStep:
-    """Step log w' = old log w + reward R + constant.
+    """Step log w' = old log w + reward R + constant."""
 
-    Attributes
-    ----------
-    reward : Tensor ()
-        Factor of the rewards.
-    old : float
-        Factor of the old log weights.
-    """
-
-    reward: Tensor
-    old: float = 1.0
+    reward: Tensor  # (), factor of the rewards
+    old: float = 1.0  # factor of the old log weights
 
     def followed(self, log_weights: Tensor, reward: Tensor) -> Tensor:
         """Return the new log weights, given the old ones and rewards, both (..., n_components)."""
@@ -400,7 +369,7 @@ class Components(Protocol):
 class ConstantWeights(ABC):
     """Base class of components of a mixture without contexts, whose fields have a row for each component."""
 
-    means: Tensor
+    means: Tensor  # (n_components, n_dims)
 
     n_context: ClassVar[int] = 0
 

@@ -107,14 +107,9 @@ BATCH = ("experts", "own", "whole")  # parts of a batch in a checkpoint
 
 @dataclass(frozen=True)
 class PastExperts:
-    """Densities of experts from several iterations, each with its gating at that time; see `Snapshot`.
+    """Densities of experts from several iterations, each with its gating at that time; see `Snapshot`."""
 
-    Attributes
-    ----------
-    batches : tuple of tuple
-        For each iteration: the experts, V and v - log q(o) of their gates as a gating, and the complete gating.
-    """
-
+    # for each iteration: the experts, V and v - log q(o) of their gates as a gating, and the complete gating
     batches: tuple[tuple[LinearExperts, SoftmaxGating, SoftmaxGating], ...]
 
     @classmethod
@@ -176,13 +171,7 @@ SCARCITY = 3.0  # ridge of the slopes of rewards per feature, divided by the eff
 
 @dataclass(frozen=True)
 class ExpertComponents(FullCovariances):
-    """Linear experts with a softmax gating as `Components`; log weights are log q(o), given by the gate.
-
-    Attributes
-    ----------
-    experts : LinearExperts
-    gate : ContextGate
-    """
+    """Linear experts with a softmax gating as `Components`; log weights are log q(o), given by the gate."""
 
     experts: LinearExperts
     gate: ContextGate

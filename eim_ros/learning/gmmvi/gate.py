@@ -28,23 +28,12 @@ RIDGE = 1e-6  # relative to the variances of the contexts; needed for constant c
 
 @dataclass(frozen=True)
 class ContextGate:
-    """Some or all components of a softmax gating, with the contexts of an iteration.
+    """Some or all components of a softmax gating, with the contexts of an iteration."""
 
-    Attributes
-    ----------
-    weights : Tensor (n_components, n_context)
-        V.
-    biases : Tensor (n_components,)
-        v.
-    context : Tensor (n_contexts, n_context)
-    whole : SoftmaxGating, optional
-        Gating with all components, if these are only some of them.
-    """
-
-    weights: Tensor
-    biases: Tensor
-    context: Tensor
-    whole: SoftmaxGating | None = None
+    weights: Tensor  # (n_components, n_context), V
+    biases: Tensor  # (n_components,), v
+    context: Tensor  # (n_contexts, n_context)
+    whole: SoftmaxGating | None = None  # gating with all components, if these are only some of them
 
     @property
     def n_context(self) -> int:

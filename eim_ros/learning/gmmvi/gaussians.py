@@ -35,15 +35,9 @@ MANY_DIMS = 64
 
 @dataclass(frozen=True)
 class FullComponents(ConstantWeights, FullCovariances):
-    """Components with full covariances; see `Components`.
+    """Components with full covariances; see `Components`."""
 
-    Attributes
-    ----------
-    means : Tensor (n_components, n_dims)
-    scale_trils : Tensor (n_components, n_dims, n_dims)
-    """
-
-    scale_trils: Tensor
+    scale_trils: Tensor  # (n_components, n_dims, n_dims)
 
     def densities(self) -> Densities:
         if self.n_components >= max(FEW_COMPONENTS, self.n_dims) and self.n_dims <= MANY_DIMS:
@@ -195,16 +189,9 @@ class _Residuals:
 
 @dataclass(frozen=True)
 class DiagonalComponents(ConstantWeights):
-    """Components with diagonal covariances; see `Components`.
+    """Components with diagonal covariances; see `Components`."""
 
-    Attributes
-    ----------
-    means : Tensor (n_components, n_dims)
-    scales : Tensor (n_components, n_dims)
-        Standard deviations, > 0.
-    """
-
-    scales: Tensor
+    scales: Tensor  # (n_components, n_dims), standard deviations, > 0
 
     @property
     def scale_trils(self) -> Tensor:

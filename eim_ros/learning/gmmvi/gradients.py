@@ -47,24 +47,12 @@ N_NEIGHBOURS = 32  # number of consecutive samples in such a block
 
 @dataclass(frozen=True)
 class LogRatio:
-    """R at the samples of an iteration.
+    """R at the samples of an iteration."""
 
-    Attributes
-    ----------
-    sample : Tensor (n_samples, width)
-    value : Tensor (n_samples,)
-        R [nat]; a finite value replaces it where the target is not finite, see `log_ratio`.
-    gradient : Tensor (n_samples, n_dims) or None
-        Gradient of R; zero where the target or its gradient is not finite.
-    finite : Tensor (n_samples,) of bool
-        Whether the target is finite, and its gradient if there is one.
-    weights : SampleWeights
-    """
-
-    sample: Tensor
-    value: Tensor
-    gradient: Tensor | None
-    finite: Tensor
+    sample: Tensor  # (n_samples, width)
+    value: Tensor  # (n_samples,), R [nat]; a finite value replaces it where the target is not finite, see `log_ratio`
+    gradient: Tensor | None  # (n_samples, n_dims), gradient of R; zero where the target or its gradient is not finite
+    finite: Tensor  # (n_samples,) of bool, whether the target is finite, and its gradient if there is one
     weights: SampleWeights
 
     def reward(self, components: Components) -> Tensor:

@@ -23,21 +23,11 @@ from eim_ros.learning.gmmvi.components import Components, Snapshot, log_densitie
 
 @dataclass(frozen=True)
 class Evaluated:
-    """Samples with the values of the target.
+    """Samples with the values of the target."""
 
-    Attributes
-    ----------
-    sample : Tensor (n_samples, width)
-        Rows [x, y] of a sample and its context; see `Components`.
-    log_target : Tensor (n_samples,)
-        Log density [nat], unnormalised.
-    gradient : Tensor (n_samples, n_dims) or None
-        Gradient of the log density, if requested.
-    """
-
-    sample: Tensor
-    log_target: Tensor
-    gradient: Tensor | None
+    sample: Tensor  # (n_samples, width), rows [x, y] of a sample and its context; see `Components`
+    log_target: Tensor  # (n_samples,), log density [nat], unnormalised
+    gradient: Tensor | None  # (n_samples, n_dims), gradient of the log density, if requested
 
     def __len__(self) -> int:
         return len(self.sample)
@@ -60,20 +50,11 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class Selection(Evaluated):
-    """Samples of one iteration: the reused ones, followed by the new ones.
+    """Samples of one iteration: the reused ones, followed by the new ones."""
 
-    Attributes
-    ----------
-    counts : Tensor (n_components,)
-        Number of new samples from each component.
-    component : Tensor (n_new,) of int64
-        Component that drew each new sample.
-    log_earlier : Tensor (n_samples,) or None
-        Log of the contribution of earlier components to the background density; None if nothing is reused.
-    """
-
-    counts: Tensor
-    component: Tensor
+    counts: Tensor  # (n_components,), number of new samples from each component
+    component: Tensor  # (n_new,) of int64, component that drew each new sample
+    # (n_samples,), log of the contribution of earlier components to the background density; None if nothing is reused
     log_earlier: Tensor | None
 
     @property
@@ -86,18 +67,11 @@ class Reservoir:
     """Uniformly random subset of all samples so far, with bounded size.
 
     Its tensors are modified in place, so only the newest state may be used.
-
-    Attributes
-    ----------
-    sample : Tensor (size, width)
-    log_target : Tensor (size,)
-    n_seen : int
-        Number of samples so far. If it is less than the size, the remaining rows are not yet filled.
     """
 
-    sample: Tensor
-    log_target: Tensor
-    n_seen: int = 0
+    sample: Tensor  # (size, width)
+    log_target: Tensor  # (size,)
+    n_seen: int = 0  # Number of samples so far. If it is less than the size, the remaining rows are not yet filled.
 
     def __len__(self) -> int:
         return min(self.n_seen, len(self.sample))
@@ -132,22 +106,11 @@ class Reservoir:
 
 @dataclass(frozen=True)
 class SampleDatabase:
-    """Stored samples of a fit.
+    """Stored samples of a fit."""
 
-    Attributes
-    ----------
-    recent : Evaluated
-        The newest samples, which may be reused.
-    origin : Tensor (n_recent,) of int64
-        Index in `earlier` of the component that drew each sample.
-    earlier : Snapshot
-        Components that drew the samples, as they were at that time.
-    reservoir : Reservoir
-    """
-
-    recent: Evaluated
-    origin: Tensor
-    earlier: Snapshot
+    recent: Evaluated  # the newest samples, which may be reused
+    origin: Tensor  # (n_recent,) of int64, index in `earlier` of the component that drew each sample
+    earlier: Snapshot  # components that drew the samples, as they were at that time
     reservoir: Reservoir
 
     @classmethod

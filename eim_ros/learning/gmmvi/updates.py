@@ -113,20 +113,11 @@ def least_multiplier(kl: Callable[[Tensor], Tensor], least: Tensor, kl_bound: Te
 
 @dataclass(frozen=True)
 class ComponentStep:
-    """Steps of all components in the eigenbasis of their curvatures.
+    """Steps of all components in the eigenbasis of their curvatures."""
 
-    Attributes
-    ----------
-    precision : Tensor (n_components, n_dims)
-        a, factor of the precision.
-    shift : Tensor (n_components, n_dims, n_features)
-        m, shift of the mean.
-    accepted : Tensor (n_components,) of bool
-    """
-
-    precision: Tensor
-    shift: Tensor
-    accepted: Tensor
+    precision: Tensor  # (n_components, n_dims), a, factor of the precision
+    shift: Tensor  # (n_components, n_dims, n_features), m, shift of the mean
+    accepted: Tensor  # (n_components,) of bool
 
     def kl(self) -> Tensor:
         """Return KL(new, old) [nat], (n_components,)."""

@@ -60,37 +60,20 @@ class SampleWeights(Protocol):
 
 @dataclass(frozen=True)
 class WeightBlock:
-    """Weights of some samples for some components.
+    """Weights of some samples for some components."""
 
-    Attributes
-    ----------
-    rows : slice
-        The samples.
-    columns : Tensor (n_columns,) of int64, or None
-        The components; None for all.
-    values : Tensor (n_rows, n_columns)
-    """
-
-    rows: slice
-    columns: Tensor | None
-    values: Tensor
+    rows: slice  # the samples
+    columns: Tensor | None  # (n_columns,) of int64, the components; None for all
+    values: Tensor  # (n_rows, n_columns)
 
 
 @dataclass(frozen=True)
 class ImportanceWeights:
-    """Importance weights N(x|o)/z(x) of all samples, each column up to a factor; see `SampleWeights`.
+    """Importance weights N(x|o)/z(x) of all samples, each column up to a factor; see `SampleWeights`."""
 
-    Attributes
-    ----------
-    blocks : tuple of WeightBlock
-        Weights that are in no block are zero.
-    n_samples : int
-    total : Tensor (n_components,)
-        Divisor that turns a weighted sum into a mean: the sums of the columns, or the number of samples.
-    """
-
-    blocks: tuple[WeightBlock, ...]
+    blocks: tuple[WeightBlock, ...]  # weights that are in no block are zero
     n_samples: int
+    # (n_components,), divisor that turns a weighted sum into a mean: the sums of the columns, or the number of samples
     total: Tensor
 
     @property
@@ -156,21 +139,12 @@ CHUNK_SAMPLES = 4096  # samples per block of a sum
 
 @dataclass(frozen=True)
 class OwnWeights:
-    """Weight one for a component's own new samples and zero for all others; see `SampleWeights`.
+    """Weight one for a component's own new samples and zero for all others; see `SampleWeights`."""
 
-    Attributes
-    ----------
-    counts : Tensor (n_components,) of int64
-        Number of new samples of each component. They come last, in the order of the components.
-    n_samples : int
-        Number of all samples.
-    like : Tensor
-        Sets the dtype and device of the results.
-    """
-
+    # (n_components,) of int64, number of new samples of each component. They come last, in the order of the components.
     counts: Tensor
-    n_samples: int
-    like: Tensor
+    n_samples: int  # number of all samples
+    like: Tensor  # sets the dtype and device of the results
 
     @property
     def values(self) -> Tensor:

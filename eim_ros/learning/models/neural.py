@@ -33,22 +33,13 @@ FIRST_LAYER_SLOPE = 4.0  # for standardised inputs; steep enough to follow a fun
 
 @dataclass(frozen=True)
 class BatchedNetwork:
-    """Batch of multilayer perceptrons with equal layer sizes.
+    """Batch of multilayer perceptrons with equal layer sizes."""
 
-    Attributes
-    ----------
-    center, scale : Tensor (n_inputs,)
-        Shared standardisation of the inputs; scale > 0.
-    weights : tuple of Tensor (n_networks, n_out, n_in)
-        A_l, including the output layer.
-    biases : tuple of Tensor (n_networks, n_out)
-        a_l.
-    """
-
+    # (n_inputs,), shared standardisation of the inputs; scale > 0
     center: Tensor
     scale: Tensor
-    weights: tuple[Tensor, ...]
-    biases: tuple[Tensor, ...]
+    weights: tuple[Tensor, ...]  # A_l, (n_networks, n_out, n_in), including the output layer
+    biases: tuple[Tensor, ...]  # a_l, (n_networks, n_out)
 
     def __post_init__(self) -> None:
         fits = len(self.weights) == len(self.biases) > 0 and self.center.dim() == 1

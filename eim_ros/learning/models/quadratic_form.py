@@ -29,24 +29,13 @@ LARGEST_FORM = 1e8  # |R|^2 in units of the data; keeps the error of a log densi
 
 @dataclass(frozen=True)
 class QuadraticForms:
-    """Log joint densities log q(x, z_i|y) + A(y) of all components, where A(y) is the log normaliser of the gating.
+    """Log joint densities log q(x, z_i|y) + A(y) of all components, where A(y) is the log normaliser of the gating."""
 
-    Attributes
-    ----------
-    coefficients : Tensor (n_components, n_products)
-        Coefficients of the products of the coordinates [x, y, 1].
-    narrow : Tensor (n_narrow,) of int64
-        Components whose coefficients are too large; they are evaluated by their residuals.
-    residuals : Tensor (n_narrow, n_dims, n_dims + n_context + 1)
-        R of the narrow components.
-    linear : Tensor (n_narrow, n_dims + n_context + 1)
-        Term linear in e that is added to -1/2 |R e|^2.
-    """
-
-    coefficients: Tensor
+    coefficients: Tensor  # (n_components, n_products), coefficients of the products of the coordinates [x, y, 1]
+    # (n_narrow,) of int64, components whose coefficients are too large; they are evaluated by their residuals
     narrow: Tensor
-    residuals: Tensor
-    linear: Tensor
+    residuals: Tensor  # (n_narrow, n_dims, n_dims + n_context + 1), r of the narrow components
+    linear: Tensor  # (n_narrow, n_dims + n_context + 1), term linear in e that is added to -1/2 |R e|^2
 
     @classmethod
     def from_model(cls, model: MixtureOfExperts) -> QuadraticForms:

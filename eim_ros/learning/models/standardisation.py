@@ -26,16 +26,12 @@ LEAST_SCALE = 1e-150  # a column that varies by less is treated as constant beca
 
 @dataclass(frozen=True)
 class Standardisation:
-    """Centre and scale of every column.
+    """Centre and scale of every column."""
 
-    Attributes
-    ----------
-    context_center, context_scale : Tensor (n_context,)
-    sample_center, sample_scale : Tensor (n_dims,)
-    """
-
+    # (n_context,)
     context_center: Tensor
     context_scale: Tensor
+    # (n_dims,)
     sample_center: Tensor
     sample_scale: Tensor
 

@@ -27,22 +27,13 @@ from eim_ros.learning.models.native import tilted_moments
 
 @dataclass(frozen=True)
 class RootBracket:
-    """Bracket of the point where a decreasing function crosses zero.
+    """Bracket of the point where a decreasing function crosses zero."""
 
-    Attributes
-    ----------
-    lower : Tensor (...)
-        Largest argument tried whose value is positive, or the given lower end.
-    upper : Tensor (...)
-        Smallest argument tried whose value is at most zero, that is, the feasible end. If the function is at most zero
-        at the given lower end, `upper` equals that end.
-    found : Tensor (...) of bool
-        Whether a feasible argument was found.
-    """
-
-    lower: Tensor
+    lower: Tensor  # (...), largest argument tried whose value is positive, or the given lower end
+    # (...), smallest argument tried whose value is at most zero, that is, the feasible end. If the function is at most
+    # zero at the given lower end, `upper` equals that end.
     upper: Tensor
-    found: Tensor
+    found: Tensor  # (...) of bool, whether a feasible argument was found
 
 
 def decreasing_root(

@@ -197,26 +197,16 @@ def _without_bad_rows(columns: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Multipliers:
-    """Solution of the dual, one entry per expert.
+    """Solution of the dual, one entry per expert."""
 
-    Attributes
-    ----------
-    eta, omega : Tensor (n_components,)
-        Multipliers of the KL and of the entropy constraint, >= 0 (thesis A.6, A.16).
-    kl : Tensor (n_components,)
-        Expected KL(new || old) [nat] over the contexts of the surrogate.
-    entropy_change : Tensor (n_components,)
-        H(new) - H(old) [nat].
-    feasible : Tensor (n_components,) of bool
-        False if no multipliers satisfied the bounds, for example for a non-finite surrogate, or if there is no maximum.
-        With an infinite KL bound there is none if an eigenvalue of R is -kl_weight or less, or if nothing bounds the
-        entropy from below. The expert must then be left unchanged.
-    """
-
+    # (n_components,), multipliers of the KL and of the entropy constraint, >= 0 (thesis A.6, A.16)
     eta: Tensor
     omega: Tensor
-    kl: Tensor
-    entropy_change: Tensor
+    kl: Tensor  # (n_components,), expected KL(new || old) [nat] over the contexts of the surrogate
+    entropy_change: Tensor  # (n_components,), H(new) - H(old) [nat]
+    # (n_components,) of bool, false if no multipliers satisfied the bounds, for example for a non-finite surrogate, or
+    # if there is no maximum. With an infinite KL bound there is none if an eigenvalue of R is -kl_weight or less, or if
+    # nothing bounds the entropy from below. The expert must then be left unchanged.
     feasible: Tensor
 
 

@@ -297,21 +297,11 @@ DELTA = 50.0  # the log density of the model counts as no more than this below i
 
 @dataclass(frozen=True)
 class RatioDemand:
-    """Estimate of log p(x|y) at the data from a density ratio; see the top of this file.
+    """Estimate of log p(x|y) at the data from a density ratio; see the top of this file."""
 
-    Attributes
-    ----------
-    ratio : LogRatio
-        Ratio of the density of the data to the density of `model`.
-    model : MixtureOfExperts
-        The model q_old.
-    n_samples : int
-        Number of samples of each class that the ratio was estimated from.
-    """
-
-    ratio: LogRatio
-    model: MixtureOfExperts
-    n_samples: int
+    ratio: LogRatio  # ratio of the density of the data to the density of `model`
+    model: MixtureOfExperts  # the model q_old
+    n_samples: int  # number of samples of each class that the ratio was estimated from
 
     def __call__(self, places: Pairs) -> Tensor:
         """Return the estimate of log p(x|y) [nat], (n,), at n samples of p."""

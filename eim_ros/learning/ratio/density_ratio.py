@@ -23,38 +23,21 @@ from eim_ros.learning.ratio.objectives import Objective, logistic
 
 @dataclass(frozen=True)
 class RatioReport:
-    """Quality of an estimator on held-out pairs.
+    """Quality of an estimator on held-out pairs."""
 
-    Attributes
-    ----------
-    loss : float
-        Mean of the training objective over both classes [nat]. For the logistic objective, it is log 2 if the classes
-        cannot be distinguished.
-    accuracy : float
-        Share of the pairs that the sign of phi classifies correctly, mean of both classes.
-    ratio_kl : float
-        Estimate -E_q[phi] of E_p(y) KL(q || p) [nat].
-    ratio_kl_error : float
-        Standard error of `ratio_kl`, due to the finite number of held-out pairs [nat].
-    collapsed : bool
-        Whether phi is constant or not finite, so that the model must not be updated with it.
-    rejected : bool
-        Whether training stopped at a loss or a gradient that was not finite. The best weights so far and the state of
-        the optimiser were then restored.
-    network_used : bool
-        Whether a network contributes to phi.
-    auxiliary_error : float
-        Bias of phi at samples of the model due to a truncated auxiliary distribution, delta = E_q[-log mass of K]
-        [nat]. It is 0 if the auxiliary distribution is exact.
-    """
-
+    # Mean of the training objective over both classes [nat]. For the logistic objective, it is log 2 if the classes
+    # cannot be distinguished.
     loss: float
-    accuracy: float
-    ratio_kl: float
-    ratio_kl_error: float
-    collapsed: bool
+    accuracy: float  # share of the pairs that the sign of phi classifies correctly, mean of both classes
+    ratio_kl: float  # estimate -E_q[phi] of E_p(y) KL(q || p) [nat]
+    ratio_kl_error: float  # standard error of `ratio_kl`, due to the finite number of held-out pairs [nat]
+    collapsed: bool  # whether phi is constant or not finite, so that the model must not be updated with it
+    # Whether training stopped at a loss or a gradient that was not finite. The best weights so far and the state of the
+    # optimiser were then restored.
     rejected: bool = False
-    network_used: bool = False
+    network_used: bool = False  # whether a network contributes to phi
+    # Bias of phi at samples of the model due to a truncated auxiliary distribution, delta = E_q[-log mass of K] [nat].
+    # It is 0 if the auxiliary distribution is exact.
     auxiliary_error: float = 0.0
 
     def record(self) -> dict[str, float]:

@@ -55,15 +55,9 @@ class RatioInputs(Protocol):
 
 @dataclass(frozen=True)
 class CentredInputs:
-    """Base of inputs that subtract a centre, without smoothing and without a known density.
+    """Base of inputs that subtract a centre, without smoothing and without a known density."""
 
-    Attributes
-    ----------
-    center : Tensor (n_dims + n_context,)
-        Value that is subtracted from each column of samples and contexts.
-    """
-
-    center: Tensor
+    center: Tensor  # (n_dims + n_context,), value that is subtracted from each column of samples and contexts
 
     @property
     def n_inputs(self) -> int:
