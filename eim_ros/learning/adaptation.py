@@ -284,11 +284,12 @@ class Adaptation:
 
 
 def with_additions(
-    model: MixtureOfExperts,
+    model: MixtureOfExperts,  # linear model
     candidates: Pairs,
-    log_target: Tensor,
-    deltas: Sequence[float],
-    first_weight: float,
+    log_target: Tensor,  # (n_candidates,), log p(x|y) [nat], up to a constant
+    deltas: Sequence[float],  # Delta of each new component [nat]. The new components come last.
+    first_weight: float,  # initial weight relative to the greatest weight, in (0, 1]
+    # Minimum demand for an addition [nat]. None is added if the target is not finite at any candidate.
     least_demand: float = -math.inf,
 ) -> MixtureOfExperts:
     """Add components where the demand is greatest, one after the other.
@@ -296,20 +297,6 @@ def with_additions(
     A new component is centred at the candidate with the greatest demand. It copies the slope and covariance of the
     component that is most probable for this candidate. In every context, its weight is `first_weight` times the weight
     of the component that is most probable in the candidate's context.
-
-    Parameters
-    ----------
-    model : MixtureOfExperts
-        Linear model.
-    candidates : Pairs
-    log_target : Tensor (n_candidates,)
-        log p(x|y) [nat], up to a constant.
-    deltas : sequence of float
-        Delta of each new component [nat]. The new components come last.
-    first_weight : float
-        Initial weight relative to the greatest weight, in (0, 1].
-    least_demand : float
-        Minimum demand for an addition [nat]. None is added if the target is not finite at any candidate.
     """
     prepared = PreparedMixture(model, candidates.context, candidates.sample)
     log_model = prepared.log_prob(candidates.context, candidates.sample)

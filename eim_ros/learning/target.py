@@ -123,21 +123,17 @@ def n_dims_of(target: Any) -> int | None:
     return int(shape[0]) if shape else 1
 
 
-def with_floor(log_target: Tensor, sample: Tensor, penalty: float = OUTSIDE_PENALTY) -> Tensor:
+def with_floor(
+    log_target: Tensor,  # (n_samples,), log densities [nat]
+    sample: Tensor,  # (n_samples, n_dims)
+    penalty: float = OUTSIDE_PENALTY,  # [nat]
+) -> Tensor:
     """Replace log densities that are not finite by lower ones, so that a quadratic surrogate can be fitted to them.
 
     The replacement at x is the smallest finite value, minus a penalty, minus |(x - m)/s|^2 / 2 with the mean m and the
     standard deviations s of the samples inside the support. The penalty makes samples outside the support
     unfavourable. The quadratic term leads back to it, and it keeps the integral finite. A constant would make a
     component that has left the support grow without bound.
-
-    Parameters
-    ----------
-    log_target : Tensor (n_samples,)
-        Log densities [nat].
-    sample : Tensor (n_samples, n_dims)
-    penalty : float
-        [nat]
     """
     finite = torch.isfinite(log_target)
     if bool(finite.all()):
@@ -150,7 +146,11 @@ def with_floor(log_target: Tensor, sample: Tensor, penalty: float = OUTSIDE_PENA
     return torch.where(finite, log_target, floor - penalty)
 
 
-def restricted_elbo(value: Tensor, share: Tensor, temperature: float) -> dict[str, float]:
+def restricted_elbo(
+    value: Tensor,  # (n_samples,), R [nat]; not finite where the target is not
+    share: Tensor,  # (n_samples,), weights of the samples under the model; they sum to about one
+    temperature: float,  # T, the weight of the entropy
+) -> dict[str, float]:
     """Estimate the objective E[log p~] + T H(q) from weighted samples, for targets that may be zero at some of them.
 
     If a model has samples where the target is zero, its objective is minus infinity. The objective of the model
@@ -160,14 +160,6 @@ def restricted_elbo(value: Tensor, share: Tensor, temperature: float) -> dict[st
 
     It is never greater than T times the log of the integral of p~^(1/T).
 
-    Parameters
-    ----------
-    value : Tensor (n_samples,)
-        R [nat]; not finite where the target is not.
-    share : Tensor (n_samples,)
-        Weights of the samples under the model; they sum to about one.
-    temperature : float
-        T, the weight of the entropy.
 
     Returns
     -------

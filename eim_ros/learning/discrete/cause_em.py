@@ -56,31 +56,19 @@ class SearchedStates:
 
 def search_states(
     model: MultipleCauseModel,
-    sample: Tensor,
-    states: Tensor,
+    sample: Tensor,  # (n_samples, n_dims)
+    states: Tensor,  # (n_samples, n_states, n_causes) of bool, K(n), without duplicates
     generator: torch.Generator,
     *,
+    # suggestions of each kind, per point and round
     n_variations: int,
     n_draws: int,
+    # Number of rounds. The suggestions of a round are based on the states kept in the previous round.
     n_rounds: int = 1,
+    # suggestions of the first round that depend only on the samples, such as `selected_states`
     construct: Callable[[Tensor], Tensor] | None = None,
 ) -> SearchedStates:
-    """Improve K(n) by a truncated E-step.
-
-    Parameters
-    ----------
-    model : MultipleCauseModel
-    sample : Tensor (n_samples, n_dims)
-    states : Tensor (n_samples, n_states, n_causes) of bool
-        K(n), without duplicates.
-    generator : torch.Generator
-    n_variations, n_draws : int
-        Suggestions of each kind, per point and round.
-    n_rounds : int
-        Number of rounds. The suggestions of a round are based on the states kept in the previous round.
-    construct : callable, optional
-        Suggestions of the first round that depend only on the samples, such as `selected_states`.
-    """
+    """Improve K(n) by a truncated E-step."""
     n_suggested = n_variations + n_draws
     width = max(model.n_dims, states.shape[2])
     step = max(1, CHUNK_ELEMENTS // ((states.shape[1] + n_suggested) * width))

@@ -25,26 +25,14 @@ CONSTANTS = ("center", "scale")  # last parts of the names of tensors that are n
 
 def update_by_gradients(
     config: GradientStepsConfig,
-    model: MixtureOfExperts,
-    ratio: LogRatio,
-    context: Tensor,
+    model: MixtureOfExperts,  # the old model, with any kind of gating and experts
+    ratio: LogRatio,  # its values and its gradients are used
+    context: Tensor,  # (n_samples, n_context), contexts of the data
     generator: torch.Generator,
-    kl_weight: float = 1.0,
+    kl_weight: float = 1.0,  # weight of KL(q || q_old) in the objective; 0 for the ablation EIM-US-KL
 ) -> tuple[MixtureOfExperts, dict[str, float]]:
     """Update all parameters of a model by stochastic gradients.
 
-    Parameters
-    ----------
-    config : GradientStepsConfig
-    model : MixtureOfExperts
-        The old model, with any kind of gating and experts.
-    ratio : LogRatio
-        Its values and its gradients are used.
-    context : Tensor (n_samples, n_context)
-        Contexts of the data.
-    generator : torch.Generator
-    kl_weight : float
-        Weight of KL(q || q_old) in the objective; 0 for the ablation EIM-US-KL.
 
     Returns
     -------

@@ -40,24 +40,17 @@ LEAST_SHARE = 1e-30  # avoids 0/0 at contexts where no expert was drawn
 
 
 def update_nonlinear_experts(
+    # The first six are those of `update_gating`. The experts of the model must be neural.
     config: MStepConfig,
     model: MixtureOfExperts,
-    ratio: LogRatio,
+    ratio: LogRatio,  # only its values are used
     context: Tensor,
     generator: torch.Generator,
     kl_weight: float = 1.0,
-    networks: NetworkConfig = NETWORKS,
+    networks: NetworkConfig = NETWORKS,  # settings of the fits
 ) -> tuple[MixtureOfExperts, dict[str, float]]:
     """Update all neural experts within their trust regions.
 
-    Parameters
-    ----------
-    config, model, context, generator, kl_weight
-        As in `update_gating`. The experts of the model must be neural.
-    ratio : LogRatio
-        Only its values are used.
-    networks : NetworkConfig
-        Settings of the fits.
 
     Returns
     -------
@@ -117,25 +110,14 @@ def balanced_noise(context: Tensor, n_samples: int, n_dims: int, generator: torc
 
 def update_gating(
     config: MStepConfig,
-    model: MixtureOfExperts,
+    model: MixtureOfExperts,  # the old model
     ratio: LogRatio,
-    context: Tensor,
+    context: Tensor,  # (n_samples, n_context), contexts of the data
     generator: torch.Generator,
-    kl_weight: float = 1.0,
+    kl_weight: float = 1.0,  # weight of KL(q || q_old) in the objective; 0 for the ablation EIM-KL (thesis 6.1)
 ) -> tuple[MixtureOfExperts, dict[str, float], Tensor]:
     """Update the gating by the rewards of the experts in a trust region, within its family (thesis 4.1.1, 4.2.1).
 
-    Parameters
-    ----------
-    config : MStepConfig
-    model : MixtureOfExperts
-        The old model.
-    ratio : LogRatio
-    context : Tensor (n_samples, n_context)
-        Contexts of the data.
-    generator : torch.Generator
-    kl_weight : float
-        Weight of KL(q || q_old) in the objective; 0 for the ablation EIM-KL (thesis 6.1).
 
     Returns
     -------
@@ -173,13 +155,14 @@ def update_gating(
 
 
 def update_experts(
+    # the first six are those of `update_gating`
     config: MStepConfig,
     model: MixtureOfExperts,
     ratio: LogRatio,
     context: Tensor,
     generator: torch.Generator,
     kl_weight: float = 1.0,
-    networks: NetworkConfig = NETWORKS,
+    networks: NetworkConfig = NETWORKS,  # settings of the fits if the experts are nonlinear
 ) -> tuple[MixtureOfExperts, dict[str, float]]:
     """Update every expert by a trust-region I-projection onto a quadratic surrogate of phi (thesis 4.1.2, 4.2.2).
 
@@ -188,12 +171,6 @@ def update_experts(
     phi has no finite gradient at some samples of the expert. Nonlinear experts are updated by
     `update_nonlinear_experts`.
 
-    Parameters
-    ----------
-    config, model, ratio, context, generator, kl_weight
-        As in `update_gating`.
-    networks : NetworkConfig
-        Settings of the fits if the experts are nonlinear.
 
     Returns
     -------

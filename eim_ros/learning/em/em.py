@@ -104,29 +104,17 @@ class Expectation:
 
 
 def expect(
-    model: MixtureOfExperts,
-    joint: Tensor,
+    model: MixtureOfExperts,  # linear model in standardised coordinates
+    joint: Tensor,  # (n_samples, n_dims + n_context), points [x, y] in the same coordinates
+    # Size C' of K(n). The responsibilities of all other components are set to zero. A size of 1 gives hard EM, a larger
+    # one truncated EM with full search. By default, and if the model has no more components, all are used.
     n_states: int | None = None,
     *,
+    # Whether a truncated E-step also computes the log-likelihood. This takes a second pass over the joint densities.
     log_likelihood: bool = True,
-    weight: Tensor | None = None,
+    weight: Tensor | None = None,  # (n_samples,), weights of the points, with a mean of one; equal by default
 ) -> Expectation:
-    """Run the E-step of a linear model, over all components or only the most probable components of each point.
-
-    Parameters
-    ----------
-    model : MixtureOfExperts
-        Linear model in standardised coordinates.
-    joint : Tensor (n_samples, n_dims + n_context)
-        Points [x, y] in the same coordinates.
-    n_states : int, optional
-        Size C' of K(n). The responsibilities of all other components are set to zero. A size of 1 gives hard EM, a
-        larger one truncated EM with full search. By default, and if the model has no more components, all are used.
-    log_likelihood : bool
-        Whether a truncated E-step also computes the log-likelihood. This takes a second pass over the joint densities.
-    weight : Tensor (n_samples,), optional
-        Weights of the points, with a mean of one; equal by default.
-    """
+    """Run the E-step of a linear model, over all components or only the most probable components of each point."""
     forms = QuadraticForms.from_model(model)
     n_kept = 0 if n_states is None or n_states >= model.n_components else n_states
     sums = torch.zeros_like(forms.coefficients)

@@ -53,24 +53,16 @@ from eim_ros.learning.starts import initial_mixture_of_experts
 
 
 def search_neighbourhoods(
-    forms: QuadraticForms, joint: Tensor, states: Tensor, neighbours: Tensor, random: Tensor
+    forms: QuadraticForms,  # log joint densities of the current model
+    joint: Tensor,  # (n_samples, n_dims + n_context), points [x, y] in standardised coordinates
+    states: Tensor,  # (n_samples, n_states) of int64, the current K(n), without duplicates
+    neighbours: Tensor,  # (n_components, n_neighbours) of int64, the lists g_c, each beginning with c
+    random: Tensor,  # (n_samples, n_random) of int64, additional candidates of each point, random or selected
 ) -> tuple[Expectation, Tensor, int]:
     """Run a partial E-step, which searches for better K(n) among the neighbours.
 
     All tensors must be on the CPU.
 
-    Parameters
-    ----------
-    forms : QuadraticForms
-        Log joint densities of the current model.
-    joint : Tensor (n_samples, n_dims + n_context)
-        Points [x, y] in standardised coordinates.
-    states : Tensor (n_samples, n_states) of int64
-        The current K(n), without duplicates.
-    neighbours : Tensor (n_components, n_neighbours) of int64
-        The lists g_c, each beginning with c.
-    random : Tensor (n_samples, n_random) of int64
-        Additional candidates of each point, random or selected.
 
     Returns
     -------

@@ -33,18 +33,14 @@ DIFFERENCE = 1e-5  # distance of the points whose gradients give the Hessian, re
 NEAR = 0.01  # maximum distance of these points in standard deviations of the Laplace approximation
 
 
-def maxima(target: TargetDensity, context: Tensor, sample: Tensor, least_mass: float) -> tuple[Evaluated, int]:
-    """Return maxima above samples that have enough mass, each only once, and the number of evaluations.
-
-    Parameters
-    ----------
-    target : TargetDensity
-        Target with a gradient.
-    context : Tensor (n_samples, n_context)
-    sample : Tensor (n_samples, n_dims)
-    least_mass : float
-        Log of the smallest mass [nat]; see `log_masses`. Minus infinity keeps the maxima of all samples.
-    """
+def maxima(
+    target: TargetDensity,  # target with a gradient
+    context: Tensor,  # (n_samples, n_context)
+    sample: Tensor,  # (n_samples, n_dims)
+    # Log of the smallest mass [nat]; see `log_masses`. Minus infinity keeps the maxima of all samples.
+    least_mass: float,
+) -> tuple[Evaluated, int]:
+    """Return maxima above samples that have enough mass, each only once, and the number of evaluations."""
     top, value, n_evaluations = climbed(target, context, sample)
     if least_mass > -math.inf:
         index = torch.isfinite(value).nonzero().flatten()

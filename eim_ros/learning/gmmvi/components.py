@@ -229,53 +229,35 @@ class Components(Protocol):
         """Return the products x_a g_b that determine a curvature, (n_samples, n_products), of rows (n_samples, ...)."""
         ...
 
-    def stein_gradient(self, offset: Tensor, moment: Tensor, slope: Tensor) -> NaturalGradient:
-        """Compute the natural gradient from moments by Stein's lemma (Arenz et al. 2023, eq. 7).
-
-        Parameters
-        ----------
-        offset : Tensor (width,)
-            Origin of the samples; the products are those of x - offset.
-        moment : Tensor (n_components, n_products)
-            Mean of `products(x - offset, grad R)` under every component.
-        slope : Tensor (n_components, n_dims)
-            Mean of grad R.
-        """
+    def stein_gradient(
+        self,
+        offset: Tensor,  # (width,), origin of the samples; the products are those of x - offset
+        moment: Tensor,  # (n_components, n_products), mean of `products(x - offset, grad R)` under every component
+        slope: Tensor,  # (n_components, n_dims), mean of grad R
+    ) -> NaturalGradient:
+        """Compute the natural gradient from moments by Stein's lemma (Arenz et al. 2023, eq. 7)."""
         ...
 
     def regressed_gradient(
-        self, offset: Tensor, moments: tuple[Tensor, Tensor], mean: Tensor, slope: Tensor
+        self,
+        offset: Tensor,  # (width,), origin of the samples
+        # each (n_components, n_products), means of `products` of x - offset and grad R, and of x - offset with itself
+        moments: tuple[Tensor, Tensor],
+        mean: Tensor,  # (n_components, width), mean of x - offset
+        slope: Tensor,  # (n_components, n_dims), mean of grad R
     ) -> NaturalGradient:
-        """Compute the natural gradient from a linear function fitted to grad R by least squares.
-
-        Parameters
-        ----------
-        offset : Tensor (width,)
-            Origin of the samples.
-        moments : pair of Tensor (n_components, n_products)
-            Means of `products(x - offset, grad R)` and of `products(x - offset, x - offset)`.
-        mean : Tensor (n_components, width)
-            Mean of x - offset.
-        slope : Tensor (n_components, n_dims)
-            Mean of grad R.
-        """
+        """Compute the natural gradient from a linear function fitted to grad R by least squares."""
         ...
 
     def misfit(
-        self, moments: tuple[Tensor, Tensor, Tensor], mean: Tensor, slope: Tensor, effective_samples: Tensor
+        self,
+        # also the mean of `products` of grad R with itself
+        moments: tuple[Tensor, Tensor, Tensor],
+        mean: Tensor,  # (n_components, width), mean of x - offset
+        slope: Tensor,  # (n_components, n_dims), mean of grad R
+        effective_samples: Tensor,  # (n_components,)
     ) -> Misfit:
-        """Compute the misfit, which is zero with fewer than `ENOUGH` effective samples per dimension.
-
-        Parameters
-        ----------
-        moments : tuple of Tensor (n_components, n_products)
-            Means of `products` of x - offset and grad R, of x - offset with itself, and of grad R with itself.
-        mean : Tensor (n_components, width)
-            Mean of x - offset.
-        slope : Tensor (n_components, n_dims)
-            Mean of grad R.
-        effective_samples : Tensor (n_components,)
-        """
+        """Compute the misfit, which is zero with fewer than `ENOUGH` effective samples per dimension."""
         ...
 
     def quadratic_features(self, whitened: Tensor) -> Tensor:

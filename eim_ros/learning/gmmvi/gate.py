@@ -159,13 +159,13 @@ N_STEPS = 10  # number of steps of conjugate gradients
 
 def with_common_rest(
     gate: ContextGate,
-    fitted: Tensor,
-    context: Tensor,
-    value: Tensor,
-    share: Tensor,
-    n_effective: Tensor,
+    fitted: Tensor,  # (n_components, n_context + 1), r, coefficients of the features of each component
+    context: Tensor,  # (n_samples, n_context), contexts of the samples
+    value: Tensor,  # (n_samples,), R [nat] at the samples
+    share: Tensor,  # (n_samples,), weights of the samples for the mixture
+    n_effective: Tensor,  # (n_components,), effective sample size of each component
     *,
-    n_steps: int = N_STEPS,
+    n_steps: int = N_STEPS,  # number of steps of conjugate gradients
 ) -> Tensor:
     """Compute the natural gradient rho of the gating from linear fits r of the rewards.
 
@@ -183,21 +183,6 @@ def with_common_rest(
     components. Without d, each component would take its own linear part of this residual as an advantage. The system
     for d is solved by conjugate gradients, which need only products of F with vectors.
 
-    Parameters
-    ----------
-    gate : ContextGate
-    fitted : Tensor (n_components, n_context + 1)
-        r, coefficients of the features of each component.
-    context : Tensor (n_samples, n_context)
-        Contexts of the samples.
-    value : Tensor (n_samples,)
-        R [nat] at the samples.
-    share : Tensor (n_samples,)
-        Weights of the samples for the mixture.
-    n_effective : Tensor (n_components,)
-        Effective sample size of each component.
-    n_steps : int
-        Number of steps of conjugate gradients.
 
     Returns
     -------

@@ -84,30 +84,17 @@ class LogRatio:
 
 def log_ratio(
     components: Components,
-    log_weights: Tensor,
+    log_weights: Tensor,  # (n_components,)
     selection: Selection,
-    temperature: float,
+    temperature: float,  # T, weight of the entropy relative to the log density of the target
+    # where the target is not finite, its log density is at least this much below the least finite one [nat]
     outside_penalty: float,
     *,
+    # whether importance weights are divided by their sum, instead of the number of samples
     self_normalised: bool = True,
-    own_samples: bool = False,
+    own_samples: bool = False,  # whether each component uses only the new samples that it drew itself
 ) -> LogRatio:
-    """Compute R and the importance weights, and the gradient of R if the gradient of the target is known.
-
-    Parameters
-    ----------
-    components : Components
-    log_weights : Tensor (n_components,)
-    selection : Selection
-    temperature : float
-        T, weight of the entropy relative to the log density of the target.
-    outside_penalty : float
-        Where the target is not finite, its log density is at least this much below the least finite one [nat].
-    self_normalised : bool
-        Whether importance weights are divided by their sum, instead of the number of samples.
-    own_samples : bool
-        Whether each component uses only the new samples that it drew itself.
-    """
+    """Compute R and the importance weights, and the gradient of R if the gradient of the target is known."""
     sample, gradient = selection.sample, selection.gradient
     log_model, score, blocks, log_background = _evaluate(components, log_weights, selection)
     n_samples = len(sample)

@@ -69,20 +69,17 @@ MAX_ITERATIONS = 100
 EVERY = 3  # every third step bisects the bracket
 
 
-def least_multiplier(kl: Callable[[Tensor], Tensor], least: Tensor, kl_bound: Tensor) -> tuple[Tensor, Tensor]:
+def least_multiplier(
+    # maps multipliers (n,) to KLs (n,) [nat], decreasing; infinite or NaN where the KL does not exist
+    kl: Callable[[Tensor], Tensor],
+    least: Tensor,  # (n,), lower end, > 0
+    kl_bound: Tensor,  # (n,), bound on the KL [nat], > 0
+) -> tuple[Tensor, Tensor]:
     """Find the least multiplier >= least with kl(multiplier) <= kl_bound, by bisection of its log.
 
     The result is accurate to a tenth of the bound. For large multipliers the KL falls with their square, so a step
     based on this assumption is tried before bisection.
 
-    Parameters
-    ----------
-    kl : callable
-        Maps multipliers (n,) to KLs (n,) [nat], decreasing; infinite or NaN where the KL does not exist.
-    least : Tensor (n,)
-        Lower end, > 0.
-    kl_bound : Tensor (n,)
-        Bound on the KL [nat], > 0.
 
     Returns
     -------

@@ -37,24 +37,19 @@ class RootBracket:
 
 
 def decreasing_root(
-    function: Callable[[Tensor], Tensor], start: Tensor, *, relative_tolerance: float = 1e-10, max_iterations: int = 100
+    # Maps arguments (...) to values (...), decreasing in each entry. At the start, values may be infinite or NaN (a
+    # pole); these count as positive.
+    function: Callable[[Tensor], Tensor],
+    start: Tensor,  # (...), lower end
+    *,
+    relative_tolerance: float = 1e-10,  # width of the final bracket relative to the excess of its upper end
+    max_iterations: int = 100,  # maximum number of expansions, and of bisections
 ) -> RootBracket:
     """Find the smallest t >= 0 with `function(start + t) <= 0` for each batch entry, by expansion and bisection.
 
     Bisection is geometric (in log t), because trust-region multipliers span many orders of magnitude. The excess t over
     `start` is stored separately, so a root close to `start` loses no digits.
 
-    Parameters
-    ----------
-    function : callable
-        Maps arguments (...) to values (...), decreasing in each entry. At the start, values may be infinite or NaN
-        (a pole); these count as positive.
-    start : Tensor (...)
-        Lower end.
-    relative_tolerance : float
-        Width of the final bracket relative to the excess of its upper end.
-    max_iterations : int
-        Maximum number of expansions, and of bisections.
 
     Returns
     -------

@@ -387,28 +387,18 @@ def solve_multipliers(
 
 
 def solve_tied_multipliers(
+    # (n_components, n_dims), as in `solve_multipliers`
     rho: Tensor,
     shift: Tensor,
-    spread: Tensor,
-    weights: Tensor,
+    spread: Tensor,  # (n_dims,), eigenvalues of the mean curvature
+    weights: Tensor,  # (n_components,), weights of the components, which sum to 1
+    # bounds of the weighted mean KL, also the bound for each mean, and of the loss of entropy [nat]
     bounds: tuple[float, float],
     *,
-    kl_weight: float = 1.0,
+    kl_weight: float = 1.0,  # as in `project_experts`
 ) -> tuple[Multipliers, Tensor]:
     """Minimise the common dual of all experts if they share one covariance.
 
-    Parameters
-    ----------
-    rho, shift : Tensor (n_components, n_dims)
-        As in `solve_multipliers`.
-    spread : Tensor (n_dims,)
-        Eigenvalues of the mean curvature.
-    weights : Tensor (n_components,)
-        Weights of the components, which sum to 1.
-    bounds : tuple of float
-        Bounds of the weighted mean KL, also the bound for each mean, and of the loss of entropy [nat].
-    kl_weight : float
-        As in `project_experts`.
 
     Returns
     -------

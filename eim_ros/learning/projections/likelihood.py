@@ -91,24 +91,18 @@ def fit_gating(
 
 def fit_gating_to_moments(
     initial: SoftmaxGating,
-    context: Tensor,
+    context: Tensor,  # (n_samples, n_context), standardised contexts
+    # (n_components, n_context + 1, n_context + 1), sum_n t_n e_n e_n' with e = [y, 1]; targets t sum to 1 per context,
+    # or to its weight
     moments: Tensor,
     *,
+    # as in `fit_gating`
     max_iterations: int = 50,
     l2: float = 1e-6,
     weight: Tensor | None = None,
 ) -> tuple[SoftmaxGating, float]:
     """Fit a softmax gating to soft targets that are given by their moments.
 
-    Parameters
-    ----------
-    initial : SoftmaxGating
-    context : Tensor (n_samples, n_context)
-        Standardised contexts.
-    moments : Tensor (n_components, n_context + 1, n_context + 1)
-        sum_n t_n e_n e_n' with e = [y, 1]; targets t sum to 1 per context, or to its weight.
-    max_iterations, l2, weight
-        As in `fit_gating`.
 
     Returns
     -------
@@ -253,28 +247,18 @@ def fit_experts(
 
 
 def experts_from_moments(
+    # (n_components, n_dims + n_context + 1, n_dims + n_context + 1), weighted sums of e e' with e = [x, y, 1]; their
+    # weights must be positive
     moments: Tensor,
     n_dims: int,
-    covariance_floor: float = 0.0,
-    ridge: float = 1e-3,
-    covariance: str = "full",
+    covariance_floor: float = 0.0,  # minimum eigenvalue of a covariance
+    ridge: float = 1e-3,  # pseudo-observations of unit variance per regression coefficient
+    covariance: str = "full",  # "full", "diagonal", "tied" (one covariance of all experts) or "spherical"
+    # (n_dims,), units of the standardised coordinates. Spherical covariances are spherical in the original coordinates.
     scale: Tensor | None = None,
 ) -> tuple[LinearExperts, Tensor]:
     """Compute maximum-likelihood experts from moments, in standardised coordinates.
 
-    Parameters
-    ----------
-    moments : Tensor (n_components, n_dims + n_context + 1, n_dims + n_context + 1)
-        Weighted sums of e e' with e = [x, y, 1]; their weights must be positive.
-    n_dims : int
-    covariance_floor : float
-        Minimum eigenvalue of a covariance.
-    ridge : float
-        Pseudo-observations of unit variance per regression coefficient.
-    covariance : str
-        "full", "diagonal", "tied" (one covariance of all experts) or "spherical".
-    scale : Tensor (n_dims,), optional
-        Units of the standardised coordinates. Spherical covariances are spherical in the original coordinates.
 
     Returns
     -------
@@ -318,21 +302,13 @@ def _restricted(
 
 
 def constrained_factors(
-    factors: Tensor, weights: Tensor, covariance: str, covariance_floor: float, scale: Tensor
+    factors: Tensor,  # (n_components, n_dims, n_dims)
+    weights: Tensor,  # (n_components,), weights of the components, for tied covariances
+    covariance: str,  # as in `experts_from_moments`
+    covariance_floor: float,  # minimum variance in any direction, relative to the square of `scale`; above zero
+    scale: Tensor,  # (n_dims,)
 ) -> Tensor:
-    """Return Cholesky factors of the most likely covariances of a kind, given the full ones.
-
-    Parameters
-    ----------
-    factors : Tensor (n_components, n_dims, n_dims)
-    weights : Tensor (n_components,)
-        Weights of the components, for tied covariances.
-    covariance : str
-        As in `experts_from_moments`.
-    covariance_floor : float
-        Minimum variance in any direction, relative to the square of `scale`; above zero.
-    scale : Tensor (n_dims,)
-    """
+    """Return Cholesky factors of the most likely covariances of a kind, given the full ones."""
     relative = factors / scale.unsqueeze(-1)
     full = relative @ relative.mT
     chosen = full if covariance == "full" else _restricted(full, covariance, weights, covariance_floor, scale)

@@ -52,27 +52,18 @@ MANY_COMPONENTS = 200  # smallest number of components for which truncated EM is
 
 def fit_reference(
     config: ReferenceConfig,
-    n_components: int,
+    n_components: int,  # number of components of the model whose density ratio is estimated
+    # EM is fitted to the training data, and the fits are compared on the held-out data
     training: Pairs,
     held_out: Pairs,
     generator: torch.Generator,
+    # An existing fit to the training data. It is compared with the others, and its size is not fitted again.
     first: MixtureOfExperts | None = None,
+    # Largest number of components if the model adapts it, else 0. Larger sizes are then tried by doubling.
     most_components: int = 0,
 ) -> MixtureOfExperts:
     """Fit mixtures of several sizes and return the one with the highest likelihood of the held-out data.
 
-    Parameters
-    ----------
-    config : ReferenceConfig
-    n_components : int
-        Number of components of the model whose density ratio is estimated.
-    training, held_out : Pairs
-        EM is fitted to the training data, and the fits are compared on the held-out data.
-    generator : torch.Generator
-    first : MixtureOfExperts, optional
-        An existing fit to the training data. It is compared with the others, and its size is not fitted again.
-    most_components : int
-        Largest number of components if the model adapts it, else 0. Larger sizes are then tried by doubling.
 
     Returns
     -------
@@ -109,28 +100,17 @@ def best_fit(
     held_out: Pairs,
     *,
     n_components: int,
+    # Number of starts for up to `FULL_STARTS` components. For more components, it decreases in proportion.
     n_starts: int,
-    n_iterations: int,
+    n_iterations: int,  # number of EM iterations, including those before the comparison
     generator: torch.Generator,
-    watch: Callable[[float], None] = lambda share: None,
+    watch: Callable[[float], None] = lambda share: None,  # called with the completed share of the work, from 0 to 1
 ) -> MixtureOfExperts:
     """Fit a mixture by EM from several k-means starts, and continue only the best one after a few iterations.
 
     The starts are compared in two stages, because a small held-out set can only detect overfitting and poor local
     optima. First, all starts with a held-out likelihood within one standard error of the highest are selected. Among
     them, the one with the highest likelihood of the training data is the best.
-
-    Parameters
-    ----------
-    training, held_out : Pairs
-    n_components : int
-    n_starts : int
-        Number of starts for up to `FULL_STARTS` components. For more components, it decreases in proportion.
-    n_iterations : int
-        Number of EM iterations, including those before the comparison.
-    generator : torch.Generator
-    watch : callable
-        Called with the completed share of the work, from 0 to 1.
     """
     n_starts = max(1, n_starts * FULL_STARTS // max(FULL_STARTS, n_components))
     trial = min(n_iterations, TRIAL_ITERATIONS) if n_starts > 1 else n_iterations
@@ -209,30 +189,17 @@ REFINEMENT = 50  # maximum number of EM iterations that fit a plug-in density to
 
 def data_density(
     config: RatioConfig,
-    n_components: int,
+    n_components: int,  # number of components of the model whose density ratio is estimated
+    # If they provide a known density, none is fitted. If they smooth the contexts, the density is fitted to the
+    # contexts with the noise of iteration 0.
     inputs: RatioInputs,
-    data: Pairs,
+    data: Pairs,  # data in the same order as for the estimator, which holds out the last ones
     generator: torch.Generator,
-    first: MixtureOfExperts | None = None,
-    most_components: int = 0,
+    first: MixtureOfExperts | None = None,  # a candidate, fitted to the training part of the data
+    most_components: int = 0,  # largest number of components if the model adapts it, else 0
 ) -> MixtureOfExperts | None:
     """Fit the density of the data that the chosen estimator needs.
 
-    Parameters
-    ----------
-    config : RatioConfig
-    n_components : int
-        Number of components of the model whose density ratio is estimated.
-    inputs : RatioInputs
-        If they provide a known density, none is fitted. If they smooth the contexts, the density is fitted to the
-        contexts with the noise of iteration 0.
-    data : Pairs
-        Data in the same order as for the estimator, which holds out the last ones.
-    generator : torch.Generator
-    first : MixtureOfExperts, optional
-        A candidate, fitted to the training part of the data.
-    most_components : int
-        Largest number of components if the model adapts it, else 0.
 
     Returns
     -------
@@ -253,24 +220,13 @@ def data_density(
 def density_ratio(
     config: RatioConfig,
     inputs: RatioInputs,
+    # Density of the data. It is not needed if the inputs provide a known density or if the estimator is a network
+    # alone.
     reference: MixtureOfExperts | None,
-    data: Pairs,
-    generator: torch.Generator,
+    data: Pairs,  # typical points at which the density will be evaluated
+    generator: torch.Generator,  # Source of the initial weights of a network. The estimator is placed on its device.
 ) -> DensityRatio:
-    """Return the estimator of the density ratio between the data and a model.
-
-    Parameters
-    ----------
-    config : RatioConfig
-    inputs : RatioInputs
-    reference : MixtureOfExperts or None
-        Density of the data. It is not needed if the inputs provide a known density or if the estimator is a network
-        alone.
-    data : Pairs
-        Typical points at which the density will be evaluated.
-    generator : torch.Generator
-        Source of the initial weights of a network. The estimator is placed on its device.
-    """
+    """Return the estimator of the density ratio between the data and a model."""
     if config.estimator == "network":
         return NetworkRatio(config, inputs, generator, generator.device)
     known: KnownFactor = InputsFactor(inputs)
