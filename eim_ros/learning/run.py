@@ -245,7 +245,6 @@ class Model(Protocol):
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the parameters by name."""
-        ...
 
 
 class State(Protocol):
@@ -254,19 +253,16 @@ class State(Protocol):
     @property
     def model(self) -> Model:
         """Model that the next iteration starts from."""
-        ...
 
     @property
     def kept(self) -> Model:
         """Model that the run returns if it ends here, either the best model so far or the last one."""
-        ...
 
     @property
     def iteration(self) -> int: ...
 
     def tensors(self) -> dict[str, Tensor]:
         """Return everything that `Algorithm.restore` needs to continue with bitwise equal results."""
-        ...
 
 
 class ExpertsState(State, Protocol):
@@ -288,15 +284,12 @@ class Algorithm(Protocol[StateT]):
 
     def step(self, state: StateT) -> tuple[StateT, dict[str, float]]:
         """Do one iteration; return the next state and a record of named numbers."""
-        ...
 
     def restore(self, state: StateT, tensors: dict[str, Tensor], iteration: int) -> StateT:
         """Rebuild the state that was exported with `State.tensors`; `state` is an initial state of the same run."""
-        ...
 
     def finished(self, history: History) -> bool:
         """Return whether the run has converged."""
-        ...
 
 
 @dataclass(frozen=True)

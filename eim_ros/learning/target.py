@@ -160,7 +160,6 @@ def restricted_elbo(
 
     It is never greater than T times the log of the integral of p~^(1/T).
 
-
     Returns
     -------
     dict

@@ -40,31 +40,25 @@ class MultipleCauseModel(Protocol):
     @property
     def prior(self) -> Tensor:
         """Probability pi of each cause, (n_causes,)."""
-        ...
 
     def log_joint(self, sample: Tensor, states: Tensor) -> Tensor:
         """Return log p(s, y) [nat] of samples (n, n_dims), each with its own states (n, n_states, n_causes)."""
-        ...
 
     def improved(self, sample: Tensor, states: Tensor, shares: Tensor) -> Self:
         """Return the model after an M-step.
 
         It must not decrease sum_n sum_s q_n(s) log p(s, y_n), where q is given by shares (n, n_states).
         """
-        ...
 
     def check(self, sample: Tensor) -> None:
         """Raise `DataError` for samples that the model cannot generate."""
-        ...
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the parameters by name."""
-        ...
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> Self:
         """Build the model from named parameters; the inverse of `tensors`."""
-        ...
 
 
 def data_of_causes(sample: Any, n_causes: int) -> Tensor:

@@ -47,23 +47,18 @@ class ExponentialFamily(Protocol):
 
     def statistics(self, sample: Tensor) -> Tensor:
         """Return T of samples (n, n_dims), (n, n_statistics); raise `DataError` for samples outside the support."""
-        ...
 
     def log_base(self, sample: Tensor) -> Tensor:
         """Return B of samples (n, n_dims) [nat], (n,)."""
-        ...
 
     def natural(self, mean: Tensor) -> Tensor:
         """Return eta for mean statistics (..., n_statistics), with the same shape; the inverse of A'."""
-        ...
 
     def log_normaliser(self, natural: Tensor) -> Tensor:
         """Return A of natural parameters (..., n_statistics) [nat], (...)."""
-        ...
 
     def sample(self, natural: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Draw one sample for each row of natural parameters (n, n_statistics), (n, n_dims)."""
-        ...
 
 
 @dataclass(frozen=True)

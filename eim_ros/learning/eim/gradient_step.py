@@ -33,7 +33,6 @@ def update_by_gradients(
 ) -> tuple[MixtureOfExperts, dict[str, float]]:
     """Update all parameters of a model by stochastic gradients.
 
-
     Returns
     -------
     model : MixtureOfExperts

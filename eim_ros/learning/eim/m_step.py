@@ -51,7 +51,6 @@ def update_nonlinear_experts(
 ) -> tuple[MixtureOfExperts, dict[str, float]]:
     """Update all neural experts within their trust regions.
 
-
     Returns
     -------
     model : MixtureOfExperts
@@ -118,7 +117,6 @@ def update_gating(
 ) -> tuple[MixtureOfExperts, dict[str, float], Tensor]:
     """Update the gating by the rewards of the experts in a trust region, within its family (thesis 4.1.1, 4.2.1).
 
-
     Returns
     -------
     model : MixtureOfExperts
@@ -170,7 +168,6 @@ def update_experts(
     is fitted to the gradients of phi. It is fitted to the values of phi if the settings ask for it, or if
     phi has no finite gradient at some samples of the expert. Nonlinear experts are updated by
     `update_nonlinear_experts`.
-
 
     Returns
     -------

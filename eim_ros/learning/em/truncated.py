@@ -63,7 +63,6 @@ def search_neighbourhoods(
 
     All tensors must be on the CPU.
 
-
     Returns
     -------
     expectation : Expectation

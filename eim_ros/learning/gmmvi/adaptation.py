@@ -137,24 +137,19 @@ class ComponentAdaptation(Protocol):
     @property
     def window(self) -> int:
         """Number of iterations of rewards and weights that the rule needs."""
-        ...
 
     @property
     def n_candidates(self) -> int:
         """Number of earlier samples that the rule chooses from."""
-        ...
 
     def n_prior(self, n_components: int, iteration: int) -> int:
         """Return the number of new samples of the initial mixture that the rule needs at the end of an iteration."""
-        ...
 
     def n_climbing(self, n_components: int, iteration: int) -> int:
         """Return the number of further samples of the initial mixture, which climb the target before they are used."""
-        ...
 
     def n_refined(self, n_components: int, iteration: int) -> int:
         """Return the largest number of components that are split because of their misfit."""
-        ...
 
     def __call__(
         self,
@@ -170,7 +165,6 @@ class ComponentAdaptation(Protocol):
         `iteration` is the number of iterations so far, including the current one. `first_entropy` is the mean entropy
         of the initial components [nat]. `misfit` is needed if `n_refined` is positive.
         """
-        ...
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,6 @@ class LogDensities(Protocol):
 
     def log_prob(self, sample: Tensor) -> Tensor:
         """Return the log density [nat] of samples (n_samples, width) for all components, (n_samples, n_components)."""
-        ...
 
 
 class Densities(LogDensities, Protocol):
@@ -51,11 +50,9 @@ class Densities(LogDensities, Protocol):
 
         The result has the shape (n_samples, n_dims).
         """
-        ...
 
     def take(self, index: Tensor) -> Densities:
         """Return the densities of a subset of the components, by their indices (n,)."""
-        ...
 
 
 class HasDensities(Protocol):
@@ -66,7 +63,6 @@ class HasDensities(Protocol):
 
     def densities(self) -> LogDensities:
         """Return the prepared log densities."""
-        ...
 
 
 class Snapshot(HasDensities, Protocol):
@@ -74,15 +70,12 @@ class Snapshot(HasDensities, Protocol):
 
     def take(self: SnapshotT, index: Tensor) -> SnapshotT:
         """Return a subset of the components by their indices (n,) in ascending order, with unchanged densities."""
-        ...
 
     def joined(self: SnapshotT, other: SnapshotT) -> SnapshotT:
         """Return the components of both snapshots, those of `self` first."""
-        ...
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the parameters by name."""
-        ...
 
 
 def log_densities(components: HasDensities, sample: Tensor) -> Tensor:
@@ -186,12 +179,10 @@ class Components(Protocol):
     @property
     def scale_trils(self) -> Tensor:
         """Lower Cholesky factors L of the covariances, (n_components, n_dims, n_dims)."""
-        ...
 
     @property
     def center(self) -> Tensor:
         """Typical row, (width,)."""
-        ...
 
     @property
     def n_components(self) -> int: ...
@@ -204,30 +195,24 @@ class Components(Protocol):
 
     def model(self, log_weights: Tensor) -> MixtureOfExperts:
         """Return the distribution that the components form with these log weights."""
-        ...
 
     def entropy(self) -> Tensor:
         """Return the entropies [nat], (n_components,)."""
-        ...
 
     def densities(self) -> Densities:
         """Return the prepared log densities and scores."""
-        ...
 
     def sample(self, counts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw `counts` (n_components,) samples from the components.
 
         Return the samples (n, width) and their components (n,).
         """
-        ...
 
     def whiten(self, sample: Tensor) -> Tensor:
         """Return rows (n_components, n_samples, width) as own coordinates y and features u of the context."""
-        ...
 
     def products(self, sample: Tensor, gradient: Tensor) -> Tensor:
         """Return the products x_a g_b that determine a curvature, (n_samples, n_products), of rows (n_samples, ...)."""
-        ...
 
     def stein_gradient(
         self,
@@ -236,7 +221,6 @@ class Components(Protocol):
         slope: Tensor,  # (n_components, n_dims), mean of grad R
     ) -> NaturalGradient:
         """Compute the natural gradient from moments by Stein's lemma (Arenz et al. 2023, eq. 7)."""
-        ...
 
     def regressed_gradient(
         self,
@@ -247,7 +231,6 @@ class Components(Protocol):
         slope: Tensor,  # (n_components, n_dims), mean of grad R
     ) -> NaturalGradient:
         """Compute the natural gradient from a linear function fitted to grad R by least squares."""
-        ...
 
     def misfit(
         self,
@@ -258,22 +241,18 @@ class Components(Protocol):
         effective_samples: Tensor,  # (n_components,)
     ) -> Misfit:
         """Compute the misfit, which is zero with fewer than `ENOUGH` effective samples per dimension."""
-        ...
 
     def quadratic_features(self, whitened: Tensor) -> Tensor:
         """Return the products y_a y_b, a <= b, of a quadratic function, (..., n_products), for y (..., width)."""
-        ...
 
     def quadratic_gradient(self, coefficients: Tensor, slope: Tensor) -> NaturalGradient:
         """Compute the natural gradient of a quadratic function.
 
         `coefficients` (n_components, ...) belong to the quadratic features, `slope` to y.
         """
-        ...
 
     def spectrum(self, gradient: NaturalGradient) -> Spectrum:
         """Return the natural gradient in the eigenbasis of its curvature."""
-        ...
 
     def moved(
         self: ComponentsT, spectrum: Spectrum, precision: Tensor, shift: Tensor, accepted: Tensor
@@ -283,53 +262,43 @@ class Components(Protocol):
         A component is left unchanged if its step is not accepted, or if its new parameters are not finite or lost in
         rounding. The mask has the shape (n_components,).
         """
-        ...
 
     def take(self: ComponentsT, index: Tensor) -> ComponentsT:
         """Return a subset of the components by their indices (n,), with unchanged densities."""
-        ...
 
     def snapshot(self) -> Snapshot:
         """Return the current densities, to be stored."""
-        ...
 
     def at(self: ComponentsT, log_weights: Tensor, context: Tensor) -> tuple[Tensor, ComponentsT]:
         """Return the log weights log q(o) and the components at other contexts (n_contexts, n_context)."""
-        ...
 
     def log_weights_at_contexts(self, log_weights: Tensor) -> Tensor:
         """Return the log weights at the contexts, (n_contexts, n_components).
 
         A mixture without contexts returns the given log weights.
         """
-        ...
 
     def reward(self, sample: Tensor, value: Tensor, weights: SampleWeights) -> Tensor:
         """Return rewards E_o[R|y] as linear functions of the features of the context, (n_components, n_features).
 
         `value` (n_samples,) contains R [nat] at the rows `sample` (n_samples, width).
         """
-        ...
 
     def reward_at_contexts(self, reward: Tensor) -> Tensor:
         """Return the values of rewards (n_components, n_features) at the contexts, (n_contexts, n_components)."""
-        ...
 
     def reweighted(
         self: ComponentsT, log_weights: Tensor, reward: Tensor, step: WeightStep
     ) -> tuple[Tensor, ComponentsT]:
         """Take a step of the weights along rewards (n_components, n_features); return log weights and components."""
-        ...
 
     def without(self: ComponentsT, log_weights: Tensor, kept: Tensor) -> tuple[Tensor, ComponentsT]:
         """Keep only the components with the indices `kept` (n,); return log weights and components."""
-        ...
 
     def with_addition(
         self: ComponentsT, log_weights: Tensor, place: Tensor, variance: Tensor, log_weight: float
     ) -> tuple[Tensor, ComponentsT]:
         """Append a component with covariance `variance` I at a row (width,); return log weights and components."""
-        ...
 
     def with_halves(
         self: ComponentsT, log_weights: Tensor, whole: Tensor, split: Tensor, share: float, axis: Tensor
@@ -340,11 +309,9 @@ class Components(Protocol):
         Together the halves keep the mean and covariance of the component. All first halves come before all second
         halves.
         """
-        ...
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the parameters by name."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -183,7 +183,6 @@ def with_common_rest(
     components. Without d, each component would take its own linear part of this residual as an advantage. The system
     for d is solved by conjugate gradients, which need only products of F with vectors.
 
-
     Returns
     -------
     Tensor (n_components, n_context + 1)

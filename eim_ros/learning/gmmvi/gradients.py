@@ -178,14 +178,12 @@ class GradientEstimator(Protocol):
     @property
     def needs_gradient(self) -> bool:
         """Whether the rule needs the gradient of the target."""
-        ...
 
     def __call__(self, components: Components, ratio: LogRatio, ridge: Tensor) -> NaturalGradient:
         """Estimate the natural gradients; those that cannot be estimated are NaN.
 
         Rules with a regression on values use the ridges (n_components,).
         """
-        ...
 
 
 @dataclass(frozen=True)

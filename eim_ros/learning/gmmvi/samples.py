@@ -151,7 +151,6 @@ class Evaluate(Protocol):
 
     def __call__(self, sample: Tensor) -> Evaluated:
         """Return the samples (n_samples, width) with their log densities, and gradients if required."""
-        ...
 
 
 class SampleSelection(Protocol):
@@ -159,11 +158,9 @@ class SampleSelection(Protocol):
 
     def n_reused(self, n_components: int) -> int:
         """Return the maximum number of samples reused from earlier iterations."""
-        ...
 
     def n_new(self, n_components: int) -> int:
         """Return the maximum number of new samples per iteration."""
-        ...
 
     def __call__(
         self,
@@ -174,7 +171,6 @@ class SampleSelection(Protocol):
         generator: torch.Generator,
     ) -> Selection:
         """Select samples, and evaluate the target at the new ones."""
-        ...
 
 
 @dataclass(frozen=True)

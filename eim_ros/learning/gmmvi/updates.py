@@ -80,7 +80,6 @@ def least_multiplier(
     The result is accurate to a tenth of the bound. For large multipliers the KL falls with their square, so a step
     based on this assumption is tried before bisection.
 
-
     Returns
     -------
     multiplier : Tensor (n,)
@@ -126,7 +125,6 @@ class ComponentUpdate(Protocol):
 
     def __call__(self, spectrum: Spectrum, step: Tensor) -> ComponentStep:
         """Compute steps from natural gradients and step sizes (n_components,)."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -186,7 +184,6 @@ class WeightUpdate(Protocol):
 
     def __call__(self, log_weights: Tensor, reward: Tensor, step: Tensor) -> WeightStep:
         """Compute the step from old log weights and rewards, both (n_contexts, n_components), and a step size ()."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -301,14 +298,12 @@ class StepSize(Protocol):
     @property
     def first(self) -> float:
         """Step size of the first update."""
-        ...
 
     def __call__(self, step: Tensor, n_updates: Tensor, gain: Tensor) -> Tensor:
         """Compute the next step sizes (n,) from the last ones, the numbers of updates so far, and the gains.
 
         The gain (n,) is the increase of each objective since the last update [nat], or NaN if unknown.
         """
-        ...
 
 
 @dataclass(frozen=True)

@@ -24,38 +24,31 @@ class SampleWeights(Protocol):
     @property
     def total(self) -> Tensor:
         """Divisor that turns a weighted sum into a mean, (n_components,)."""
-        ...
 
     @property
     def values(self) -> Tensor:
         """All weights, (n_samples, n_components), each column up to a factor."""
-        ...
 
     def means(self, function: Callable[[slice], Tensor], n_values: int) -> Tensor:
         """Return the mean of a function under every component, (n_components, n_values).
 
         The function maps a slice of n rows to values (n, n_values).
         """
-        ...
 
     def mean(self, values: Tensor) -> Tensor:
         """Return the mean of values (n_samples, n_values) under every component, (n_components, n_values)."""
-        ...
 
     def share(self, log_weights: Tensor) -> Tensor:
         """Return the weights of the samples for the mixture, (n_samples,); their sum is about one."""
-        ...
 
     def effective_samples(self) -> Tensor:
         """Return the effective sample size of every component, (sum w)^2 / sum w^2, (n_components,)."""
-        ...
 
     def relevant(self) -> tuple[Tensor, Tensor]:
         """Return the normalised weights of the relevant samples, and their indices, (n_components, n_relevant).
 
         Irrelevant samples are omitted or have zero weight.
         """
-        ...
 
 
 @dataclass(frozen=True)

@@ -31,11 +31,9 @@ class Gating(Protocol):
 
     def __call__(self, context: Tensor) -> Tensor:
         """Return the log probabilities (n_samples, n_components) for contexts (n_samples, n_context)."""
-        ...
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the parameters by name."""
-        ...
 
 
 class Experts(Protocol):
@@ -59,37 +57,30 @@ class Experts(Protocol):
             Batch (n_samples, n_components). If the factors do not depend on the context, they lack the axis of the
             samples: (n_components, n_dims, n_dims).
         """
-        ...
 
     def log_prob(self, context: Tensor, sample: Tensor) -> Tensor:
         """Return the log density [nat] of samples (n_samples, n_dims) under every expert, (n_samples, n_components)."""
-        ...
 
     def select(self, component: Tensor, context: Tensor) -> Gaussian:
         """Return the distributions of the given experts, one per context.
 
         `component` (n_samples,) of int64 holds the indices of the experts for contexts (n_samples, n_context).
         """
-        ...
 
     def sample(self, component: Tensor, context: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Draw one sample per context (n_samples, n_context) from the given experts (n_samples,) of int64."""
-        ...
 
     def take(self, index: Tensor) -> Experts:
         """Return a subset of the experts by their indices (n,) of int64, in that order."""
-        ...
 
     def score(self, context: Tensor, sample: Tensor, log_gate: Tensor) -> Tensor:
         """Return the gradient of log sum_k exp(log_gate_k) N_k(sample) in the sample, (n_samples, n_dims).
 
         The log weights `log_gate` (n_samples, n_components) need not be normalised.
         """
-        ...
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the parameters by name."""
-        ...
 
 
 LINEAR_GATING = ("weights", "biases")

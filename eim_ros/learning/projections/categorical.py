@@ -50,7 +50,6 @@ def decreasing_root(
     Bisection is geometric (in log t), because trust-region multipliers span many orders of magnitude. The excess t over
     `start` is stored separately, so a root close to `start` loses no digits.
 
-
     Returns
     -------
     RootBracket

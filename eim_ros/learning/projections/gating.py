@@ -45,11 +45,9 @@ class GatingFamily(Protocol):
     @property
     def start(self) -> FloatArray:
         """Parameters of the old gating."""
-        ...
 
     def log_probs(self, flat: FloatArray) -> Tensor:
         """Return the log probabilities at the contexts, (n_contexts, n_components)."""
-        ...
 
     def value_and_gradient(
         self, flat: FloatArray, objective: Callable[[Tensor], tuple[float, Tensor]]
@@ -58,14 +56,12 @@ class GatingFamily(Protocol):
 
         `objective` maps log probabilities to its value and its gradient in the logits.
         """
-        ...
 
     def lagrangian(self, flat: FloatArray, fixed: Tensor, slope: float) -> tuple[float, FloatArray]:
         """Return the mean over contexts of sum_z q(z|y) (fixed(y, z) - slope log q(z|y)), and its gradient.
 
         The table `fixed` is (n_contexts, n_components).
         """
-        ...
 
     def build(self, flat: FloatArray) -> Gating: ...
 
@@ -74,14 +70,12 @@ class GatingFamily(Protocol):
 
         If the logits are not linear in the parameters, return `flat`.
         """
-        ...
 
     def limits(self, largest: float) -> FloatArray | None:
         """Return bounds (n, 2) of the parameters, or None if they are not bounded.
 
         Within the bounds, the logits of a component move by at most `largest` [nat] in each direction.
         """
-        ...
 
 
 def family_of(gating: Gating, context: Tensor, *, natural: bool) -> GatingFamily:

@@ -399,7 +399,6 @@ def solve_tied_multipliers(
 ) -> tuple[Multipliers, Tensor]:
     """Minimise the common dual of all experts if they share one covariance.
 
-
     Returns
     -------
     multipliers : Multipliers

@@ -103,7 +103,6 @@ def fit_gating_to_moments(
 ) -> tuple[SoftmaxGating, float]:
     """Fit a softmax gating to soft targets that are given by their moments.
 
-
     Returns
     -------
     gating : SoftmaxGating
@@ -258,7 +257,6 @@ def experts_from_moments(
     scale: Tensor | None = None,
 ) -> tuple[LinearExperts, Tensor]:
     """Compute maximum-likelihood experts from moments, in standardised coordinates.
-
 
     Returns
     -------

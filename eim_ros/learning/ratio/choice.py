@@ -64,7 +64,6 @@ def fit_reference(
 ) -> MixtureOfExperts:
     """Fit mixtures of several sizes and return the one with the highest likelihood of the held-out data.
 
-
     Returns
     -------
     MixtureOfExperts
@@ -199,7 +198,6 @@ def data_density(
     most_components: int = 0,  # largest number of components if the model adapts it, else 0
 ) -> MixtureOfExperts | None:
     """Fit the density of the data that the chosen estimator needs.
-
 
     Returns
     -------

@@ -58,23 +58,18 @@ class DensityRatio(Protocol):
 
     def fit(self, data: Pairs, model: MixtureOfExperts, iteration: int, generator: torch.Generator) -> RatioReport:
         """Adapt to a new model q_old, and draw the required samples from it; the data may also change."""
-        ...
 
     def log_ratio(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
         """Return phi [nat], (n_samples,); see `LogRatio.log_ratio`."""
-        ...
 
     def gradient(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
         """Return the gradient of phi with respect to the sample, (n_samples, n_dims)."""
-        ...
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the state for a checkpoint."""
-        ...
 
     def restore(self, tensors: dict[str, Tensor], model: MixtureOfExperts, iteration: int) -> None:
         """Restore the state that `tensors` returned, together with the model of that iteration."""
-        ...
 
 
 def report_of(
@@ -111,8 +106,6 @@ class LogRatio(Protocol):
         `component` (n_samples,) contains the index of the expert of q_old that drew each sample. It allows the
         estimator to use a truncated auxiliary distribution.
         """
-        ...
 
     def gradient(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
         """Return the gradient of phi with respect to the sample, (n_samples, n_dims)."""
-        ...

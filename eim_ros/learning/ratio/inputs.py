@@ -32,25 +32,21 @@ class RatioInputs(Protocol):
     @property
     def n_inputs(self) -> int:
         """Number of columns that a call returns."""
-        ...
 
     def smoothing(self, iteration: int) -> Tensor | None:
         """Return the standard deviation (n_context,) of the noise on the contexts of both classes, or None."""
-        ...
 
     def known_log_density(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor | None:
         """Return the known part of log p(sample, context) [nat], (n_samples,), up to a constant, or None.
 
         With a known density, the estimator does not fit one to the data (thesis 7.1.1).
         """
-        ...
 
     def __call__(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
         """Return the inputs (n_samples, n_inputs), differentiable with respect to `sample` (n_samples, n_dims).
 
         The iteration of EIM counts from 0. Contexts have the shape (n_samples, n_context).
         """
-        ...
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,9 @@ class KnownFactor(Protocol):
 
     def log_density(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
         """Return log p [nat], (n_samples,), for contexts (n_samples, n_context) and samples (n_samples, n_dims)."""
-        ...
 
     def score(self, context: Tensor, sample: Tensor, iteration: int) -> Tensor:
         """Return the gradient of log p with respect to the sample, (n_samples, n_dims)."""
-        ...
 
 
 @dataclass(frozen=True)
