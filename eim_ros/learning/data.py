@@ -84,16 +84,9 @@ def random_rows(rows: RowsT, n: int, generator: torch.Generator) -> RowsT:
 def checked_data(data: Any) -> Pairs:
     """Validate data and convert them to float64 tensors.
 
-    Parameters
-    ----------
-    data : array or pair of arrays
-        Samples (n, d), or a pair (context (n, dy), sample (n, dx)). A pair is a tuple or list of length two whose parts
-        are matrices. `Pairs` are validated already, and returned unchanged.
-
-    Raises
-    ------
-    DataError
-        If the data are empty, are not numbers, are not finite, or have the wrong shape.
+    The data are samples (n, d), or a pair (context (n, dy), sample (n, dx)), which is a tuple or list of length two whose
+    parts are matrices. `Pairs` are validated already, and returned unchanged. Data that are empty, are not numbers, are not
+    finite, or have the wrong shape raise `DataError`.
     """
     if isinstance(data, Pairs):
         return data
@@ -137,10 +130,7 @@ def checked_data(data: Any) -> Pairs:
 def weighted(data: Any, weights: Any) -> Pairs:
     """Validate data and their weights (n_samples,), drop data of weight zero, and scale the weights to a mean of one.
 
-    Raises
-    ------
-    DataError
-        If the data are invalid, or the weights are not finite, are negative, are all zero, or have another length.
+    Invalid data, and weights that are not finite, are negative, are all zero, or have another length raise `DataError`.
     """
     pairs, weight = checked_data(data), _as_tensor(weights)
     if weight.shape != pairs.sample.shape[:1]:
@@ -157,14 +147,9 @@ def weighted(data: Any, weights: Any) -> Pairs:
 
 
 def checked_contexts(context: Any) -> Tensor:
-    """Validate contexts and return them as a float64 tensor (n, n_context).
+    """Validate contexts and return them as a float64 tensor (n, n_context); one row without columns for None.
 
-    If `context` is None, return one row without columns.
-
-    Raises
-    ------
-    DataError
-        If the contexts are empty, are not numbers, are not finite, or are not a matrix.
+    Contexts that are empty, are not numbers, are not finite, or are not a matrix raise `DataError`.
     """
     if context is None:
         return torch.zeros(1, 0, dtype=torch.float64)
@@ -200,10 +185,7 @@ def data_or_contexts(data: Any, initial: MixtureOfExperts | GaussianMixture | No
 def checked_start(initial: MixtureOfExperts | GaussianMixture, data: Pairs) -> MixtureOfExperts:
     """Return the initial model as a mixture of experts with the dtype of the data.
 
-    Raises
-    ------
-    DistributionError
-        If the initial model is not a mixture, or has other dimensions than the data.
+    A start that is not a mixture, or has other dimensions than the data, raises `DistributionError`.
     """
     if not isinstance(initial, (GaussianMixture, MixtureOfExperts)):
         raise DistributionError(

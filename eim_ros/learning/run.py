@@ -460,10 +460,7 @@ class Checkpoint:
     def load(self) -> tuple[dict[str, Tensor], History, int]:
         """Read the tensors, the history and the number of iterations of the saved run.
 
-        Raises
-        ------
-        ModelFileError
-            If the file cannot be read, or if it belongs to a run with other data or settings.
+        `ModelFileError` is raised if the file cannot be read, or if it belongs to a run with other data or settings.
         """
         tensors, document = read_tensor_file(self.path, kind=CHECKPOINT_KIND, schema=CHECKPOINT_SCHEMA)
         if document.get("identity") != self.identity:

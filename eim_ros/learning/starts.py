@@ -63,12 +63,8 @@ def initial_mixture_of_experts(
     """Return linear experts and a softmax gating that are fitted to k-means clusters of the data.
 
     The data are contexts (n_samples, n_context) and samples (n_samples, n_dims). `covariance_floor` is the minimum
-    variance in any direction, relative to the variances of the data. Values below 1e-6 are raised to 1e-6.
-
-    Raises
-    ------
-    DataError
-        If there are fewer samples than components.
+    variance in any direction, relative to the variances of the data. Values below 1e-6 are raised to 1e-6. Fewer
+    samples than components raise `DataError`.
     """
     return likeliest_start(Pairs(context, sample), n_components, 1, generator, covariance_floor)
 
@@ -84,12 +80,8 @@ def likeliest_start(
 
     Without contexts, every second clustering measures distances in the units of the data instead of standardised ones.
     Neither is better for all data: standardised distances suit columns of different units. The others suit principal
-    components, whose variances show their importance. Large data sets are clustered by a random subset.
-
-    Raises
-    ------
-    DataError
-        If there are fewer samples than components.
+    components, whose variances show their importance. Large data sets are clustered by a random subset. Fewer samples
+    than components raise `DataError`.
     """
     if n_components > len(data):
         raise DataError(f"{n_components} experts need at least as many points, got {len(data)}", len(data))
@@ -190,11 +182,6 @@ def branching_start(
     """Return neural experts that start as linear regressions, each for one branch of the data.
 
     The arguments are those of `initial_mixture_of_experts`, with the kinds of experts and gating in `config`.
-
-    Raises
-    ------
-    DataError
-        If there are fewer samples than components.
     """
     if n_components > len(sample):
         raise DataError(f"{n_components} experts need at least as many points, got {len(sample)}", len(sample))

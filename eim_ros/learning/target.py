@@ -158,14 +158,10 @@ def restricted_elbo(
 
         T (E_q[R | inside] + log q(inside)),    R = log p~/T - log q.
 
-    It is never greater than T times the log of the integral of p~^(1/T).
-
-    Returns
-    -------
-    dict
-        The objective `elbo` and its `elbo_standard_error` [nat]. If the target is not finite at some samples, also the
-        probability `outside` of these samples, and the objective `elbo_inside` of the restricted model [nat]. If it is
-        finite at none, only `elbo` and `outside`.
+    It is never greater than T times the log of the integral of p~^(1/T). Return the objective `elbo` and its
+    `elbo_standard_error` [nat]. If the target is not finite at some samples, also return the probability `outside` of
+    these samples, and the objective `elbo_inside` of the restricted model [nat]. If it is finite at none, only `elbo`
+    and `outside` are returned.
     """
     finite = torch.isfinite(value)
     inside = torch.where(finite, share, 0.0)

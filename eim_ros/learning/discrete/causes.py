@@ -64,10 +64,7 @@ class MultipleCauseModel(Protocol):
 def data_of_causes(sample: Any, n_causes: int) -> Tensor:
     """Validate samples (n_samples, n_dims) and a number of causes, and return the samples as a float64 tensor.
 
-    Raises
-    ------
-    DataError
-        If the samples are not a matrix of finite numbers, or the number of causes is below 1 or above that of samples.
+    Samples that are not a matrix of finite numbers, and less than one cause or more than samples, raise `DataError`.
     """
     try:
         data, n = torch.as_tensor(sample, dtype=torch.float64), operator.index(n_causes)

@@ -33,12 +33,8 @@ def update_by_gradients(
 ) -> tuple[MixtureOfExperts, dict[str, float]]:
     """Update all parameters of a model by stochastic gradients.
 
-    Returns
-    -------
-    model : MixtureOfExperts
-        The model after the last step with a finite objective. It is the old model if there is no such step.
-    record : dict
-        `updated`, 1 or 0; `gain`, the estimate of the objective at the last step [nat].
+    Return the model after the last step with a finite objective, or the old model if there is no such step. The record
+    contains `updated`, 1 or 0, and `gain`, the estimate of the objective at the last step [nat].
     """
     raw = {name: _unconstrained(name, value) for name, value in model.tensors().items()}
     leaves = {name: value.clone() for name, value in raw.items() if name.rpartition(".")[2] not in CONSTANTS}

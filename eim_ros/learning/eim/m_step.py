@@ -49,20 +49,11 @@ def update_nonlinear_experts(
     kl_weight: float = 1.0,
     networks: NetworkConfig = NETWORKS,  # settings of the fits
 ) -> tuple[MixtureOfExperts, dict[str, float]]:
-    """Update all neural experts within their trust regions.
+    """Update all neural experts within their trust regions; other experts raise `DistributionError`.
 
-    Returns
-    -------
-    model : MixtureOfExperts
-        Model with new experts and the old gating. An expert without a feasible update is unchanged.
-    record : dict
-        `expert_kl`, mean KL of the new experts to the old ones [nat]; `updated`, share of updated experts;
-        `step_fraction`, mean fraction of the fitted step that the bounds allowed.
-
-    Raises
-    ------
-    DistributionError
-        If the experts are not neural.
+    Return the model with new experts and the old gating; an expert without a feasible update is unchanged. The record
+    contains `expert_kl`, the mean KL of the new experts to the old ones [nat], `updated`, the share of updated experts,
+    and `step_fraction`, the mean fraction of the fitted step that the bounds allowed.
     """
     experts = model.experts
     if not isinstance(experts, NeuralExperts):
@@ -117,14 +108,9 @@ def update_gating(
 ) -> tuple[MixtureOfExperts, dict[str, float], Tensor]:
     """Update the gating by the rewards of the experts in a trust region, within its family (thesis 4.1.1, 4.2.1).
 
-    Returns
-    -------
-    model : MixtureOfExperts
-        Model with a new gating and the old experts.
-    record : dict
-        `gating_kl`, the mean KL of the update [nat]. It is empty if there is a single expert.
-    reward : Tensor (n_components,)
-        Mean reward of each expert over its contexts p(y|z) [nat].
+    Return the model with a new gating and the old experts, a record, and the mean reward of each expert over its
+    contexts p(y|z) [nat], (n_components,). The record contains `gating_kl`, the mean KL of the update [nat]. It is
+    empty if there is a single expert.
     """
     if model.n_components == 1:
         return model, {}, context.new_zeros(1)
@@ -169,12 +155,8 @@ def update_experts(
     phi has no finite gradient at some samples of the expert. Nonlinear experts are updated by
     `update_nonlinear_experts`.
 
-    Returns
-    -------
-    model : MixtureOfExperts
-        Model with new experts and the old gating. An expert without a feasible update is unchanged.
-    record : dict
-        `expert_kl`, mean KL of the updates [nat]; `updated`, share of updated experts.
+    Return the model with new experts and the old gating; an expert without a feasible update is unchanged. The record
+    contains `expert_kl`, the mean KL of the updates [nat], and `updated`, the share of updated experts.
     """
     experts = model.experts
     if not isinstance(experts, LinearExperts):
@@ -223,10 +205,7 @@ def mean_weights(model: MixtureOfExperts, context: Tensor) -> Tensor:
 def with_covariances(model: MixtureOfExperts, covariance: str, context: Tensor) -> MixtureOfExperts:
     """Return a model whose linear experts have "full", "diagonal" or "tied" covariances.
 
-    Raises
-    ------
-    ConfigurationError
-        If the experts are not linear and their covariances shall be restricted.
+    Experts that are not linear raise `ConfigurationError` if their covariances shall be restricted.
     """
     if covariance == "full":
         return model

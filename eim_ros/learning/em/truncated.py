@@ -59,18 +59,9 @@ def search_neighbourhoods(
     neighbours: Tensor,  # (n_components, n_neighbours) of int64, the lists g_c, each beginning with c
     random: Tensor,  # (n_samples, n_random) of int64, additional candidates of each point, random or selected
 ) -> tuple[Expectation, Tensor, int]:
-    """Run a partial E-step, which searches for better K(n) among the neighbours.
+    """Run a partial E-step on the CPU, which searches for better K(n) among the neighbours.
 
-    All tensors must be on the CPU.
-
-    Returns
-    -------
-    expectation : Expectation
-        Expected sums and the new K(n).
-    neighbours : Tensor (n_components, n_neighbours) of int64
-        The new lists g_c.
-    n_evaluations : int
-        Number of joint densities evaluated.
+    Return the expected sums with the new K(n), the new lists g_c, and the number of joint densities evaluated.
     """
     arrays = (joint.detach().numpy(), states.numpy(), neighbours.numpy(), random.numpy())
     following, refreshed, products, free, n_evaluations = forms.selected().improve_states(*arrays)

@@ -60,23 +60,11 @@ def most_evaluations(n_dims: int) -> int:
 
 
 def climbed(target: TargetDensity, context: Tensor, sample: Tensor) -> tuple[Tensor, Tensor, int]:
-    """Move samples uphill towards maxima of the log density, each at its context.
+    """Move samples (n, n_dims) uphill towards maxima of the log density, each at its context (n, n_context).
 
-    Parameters
-    ----------
-    target : TargetDensity
-        Target with a gradient. Steps to points where it is not finite are shortened.
-    context : Tensor (n_samples, n_context)
-    sample : Tensor (n_samples, n_dims)
-
-    Returns
-    -------
-    sample : Tensor (n_samples, n_dims)
-        Best points.
-    log_target : Tensor (n_samples,)
-        Log densities there [nat], not finite for a sample that began outside the support.
-    n_evaluations : int
-        Number of evaluations of the target, at most `N_ROUNDS` per sample.
+    Steps to points where the target is not finite are shortened. Return the best points, and the log densities (n,)
+    there [nat], which are not finite for a sample that began outside the support. Also return the number of evaluations
+    of the target, at most `N_ROUNDS` per sample.
     """
     value, gradient = target.log_prob_and_gradient(context, sample)
     n_evaluations = len(sample)
@@ -113,22 +101,9 @@ def log_masses(target: TargetDensity, context: Tensor, sample: Tensor) -> tuple[
     a normal density. A sample is no maximum if H is not positive definite or a Newton step would gain more than
     `NEWTON_GAIN`. It has no mass.
 
-    H is computed from differences of gradients, at points that are nearer if the density is narrow.
-
-    Parameters
-    ----------
-    target : TargetDensity
-        Target with a gradient.
-    context : Tensor (n_samples, n_context)
-    sample : Tensor (n_samples, n_dims)
-
-    Returns
-    -------
-    log_mass : Tensor (n_samples,)
-        Logs of the integrals [nat]. They are minus infinity for samples that are no maxima, and infinity where a
-        difference is not finite, as at a bound of the support.
-    n_evaluations : int
-        At most n_samples * (2 n_dims + 1).
+    H is computed from differences of gradients, at points that are nearer if the density is narrow. That takes at most
+    2 n_dims + 1 evaluations per sample. The logs (n,) [nat] are minus infinity for samples (n, n_dims) that are no
+    maxima, and infinity where a difference is not finite, as at a bound of the support. Contexts are (n, n_context).
     """
     n_dims, n_evaluations = sample.shape[1], len(sample)
     value, gradient = target.log_prob_and_gradient(context, sample)

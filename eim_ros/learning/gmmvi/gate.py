@@ -182,10 +182,6 @@ def with_common_rest(
     The residual n contains what linear functions cannot represent, for example contexts that are hard for all
     components. Without d, each component would take its own linear part of this residual as an advantage. The system
     for d is solved by conjugate gradients, which need only products of F with vectors.
-
-    Returns
-    -------
-    Tensor (n_components, n_context + 1)
     """
     probs = gate.log_prob(context).exp()  # q(o|y)/q(o)
     mass = gate.log_mass.exp().unsqueeze(-1)

@@ -78,14 +78,8 @@ def least_multiplier(
     """Find the least multiplier >= least with kl(multiplier) <= kl_bound, by bisection of its log.
 
     The result is accurate to a tenth of the bound. For large multipliers the KL falls with their square, so a step
-    based on this assumption is tried before bisection.
-
-    Returns
-    -------
-    multiplier : Tensor (n,)
-        Its KL never exceeds the bound.
-    found : Tensor (n,) of bool
-        False if no multiplier up to e^80 satisfies the bound.
+    based on this assumption is tried before bisection. The KL of the multipliers (n,) never exceeds the bound. Also
+    return a mask (n,), which is false if no multiplier up to e^80 satisfies the bound.
     """
     done = kl(least) <= kl_bound
     high = torch.where(done, least.log(), LARGEST_LOG)

@@ -34,23 +34,12 @@ HASH_SEED = 0
 class PreparedMixture:
     """Density and score of a model at many samples.
 
-    Parameters
-    ----------
-    model : MixtureOfExperts
-        A model that is not linear or has few components is evaluated by its own methods.
-    context : Tensor (n, n_context)
-        Typical contexts, for example the contexts of the data.
-    sample : Tensor (n, n_dims)
-        Typical samples. Together with the contexts they set the units of the computation.
-    n_states : int
-        Number of components evaluated per sample if the component that drew it is known. With 0, or at least the
-        number of components, all are evaluated. Truncation is available on the CPU only.
+    A model that is not linear or has few components is evaluated by its own methods. Typical contexts (n, n_context),
+    such as those of the data, and samples (n, n_dims) set the units of the computation.
 
-    Attributes
-    ----------
-    model : MixtureOfExperts
-    states : Tensor (n_components, n_states) of int64
-        K for the samples of each expert, beginning with the expert itself. It has no columns if nothing is truncated.
+    If the component that drew a sample is known, only `n_states` components are evaluated for it. With 0, or at least
+    the number of components, all are. Truncation is available on the CPU only. `states` (n_components, n_states) of
+    int64 then contains K for the samples of each expert, beginning with the expert itself; otherwise it has no columns.
     """
 
     def __init__(self, model: MixtureOfExperts, context: Tensor, sample: Tensor, n_states: int = 0) -> None:
@@ -79,14 +68,9 @@ class PreparedMixture:
         return cls(model, nothing, nothing.to(torch.float32))
 
     def log_prob(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
-        """Return the log density [nat], (n_samples,).
+        """Return the log density [nat], (n,), of samples (n, n_dims) at contexts (n, n_context).
 
-        Parameters
-        ----------
-        context : Tensor (n_samples, n_context)
-        sample : Tensor (n_samples, n_dims)
-        component : Tensor (n_samples,) of int64, optional
-            Expert that drew each sample. If given, the density may be truncated.
+        If the experts that drew the samples are given as `component` (n,) of int64, the density may be truncated.
         """
         if not self._prepared:
             return self.model.log_prob(context, sample)

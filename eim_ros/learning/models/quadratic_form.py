@@ -96,9 +96,7 @@ class QuadraticForms:
     def gradient(self, joint: Tensor, weights: Tensor) -> Tensor:
         """Return the gradients of the forms in the coordinates, averaged with weights (n_samples, n_components).
 
-        Returns
-        -------
-        Tensor (n_samples, n_dims + n_context)
+        The result has the shape (n_samples, n_dims + n_context).
         """
         extended = torch.cat([joint, torch.ones_like(joint[:, :1])], -1)
         columns = extended.T.contiguous()

@@ -49,10 +49,6 @@ def decreasing_root(
 
     Bisection is geometric (in log t), because trust-region multipliers span many orders of magnitude. The excess t over
     `start` is stored separately, so a root close to `start` loses no digits.
-
-    Returns
-    -------
-    RootBracket
     """
 
     def feasible(excess: Tensor) -> Tensor:
@@ -142,19 +138,11 @@ class _Point:
 
 
 class CategoricalDual:
-    """Dual of one projection.
+    """Dual of one projection, with the arguments of `project_categorical`.
 
     A Newton step changes a and s at most by a factor of 10, and is shortened if the dual would rise at its end. It aims
-    slightly inside the bounds, so that the result satisfies them despite rounding.
-
-    Parameters
-    ----------
-    old_log_probs, reward : Tensor (n_contexts, n_components)
-        Minus infinity in either of them excludes a component.
-    kl_bound, entropy_loss_bound : float
-        Bounds [nat]; infinite for no bound.
-    kl_weight : float
-        tau >= 0; smaller values than `LEAST_WEIGHT` are raised to it.
+    slightly inside the bounds, so that the result satisfies them despite rounding. Values of `kl_weight` below
+    `LEAST_WEIGHT` are raised to it.
     """
 
     def __init__(
@@ -185,10 +173,7 @@ class CategoricalDual:
     def multipliers(self, start: Pair | None = None) -> Pair | None:
         """Return the least feasible (eta, omega) that satisfy complementary slackness, or None if there are none.
 
-        Parameters
-        ----------
-        start : (float, float), optional
-            Initial guess. By default, eta comes from a small-step approximation and omega is zero.
+        By default, the search starts from the eta of a small-step approximation, and omega zero.
         """
         found = self._by_newton(start or (self._small_step(), 0.0))
         if found is not None and self.feasible(self.log_probs(*found)):

@@ -399,12 +399,8 @@ def solve_tied_multipliers(
 ) -> tuple[Multipliers, Tensor]:
     """Minimise the common dual of all experts if they share one covariance.
 
-    Returns
-    -------
-    multipliers : Multipliers
-        `eta`, `omega`, the entropy and `feasible` are the same for all experts. The weighted mean of `kl` is bounded.
-    a : Tensor (n_components,)
-        max(a, a_k), the damping of each expert's mean.
+    `eta`, `omega`, the entropy and `feasible` of the multipliers are the same for all experts, and the weighted mean of
+    `kl` is bounded. Also return max(a, a_k), the damping of each expert's mean, (n_components,).
     """
     least = decreasing_root(
         lambda a: _mean_kl(a, rho, shift) - bounds[0], (-rho.amin(-1)).clamp_min(kl_weight), relative_tolerance=1e-9

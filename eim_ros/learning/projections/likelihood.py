@@ -103,12 +103,8 @@ def fit_gating_to_moments(
 ) -> tuple[SoftmaxGating, float]:
     """Fit a softmax gating to soft targets that are given by their moments.
 
-    Returns
-    -------
-    gating : SoftmaxGating
-        Its cross entropy is never greater than that of `initial`.
-    log_normaliser : float
-        Mean of log sum_i exp(V y + v)_i over the contexts, for `initial` [nat].
+    Return a gating whose cross entropy is never greater than that of `initial`, and the mean of log sum_i exp(V y +
+    v)_i over the contexts, for `initial` [nat].
     """
     share = moments[:, -1, -1] / moments[:, -1, -1].sum()
     if initial.n_context == 0:
@@ -258,11 +254,7 @@ def experts_from_moments(
 ) -> tuple[LinearExperts, Tensor]:
     """Compute maximum-likelihood experts from moments, in standardised coordinates.
 
-    Returns
-    -------
-    experts : LinearExperts
-    regular : Tensor (n_components,) of bool
-        Whether the covariance is regular, with or without the floor.
+    Return them with a mask (n_components,) of those whose covariance is regular, with or without the floor.
     """
     count = moments[:, -1, -1].clamp_min(torch.finfo(moments.dtype).tiny)
     second = moments / count[:, None, None]

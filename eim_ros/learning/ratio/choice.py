@@ -62,12 +62,7 @@ def fit_reference(
     # Largest number of components if the model adapts it, else 0. Larger sizes are then tried by doubling.
     most_components: int = 0,
 ) -> MixtureOfExperts:
-    """Fit mixtures of several sizes and return the one with the highest likelihood of the held-out data.
-
-    Returns
-    -------
-    MixtureOfExperts
-    """
+    """Fit mixtures of several sizes and return the one with the highest likelihood of the held-out data."""
     best = first
     best_likelihood = -torch.inf if first is None else likelihood(first, held_out)
     misses = 0
@@ -197,13 +192,7 @@ def data_density(
     first: MixtureOfExperts | None = None,  # a candidate, fitted to the training part of the data
     most_components: int = 0,  # largest number of components if the model adapts it, else 0
 ) -> MixtureOfExperts | None:
-    """Fit the density of the data that the chosen estimator needs.
-
-    Returns
-    -------
-    MixtureOfExperts or None
-        None if the estimator needs no density.
-    """
+    """Fit the density of the data that the chosen estimator needs; return None if it needs none."""
     if config.estimator == "network" or inputs.known_log_density(data.context[:1], data.sample[:1], 0) is not None:
         return None
     blurred = smoothed(inputs, data, 0, generator)

@@ -49,18 +49,9 @@ BIAS_RANGE = 1.0  # largest absolute value of an initial bias
 class Dropout(nn.Module):
     """Dropout layer with its own source of randomness, which sets inputs to zero and scales the others up in training.
 
-    Successive rows share a mask. Drawing a mask for each row would take longer than the layers themselves, and the
-    batches are shuffled.
-
-    Parameters
-    ----------
-    probability : float
-        Probability of setting an input to zero, at least 0 and less than 1.
-
-    Attributes
-    ----------
-    generator : torch.Generator or None
-        Source of randomness on the device of the inputs. It must be set before training.
+    The probability of zero is at least 0 and less than 1. Successive rows share a mask. Drawing a mask for each row
+    would take longer than the layers themselves, and the batches are shuffled. Set `generator`, on the device of the
+    inputs, before training.
     """
 
     def __init__(self, probability: float) -> None:
@@ -143,24 +134,9 @@ class PreparedPairs:
 class RatioTraining:
     """Training of a network with early stopping that continues over several calls of `train`.
 
-    Parameters
-    ----------
-    config : RatioConfig
-    n_inputs : int
-    generator : torch.Generator
-        Source of the initial weights.
-    device : torch.device
-
-    Attributes
-    ----------
-    network : torch.nn.Sequential
-        Copy of the learner with the lowest held-out loss.
-    learner : torch.nn.Sequential
-        The network that is trained.
-    optimiser : Adam
-        Optimiser of the learner.
-    stale : int
-        Number of epochs since the learner last had the lowest held-out loss.
+    `learner` is the network that is trained, by `optimiser`, and `network` its copy with the lowest held-out loss.
+    `stale` is the number of epochs since the learner last had the lowest held-out loss. The generator draws the initial
+    weights.
     """
 
     def __init__(self, config: RatioConfig, n_inputs: int, generator: torch.Generator, device: torch.device) -> None:

@@ -150,20 +150,8 @@ class ExactRatio:
     The target may not be finite at a sample, for example outside hard bounds. Then `with_floor` sets its value, and it
     has no gradient. `update_experts` uses only values for experts with such samples.
 
-    Parameters
-    ----------
-    target : TargetDensity
-    config : ExactConfig
-    auxiliary : AuxiliaryConfig
-
-    Attributes
-    ----------
-    present : TargetDensity
-        The target at the current iteration, which differs from `target` if the target is annealed.
-    evaluations : int
-        Number of evaluations of the target since the last `fit`.
-    non_finite : int
-        Number of these evaluations that were not finite.
+    `present` is the target at the current iteration, which differs from `target` if the target is annealed.
+    `evaluations` and `non_finite` count evaluations of the target since the last `fit`, and those that were not finite.
     """
 
     def __init__(self, target: TargetDensity, config: ExactConfig, auxiliary: AuxiliaryConfig) -> None:
@@ -209,11 +197,8 @@ class ExactRatio:
         new/old up to terms of third order. The variance is used because cancellation makes the mean of log new/old
         inaccurate for small changes.
 
-        Returns
-        -------
-        dict
-            The entries of `restricted_elbo`; `entropy` and `change` [nat]; `auxiliary_error` [nat] if the auxiliary
-            distribution is truncated; the number of `evaluations` of the target, and the share `non_finite`.
+        The record contains the entries of `restricted_elbo`; `entropy` and `change` [nat]; `auxiliary_error` [nat] if
+        the auxiliary distribution is truncated; the number of `evaluations` of the target, and the share `non_finite`.
         """
         prepared, temperature = self._current(), self.config.temperature
         old, n_samples = prepared.model, self.config.n_objective_samples
