@@ -84,9 +84,9 @@ def random_rows(rows: RowsT, n: int, generator: torch.Generator) -> RowsT:
 def checked_data(data: Any) -> Pairs:
     """Validate data and convert them to float64 tensors.
 
-    The data are samples (n, d), or a pair (context (n, dy), sample (n, dx)), which is a tuple or list of length two whose
-    parts are matrices. `Pairs` are validated already, and returned unchanged. Data that are empty, are not numbers, are not
-    finite, or have the wrong shape raise `DataError`.
+    The data are samples (n, d), or a pair (context (n, dy), sample (n, dx)), which is a tuple or list of length two
+    whose parts are matrices. `Pairs` are validated already, and returned unchanged. Data that are empty, are not
+    numbers, are not finite, or have the wrong shape raise `DataError`.
     """
     if isinstance(data, Pairs):
         return data

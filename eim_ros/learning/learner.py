@@ -56,8 +56,8 @@ GIVEN_TO_FIT = {
 def configuration(kind: type[ConfigT], config: ConfigT | None, settings: Mapping[str, Any]) -> ConfigT:
     """Return the settings of a learner: `config` or the defaults of the class `kind`, with `settings` replaced by name.
 
-    An unknown name, a value that is out of bounds, or another class of `config` raise `ConfigurationError`, which suggests
-    similar names.
+    An unknown name, a value that is out of bounds, or another class of `config` raise `ConfigurationError`, which
+    suggests similar names.
     """
     if config is not None and not isinstance(config, kind):
         named = f" or {kind.__name__}.named(...)" if hasattr(kind, "named") else ""

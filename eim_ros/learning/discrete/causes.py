@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import torch
@@ -116,8 +117,83 @@ START_SCATTER, START_NOISE = 0.25, 2.0  # in standard deviations of the data
 LEAST_VARIANCE = 1e-6  # minimum variance of the noise, relative to the variance of the data
 
 
+PLAIN = ("n_updates", "shared_prior")  # fields that are no tensors
+
+
+class _Causes:
+    """Parts shared by the models, which have weights (n_dims, n_causes) and a prior (n_causes,)."""
+
+    if TYPE_CHECKING:
+        weights: Tensor
+        prior: Tensor
+
+        def sample_with_states(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]: ...
+
+    def __post_init__(self) -> None:
+        # contiguous like the tensors of a restored model, so that both round in the same way
+        object.__setattr__(self, "weights", self.weights.contiguous())
+
+    @property
+    def n_dims(self) -> int:
+        return len(self.weights)
+
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """Draw observations (n, n_dims)."""
+        return self.sample_with_states(n, generator)[0]
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {name: torch.as_tensor(value) for name, value in vars(self).items()}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> Self:
+        values = {field.name: tensors[field.name] for field in fields(cls)}  # type: ignore[arg-type]
+        return cls(**{name: value.item() if name in PLAIN else value for name, value in values.items()})
+
+
+class _BinaryOutputs(_Causes, ABC):
+    """Parts shared by the models of samples of zeros and ones."""
+
+    if TYPE_CHECKING:
+        n_updates: int
+
+    @classmethod
+    @abstractmethod
+    def _started(cls, chosen: Tensor, noise: Tensor, mean: Tensor, prior: Tensor) -> Self:
+        """Return an initial model from a sample and uniform noise for each cause, both (n_dims, n_causes)."""
+
+    @abstractmethod
+    def _probabilities(self, states: Tensor) -> Tensor:
+        """Return p(y_d = 1 | s), (..., n_dims), of states (..., n_causes)."""
+
+    @classmethod
+    def start(cls, sample: Tensor, n_causes: int, generator: torch.Generator, active: float = 2.0) -> Self:
+        """Return an initial model in which each cause tends to switch on the outputs of a random sample.
+
+        Samples (n_samples, n_dims) are zeros and ones. `active` is the approximate number of active causes per
+        observation.
+        """
+        sample = data_of_causes(sample, n_causes)
+        _check_binary(sample)
+        chosen = torch.randperm(len(sample), generator=generator)[:n_causes]
+        noise = torch.rand(sample.shape[1], n_causes, generator=generator, dtype=sample.dtype)
+        prior = sample.new_full((n_causes,), min(active / n_causes, 0.5))
+        return cls._started(sample[chosen].T, noise, sample.mean(0), prior)
+
+    def sample_with_states(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Draw observations of 0 and 1 like `sample`, and also return their states, (n, n_causes) of bool."""
+        checked_shape(n)
+        uniform = torch.rand(n, len(self.prior) + self.n_dims, generator=generator, dtype=self.prior.dtype)
+        states = uniform[:, : len(self.prior)] < self.prior
+        on = self._probabilities(states.to(self.prior))
+        return (uniform[:, len(self.prior) :] < on).to(self.prior), states
+
+    def check(self, sample: Tensor) -> None:
+        """Raise `DataError` unless all samples are 0 or 1."""
+        _check_binary(sample)
+
+
 @dataclass(frozen=True)
-class BinarySparseCoding:
+class BinarySparseCoding(_Causes):
     """Linear superposition of binary causes with Gaussian noise.
 
     Attributes
@@ -165,9 +241,7 @@ class BinarySparseCoding:
             raise DistributionError("the prior of each cause must lie between 0 and 1, both excluded", self.prior)
         if not bool(self.deviation > 0.0):
             raise DistributionError(f"the noise must be positive, got {self.deviation}", self.deviation)
-
-        # contiguous like the tensors of a restored model, so that both round in the same way
-        object.__setattr__(self, "weights", self.weights.contiguous())
+        super().__post_init__()
 
     @classmethod
     def start(cls, sample: Tensor, n_causes: int, generator: torch.Generator, active: float = 2.0) -> Self:
@@ -189,10 +263,6 @@ class BinarySparseCoding:
             sample.new_full((n_causes,), min(active / n_causes, 0.5)),
             (LEAST_VARIANCE * variance).sqrt(),
         )
-
-    @property
-    def n_dims(self) -> int:
-        return len(self.weights)
 
     def log_joint(self, sample: Tensor, states: Tensor) -> Tensor:
         states = states.to(sample)
@@ -226,10 +296,6 @@ class BinarySparseCoding:
             self.shared_prior,
         )
 
-    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """Draw observations (n, n_dims)."""
-        return self.sample_with_states(n, generator)[0]
-
     def sample_with_states(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Draw observations like `sample`, and also return their states, (n, n_causes) of bool."""
         checked_shape(n)
@@ -241,20 +307,6 @@ class BinarySparseCoding:
     def check(self, sample: Tensor) -> None:
         """Accept all samples, since the model can generate any real numbers."""
 
-    def tensors(self) -> dict[str, Tensor]:
-        return {
-            "weights": self.weights,
-            "deviation": self.deviation,
-            "prior": self.prior,
-            "least_deviation": self.least_deviation,
-            "shared_prior": torch.tensor(self.shared_prior),
-        }
-
-    @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor]) -> Self:
-        weights, deviation, prior = (tensors[name] for name in ("weights", "deviation", "prior"))
-        return cls(weights, deviation, prior, tensors["least_deviation"], bool(tensors["shared_prior"]))
-
 
 LEAST_WEIGHT = 1e-6  # keeps weights and leaks away from 0 and 1
 START_RATE = 0.01  # keeps the initial rate of an output without any cause away from 0 and 1
@@ -262,7 +314,7 @@ CHUNK_ELEMENTS = 1_000_000  # probabilities per block
 
 
 @dataclass(frozen=True)
-class NoisyOr:
+class NoisyOr(_BinaryOutputs):
     """Binary outputs that are switched on by binary causes.
 
     Attributes
@@ -304,28 +356,12 @@ class NoisyOr:
         for name, values in (("weights", self.weights), ("leak", self.leak), ("prior", self.prior)):
             if not bool((values > 0.0).all() and (values < 1.0).all()):
                 raise DistributionError(f"{name} must lie between 0 and 1, both excluded", values)
-
-        # contiguous like the tensors of a restored model, so that both round in the same way
-        object.__setattr__(self, "weights", self.weights.contiguous())
+        super().__post_init__()
 
     @classmethod
-    def start(cls, sample: Tensor, n_causes: int, generator: torch.Generator, active: float = 2.0) -> Self:
-        """Return an initial model in which each cause tends to switch on the outputs of a random sample.
-
-        Samples (n_samples, n_dims) are zeros and ones. `active` is the approximate number of active causes per
-        observation.
-        """
-        sample = data_of_causes(sample, n_causes)
-        _check_binary(sample)
-        chosen = torch.randperm(len(sample), generator=generator)[:n_causes]
-        noise = torch.rand(sample.shape[1], n_causes, generator=generator, dtype=sample.dtype)
-        weights = 0.1 + 0.4 * sample[chosen].T + 0.2 * noise
-        leak = (0.1 * sample.mean(0)).clamp(LEAST_WEIGHT, 1.0 - LEAST_WEIGHT)
-        return cls(weights, leak, sample.new_full((n_causes,), min(active / n_causes, 0.5)))
-
-    @property
-    def n_dims(self) -> int:
-        return len(self.weights)
+    def _started(cls, chosen: Tensor, noise: Tensor, mean: Tensor, prior: Tensor) -> Self:
+        leak = (0.1 * mean).clamp(LEAST_WEIGHT, 1.0 - LEAST_WEIGHT)
+        return cls(0.1 + 0.4 * chosen + 0.2 * noise, leak, prior)
 
     def log_joint(self, sample: Tensor, states: Tensor) -> Tensor:
         states = states.to(sample)
@@ -361,29 +397,8 @@ class NoisyOr:
         prior = (occurrence / len(sample)).clamp(LEAST_PRIOR, 1.0 - LEAST_PRIOR)
         return type(self)(model.weights, model.leak, prior, self.n_updates)
 
-    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """Draw observations (n, n_dims) of 0 and 1."""
-        return self.sample_with_states(n, generator)[0]
-
-    def sample_with_states(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Draw observations like `sample`, and also return their states, (n, n_causes) of bool."""
-        checked_shape(n)
-        uniform = torch.rand(n, len(self.prior) + self.n_dims, generator=generator, dtype=self.prior.dtype)
-        states = uniform[:, : len(self.prior)] < self.prior
-        on, _ = self._log_probabilities(states.to(self.prior))
-        return (uniform[:, len(self.prior) :] < on.exp()).to(self.prior), states
-
-    def check(self, sample: Tensor) -> None:
-        """Raise `DataError` unless all samples are 0 or 1."""
-        _check_binary(sample)
-
-    def tensors(self) -> dict[str, Tensor]:
-        counts = torch.tensor(self.n_updates)
-        return {"weights": self.weights, "leak": self.leak, "prior": self.prior, "n_updates": counts}
-
-    @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor]) -> Self:
-        return cls(tensors["weights"], tensors["leak"], tensors["prior"], int(tensors["n_updates"]))
+    def _probabilities(self, states: Tensor) -> Tensor:
+        return self._log_probabilities(states)[0].exp()
 
     def _log_probabilities(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Return log p(y_d = 1 | s) and log p(y_d = 0 | s), (..., n_dims) each."""
@@ -392,7 +407,7 @@ class NoisyOr:
 
 
 @dataclass(frozen=True)
-class SigmoidBeliefNetwork:
+class SigmoidBeliefNetwork(_BinaryOutputs):
     """Binary outputs whose log odds are the sum of the weights of all active causes and a bias.
 
     Attributes
@@ -435,28 +450,12 @@ class SigmoidBeliefNetwork:
             raise DistributionError("weights and bias must be finite", self.weights)
         if not bool((self.prior > 0.0).all() and (self.prior < 1.0).all()):
             raise DistributionError("the prior of each cause must lie between 0 and 1, both excluded", self.prior)
-
-        # contiguous like the tensors of a restored model, so that both round in the same way
-        object.__setattr__(self, "weights", self.weights.contiguous())
+        super().__post_init__()
 
     @classmethod
-    def start(cls, sample: Tensor, n_causes: int, generator: torch.Generator, active: float = 2.0) -> Self:
-        """Return an initial model in which each cause tends to switch on the outputs of a random sample.
-
-        Samples (n_samples, n_dims) are zeros and ones. `active` is the approximate number of active causes per
-        observation.
-        """
-        sample = data_of_causes(sample, n_causes)
-        _check_binary(sample)
-        chosen = torch.randperm(len(sample), generator=generator)[:n_causes]
-        noise = torch.rand(sample.shape[1], n_causes, generator=generator, dtype=sample.dtype)
-        rate = (0.5 * sample.mean(0)).clamp(START_RATE, 1.0 - START_RATE)
-        prior = sample.new_full((n_causes,), min(active / n_causes, 0.5))
-        return cls(2.0 * sample[chosen].T - 1.0 + noise, torch.logit(rate), prior)
-
-    @property
-    def n_dims(self) -> int:
-        return len(self.weights)
+    def _started(cls, chosen: Tensor, noise: Tensor, mean: Tensor, prior: Tensor) -> Self:
+        rate = (0.5 * mean).clamp(START_RATE, 1.0 - START_RATE)
+        return cls(2.0 * chosen - 1.0 + noise, torch.logit(rate), prior)
 
     def log_joint(self, sample: Tensor, states: Tensor) -> Tensor:
         states = states.to(sample)
@@ -489,29 +488,8 @@ class SigmoidBeliefNetwork:
         prior = prior.clamp(LEAST_PRIOR, 1.0 - LEAST_PRIOR)
         return type(self)(parameters[:, :-1], parameters[:, -1], prior, self.n_updates)
 
-    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """Draw observations (n, n_dims) of 0 and 1."""
-        return self.sample_with_states(n, generator)[0]
-
-    def sample_with_states(self, n: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Draw observations like `sample`, and also return their states, (n, n_causes) of bool."""
-        checked_shape(n)
-        uniform = torch.rand(n, len(self.prior) + self.n_dims, generator=generator, dtype=self.prior.dtype)
-        states = uniform[:, : len(self.prior)] < self.prior
-        on = torch.sigmoid(states.to(self.prior) @ self.weights.T + self.bias)
-        return (uniform[:, len(self.prior) :] < on).to(self.prior), states
-
-    def check(self, sample: Tensor) -> None:
-        """Raise `DataError` unless all samples are 0 or 1."""
-        _check_binary(sample)
-
-    def tensors(self) -> dict[str, Tensor]:
-        counts = torch.tensor(self.n_updates)
-        return {"weights": self.weights, "bias": self.bias, "prior": self.prior, "n_updates": counts}
-
-    @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor]) -> Self:
-        return cls(tensors["weights"], tensors["bias"], tensors["prior"], int(tensors["n_updates"]))
+    def _probabilities(self, states: Tensor) -> Tensor:
+        return torch.sigmoid(states @ self.weights.T + self.bias)
 
 
 def _check_binary(sample: Tensor) -> None:

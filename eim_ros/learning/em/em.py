@@ -165,11 +165,11 @@ def maximised(
 ) -> tuple[MixtureOfExperts, float]:
     """Run the M-step of a linear model in standardised coordinates; `joint` contains the points [x, y].
 
-    `weight` (n_samples,) holds the weights of the points, if they are not equal. Points without density under the old model
-    raise `DistributionError`.
+    `weight` (n_samples,) holds the weights of the points, if they are not equal. Points without density under the old
+    model raise `DistributionError`.
 
-    Return the updated model in the original coordinates. Also return the number to subtract from the values of the E-step
-    to get those in the original coordinates [nat]. It includes the mean of A(y).
+    Return the updated model in the original coordinates. Also return the number to subtract from the values of the
+    E-step to get those in the original coordinates [nat]. It includes the mean of A(y).
     """
     if not math.isfinite(expectation.free_energy):
         raise DistributionError(NO_DENSITY, model)

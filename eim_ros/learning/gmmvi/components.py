@@ -102,7 +102,7 @@ class NaturalGradient:
     # (n_components, n_dims, n_dims), or (n_components, n_dims) for diagonal covariances: Gamma, symmetric, possibly
     # indefinite
     curvature: Tensor
-    slope: Tensor  # (n_components, n_dims), or (n_components, n_dims, n_features) for linear experts: gamma
+    slope: Tensor  # (n_components, n_dims, n_features), gamma
 
     def where(self, chosen: Tensor, other: NaturalGradient) -> NaturalGradient:
         """Return these gradients for the components in the mask `chosen` (n_components,), and the others elsewhere."""
@@ -401,16 +401,28 @@ RIDGE = 1e-10  # ridge of the regressions, whose columns have unit variance; aff
 ENOUGH = 2.0  # effective samples required per unknown of a regression
 
 
-class FullCovariances:
-    """Parts shared by components with full covariances, as a mixin for kinds of `Components`."""
+class FullCovariances(ABC):
+    """Parts shared by components with full covariances, as a mixin for kinds of `Components`.
+
+    Rows [x, y] become [v, u] in a component's own coordinates, so that the slope has a column for 1 and each of u.
+    """
 
     if TYPE_CHECKING:
 
         @property
         def scale_trils(self) -> Tensor: ...
 
-        @property
-        def to_own(self) -> Tensor: ...
+    ridge: ClassVar[float] = RIDGE  # of the regression of grad R
+
+    @property
+    @abstractmethod
+    def to_own(self) -> Tensor:
+        """Matrix that maps [x, y] to [v, u], (n_components, width, width)."""
+
+    @property
+    @abstractmethod
+    def origin(self) -> Tensor:
+        """Row at which [v, u] is zero, (n_components, width)."""
 
     @cached_property
     def whitening(self) -> Tensor:
@@ -441,9 +453,49 @@ class FullCovariances:
     def products(self, sample: Tensor, gradient: Tensor) -> Tensor:
         return (sample.unsqueeze(-1) * gradient.unsqueeze(-2)).flatten(1)
 
+    def whiten(self, sample: Tensor) -> Tensor:
+        return (sample - self.origin.unsqueeze(1)) @ self.to_own.mT
+
+    def stein_gradient(self, offset: Tensor, moment: Tensor, slope: Tensor) -> NaturalGradient:
+        local = (self.origin - offset).unsqueeze(-1) * slope.unsqueeze(-2)
+        own = self.to_own @ (moment.reshape(local.shape) - local) @ self.scale_trils  # E[[v, u] grad' L]
+        return _gradient(own, slope.unsqueeze(-2) @ self.scale_trils)
+
+    def regressed_gradient(
+        self, offset: Tensor, moments: tuple[Tensor, Tensor], mean: Tensor, slope: Tensor
+    ) -> NaturalGradient:
+        width, column, row = mean.shape[-1], mean.unsqueeze(-1), slope.unsqueeze(-2)
+        cross = self.to_own @ (moments[0].reshape(-1, width, slope.shape[-1]) - column * row) @ self.scale_trils
+        spread = self.to_own @ (moments[1].reshape(-1, width, width) - column * column.mT) @ self.to_own.mT
+        factor, info = torch.linalg.cholesky_ex(spread + self.ridge * torch.eye(width).to(mean))
+        slopes = torch.where((info == 0)[:, None, None], torch.cholesky_solve(cross, factor), torch.nan)
+        center = self.to_own @ (column - (self.origin - offset).unsqueeze(-1))  # mean of [v, u]
+        return _gradient(slopes, row @ self.scale_trils - center.mT @ slopes)
+
+    def quadratic_gradient(self, coefficients: Tensor, slope: Tensor) -> NaturalGradient:
+        n_dims, width = self.scale_trils.shape[-1], slope.shape[-1]
+        row, column = torch.triu_indices(width, width, device=slope.device)
+        half = slope.new_zeros(len(slope), width, width)
+        half[:, row, column] = coefficients
+        whole = half + half.mT
+        on_features = torch.cat([slope[:, :n_dims].unsqueeze(-1), whole[:, :n_dims, n_dims:]], -1)
+        return NaturalGradient(-whole[:, :n_dims, :n_dims], on_features)
+
+    def spectrum(self, gradient: NaturalGradient) -> Spectrum:
+        """Return the curvatures and slopes in the eigenbasis; the eigenvalues of a non-finite curvature are NaN."""
+        finite = torch.isfinite(gradient.curvature).all(-1).all(-1)
+        eigenvalues, basis = torch.linalg.eigh(torch.where(finite[:, None, None], gradient.curvature, 0.0))
+        return Spectrum(torch.where(finite[:, None], eigenvalues, torch.nan), basis.mT @ gradient.slope, basis)
+
     def quadratic_features(self, whitened: Tensor) -> Tensor:
         row, column = torch.triu_indices(whitened.shape[-1], whitened.shape[-1], device=whitened.device)
         return whitened[..., row] * whitened[..., column]
+
+
+def _gradient(own: Tensor, intercept: Tensor) -> NaturalGradient:
+    """Return the gradient from E[[v, u] grad' L], (n_components, width, n_dims), and E[grad' L], (..., 1, n_dims)."""
+    hessian, on_features = own.split([own.shape[-1], own.shape[-2] - own.shape[-1]], -2)
+    return NaturalGradient(-0.5 * (hessian + hessian.mT), torch.cat([intercept, on_features], -2).mT)
 
 
 ROUNDING = 1e-10  # minimum standard deviation relative to the mean; below it, samples have fewer than six digits

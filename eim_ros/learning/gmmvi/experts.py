@@ -28,14 +28,13 @@ from eim_ros.learning.gmmvi.components import (
     RIDGE,
     Densities,
     FullCovariances,
-    NaturalGradient,
     Spectrum,
     WeightStep,
     padded_noise,
     representable,
 )
 from eim_ros.learning.gmmvi.gate import ContextGate, with_common_rest
-from eim_ros.learning.gmmvi.gaussians import FEW_COMPONENTS, MANY_DIMS, halved, moved_by, spectrum_of
+from eim_ros.learning.gmmvi.gaussians import FEW_COMPONENTS, MANY_DIMS, halved, moved_by
 from eim_ros.learning.gmmvi.weights import SampleWeights
 from eim_ros.learning.models.gaussian import log_normaliser, tensors_of
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
@@ -206,7 +205,6 @@ class ExpertComponents(FullCovariances):
 
     @cached_property
     def to_own(self) -> Tensor:
-        """Matrix that maps [x, y] to [v, u], (n_components, width, width)."""
         n_dims, factor = self.n_dims, self.gate.scale_tril
         matrix = factor.new_zeros(self.n_components, n_dims + self.n_context, n_dims + self.n_context)
         matrix[:, :n_dims, :n_dims] = self.whitening
@@ -216,8 +214,7 @@ class ExpertComponents(FullCovariances):
         return matrix
 
     @cached_property
-    def _origin(self) -> Tensor:
-        """Row at which [v, u] is zero, (n_components, width)."""
+    def origin(self) -> Tensor:
         return torch.cat([self.means, self.gate.center], -1)
 
     def densities(self) -> Densities:
@@ -230,43 +227,6 @@ class ExpertComponents(FullCovariances):
         rows = torch.cat([torch.baddbmm(mean, noise, self.scale_trils.mT), context], -1)
         component = torch.arange(self.n_components, device=counts.device).repeat_interleave(counts)
         return (rows.flatten(0, 1) if drawn is None else rows[drawn]), component
-
-    def whiten(self, sample: Tensor) -> Tensor:
-        return (sample - self._origin.unsqueeze(1)) @ self.to_own.mT
-
-    def stein_gradient(self, offset: Tensor, moment: Tensor, slope: Tensor) -> NaturalGradient:
-        local = (self._origin - offset).unsqueeze(-1) * slope.unsqueeze(-2)
-        own = self.to_own @ (moment.reshape(local.shape) - local) @ self.scale_trils  # E[[v, u] grad' L]
-        hessian, on_features = own[:, : self.n_dims], own[:, self.n_dims :]
-        intercept = slope.unsqueeze(-2) @ self.scale_trils
-        return NaturalGradient(-0.5 * (hessian + hessian.mT), torch.cat([intercept, on_features], -2).mT)
-
-    def regressed_gradient(
-        self, offset: Tensor, moments: tuple[Tensor, Tensor], mean: Tensor, slope: Tensor
-    ) -> NaturalGradient:
-        width, column = self.n_dims + self.n_context, mean.unsqueeze(-1)
-        covariance = moments[0].reshape(-1, width, self.n_dims) - column * slope.unsqueeze(-2)
-        cross = self.to_own @ covariance @ self.scale_trils
-        spread = self.to_own @ (moments[1].reshape(-1, width, width) - column * column.mT) @ self.to_own.mT
-        ridge = RIDGE * torch.eye(width, dtype=mean.dtype, device=mean.device)
-        factor, info = torch.linalg.cholesky_ex(spread + ridge)
-        slopes = torch.where((info == 0)[:, None, None], torch.cholesky_solve(cross, factor), torch.nan)
-        center = self.to_own @ (column - (self._origin - offset).unsqueeze(-1))  # mean of [v, u]
-        intercept = slope.unsqueeze(-2) @ self.scale_trils - center.mT @ slopes
-        hessian, on_features = slopes[:, : self.n_dims], slopes[:, self.n_dims :]
-        return NaturalGradient(-0.5 * (hessian + hessian.mT), torch.cat([intercept, on_features], -2).mT)
-
-    def quadratic_gradient(self, coefficients: Tensor, slope: Tensor) -> NaturalGradient:
-        n_dims, width = self.n_dims, slope.shape[-1]
-        row, column = torch.triu_indices(width, width, device=slope.device)
-        half = slope.new_zeros(len(slope), width, width)
-        half[:, row, column] = coefficients
-        whole = half + half.mT
-        on_features = torch.cat([slope[:, :n_dims].unsqueeze(-1), whole[:, :n_dims, n_dims:]], -1)
-        return NaturalGradient(-whole[:, :n_dims, :n_dims], on_features)
-
-    def spectrum(self, gradient: NaturalGradient) -> Spectrum:
-        return spectrum_of(gradient.curvature, gradient.slope)
 
     def moved(
         self, spectrum: Spectrum, precision: Tensor, shift: Tensor, accepted: Tensor

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -39,6 +40,8 @@ class FullComponents(ConstantWeights, FullCovariances):
 
     scale_trils: Tensor  # (n_components, n_dims, n_dims)
 
+    ridge: ClassVar[float] = 0.0
+
     def densities(self) -> Densities:
         if self.n_components >= max(FEW_COMPONENTS, self.n_dims) and self.n_dims <= MANY_DIMS:
             return _Forms(self)
@@ -54,34 +57,9 @@ class FullComponents(ConstantWeights, FullCovariances):
     def to_own(self) -> Tensor:
         return self.whitening
 
-    def whiten(self, sample: Tensor) -> Tensor:
-        return (sample - self.means.unsqueeze(1)) @ self.whitening.mT
-
-    def stein_gradient(self, offset: Tensor, moment: Tensor, slope: Tensor) -> NaturalGradient:
-        local = (self.means - offset).unsqueeze(-1) * slope.unsqueeze(-2)
-        hessian = self.whitening @ (moment.reshape(local.shape) - local) @ self.scale_trils
-        return NaturalGradient(-0.5 * (hessian + hessian.mT), (slope.unsqueeze(-2) @ self.scale_trils).squeeze(-2))
-
-    def regressed_gradient(
-        self, offset: Tensor, moments: tuple[Tensor, Tensor], mean: Tensor, slope: Tensor
-    ) -> NaturalGradient:
-        shape, column = self.scale_trils.shape, mean.unsqueeze(-1)
-        cross = self.whitening @ (moments[0].reshape(shape) - column * slope.unsqueeze(-2)) @ self.scale_trils
-        spread = self.whitening @ (moments[1].reshape(shape) - column * column.mT) @ self.whitening.mT
-        factor, info = torch.linalg.cholesky_ex(spread)
-        slopes = torch.where((info == 0)[:, None, None], torch.cholesky_solve(cross, factor), torch.nan)
-        center = self.whitening @ (column - (self.means - offset).unsqueeze(-1))
-        at_mean = (slope.unsqueeze(-2) @ self.scale_trils - center.mT @ slopes).squeeze(-2)
-        return NaturalGradient(-0.5 * (slopes + slopes.mT), at_mean)
-
-    def quadratic_gradient(self, coefficients: Tensor, slope: Tensor) -> NaturalGradient:
-        row, column = torch.triu_indices(self.n_dims, self.n_dims, device=slope.device)
-        half = slope.new_zeros(len(slope), self.n_dims, self.n_dims)
-        half[:, row, column] = coefficients
-        return NaturalGradient(-(half + half.mT), slope)
-
-    def spectrum(self, gradient: NaturalGradient) -> Spectrum:
-        return spectrum_of(gradient.curvature, gradient.slope.unsqueeze(-1))
+    @property
+    def origin(self) -> Tensor:
+        return self.means
 
     def moved(
         self, spectrum: Spectrum, precision: Tensor, shift: Tensor, accepted: Tensor
@@ -102,16 +80,6 @@ class FullComponents(ConstantWeights, FullCovariances):
 
     def tensors(self) -> dict[str, Tensor]:
         return {"means": self.means, "scale_trils": self.scale_trils}
-
-
-def spectrum_of(curvature: Tensor, slope: Tensor) -> Spectrum:
-    """Return curvatures (n_components, n_dims, n_dims) and slopes (n_components, n_dims, n_features) in the eigenbasis.
-
-    The eigenvalues of a non-finite curvature are NaN.
-    """
-    finite = torch.isfinite(curvature).all(-1).all(-1)
-    eigenvalues, basis = torch.linalg.eigh(torch.where(finite[:, None, None], curvature, 0.0))
-    return Spectrum(torch.where(finite[:, None], eigenvalues, torch.nan), basis.mT @ slope, basis)
 
 
 def moved_by(
@@ -216,14 +184,14 @@ class DiagonalComponents(ConstantWeights):
         return sample * gradient
 
     def stein_gradient(self, offset: Tensor, moment: Tensor, slope: Tensor) -> NaturalGradient:
-        return NaturalGradient((self.means - offset) * slope - moment, self.scales * slope)
+        return NaturalGradient((self.means - offset) * slope - moment, (self.scales * slope).unsqueeze(-1))
 
     def regressed_gradient(
         self, offset: Tensor, moments: tuple[Tensor, Tensor], mean: Tensor, slope: Tensor
     ) -> NaturalGradient:
         hessian = (moments[0] - mean * slope) / (moments[1] - mean.square())
         at_mean = slope - hessian * (mean - (self.means - offset))
-        return NaturalGradient(-self.scales.square() * hessian, self.scales * at_mean)
+        return NaturalGradient(-self.scales.square() * hessian, (self.scales * at_mean).unsqueeze(-1))
 
     def misfit(
         self, moments: tuple[Tensor, Tensor, Tensor], mean: Tensor, slope: Tensor, effective_samples: Tensor
@@ -238,10 +206,10 @@ class DiagonalComponents(ConstantWeights):
         return whitened.square()
 
     def quadratic_gradient(self, coefficients: Tensor, slope: Tensor) -> NaturalGradient:
-        return NaturalGradient(-2.0 * coefficients, slope)
+        return NaturalGradient(-2.0 * coefficients, slope.unsqueeze(-1))
 
     def spectrum(self, gradient: NaturalGradient) -> Spectrum:
-        return Spectrum(gradient.curvature, gradient.slope.unsqueeze(-1))
+        return Spectrum(gradient.curvature, gradient.slope)
 
     def moved(
         self, spectrum: Spectrum, precision: Tensor, shift: Tensor, accepted: Tensor
