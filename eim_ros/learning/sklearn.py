@@ -39,6 +39,7 @@ PARAMETERS = {
 COVARIANCES = {"full": "full", "diag": "diagonal", "tied": "tied", "spherical": "spherical"}
 
 
+@dataclass(eq=False, repr=False)
 class _Mixture(DensityMixin, BaseEstimator, ABC):
     """Base class of the estimators; subclasses implement `_learner`.
 
@@ -57,10 +58,11 @@ class _Mixture(DensityMixin, BaseEstimator, ABC):
     n_features_in_ : int
     """
 
-    n_components: int
-    settings: Mapping[str, Any] | None
-    random_state: Any
-    verbose: int
+    n_components: int = 1
+    _: KW_ONLY
+    random_state: Any = None
+    verbose: int = 0
+    settings: Mapping[str, Any] | None = None
 
     def fit(self, X: Any, y: Any = None) -> _Mixture:
         """Fit the mixture to samples X (n_samples, n_features); y is ignored.
@@ -177,16 +179,12 @@ class EMMixture(_Mixture):
     [-3.0, 3.0]
     """
 
-    n_components: int = 1
     _: KW_ONLY
     tol: float = 1e-4
     reg_covar: float = 1e-6
     max_iter: int = 100
     n_init: int = 1
     covariance_type: str = "full"
-    random_state: Any = None
-    verbose: int = 0
-    settings: Mapping[str, Any] | None = None
 
     def _learner(self, seed: int) -> EM:
         if self.covariance_type not in COVARIANCES:
@@ -242,14 +240,10 @@ class TruncatedEMMixture(_Mixture):
     (1, 1)
     """
 
-    n_components: int = 1
     _: KW_ONLY
     tol: float = 1e-4
     reg_covar: float = 1e-6
     max_iter: int = 100
-    random_state: Any = None
-    verbose: int = 0
-    settings: Mapping[str, Any] | None = None
 
     def _learner(self, seed: int) -> TruncatedEM:
         return TruncatedEM(
@@ -292,12 +286,8 @@ class EIMMixture(_Mixture):
     [-3.0, 3.0]
     """
 
-    n_components: int = 1
     _: KW_ONLY
     max_iter: int = 40
-    random_state: Any = None
-    verbose: int = 0
-    settings: Mapping[str, Any] | None = None
 
     def _learner(self, seed: int) -> EIM:
         return EIM(**self._given(n_components=self.n_components, n_iterations=self.max_iter, seed=seed))

@@ -193,31 +193,11 @@ def _of_shape(score: Tensor, sample: Tensor) -> Tensor:
 
 
 def target_density(target: Target, *, conditional: bool, device: torch.device | None = None) -> TargetDensity:
-    """Convert a target to functions of context and sample.
+    """Convert a target, see the top of this file, to functions of context and sample.
 
-    Parameters
-    ----------
-    target : GaussianMixture, MixtureOfExperts, object with `log_prob`, or callable
-        See the top of this file. An object with a method `score` is not differentiated automatically.
-    conditional : bool
-        Whether the target is a function of contexts and samples, not of samples alone.
-    device : torch.device, optional
-        Device on which a density of this package is evaluated, in float64; by default, the device of its parameters.
-        Other targets must use the device of their arguments.
-
-    Raises
-    ------
-    DistributionError
-        If the target is neither a density nor callable.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from eim_ros.learning.target import target_density
-    >>> target = target_density(lambda x: -0.5 * x.square().sum(-1), conditional=False)
-    >>> sample = torch.tensor([[1.0, 2.0]])
-    >>> target.log_prob(sample[:, :0], sample).tolist(), target.gradient(sample[:, :0], sample).tolist()
-    ([-2.5], [[-1.0, -2.0]])
+    The target is a function of contexts and samples if it is `conditional`, else of samples alone. A density of this
+    package is evaluated in float64 on the given device, by default that of its parameters. Other targets must use the
+    device of their arguments. A target that is neither a density nor callable raises `DistributionError`.
     """
     at = getattr(target, "at", None)
     if callable(at):

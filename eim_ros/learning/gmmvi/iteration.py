@@ -31,7 +31,7 @@ from eim_ros.learning.gmmvi.adaptation import (
     Mixture,
 )
 from eim_ros.learning.gmmvi.climbing import maxima, most_evaluations
-from eim_ros.learning.gmmvi.components import Components, NaturalGradient, Snapshot
+from eim_ros.learning.gmmvi.components import Components, Misfit, NaturalGradient, Snapshot
 from eim_ros.learning.gmmvi.experts import ExpertComponents, PastExperts
 from eim_ros.learning.gmmvi.gate import ContextGate
 from eim_ros.learning.gmmvi.gaussians import DiagonalComponents, FullComponents
@@ -44,7 +44,7 @@ from eim_ros.learning.gmmvi.samples import (
     SampleDatabase,
     SampleSelection,
 )
-from eim_ros.learning.gmmvi.settings import ComponentStepConfig, GMMVIConfig, WeightStepConfig
+from eim_ros.learning.gmmvi.settings import ComponentStepConfig, GMMVIConfig
 from eim_ros.learning.gmmvi.updates import (
     AdaptiveStepSize,
     ComponentUpdate,
@@ -145,7 +145,7 @@ class Modules:
         )
 
 
-def _step_size(config: ComponentStepConfig | WeightStepConfig, default: float) -> StepSize:
+def _step_size(config: ComponentStepConfig, default: float) -> StepSize:
     first = default if config.first is None else config.first
     if config.size == "fixed":
         return FixedStepSize(first)
@@ -256,8 +256,7 @@ class Iteration:
     widths: tuple[float, ...] = (1.0,)
 
     def step(self, state: GMMVIState) -> tuple[GMMVIState, dict[str, float]]:
-        config, modules, generator = self.config, self.modules, state.generator
-        mixture = state.mixture
+        config, modules, generator, mixture = self.config, self.modules, state.generator, state.mixture
         context = random_rows(self.context, config.n_contexts, generator)
         log_weights, components = mixture.components.at(mixture.log_weights, context)
         database = state.database.trimmed(modules.samples.n_reused(components.n_components))
@@ -274,12 +273,38 @@ class Iteration:
             self_normalised=config.self_normalised,
             own_samples=config.own_samples,
         )
+        figures = restricted_elbo(ratio.unfloored, ratio.weights.share(log_weights), config.temperature)
+        mixture = dataclasses.replace(mixture, log_weights=log_weights, components=components)
+        updated, misfit, moved, reward = self._updated(mixture, ratio, state)
+        n_recent = modules.samples.n_reused(components.n_components)
+        database = database.remembered(selection, components, n_recent, generator)
+        following = dataclasses.replace(
+            updated, database=database, last_evaluations=len(selection.component), iteration=state.iteration + 1
+        )
+        new, n_evaluations = self._adapted(following, target, misfit)
+        n_added = new.n_additions - mixture.n_additions
+        figures |= {
+            "evaluations": float(n_evaluations),
+            "updated": float(moved.to(reward).mean()),
+            "n_components": float(components.n_components),
+            "added": float(n_added),
+            "deleted": float(components.n_components + n_added - new.components.n_components),
+        }
+        return dataclasses.replace(following, mixture=new, evaluations=state.evaluations + n_evaluations), figures
+
+    def _updated(
+        self, mixture: Mixture, ratio: LogRatio, state: GMMVIState
+    ) -> tuple[GMMVIState, Misfit | None, Tensor, Tensor]:
+        """Update the components of the mixture and its weights.
+
+        Return the state with the new mixture, the misfit of the old components if some may be split, a mask of the
+        components that moved, and the rewards of the old ones, both (n_components,).
+        """
+        config, modules, components, log_weights = self.config, self.modules, mixture.components, mixture.log_weights
         rewards = ratio.reward(components)
         reward = rewards[:, 0]
         history = mixture.records.history.followed(log_weights + reward, log_weights)
         records = dataclasses.replace(mixture.records, history=history)
-        figures = restricted_elbo(ratio.unfloored, ratio.weights.share(log_weights), config.temperature)
-
         step = modules.component_step_size(records.step, records.n_updates, records.gain)
         gradient = natural_gradient(modules.natural_gradient, components, ratio, records.ridge)
         spectrum = components.spectrum(gradient).bounded()
@@ -296,42 +321,20 @@ class Iteration:
             here = components.log_weights_at_contexts(log_weights), components.reward_at_contexts(rewards)
             change = modules.weight_update(*here, weight_step[0])
             log_weights, updated = updated.reweighted(log_weights, rewards, change)
+        mixture = dataclasses.replace(mixture, log_weights=log_weights, components=updated, records=records)
+        return dataclasses.replace(state, mixture=mixture, weight_step=weight_step, elbo=elbo), misfit, moved, reward
 
-        n_recent = modules.samples.n_reused(components.n_components)
-        database = database.remembered(selection, components, n_recent, generator)
-        n_evaluations = state.evaluations + len(selection.component)
+    def _adapted(self, state: GMMVIState, target: TargetDensity, misfit: Misfit | None) -> tuple[Mixture, int]:
+        """Add and delete components after an iteration; return the mixture and the iteration's evaluations."""
+        n_before, generator = state.evaluations + state.last_evaluations, state.generator
         prior, n_from_start = self._from_start(
-            target, components.n_components, state.iteration + 1, n_evaluations, float(elbo[1]), generator
+            target, state.mixture.components.n_components, state.iteration, n_before, float(state.elbo[1]), generator
         )
-        n_evaluations = len(selection.component) + n_from_start
-        new = modules.adaptation(
-            dataclasses.replace(mixture, log_weights=log_weights, components=updated, records=records),
-            Candidates(database.reservoir, prior),
-            state.iteration + 1,
-            state.first_entropy,
-            generator,
-            misfit,
+        candidates = Candidates(state.database.reservoir, prior)
+        new = self.modules.adaptation(
+            state.mixture, candidates, state.iteration, state.first_entropy, generator, misfit
         )
-        n_added = new.n_additions - mixture.n_additions
-        figures |= {
-            "evaluations": float(n_evaluations),
-            "updated": float(moved.to(reward).mean()),
-            "n_components": float(components.n_components),
-            "added": float(n_added),
-            "deleted": float(components.n_components + n_added - new.components.n_components),
-        }
-        following = GMMVIState(
-            new,
-            database,
-            weight_step,
-            elbo,
-            state.first_entropy,
-            state.evaluations + n_evaluations,
-            len(selection.component),
-            state.iteration + 1,
-            generator,
-        )
-        return following, figures
+        return new, state.last_evaluations + n_from_start
 
     def restore(self, state: GMMVIState, tensors: dict[str, Tensor], iteration: int) -> GMMVIState:
         device = state.generator.device

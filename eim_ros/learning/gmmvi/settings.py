@@ -64,17 +64,15 @@ class ComponentStepConfig(Settings):
 
 
 @dataclass(frozen=True)
-class WeightStepConfig(Settings):
+class WeightStepConfig(ComponentStepConfig):
     """Settings of the update of the weights."""
 
     update: str = option("trust-region", "kind of update", choices=("direct", "trust-region", "entropy-bounded"))
-    size: str = option("adaptive", "step size", choices=("fixed", "decaying", "adaptive"))
     first: float | None = option(
         None, "step size of the first update: a KL bound [nat] or a factor; none: 0.1 or 1, respectively", minimum=0.0
     )
     smallest: float = option(1e-5, "smallest adaptive step size", minimum=0.0)
     largest: float = option(4.0, "largest adaptive step size", minimum=0.0)
-    decay_exponent: float = option(0.55, "a of the decaying step sizes b/(1 + n^a)", minimum=0.0)
     entropy_loss_bound: float = option(
         0.05, "entropy-bounded: largest loss of the weights' entropy per iteration", unit="nat", minimum=0.0
     )

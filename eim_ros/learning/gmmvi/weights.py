@@ -59,6 +59,13 @@ class WeightBlock:
     columns: Tensor | None  # (n_columns,) of int64, the components; None for all
     values: Tensor  # (n_rows, n_columns)
 
+    def add_to(self, sums: Tensor, part: Tensor) -> None:
+        """Add a part for each column, (n_columns, ...), to sums of all components, (n_components, ...)."""
+        if self.columns is None:
+            sums += part
+        else:
+            sums.index_add_(0, self.columns, part)
+
 
 @dataclass(frozen=True)
 class ImportanceWeights:
@@ -71,13 +78,9 @@ class ImportanceWeights:
 
     @property
     def values(self) -> Tensor:
-        """All weights, (n_samples, n_components)."""
         values = self.total.new_zeros(self.n_samples, len(self.total))
         for block in self.blocks:
-            if block.columns is None:
-                values[block.rows] = block.values
-            else:
-                values[block.rows, block.columns] = block.values
+            values[block.rows, slice(None) if block.columns is None else block.columns] = block.values
         return values
 
     def means(self, function: Callable[[slice], Tensor], n_values: int) -> Tensor:
@@ -119,11 +122,7 @@ def column_sums(blocks: tuple[WeightBlock, ...], like: Tensor, power: int = 1) -
     """
     sums = torch.zeros_like(like)
     for block in blocks:
-        part = block.values.pow(power).sum(0)
-        if block.columns is None:
-            sums += part
-        else:
-            sums.index_add_(0, block.columns, part)
+        block.add_to(sums, block.values.pow(power).sum(0))
     return sums
 
 
@@ -141,7 +140,6 @@ class OwnWeights:
 
     @property
     def values(self) -> Tensor:
-        """Matrix of the weights, (n_samples, n_components)."""
         values = self.like.new_zeros(self.n_samples, len(self.counts))
         component = self._component()
         values[torch.arange(self._first, self.n_samples, device=values.device), component] = 1.0
@@ -149,11 +147,9 @@ class OwnWeights:
 
     @property
     def total(self) -> Tensor:
-        """Number of samples of each component, (n_components,)."""
         return self.counts.to(self.like)
 
     def means(self, function: Callable[[slice], Tensor], n_values: int) -> Tensor:
-        """Return the mean of a function of rows under every component, (n_components, n_values)."""
         sums, component = self.like.new_zeros(len(self.counts), n_values), self._component()
         for start in range(self._first, self.n_samples, CHUNK_SAMPLES):
             rows = slice(start, min(start + CHUNK_SAMPLES, self.n_samples))
@@ -161,21 +157,17 @@ class OwnWeights:
         return sums / self.total.unsqueeze(-1)
 
     def mean(self, values: Tensor) -> Tensor:
-        """Return the mean of values (n_samples, n_values) under every component, (n_components, n_values)."""
         return self.means(lambda rows: values[rows], values.shape[-1])
 
     def share(self, log_weights: Tensor) -> Tensor:
-        """Return the weights of the samples for the mixture, (n_samples,); their sum is one."""
         share = self.like.new_zeros(self.n_samples)
         share[self._first :] = (log_weights.exp() / self.total)[self._component()]
         return share
 
     def effective_samples(self) -> Tensor:
-        """Return the number of samples of every component, (n_components,)."""
         return self.total
 
     def relevant(self) -> tuple[Tensor, Tensor]:
-        """Return the normalised weights and the indices of each component's samples, (n_components, largest count)."""
         place = torch.arange(int(self.counts.max()), device=self.counts.device)
         ends = self.counts.cumsum(0) + self._first
         index = ((ends - self.counts).unsqueeze(-1) + place).clamp_max(self.n_samples - 1)

@@ -78,6 +78,18 @@ def decreasing_root(
     return RootBracket(start + low, start + high, done)
 
 
+def least_multipliers(
+    kl: Callable[[Tensor, Tensor], Tensor],  # KL of the update with multipliers a and omega (...), which falls with a
+    least_omega: Callable[[Tensor], Tensor],  # maps a to the least omega that satisfies the bound on the entropy
+    kl_bound: float | Tensor,
+    start: Tensor,  # (...), least a
+    relative_tolerance: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the least multipliers a and omega of an update that satisfy both bounds, and a mask of those found."""
+    bracket = decreasing_root(lambda a: kl(a, least_omega(a)) - kl_bound, start, relative_tolerance=relative_tolerance)
+    return bracket.upper, least_omega(bracket.upper), bracket.found
+
+
 Pair: TypeAlias = tuple[float, float]  # values for eta and omega
 
 MARGIN = 2e-6  # Newton's method aims inside a bound by this fraction of it
@@ -266,8 +278,7 @@ class CategoricalDual:
 
     def _by_root_finds(self) -> Pair | None:
         """Find the multipliers by a root-find for omega nested in one for a, and return the feasible ends."""
-        like = self._reward
-        start = torch.full((), self._weight, dtype=like.dtype, device=like.device)
+        start = torch.full((), self._weight, dtype=self._reward.dtype, device=self._reward.device)
 
         def log_probs(a: Tensor, s: Tensor) -> Tensor:
             return torch.log_softmax((a * self._old + self._reward) / s, -1)
@@ -278,13 +289,10 @@ class CategoricalDual:
                 lambda s: least_entropy - mean_entropy(log_probs(a, s)), a, relative_tolerance=TOLERANCE
             ).upper
 
-        bracket = decreasing_root(
-            lambda a: mean_kl(log_probs(a, least_s(a)), self._old) - self._bounds[0],
-            start,
-            relative_tolerance=TOLERANCE,
+        a, s, found = least_multipliers(
+            lambda a, s: mean_kl(log_probs(a, s), self._old), least_s, self._bounds[0], start, TOLERANCE
         )
-        a = bracket.upper
-        return (float(a - start), float(least_s(a) - a)) if bool(bracket.found) else None
+        return (float(a - start), float(s - a)) if bool(found) else None
 
 
 def mean_entropy(log_probs: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -39,61 +39,13 @@ LEAST_SHARE = 0.1  # plain gradient: this share of 1 / n_components is added to 
 LEAST_PROBABILITY = 1e-30  # lower bound of a component's mean probability in its metric
 
 
-class GatingFamily(Protocol):
-    """Parametric family of gatings, evaluated at the contexts of the problem."""
-
-    @property
-    def start(self) -> FloatArray:
-        """Parameters of the old gating."""
-
-    def log_probs(self, flat: FloatArray) -> Tensor:
-        """Return the log probabilities at the contexts, (n_contexts, n_components)."""
-
-    def value_and_gradient(
-        self, flat: FloatArray, objective: Callable[[Tensor], tuple[float, Tensor]]
-    ) -> tuple[float, FloatArray]:
-        """Return an objective and its gradient in the parameters.
-
-        `objective` maps log probabilities to its value and its gradient in the logits.
-        """
-
-    def lagrangian(self, flat: FloatArray, fixed: Tensor, slope: float) -> tuple[float, FloatArray]:
-        """Return the mean over contexts of sum_z q(z|y) (fixed(y, z) - slope log q(z|y)), and its gradient.
-
-        The table `fixed` is (n_contexts, n_components).
-        """
-
-    def build(self, flat: FloatArray) -> Gating: ...
-
-    def combined(self, flat: FloatArray, share: float, old_share: float) -> FloatArray:
-        """Return parameters whose logits are `share` times those of `flat` plus `old_share` times the old ones.
-
-        If the logits are not linear in the parameters, return `flat`.
-        """
-
-    def limits(self, largest: float) -> FloatArray | None:
-        """Return bounds (n, 2) of the parameters, or None if they are not bounded.
-
-        Within the bounds, the logits of a component move by at most `largest` [nat] in each direction.
-        """
-
-
-def family_of(gating: Gating, context: Tensor, *, natural: bool) -> GatingFamily:
-    """Return the parametric family of a gating; `natural` applies to linear gatings only, see `project_gating`."""
-    if isinstance(gating, NeuralGating):
-        return _Neural(gating, context)
-    if isinstance(gating, SoftmaxGating):
-        return _Linear(gating, context, natural)
-    raise TypeError(f"no parameterisation of a {type(gating).__name__} is known")
-
-
 def _compiled(table: Tensor) -> bool:
     """Return whether the compiled sums take a table: it is float64 on the CPU."""
     return table.device.type == "cpu" and table.dtype == torch.float64
 
 
 def _lagrangian(fixed: Tensor, slope: float, log_probs: Tensor) -> tuple[float, Tensor]:
-    """Return the value of `GatingFamily.lagrangian` and its gradient in the logits (n_contexts, n_components)."""
+    """Return the value of `_Linear.lagrangian` and its gradient in the logits (n_contexts, n_components)."""
     probabilities = log_probs.exp()
     value = torch.add(fixed, log_probs, alpha=-slope)
     mean = torch.linalg.vecdot(probabilities, value).unsqueeze(-1)
@@ -120,21 +72,34 @@ class _Linear:
         self._mass = mass if natural else None  # only natural steps are bounded
 
     def limits(self, largest: float) -> FloatArray | None:
+        """Return bounds (n, 2) of the parameters, or None if they are not bounded.
+
+        Within the bounds, the logits of a component move by at most `largest` [nat] in each direction.
+        """
         if self._mass is None:
             return None
         reach = self._mass.sqrt().unsqueeze(-1).expand(self._origin.shape).reshape(-1).cpu().numpy()
         return largest * np.stack([-reach, reach], -1)
 
     def log_probs(self, flat: FloatArray) -> Tensor:
+        """Return the log probabilities at the contexts, (n_contexts, n_components)."""
         return torch.log_softmax(self._design @ self._parameters(flat).T, -1)
 
     def value_and_gradient(
         self, flat: FloatArray, objective: Callable[[Tensor], tuple[float, Tensor]]
     ) -> tuple[float, FloatArray]:
+        """Return an objective and its gradient in the parameters.
+
+        `objective` maps log probabilities to its value and its gradient in the logits.
+        """
         value, in_logits = objective(self.log_probs(flat))
         return value, self._in_coordinates(in_logits.T @ self._design)
 
     def lagrangian(self, flat: FloatArray, fixed: Tensor, slope: float) -> tuple[float, FloatArray]:
+        """Return the mean over contexts of sum_z q(z|y) (fixed(y, z) - slope log q(z|y)), and its gradient.
+
+        The table `fixed` is (n_contexts, n_components).
+        """
         if not _compiled(fixed):
             return self.value_and_gradient(flat, functools.partial(_lagrangian, fixed, slope))
         design, parameters = self._design.numpy(), self._parameters(flat).numpy()
@@ -153,6 +118,7 @@ class _Linear:
         return SoftmaxGating(weights - weights.mean(0), biases - biases.mean())
 
     def combined(self, flat: FloatArray, share: float, old_share: float) -> FloatArray:
+        """Return parameters whose logits are `share` times those of `flat` plus `old_share` times the old ones."""
         origin = self._factor.mT @ self._origin.unsqueeze(-1)
         moved: FloatArray = share * flat + (share + old_share - 1.0) * origin.reshape(-1).cpu().numpy()
         return moved
@@ -182,7 +148,7 @@ class _Linear:
 
 
 class _Neural:
-    """Neural gatings; the standardisation of their inputs is fixed."""
+    """Neural gatings, with the methods of `_Linear`; the standardisation of their inputs is fixed."""
 
     def __init__(self, gating: NeuralGating, context: Tensor) -> None:
         self._fixed, self._context = gating.tensors(), context
@@ -209,6 +175,7 @@ class _Neural:
         return NeuralGating.from_tensors({**self._fixed, **self._split(flat)})
 
     def combined(self, flat: FloatArray, share: float, old_share: float) -> FloatArray:
+        """Return `flat`, because the logits are not linear in the parameters."""
         return flat
 
     def limits(self, largest: float) -> FloatArray | None:
@@ -218,6 +185,18 @@ class _Neural:
         like = [self._fixed[name] for name in self._names]
         parts = torch.as_tensor(flat, dtype=like[0].dtype, device=like[0].device).split([v.numel() for v in like])
         return {n: p.reshape(v.shape).clone() for n, p, v in zip(self._names, parts, like, strict=True)}
+
+
+GatingFamily: TypeAlias = _Linear | _Neural
+
+
+def family_of(gating: Gating, context: Tensor, *, natural: bool) -> GatingFamily:
+    """Return the parametric family of a gating; `natural` applies to linear gatings only, see `project_gating`."""
+    if isinstance(gating, NeuralGating):
+        return _Neural(gating, context)
+    if isinstance(gating, SoftmaxGating):
+        return _Linear(gating, context, natural)
+    raise TypeError(f"no parameterisation of a {type(gating).__name__} is known")
 
 
 MAX_TURNS = 12

@@ -44,7 +44,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.learning.models.linear import LinearExperts
-from eim_ros.learning.projections.categorical import decreasing_root
+from eim_ros.learning.projections.categorical import decreasing_root, least_multipliers
 
 RIDGE = 1e-10  # relative to the variance of the standardised columns; affects only directions without data
 
@@ -436,13 +436,9 @@ def _minimised(
     """
     kl_bound, entropy_loss_bound, kl_weight = settings
     start = (-lowest).clamp_min(kl_weight)
-    bracket = decreasing_root(
-        lambda a: kl(a, _omega(a, spread, entropy_loss_bound)) - kl_bound, start, relative_tolerance=1e-9
-    )
-    a = bracket.upper
-    omega = _omega(a, spread, entropy_loss_bound)
+    a, omega, found = least_multipliers(kl, lambda a: _omega(a, spread, entropy_loss_bound), kl_bound, start, 1e-9)
     value = kl(a, omega)
-    feasible = bracket.found & torch.isfinite(value)
+    feasible = found & torch.isfinite(value)
     unbounded = torch.as_tensor(kl_bound).isinf()
     if bool(unbounded.any()):  # then only the curvature bounds the objective
         held = kl_weight > 0.0 or math.isfinite(entropy_loss_bound)  # otherwise the optimum is a point mass

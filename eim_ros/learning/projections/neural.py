@@ -25,7 +25,7 @@ from torch import Tensor
 
 from eim_ros.core.arrays import FloatArray
 from eim_ros.learning.models.neural import BatchedNetwork, NeuralExperts, NeuralGating, forward, triangular
-from eim_ros.learning.projections.categorical import decreasing_root
+from eim_ros.learning.projections.categorical import decreasing_root, least_multipliers
 
 
 @dataclass(frozen=True)
@@ -378,13 +378,11 @@ def weigh_samples(
         entropy_loss_bound,
     )
     start = log_ratio.new_full(log_ratio.shape[:1], max(kl_weight, LEAST_MULTIPLIER))
-    bracket = decreasing_root(lambda a: dual.kl(a, dual.omega(a)) - kl_bound, start, relative_tolerance=TOLERANCE)
-    a = bracket.upper
-    omega = dual.omega(a)
+    a, omega, found = least_multipliers(dual.kl, dual.omega, kl_bound, start, TOLERANCE)
     log_weights, kl = dual.log_weights(a, omega), dual.kl(a, omega)
     change = dual.entropy_change(a, omega)
     finite = torch.isfinite(log_weights.exp()).flatten(1).all(-1) & torch.isfinite(kl) & torch.isfinite(change)
-    feasible = usable & bracket.found & finite
+    feasible = usable & found & finite
     equal = torch.full_like(log_weights, 1.0 / log_weights.shape[-1])
     zero = torch.zeros_like(kl)
     return WeightedSamples(

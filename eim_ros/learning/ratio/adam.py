@@ -16,25 +16,7 @@ BETAS, EPSILON = (0.9, 0.999), 1e-8  # the defaults of PyTorch
 
 
 class Adam:
-    """Adam for a few parameters, with the kernel and the default settings of `torch.optim.Adam`.
-
-    Parameters
-    ----------
-    parameters : list of Tensor
-        Parameters that `step` changes in place.
-    step_size : float
-
-    Examples
-    --------
-    The first step has the length of the step size:
-
-    >>> import torch
-    >>> from eim_ros.learning.ratio.adam import Adam
-    >>> parameter = torch.zeros(1)
-    >>> Adam([parameter], step_size=0.5).step([torch.tensor([3.0])])
-    >>> parameter.tolist()
-    [-0.5]
-    """
+    """Adam for a few parameters, which `step` changes in place, with the default settings of `torch.optim.Adam`."""
 
     def __init__(self, parameters: list[Tensor], step_size: float) -> None:
         self.parameters = parameters

@@ -53,17 +53,25 @@ class RatioReport:
         return figures | ({"rejected": 1.0} if self.rejected else {}) | ({"skipped": 1.0} if self.collapsed else {})
 
 
-class DensityRatio(Protocol):
+class LogRatio(Protocol):
+    """phi = log p/q_old as a function of context and sample."""
+
+    def log_ratio(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
+        """Return phi [nat], (n_samples,), for contexts (n_samples, n_context) and samples (n_samples, n_dims).
+
+        `component` (n_samples,) contains the index of the expert of q_old that drew each sample. It allows the
+        estimator to use a truncated auxiliary distribution.
+        """
+
+    def gradient(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
+        """Return the gradient of phi with respect to the sample, (n_samples, n_dims)."""
+
+
+class DensityRatio(LogRatio, Protocol):
     """Estimator of phi = log p/q from samples of p, which is adapted repeatedly as the model q changes."""
 
     def fit(self, data: Pairs, model: MixtureOfExperts, iteration: int, generator: torch.Generator) -> RatioReport:
         """Adapt to a new model q_old, and draw the required samples from it; the data may also change."""
-
-    def log_ratio(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
-        """Return phi [nat], (n_samples,); see `LogRatio.log_ratio`."""
-
-    def gradient(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
-        """Return the gradient of phi with respect to the sample, (n_samples, n_dims)."""
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the state for a checkpoint."""
@@ -95,17 +103,3 @@ def report_of(
         network_used=network_used,
         auxiliary_error=auxiliary_error,
     )
-
-
-class LogRatio(Protocol):
-    """phi = log p/q_old as a function of context and sample."""
-
-    def log_ratio(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
-        """Return phi [nat], (n_samples,), for contexts (n_samples, n_context) and samples (n_samples, n_dims).
-
-        `component` (n_samples,) contains the index of the expert of q_old that drew each sample. It allows the
-        estimator to use a truncated auxiliary distribution.
-        """
-
-    def gradient(self, context: Tensor, sample: Tensor, component: Tensor | None = None) -> Tensor:
-        """Return the gradient of phi with respect to the sample, (n_samples, n_dims)."""
