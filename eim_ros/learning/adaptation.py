@@ -169,10 +169,7 @@ class AdaptationConfig(Settings):
         5000, "candidates per addition from each source: the data, current samples and earlier samples", minimum=1
     )
     first_weight: float = option(
-        1e-3,
-        "weight of a new component, relative to the greatest weight at its context",
-        minimum=1e-30,
-        maximum=1.0,
+        1e-3, "weight of a new component, relative to the greatest weight at its context", minimum=1e-30, maximum=1.0
     )
     delete_after: int = option(
         0,

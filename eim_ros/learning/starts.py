@@ -32,11 +32,7 @@ from eim_ros.learning.projections.neural import FitSettings, fit_neural_experts
 
 
 def k_means(
-    points: Tensor,
-    n_clusters: int,
-    generator: torch.Generator,
-    n_iterations: int = 20,
-    weight: Tensor | None = None,
+    points: Tensor, n_clusters: int, generator: torch.Generator, n_iterations: int = 20, weight: Tensor | None = None
 ) -> Tensor:
     """Cluster points (n_points, n_dims) by k-means; return the cluster of each point, (n_points,) of int64.
 

@@ -6,12 +6,7 @@ from eim_ros.core.lazy import deferred_names
 
 if TYPE_CHECKING:
     from eim_ros.learning.discrete.cause_em import MultipleCauseEM, MultipleCauseEMConfig
-    from eim_ros.learning.discrete.causes import (
-        BinarySparseCoding,
-        MultipleCauseModel,
-        NoisyOr,
-        SigmoidBeliefNetwork,
-    )
+    from eim_ros.learning.discrete.causes import BinarySparseCoding, MultipleCauseModel, NoisyOr, SigmoidBeliefNetwork
     from eim_ros.learning.discrete.exponential_em import ExponentialEM, ExponentialEMConfig
     from eim_ros.learning.discrete.families import (
         CategoricalFamily,

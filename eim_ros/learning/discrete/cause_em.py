@@ -290,12 +290,7 @@ class MultipleCauseEM:
             start.check(data.sample)
         seed = int(torch.randint(2**62, (1,), generator=generator_from(generator, self.seed)))
         fitting = _Fitting[ModelT](self.config, data.sample)
-        return run_loop(
-            fitting,
-            fitting.best(starts, seed),
-            self.config.n_iterations,
-            run,
-        )
+        return run_loop(fitting, fitting.best(starts, seed), self.config.n_iterations, run)
 
 
 def _checked_start(model: ModelT) -> ModelT:

@@ -49,9 +49,7 @@ class ExponentialEMConfig(Settings):
     n_iterations: int = option(200, "upper bound on iterations", minimum=0)
     tolerance: float = option(1e-6, "stop when the mean objective rises by less than this", unit="nat", minimum=0.0)
     prior_count: float = option(
-        0.1,
-        "weight of the prior, as a number of average points per component; 0: maximum likelihood",
-        minimum=0.0,
+        0.1, "weight of the prior, as a number of average points per component; 0: maximum likelihood", minimum=0.0
     )
     n_states: int | None = option(
         None, "number C' of components with positive responsibility per point; 1: hard EM; none: exact EM", minimum=1

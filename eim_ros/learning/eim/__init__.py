@@ -7,8 +7,6 @@ from eim_ros.core.lazy import deferred_names
 if TYPE_CHECKING:
     from eim_ros.learning.eim.eim import EIM
 
-__all__ = [
-    "EIM",
-]
+__all__ = ["EIM"]
 
 __getattr__, __dir__ = deferred_names(__name__, __file__)

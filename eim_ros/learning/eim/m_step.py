@@ -24,12 +24,7 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts, draw_co
 from eim_ros.learning.models.neural import NeuralExperts
 from eim_ros.learning.projections.categorical import project_categorical
 from eim_ros.learning.projections.gating import project_gating
-from eim_ros.learning.projections.gaussian import (
-    fit_to_gradients,
-    fit_to_values,
-    project_experts,
-    restrict_covariances,
-)
+from eim_ros.learning.projections.gaussian import fit_to_gradients, fit_to_values, project_experts, restrict_covariances
 from eim_ros.learning.projections.neural import fit_neural_experts, shorten_step, weigh_samples
 from eim_ros.learning.ratio.density_ratio import LogRatio
 

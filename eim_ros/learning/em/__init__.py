@@ -9,10 +9,6 @@ if TYPE_CHECKING:
     from eim_ros.learning.em.em import EM
     from eim_ros.learning.em.truncated import TruncatedEM
 
-__all__ = [
-    "EM",
-    "TruncatedEM",
-    "TruncatedEMConfig",
-]
+__all__ = ["EM", "TruncatedEM", "TruncatedEMConfig"]
 
 __getattr__, __dir__ = deferred_names(__name__, __file__)

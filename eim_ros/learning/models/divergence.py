@@ -70,10 +70,7 @@ def kl_divergence(
 
 
 def entropy(
-    model: Model,
-    n_samples: int = N_SAMPLES,
-    generator: torch.Generator | None = None,
-    context: Tensor | None = None,
+    model: Model, n_samples: int = N_SAMPLES, generator: torch.Generator | None = None, context: Tensor | None = None
 ) -> Estimate:
     """Estimate the differential entropy H(x), or the mean of H(x|y) over contexts [nat].
 

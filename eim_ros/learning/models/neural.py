@@ -106,12 +106,7 @@ class BatchedNetwork:
 
     @classmethod
     def random(
-        cls,
-        inputs: Tensor,
-        n_networks: int,
-        hidden_layers: Sequence[int],
-        n_outputs: int,
-        generator: torch.Generator,
+        cls, inputs: Tensor, n_networks: int, hidden_layers: Sequence[int], n_outputs: int, generator: torch.Generator
     ) -> BatchedNetwork:
         """Return randomly initialised networks whose outputs are zero everywhere; each draws different hidden weights.
 

@@ -339,12 +339,7 @@ class CategoricalUpdate:
 
 
 def project_categorical(
-    old_log_probs: Tensor,
-    reward: Tensor,
-    kl_bound: float,
-    entropy_loss_bound: float,
-    *,
-    kl_weight: float = 1.0,
+    old_log_probs: Tensor, reward: Tensor, kl_bound: float, entropy_loss_bound: float, *, kl_weight: float = 1.0
 ) -> CategoricalUpdate:
     """Compute the trust-region I-projection of q(z|y) at the given contexts.
 

@@ -333,12 +333,7 @@ class WeightedSamples:
 
 
 def weigh_samples(
-    log_ratio: Tensor,
-    old_log_prob: Tensor,
-    kl_bound: float,
-    entropy_loss_bound: float,
-    *,
-    kl_weight: float = 1.0,
+    log_ratio: Tensor, old_log_prob: Tensor, kl_bound: float, entropy_loss_bound: float, *, kl_weight: float = 1.0
 ) -> WeightedSamples:
     """Compute the weights of samples drawn from the old experts, for all experts at once.
 

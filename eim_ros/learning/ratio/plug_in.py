@@ -202,10 +202,7 @@ class ExactRatio:
         """
         prepared, temperature = self._current(), self.config.temperature
         old, n_samples = prepared.model, self.config.n_objective_samples
-        record = {
-            "evaluations": float(self.evaluations),
-            "non_finite": self.non_finite / max(1, self.evaluations),
-        }
+        record = {"evaluations": float(self.evaluations), "non_finite": self.non_finite / max(1, self.evaluations)}
         chosen, sample = draw_pairs(new, context, n_samples, generator)
         log_model = new.log_prob(chosen, sample)
         value = self.present.log_prob(chosen, sample) / temperature - log_model
