@@ -10,8 +10,6 @@ from eim_ros.core.lazy import deferred_names
 if TYPE_CHECKING:
     from eim_ros.view.picture import draw_solutions
 
-__all__ = [
-    "draw_solutions",
-]
+__all__ = ["draw_solutions"]
 
 __getattr__, __dir__ = deferred_names(__name__, __file__)

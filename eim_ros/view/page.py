@@ -87,11 +87,7 @@ class Page:
     """
 
     def __init__(
-        self,
-        sampler: Sampler,
-        pose: npt.ArrayLike | None = None,
-        options: PageOptions | None = None,
-        **changes: Any,
+        self, sampler: Sampler, pose: npt.ArrayLike | None = None, options: PageOptions | None = None, **changes: Any
     ) -> None:
         self._options = chosen = replace(options or PageOptions(), **changes)
         if not 1 <= chosen.n <= MOST_GHOSTS:

@@ -68,9 +68,7 @@ class Camera:
         azimuth = math.atan2(target[1], target[0]) - BESIDE_TARGET
         sine, cosine = math.sin(azimuth), math.cos(azimuth)
         low, high = math.sin(ELEVATION), math.cos(ELEVATION)
-        axes = np.array(
-            [[-sine, cosine, 0.0], [-low * cosine, -low * sine, high], [high * cosine, high * sine, low]],
-        )
+        axes = np.array([[-sine, cosine, 0.0], [-low * cosine, -low * sine, high], [high * cosine, high * sine, low]])
         return cls(axes, np.array([0.0, 0.0, 0.3 * size]), 4.5 * size)
 
     def project(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -236,12 +234,7 @@ ORIENTATION_HELD = 0.5  # [rad] median error below which the orientation is take
 
 
 def draw_solutions(
-    robot: Robot,
-    positions: npt.ArrayLike,
-    pose: npt.ArrayLike,
-    path: str | Path,
-    *,
-    title: str | None = None,
+    robot: Robot, positions: npt.ArrayLike, pose: npt.ArrayLike, path: str | Path, *, title: str | None = None
 ) -> None:
     """Draw an arm in many configurations for one pose, and write the picture as PNG or SVG.
 
