@@ -16,7 +16,6 @@ A model consists of its joint distribution and its M-step. The protocol `Multipl
 from __future__ import annotations
 
 import math
-import operator
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -24,7 +23,9 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from eim_ros.core.checks import checked_whole
 from eim_ros.core.errors import DataError, DistributionError
+from eim_ros.learning.data import checked_data
 from eim_ros.learning.models.gaussian import checked_shape
 
 if TYPE_CHECKING:
@@ -67,26 +68,12 @@ def data_of_causes(sample: Any, n_causes: int) -> Tensor:
 
     Samples that are not a matrix of finite numbers, and less than one cause or more than samples, raise `DataError`.
     """
-    try:
-        data, n = torch.as_tensor(sample, dtype=torch.float64), operator.index(n_causes)
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"a start takes samples, a matrix (n, d) of numbers, and the number of causes, got {n_causes!r} causes of "
-            f"a {type(sample).__name__}: {error}",
-            n_causes,
-        ) from error
-    if data.dim() != 2:
-        raise DataError(f"samples must be a matrix (n, d), got shape {tuple(data.shape)}", tuple(data.shape))
-    bad = (~torch.isfinite(data)).any(-1).nonzero().flatten()
-    if len(bad):
-        raise DataError(
-            f"samples have NaN or infinite entries in {len(bad)} rows, first row {int(bad[0])}", int(bad[0])
-        )
-    if isinstance(n_causes, bool) or n < 1:
-        raise DataError(f"a model needs one cause at least, got {n_causes!r}", n_causes)
-    if n > len(data):
-        raise DataError(f"{n} causes need at least as many samples, got {len(data)}", n)
-    return data
+    data = checked_data(sample)
+    if data.conditional:
+        raise DataError("a start takes samples alone, a matrix (n, d), got a pair with contexts")
+    if checked_whole(n_causes, 1, "the number of causes", DataError) > len(data):
+        raise DataError(f"{n_causes} causes need at least as many samples, got {len(data)}", n_causes)
+    return data.sample
 
 
 def log_prior(prior: Tensor, states: Tensor) -> Tensor:
@@ -155,6 +142,15 @@ class _BinaryOutputs(_Causes, ABC):
 
     if TYPE_CHECKING:
         n_updates: int
+
+    def _check_shapes(self, name: str, of_outputs: Tensor) -> None:
+        sizes = (tuple(of_outputs.shape), tuple(self.prior.shape))
+        if self.weights.dim() != 2 or sizes != (self.weights.shape[:1], self.weights.shape[1:]):
+            raise DistributionError(
+                f"weights (n_dims, n_causes), {name} (n_dims,) and prior (n_causes,) disagree: "
+                f"{tuple(self.weights.shape)}, {sizes[0]} and {sizes[1]}",
+                sizes,
+            )
 
     @classmethod
     @abstractmethod
@@ -346,13 +342,7 @@ class NoisyOr(_BinaryOutputs):
     n_updates: int = 3
 
     def __post_init__(self) -> None:
-        sizes = (tuple(self.leak.shape), tuple(self.prior.shape))
-        if self.weights.dim() != 2 or sizes != (self.weights.shape[:1], self.weights.shape[1:]):
-            raise DistributionError(
-                f"weights (n_dims, n_causes), leak (n_dims,) and prior (n_causes,) disagree: "
-                f"{tuple(self.weights.shape)}, {sizes[0]} and {sizes[1]}",
-                sizes,
-            )
+        self._check_shapes("leak", self.leak)
         for name, values in (("weights", self.weights), ("leak", self.leak), ("prior", self.prior)):
             if not bool((values > 0.0).all() and (values < 1.0).all()):
                 raise DistributionError(f"{name} must lie between 0 and 1, both excluded", values)
@@ -439,13 +429,7 @@ class SigmoidBeliefNetwork(_BinaryOutputs):
     n_updates: int = 5
 
     def __post_init__(self) -> None:
-        sizes = (tuple(self.bias.shape), tuple(self.prior.shape))
-        if self.weights.dim() != 2 or sizes != (self.weights.shape[:1], self.weights.shape[1:]):
-            raise DistributionError(
-                f"weights (n_dims, n_causes), bias (n_dims,) and prior (n_causes,) disagree: "
-                f"{tuple(self.weights.shape)}, {sizes[0]} and {sizes[1]}",
-                sizes,
-            )
+        self._check_shapes("bias", self.bias)
         if not bool(torch.isfinite(self.weights).all() and torch.isfinite(self.bias).all()):
             raise DistributionError("weights and bias must be finite", self.weights)
         if not bool((self.prior > 0.0).all() and (self.prior < 1.0).all()):

@@ -221,10 +221,10 @@ def test_start_needs_as_many_samples_as_causes(kind):
 @pytest.mark.parametrize(
     ("sample", "n_causes", "words"),
     [
-        (torch.eye(4), 0, "one cause at least, got 0"),
-        (torch.eye(4), 2.5, "the number of causes, got 2.5"),
-        (torch.ones(4), 2, r"a matrix \(n, d\), got shape \(4,\)"),
-        ("images", 2, "a matrix .* of numbers"),
+        (torch.eye(4), 0, "the number of causes must be a whole number of at least 1, got 0"),
+        (torch.eye(4), 2.5, "the number of causes must be a whole number of at least 1, got 2.5"),
+        (torch.ones(4), 2, r"a matrix \(n, d\), .*got shape \(4,\)"),
+        ("images", 2, "numbers"),
         ([[1.0, 0.0], [math.nan, 1.0]], 2, "NaN or infinite entries in 1 rows, first row 1"),
     ],
 )
