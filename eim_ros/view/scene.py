@@ -7,12 +7,12 @@ scale 0.
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import trimesh
 import viser
 from scipy.spatial.transform import Rotation
 
@@ -23,20 +23,20 @@ from eim_ros.kinematics import Box, Robot, Sphere, body_poses, pose_from, quater
 from eim_ros.view.live import Solutions, byte_colour, component_colour, light
 from eim_ros.view.state import MOST_OBSTACLES
 from eim_ros.view.style import MUTED
-from eim_ros.view.surfaces import THIN, Surface, stick_surfaces
+from eim_ros.view.surfaces import THIN, Surfaces, stick_surfaces
 
 
 class ArmMeshes:
     """Arm drawn with its surfaces under a name such as "/chosen"; after the meshes, only poses and colours are sent."""
 
-    def __init__(self, scene: viser.SceneApi, robot: Robot, surfaces: Sequence[Surface], name: str) -> None:
-        self._robot, self._bodies = robot, [surface.body for surface in surfaces]
+    def __init__(self, scene: viser.SceneApi, robot: Robot, surfaces: Surfaces, name: str) -> None:
+        self._robot = robot
         self._grabbed = np.zeros(3)
         self._root = scene.add_frame(name, show_axes=False)
-        self._meshes = [
-            scene.add_mesh_simple(f"{name}/body_{surface.body}", surface.vertices, surface.faces, color=(0, 0, 0))
-            for surface in surfaces
-        ]
+        self._meshes = {
+            body: scene.add_mesh_simple(f"{name}/body_{body}", mesh.vertices, mesh.faces, color=(0, 0, 0))
+            for body, mesh in surfaces.items()
+        }
 
     @property
     def visible(self) -> bool:
@@ -50,7 +50,7 @@ class ArmMeshes:
         """Show the arm in a configuration (dof,) and a colour; None keeps the current configuration."""
         poses = None if q is None else body_poses(self._robot, q)[0]
         wxyzs = None if poses is None else wxyzs_of(poses[:, :3, :3])
-        for body, mesh in zip(self._bodies, self._meshes, strict=True):
+        for body, mesh in self._meshes.items():
             mesh.color = byte_colour(colour)
             mesh.opacity = opacity
             if poses is not None and wxyzs is not None:
@@ -62,7 +62,7 @@ class ArmMeshes:
         It gets the body, the grabbed point (3,) in the frame of the body, and the point (3,) at the mouse pointer in
         the base frame [m].
         """
-        for body, mesh in zip(self._bodies, self._meshes, strict=True):
+        for body, mesh in self._meshes.items():
             if body:
                 mesh.on_drag("left")(functools.partial(self._drag, body, act))
 
@@ -145,11 +145,11 @@ class ArmScene:
     """
 
     def __init__(
-        self, scene: viser.SceneApi, robot: Robot, surfaces: Sequence[Surface], n_ghosts: int, root: str = "/arm"
+        self, scene: viser.SceneApi, robot: Robot, surfaces: Surfaces, n_ghosts: int, root: str = "/arm"
     ) -> None:
         self.robot, self.n_ghosts, self._scene = robot, n_ghosts, scene
-        self._surfaces, self._root, self._n_forms = list(surfaces), root, 0
-        self._ghosts: list[viser.BatchedMeshHandle] = []
+        self._surfaces, self._root, self._n_forms = surfaces, root, 0
+        self._ghosts: dict[int, viser.BatchedMeshHandle] = {}
         self._point: int | None = None  # index of the skeleton point that moves most along self-motions
         size = robot.reach
         cell = 0.1 if size < 3.0 else 0.5
@@ -162,13 +162,14 @@ class ArmScene:
 
     def show_ghosts_as(self, form: str) -> list[viser.BatchedMeshHandle]:
         """Show ghosts as "sticks" from joint to joint or as complete "arms", and return handles that can be clicked."""
-        for ghosts in self._ghosts:
+        for ghosts in self._ghosts.values():
             ghosts.remove()
         self._n_forms += 1
         surfaces = self._surfaces if form == "arms" else stick_surfaces(self.robot, self._thin())
-        self._moving = [surface for surface in surfaces if surface.body]  # the chosen arm already shows the fixed base
-        self._ghosts = [self._instances(surface, ARMS if form == "arms" else STICKS) for surface in self._moving]
-        return self._ghosts
+        opacity = ARMS if form == "arms" else STICKS
+        # the chosen arm already shows the fixed base
+        self._ghosts = {body: self._instances(body, mesh, opacity) for body, mesh in surfaces.items() if body}
+        return list(self._ghosts.values())
 
     def on_drag(self, act: Callable[[int, FloatArray, FloatArray], None]) -> None:
         """Call `act` while a user drags a link of the chosen arm; see `ArmMeshes.on_drag`."""
@@ -177,20 +178,19 @@ class ArmScene:
     def corners(self, q: FloatArray) -> FloatArray:
         """Return the corners (n, 3) of boxes around the bodies of the arm in a configuration (dof,) [m]."""
         poses = body_poses(self.robot, q)[0]
-        ends = ((each.body, each.vertices.min(axis=0), each.vertices.max(axis=0)) for each in self._surfaces)
-        boxes = ((body, np.array(list(itertools.product(*zip(low, high, strict=True))))) for body, low, high in ends)
+        boxes = ((body, trimesh.bounds.corners(mesh.bounds)) for body, mesh in self._surfaces.items())
         return np.concatenate([box @ poses[body, :3, :3].T + poses[body, :3, 3] for body, box in boxes])
 
     def _thin(self) -> float:
         """Return the radius of sticks as a share of the arm's reach; sticks are thinner than the arm itself."""
-        widths = [float(np.ptp(surface.vertices, axis=0).min()) for surface in self._surfaces if surface.body]
+        widths = [float(mesh.extents.min()) for body, mesh in self._surfaces.items() if body]
         return min([THIN, *(THINNER * 0.5 * width / self.robot.reach for width in widths if width > 0.0)])
 
-    def _instances(self, surface: Surface, opacity: float) -> viser.BatchedMeshHandle:
+    def _instances(self, body: int, mesh: Any, opacity: float) -> viser.BatchedMeshHandle:
         return self._scene.add_batched_meshes_simple(
-            f"{self._root}/ghosts{self._n_forms}/body_{surface.body}",
-            surface.vertices,
-            surface.faces,
+            f"{self._root}/ghosts{self._n_forms}/body_{body}",
+            mesh.vertices,
+            mesh.faces,
             np.tile([1.0, 0.0, 0.0, 0.0], (self.n_ghosts, 1)),
             np.zeros((self.n_ghosts, 3)),
             batched_scales=np.zeros(self.n_ghosts),
@@ -229,9 +229,9 @@ class ArmScene:
         if n:
             turned = wxyzs_of(poses[:, :, :3, :3].reshape(-1, 3, 3)).reshape(n, -1, 4)
             positions[:, :n], wxyzs[:, :n] = poses[:, :, :3, 3].swapaxes(0, 1), turned.swapaxes(0, 1)
-        for surface, handle in zip(self._moving, self._ghosts, strict=True):
+        for body, handle in self._ghosts.items():
             if n:
-                handle.batched_positions, handle.batched_wxyzs = positions[surface.body], wxyzs[surface.body]
+                handle.batched_positions, handle.batched_wxyzs = positions[body], wxyzs[body]
                 handle.batched_colors = colours
             handle.batched_scales = scales
 

@@ -8,7 +8,6 @@ the next kind is used and a message gives the reason. A rail shows the travel of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,20 +35,12 @@ MESHES, MESH_UNIT = "urdf/meshes", 1e-4  # folder of the included meshes, and th
 SLIDES = 1e-6  # [m] travel above which a joint is prismatic
 
 Part = tuple[int, Any]  # body, and a trimesh.Trimesh in its frame [m]
-
-
-@dataclass(frozen=True, eq=False)
-class Surface:
-    """Triangle mesh of a body."""
-
-    body: int
-    vertices: FloatArray  # (n, 3), in the body's frame [m]
-    faces: IntArray  # (m, 3) int
+Surfaces = dict[int, Any]  # one trimesh.Trimesh for each body, in its frame [m]
 
 
 def arm_surfaces(
     robot: Robot, source: str | Path | None = None, package_paths: Sequence[str | Path] = ()
-) -> tuple[list[Surface], str]:
+) -> tuple[Surfaces, str]:
     """Return at most one surface per body of an arm, and the reason why visuals or collision shapes cannot be shown.
 
     The reason is empty if nothing is missing. The source is the path or text of the description that the robot was read
@@ -120,13 +111,12 @@ def _rod(start: FloatArray, end: FloatArray, radius: float, n_faces: int) -> Any
     return _capsule(radius, max(length, 1e-6), n_faces).apply_transform(pose)
 
 
-def _surfaces(parts: list[Part]) -> list[Surface]:
+def _surfaces(parts: list[Part]) -> Surfaces:
     """Return a surface for each body, with all of its parts."""
     bodies: dict[int, list[Any]] = {}
     for body, mesh in parts:
         bodies.setdefault(body, []).append(mesh)
-    joined: dict[int, Any] = {body: trimesh.util.concatenate(bodies[body]) for body in sorted(bodies)}
-    return [Surface(body, np.array(mesh.vertices), np.array(mesh.faces)) for body, mesh in joined.items()]
+    return {body: trimesh.util.concatenate(bodies[body]) for body in sorted(bodies)}
 
 
 def _rails(robot: Robot, thickness: float, n_faces: int) -> list[Part]:
@@ -141,7 +131,7 @@ def _rails(robot: Robot, thickness: float, n_faces: int) -> list[Part]:
     return rails
 
 
-def stick_surfaces(robot: Robot, thickness: float = THIN, n_faces: int = FEW) -> list[Surface]:
+def stick_surfaces(robot: Robot, thickness: float = THIN, n_faces: int = FEW) -> Surfaces:
     """Return a capsule for each body, from its own joint to the next joint or the tip.
 
     The radius is a share of the arm's reach. Thin capsules that are drawn many times need only a few faces.

@@ -49,7 +49,7 @@ def test_a_dragged_link_moves_the_arm_but_not_its_tip(opened):
     page.choose(int(np.argmax([len(component) for component in page.solutions.components])), 0.5)
     browser.value("document.querySelectorAll('.mantine-Notification-closeButton').forEach(b => b.click())")
     before = page.solutions
-    upper_arm = next(surface for surface in page.surfaces if surface.body == 3).vertices.mean(axis=0)
+    upper_arm = page.surfaces[3].vertices.mean(axis=0)
 
     def has_moved():  # a slow page may take only a part of a drag, or take it after the arm was looked at
         placed = body_poses(page.robot, page.solutions.chosen)[0, 3]
