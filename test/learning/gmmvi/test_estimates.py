@@ -74,7 +74,7 @@ def test_stein_estimate_is_that_of_a_loop(kind, self_normalised):
         hessian = 0.5 * (hessian + hessian.T) / total
         curvature, own_slope = in_own_coordinates(components, hessian, slope / total, number)
         torch.testing.assert_close(found.curvature[number], curvature, rtol=1e-8, atol=1e-8)
-        torch.testing.assert_close(found.slope[number], own_slope, rtol=1e-8, atol=1e-8)
+        torch.testing.assert_close(found.slope[number, :, 0], own_slope, rtol=1e-8, atol=1e-8)
     expected = torch.stack(
         [(ratio.weights.values[:, k] * ratio.value).sum() / ratio.weights.total[k] for k in range(3)]
     )
@@ -104,7 +104,7 @@ def test_zero_order_estimate_is_that_of_a_loop(kind):
         curvature = -(quadratic_part + quadratic_part.T)
         curvature = curvature.diagonal() if kind == "diagonal" else curvature
         torch.testing.assert_close(found.curvature[number], curvature, rtol=1e-8, atol=1e-8)
-        torch.testing.assert_close(found.slope[number], solution[len(pairs) : -1], rtol=1e-8, atol=1e-8)
+        torch.testing.assert_close(found.slope[number, :, 0], solution[len(pairs) : -1], rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -128,7 +128,7 @@ def test_regression_on_gradients_is_that_of_a_loop(kind):
             ]
             curvature, slope = -torch.cat([part[0] for part in each]), torch.cat([part[1] for part in each])
         torch.testing.assert_close(found.curvature[number], curvature, rtol=1e-8, atol=1e-8)
-        torch.testing.assert_close(found.slope[number], slope, rtol=1e-8, atol=1e-8)
+        torch.testing.assert_close(found.slope[number, :, 0], slope, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize(("estimator", "tolerance"), [(Stein(), 0.05), (More(), 1e-6), (Regression(), 1e-10)])
@@ -147,7 +147,7 @@ def test_all_estimates_agree_with_the_closed_form_of_a_quadratic_target(estimato
     )
     atol = tolerance * float(expected.curvature.abs().max())
     torch.testing.assert_close(found.curvature, expected.curvature, rtol=0.0, atol=atol)
-    torch.testing.assert_close(found.slope, expected.slope, rtol=0.0, atol=atol)
+    torch.testing.assert_close(found.slope, expected.slope.unsqueeze(-1), rtol=0.0, atol=atol)
 
 
 def test_own_samples_have_weight_one_and_others_none():

@@ -42,7 +42,7 @@ def natural_gradient(components, kind, strength=1.0, seed=9):
     inverse = torch.linalg.inv(components.scale_trils)
     whole = torch.diag_embed(curvature) if kind == "diagonal" else curvature
     return (
-        NaturalGradient(curvature, slope),
+        NaturalGradient(curvature, slope.unsqueeze(-1)),
         inverse.mT @ whole @ inverse,
         (inverse.mT @ slope.unsqueeze(-1)).squeeze(-1),
     )
@@ -137,7 +137,7 @@ def test_trust_region_goes_to_the_maximum_and_no_further_where_the_bound_allows_
     own = components.scale_trils
     gradient = NaturalGradient(
         own.mT @ precision @ own - torch.eye(3).double(),
-        (own.mT @ (precision @ (mean - components.means).unsqueeze(-1))).squeeze(-1),
+        (own.mT @ (precision @ (mean - components.means).unsqueeze(-1))),
     )
     moved, _ = applied(components, TrustRegionUpdate(), gradient, steps(1e6))
     for number in range(N):
@@ -205,7 +205,7 @@ def test_entropy_bounded_update_is_the_projection_of_experts(bounds):
     gradient, _, _ = natural_gradient(components, "full", 2.0)
     moved, accepted = applied(components, EntropyBoundedUpdate(bounds[1]), gradient, steps(bounds[0]))
     experts = LinearExperts(torch.zeros(N, 3, 0).double(), components.means, components.scale_trils)
-    surrogate = QuadraticSurrogate(gradient.curvature, gradient.slope.unsqueeze(-1), torch.ones(N, 1, 1).double())
+    surrogate = QuadraticSurrogate(gradient.curvature, gradient.slope, torch.ones(N, 1, 1).double())
     expected = project_experts(experts, surrogate, *bounds)
     assert bool(accepted.all())
     torch.testing.assert_close(moved.means, expected.experts.biases, rtol=1e-9, atol=1e-9)
