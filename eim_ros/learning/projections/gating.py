@@ -161,6 +161,8 @@ class _Neural:
     def value_and_gradient(
         self, flat: FloatArray, objective: Callable[[Tensor], tuple[float, Tensor]]
     ) -> tuple[float, FloatArray]:
+        if not np.isfinite(flat).all():  # L-BFGS extrapolated too far; it then returns to the last point
+            return math.inf, np.zeros_like(flat)
         leaves = {name: value.requires_grad_(True) for name, value in self._split(flat).items()}
         with torch.enable_grad():
             logits = NeuralGating.from_tensors({**self._fixed, **leaves}).network(self._context)[0]

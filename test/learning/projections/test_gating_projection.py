@@ -179,3 +179,12 @@ def test_bound_of_zero_changes_nothing():
     context, gating = contexts(), linear_gating()
     update = project_gating(gating, context, normal(generator_of(6), len(context), 4), 0.0, 0.1)
     torch.testing.assert_close(update.gating(context), gating(context), rtol=0.0, atol=1e-12)
+
+
+def test_neural_gating_that_may_lose_no_entropy_stays_as_it_is():
+    """L-BFGS then extrapolates beyond all bounds, to weights that are not finite."""
+    context = normal(generator_of(81), 30, 1)
+    old = NeuralGating.uniform(context, 2, (5,), generator_of(0))  # has the most entropy already
+    update = project_gating(old, context, 3.0 * normal(generator_of(90), 30, 2), kl_bound=0.1, entropy_loss_bound=0.0)
+    assert not update.feasible
+    assert torch.equal(update.gating(context), old(context))
