@@ -1,6 +1,7 @@
 """Inverse kinematics as sampling: models of the configurations that reach a pose, and the sampler that uses them.
 
-Names for answering requests are imported at once. Names for training need torch and are imported on first use.
+Names for answering requests are imported at once. Names for training need torch, and names of components need
+scipy; they are imported on first use.
 """
 
 from typing import TYPE_CHECKING
@@ -9,7 +10,6 @@ from eim_ros.core.lazy import deferred_names
 from eim_ros.ik.candidates import ErrorCode
 from eim_ros.ik.capability import Capability, CapabilityGrid, CapabilityMap
 from eim_ros.ik.completeness import Completeness, CompletenessReport
-from eim_ros.ik.components import Component, component_labels, self_motion_components
 from eim_ros.ik.constraints import Constraints, LinkOrientation, LinkPosition
 from eim_ros.ik.nearest_pose import NearestPose
 from eim_ros.ik.order import Posture, nearest
@@ -21,6 +21,7 @@ from eim_ros.ik.solutions import Solutions
 from eim_ros.solver import NO_EXPERT
 
 if TYPE_CHECKING:
+    from eim_ros.ik.components import Component, component_labels, self_motion_components
     from eim_ros.ik.data import collect
     from eim_ros.ik.evaluation import evaluate
     from eim_ros.ik.training import (
