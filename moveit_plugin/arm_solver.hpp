@@ -91,6 +91,7 @@ class ArmSolver {
     template <class Take>
     bool search(const eim::Task& task, const Configuration& state, Clock::time_point deadline, Take take,
                 int most = 1) const {
+        if (is_beyond(task)) return false;
         const double end = std::chrono::duration<double>(deadline.time_since_epoch()).count();
         return eim::for_kind(chain_, [&]<int N>() {
             Offers<Take> offers{*this, task, state, take, eim::Places(task.bounds, n_joints())};
@@ -103,6 +104,20 @@ class ArmSolver {
    private:
     static constexpr double kFirstSeed = 0.5;  // seed of the random numbers: equal requests have equal results
     static constexpr eim::StepOptions kEffort{kTolerance, kTolerance, kMaxIterations, kPatience};
+
+    // Whether the target is farther away than the arm is long.
+    bool is_beyond(const eim::Task& task) const {
+        double away = 0.0, length = chain_.reach + kTolerance;
+        for (int k = 0; k < 3; ++k) away += task.target[k][3] * task.target[k][3];
+        for (int i = 0; i < chain_.n_links; ++i) {
+            const eim::Link<double>& link = chain_.links[i];
+            if (!link.slides) continue;
+            const double lower = link.multiplier * joints_[link.source].lower + link.offset;
+            const double upper = link.multiplier * joints_[link.source].upper + link.offset;
+            length += std::max(std::abs(lower), std::abs(upper));
+        }
+        return std::sqrt(away) > length;
+    }
 
     // Offers solutions to the caller, each once.
     template <class Take>
