@@ -49,6 +49,7 @@ LONGEST = 1e6  # [s]; proposals take as long as they need
 UNCONSTRAINED = Constraints()
 MOST_ENGINES = 64  # number of different requests that are prepared
 MOST_TOOLS = 16  # number of tools with a cached sampler; for any other tool the description is read again
+MOST_CONSTRAINED = 16  # the same for constraints
 
 
 class Sampler:
@@ -87,7 +88,17 @@ class Sampler:
     """
 
     __slots__ = (
-        *("__weakref__", "_arguments", "_constraints", "_engines", "_model", "_prior", "_robot", "_setup"),
+        *(
+            "__weakref__",
+            "_arguments",
+            "_constrained",
+            "_constraints",
+            "_engines",
+            "_model",
+            "_prior",
+            "_robot",
+            "_setup",
+        ),
         "_with_tools",
     )
 
@@ -121,12 +132,14 @@ class Sampler:
         self._setup = Setup(robot, constraints)  # checks them against each other
         self._arguments = Arguments(self._setup, prior.evaluator.n_experts > 0, self.has_preference)
         self._engines = dict[Hashable, Engine]()
-        self._with_tools = OrderedDict[bytes, Sampler]()
+        self._with_tools, self._constrained = OrderedDict[bytes, Sampler](), OrderedDict[int, Sampler]()
 
     def _replace(
         self, robot: Robot | None = None, constraints: Constraints | None = None, prior: Prior | None = None
     ) -> Sampler:
-        """Return a sampler with another robot, constraints or prior."""
+        """Return a sampler with another robot, constraints or prior; this one if nothing changes."""
+        if robot is None and prior is None and (constraints is None or constraints is self._constraints):
+            return self
         other = object.__new__(type(self))
         chosen = self._constraints if constraints is None else constraints
         other._set(robot or self._robot, chosen, self._model, prior or self._prior)
@@ -215,9 +228,7 @@ class Sampler:
         sampler = self._with_tools.get(key)
         if sampler is None:
             sampler = self._replace(self._robot.with_tool(pose), prior=self._prior.with_tool(pose))
-            self._with_tools[key] = sampler
-            if len(self._with_tools) > MOST_TOOLS:
-                self._with_tools.popitem(last=False)
+            _keep(self._with_tools, key, sampler, MOST_TOOLS)
         return sampler
 
     def with_tip(self, link: str) -> Sampler:
@@ -252,9 +263,16 @@ class Sampler:
         >>> bool((solutions.q[:, 0] >= 0.0).all())
         True
         """
-        base = self.constraints if constraints is None else expect(constraints, Constraints, "constraints")
-        check_keywords(changes, [entry.name for entry in fields(Constraints)], "Sampler.with_constraints")
-        return self._replace(constraints=replace(base, **changes) if changes else base)
+        base = self._constraints if constraints is None else expect(constraints, Constraints, "constraints")
+        if changes:
+            check_keywords(changes, {entry.name for entry in fields(Constraints)}, "Sampler.with_constraints")
+            return self._replace(constraints=replace(base, **changes))
+        kept = self._constrained.get(id(base))
+        if kept is None or kept._constraints is not base:
+            kept = self._replace(constraints=base)
+            if not base.obstacles:  # these may be large
+                _keep(self._constrained, id(base), kept, MOST_CONSTRAINED)
+        return kept
 
     def with_obstacles(self, obstacles: Sequence[Obstacle] | Obstacle) -> Sampler:
         """Return a sampler that avoids these obstacles (base frame) instead of its present ones.
@@ -780,6 +798,13 @@ class Sampler:
                 self._engines.clear()
             engine = self._engines[kind] = Engine(self._setup, self._prior, aim, order)
         return engine
+
+
+def _keep(samplers: OrderedDict[Any, Sampler], key: Hashable, sampler: Sampler, most: int) -> None:
+    """Keep a sampler, and drop the oldest one if there are too many."""
+    samplers[key] = sampler
+    if len(samplers) > most:
+        samplers.popitem(last=False)
 
 
 def _restored(

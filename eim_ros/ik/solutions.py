@@ -563,7 +563,7 @@ class Solutions:
             "n": len(self),
         }
         for name, ros_name, dtype in _MESSAGE_COLUMNS:
-            if ros_name not in skipped:
+            if ros_name not in skipped and name != "best_attempts":  # most answers have none
                 values = getattr(self, name)
                 fields[ros_name] = values if values.dtype is dtype else values.astype(dtype)
         fields["positions"] = fields["positions"].ravel()

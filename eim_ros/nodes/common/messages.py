@@ -15,13 +15,13 @@ from geometry_msgs.msg import Pose
 from sensor_msgs.msg import PointCloud2, PointField
 
 from eim_ros.core.errors import DataError
-from eim_ros.kinematics import pose_from, quaternion_from_matrix
+from eim_ros.kinematics import check_pose, quaternion_from_matrix
 
 
 def transform_of(pose: Pose) -> np.ndarray:
     """Return the transform (4, 4) of a message; raise `PoseError` if the message contains no valid pose."""
     position, quaternion = pose.position, pose.orientation
-    return pose_from((position.x, position.y, position.z), (quaternion.x, quaternion.y, quaternion.z, quaternion.w))
+    return check_pose((position.x, position.y, position.z, quaternion.x, quaternion.y, quaternion.z, quaternion.w))
 
 
 def pose_message(transform: np.ndarray) -> Pose:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -146,13 +147,8 @@ def constraints_of(message: Any, robot: Robot, settings: IkServerSettings, deadl
         float(message.position_tolerance) or settings.default_position_tolerance,
         float(message.orientation_tolerance) or settings.default_orientation_tolerance,
     )
-    options: dict[str, Any] = {
-        "position_only": bool(message.position_only),
-        "position_tolerance": tolerances[0],
-        "orientation_tolerance": tolerances[1],
-    }
     if _is_default(message):
-        return Constraints(**options)
+        return _only_tolerances(bool(message.position_only), *tolerances)
     joints, lower, upper = list(message.limited_joints), list(message.lower_limits), list(message.upper_limits)
     if not len(joints) == len(lower) == len(upper) or len(set(joints)) != len(joints):
         raise ConstraintError(
@@ -188,7 +184,19 @@ def constraints_of(message: Any, robot: Robot, settings: IkServerSettings, deadl
         allowed_collisions=list(zip(links, others, strict=True)),
         branch=dict(zip(names, labels, strict=True)),
         tolerances=list(message.tolerances) or None,
-        **options,
+        position_only=bool(message.position_only),
+        position_tolerance=tolerances[0],
+        orientation_tolerance=tolerances[1],
+    )
+
+
+@functools.lru_cache(maxsize=16)
+def _only_tolerances(position_only: bool, position_tolerance: float, orientation_tolerance: float) -> Constraints:
+    """Return constraints that are the same object for equal arguments, so that samplers need no preparation."""
+    return Constraints(
+        position_only=position_only,
+        position_tolerance=position_tolerance,
+        orientation_tolerance=orientation_tolerance,
     )
 
 
