@@ -214,7 +214,7 @@ def read_verb(words: Sequence[str]) -> Verb:
 
 
 def _help() -> str:
-    verbs = "\n".join(f"  {name:<12} {summary}" for name, (_, summary) in VERBS.items())
+    verbs = "\n".join(f"  {name:<18} {summary}" for name, (_, summary) in VERBS.items())
     codes = "\n".join(f"  {code:<4d} {meaning}" for code, meaning in EXPLAINED.items())
     return (
         "usage: eim VERB [FLAGS]\n\n"
