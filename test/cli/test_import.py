@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from bags.example_bags import Item, data_file, joint_state, label, write_own, wr
 from cli.command import Command, eim_process
 from rosbags.rosbag2 import Reader
 
+from eim_ros.cli.main import read_verb
 from eim_ros.core.data_set import load_data_set
 from eim_ros.ik.data import context_kind_of, robot_of
 from eim_ros.kinematics import Robot
@@ -78,6 +80,12 @@ def test_bags_found_by_a_pattern_of_file_names(bags: list[Path], tmp_path: Path)
     outcome = eim_process("import", *files, "--output", tmp_path / "d.npz")
     assert (outcome.code, outcome.err) == (0, "")
     assert len(load_data_set(tmp_path / "d.npz")) == 4
+
+
+@pytest.mark.parametrize(("words", "expected"), [((), False), (("--time", "arrival"), True)])
+def test_times_are_those_of_headers_unless_arrival_is_asked_for(words: tuple[str, ...], expected: bool) -> None:
+    verb: Any = read_verb(["import", "bag", "--output", "d.npz", *words])
+    assert verb._selection().cuts.use_arrival is expected
 
 
 def test_arm_and_gripper_are_merged_from_the_topics_that_are_named(eim: Command, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from cli.command import Command
 
+from eim_ros.ik.placement import base_grid
 from eim_ros.kinematics import Robot, pose_from
 
 FEW = ("place", "--robot", "ur5e", "--quiet", "--spacing", "0.4", "--refine", "1", "--x", "0.2", "1.4", "--y", "0", "0")
@@ -40,6 +41,12 @@ def test_obstacle_of_the_world_makes_the_pose_unreachable(eim: Command) -> None:
     answer = eim(*FEW, "--pose", *POSE, "--box", "1", "0", "0.3", "0.2", "0.2", "0.2", "--json")
     assert (answer.code, answer.json["best"][0]["reached"]) == (1, 0)
     assert answer.json["best"][0]["positions"] == [None]
+
+
+def test_grid_goes_as_far_as_the_arm_reaches(eim: Command) -> None:
+    reach = Robot("ur5e").reach
+    words = ("place", "--robot", "ur5e", "--quiet", "--spacing", "0.8", "--refine", "0", "--pose", *POSE, "--json")
+    assert eim(*words).json["bases"] == len(base_grid((1.0 - reach, 1.0 + reach), (-reach, reach), 0.8))
 
 
 def test_poses_are_required(eim: Command) -> None:
