@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from cli.command import Command, eim_process, validity
 from cli.conftest import sets
 from kinematics.robots import robot_and_oracle
 
+from eim_ros.cli.main import read_verb
 from eim_ros.kinematics import Robot, share_path
 
 FIELDS = {
@@ -264,6 +266,13 @@ def test_posture_and_diversity_by_flags(eim: Command, model: Path) -> None:
     plain = eim("sample", "--model", model, *POSE, "-n", 30, "--seed", 1, "--json").json
     others = np.array(plain["positions"])
     assert costs[0] < ((others[:, 0] - 0.4) ** 2 + 0.5 * (others[:, 2] + 0.2) ** 2).min()
+
+
+def test_meshes_are_looked_for_in_the_given_folders() -> None:
+    verb: Any = read_verb(
+        ["solve", "panda", "--pose", "0.4", "0.1", "0.5", "--package-path", "/a", "--package-path", "/b"]
+    )
+    assert verb.source.sampler().robot.collision.package_paths == ("/a", "/b")
 
 
 def test_everything_in_collision_is_searched_until_the_timeout(eim: Command, model: Path) -> None:
