@@ -114,7 +114,7 @@ def test_clients_wait_until_the_node_is_active(
         if "configuring" in seen and caller.node.count_clients(f"{NODE}/sample_ik") > before + 1:  # and the command's
             describe()
 
-    with subprocess.Popen([*COMMAND, "--wait", str(PATIENCE)], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([*COMMAND, "--set", f"wait={PATIENCE}"], stdout=subprocess.PIPE, text=True) as process:
         with IKClient(SampleIK, f"{NODE}/sample_ik", wait=PATIENCE, watch=watch) as patient:
             assert patient.call(request()).solutions.error_code.val == ErrorCode.SUCCESS, waiting.log
         out, _ = process.communicate(timeout=PATIENCE)
