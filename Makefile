@@ -44,6 +44,7 @@ lint: setup
 	git ls-files "*.cpp" "*.hpp" | xargs $(BIN)/clang-format --dry-run --Werror
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/constants_first.py
 	$(BIN)/codespell $$(git ls-files)
 	$(BIN)/python scripts/prose.py
 
