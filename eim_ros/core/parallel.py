@@ -15,10 +15,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -30,11 +32,17 @@ from eim_ros.core.errors import ConfigurationError, ServiceError
 MOST_THREADS = 1024
 
 
-def usable_cores() -> int:
-    """Return the number of cores that this process may use. A container or `taskset` can limit it."""
-    if hasattr(os, "sched_getaffinity"):
-        return max(1, len(os.sched_getaffinity(0)))
-    return os.cpu_count() or 1
+def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    """Return the number of cores that this process may use.
+
+    `taskset` can limit it, and so can a container: the file `quota` of its control group holds the time that it may use
+    in a period, such as "150000 100000" for one and a half cores, which count as two.
+    """
+    n = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with contextlib.suppress(OSError, ValueError):
+        allowed, period = quota.read_text(encoding="ascii").split()
+        n = n if allowed == "max" else min(n, math.ceil(int(allowed) / int(period)))
+    return max(1, n)
 
 
 def checked_threads(n_threads: int | None) -> int:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import contextvars
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import torch
 
 from eim_ros.core import parallel
-from eim_ros.core.parallel import default_threads, torch_threads, use_torch_threads
+from eim_ros.core.parallel import default_threads, torch_threads, usable_cores, use_torch_threads
 from eim_ros.learning import EIMConfig, EMConfig, RunOptions
 from eim_ros.learning.eim import EIM
 from eim_ros.learning.em import EM, TruncatedEM, TruncatedEMConfig
@@ -112,3 +113,21 @@ def test_fit_that_fails_gives_the_threads_back(fit: Callable[..., object]) -> No
     with pytest.raises(ZeroDivisionError):
         fit(run=RunOptions(callbacks=[fails]))
     assert torch.get_num_threads() == BEFORE
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("max 100000", None),
+        ("150000 100000", 2),
+        ("50000 100000", 1),
+        ("100000", None),
+        ("many cores", None),
+        ("", None),
+    ],
+)
+def test_quota_of_a_container_limits_the_cores(tmp_path: Path, content: str, expected: int | None) -> None:
+    quota = tmp_path / "cpu.max"
+    without = usable_cores(quota)  # the file does not exist
+    quota.write_text(content)
+    assert usable_cores(quota) == (without if expected is None else min(expected, without))
