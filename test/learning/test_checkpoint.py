@@ -135,23 +135,6 @@ def test_checkpoint_of_another_run_is_refused(tmp_path, learner):
         learner.fit(DATA, generator=generator_of(6), run=replace(saved, resume=True))
 
 
-def test_checkpoint_does_not_disturb_the_fit(tmp_path):
-    learner = LEARNERS["EIM, network"]
-    with_one = learner.fit(
-        DATA, generator=generator_of(6), run=RunOptions(checkpoint=tmp_path / "run", checkpoint_every=1)
-    )
-    assert_same(with_one, learner.fit(DATA, generator=generator_of(6)))
-
-
-def test_damaged_checkpoint_is_refused(tmp_path):
-    saved = RunOptions(checkpoint=tmp_path / "run")
-    LEARNERS["EM"].fit(DATA, generator=generator_of(7), run=saved)
-    content = saved.checkpoint.read_bytes()
-    saved.checkpoint.write_bytes(content[: len(content) // 2])
-    with pytest.raises(ModelFileError, match="truncated"):
-        LEARNERS["EM"].fit(DATA, generator=generator_of(7), run=replace(saved, resume=True))
-
-
 def test_checkpoint_of_other_settings_is_refused_and_of_more_iterations_is_not(tmp_path):
     saved = RunOptions(checkpoint=tmp_path / "run")
     config = EMConfig(n_components=3, n_iterations=4, tolerance=0.0)

@@ -5,7 +5,6 @@ import pytest
 import torch
 from learning.models.random_models import generator_of, normal, random_mixture, random_mixture_of_experts
 
-from eim_ros.core import parallel
 from eim_ros.core.errors import DataError, DistributionError, ModelFileError
 from eim_ros.learning import FittedModel, run
 from eim_ros.learning.em import EM
@@ -96,22 +95,3 @@ def test_data_of_another_kind_are_refused(ask):
             getattr(fitted, ask)(data)
     with pytest.raises(DataError, match="NaN"):
         getattr(FITTED, ask)(torch.full((3, 2), torch.nan))
-
-
-def test_questions_are_answered_by_one_thread(monkeypatch):
-    seen = []
-    monkeypatch.setattr(
-        MixtureOfExperts,
-        "log_joint",
-        lambda self, context, sample: seen.append(torch.get_num_threads()) or sample.new_zeros(len(sample), 3),
-    )
-    monkeypatch.setattr(parallel, "default_threads", lambda: 1)
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
-        for ask in (FITTED.predict, FITTED.predict_proba, FITTED.score_samples, FITTED.score):
-            ask(SAMPLE)
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)
-    assert set(seen) == {1}

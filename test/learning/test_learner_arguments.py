@@ -6,7 +6,7 @@ import torch
 from learning.models.random_models import generator_of, normal, random_mixture
 
 from eim_ros.core.errors import ConfigurationError, DataError, DistributionError
-from eim_ros.learning import EIMConfig, EMConfig
+from eim_ros.learning import EIMConfig, EMConfig, MultipleCauseEMConfig
 from eim_ros.learning.eim import EIM
 from eim_ros.learning.em import EM, TruncatedEM, TruncatedEMConfig
 
@@ -62,6 +62,37 @@ def test_seed_is_that_of_the_generator(learner, kind):
 def test_unknown_setting_is_refused_with_the_likely_one(learner, kind):
     with pytest.raises(ConfigurationError, match="did you mean n_components"):
         learner(n_component=3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting"),
+    [
+        (EMConfig, {"n_starts": 0}),
+        (EMConfig, {"covariance_floor": -1e-9}),
+        (EMConfig, {"hard": 1}),
+        (EMConfig, {"n_components": 0}),
+        (EMConfig, {"tolerance": -1.0}),
+        (EMConfig, {"expert_kind": "cubic"}),
+        (TruncatedEMConfig, {"n_states": 0}),
+        (TruncatedEMConfig, {"search": "none"}),
+        (TruncatedEMConfig, {"n_neighbours": 0}),
+        (TruncatedEMConfig, {"n_selected": 0}),
+        (MultipleCauseEMConfig, {"n_states": 0}),
+        (MultipleCauseEMConfig, {"n_variations": -1}),
+        (MultipleCauseEMConfig, {"patience": 0}),
+        (EIMConfig, {"ratio.auxiliary.n_states": -1}),
+        (EIMConfig, {"ratio.auxiliary.exact_below": -1}),
+        (EIMConfig, {"adaptation.add_every": -1}),
+        (EIMConfig, {"adaptation.n_added": 0}),
+        (EIMConfig, {"adaptation.max_components": 0}),
+        (EIMConfig, {"adaptation.delete_after": -1}),
+        (EIMConfig, {"adaptation.least_demand": -0.1}),
+    ],
+    ids=str,
+)
+def test_setting_out_of_bounds_is_refused_by_name(kind, setting):
+    with pytest.raises(ConfigurationError, match=next(iter(setting))):
+        kind.from_mapping(setting)
 
 
 @every_learner

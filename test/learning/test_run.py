@@ -27,39 +27,34 @@ class Value:
 class CountingState:
     model: Value
     iteration: int = 0
-    noise: torch.Tensor = torch.zeros(1)
 
     @property
     def kept(self):
         return self.model
 
     def tensors(self):
-        return {**self.model.tensors(), "noise": self.noise}
+        return self.model.tensors()
 
 
 class Counting:
-    """Adds one to its value, and, in place, to its noise, as EIM does to its generator and its network."""
+    """Adds one to its value."""
 
     def __init__(self, *, end=math.inf, interrupt_at=None, bad_at=None):
         self.end, self.interrupt_at, self.bad_at = end, interrupt_at, bad_at
 
     def step(self, state):
-        state.noise.add_(1.0)
         if state.iteration == self.interrupt_at:
             raise KeyboardInterrupt
         value = math.nan if state.iteration == self.bad_at else state.model.value + 1.0
         record = {"value": value, "undefined": math.nan}
         return replace(state, model=Value(value), iteration=state.iteration + 1), record
 
-    def restore(self, state, tensors, iteration):
-        return CountingState(Value(float(tensors["value"])), iteration, tensors["noise"])
-
     def finished(self, history):
         return bool(history.records) and history.column("value")[-1] >= self.end
 
 
 def start() -> CountingState:
-    return CountingState(Value(0.0), 0, torch.zeros(1))
+    return CountingState(Value(0.0))
 
 
 def test_run_ends_at_the_given_number_of_iterations():
@@ -112,17 +107,6 @@ def test_interruption_keeps_the_last_complete_iteration():
     assert len(result.history.records) == 3
 
 
-def test_interruption_within_a_step_does_not_reach_the_checkpoint(tmp_path):
-    """What the interrupted step changed in place is not saved: the resumed run repeats that step from its start."""
-    saved = RunOptions(checkpoint=tmp_path / "run", checkpoint_every=100)
-    run(Counting(interrupt_at=3), start(), 6, saved)
-    resumed = run(Counting(), start(), 6, replace(saved, resume=True))
-    straight = run(Counting(), start(), 6)
-    assert torch.equal(resumed.state.noise, straight.state.noise)
-    assert resumed.state.model == straight.state.model
-    assert resumed.history.column("value") == straight.history.column("value")
-
-
 def test_checkpoint_is_written_every_so_many_iterations_and_at_the_end(tmp_path):
     saved = RunOptions(checkpoint=tmp_path / "run", checkpoint_every=2)
     seen = []
@@ -133,21 +117,6 @@ def test_checkpoint_is_written_every_so_many_iterations_and_at_the_end(tmp_path)
     run(Counting(), start(), 5, replace(saved, callbacks=[look]))
     assert seen == [None, None, 2, 2, 4]
     assert Checkpoint(saved.checkpoint).load()[2] == 5
-
-
-def test_resumed_run_counts_from_its_beginning(tmp_path):
-    saved = RunOptions(checkpoint=tmp_path / "run")
-    run(Counting(), start(), 3, saved)
-    assert run(Counting(), start(), 5, replace(saved, resume=True)).state.model.value == 5.0
-    finished = run(Counting(), start(), 5, replace(saved, resume=True))
-    assert (finished.state.model.value, len(finished.history.records)) == (5.0, 5)
-
-
-def test_checkpoint_of_another_identity_is_refused(tmp_path):
-    run(Counting(), start(), 2, RunOptions(checkpoint=tmp_path / "run"), identity="seed 1")
-    with pytest.raises(ModelFileError, match="other data or settings") as caught:
-        run(Counting(), start(), 2, RunOptions(checkpoint=tmp_path / "run", resume=True), identity="seed 2")
-    assert caught.value.value == "seed 1"
 
 
 def test_resuming_without_a_checkpoint_is_refused(tmp_path):

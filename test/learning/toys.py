@@ -13,10 +13,13 @@ from eim_ros.learning import EIMConfig, History
 from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
 
 __all__ = [
+    "MODES",
+    "DEGENERATE",
     "KnownInputs",
     "bimodal_pairs",
     "kl_between",
     "known_ratio_config",
+    "modes",
     "normal_mixture",
     "pairs_from",
     "small_eim_config",
@@ -43,6 +46,30 @@ def normal_mixture(mean: list[float], variance: float = 1.0) -> GaussianMixture:
     """One normal component of covariance variance x I, without contexts."""
     means = torch.tensor([mean]).double()
     return GaussianMixture(torch.zeros(1).double(), means, variance**0.5 * torch.eye(len(mean)).double().unsqueeze(0))
+
+
+MODES = torch.tensor([[0.0, 0.0], [20.0, 5.0], [-15.0, 18.0], [3.0, -25.0]]).double()
+
+
+def modes(n_modes: int = 4) -> GaussianMixture:
+    """Far modes in the plane, of unequal weights."""
+    weights = torch.log_softmax(torch.tensor([0.0, 0.5, -0.5, 0.2]).double()[:n_modes], -1)
+    return GaussianMixture(weights, MODES[:n_modes], torch.eye(2).double().expand(n_modes, 2, 2))
+
+
+_CONTEXT, _SAMPLE = normal(generator_of(8), 40, 2), normal(generator_of(9), 40, 3)
+DEGENERATE = {
+    "one point": (_CONTEXT[:1], _SAMPLE[:1]),
+    "two points": (_CONTEXT[:2], _SAMPLE[:2]),
+    "duplicated points": (_CONTEXT[:2].repeat(20, 1), _SAMPLE[:2].repeat(20, 1)),
+    "all the same": (_CONTEXT[:1].repeat(20, 1), _SAMPLE[:1].repeat(20, 1)),
+    "constant context": (torch.full_like(_CONTEXT, 0.1), _SAMPLE),
+    "constant sample": (_CONTEXT, _SAMPLE.index_fill(1, torch.tensor([1]), 0.1)),
+    "no context": (_CONTEXT[:, :0], _SAMPLE),
+    "exact line": (_CONTEXT, _CONTEXT @ normal(generator_of(10), 2, 3)),
+    "large units": (1e6 * _CONTEXT + 1e8, 1e6 * _SAMPLE - 1e8),
+    "small units": (1e-6 * _CONTEXT, 1e-6 * _SAMPLE),
+}
 
 
 def kl_between(model: MixtureOfExperts, target: MixtureOfExperts, n_samples: int = 5000) -> float:

@@ -173,12 +173,6 @@ def test_resumed_run_is_bitwise_the_same(tmp_path):
     assert torch.equal(resumed.state.model.natural, whole.state.model.natural)
 
 
-def test_one_component_is_the_mean_of_the_data():
-    sample = POISSON.sample(50, generator_of(7))
-    model = ExponentialEM(PoissonFamily(), ExponentialEMConfig(n_components=1)).fit(sample).state.model
-    torch.testing.assert_close(means_of(model)[0], sample.mean(0), rtol=1e-12, atol=0.0)
-
-
 @pytest.mark.parametrize(
     ("family", "sample", "words"),
     [
@@ -228,15 +222,6 @@ def test_start_of_other_levels_is_refused():
     start = mixture_of(CategoricalFamily((3, 2)), [1.0], [[0.2, 0.3, 0.5, 0.5, 0.5]])
     with pytest.raises(DistributionError, match=r"n_levels=\(3, 2\)\), but the learner is of .*n_levels=\(2, 3\)"):
         ExponentialEM(CategoricalFamily((2, 3))).fit(torch.tensor([[0.0, 1.0], [1.0, 2.0]]), start)
-
-
-def test_start_in_single_precision_is_taken():
-    sample = POISSON.sample(50, generator_of(9))
-    single = ExponentialMixture(PoissonFamily(), POISSON.log_weights.float(), POISSON.natural.float())
-    found, expected = (ExponentialEM(PoissonFamily(), n_iterations=3).fit(sample, one) for one in (single, POISSON))
-    np.testing.assert_allclose(
-        found.history.column("free_energy"), expected.history.column("free_energy"), rtol=1e-5
-    )  # the start is rounded
 
 
 def test_start_without_density_at_the_data_is_refused():

@@ -10,7 +10,7 @@ from learning.discrete.enumeration import all_states, exact_log_prob
 from learning.models.random_models import generator_of
 from learning.toys import without_times
 
-from eim_ros.core.errors import ConfigurationError, DataError, DistributionError
+from eim_ros.core.errors import DataError, DistributionError
 from eim_ros.learning import MultipleCauseEM, MultipleCauseEMConfig, RunOptions
 from eim_ros.learning.discrete.cause_em import search_states, selected_states
 from eim_ros.learning.discrete.causes import BinarySparseCoding, NoisyOr, SigmoidBeliefNetwork, sparsest_states
@@ -264,9 +264,3 @@ def test_start_of_other_dimensions_is_refused():
 def test_start_that_is_no_model_is_refused(initial):
     with pytest.raises(DistributionError, match="the start must be a model of causes, as BinarySparseCoding.start"):
         MultipleCauseEM().fit(torch.zeros(5, 4), initial)
-
-
-@pytest.mark.parametrize("setting", [{"n_states": 0}, {"n_variations": -1}, {"patience": 0}])
-def test_setting_out_of_bounds_is_refused(setting):
-    with pytest.raises(ConfigurationError):
-        config(**setting)

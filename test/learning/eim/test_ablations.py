@@ -31,23 +31,6 @@ def test_each_variant_comes_closer_to_the_target(settings):
     assert kl_between(fitted, target) < 0.5 * kl_between(start, target)
 
 
-@pytest.mark.parametrize("components", [{}, {"gradient_steps.step_size": 0.5, "gradient_steps.n_steps": 3}])
-def test_settings_of_the_gradients_do_not_touch_the_structured_update(components):
-    data = pairs_from(random_mixture_of_experts(1, 2, 1, 1), 300)
-    start = random_mixture_of_experts(5, 2, 1, 1)
-    plain = (
-        EIM(small_eim_config(**{"ratio.estimator": "plug-in"}))
-        .fit(data, start, generator=generator_of(0))
-        .mixture_of_experts
-    )
-    other = (
-        EIM(small_eim_config(**components, **{"ratio.estimator": "plug-in"}))
-        .fit(data, start, generator=generator_of(0))
-        .mixture_of_experts
-    )
-    assert all(torch.equal(value, other.tensors()[name]) for name, value in plain.tensors().items())
-
-
 @pytest.mark.parametrize("growth", [{}, {"adaptation.add_every": 4, "adaptation.n_candidates": 200}])
 @pytest.mark.parametrize("covariance", ["diagonal", "tied"])
 def test_restricted_covariances_recover_a_known_density_of_their_family(covariance, growth):

@@ -1,15 +1,13 @@
 """Components are added where the target exceeds the model, and deleted when they have been useless for long."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
-from learning.models.random_models import generator_of, normal, random_mixture_of_experts
-from learning.toys import bimodal_pairs, kl_between, normal_mixture, without_times
+from learning.models.random_models import generator_of, normal
+from learning.toys import MODES, modes, normal_mixture
 
-from eim_ros.core.errors import ConfigurationError
-from eim_ros.learning import EIMConfig, Pairs, RunOptions
+from eim_ros.learning import EIMConfig, Pairs
 from eim_ros.learning.adaptation import (
     DELTAS,
     Adaptation,
@@ -19,10 +17,9 @@ from eim_ros.learning.adaptation import (
     with_additions,
 )
 from eim_ros.learning.eim import EIM
-from eim_ros.learning.models import GaussianMixture, LinearExperts, MixtureOfExperts, SoftmaxGating
+from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
 from eim_ros.learning.run import Status
 
-MODES = torch.tensor([[0.0, 0.0], [20.0, 5.0], [-15.0, 18.0], [3.0, -25.0]]).double()
 WIDE = 1e9
 GROWTH = {
     "adaptation.add_every": 5,
@@ -31,11 +28,6 @@ GROWTH = {
     "adaptation.n_candidates": 1000,
     "plateau_window": 0,
 }
-
-
-def modes(n_modes: int = 4) -> GaussianMixture:
-    weights = torch.log_softmax(torch.tensor([0.0, 0.5, -0.5, 0.2]).double()[:n_modes], -1)
-    return GaussianMixture(weights, MODES[:n_modes], torch.eye(2).double().expand(n_modes, 2, 2))
 
 
 def history_of(rewards: list[list[float]], weights: list[list[float]]) -> ComponentHistory:
@@ -64,26 +56,6 @@ def test_samples_that_are_given_are_looked_at():
     blind, told = (learner.fit(data, start, generator=generator_of(0)) for data in (None, sample))
     assert blind.history.column("elbo")[-1] < -0.9
     assert told.history.column("elbo")[-1] == pytest.approx(0.0, abs=0.01)
-
-
-def test_experts_are_added_on_a_branch_that_has_none():
-    """x = +-2 + .5 y: the start covers the upper branch alone."""
-    context, sample = bimodal_pairs(1000)
-    experts = LinearExperts(
-        torch.full((2, 1, 1), 0.5).double(), torch.tensor([[2.0], [-2.0]]).double(), torch.full((2, 1, 1), 0.3).double()
-    )
-    target = MixtureOfExperts(SoftmaxGating(torch.zeros(2, 1).double(), torch.zeros(2).double()), experts)
-    upper = torch.tensor([0])
-    start = MixtureOfExperts(
-        SoftmaxGating(target.gating.weights[upper], target.gating.biases[upper]), experts.take(upper)
-    )
-    settings = {**GROWTH, "m_step.gating.kl_bound": 0.05, "adaptation.max_components": 3}
-    result = EIM(EIMConfig.known_density(n_iterations=80, **settings), target=target).fit(
-        (context, sample), start, generator=generator_of(0)
-    )
-    assert kl_between(start, target) == pytest.approx(math.log(2.0), abs=0.01)
-    assert kl_between(result.mixture_of_experts, target) < 0.02
-    assert result.history.column("n_components")[-1] == 3
 
 
 def test_new_components_are_where_the_target_exceeds_the_model_and_not_all_at_one_place():
@@ -203,36 +175,3 @@ def test_run_that_can_still_grow_does_not_end_because_the_model_rests():
     result = EIM(config, target=modes(1)).fit(start=start, generator=generator_of(0))
     assert result.status is Status.MAX_ITERATIONS
     assert result.history.column("added")[20] == 1.0
-
-
-def test_resuming_a_run_that_grows_and_shrinks_is_bitwise(tmp_path):
-    target, start = modes(), normal_mixture([0.0, 0.0], 100.0)
-    settings = {
-        **GROWTH,
-        "adaptation.add_every": 2,
-        "adaptation.n_added": 2,
-        "adaptation.delete_after": 3,
-        "adaptation.least_weight": 0.05,
-    }
-
-    def fit(n_iterations, resume=False):
-        learner = EIM(EIMConfig.known_density(n_iterations=n_iterations, **settings), target=target)
-        saved = RunOptions(checkpoint=tmp_path / "run.safetensors", checkpoint_every=3)
-        return learner.fit(start=start, generator=generator_of(4), run=replace(saved, resume=resume))
-
-    whole = fit(31)
-    assert sum(whole.history.column("deleted")) > 0.0
-    fit(14)
-    resumed = fit(31, resume=True)
-    assert without_times(resumed.history) == without_times(whole.history)
-    assert all(torch.equal(value, resumed.model.tensors()[name]) for name, value in whole.model.tensors().items())
-
-
-@pytest.mark.parametrize("setting", [{"adaptation.add_every": 5}, {"adaptation.delete_after": 5}])
-@pytest.mark.parametrize("network", [{"expert_kind": "neural"}, {"gating_kind": "neural"}])
-def test_models_with_networks_are_refused(setting, network):
-    target = random_mixture_of_experts(0, 2, 2, 1)
-    context = normal(generator_of(0), 60, 1)
-    config = EIMConfig.known_density(n_components=2, n_iterations=3, **setting, **network, **{"start.n_starts": 1})
-    with pytest.raises(ConfigurationError, match="linear models only"):
-        EIM(config, target=target).fit((context, target.sample(context, generator_of(1))))

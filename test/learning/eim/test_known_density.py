@@ -53,15 +53,6 @@ def test_temperature_multiplies_the_covariance_of_a_normal_target(temperature):
     torch.testing.assert_close(model.covariance, temperature * torch.eye(2).double(), rtol=0.0, atol=1e-7)
 
 
-@pytest.mark.parametrize("seed", [0, 2])
-def test_two_components_in_two_dimensions_are_found_to_rounding(seed):
-    target = random_target(2, 2, generator_of(seed))
-    sample = target.sample(2000, generator_of(seed + 100))
-    config = EIMConfig.known_density(n_components=2, n_iterations=300)
-    result = EIM(config, target=target).fit(sample, generator=generator_of(seed))
-    assert divergence(result.model, target) < 1e-9
-
-
 def test_ten_components_in_ten_dimensions_are_found():
     target = random_target(10, 10, generator_of(2))
     sample = target.sample(4000, generator_of(102))
@@ -184,17 +175,6 @@ def test_hard_bounds_are_obeyed_and_the_elbo_never_exceeds_log_z(n_components):
     assert result.status is (Status.NON_FINITE if "outside" in last else Status.MAX_ITERATIONS)
 
 
-def test_bimodal_target_gives_one_mode_or_both_with_as_many_components():
-    target = GaussianMixture(
-        torch.zeros(2).double(), torch.tensor([[-3.0], [3.0]]).double(), torch.full((2, 1, 1), 0.7).double()
-    )
-    config = EIMConfig.known_density(n_components=2, n_iterations=300)
-    one = EIM(config, target=target).fit(start=normal_mixture([1.0]), generator=generator_of(0)).model
-    assert float(one.means) == pytest.approx(3.0, abs=1e-3)
-    two = EIM(config, target=target).fit(target.sample(500, generator_of(1)), generator=generator_of(0)).model
-    assert divergence(two, target) < 1e-9
-
-
 def test_objective_rises_from_step_to_step():
     """Within four standard errors of each estimate, of which there are thirty."""
     target = random_mixture(7, 3, 2)
@@ -258,26 +238,6 @@ def test_same_seed_gives_the_same_run_and_resuming_is_bitwise(tmp_path):
     for other in (again, resumed):
         assert without_times(other.history) == without_times(whole.history)
         assert all(torch.equal(value, other.model.tensors()[name]) for name, value in whole.model.tensors().items())
-
-
-def test_samples_without_contexts_are_as_many_as_there_are():
-    """The weights of a mixture without contexts are one row, however many samples there are."""
-    target = random_mixture(0, 2, 2)
-    sample = target.sample(50, generator_of(1))
-    result = EIM(target=target, n_components=2, n_iterations=20).fit(sample, generator=generator_of(0))
-    assert divergence(result.model, target) < 1e-3
-
-
-def test_start_is_the_likeliest_of_several_fits_of_em():
-    target = random_target(5, 6, generator_of(1))
-    sample = target.sample(1000, generator_of(51))
-
-    def start(n_starts):
-        config = EIMConfig.known_density(n_components=6, n_iterations=0, **{"start.n_starts": n_starts})
-        return float(EIM(config, target=target).fit(sample, generator=generator_of(5)).model.log_prob(sample).mean())
-
-    likelihoods = [start(n) for n in (1, 3)]
-    assert likelihoods[1] > likelihoods[0]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import pytest
 import torch
 from learning.models.random_models import generator_of, normal, random_mixture_of_experts
 
-from eim_ros.learning import EIMConfig
 from eim_ros.learning.configs import MStepConfig
 from eim_ros.learning.eim.m_step import update_gating
 from eim_ros.learning.models import MixtureOfExperts
@@ -66,8 +65,3 @@ def test_high_limits_refits_and_natural_gradients_evaluate_all_experts(settings)
     expected, _ = updated(limited.replace(**{"gating.n_experts": 0}), 1, 0)
     assert evaluations == N_EXPERTS * N_CONTEXTS
     torch.testing.assert_close(model.gating.weights, expected.gating.weights, rtol=0.0, atol=0.0)
-
-
-def test_thesis_settings_evaluate_all_experts():
-    assert EIMConfig().m_step.gating.n_experts == 0
-    assert EIMConfig.known_density().m_step.gating.n_experts == 0

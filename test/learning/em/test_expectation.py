@@ -59,11 +59,6 @@ def test_most_probable_states_are_the_best_of_all_subsets(n_states):
     torch.testing.assert_close(found.moments, moments(points, shares), rtol=1e-11, atol=1e-11)
 
 
-def test_first_state_is_the_most_probable_one():
-    model, points = problem((5, 2, 1))
-    assert torch.equal(expect(model, points, 3).states[:, 0], joints(model, points).argmax(-1))
-
-
 @pytest.mark.parametrize("n_states", [5, 9])
 def test_as_many_states_as_components_are_no_truncation(n_states):
     model, points = problem((5, 2, 1))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from learning.models.random_models import generator_of, normal
 
-from eim_ros.core.errors import ConfigurationError, DataError
+from eim_ros.core.errors import DataError
 from eim_ros.learning import EMConfig
 from eim_ros.learning.em import EM
 from eim_ros.learning.families import FamilyConfig, with_networks
@@ -91,16 +91,6 @@ def test_hard_em_raises_its_free_energy():
     assert all(later > earlier - 1e-3 for earlier, later in zip(values, values[1:], strict=False))
 
 
-def test_best_of_several_starts_is_kept():
-    context, sample = sine(300)
-    config = EMConfig.from_mapping(
-        {"n_components": 2, "n_iterations": 3, "n_starts": 2, "tolerance": 0.0, "networks.l2": 1e-5, **NEURAL}
-    )
-    result = EM(config).fit((context, sample))
-    likelihood = float(result.model.log_prob(context, sample).mean())
-    assert likelihood >= result.history.column("log_likelihood")[-1] - 1e-3
-
-
 def test_given_neural_model_is_continued():
     context, sample = sine(300)
     first = EM(EMConfig.from_mapping({"n_components": 1, "n_iterations": 2, "tolerance": 0.0, **NEURAL})).fit(
@@ -168,8 +158,3 @@ def test_samples_without_contexts_give_a_gaussian_mixture():
     torch.testing.assert_close(
         model.means.sort(0).values, torch.tensor([[-3.0] * 2, [3.0] * 2]).double(), rtol=0.0, atol=0.4
     )  # four standard errors of a mean of 100
-
-
-def test_unknown_family_is_refused():
-    with pytest.raises(ConfigurationError, match="expert_kind must be one of linear, neural"):
-        EMConfig(expert_kind="cubic")

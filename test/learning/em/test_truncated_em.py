@@ -14,11 +14,11 @@ from learning.models.random_models import (
 )
 from learning.toys import pairs_from, without_times
 
-from eim_ros.core.errors import ConfigurationError, DataError, DistributionError
+from eim_ros.core.errors import DataError, DistributionError
 from eim_ros.learning import EMConfig, RunOptions
 from eim_ros.learning.em import EM, TruncatedEM, TruncatedEMConfig
 from eim_ros.learning.em.truncated import TruncatedEMState, select_components
-from eim_ros.learning.models import GaussianMixture, LinearExperts, MixtureOfExperts
+from eim_ros.learning.models import LinearExperts, MixtureOfExperts
 from eim_ros.learning.run import Status
 from experiments import random_mixture as separated_mixture
 
@@ -188,25 +188,12 @@ def test_resumed_run_is_bitwise_the_same(tmp_path, search):
     assert all(torch.equal(value, resumed.state.tensors()[name]) for name, value in whole.state.tensors().items())
 
 
-def test_samples_alone_give_a_gaussian_mixture():
-    mixture = random_mixture(7, 12, 2)
-    sample = mixture.sample(300, generator_of(8))
-    assert isinstance(TruncatedEM(config(n_iterations=3)).fit(sample).model, GaussianMixture)
-
-
 def test_run_ends_when_the_free_energy_rises_no_more():
     data, start = problem(2)
     result = TruncatedEM(config(n_iterations=500, tolerance=1e-4)).fit(data, start)
     assert result.status is Status.CONVERGED
     rise = np.diff(result.history.column("free_energy"))
     assert rise[-1] < 1e-4 <= rise[:-1].min()
-
-
-def test_one_component_is_no_special_case():
-    data, _ = problem(2)
-    result = TruncatedEM(config(n_components=1, n_iterations=3)).fit(data)
-    expected = EM(EMConfig(n_components=1, n_iterations=3, covariance_floor=0.0)).fit(data).model
-    torch.testing.assert_close(result.model.experts.weights, expected.experts.weights, rtol=1e-12, atol=1e-12)
 
 
 def test_narrow_components_are_searched_as_well():
@@ -227,9 +214,3 @@ def test_model_that_is_not_linear_is_refused():
 def test_fewer_points_than_components_are_refused():
     with pytest.raises(DataError, match="12 experts need at least as many points, got 4"):
         TruncatedEM(config()).fit(torch.randn(4, 2, generator=generator_of(11)))
-
-
-@pytest.mark.parametrize("setting", [{"n_states": 0}, {"search": "none"}, {"n_neighbours": 0}, {"n_selected": 0}])
-def test_setting_out_of_bounds_is_refused(setting):
-    with pytest.raises(ConfigurationError):
-        config(**setting)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 from learning.models.random_models import generator_of, normal
 from torch import Tensor
@@ -10,9 +12,20 @@ from eim_ros.learning.gmmvi.components import Components
 from eim_ros.learning.gmmvi.gaussians import DiagonalComponents, FullComponents
 from eim_ros.learning.gmmvi.gradients import LogRatio, log_ratio
 from eim_ros.learning.gmmvi.samples import Selection
+from eim_ros.learning.gmmvi.settings import LETTERS
 from eim_ros.learning.models import GaussianMixture
 
-__all__ = ["components_of", "quadratic", "ratio_at", "three_modes", "wide_start"]
+__all__ = ["components_of", "quadratic", "ratio_at", "three_modes", "wide_start", "words"]
+
+
+def words(rest: int) -> list[str]:
+    """A third of the 432 combinations, in which any three letters occur in all of theirs; `rest` selects it."""
+    options = [list(letters) for _, letters in LETTERS]
+    return [
+        "".join(word)
+        for word in itertools.product(*options)
+        if sum(option.index(letter) for option, letter in zip(options, word, strict=True)) % 3 == rest
+    ]
 
 
 def three_modes() -> GaussianMixture:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from learning.gmmvi.problems import three_modes, wide_start
+from learning.gmmvi.problems import three_modes, wide_start, words
 from learning.models.random_models import generator_of, normal
 from learning.toys import normal_mixture, without_times
 from torch.distributions import Beta, MultivariateNormal, kl_divergence
@@ -51,14 +51,10 @@ def test_there_are_432_combinations_and_names_are_theirs():
 
 
 @pytest.mark.parametrize("first", ["SE", "SA", "ZE", "ZA"])
-def test_every_combination_runs_twenty_iterations_without_nan(first):
-    """Three components in two dimensions, full or diagonal covariances, with and without reuse by turns.
-
-    Adaptive ones gain four components, at iterations 5, 10, 15 and 20. Those whose candidates do not climb lose some
-    that have been of no use for four. Every second one of those with gradients may also split a component each time.
-    """
+def test_combinations_run_twenty_iterations_without_nan(first):
+    """Adaptive ones gain four components; those whose candidates do not climb lose some; some split some."""
     target = three_modes()
-    for number, word in enumerate(word for word in WORDS if word.startswith(first)):
+    for number, word in enumerate(word for word in words(1) if word.startswith(first)):
         n_climbing, n_refined = 10 * (number // 4 % 2), number // 8 % 2
         config = GMMVIConfig.named(
             word,
@@ -124,7 +120,7 @@ def test_temperature_two_gives_twice_the_covariance(word):
     assert result.history.column("elbo")[-1] == pytest.approx(elbo, abs=0.1)
 
 
-@pytest.mark.parametrize("word", ["SAMTRON", "ZAMTRON", "SEMTRON"])
+@pytest.mark.parametrize("word", ["SAMTRON", "ZEMTRON"])
 def test_hard_bounds_count_and_the_elbo_never_exceeds_log_z(word):
     target = Bounded()
     config = GMMVIConfig.named(word, n_iterations=80)
@@ -142,11 +138,9 @@ def test_hard_bounds_count_and_the_elbo_never_exceeds_log_z(word):
     assert result.status is (Status.NON_FINITE if "outside" in last else Status.MAX_ITERATIONS)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_components_outside_a_bounded_support_return(seed):
+def test_components_outside_a_bounded_support_return():
     """Some components start outside of (0, 1). If the target were constant there, they would grow without bound."""
-    target = Beta(2.0, 3.0)
-    result = GMMVI(target, n_iterations=200, seed=seed).fit()
+    result = GMMVI(Beta(2.0, 3.0), n_iterations=200, seed=0).fit()
     assert float(result.model.mean) == pytest.approx(0.4, abs=0.02)
     assert result.history.records[-1].get("outside", 0.0) < 0.02
     assert result.means.abs().max() < 10.0
@@ -221,59 +215,6 @@ def test_modes_beyond_a_guessed_start_are_found():
     torch.testing.assert_close(shares, torch.full((4,), 0.25).double(), rtol=0.0, atol=0.05)
 
 
-def test_candidates_of_the_start_find_the_second_mode_and_are_counted():
-    """Two modes 20 deviations apart, one component: no sample is remembered, so nothing can be added without them."""
-    means = torch.tensor([[-10.0, 0.0], [10.0, 0.0]]).double()
-    density = GaussianMixture(torch.zeros(2).double(), means, torch.eye(2).double().expand(2, 2, 2))
-    calls = []
-
-    def target(sample):
-        calls.append(len(sample))
-        return density.log_prob(sample)
-
-    def fit(n_prior):
-        config = GMMVIConfig.from_mapping(
-            {
-                "n_samples": 20,
-                "n_iterations": 100,
-                "adaptation.add_every": 20,
-                "adaptation.n_candidates": 0,
-                "adaptation.n_prior_candidates": n_prior,
-                "adaptation.n_climbing": 0,
-            }
-        )
-        calls.clear()
-        return GMMVI(target, config).fit(start=wide_start(1, scale=8.0), generator=generator_of(0))
-
-    alone = fit(0)
-    assert alone.model.n_components == 1
-    helped = fit(50)
-    check = 200 + 1  # of the start, before the first iteration
-    assert sum(calls) - check == sum(helped.history.column("evaluations")) == helped.state.evaluations
-    assert helped.state.evaluations > 5 * 50 + 20 * (20 + 40 + 60)
-    assert elbo_of(alone.model, density) == pytest.approx(-math.log(2.0), abs=0.05)
-    assert elbo_of(helped.model, density) > -0.05
-
-
-def test_plateau_of_the_elbo_ends_a_run():
-    config = GMMVIConfig.named("SEMTRUX", plateau_window=20, n_iterations=2000)
-    result = GMMVI(lambda sample: -sample.abs().sum(-1), config).fit(start=wide_start(2), generator=generator_of(0))
-    assert result.status is Status.CONVERGED
-    assert result.state.iteration < 1000
-
-
-def test_resumed_run_by_default_is_bitwise_the_uninterrupted_one(tmp_path):
-    """Products depend on the layout of the factors in memory, so a checkpoint must not change it."""
-
-    def fit(n_iterations, **options):
-        return GMMVI(normal_mixture([0.0, 0.0, 0.0]), n_iterations=n_iterations).fit(**options).model
-
-    fit(4, run=RunOptions(checkpoint=tmp_path / "run.checkpoint"))
-    resumed = fit(8, run=RunOptions(checkpoint=tmp_path / "run.checkpoint", resume=True))
-    for value, expected in zip(resumed.tensors().values(), fit(8).tensors().values(), strict=True):
-        torch.testing.assert_close(value, expected, rtol=0.0, atol=0.0)
-
-
 @pytest.mark.parametrize("word", ["SAMTRON", "ZEPYDOG"])
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])
 def test_resumed_run_is_bitwise_the_uninterrupted_one(word, covariance, tmp_path):
@@ -346,14 +287,6 @@ def test_module_of_ones_own_takes_the_place_of_an_option():
     assert torch.equal(given.model.means, named.model.means)
 
 
-@pytest.mark.parametrize("covariance", ["full", "diagonal"])
-def test_one_component_in_one_dimension(covariance):
-    config = GMMVIConfig.named("SEMTRUX", covariance=covariance, n_iterations=80)
-    model = GMMVI(normal_mixture([2.0]), config).fit(start=wide_start(1, n_dims=1), generator=generator_of(0)).model
-    assert float(model.means[0, 0]) == pytest.approx(2.0, abs=0.05)
-    assert float(model.scale_trils[0, 0, 0]) == pytest.approx(1.0, abs=0.05)
-
-
 def test_improper_target_never_converges_and_stays_finite():
     config = GMMVIConfig(n_iterations=60, plateau_window=10)
     result = GMMVI(lambda sample: 0.0 * sample.sum(-1), config).fit(start=wide_start(2), generator=generator_of(0))
@@ -392,14 +325,6 @@ BAD_TARGETS = [
 def test_bad_target_is_refused_with_cause_and_cure(target, message):
     with pytest.raises(DistributionError, match=message):
         GMMVI(target, GMMVIConfig(n_iterations=2)).fit(start=wide_start(3), generator=generator_of(0))
-
-
-def test_target_without_gradients_is_welcome_to_the_zero_order_estimate():
-    config = GMMVIConfig.named("ZEMTRUX", n_iterations=60)
-    result = GMMVI(lambda sample: -0.5 * sample.detach().numpy() ** 2 @ [1.0, 4.0], config).fit(start=wide_start(1))
-    torch.testing.assert_close(
-        result.model.covariance.diagonal(), torch.tensor([1.0, 0.25]).double(), rtol=0.0, atol=1e-3
-    )
 
 
 def test_zero_order_estimate_in_too_many_dimensions_is_refused_before_memory_runs_out():

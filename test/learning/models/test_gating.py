@@ -22,22 +22,6 @@ def test_probabilities_sum_to_one_for_logits_beyond_the_range_of_exp():
     torch.testing.assert_close(log_probs.exp(), torch.eye(2).double(), rtol=0.0, atol=0.0)
 
 
-def test_common_shift_of_all_logits_changes_nothing():
-    gating, context = random_gating(2, 4, 3), normal(generator_of(3), 10, 3)
-    shifted = SoftmaxGating(gating.weights + normal(generator_of(4), 3), gating.biases + 3.0)
-    torch.testing.assert_close(shifted(context), gating(context), rtol=0.0, atol=1e-12)
-
-
-def test_order_of_components_does_not_matter():
-    gating, context, order = random_gating(5, 4, 3), normal(generator_of(6), 10, 3), torch.tensor([2, 0, 3, 1])
-    permuted = SoftmaxGating(gating.weights[order], gating.biases[order])
-    torch.testing.assert_close(permuted(context), gating(context)[:, order], rtol=0.0, atol=1e-13)
-
-
-def test_one_component_has_probability_one():
-    assert (random_gating(7, 1, 3)(normal(generator_of(8), 5, 3)) == 0.0).all()
-
-
 def test_without_context_it_is_a_categorical_distribution():
     gating = random_gating(9, 4, 0)
     expected = torch.log_softmax(gating.biases, -1).expand(5, -1)

@@ -14,28 +14,11 @@ from eim_ros.core.errors import DistributionError
 from eim_ros.learning.models import GaussianMixture, gaussian_mixture
 
 
-def test_log_prob_equals_torchs():
-    model, sample = random_mixture(0, 4, 3), normal(generator_of(1), 50, 3)
-    components = torch.distributions.MultivariateNormal(model.means, scale_tril=model.scale_trils)
-    weights = torch.distributions.Categorical(logits=model.log_weights)
-    expected = torch.distributions.MixtureSameFamily(weights, components).log_prob(sample)
-    torch.testing.assert_close(model.log_prob(sample), expected, rtol=1e-12, atol=1e-12)
-
-
 def test_weights_are_normalised_on_construction():
     model = random_mixture(1, 4, 2)
     shifted = GaussianMixture(model.log_weights + 700.0, model.means, model.scale_trils)
     torch.testing.assert_close(shifted.log_weights, model.log_weights, rtol=0.0, atol=1e-12)
     assert float(shifted.log_weights.exp().sum()) == pytest.approx(1.0, abs=1e-14)
-
-
-def test_order_of_components_does_not_matter():
-    model, sample, order = random_mixture(2, 4, 3), normal(generator_of(3), 20, 3), torch.tensor([2, 0, 3, 1])
-    permuted = GaussianMixture(model.log_weights[order], model.means[order], model.scale_trils[order])
-    torch.testing.assert_close(permuted.log_prob(sample), model.log_prob(sample), rtol=1e-13, atol=1e-13)
-    torch.testing.assert_close(
-        permuted.log_responsibilities(sample), model.log_responsibilities(sample)[:, order], rtol=0.0, atol=1e-12
-    )
 
 
 def test_responsibilities_are_the_joint_over_the_density():
@@ -53,25 +36,10 @@ def test_absent_component_is_never_drawn_and_has_no_responsibility():
     assert (absent.log_responsibilities(sample)[:, 1] == -torch.inf).all()
 
 
-def test_components_are_drawn_as_often_as_they_weigh():
-    model = random_mixture(8, 4, 2)
-    _, component = model.sample_with_components(20_000, generator_of(9))
-    share = torch.bincount(component, minlength=4) / 20_000
-    weights = model.log_weights.exp()
-    assert ((share - weights).abs() < 4.0 * (weights * (1.0 - weights) / 20_000).sqrt()).all()  # standard errors
-
-
 def batch_of_mixtures() -> GaussianMixture:
     """Mixtures (5,) of 3 components in 2 dimensions that share their factors, as a conditioned model gives."""
     generator = generator_of(10)
     return GaussianMixture(normal(generator, 5, 3), normal(generator, 5, 3, 2), random_scale_trils(generator, 3, 2))
-
-
-def test_batch_equals_a_loop():
-    batch, sample = batch_of_mixtures(), normal(generator_of(11), 5, 2)
-    for index in range(5):
-        one = GaussianMixture(batch.log_weights[index], batch.means[index], batch.scale_trils)
-        torch.testing.assert_close(batch.log_prob(sample)[index], one.log_prob(sample[index]), rtol=1e-13, atol=1e-13)
 
 
 def test_samples_of_a_batch_come_from_their_own_mixture():
@@ -118,16 +86,6 @@ def test_samples_in_chunks_equal_samples_at_once(monkeypatch):
         assert torch.equal(component, again)
         torch.testing.assert_close(sample, at_once, rtol=0.0, atol=1e-13)  # rounding of the products
         monkeypatch.undo()
-
-
-def test_samples_of_a_component_have_its_moments():
-    model = random_mixture(22, 3, 2)
-    sample, component = model.sample_with_components(40_000, generator_of(23))
-    for index in range(3):
-        own, factor = sample[component == index], model.scale_trils[index]
-        noise = torch.linalg.solve_triangular(factor, (own - model.means[index]).T, upper=False)
-        assert (noise.mean(-1).abs() < 5.0 / len(own) ** 0.5).all()  # five standard errors
-        assert (torch.cov(noise) - torch.eye(2)).abs().max() < 5.0 * (2.0 / len(own)) ** 0.5
 
 
 def test_figures_of_the_components_have_the_names_of_the_field():

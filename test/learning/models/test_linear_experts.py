@@ -19,12 +19,6 @@ def test_each_expert_is_a_gaussian_around_its_regression():
         torch.testing.assert_close(experts.means(context)[:, index], mean, rtol=1e-13, atol=1e-13)
 
 
-def test_conditioning_gives_the_same_densities():
-    experts, context, sample = random_experts(3, 4, 3, 2), normal(generator_of(4), 6, 2), normal(generator_of(5), 6, 3)
-    conditioned = experts(context).log_prob(sample.unsqueeze(1))
-    torch.testing.assert_close(conditioned, experts.log_prob(context, sample), rtol=1e-12, atol=1e-12)
-
-
 def test_result_does_not_depend_on_the_size_of_the_chunks(monkeypatch):
     experts, context, sample = (
         random_experts(6, 5, 3, 2),
@@ -54,14 +48,6 @@ def test_samples_drawn_expert_by_expert_are_those_drawn_one_by_one(n_context):
     drawn = experts.sample(component, context, generator_of(4))
     one_by_one = experts.select(component, context).sample(generator=generator_of(4))
     assert torch.allclose(drawn, one_by_one, rtol=0.0, atol=1e-13)
-
-
-def test_without_context_an_expert_is_a_component():
-    experts, sample = random_experts(11, 4, 3, 0), normal(generator_of(12), 6, 3)
-    context = torch.zeros(6, 0, dtype=torch.float64)
-    expected = Gaussian(experts.biases, experts.scale_trils).log_prob(sample.unsqueeze(1))
-    torch.testing.assert_close(experts.log_prob(context, sample), expected, rtol=1e-12, atol=1e-12)
-    assert torch.equal(experts.means(context), experts.biases.expand(6, -1, -1))
 
 
 def test_far_contexts_do_not_cost_the_residual_its_digits():

@@ -36,12 +36,6 @@ def test_each_expert_is_its_own_network_alone():
         torch.testing.assert_close(together.scale_tril[:, index], alone.scale_tril[:, 0], rtol=1e-13, atol=1e-13)
 
 
-def test_mean_and_covariance_depend_on_the_context():
-    experts = random_neural_experts(6, 2, 2, 1)
-    first, second = experts(torch.tensor([[0.0], [4.0]]).double()).scale_tril
-    assert (first - second).abs().amax((1, 2)).min() > 1e-3
-
-
 @pytest.mark.parametrize("component", [[0, 3, 1, 1, 2, 0], [2, 2, 2, 2, 2, 2], [3, 2, 1, 0, 1, 2]])
 def test_selected_experts_are_rows_of_all_experts(component):
     experts, context, index = random_neural_experts(7, 4, 3, 2), normal(generator_of(8), 6, 2), torch.tensor(component)
@@ -73,20 +67,6 @@ def test_contexts_far_from_the_data_give_finite_distributions():
     experts = random_neural_experts(13, 3, 2, 1)
     near, far = experts(torch.tensor([[1e3], [1e6]]).double()).scale_tril
     torch.testing.assert_close(near, far, rtol=1e-12, atol=0.0)
-
-
-def test_no_samples_give_no_values():
-    experts = random_neural_experts(14, 3, 2, 1)
-    context, sample = torch.zeros(0, 1).double(), torch.zeros(0, 2).double()
-    assert experts.log_prob(context, sample).shape == (0, 3)
-    assert experts.score(context, sample, torch.zeros(0, 3).double()).shape == (0, 2)
-    assert experts.select(torch.zeros(0, dtype=torch.int64), context).mean.shape == (0, 2)
-
-
-def test_single_precision_stays_single():
-    model = random_neural_mixture_of_experts(15, 3, 2, 1).to(dtype=torch.float32)
-    context = torch.zeros(4, 1)
-    assert model.sample(context, generator_of(0)).dtype == model.dtype == torch.float32
 
 
 def test_networks_that_do_not_fit_are_refused():

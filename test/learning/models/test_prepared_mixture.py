@@ -125,11 +125,3 @@ def test_what_gains_nothing_is_left_to_the_model(model):
     assert torch.equal(prepared.log_prob(context, sample, component), model.log_prob(context, sample))
     assert torch.equal(prepared.score(context, sample, component), model.score(context, sample))
     assert prepared.truncation_error(context, sample, component) == 0.0
-
-
-def test_no_samples_give_nothing():
-    model, context, sample, component = problem(2)
-    prepared = PreparedMixture(model, context, sample, 4)
-    for known in (None, component[:0]):
-        assert prepared.log_prob(context[:0], sample[:0], known).shape == (0,)
-        assert prepared.score(context[:0], sample[:0], known).shape == (0, 3)

@@ -16,18 +16,6 @@ from eim_ros.learning.models import (
 from eim_ros.learning.models.serialization import MODEL_KIND, MODEL_SCHEMA
 
 
-@pytest.mark.parametrize("size", [(1, 1, 1), (5, 7, 3), (3, 2, 0)])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_model_comes_back_bit_by_bit(tmp_path, size, dtype):
-    model = random_mixture_of_experts(0, *size).to(dtype=dtype)
-    save_mixture_of_experts(tmp_path / "model", model, {"robot": "iiwa14"})
-    loaded, document = load_mixture_of_experts(tmp_path / "model")
-    assert document["robot"] == "iiwa14"
-    for name, value in model.tensors().items():
-        assert loaded.tensors()[name].dtype == dtype
-        assert torch.equal(loaded.tensors()[name], value)
-
-
 @pytest.mark.parametrize(
     "model",
     [
@@ -51,40 +39,10 @@ def test_one_loader_reads_every_kind(tmp_path, model):
         torch.testing.assert_close(loaded.tensors()[name], value, rtol=1e-15, atol=1e-15)
 
 
-def test_mixture_is_no_mixture_of_experts(tmp_path):
-    save_model(tmp_path / "model", random_mixture(10, 3, 2))
-    with pytest.raises(ModelFileError, match="holds a 'gaussian_mixture', expected a 'mixture_of_experts'"):
-        load_mixture_of_experts(tmp_path / "model")
-
-
 def test_saving_a_loaded_model_gives_the_same_bytes(tmp_path):
     save_mixture_of_experts(tmp_path / "a", random_mixture_of_experts(1, 3, 2, 1), {"z": 1, "a": 2})
     save_mixture_of_experts(tmp_path / "b", *load_mixture_of_experts(tmp_path / "a"))
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-
-
-def test_missing_parameter_is_refused_by_name(tmp_path):
-    tensors = random_mixture_of_experts(2, 3, 2, 1).tensors()
-    del tensors["experts.biases"]
-    write_tensor_file(tmp_path / "model", tensors, {}, kind=MODEL_KIND, schema=MODEL_SCHEMA)
-    with pytest.raises(ModelFileError, match=r"lacks experts.biases"):
-        load_mixture_of_experts(tmp_path / "model")
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "reason"),
-    [
-        ("experts.scale_trils", torch.zeros(3, 2, 2), "positive diagonal"),
-        ("experts.biases", torch.full((3, 2), torch.nan), "finite"),
-        ("gating.biases", torch.zeros(4), "disagree"),
-        ("gating.weights", torch.zeros(3, 2), "does not fit"),
-    ],
-)
-def test_parameters_of_no_model_are_refused(tmp_path, name, value, reason):
-    tensors = {**random_mixture_of_experts(3, 3, 2, 1).tensors(), name: value.double()}
-    write_tensor_file(tmp_path / "model", tensors, {}, kind=MODEL_KIND, schema=MODEL_SCHEMA)
-    with pytest.raises(ModelFileError, match=f"does not hold a valid mixture of experts: .*{reason}"):
-        load_mixture_of_experts(tmp_path / "model")
 
 
 @pytest.mark.parametrize(("kind", "schema"), [("checkpoint", MODEL_SCHEMA), (MODEL_KIND, MODEL_SCHEMA + 1)])

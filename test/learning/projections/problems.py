@@ -17,7 +17,7 @@ from torch import Tensor
 from eim_ros.learning.models import Gaussian, LinearExperts
 from eim_ros.learning.projections import GaussianUpdate, QuadraticSurrogate
 
-__all__ = ["ExpertProblem", "Problem", "bounds_of", "random_problem"]
+__all__ = ["ExpertProblem", "Problem", "bounds_of", "random_problem", "sampled_ratios"]
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,6 @@ class Problem:
     def expert(self, index: int) -> ExpertProblem:
         one = slice(index, index + 1)
         return ExpertProblem(*(value[one][0].numpy() for value in self._parts()))
-
-    def single(self, index: int) -> Problem:
-        """The same problem with one expert only."""
-        return Problem.of(*(value[index : index + 1] for value in self._parts()))
 
     @classmethod
     def of(
@@ -134,6 +130,14 @@ def random_problem(seed: int, n_components: int, n_dims: int, n_context: int) ->
     linear = normal(generator, n_components, n_dims, n_context + 1) * size.sqrt()[:, None, None]
     context = normal(generator, n_components, 20, n_context) + 1.0
     return Problem.of(experts.weights, experts.biases, experts.scale_trils, 0.5 * (root + root.mT), linear, context)
+
+
+def sampled_ratios(seed: int, k: int = 3) -> tuple[Tensor, Tensor]:
+    """phi and log q_old (k, 8, 40) of samples of standard normal experts of different scales at eight contexts."""
+    generator = generator_of(seed)
+    residual, shift = normal(generator, k, 8, 40), normal(generator, k, 8, 1)
+    scale = torch.tensor([0.5, 1.0, 2.0])[:k, None, None].double()
+    return 2.0 * torch.sin(2.0 * residual + shift) - residual, -0.5 * residual.square() - scale.log()
 
 
 def bounds_of(seed: int) -> tuple[float, float]:

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from learning.models.random_models import generator_of, normal, random_experts, random_scale_trils
@@ -56,33 +55,6 @@ def test_exact_phi_without_bounds_returns_the_target_in_one_step(fit, n_context,
     assert_same(update.experts, target, atol=1e-6)
 
 
-@pytest.mark.parametrize("a", [0.01, 0.5, 0.9, 1.1, 2.0])
-def test_any_multiplier_but_one_misses_the_target(a):
-    """Without the objective's own KL term, hence without the "+1", a = eta, and no bound means eta = 0: never p."""
-    model, target = random_experts(0, 1, 2, 1), random_experts(100, 1, 2, 1)
-    experts = project(model, target, math.inf)
-    assert float(experts.multipliers.eta) == 0.0  # a = 1: the "+1"
-    reached = natural_update(model, target, 1.0)
-    np.testing.assert_allclose(reached, target_precision(target), rtol=1e-9)
-    missed = natural_update(model, target, a)
-    assert np.abs(missed - target_precision(target)).max() > 0.01 * np.abs(target_precision(target)).max()
-
-
-def project(model, target, kl_bound):
-    return m_step(model, log_ratio(target, model), fit_to_gradients, kl_bound, math.inf, **draws(0, model))
-
-
-def natural_update(model, target, a):
-    """Precision of exp((a log q_old + phi)/a) for phi = log p/q_old."""
-    old = target_precision(model)
-    return (a * old + target_precision(target) - old) / a
-
-
-def target_precision(experts):
-    factor = experts.scale_trils[0].numpy()
-    return np.linalg.inv(factor @ factor.T)
-
-
 @FITS
 @pytest.mark.parametrize("constant", [0.0, 3.0, -1e3])
 def test_constant_phi_leaves_experts_unchanged(fit, constant):
@@ -92,15 +64,6 @@ def test_constant_phi_leaves_experts_unchanged(fit, constant):
         **draws(2, experts),
     )  # fmt: skip
     assert_same(update.experts, experts, atol=1e-11 * max(1.0, abs(constant)))
-
-
-@FITS
-def test_phi_plus_a_constant_gives_the_same_step(fit):
-    experts = random_experts(3, 4, 2, 1)
-    drawn = draws(4, experts)
-    first = m_step(experts, wave, fit, 0.05, 0.02, **drawn)
-    second = m_step(experts, lambda context, sample: wave(context, sample) + 7.0, fit, 0.05, 0.02, **drawn)
-    assert_same(second.experts, first.experts, atol=1e-8)
 
 
 @FITS
@@ -167,30 +130,3 @@ def distance(model, target, context):
     """Mean KL(model || target) over contexts."""
     first, second = (Gaussian(experts.means(context)[:, 0], experts.scale_trils[0]) for experts in (model, target))
     return float(first.kl(second).mean())
-
-
-def test_half_step_of_the_experts_never_increases_the_kl_to_the_target():
-    """Two components of fixed weights in one dimension, phi exact and expectations by quadrature: thesis 4.1.2."""
-    n_nodes, axis = 4000, torch.linspace(-15.0, 15.0, 3001).double()
-    quantiles = torch.special.ndtri((torch.arange(n_nodes).double() + 0.5) / n_nodes)
-    log_weights = torch.tensor([0.6, 0.4]).double().log()
-    target = LinearExperts(*(torch.tensor(v).double() for v in ([[[]], [[]]], [[-2.0], [1.0]], [[[0.6]], [[1.2]]])))
-    experts = LinearExperts(*(torch.tensor(v).double() for v in ([[[]], [[]]], [[0.5], [3.0]], [[[1.5]], [[0.8]]])))
-
-    def log_density(model, sample):
-        return torch.logsumexp(log_weights + model.log_prob(sample[:, :0], sample), -1)
-
-    def kl(model):
-        log_model = log_density(model, axis[:, None])
-        return float((log_model.exp() * (log_model - log_density(target, axis[:, None]))).sum()) * 0.01
-
-    distances = [kl(experts)]
-    drawn = {"residual": quantiles.expand(2, n_nodes).unsqueeze(-1), "context": torch.zeros(2, n_nodes, 0).double()}
-    for _ in range(150):
-        old = experts
-        phi = lambda _, sample: log_density(target, sample) - log_density(old, sample)  # noqa: B023, E731
-        experts = m_step(old, phi, fit_to_gradients, 0.05, 0.05, **drawn).experts
-        distances.append(kl(experts))
-    assert all(after <= before + 1e-9 for before, after in zip(distances, distances[1:], strict=False))
-    assert distances[0] > 0.5
-    assert distances[-1] < 1e-4

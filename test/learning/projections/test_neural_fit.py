@@ -56,20 +56,6 @@ def test_mean_and_deviation_that_depend_on_the_context_are_found():
     assert (found.scale_tril[:, 0, 0, 0] / expected).log().abs().max() < 0.25
 
 
-def test_covariance_of_two_dimensions_that_turns_with_the_context_is_found():
-    n = 3000
-    context = uniform(3, 1, n, 1)
-    factor = torch.zeros(n, 2, 2).double()
-    factor[:, 0, 0], factor[:, 1, 0], factor[:, 1, 1] = 1.0, context[0, :, 0], 0.5
-    sample = (factor @ normal(generator_of(4), n, 2, 1)).squeeze(-1)
-    fresh = NeuralExperts.around(standard_normal(1, 2, 1), context[0], LAYERS, generator_of(5))
-    weights = torch.ones(1, n, 1).double()
-    fitted = fit_neural_experts(fresh, context, sample[None, :, None], weights, FitSettings(150, 1e-5))
-    true = Gaussian(torch.zeros(n, 2).double(), factor)
-    divergence = true.kl(Gaussian(fitted(context[0]).mean[:, 0], fitted(context[0]).scale_tril[:, 0]))
-    assert float(divergence.mean()) < 0.02  # about 60 free coefficients: 60/(2 n) = .01
-
-
 def problem(
     seed: int, k: int = 3, j: int = 30, m: int = 4, d: int = 2
 ) -> tuple[NeuralExperts, tuple[torch.Tensor, ...]]:
@@ -112,25 +98,6 @@ def test_integer_weights_are_copies():
     )  # single precision, 5 steps on
 
 
-def test_scale_of_the_weights_does_not_matter():
-    experts, (context, sample, weights) = problem(9)
-    first, second = (
-        fit_neural_experts(experts, context, sample, factor * weights, FitSettings(5, 1e-3)) for factor in (1.0, 256.0)
-    )
-    for name, value in first.tensors().items():
-        torch.testing.assert_close(second.tensors()[name], value, rtol=1e-4, atol=1e-5)
-
-
-def test_more_samples_than_dimensions_and_fewer_give_the_same_moments():
-    """A root of the covariance stands in for the samples where there are many: doubling them changes nothing."""
-    experts, (context, sample, weights) = problem(10, m=2)
-    doubled = torch.cat([sample, sample], 2), torch.cat([weights, weights], 2)
-    first = fit_neural_experts(experts, context, sample, weights, FitSettings(5, 1e-3))
-    second = fit_neural_experts(experts, context, *doubled, FitSettings(5, 1e-3))
-    for name, value in first.tensors().items():
-        torch.testing.assert_close(second.tensors()[name], value, rtol=1e-4, atol=1e-5)
-
-
 def test_variance_does_not_fall_below_its_floor():
     """One sample per context, hit exactly: the deviation ends at the floor instead of zero."""
     context = uniform(11, 1, 20, 1)
@@ -156,15 +123,6 @@ def test_expert_without_weight_and_one_with_a_sample_that_is_no_number_are_left_
     assert not torch.equal(fitted.network.weights[0][1], experts.network.weights[0][1])
 
 
-def test_contexts_without_weight_do_not_count():
-    experts, (context, sample, weights) = problem(15, k=1)
-    weights[0, 10:] = 0.0
-    whole = fit_neural_experts(experts, context, sample, weights, FitSettings(5, 1e-3))
-    part = fit_neural_experts(experts, context[:, :10], sample[:, :10], weights[:, :10], FitSettings(5, 1e-3))
-    for name, value in part.tensors().items():
-        torch.testing.assert_close(whole.tensors()[name], value, rtol=1e-4, atol=1e-5)  # single precision, 5 steps on
-
-
 def test_gating_finds_the_classes():
     """An interval in the middle belongs to one component: no linear gating could say so."""
     context = uniform(16, 1000, 1)
@@ -173,12 +131,6 @@ def test_gating_finds_the_classes():
     fitted = fit_neural_gating(gating, context, targets, FitSettings(100, 1e-5))
     right = (fitted(context).argmax(-1) == targets.argmax(-1)).double().mean()
     assert float(right) > 0.98
-
-
-def test_gating_fitted_to_itself_stays():
-    gating, context = random_neural_gating(18, 3, 2), normal(generator_of(19), 50, 2)
-    fitted = fit_neural_gating(gating, context, gating(context).exp(), FitSettings(20, 0.0))
-    torch.testing.assert_close(fitted(context), gating(context), rtol=0.0, atol=1e-5)
 
 
 def test_gating_is_unchanged_by_targets_that_are_no_numbers():

@@ -1,5 +1,6 @@
 """Bracketing: the feasible end is returned, roots of all magnitudes are found, entries of a batch do not interact."""
 
+import pytest
 import torch
 
 from eim_ros.learning.projections.categorical import decreasing_root
@@ -29,30 +30,21 @@ def test_upper_end_is_feasible_and_lower_end_is_not():
     torch.testing.assert_close(bracket.upper, 1.0 / bounds, rtol=1e-9, atol=0.0)
 
 
-def test_feasible_start_is_returned_itself():
-    bracket = decreasing_root(lambda a: -a, start_of(3))
-    assert (bracket.upper == 1.0).all()
-    assert bracket.found.all()
-
-
-def test_zero_at_the_start_counts_as_feasible():
-    assert decreasing_root(lambda a: 1.0 - a, start_of()).upper == 1.0
-
-
-def test_pole_at_the_start_counts_as_positive():
-    bracket = decreasing_root(lambda a: 1.0 / (a - 1.0) - 1e6, start_of())
-    torch.testing.assert_close(bracket.upper - 1.0, torch.tensor(1e-6, dtype=torch.float64), rtol=1e-8, atol=0.0)
-    nan_at_start = decreasing_root(lambda a: torch.where(a > 1.0, 2.0 - a, torch.nan), start_of())
-    torch.testing.assert_close(nan_at_start.upper, torch.tensor(2.0, dtype=torch.float64), rtol=1e-9, atol=0.0)
-
-
-def test_function_without_a_root_is_reported_as_not_found():
-    bracket = decreasing_root(lambda a: torch.exp(-a) + 1.0, start_of(2))
-    assert not bracket.found.any()
-
-
-def test_nan_everywhere_is_reported_as_not_found():
-    assert not decreasing_root(lambda a: a * torch.nan, start_of()).found
+@pytest.mark.parametrize(
+    ("function", "excess"),  # of the root over the start, 1; None without a root
+    [
+        (lambda a: -a, 0.0),
+        (lambda a: 1.0 - a, 0.0),
+        (lambda a: 1.0 / (a - 1.0) - 1e6, 1e-6),  # a pole at the start counts as positive
+        (lambda a: torch.where(a > 1.0, 2.0 - a, torch.nan), 1.0),
+        (lambda a: torch.exp(-a) + 1.0, None),
+        (lambda a: a * torch.nan, None),
+    ],
+)
+def test_special_starts_and_missing_roots(function, excess):
+    bracket = decreasing_root(function, start_of())
+    assert bool(bracket.found) == (excess is not None)
+    assert excess is None or float(bracket.upper - 1.0) == pytest.approx(excess, rel=1e-8, abs=0.0)
 
 
 def test_entries_of_a_batch_do_not_interact():
@@ -63,9 +55,3 @@ def test_entries_of_a_batch_do_not_interact():
         assert together.found[index] == alone.found
         if alone.found:
             torch.testing.assert_close(together.upper[index], alone.upper, rtol=1e-9, atol=0.0)
-
-
-def test_dtype_follows_the_start():
-    bracket = decreasing_root(lambda a: 3.0 - a, torch.ones(2, dtype=torch.float32))
-    assert bracket.upper.dtype == torch.float32
-    torch.testing.assert_close(bracket.upper, torch.full((2,), 3.0), rtol=1e-6, atol=0.0)

@@ -22,16 +22,6 @@ def test_adam_takes_the_steps_of_pytorch():
     assert all(torch.equal(part, other) for part, other in zip(ours, theirs, strict=True))
 
 
-def test_adam_continues_from_its_tensors():
-    first, second = Adam([torch.ones(3)], 0.1), Adam([torch.ones(3)], 0.1)
-    first.step([torch.tensor([1.0, 2.0, 3.0])])
-    second.restore(first.tensors())
-    second.parameters[0].copy_(first.parameters[0])
-    for adam in (first, second):
-        adam.step([torch.ones(3)])
-    assert torch.equal(first.parameters[0], second.parameters[0])
-
-
 def test_learning_does_not_import_the_compiler_of_pytorch():
     code = (
         "import sys, torch; from eim_ros.learning import EIM; "

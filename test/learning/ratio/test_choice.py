@@ -23,36 +23,20 @@ def chosen(name, inputs=PLAIN):
     return density_ratio(config, inputs, reference, DATA, generator_of(2)), reference
 
 
-def test_plug_in_is_the_reference_alone():
-    ratio, reference = chosen("plug-in")
-    assert isinstance(ratio, PlugInRatio)
-    assert isinstance(ratio.known, ReferenceFactor)
-    assert ratio.known.model is reference
-
-
-def test_residual_is_the_reference_and_a_network():
-    ratio, reference = chosen("residual")
-    assert isinstance(ratio, NetworkRatio)
-    assert ratio.base.known.model is reference
-
-
-def test_network_needs_no_reference():
-    ratio, reference = chosen("network")
-    assert isinstance(ratio, NetworkRatio)
-    assert ratio.base is None
-    assert reference is None
-
-
-@pytest.mark.parametrize("name", ["plug-in", "residual"])
-def test_known_density_of_the_inputs_takes_the_place_of_a_reference(name):
-    ratio, reference = chosen(name, KNOWN)
-    assert reference is None
+@pytest.mark.parametrize("inputs", [PLAIN, KNOWN], ids=["fitted", "known"])
+@pytest.mark.parametrize("name", ["plug-in", "residual", "network"])
+def test_estimator_has_the_network_and_the_density_of_its_name(name, inputs):
+    ratio, reference = chosen(name, inputs)
+    assert isinstance(ratio, PlugInRatio if name == "plug-in" else NetworkRatio)
     base = ratio if name == "plug-in" else ratio.base
-    assert base.known == InputsFactor(KNOWN)
-
-
-def test_known_density_is_ignored_by_a_network_alone():
-    assert chosen("network", KNOWN)[0].base is None
+    assert (reference is None) == (name == "network" or inputs is KNOWN)
+    if name == "network":
+        assert base is None
+    elif inputs is KNOWN:
+        assert base.known == InputsFactor(KNOWN)
+    else:
+        assert isinstance(base.known, ReferenceFactor)
+        assert base.known.model is reference
 
 
 def test_plug_in_takes_in_the_held_out_data_and_residual_does_not():

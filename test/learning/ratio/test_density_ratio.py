@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from learning.models.random_models import generator_of
-from learning.ratios import MODEL, config, drawn_at, estimator, exact, exact_gradient, samples
+from learning.ratios import MODEL, drawn_at, estimator, exact, exact_gradient, samples
 
 from eim_ros.learning import Pairs
 from eim_ros.learning.ratio import DensityRatio
@@ -133,11 +133,3 @@ def test_record_tells_what_happened():
         "loss": pytest.approx(math.log(2.0)), "accuracy": 0.5, "ratio_kl": 0.0, "ratio_kl_error": 0.0,
         "network_used": 0.0, "rejected": 1.0, "skipped": 1.0,
     }  # fmt: skip
-
-
-def test_first_pairs_are_for_training_and_the_rest_is_held_out():
-    assert config(validation_share=0.1).n_training(1000) == 900
-    assert config(validation_share=0.1).held_out(1000) == slice(900, 1000)
-    assert config(validation_share=0.1).n_training(9) == 9
-    assert config(validation_share=0.1).held_out(9) == slice(0, 9)
-    assert config(validation_share=0.0).n_training(10) == 10

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 from learning.models.random_models import generator_of, random_mixture_of_experts
-from learning.ratios import MODEL, TARGET, Shifted, config, drawn_at, exact, gaussian, network, plug_in, samples
+from learning.ratios import MODEL, TARGET, Shifted, drawn_at, exact, gaussian, network, plug_in, samples
 
-from eim_ros.learning.ratio import NetworkRatio, StandardisedInputs
+from eim_ros.learning.ratio import NetworkRatio
 from eim_ros.learning.ratio.network import Dropout, RatioTraining
 
 
@@ -63,12 +63,6 @@ def test_network_alone_says_nothing_where_held_out_pairs_cannot_be_told_apart():
     assert report.collapsed and not report.network_used  # no update is based on it
     assert (ratio.log_ratio(data.context, data.sample) == 0.0).all()
     assert (ratio.gradient(data.context, data.sample) == 0.0).all()
-
-
-def test_network_alone_is_used_where_held_out_pairs_tell_the_classes_apart():
-    data = samples(2000)
-    report = network(data, evidence=2.0).fit(data, MODEL, 0, generator_of(6))
-    assert report.network_used and report.loss < math.log(2.0)
 
 
 @pytest.mark.parametrize("constant", [0.1, math.nan])
@@ -196,19 +190,6 @@ def test_same_seed_gives_the_same_ratio_and_the_global_generator_is_left_alone()
     torch.random.set_rng_state(before)
     fitted(200, initial_epochs=1, dropout=0.3)
     assert torch.equal(torch.random.get_rng_state(), before)
-
-
-def test_dropout_is_off_when_the_ratio_is_asked_for():
-    ratio, context, sample = fitted(400, initial_epochs=2, dropout=0.5)
-    assert torch.equal(ratio.log_ratio(context, sample), ratio.log_ratio(context, sample))
-    assert torch.equal(ratio.gradient(context, sample), ratio.gradient(context, sample))
-
-
-def test_network_starts_at_zero():
-    data = samples(50)
-    inputs = StandardisedInputs.from_data(data.context, data.sample)
-    ratio = NetworkRatio(config(), inputs, generator_of(0), torch.device("cpu"))
-    assert (ratio.log_ratio(data.context, data.sample) == 0.0).all()
 
 
 @pytest.mark.parametrize("n", [1, 37, 1000])  # any number of rows can be divided into blocks with a mask

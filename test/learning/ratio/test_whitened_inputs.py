@@ -6,7 +6,7 @@ from learning.ratios import config
 from torch import Tensor
 
 from eim_ros.learning import EIM, Pairs, RatioConfig
-from eim_ros.learning.models import GaussianMixture, LinearExperts, MixtureOfExperts, SoftmaxGating
+from eim_ros.learning.models import LinearExperts, MixtureOfExperts, SoftmaxGating
 from eim_ros.learning.ratio import NetworkRatio, QuadraticInputs, RatioInputs, StandardisedInputs, WhitenedInputs
 from eim_ros.learning.ratio.inputs import LEAST_EIGENVALUE, default_inputs
 
@@ -97,17 +97,6 @@ def test_quadratic_inputs_are_the_products_of_whitened_columns_and_have_variance
     extended = torch.cat([columns, torch.ones(400, 1).double()], -1)
     explained = extended @ torch.linalg.lstsq(extended, products).solution
     torch.testing.assert_close(explained, products, rtol=0.0, atol=1e-9)
-
-
-def test_products_help_to_tell_gaussians_with_different_correlations_apart():
-    factor = torch.eye(8).double() + 0.4 * normal(generator_of(7), 8, 8)
-    empty, sample = torch.zeros(3000, 0).double(), normal(generator_of(5), 3000, 8) @ factor
-    spread = torch.diag(sample.var(0))
-    mixture = GaussianMixture(torch.zeros(1).double(), torch.zeros(1, 8).double(), spread[None])
-    model = MixtureOfExperts.from_mixture(mixture)
-    inputs = default_inputs(empty, sample), default_inputs(empty, sample, quadratic=True)
-    plain, quadratic = (loss_with(columns, Pairs(empty, sample), model) for columns in inputs)
-    assert quadratic < plain - 0.05
 
 
 def test_eim_shows_its_network_products_if_asked():

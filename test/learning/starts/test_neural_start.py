@@ -19,8 +19,6 @@ from eim_ros.learning.models import (
     NeuralExperts,
     NeuralGating,
     SoftmaxGating,
-    load_model,
-    save_model,
 )
 from eim_ros.learning.run import Status
 from eim_ros.learning.starts import branching_start, closest_component
@@ -155,11 +153,3 @@ def test_resumed_run_is_the_same_bit_by_bit(tmp_path):
     )
     for name, value in whole.model.tensors().items():
         assert torch.equal(resumed.model.tensors()[name], value)
-
-
-def test_model_is_saved_and_loaded(tmp_path):
-    data = branches(14, n=300)
-    model = branching_start(NEURAL, data.context, data.sample, 2, generator_of(21))
-    save_model(tmp_path / "model", model)
-    loaded, _ = load_model(tmp_path / "model")
-    assert torch.equal(loaded.log_prob(data.context, data.sample), model.log_prob(data.context, data.sample))
