@@ -11,7 +11,6 @@ from bags.example_bags import joint_state, label, write_own
 
 from eim_ros.bags.importing import MotionForm, import_motions
 from eim_ros.bags.selection import Selection
-from eim_ros.bags.series import Cuts, mended_stamps
 from eim_ros.core.errors import DataError
 
 
@@ -23,16 +22,6 @@ def test_each_jump_is_found_and_no_good_motion_is_left_out(tmp_path: Path, seed:
     assert judgement.good
     assert judgement.taken == judgement.good
     assert judgement.largest_error < 1e-9
-
-
-def test_publisher_that_catches_up_does_not_jump(tmp_path: Path) -> None:
-    """Two messages come 0.1 ms apart and differ by 0.013 rad."""
-    times = [0.01 * i for i in range(100)]
-    times[50] = times[51] - 1e-4
-    bag = write_own(tmp_path / "bag", [joint_state(t, ["j1"], [0.013 * i]) for i, t in enumerate(times)])
-    for use_arrival in (False, True):
-        data_set, _ = import_motions([bag], Selection(cuts=Cuts(use_arrival=use_arrival)), MotionForm())
-        assert len(data_set) == 1
 
 
 @pytest.mark.parametrize(("size", "n_motions"), [(0.19, 1), (0.25, 0)])
@@ -92,12 +81,3 @@ def test_clock_that_is_set_is_mended_and_reported(tmp_path: Path, step: int) -> 
     assert np.allclose(data_set.sample[0], np.linspace(0.0, 1.99, 50), atol=1e-9)
     way = "back" if step < 0 else "forward"
     assert report.notes == [f"the clock of its headers was set {way} by {abs(step) * 1e-9:.3f} s: taken out"]
-
-
-def test_messages_that_had_to_wait_are_no_step_of_a_clock() -> None:
-    stamp = np.arange(500) * 10_000_000
-    arrival = stamp + 1_000_000
-    arrival[200:230] = arrival[230]
-    mended, steps = mended_stamps(stamp, arrival)
-    assert not steps
-    assert np.array_equal(mended, stamp)

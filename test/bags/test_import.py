@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bags.example_bags import (
-    START,
     Item,
     data_file,
     joint_state,
@@ -88,23 +87,6 @@ def test_trim_leaves_out_the_rest_before_and_after_a_motion(tmp_path: Path) -> N
     assert trimmed.sample[0, ::2] == pytest.approx(np.linspace(0.0, 1.0, 11), abs=2.1 * PERIOD)
 
 
-def test_bag_without_labels_is_one_motion(tmp_path: Path) -> None:
-    data_set, _ = motions(write_standard(tmp_path / "bag", states(0.0, 1.0)))
-    assert data_set.description["labels"] == [""]
-    assert len(data_set) == 1
-
-
-def test_cubic_resampling_is_closer_to_a_smooth_motion_than_linear(tmp_path: Path) -> None:
-    times = np.arange(0.0, 6.0, 0.15)
-    folder = write_own(tmp_path / "bag", [joint_state(time, NAMES, swing(time)) for time in times])
-    moments = np.linspace(0.0, times[-1], 201)
-    errors = {}
-    for method in ("linear", "cubic"):
-        data_set, _ = motions(folder, n_points=201, method=method)
-        errors[method] = np.abs(data_set.sample.reshape(201, 2)[:, 0] - np.sin(moments)).mean()
-    assert errors["cubic"] < 0.5 * errors["linear"]
-
-
 def test_joints_are_matched_by_name_in_the_order_asked_for(tmp_path: Path) -> None:
     items = []
     for i in range(100):
@@ -162,25 +144,12 @@ def test_cut_off_bag_gives_what_it_holds_and_says_so(tmp_path: Path) -> None:
     assert file.read_bytes() == before
 
 
-def test_folder_without_metadata_is_read_by_its_files(tmp_path: Path) -> None:
-    folder = write_standard(tmp_path / "bag", states(0.0, 1.0))
-    (folder / "metadata.yaml").unlink()
-    data_set, (report,) = motions(folder)
-    assert len(data_set) == 1
-    assert "metadata.yaml is missing" in report.notes[0]
-
-
 def test_times_of_the_headers_count_unless_those_of_arrival_are_asked_for(tmp_path: Path) -> None:
     items = [joint_state(0.01 * i, NAMES, [0.01 * i, 0.0], arrival=0.02 * i) for i in range(101)]
     folder = write_own(tmp_path / "bag", items)
     assert motions(folder)[0].description["durations"] == pytest.approx([1.0])
     by_arrival = Selection(cuts=Cuts(use_arrival=True))
     assert motions(folder, by_arrival)[0].description["durations"] == pytest.approx([2.0])
-
-
-def test_missing_stamps_are_replaced_by_the_times_of_arrival(tmp_path: Path) -> None:
-    items = [joint_state(-START / 1e9, NAMES, [0.01 * i, 0.0], arrival=0.01 * i) for i in range(101)]
-    assert motions(write_own(tmp_path / "bag", items))[0].description["durations"] == pytest.approx([1.0])
 
 
 def spoilt(kind: str) -> list[Item]:
@@ -264,12 +233,6 @@ def test_two_robots_with_the_same_joints_on_two_topics_are_refused_unless_one_is
         motions(folder)
     data_set, _ = motions(folder, Selection(joint_topics=("/right",)))
     assert np.allclose(data_set.sample[0, [0, 1, -2, -1]], [2.0, 2.0, 2.0, 2.99])
-
-
-def test_other_joints_are_refused(tmp_path: Path) -> None:
-    folder = write_own(tmp_path / "bag", states(0.0, 1.0))
-    with pytest.raises(DataError, match="no usable joint states of a1, a2: 100 other joints"):
-        motions(folder, Selection(joint_names=("a1", "a2")))
 
 
 @pytest.mark.parametrize(

@@ -83,13 +83,6 @@ def test_flipped_bits_of_a_chunk_are_noticed_by_its_checksum(tmp_path: Path) -> 
     assert "checksum" in found.problems[0]
 
 
-def test_folder_without_metadata_gets_one_that_rosbags_reads(tmp_path: Path) -> None:
-    folder = write_standard(tmp_path / "bag", ITEMS)
-    (folder / "metadata.yaml").unlink()
-    assert recover_bag(folder) == [f"wrote {folder / 'metadata.yaml'}"]
-    assert times(folder) == [item[2] for item in ITEMS]
-
-
 @pytest.mark.parametrize(("content", "reason"), [(b"", "empty"), (b"no bag", "no MCAP file"), (b"x" * 500, "no MCAP")])
 def test_other_files_are_refused(tmp_path: Path, content: bytes, reason: str) -> None:
     file = tmp_path / "a.mcap"

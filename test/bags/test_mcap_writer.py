@@ -65,35 +65,6 @@ def test_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / "a.mcap").read_text() == "precious"
 
 
-FULL_DISK = """
-import pathlib, resource, sys
-from eim_ros.bags.mcap_file import McapWriter
-path = pathlib.Path(sys.argv[1])
-resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-writer = McapWriter(path)
-schema = writer.add_schema("std_msgs/msg/String", "ros2msg", "string data")
-channel = writer.add_channel(schema, "/text", "cdr", {})
-for i in range(1000):
-    writer.write(channel, i, i, b"x" * 1000)
-    try:
-        writer.flush()
-    except OSError:
-        print(i)
-        break
-writer.abandon()
-"""
-
-
-def test_file_is_as_after_the_last_flush_when_there_is_no_room_for_another(tmp_path: Path) -> None:
-    path = tmp_path / "a.mcap"
-    command = [sys.executable, "-c", FULL_DISK, str(path)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    n_flushed = int(result.stdout)
-    assert 50 < n_flushed < 100
-    assert is_whole(path)
-    assert [moment for _, moment, _ in content(path)] == list(range(n_flushed))
-
-
 KILLED = """
 import pathlib, sys, time
 from eim_ros.bags.writer import Topic

@@ -72,14 +72,6 @@ def test_arm_and_gripper_are_merged_by_time(tmp_path: Path, topic: str, write: C
     assert report.dropped == {"joint states without finger within 0.2 s before and after": 1}
 
 
-def test_joints_come_in_the_order_asked_for_whoever_publishes_them(tmp_path: Path) -> None:
-    items = in_turn(published(ARM, arm), published(GRIPPER, finger))
-    wanted = ("j3", "finger", "j1", "j2")
-    motion, _, _ = merged(write_own(tmp_path / "bag", items), wanted)
-    columns = [WANTED.index(name) for name in wanted]
-    np.testing.assert_allclose(motion, expected(0.0, 1.98, arm, finger)[:, columns], atol=ROUNDING)
-
-
 @pytest.mark.parametrize("rate", [8.0, 21.0, 500.0])
 def test_times_are_those_of_the_publisher_with_most_joints(tmp_path: Path, rate: float) -> None:
     """Whether the gripper is slower or faster."""
@@ -89,24 +81,6 @@ def test_times_are_those_of_the_publisher_with_most_joints(tmp_path: Path, rate:
     assert duration == pytest.approx(1.98)
     assert report.segments[0].n_messages == 100
     np.testing.assert_allclose(motion, expected(0.0, 1.98, arm, finger), atol=ROUNDING)
-
-
-def test_two_arms_and_two_hands_are_merged(tmp_path: Path) -> None:
-    def left(time: float) -> list[float]:
-        return [time, 0.5 * time]
-
-    def right(time: float) -> list[float]:
-        return [1.0 - time, -0.5 * time]
-
-    items = in_turn(
-        published(("l1", "l2"), left, "/left/joint_states", rate=100.0),
-        published(("r1", "r2"), right, "/right/joint_states", rate=125.0, end=2.1),
-        published(("lf",), finger, "/left/hand", rate=30.0, end=2.1),
-        published(("rf",), finger, "/right/hand", rate=30.0, end=2.1),
-    )
-    motion, duration, _ = merged(write_own(tmp_path / "bag", items), ("l1", "l2", "lf", "r1", "r2", "rf"))
-    ends = np.array([[q for of in (left, finger, right, finger) for q in of(time)] for time in (0.0, duration)])
-    np.testing.assert_allclose(motion[[0, -1]], ends, atol=ROUNDING)
 
 
 @pytest.mark.parametrize("clock", [-37.0, 0.5, 1000.0])

@@ -12,7 +12,7 @@ from bags.example_bags import START, Item, joint_state, label, pose, write_own
 
 from eim_ros.bags.importing import MotionForm, PairForm, import_motions, import_pairs
 from eim_ros.bags.selection import BagReport, Selection
-from eim_ros.bags.series import Cuts, ascending_rows, plausible_stamps, spikes
+from eim_ros.bags.series import Cuts, spikes
 from eim_ros.core.data_set import DataSet
 from eim_ros.core.errors import DataError
 from eim_ros.kinematics import Robot
@@ -139,33 +139,6 @@ def test_a_real_gap_does_not_lead_to_the_times_of_arrival(tmp_path: Path) -> Non
     items = [item for i, item in enumerate(recorded(PERIOD * np.arange(N))) if not 300 < i < 400]
     with pytest.raises(DataError, match=r"gap of 1\.000 s at 3\.000 s$"):
         imported(tmp_path / "bag", items)
-
-
-def test_few_messages_between_gaps_are_kept() -> None:
-    times = np.concatenate([np.arange(100), 130 + np.arange(5), 160 + np.arange(100)]) * 10_000_000
-    assert plausible_stamps(times, times + 1_000_000, 0.2).all()
-
-
-def test_two_clocks_in_turn_are_left_as_they_are() -> None:
-    arrival = np.arange(100) * 10_000_000
-    stamp = arrival - 400_000_000 * (np.arange(100) % 2)
-    assert plausible_stamps(stamp, arrival, 0.2).all()
-
-
-def test_ascending_rows() -> None:
-    times = [0.0, 1.0, 1.0, 9.0, 2.0, 3.0, 2.5, 4.0, 5.0, 6.0, 7.0]
-    assert ascending_rows(np.array(times)) == [0, 1, 4, 5, 7, 8, 9, 10]
-    assert ascending_rows(np.zeros(0)) == []
-
-
-Change = Callable[[Array], None]
-
-
-def changed(rows: slice | list[int], joint: int, values: object) -> Change:
-    def change(positions: Array) -> None:
-        positions[rows, joint] = values
-
-    return change
 
 
 def with_positions(positions: Array) -> list[Item]:
