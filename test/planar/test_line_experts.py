@@ -34,10 +34,3 @@ def distance(experts) -> float:
 def test_eim_reaches_a_new_line_that_em_misses(fitted):
     em, eim = (distance(fitted[learner]) for learner in LEARNERS)
     assert eim < 0.5 * em
-
-
-def test_draws_with_the_same_generator_repeat(fitted):
-    for experts in fitted.values():
-        first, second = (experts.draw(2.0, 5, torch.Generator().manual_seed(3)) for _ in range(2))
-        assert torch.equal(first, second)
-        assert first.shape == (5, 4)
