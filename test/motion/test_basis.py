@@ -24,14 +24,6 @@ def test_weights_of_via_points_are_the_positions_there() -> None:
     np.testing.assert_allclose(basis(basis.centers), np.eye(5), atol=1e-12)
 
 
-def test_gaussians_peak_at_their_centres_and_reach_beyond_both_ends() -> None:
-    basis = Basis("gaussian", 8)
-    assert basis.centers[0] < 0.0 < basis.centers[1] + 1e-12
-    assert basis.centers[-1] > 1.0
-    inner = basis(basis.centers[1:-1])
-    assert (inner.argmax(axis=1) == np.arange(1, 7)).all()
-
-
 def test_narrow_gaussians_do_not_underflow() -> None:
     assert np.isfinite(Basis("gaussian", 10, 1e-3)(PHASES)).all()
 
@@ -42,8 +34,3 @@ def test_narrow_gaussians_do_not_underflow() -> None:
 def test_bad_basis_is_refused(wrong: tuple[str, int, float]) -> None:
     with pytest.raises(ConfigurationError, match="basis"):
         Basis(*wrong)
-
-
-def test_mapping_gives_the_same_basis_back() -> None:
-    basis = Basis("gaussian", 7, 0.8)
-    assert Basis(**basis.to_mapping()) == basis

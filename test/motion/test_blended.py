@@ -30,18 +30,18 @@ def test_blend_is_the_first_before_and_the_second_after(prior: MotionPrior) -> N
         torch.testing.assert_close(moments(blend, phase), moments(expected, phase), atol=1e-2, rtol=0.0)  # of the basis
 
 
+def test_change_is_monotonic_and_complete() -> None:
+    mean = blended(distribution(0.0), distribution(1.0)).component_motions()[1][0, :, 0]
+    assert np.diff(mean).min() > -2e-3  # the basis represents the change to 1e-3
+    np.testing.assert_allclose(mean[[0, 24, -1]], [0.0, 0.46, 1.0], atol=5e-3)  # point 24 is just before the middle
+
+
 def moments(distribution: MotionDistribution, phase: float) -> torch.Tensor:
     """Return mean and standard deviations of the joints at a phase."""
     marginal = distribution.marginal(phase)
     mean = marginal.weights @ marginal.means
     variance = marginal.weights @ (marginal.covariances.diagonal(dim1=-2, dim2=-1) + (marginal.means - mean).square())
     return torch.stack([mean, variance.sqrt()])
-
-
-def test_change_is_monotonic_and_complete() -> None:
-    mean = blended(distribution(0.0), distribution(1.0)).component_motions()[1][0, :, 0]
-    assert np.diff(mean).min() > -2e-3  # the basis represents the change to 1e-3
-    np.testing.assert_allclose(mean[[0, 24, -1]], [0.0, 0.46, 1.0], atol=5e-3)  # point 24 is just before the middle
 
 
 def test_agreement_joins_near_ways() -> None:

@@ -71,14 +71,6 @@ def test_samples_of_a_component_have_its_mean_and_deviation(prior: MotionPrior) 
     np.testing.assert_allclose(drawn.std(axis=0), deviations[best], rtol=0.05, atol=1e-3)
 
 
-def test_marginal_at_a_phase_is_the_distribution_of_samples_there(prior: MotionPrior) -> None:
-    given = prior.condition([1.0])
-    drawn = given.sample(4000, generator()).positions[:, 0]
-    marginal = given.marginal(0.0)
-    np.testing.assert_allclose(drawn.mean(axis=0), marginal.mean, atol=0.01)
-    np.testing.assert_allclose(np.cov(drawn.T), marginal.covariance, atol=5e-4)
-
-
 def test_quantiles_of_new_demonstrations_are_uniform(either: MotionPrior) -> None:
     fresh = two_ways(400, 7)
     quantile = either.score(positions_of(fresh), fresh.context).quantile

@@ -64,19 +64,6 @@ def test_default_is_as_likely_as_the_true_density(n_each: int, loss: float) -> N
     assert known - loss < prior.score(new).log_prob.mean() < known + 0.1  # 42 motions favour a fitted density by chance
 
 
-def test_number_of_latent_coordinates_matters_little() -> None:
-    new = ways(7, 2)
-    default, single = (trained(EM, n_latent).score(new).log_prob.mean() for n_latent in (0, 1))
-    assert default > single - 1.0
-
-
-@pytest.mark.parametrize("learner", [EM, EIM], ids=["em", "eim"])
-def test_quantiles_of_new_motions_are_uniform(learner: EMConfig | EIMConfig) -> None:
-    quantile = trained(learner, n_each=50).score(ways(50, 3)).quantile
-    for share in (0.1, 0.5, 0.9):  # standard errors of 300 scores on either side are below 0.05
-        assert abs((quantile <= share).mean() - share) < 0.15
-
-
 def true_density(prior: MotionPrior) -> GaussianMixture:
     """Return the density of the weights that motions come from, with the noise floor."""
     sines = np.sin(np.pi * np.outer(np.arange(1, 5), np.linspace(0.0, 1.0, N_POINTS)))

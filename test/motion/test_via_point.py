@@ -55,10 +55,6 @@ def test_all_at_once_is_one_after_the_other(mixture: GaussianMixture) -> None:
     torch.testing.assert_close(twice.log_weights, both.log_weights)
 
 
-def test_without_via_points_nothing_changes(mixture: GaussianMixture) -> None:
-    assert condition_on([], mixture, REPRESENTATION) == (mixture, 0.0)
-
-
 def test_wishes_may_contradict_each_other(mixture: GaussianMixture) -> None:
     """Both have the same deviation: the motion goes through the middle, and the evidence tells."""
     points = [ViaPoint(0.5, ("a",), (x,), (0.01,)) for x in (0.0, 1.0)]
