@@ -31,11 +31,6 @@ def draw(path: Path, *args: object, **options: object) -> np.ndarray:
     return imread(io.BytesIO(path.read_bytes()), format="png")[..., :3]
 
 
-def ink(picture: np.ndarray) -> float:
-    """The part of the pixels that is not white."""
-    return float(np.mean(picture.min(axis=-1) < 0.97))
-
-
 def colourful(picture: np.ndarray) -> float:
     """The part of the pixels that is no grey."""
     return float(np.mean(np.ptp(picture, axis=-1) > 0.15))
@@ -51,11 +46,11 @@ def test_many_configurations_fill_scene_and_panel_with_colour(name, tmp_path):
     assert colourful(picture[PANEL]) > 0.05
 
 
-@pytest.mark.parametrize("name", ["iiwa14", "panda", "planar10"])
+@pytest.mark.parametrize("name", ["panda", "planar10"])
 def test_each_configuration_adds_to_the_picture_and_none_still_shows_the_target(name, tmp_path):
     robot, positions, pose = solutions(name, 1)
     none, one = (draw(tmp_path / f"{n}.png", robot, positions[:n], pose) for n in (0, 1))
-    assert ink(none[SCENE]) > 0.01
+    assert (none[SCENE].min(axis=-1) < 0.97).mean() > 0.01  # not white
     assert 0.0 < colourful(none[SCENE]) < 0.01  # the axes of the target
     assert colourful(none[PANEL]) == 0.0
     assert colourful(one[SCENE]) > 0.002
@@ -70,20 +65,20 @@ def test_one_configuration_may_be_a_row_and_an_empty_list_is_none(tmp_path):
     assert np.array_equal(none, empty)
 
 
-def test_equal_input_gives_the_same_bytes(tmp_path):
-    robot, positions, pose = solutions("panda", 30)
-    for name in ("a.png", "b.png"):
-        draw_solutions(robot, positions, pose, tmp_path / name)
-    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
-
-
 def test_title_replaces_the_first_line_and_a_long_one_stays_inside(tmp_path):
     robot, positions, pose = solutions("planar3", 5)
     plain = draw(tmp_path / "plain.png", robot, positions, pose)
     titled = draw(tmp_path / "titled.png", robot, positions, pose, title="A title without end " * 40)
     assert not np.array_equal(plain[:70], titled[:70])
     assert np.array_equal(plain[75:], titled[75:])
-    assert ink(titled[:, 1580:]) == 0.0
+    assert titled[:, 1580:].min() >= 0.97
+
+
+def test_equal_input_gives_the_same_bytes(tmp_path):
+    robot, positions, pose = solutions("panda", 30)
+    for name in ("a.png", "b.png"):
+        draw_solutions(robot, positions, pose, tmp_path / name)
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
 @pytest.mark.parametrize("case", ["out of limits", "all equal", "below the ground", "more than are drawn"])

@@ -10,10 +10,6 @@ ROBOT = Robot("planar3")
 A, B, C = (np.array([[angle, 0.0, 0.0], [angle, 0.1, 0.0]]) for angle in (-2.0, 0.0, 2.0))
 
 
-def test_first_components_are_numbered_as_they_come():
-    assert kept_numbers(ROBOT, [], [], [A, B, C]) == [0, 1, 2]
-
-
 def test_a_component_keeps_its_number_wherever_it_comes_in_the_list():
     assert kept_numbers(ROBOT, [A, B], [4, 7], [B + 0.05, A - 0.05]) == [7, 4]
 
@@ -30,7 +26,3 @@ def test_sixty_colours_differ_visibly():
     places = oklab(np.array([rgb(component_colour(number)) for number in range(60)]))
     away = np.linalg.norm(places[:, None] - places, axis=2) + np.eye(60)
     assert away.min() > 0.04  # twice a just noticeable difference in Oklab
-
-
-def test_colours_of_any_number_exist():
-    assert len({component_colour(number) for number in range(200)}) == 200

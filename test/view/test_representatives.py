@@ -47,13 +47,6 @@ def test_components_are_the_groups_and_the_smallest_may_have_none():
     np.testing.assert_array_equal(two.labels, np.where(groups.labels < 2, groups.labels, NO_GROUP))
 
 
-def test_what_are_no_solutions_are_grouped_by_their_looks():
-    robot = Robot("panda")
-    rows = robot.random(9, np.random.default_rng(3))
-    groups = group_components(robot, rows, robot.skeleton(rows), np.eye(4), 3)
-    assert len(groups.representatives) == 3
-
-
 def test_equal_arms_are_one_group():
     groups = group_arms(np.ones((7, 4, 3)), 5)
     assert groups.representatives.shape == (1,)
@@ -65,9 +58,3 @@ def test_no_arms_have_no_groups():
     robot = Robot("panda")
     nothing = group_components(robot, np.empty((0, 7)), np.empty((0, 4, 3)), np.eye(4), 5)
     assert nothing.representatives.shape == (0,)
-
-
-def test_one_arm_stands_for_itself():
-    groups = group_arms(np.ones((1, 4, 3)), 5)
-    assert groups.representatives.tolist() == [0]
-    assert groups.labels.tolist() == [0]

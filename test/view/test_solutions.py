@@ -111,10 +111,6 @@ def test_samples_of_a_model_are_the_ghosts():
     np.testing.assert_allclose(solutions.log_prob_of(solutions.positions[3:4]), expected.log_prob[3:4])
 
 
-def test_without_a_model_there_is_no_density(sampler):
-    assert np.isnan(LiveSolutions(sampler, n=5).solve(target(0.45)).log_prob).all()
-
-
 def test_the_first_target_is_away_from_singularities_and_limits(sampler):
     robot = sampler.robot
     samples = sampler.sample(first_pose(robot), 20, seed=0)
@@ -122,3 +118,7 @@ def test_the_first_target_is_away_from_singularities_and_limits(sampler):
     assert robot.manipulability(samples.q).max() > np.median(
         robot.manipulability(robot.random(200, np.random.default_rng(1)))
     )
+
+
+def test_without_a_model_there_is_no_density(sampler):
+    assert np.isnan(LiveSolutions(sampler, n=5).solve(target(0.45)).log_prob).all()

@@ -51,16 +51,6 @@ def test_included_meshes_of_neighbouring_links_touch(name):
             assert cKDTree(one).query(other)[0].min() < 0.02  # [m]; between corners of triangles
 
 
-def test_meshes_stay_on_their_links_with_another_tip():
-    robot = Robot("panda")
-    moved = robot.with_tip("panda_link5")
-    whole, part = (list(arm_surfaces(each)[0].values()) for each in (robot, moved))
-    for surface, other in zip(whole[:5], part[:5], strict=True):
-        np.testing.assert_allclose(surface.vertices, other.vertices, atol=1e-9)
-    assert len(part) == 6
-    assert len(part[5].vertices) == sum(len(surface.vertices) for surface in whole[5:])  # the wrist stays at zero
-
-
 @pytest.mark.parametrize("value", [-0.2, 0.5])
 def test_a_slide_leaves_no_gap(value):
     """The rail of the joint is on the body before it, and reaches to the slide wherever that is."""
@@ -100,3 +90,13 @@ def test_an_arm_without_shapes_is_shown_from_joint_to_joint():
     for surface, pose, end in zip((surfaces[0], surfaces[1]), poses[:2], poses[1:], strict=True):
         to_end = pose[:3, :3].T @ (end[:3, 3] - pose[:3, 3])
         np.testing.assert_allclose(surface.vertices.max(axis=0) + surface.vertices.min(axis=0), to_end, atol=1e-9)
+
+
+def test_meshes_stay_on_their_links_with_another_tip():
+    robot = Robot("panda")
+    moved = robot.with_tip("panda_link5")
+    whole, part = (list(arm_surfaces(each)[0].values()) for each in (robot, moved))
+    for surface, other in zip(whole[:5], part[:5], strict=True):
+        np.testing.assert_allclose(surface.vertices, other.vertices, atol=1e-9)
+    assert len(part) == 6
+    assert len(part[5].vertices) == sum(len(surface.vertices) for surface in whole[5:])  # the wrist stays at zero
