@@ -87,8 +87,3 @@ def test_command_that_cannot_be_executed_ends_with_the_code_of_a_shell() -> None
     result = subprocess.run(tied(["/no/such/program"]), capture_output=True, text=True, check=False)
     assert result.returncode == 127
     assert "/no/such/program cannot be executed" in result.stderr
-
-
-def test_parent_that_is_there_is_no_reason_to_end() -> None:
-    program = f"from eim_ros.core.child_process import end_with_parent; end_with_parent({os.getpid()}); print(1)"
-    assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout == b"1\n"

@@ -23,11 +23,3 @@ def test_every_public_name_is_found_and_listed(package: str) -> None:
 def test_unknown_name_is_an_attribute_error(package: str) -> None:
     with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'nothing'"):
         importlib.import_module(package).nothing
-
-
-def test_name_is_the_one_of_its_module() -> None:
-    import eim_ros.ik
-    from eim_ros.ik import data, training
-
-    assert eim_ros.ik.Training is training.Training
-    assert eim_ros.ik.collect is data.collect

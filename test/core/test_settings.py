@@ -77,27 +77,10 @@ def test_list_becomes_tuple_and_back():
     assert example.to_mapping()["widths"] == [8, 4]
 
 
-def test_mapping_round_trip_gives_an_equal_object():
-    example = Example(count=7, kind="em", name="left", widths=(1,))
-    assert Example.from_mapping(example.to_mapping()) == example
-
-
-def test_fields_describe_themselves():
-    fields = {field.name: field.metadata for field in dataclasses.fields(Example)}
-    assert fields["rate"]["unit"] == "1/s"
-    assert fields["count"]["description"] == "how many"
-    assert fields["kind"]["choices"] == ("eim", "em")
-    assert field_types(Example)["widths"] == tuple[int, ...]
-
-
 def test_yaml_file_gives_settings(tmp_path):
     path = tmp_path / "settings.yaml"
     path.write_text("count: 5\nrate: 1e-3\nwidths: [2, 3]\nname:\n", encoding="utf-8")
     assert Example.from_mapping(read_yaml(path)) == Example(count=5, rate=1e-3, widths=(2, 3))
-
-
-def test_empty_yaml_file_means_defaults(tmp_path):
-    path = tmp_path / "settings.yaml"
     path.write_text("# nothing\n", encoding="utf-8")
     assert read_yaml(path) == {}
 

@@ -37,12 +37,6 @@ def test_block_has_one_and_gives_back_the_others() -> None:
     assert torch.get_num_threads() == BEFORE
 
 
-def test_number_comes_back_after_an_exception() -> None:
-    with pytest.raises(KeyboardInterrupt), torch_threads():
-        raise KeyboardInterrupt
-    assert torch.get_num_threads() == BEFORE
-
-
 def test_enclosing_block_decides_unless_the_inner_one_says_otherwise() -> None:
     with torch_threads(2):
         with torch_threads():
