@@ -9,7 +9,7 @@ from experiments.kinematics import CURVES
 from experiments.nonlinear import COURSE
 from experiments.projections import EXPERIMENT as PROJECTIONS
 from experiments.projections import ProjectionsConfig
-from experiments.report import Claim, Finding, Setup, listed, paired_means
+from experiments.report import Claim, Finding, Setup, paired_means
 from experiments.robustness import OPTIMUM
 from experiments.table import Header, ResultTable
 
@@ -169,10 +169,6 @@ def test_any_row_may_be_missing(name):
             for kept in ((*rows[:missing], *rows[missing + 1 :]), rows[missing : missing + 1]):
                 for claim in claims(name):
                     claim.check(BORNE_OUT[name].with_rows(kept), thesis(name))
-
-
-def test_values_are_listed_in_words():
-    assert [listed(range(n)) for n in range(4)] == ["", "0", "0 and 1", "0, 1 and 2"]
 
 
 def test_every_file_of_claims_is_tried():

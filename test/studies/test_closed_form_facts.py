@@ -4,10 +4,9 @@ import math
 
 import pytest
 import torch
-from learning.models.random_models import generator_of, normal, random_scale_trils
 
 from eim_ros.learning.models import Gaussian, LinearExperts
-from eim_ros.learning.projections import QuadraticSurrogate, fit_to_gradients, project_categorical, project_experts
+from eim_ros.learning.projections import QuadraticSurrogate, project_categorical, project_experts
 
 FREE = (math.inf, math.inf)
 
@@ -61,60 +60,3 @@ def test_reward_that_outgrows_the_prior_has_no_tilt_and_no_step(c):
     assert bool(update.multipliers.feasible) is (c < 1.0)
     expected = 1.0 / (1.0 - c) if c < 1.0 else 1.0
     assert float(update.experts.scale_trils.square()) == pytest.approx(expected, rel=1e-12)
-
-
-def test_chain_rule_of_the_kl():
-    """q uniform on 2 x 2: KL of the joint = KL of the first variable + mean KL of the second given the first."""
-    joint = tensor(0.1, 0.2, 0.3, 0.4).reshape(2, 2)
-    marginal, conditional = joint.sum(1), joint / joint.sum(1, keepdim=True)
-
-    def to_uniform(old):
-        """KL(uniform || old), as the projection reports it for the step that leads there."""
-        uniform = torch.full_like(old, 1.0 / old.shape[-1])
-        update = project_categorical(old.log(), uniform.log() - old.log(), *FREE)
-        torch.testing.assert_close(update.log_probs.exp(), uniform, rtol=0.0, atol=1e-14)
-        return update.kl
-
-    whole, first, second = to_uniform(joint.reshape(1, 4)), to_uniform(marginal[None]), to_uniform(conditional)
-    assert whole == pytest.approx(0.121777274, abs=1e-9)
-    assert first == pytest.approx(0.087176694, abs=1e-9)
-    assert second == pytest.approx(0.034600581, abs=1e-9)
-    assert whole == pytest.approx(first + second, abs=1e-15)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_spectral_trust_region_equals_the_cholesky_of_the_new_precision(seed):
-    """P' = P + G/eta and P' m' = P m + (G m + g)/eta with the KL from one eigendecomposition: no KL term, no omega."""
-    n_dims, generator = 5, generator_of(seed)
-    factor, mean = random_scale_trils(generator, 1, n_dims)[0], normal(generator, n_dims)
-    root = normal(generator, n_dims, n_dims)
-    curvature, slope = 0.5 * (root + root.T), normal(generator, n_dims)
-    experts = LinearExperts(torch.zeros(1, n_dims, 0).double(), mean[None], factor[None])
-    whitened = surrogate(factor.T @ curvature @ factor, factor.T @ slope)
-    update = project_experts(experts, whitened, 0.3, math.inf, kl_weight=0.0)
-    eta = float(update.multipliers.eta)
-    precision = torch.cholesky_inverse(factor)
-    new_precision = precision + curvature / eta
-    new_factor = torch.linalg.cholesky(torch.linalg.inv(new_precision))
-    new_mean = mean + torch.cholesky_solve(slope[:, None] / eta, torch.linalg.cholesky(new_precision))[:, 0]
-    plain = float(Gaussian(new_mean, new_factor).kl(Gaussian(mean, factor)))
-    assert float(update.multipliers.kl) == pytest.approx(plain, abs=1e-10)
-    assert plain == pytest.approx(0.3, abs=1e-8)  # the bracket of eta, 1e-9 of itself
-    torch.testing.assert_close(update.experts.biases[0], new_mean, rtol=0.0, atol=1e-10)
-    torch.testing.assert_close(update.experts.scale_trils[0], new_factor, rtol=0.0, atol=1e-10)
-
-
-@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
-def test_temperature_multiplies_the_covariance(temperature):
-    """phi = log N(x; 0, I) - T log q_old with a KL of weight T: one step without bounds reaches N(0, T I)."""
-    generator = generator_of(0)
-    factor, mean = random_scale_trils(generator, 1, 3), normal(generator, 1, 3)
-    experts = LinearExperts(torch.zeros(1, 3, 0).double(), mean, factor)
-    residual = normal(generator, 1, 100, 3)
-    sample = mean.unsqueeze(1) + residual @ factor.mT
-    gradient = -sample @ factor + temperature * residual  # in whitened coordinates log q_old has the gradient -e
-    fitted = fit_to_gradients(residual, torch.zeros(1, 100, 0).double(), gradient)
-    update = project_experts(experts, fitted, *FREE, kl_weight=temperature)
-    covariance = update.experts.scale_trils[0] @ update.experts.scale_trils[0].T
-    torch.testing.assert_close(covariance, temperature * torch.eye(3).double(), rtol=0.0, atol=1e-8)
-    torch.testing.assert_close(update.experts.biases, torch.zeros(1, 3).double(), rtol=0.0, atol=1e-8)

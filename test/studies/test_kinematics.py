@@ -43,42 +43,6 @@ def test_eim_that_knows_the_kinematics_reaches_half_of_ems_error_and_its_experts
     assert conditional[-1] < conditional[0]
 
 
-def test_curve_begins_at_the_start_and_ends_at_the_model():
-    found = figures(OURS, SMALL.replace("ours.n_iterations", 4))
-    again = figures(OURS, SMALL.replace("ours.n_iterations", 2))
-    for name, column in CURVES.items():
-        assert len(found[column]) == 5
-        assert found[column][:1] == again[column][:1]
-        assert found[column][-1] == pytest.approx(found[name], abs=1e-4)  # so few test samples are all of them
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.3])
-def test_classifier_and_plug_in_run_with_and_without_smoothing(smoothing):
-    config = SMALL.replace(
-        **{
-            "n_samples": 300,
-            "ratios": ("network", "plug-in"),
-            "ours.n_iterations": 2,
-            "ours.smoothing": smoothing,
-        }
-    )
-    cells = [cell for cell in EXPERIMENT.cells(config) if cell["method"] == OURS]
-    assert [cell["estimator"] for cell in cells] == ["network", "plug-in"]
-    for cell in cells:
-        assert 0.0 < EXPERIMENT.measure(config, cell, 0).figures["rmse_position"] < 2.0
-
-
-def test_thesis_settings_are_those_of_its_table_and_of_its_arm():
-    config = KinematicsConfig()
-    fit = config.thesis
-    assert (config.n_samples, config.n_validation, config.n_test) == (10_000, 5000, 5000)
-    assert (fit.kl_bound, fit.gating_kl_bound) == (0.005, 0.005)
-    assert (fit.entropy_loss_bound, fit.gating_entropy_loss_bound) == (0.01, 0.1)
-    assert (fit.hidden_layers, fit.dropout, fit.smoothing) == ((400, 400, 400), 0.1, 0.0)
-    cells = [cell for cell in EXPERIMENT.cells(config) if cell["method"] == "EIM"]
-    assert {(cell["robot"], cell["estimator"]) for cell in cells} == {("iiwa14", "network")}
-
-
 def test_unknown_robot_is_refused():
     config = SMALL.replace("robots", ("nobody",))
     with pytest.raises(EimError, match="nobody"):

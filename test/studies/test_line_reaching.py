@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from eim_ros.core.parallel import JoblibWorkers
-from eim_ros.learning import EIMConfig
 from experiments.harness import Work, run_experiment
 from experiments.line_reaching import (
     EXPERIMENT,
@@ -18,7 +17,6 @@ from experiments.line_reaching import (
     fit_mixture,
     line_reaching_data,
 )
-from experiments.pictures import DEFAULTS
 
 SMALL = LineReachingConfig(
     n_components=(1, 2),
@@ -56,13 +54,6 @@ def fits_of(config, seed):
     )
 
 
-def test_every_learner_is_reported_for_every_number_of_components(result):
-    for (_, count), fit in result.fits.items():
-        assert fit.mixture.n_components == count
-        assert 0.0 <= fit.coverage <= 1.0
-        assert fit.histogram.sum() == pytest.approx(1.0)
-
-
 def test_figures_are_those_of_fresh_samples(result):
     for fit in result.fits.values():
         tip = result.data.arm.tip(fit.mixture.sample(20_000, torch.Generator().manual_seed(7)))
@@ -78,58 +69,11 @@ def test_eim_stays_nearer_to_the_line_than_em_and_nearest_with_the_tip(result):
         assert all(distance < 0.5 * em for distance in others)
 
 
-def test_thesis_settings_are_those_of_its_table():
-    config = LineReachingConfig()
-    assert (config.n_samples, config.n_validation, config.n_test) == (10_000, 5000, 5000)
-    assert (config.kl_bound, config.weights_kl_bound) == (0.005, 0.005)
-    assert (config.entropy_loss_bound, config.weights_entropy_loss_bound) == (0.05, 0.05)
-    assert (config.hidden_layers, config.dropout) == ((100, 100), 0.0)
-
-
-def test_settings_of_the_package_are_a_row_of_their_own():
-    cells = [cell for cell in EXPERIMENT.cells(SMALL) if cell["method"] == DEFAULTS]
-    assert [cell["estimator"] for cell in cells] == [EIMConfig().ratio.estimator] * 2
-    assert all(cell["estimator"] != "residual" for cell in EXPERIMENT.cells(SMALL) if cell not in cells)
-
-
-def test_expert_covers_the_line_from_end_to_end(result):
-    data = result.data
-    assert data.task.distance(data.arm.tip(data.test)).mean() < 0.02
-    assert data.histogram.sum() == pytest.approx(1.0)
-
-
 def test_coverage_is_the_overlap_of_histograms():
     one, other = torch.tensor([0.5, 0.5, 0.0]), torch.tensor([0.0, 0.25, 0.75])
     assert coverage(one, one) == 1.0
     assert coverage(one, other) == 0.25
     assert coverage(one, torch.zeros(3)) == 0.0
-
-
-def test_row_of_the_table_has_the_figures_of_the_fit(result):
-    for cell in EXPERIMENT.cells(SMALL):
-        if cell["n_components"] != 2 or cell["estimator"] == "plug-in":
-            continue
-        figures = EXPERIMENT.measure(SMALL, cell, 1).figures
-        fit = result.fits[cell["method"], 2]
-        assert figures["distance"] == fit.distance
-        assert figures["coverage"] == fit.coverage
-        assert len(figures["samples"]) == 60
-
-
-def test_row_of_the_expert_is_that_of_the_test_data(result):
-    (cell,) = [cell for cell in EXPERIMENT.cells(SMALL) if cell["method"] == "expert"]
-    data = result.data
-    figures = EXPERIMENT.measure(SMALL, cell, 1).figures
-    assert figures["distance"] == pytest.approx(float(data.task.distance(data.arm.tip(data.test)).mean()))
-    assert sum(figures["histogram"]) == pytest.approx(1.0, abs=1e-4)  # rounded
-
-
-def test_seed_alone_decides():
-    few = dataclasses.replace(SMALL, n_components=(2,), n_samples=200, n_validation=40, n_test=200, n_iterations=2)
-    whole = dataclasses.replace(few, n_components=(1, 2))
-    first, second = fits_of(few, 3), fits_of(whole, 3)
-    for learner in LEARNERS:
-        assert first.fits[learner, 2].distance == second.fits[learner, 2].distance
 
 
 def test_rows_are_equal_in_any_order_and_process(tmp_path, monkeypatch):

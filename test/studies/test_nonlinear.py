@@ -26,25 +26,6 @@ def test_density_is_that_of_the_thesis(name):
     torch.testing.assert_close(found, torch.from_numpy(expected).log(), rtol=1e-10, atol=1e-10)
 
 
-def test_figures_are_reported_for_every_target_and_learner():
-    cells = EXPERIMENT.cells(CONFIG)
-    assert [(cell["target"], cell["method"]) for cell in cells] == [(t, m) for t in TARGETS for m in ("EM", "EIM")]
-    for cell in cells:
-        figures = EXPERIMENT.measure(CONFIG, cell, 1).figures
-        assert math.isfinite(figures["kl"]) and figures["kl_error"] > 0.0
-        assert 0.0 <= figures["near"] <= 1.0
-        assert 0.5 <= figures["on_one_mode"] <= 1.0
-        assert cell["target"] != "sine" or figures["on_one_mode"] == 1.0  # there is but one
-        assert len(figures["mean"]) == len(figures["deviation"]) == 201
-        assert min(figures["deviation"]) > 0.0
-
-
-def test_seed_alone_decides():
-    for cell in EXPERIMENT.cells(FEW):
-        first, second = (EXPERIMENT.measure(FEW, cell, 2) for _ in range(2))
-        assert first.figures == second.figures
-
-
 def test_course_records_samples_and_weights_and_does_not_change_the_run():
     config = dataclasses.replace(FEW, targets=("sine",), ratios=("network",), hidden_layers=(8,), course_iterations=3)
     (cell,) = [cell for cell in EXPERIMENT.cells(config) if cell["method"] == COURSE]

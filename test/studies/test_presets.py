@@ -44,6 +44,27 @@ def test_cells_are_told_apart_and_name_their_method_and_estimator(name):
     assert "estimator" in cells[0]
 
 
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("line-reaching", {"n_samples": 10_000, "n_validation": 5000, "n_test": 5000}),
+        ("line-reaching", {"kl_bound": 0.005, "weights_kl_bound": 0.005}),
+        ("line-reaching", {"entropy_loss_bound": 0.05, "weights_entropy_loss_bound": 0.05}),
+        ("line-reaching", {"hidden_layers": [100, 100], "dropout": 0.0}),
+        ("robustness", {"n_samples": 5000, "thesis.n_validation": 5000, "thesis.kl_bound": 0.005}),
+        ("robustness", {"thesis.gating_kl_bound": 0.005, "thesis.entropy_loss_bound": 0.05}),
+        ("robustness", {"thesis.gating_entropy_loss_bound": 0.05, "hidden_layers": [150] * 3, "dropout": 0.1}),
+        ("kinematics", {"n_samples": 10_000, "n_validation": 5000, "n_test": 5000, "thesis.kl_bound": 0.005}),
+        ("kinematics", {"thesis.gating_kl_bound": 0.005, "thesis.entropy_loss_bound": 0.01}),
+        ("kinematics", {"thesis.gating_entropy_loss_bound": 0.1, "thesis.dropout": 0.1, "thesis.smoothing": 0.0}),
+        ("kinematics", {"thesis.hidden_layers": [400] * 3}),
+    ],
+)
+def test_settings_of_the_thesis_are_those_of_its_tables(name, settings):
+    default = experiment(name).settings_type()
+    assert default.replace(**settings) == default
+
+
 @pytest.mark.parametrize("name", ["adversarial", "kinematics", "line-reaching", "nonlinear", "obstacle", "robustness"])
 def test_classifier_and_plug_in_are_both_run(name):
     cells = experiment(name).cells(experiment(name).settings_type())

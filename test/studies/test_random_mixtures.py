@@ -17,20 +17,6 @@ def test_means_fill_the_cube_and_covariances_have_the_stated_mean():
     torch.testing.assert_close(covariance, expected, atol=0.02, rtol=0.0)  # standard error of an entry: 0.004
 
 
-def test_same_seed_gives_the_same_mixture():
-    first, second = (random_mixture(3, 4, torch.Generator().manual_seed(7)) for _ in range(2))
-    assert torch.equal(first.means, second.means)
-    assert torch.equal(first.scale_trils, second.scale_trils)
-
-
-@pytest.mark.parametrize("equal", [True, False])
-def test_weights_sum_to_one_and_are_equal_by_default(equal):
-    mixture = random_mixture(2, 5, torch.Generator().manual_seed(1), equal_weights=equal)
-    weights = mixture.weights
-    assert float(weights.sum()) == pytest.approx(1.0, abs=1e-12)
-    assert (float(weights.std()) < 1e-12) is equal
-
-
 @pytest.mark.parametrize("sizes", [(0, 3), (2, 0)])
 def test_no_dimension_or_component_is_refused(sizes):
     with pytest.raises(DistributionError):

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from experiments.__main__ import main
 from experiments.obstacle import EXPERIMENT
@@ -38,6 +39,15 @@ def obstacle_table(folder: Path, quick: bool, seeds=(0,), **changed) -> Path:
     return path
 
 
+@pytest.fixture
+def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most of the time of a report is that of its pictures."""
+    monkeypatch.setattr(Figure, "savefig", lambda self, file, **_: file.write(b"picture"))
+
+
+quick = pytest.mark.usefixtures("without_pictures")
+
+
 def made(tables: Path, output: Path) -> str:
     assert main(["report", "--tables", str(tables), "--output", str(output)]) == 0
     return (output / "index.md").read_text(encoding="utf-8")
@@ -62,6 +72,7 @@ def test_report_has_claims_setting_seeds_versions_time_and_figures_and_is_the_sa
     assert {path: path.read_bytes() for path in (tmp_path / "report").rglob("*.*")} == first
 
 
+@quick
 def test_no_is_explained_where_it_is_said(tmp_path):
     path = obstacle_table(tmp_path, quick=False)
     table = ResultTable.read(path)
@@ -74,6 +85,7 @@ def test_no_is_explained_where_it_is_said(tmp_path):
     assert "| [obstacle](#obstacle) | FULL | 1 | 1 of 2 |" in text
 
 
+@quick
 def test_quick_selected_and_changed_settings_are_said(tmp_path):
     obstacle_table(tmp_path, quick=True)
     text = made(tmp_path, tmp_path / "report")
@@ -101,6 +113,7 @@ def test_missing_table_is_said_with_the_claims_it_would_tell_about(tmp_path, cap
     assert "obstacle" in json.loads(capsys.readouterr().out)["missing"]
 
 
+@quick
 def test_seeds_without_all_rows_of_a_setup_are_not_counted_for_it(tmp_path):
     path = obstacle_table(tmp_path, quick=False, seeds=(0, 1))
     table = ResultTable.read(path)
@@ -147,6 +160,7 @@ def test_broken_table_is_refused_and_nothing_is_written(tmp_path, capsys, conten
     assert not list((tmp_path / "report").iterdir())
 
 
+@quick
 def test_committed_report_is_that_of_the_committed_tables(tmp_path, monkeypatch):
     """Its words; figures depend on fonts. `make report` writes it."""
     (tmp_path / TABLES).parent.mkdir(parents=True)

@@ -32,14 +32,6 @@ def test_eim_without_iterations_is_the_random_start():
         assert figures(method, 1)["log_likelihood"] == pytest.approx(expected, abs=1e-12)
 
 
-def test_thesis_settings_are_those_of_its_table():
-    config = RobustnessConfig()
-    assert (config.n_samples, config.thesis.n_validation) == (5000, 5000)
-    assert (config.thesis.kl_bound, config.thesis.gating_kl_bound) == (0.005, 0.005)
-    assert (config.thesis.entropy_loss_bound, config.thesis.gating_entropy_loss_bound) == (0.05, 0.05)
-    assert (config.hidden_layers, config.dropout) == ((150, 150, 150), 0.1)
-
-
 def test_em_from_the_half_waves_is_near_the_noises_own_likelihood():
     # lines miss the sine by up to 0.2 where it turns: 0.9 nat is what the noise alone would give
     found = figures(OPTIMUM, 0)["log_likelihood"]

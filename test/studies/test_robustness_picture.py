@@ -1,9 +1,7 @@
 """The picture of random starts shows the number of optima below each method, and EM from k-means next to EM."""
 
 import pytest
-from matplotlib.axes import Axes
 
-from experiments import robustness
 from experiments.robustness import EXPERIMENT, OPTIMUM, RobustnessConfig, reached_optimum
 from experiments.table import Header, ResultTable
 
@@ -21,11 +19,3 @@ def table() -> ResultTable:
 def test_starts_within_a_quarter_nat_of_the_optimum_have_reached_it(table):
     assert [reached_optimum(table, row) for row in table.where(method="EM")] == [True, False, False, False]
     assert "1 of 4  0.200   0.100  -0.100" in EXPERIMENT.report(table)[2]
-
-
-def test_picture_counts_the_starts_of_each_method(table, tmp_path, monkeypatch):
-    texts = []
-    monkeypatch.setattr(Axes, "annotate", lambda self, text, *_, **__: texts.append(text))
-    (path,) = robustness.draw(table, tmp_path)
-    assert path.exists()
-    assert texts == 6 * ["mean 0.20\n1 of 4 at the optimum"]

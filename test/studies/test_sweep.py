@@ -11,7 +11,7 @@ import pytest
 from studies.toy_experiment import TOY, ToySettings
 
 from eim_ros.core.errors import ConfigurationError, DataError, ServiceError
-from eim_ros.core.parallel import DaskWorkers, JoblibWorkers
+from eim_ros.core.parallel import DaskWorkers
 from experiments.harness import TABLE_NAME, Outcome, run_experiment
 from experiments.table import ResultTable
 
@@ -60,16 +60,6 @@ def test_complete_table_is_not_computed_again(unbroken, tmp_path):
 
     run_experiment(TOY, SETTINGS, SEEDS, tmp_path)
     assert run_experiment(replace(TOY, measure=never), SETTINGS, SEEDS, tmp_path) == unbroken
-
-
-def test_more_seeds_are_added_to_those_that_are_there(unbroken, tmp_path):
-    run_experiment(TOY, SETTINGS, (1,), tmp_path)
-    assert run_experiment(TOY, SETTINGS, SEEDS, tmp_path) == unbroken
-
-
-def test_processes_of_this_machine_give_the_same_table(unbroken, tmp_path):
-    pytest.importorskip("joblib")
-    assert run_experiment(TOY, SETTINGS, SEEDS, tmp_path, JoblibWorkers(2)) == unbroken
 
 
 def test_cluster_of_two_workers_gives_the_same_table(unbroken, tmp_path):

@@ -1,14 +1,12 @@
 """Vehicles off the road: a map that is a kernel density, an intersection that obeys its lights, EIM keeps to roads."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy import stats
 from studies.test_ngsim import drive, write
 
 from eim_ros.core.errors import DataError
-from experiments.traffic import EXPERIMENT, NGSIM, SYNTHETIC, TEST_DATA, RoadMap, TrafficConfig, traffic_data
+from experiments.traffic import EXPERIMENT, NGSIM, TEST_DATA, RoadMap, TrafficConfig, traffic_data
 from experiments.traffic_data import CROSSING, CYCLE, GREEN, LANES, REACH, synthetic_intersection
 
 SMALL = TrafficConfig(
@@ -82,40 +80,12 @@ def test_nobody_passes_the_stop_line_at_red_and_some_wait(tracks):
     assert 0.1 < waited / passed < 0.9
 
 
-def test_vehicles_of_a_lane_do_not_overlap(tracks):
-    for first, second in zip(tracks, tracks[1:], strict=False):
-        gap = np.abs(first.positions[0] - second.positions[0]).max()
-        shared = np.intersect1d(first.times, second.times)
-        if gap > 1.5 or not len(shared):
-            continue
-        places = [track.positions[np.isin(track.times, shared)] for track in (first, second)]
-        near = np.linalg.norm(places[0] - first.positions[0], axis=-1) < REACH - 15.0  # not yet at the stop line
-        assert (np.linalg.norm(places[0] - places[1], axis=-1)[near] > 2.0).all()
-
-
-def test_synthetic_data_have_the_sizes_asked_for_and_their_own_vehicles_on_the_road():
-    data = traffic_data(SMALL, 0)
-    assert [part.shape for part in (*data.train, *data.test)] == [(1000, 2), (1000, 10), (500, 2), (500, 10)]
-    assert data.off_road < 0.03
-    assert not data.road.is_off(data.test[0].numpy()).all()
-
-
 def test_eim_puts_half_as_many_positions_off_the_road_as_em():
     """Thesis 6.5, on the synthetic intersection, small."""
     rows = {cell["method"]: EXPERIMENT.measure(SMALL, cell, 0).figures for cell in EXPERIMENT.cells(SMALL)}
     assert 2.0 * rows["EIM"]["off_road"] <= rows["EM"]["off_road"]
     assert rows[TEST_DATA]["off_road"] < 0.5 * rows["EIM"]["off_road"]
     assert rows["EIM"]["off_road_trajectories"] > rows["EIM"]["off_road"]
-
-
-def test_eim_ends_where_its_held_out_kl_rests_and_the_row_tells_when():
-    config = replace(SMALL, n_components=(2,), n_samples=300, n_test=100, n_iterations=100, plateau_window=3)
-    (fitted,) = (cell for cell in EXPERIMENT.cells(config) if cell["method"] == "EIM")
-    assert 6 <= EXPERIMENT.measure(config, fitted, 0).figures["iterations"] < 100
-
-
-def test_every_row_says_that_the_data_are_synthetic():
-    assert {cell["data"] for cell in EXPERIMENT.cells(SMALL)} == {SYNTHETIC}
 
 
 def test_file_of_the_public_format_takes_the_place_of_the_synthetic_tracks(tmp_path):

@@ -25,11 +25,6 @@ def test_value_and_derivative_are_those_of_the_thesis(name):
 
 
 @NAMED
-def test_value_is_zero_where_the_densities_are_equal(divergence):
-    assert float(divergence.value(torch.zeros(()).double())) == pytest.approx(0.0, abs=1e-15)
-
-
-@NAMED
 def test_conjugate_is_the_supremum_and_is_reached_at_the_derivative(divergence):
     """f*(t) = sup_u u t - f(u), at t = f'(u)."""
     t = divergence.derivative(LOG_T)
@@ -46,8 +41,3 @@ def test_penalty_is_the_conjugate_of_the_output(divergence):
     torch.testing.assert_close(
         divergence.penalty(v), divergence.conjugate(divergence.output(v)), rtol=1e-10, atol=1e-12
     )
-
-
-@NAMED
-def test_output_grows_with_the_score_of_data(divergence):
-    assert bool((divergence.output(LOG_T).diff() > 0.0).all())

@@ -43,19 +43,6 @@ def test_log_density_is_the_sum_of_its_costs(target):
     np.testing.assert_allclose(target.log_prob(x).numpy(), expected, rtol=1e-10)
 
 
-def test_joints_and_six_of_the_base_are_the_dimensions(target):
-    assert target.n_dims == 11 + 6
-    assert target.start.n_components == 1
-
-
-def test_soft_limits_are_flat_inside_half_at_the_limit_and_quadratic_outside():
-    log_prob, slope = soft_limits(torch.tensor([[0.0], [1.0], [3.0]]).double(), -1.0, 1.0, 0.05)
-    assert float(log_prob[0]) == pytest.approx(0.0, abs=1e-12)
-    assert float(log_prob[1].exp()) == pytest.approx(0.5)
-    assert float(slope[0]) == pytest.approx(0.0, abs=1e-12)
-    assert float(slope[2]) == pytest.approx(-2.0 / 0.05**2, rel=0.01)
-
-
 def test_bad_goals_are_refused(target):
     with pytest.raises(DistributionError, match="two feet and a hand"):
         HumanoidPosterior(target.tree, torch.zeros(2), target.foot_goals)
@@ -77,3 +64,11 @@ def test_skeleton_ends_at_joints_and_tips_in_the_world(target):
         for place, own in ((0, frames.origins[:, parent]), (1, end)):
             expected = x[:, n : n + 3].numpy() + np.einsum("nij,nj->ni", turn, own.numpy())
             np.testing.assert_allclose(lines[:, line, place].numpy(), expected, atol=1e-12)
+
+
+def test_soft_limits_are_flat_inside_half_at_the_limit_and_quadratic_outside():
+    log_prob, slope = soft_limits(torch.tensor([[0.0], [1.0], [3.0]]).double(), -1.0, 1.0, 0.05)
+    assert float(log_prob[0]) == pytest.approx(0.0, abs=1e-12)
+    assert float(log_prob[1].exp()) == pytest.approx(0.5)
+    assert float(slope[0]) == pytest.approx(0.0, abs=1e-12)
+    assert float(slope[2]) == pytest.approx(-2.0 / 0.05**2, rel=0.01)

@@ -95,27 +95,17 @@ def test_discrepancy_is_zero_of_equal_samples_and_known_of_two_points():
     assert maximum_mean_discrepancy(sample, reference, bandwidth=2.0) == pytest.approx(expected, rel=1e-9)
 
 
-def test_discrepancy_of_shifted_normals_is_that_of_their_kernel_means():
-    """E k = (1 + 4/b)^(-1/2) exp(-shift^2 / (b + 4)) with the bandwidth b and unit variances."""
-    y = normals(2000, 1)
-    row, column = torch.triu_indices(1000, 1000)
-    b = float((y[row, 0] - y[column, 0]).square().median())
-    mean = lambda shift: (1.0 + 4.0 / b) ** -0.5 * math.exp(-(shift**2) / (b + 4.0))  # noqa: E731
-    found = maximum_mean_discrepancy(normals(2000, 1, seed=1) + 1.0, y)
-    assert found == pytest.approx(2.0 * (mean(0.0) - mean(1.0)), rel=0.1)
-
-
-def test_effective_components_of_equal_and_of_single_weights():
-    assert effective_components(torch.zeros(7)) == pytest.approx(7.0)
-    assert effective_components(torch.tensor([0.0, -math.inf, -math.inf])) == pytest.approx(1.0)
-
-
 def test_modes_are_found_by_means_of_some_weight_within_the_radius():
     modes = torch.tensor([[0.0, 0.0], [10.0, 0.0], [20.0, 0.0]])
     means = torch.tensor([[0.5, 0.0], [0.1, 0.1], [10.0, 0.9], [20.0, 1.1]])
     assert modes_found(means, modes, 1.0) == 2
     assert modes_found(means, modes, 1.2) == 3
     assert modes_found(means, modes, 1.0, torch.tensor([0.0, 0.0, -30.0, 0.0])) == 1
+
+
+def test_effective_components_of_equal_and_of_single_weights():
+    assert effective_components(torch.zeros(7)) == pytest.approx(7.0)
+    assert effective_components(torch.tensor([0.0, -math.inf, -math.inf])) == pytest.approx(1.0)
 
 
 def test_mode_coverage_is_one_of_even_and_zero_of_a_single_mode():

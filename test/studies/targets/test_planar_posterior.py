@@ -40,13 +40,6 @@ def test_turning_the_first_joint_a_quarter_leads_to_another_goal():
     torch.testing.assert_close(target.goal_shares(x).sum(), torch.tensor(1.0))
 
 
-def test_start_is_that_of_vips():
-    start = planar_robot().start
-    assert start.n_components == 100
-    torch.testing.assert_close(start.variance, torch.tensor([0.0625, *[0.0025] * 9]).double())
-    torch.testing.assert_close(start.mean_scale, torch.tensor([1.0, *[0.2] * 9]).double())
-
-
 def test_bad_numbers_are_refused():
     for n_goals, n_joints in ((0, 10), (5, 10), (4, 1)):
         with pytest.raises(DistributionError, match="1 to 4 goals"):

@@ -68,13 +68,6 @@ def test_continuous_joints_have_no_limits():
     assert bool(torch.isfinite(target.log_prob(torch.tensor([[5.0]]).double())).all())
 
 
-def test_start_is_as_wide_as_the_prior(robot, pose):
-    start = pose_posterior(robot, pose, prior_mean=0.2, prior_scale=0.4).start
-    torch.testing.assert_close(start.mean_scale, torch.full((7,), 0.4).double())
-    torch.testing.assert_close(start.variance, torch.full((7,), 0.01).double())
-    torch.testing.assert_close(start.mixture(n_components=1).means, torch.full((1, 7), 0.2).double())
-
-
 def test_bad_numbers_are_refused(robot, pose):
     with pytest.raises(DistributionError, match="each of 7 joints"):
         pose_posterior(robot, pose, prior_mean=[0.0, 1.0])

@@ -30,12 +30,6 @@ def test_moments_are_those_of_quadrature():
     torch.testing.assert_close(found.samples.std(0) / deviation, torch.ones(2).double(), rtol=0.0, atol=0.05)
 
 
-def test_number_is_rounded_up_and_the_generator_decides_the_samples():
-    first, again = (posterior_samples(skewed(), 13, seeded(3)).samples for _ in range(2))
-    assert first.shape == (15, 2)
-    assert torch.equal(first, again)
-
-
 class Saddle:
     """Grows in one direction."""
 

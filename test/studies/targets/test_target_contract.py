@@ -5,7 +5,6 @@ import torch
 from studies.targets.examples import TARGETS, normals, seeded
 
 from eim_ros.core.errors import DistributionError
-from experiments.targets import Target
 
 
 @pytest.fixture(params=sorted(TARGETS))
@@ -15,11 +14,6 @@ def target(request):
 
 def points(target, n: int = 13) -> torch.Tensor:
     return 0.7 * normals(n, target.n_dims, seed=5)
-
-
-def test_target_satisfies_the_protocol(target):
-    assert isinstance(target, Target)
-    assert isinstance(target.n_dims, int)
 
 
 def test_log_prob_is_one_double_per_sample_even_of_single_precision(target):
