@@ -7,7 +7,7 @@
 # make docs   build the documentation, build/site/index.html
 # make bench  run the benchmarks (make bench BENCH=ik_peers)
 # make fuzz   make malformed calls, then damage files for each parser (FUZZ_SECONDS=600 FUZZ_CALLS=100000 SEED=7)
-# make lint   check style, types, layers, spelling and prose
+# make lint   check style, types, layers, spelling, prose, figures of documents and promises of the repository
 # make setup  create .venv with everything; do nothing if nothing changed (PYTHON=... selects the interpreter)
 
 .PHONY: demo view demo-planar test test-compiled report docs bench fuzz lint setup help
@@ -47,6 +47,8 @@ lint: setup
 	$(BIN)/python scripts/constants_first.py
 	$(BIN)/codespell $$(git ls-files)
 	$(BIN)/python scripts/prose.py
+	$(BIN)/python -m scripts.check_figures
+	$(BIN)/python -m scripts.check_repository
 
 test: lint
 	ROS_PYTHON_CHECK_FIELDS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) $(ARGS)

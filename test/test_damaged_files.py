@@ -15,7 +15,6 @@ from hypothesis.extra import numpy as arrays
 from parser_targets import TARGETS, parsed
 
 from eim_ros.core.data_set import DataSet, load_data_set, save_data_set
-from eim_ros.core.errors import DataError, EimError, ModelFileError
 from eim_ros.ik import IKModel
 from eim_ros.kinematics import Robot
 from eim_ros.learning.models import MixtureOfExperts, load_model
@@ -48,22 +47,6 @@ def test_damaged_file_is_read_or_refused(name: str, number: int, changes: list[t
     with tempfile.TemporaryDirectory() as folder:
         for error in parsed(TARGETS[name], edited(contents[number % len(contents)], changes), Path(folder)):
             assert str(error)
-
-
-@pytest.mark.parametrize(("name", "error"), [("model", ModelFileError), ("data_set", DataError)])
-@settings(max_examples=60)
-@given(changes=edits)
-def test_changed_byte_of_a_file_with_a_digest_is_refused(
-    name: str, error: type[EimError], changes: list[tuple[float, int, bytes]]
-) -> None:
-    content = edited(seeds(name)[0], changes)
-    if content == seeds(name)[0]:
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, f"file{TARGETS[name].suffix}")
-        path.write_bytes(content)
-        with pytest.raises(error):
-            TARGETS[name].read(path)
 
 
 @settings(max_examples=40)

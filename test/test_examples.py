@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-MOST_LINES, MOST_BYTES = 60, 60_000
 IN_ROS = {"moveit_client.py"}  # test/nodes/ik_server/test_moveit_client.py
 RUNS = {
     "all_solutions.py": ([], r"100 of 100 distinct solutions.* largest error \S+e-\d+ m"),
@@ -76,16 +75,5 @@ def test_cells_of_the_notebook_run_in_their_order(tmp_path, monkeypatch, capsys)
     assert (tmp_path / "solutions.svg").read_text(encoding="utf-8").startswith("<?xml")
 
 
-def test_every_example_is_short_is_run_and_is_in_the_list():
-    files = sorted(EXAMPLES.glob("*.py"))
-    assert {file.name for file in files} == set(RUNS) | IN_ROS
-    assert max(len(file.read_text(encoding="utf-8").splitlines()) for file in files) <= MOST_LINES
-    listed = re.findall(r"\]\((\w+\.(?:py|ipynb))\)", (EXAMPLES / "README.md").read_text(encoding="utf-8"))
-    assert sorted(listed) == sorted(file.name for file in EXAMPLES.iterdir() if file.suffix in (".py", ".ipynb"))
-
-
-def test_every_example_has_a_small_picture_on_the_page():
-    shown = re.findall(r"!\[[^\]]+\]\(pictures/(\w+)\.png\)", (EXAMPLES / "README.md").read_text(encoding="utf-8"))
-    assert sorted(shown) == sorted(file.stem for file in EXAMPLES.glob("*.py"))
-    assert {path.stem for path in (EXAMPLES / "pictures").iterdir()} == set(shown)
-    assert all((EXAMPLES / "pictures" / f"{name}.png").stat().st_size <= MOST_BYTES for name in shown)
+def test_every_example_is_run():
+    assert {file.name for file in EXAMPLES.glob("*.py")} == set(RUNS) | IN_ROS

@@ -1,13 +1,11 @@
 """The check of our own prose: each rule finds its example and leaves plain English alone."""
 
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from scripts import prose
 
-ROOT = Path(__file__).resolve().parents[1]
 BROKEN = {
     "tell": "Skipped records are told at the end.",
     "opens with Of": "Of the model; 0 without one.",
@@ -54,14 +52,6 @@ def test_list_of_parameters_is_not_one_sentence():
     assert found == ["Return a table."] + 12 * ["Number of rows that the result has [1]"]
 
 
-def test_rows_of_columns_are_not_one_sentence():
-    rows = "refined    1000 seeds to a micrometre\nper pose   one call for each pose\n"
-    assert [sentence for _, sentence in prose.sentences(rows)] == [
-        "1000 seeds to a micrometre",
-        "one call for each pose",
-    ]
-
-
 def test_code_equations_and_doctests_are_no_prose():
     text = "Use `one of which` or $x .5$ now.\n\n```\nof which there are\n```\n\n>>> f('is told')\nof which is told\n"
     assert [sentence for _, sentence in prose.sentences(text)] == ["Use X or X now."]
@@ -103,7 +93,3 @@ def test_check_fails_for_a_folder_with_too_many_matches(tmp_path, monkeypatch, c
     assert "page.md:1: tell: Skipped records are told." in capsys.readouterr().out
     (tmp_path / "page.md").write_text("Skipped records are listed.\n", encoding="utf-8")
     assert prose.main([]) == 0
-
-
-def test_unchecked_folders_exist():
-    assert [place for place in prose.UNCHECKED if not (ROOT / place).exists()] == []

@@ -1,6 +1,6 @@
 """Where each figure of README.md, CONTRIBUTING.md and docs comes from: rows of committed results, or constants.
 
-test_figures.py compares the documents with these rows.
+check_figures.py compares the documents with these rows.
 """
 
 import inspect
@@ -24,6 +24,10 @@ RESULTS = ROOT / "benchmarks/results"
 NUMBER = r"[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?"
 WORDS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
 WORD = rf"\b(?:{'|'.join(WORDS)})\b"
+
+
+class ResultError(ValueError):
+    """A passage and the results disagree, or a source names no row."""
 
 
 class Figure(NamedTuple):
@@ -56,10 +60,12 @@ def values(source: str) -> list[float]:
     above: list[str] = []
     if heading:
         start = re.search(rf"^ *{pattern(heading, NUMBER)}", text, re.MULTILINE)
-        assert start, f"{file} has no row that starts with {heading!r}"
+        if not start:
+            raise ResultError(f"{file} has no row that starts with {heading!r}")
         above, text = list(start.groups()), text[start.end() :].partition("\n\n")[0]
     found = list(re.finditer(rf"^ *{pattern(row, NUMBER)}(?![\w.])", text, re.MULTILINE))
-    assert len(found) == 1, f"{file} has {len(found)} rows {template!r}"
+    if len(found) != 1:
+        raise ResultError(f"{file} has {len(found)} rows {template!r}")
     return [float(number(shown)) for shown in (*above, *found[0].groups())]
 
 
@@ -69,12 +75,14 @@ def number(text: str) -> Decimal:
 
 
 def ends(found: list[float]) -> tuple[float, float]:
+    """Return the smallest and the largest value."""
     return min(found), max(found)
 
 
 def same(found: list[float]) -> list[float]:
     """Return the value that all rows have in common."""
-    assert len(set(found)) == 1, f"the rows differ: {found}"
+    if len(set(found)) != 1:
+        raise ResultError(f"the rows differ: {found}")
     return found[:1]
 
 
@@ -90,7 +98,8 @@ def constants(page: str, *passages: tuple[str, float]) -> list[Figure]:
 def rows(file: str, row: str) -> list[tuple[str, ...]]:
     """Return the groups of all rows that match a regular expression."""
     found = re.findall(row, (RESULTS / file).read_text(encoding="utf-8"), re.MULTILINE)
-    assert len(found) > 1, file
+    if len(found) < 2:
+        raise ResultError(f"{file} has {len(found)} rows {row!r}")
     return found
 
 
@@ -113,19 +122,23 @@ SSIK = r"^(?!UR5).* (\d+\.\d) +(\d+) +(\d+)/\d+ \((\d+)\) +\d+ +-$"  # us, roots
 
 
 def times_of_ssik(_: list[float]) -> tuple[float, float]:
+    """Return the range of the times of ssik [us]."""
     return ends([float(time) for time, *_ in rows("general_6r.txt", SSIK)])
 
 
 def only_special_roots_are_lost(_: list[float]) -> bool:
+    """Return whether ssik lacks roots at special configurations only."""
     found = [(int(lost), int(special), int(claimed)) for _, lost, special, claimed in rows("general_6r.txt", SSIK)]
     return all(not lost and not claimed for lost, _, claimed in found) and any(special for _, special, _ in found)
 
 
 def many(arm: str, way: str, columns: str) -> str:
+    """Name the row of an arm and a way in the comparison with other solvers."""
     return f"ik_peers.txt: {arm}, ~ joints >> {way} {columns}"
 
 
 def ratio(target: str, estimator: str, columns: str = "{}") -> str:
+    """Name the row of an estimator of density ratios."""
     return f"density_ratio.txt: {target} KL mean >> {estimator} {columns}"
 
 
@@ -135,6 +148,7 @@ def megabytes(model: str) -> float:
 
 
 def minutes(seconds: list[float]) -> list[float]:
+    """Return seconds in minutes."""
     return [value / 60.0 for value in seconds]
 
 

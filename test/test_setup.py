@@ -1,0 +1,84 @@
+"""What a new user meets first: the programs lead to functions, and `make setup` names what is missing."""
+
+import ast
+import importlib.metadata
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.check_repository import TYPES_ALONE, executables
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_what_type_checkers_alone_need_is_not_imported():
+    code = "import sys, eim_ros.ik\nprint(sorted({name.partition('.')[0] for name in sys.modules}))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(ast.literal_eval(result.stdout)) & TYPES_ALONE
+
+
+@pytest.mark.parametrize("name", ["eim", "ik_server"])
+def test_console_script_leads_to_a_function(name):
+    entry = importlib.metadata.EntryPoint(name, executables()[name], "console_scripts")
+    assert callable(entry.load())
+
+
+def stub_python(folder: Path, *, fails_on: str) -> Path:
+    """An interpreter like ours which fails on commands that contain a text."""
+    path = folder / "python-stub"
+    path.write_text(
+        "#!/bin/sh\n"
+        f'case "$*" in *{fails_on}*) exit 1;; *realpath*) realpath "$0"; exit;; esac\n'
+        f'exec {sys.executable} "$@"\n',
+        encoding="utf-8",
+    )
+    path.chmod(0o755)
+    return path
+
+
+def run_setup(tmp_path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the setup script of an otherwise empty clone."""
+    script = tmp_path / "scripts/setup.sh"
+    script.parent.mkdir()
+    script.write_bytes((ROOT / "scripts/setup.sh").read_bytes())
+    variables = {"PATH": "/usr/bin:/bin", **environment}
+    return subprocess.run(["bash", str(script)], env=variables, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("missing", "cure"),
+    [
+        ("compiler", "apt install g++"),
+        ("version_info", "needs Python 3.10 to 3.13"),
+        ("ensurepip", "apt install python3-venv"),
+    ],
+)
+def test_setup_names_the_cure_for_a_missing_tool_in_one_line(tmp_path, missing, cure):
+    python = stub_python(tmp_path, fails_on=missing)
+    compiler = "no-such-compiler" if missing == "compiler" else "sh"
+    result = run_setup(tmp_path, PYTHON=str(python), CXX=compiler)
+    assert result.returncode == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert cure in result.stderr
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_setup_resolves_the_interpreter_of_an_environment_that_it_is_going_to_replace(tmp_path):
+    bin_folder = tmp_path / ".venv/bin"
+    bin_folder.mkdir(parents=True)
+    (bin_folder / "python").symlink_to(stub_python(tmp_path, fails_on="ensurepip"))
+    result = run_setup(tmp_path, CXX="sh")
+    assert f"needs the venv module of {tmp_path}/python-stub" in result.stderr
+
+
+def test_setup_refuses_a_sourced_ros_that_its_python_cannot_import(tmp_path):
+    marker = tmp_path / "ros/share/ament_index/resource_index/packages/rclpy"
+    marker.parent.mkdir(parents=True)
+    marker.touch()
+    python = stub_python(tmp_path, fails_on="rclpy")
+    result = run_setup(tmp_path, PYTHON=str(python), CXX="sh", AMENT_PREFIX_PATH=f"{tmp_path}/ros")
+    assert result.returncode == 1
+    assert "cannot import rclpy of the sourced ROS 2" in result.stderr
+    assert not (tmp_path / ".venv").exists()
