@@ -150,17 +150,6 @@ def test_collapsed_classifier_skips_the_update_and_says_so():
     assert all(torch.equal(value, start.tensors()[name]) for name, value in result.mixture_of_experts.tensors().items())
 
 
-def test_records_hold_the_figures_of_each_iteration():
-    start = random_mixture_of_experts(3, 2, 1, 1)
-    config = small_eim_config(n_iterations=3, **{"ratio.initial_epochs": 20})
-    result = EIM(config).fit(bimodal_pairs(300), start, generator=generator_of(4))
-    assert result.status is Status.MAX_ITERATIONS
-    for name in ("iteration", "loss", "accuracy", "ratio_kl", "gating_kl", "expert_kl", "updated", "cpu_seconds"):
-        assert len(result.history.column(name)) == 3
-    assert max(result.history.column("expert_kl")) <= 0.05 * (1.0 + 1e-9)
-    assert max(result.history.column("gating_kl")) <= 0.02
-
-
 @pytest.mark.parametrize("ratio", ["plug-in", "residual", "network"])
 def test_same_seed_gives_the_same_fit_and_the_global_generator_is_left_alone(ratio):
     config = small_eim_config(n_iterations=3, **{"ratio.dropout": 0.2, "ratio.estimator": ratio})
@@ -171,27 +160,6 @@ def test_same_seed_gives_the_same_fit_and_the_global_generator_is_left_alone(rat
         assert torch.equal(value, second.model.tensors()[name])
     assert not torch.equal(first.model.experts.biases, other.model.experts.biases)
     assert torch.equal(torch.random.get_rng_state(), before)
-
-
-def test_fit_without_iterations_is_its_start():
-    start = random_mixture_of_experts(0, 2, 1, 1)
-    assert EIM(small_eim_config(n_iterations=0)).fit(bimodal_pairs(100), start).model is start
-
-
-def test_start_is_the_best_of_several_starts_of_em():
-    """Five components in the plane: single starts end in several local optima, the best of eight is none of the bad."""
-    data = random_mixture(32, 5, 2).sample(1000, generator_of(23))
-    single = [
-        EM(EMConfig(n_components=5, n_iterations=100))
-        .fit(data, generator=generator_of(seed))
-        .model.log_prob(data)
-        .mean()
-        for seed in range(8)
-    ]
-    config = small_eim_config(n_components=5, n_iterations=0, **{"start.n_starts": 8, "start.em_iterations": 100})
-    best = EIM(config).fit(data, generator=generator_of(7)).model.log_prob(data).mean()
-    assert float(min(single)) < float(max(single)) - 0.02
-    assert float(best) > float(max(single)) - 0.01
 
 
 @pytest.mark.parametrize("name", DEGENERATE)

@@ -1,7 +1,6 @@
 """EIM from samples finds the number of components: added where held-out data exceed the model, deleted when useless."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -13,11 +12,10 @@ from learning.toys import (
     modes,
     normal_mixture,
     small_eim_config,
-    without_times,
 )
 
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.learning import EIMConfig, Pairs, RunOptions
+from eim_ros.learning import EIMConfig, Pairs
 from eim_ros.learning.eim import EIM
 from eim_ros.learning.models import GaussianMixture, LinearExperts, MixtureOfExperts, SoftmaxGating
 from eim_ros.learning.ratio.choice import DELTA, RatioDemand
@@ -128,37 +126,6 @@ def test_nothing_is_added_to_a_model_that_lacks_little():
     )
     assert result.history.column("candidates") == [5000.0] * 4
     assert result.history.column("n_components") == [3.0] * 4
-
-
-@pytest.mark.parametrize("ratio", ["plug-in", "residual", "network"])
-def test_resuming_a_run_that_grows_and_shrinks_is_bitwise(tmp_path, ratio):
-    data, start = modes().sample(400, generator_of(0)), normal_mixture([0.0, 0.0], 200.0)
-    settings = {
-        "adaptation.add_every": 2,
-        "adaptation.n_added": 2,
-        "adaptation.delete_after": 3,
-        "adaptation.least_weight": 0.3,
-        "adaptation.max_components": 6,
-    }
-
-    def fit(n_iterations, resume=False):
-        config = small_eim_config(
-            n_components=1,
-            n_iterations=n_iterations,
-            **settings,
-            **{"ratio.estimator": ratio, "adaptation.least_demand": 0.0},
-        )
-        saved = RunOptions(checkpoint=tmp_path / "run.safetensors", checkpoint_every=3)
-        return EIM(config).fit(data, start, generator=generator_of(4), run=replace(saved, resume=resume))
-
-    whole = fit(15)
-    assert sum(whole.history.column("added")) > 0.0
-    assert sum(whole.history.column("deleted")) > 0.0
-    fit(7)
-    resumed = fit(15, resume=True)
-    assert without_times(resumed.history) == without_times(whole.history)
-    for name, value in whole.state.tensors().items():  # rewards of the youngest components are NaN
-        torch.testing.assert_close(resumed.state.tensors()[name], value, rtol=0.0, atol=0.0, equal_nan=True)
 
 
 @pytest.mark.parametrize(

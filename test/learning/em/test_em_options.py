@@ -6,7 +6,7 @@ import torch
 from learning.models.random_models import generator_of, normal
 
 from eim_ros.core.errors import ConfigurationError, DataError
-from eim_ros.learning import EM, RunOptions
+from eim_ros.learning import EM
 from eim_ros.learning.data import weighted
 from eim_ros.learning.em.em import EMIteration, expect, maximised
 from eim_ros.learning.starts import initial_mixture_of_experts, likeliest_start
@@ -77,17 +77,6 @@ def test_wrong_weights_are_refused(weights):
 def test_networks_with_restricted_covariances_are_refused():
     with pytest.raises(ConfigurationError, match="need linear experts"):
         EM(n_components=2, covariance="tied", expert_kind="neural", n_iterations=1).fit(pairs())
-
-
-def test_resumed_run_with_validation_data_equals_an_uninterrupted_one(tmp_path):
-    sample, held_out = normal(generator_of(3), 60, 3), normal(generator_of(4), 60, 3)
-    settings = {"n_components": 6, "tolerance": 0.0, "patience": 4, "seed": 0}
-    whole = EM(**settings).fit(sample, validation_data=held_out)
-    options = {"checkpoint": tmp_path / "run.safetensors", "checkpoint_every": 1}
-    EM(n_iterations=2, **settings).fit(sample, validation_data=held_out, run=RunOptions(**options))
-    resumed = EM(**settings).fit(sample, validation_data=held_out, run=RunOptions(resume=True, **options))
-    assert torch.equal(resumed.means, whole.means)
-    assert len(resumed.history.records) == len(whole.history.records)
 
 
 def test_validation_data_of_other_dimensions_are_refused():

@@ -1,4 +1,4 @@
-"""Trust-region problems of linear experts, and their solution as the thesis writes it (natural parameters, dual).
+"""Trust-region problems of linear experts, and their solution as the thesis writes it (natural parameters).
 
 Nothing here shares a formula with `eim_ros.learning.projections.gaussian`: everything is in the
 coordinates of x, context by context, one expert at a time (thesis A.4, equations A.16 to A.18).
@@ -96,30 +96,6 @@ class ExpertProblem:
         old, reward = self.natural()
         return tuple(((eta + 1.0) * q + r) / (eta + 1.0 + omega) for q, r in zip(old, reward, strict=True))
 
-    def dual(self, eta: float, omega: float, kl_bound: float, entropy_loss_bound: float) -> float:
-        """g(eta, omega) of equation A.16, infinite outside its domain."""
-        a, s = eta + 1.0, eta + 1.0 + omega
-        precision, slope, intercept = self.updated(eta, omega)
-        if np.linalg.eigvalsh(precision)[0] <= 0.0:
-            return math.inf
-        (old_precision, old_slope, old_intercept), _ = self.natural()
-        log_partition = _log_partition(precision, self.context @ slope.T + intercept)
-        old_log_partition = _log_partition(old_precision, self.context @ old_slope.T + old_intercept)
-        least_entropy = self.old_entropy() - entropy_loss_bound
-        rest = s * log_partition - a * old_log_partition + self._constant_reward()
-        return eta * kl_bound - omega * least_entropy + float(rest.mean())
-
-    def old_entropy(self) -> float:
-        return float(np.log(np.diag(self.factor)).sum() + 0.5 * len(self.bias) * (1.0 + math.log(2.0 * math.pi)))
-
-    def _constant_reward(self) -> np.ndarray:
-        """The part of the surrogate that does not depend on x, (n_samples,)."""
-        _, (curvature, _, _) = self.natural()
-        mean = self.context @ self.weights.T + self.bias
-        slope = self.context @ self.linear[:, :-1].T + self.linear[:, -1]
-        residual = -mean @ np.linalg.inv(self.factor).T  # of x = 0
-        return -0.5 * np.einsum("ni,ij,nj->n", mean, curvature, mean) + (residual * slope).sum(1)
-
 
 def random_problem(seed: int, n_components: int, n_dims: int, n_context: int) -> Problem:
     """Indefinite curvatures whose size varies from expert to expert over four orders of magnitude."""
@@ -143,9 +119,3 @@ def sampled_ratios(seed: int, k: int = 3) -> tuple[Tensor, Tensor]:
 def bounds_of(seed: int) -> tuple[float, float]:
     """A bound of the KL and one of the loss of entropy, such that each of them is active for some experts."""
     return [(0.01, 0.005), (0.1, 0.01), (1.0, 0.0), (0.05, math.inf), (10.0, 0.3)][seed % 5]
-
-
-def _log_partition(precision: np.ndarray, natural_mean: np.ndarray) -> np.ndarray:
-    """log of the integral of exp(-1/2 x'Qx + x'h) for each h (n_samples, d)."""
-    quadratic = (natural_mean * np.linalg.solve(precision, natural_mean.T).T).sum(1)
-    return 0.5 * (quadratic - np.linalg.slogdet(precision)[1] + len(precision) * math.log(2.0 * math.pi))

@@ -8,7 +8,7 @@ from learning.models.random_models import generator_of, random_mixture_of_expert
 from learning.ratios import MODEL, TARGET, Shifted, drawn_at, exact, gaussian, network, plug_in, samples
 
 from eim_ros.learning.ratio import NetworkRatio
-from eim_ros.learning.ratio.network import Dropout, RatioTraining
+from eim_ros.learning.ratio.network import Dropout
 
 
 def fitted(n: int = 600, **settings) -> tuple[NetworkRatio, torch.Tensor, torch.Tensor]:
@@ -162,16 +162,6 @@ def test_learner_goes_back_to_the_best_weights_and_moments_when_its_patience_is_
         ratio.fit(data, MODEL, iteration, generator_of(iteration))
     assert_unmoved(ratio, before)
     assert ratio.training.stale == 0
-
-
-@pytest.mark.parametrize("patience", [1, 3])
-def test_training_stops_when_patience_is_at_its_end(patience, monkeypatch):
-    data = samples(500)
-    ratio = network(data, patience=patience, initial_epochs=50)
-    epochs = []
-    monkeypatch.setattr(RatioTraining, "epoch", lambda *arguments: not epochs.append(1))  # no epoch gains anything
-    ratio.fit(data, MODEL, 0, generator_of(4))
-    assert len(epochs) == patience
 
 
 def test_warm_start_gains_from_fit_to_fit():

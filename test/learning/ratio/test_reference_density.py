@@ -49,27 +49,6 @@ def test_number_of_components_stays_where_the_model_has_enough():
     assert reference.n_components == 3
 
 
-@pytest.mark.parametrize(
-    ("gains", "expected"),
-    [
-        ({2: 0.0, 3: 1.0, 4: 2.0, 6: 1.5, 10: 1.9, 16: 9.0}, [2, 3, 4, 6, 10]),
-        ({2: 0.0, 3: -1.0, 4: 2.0, 6: 1.5, 10: 3.0, 16: 2.0, 24: 2.0}, [2, 3, 4, 6, 10, 16, 24]),
-    ],
-)
-def test_search_ends_after_two_numbers_that_gain_nothing(monkeypatch, gains, expected):
-    tried = []
-
-    def fit(*parts, n_components, **rest):
-        tried.append(n_components)
-        return object()
-
-    monkeypatch.setattr("eim_ros.learning.ratio.choice.best_fit", fit)
-    monkeypatch.setattr("eim_ros.learning.ratio.choice.likelihood", lambda model, data: gains[tried[-1]])
-    training, held_out = halves(ring(100))
-    fit_reference(config(), 2, training, held_out, generator_of(0))
-    assert tried == expected
-
-
 def test_candidate_is_kept_where_nothing_is_better():
     target = random_mixture(5, 2, 2)
     training, held_out = halves(target.sample(1000, generator_of(6)))

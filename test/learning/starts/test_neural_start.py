@@ -1,13 +1,10 @@
 """EIM of models with neural parts: a single expert starts on one branch and stays there, several keep all of them."""
 
-import dataclasses
-from dataclasses import replace
-
 import pytest
 import torch
 from learning.models.random_models import generator_of, normal
 
-from eim_ros.learning import EIMConfig, Pairs, RunOptions
+from eim_ros.learning import EIMConfig, Pairs
 from eim_ros.learning.data import checked_data
 from eim_ros.learning.eim import EIM
 from eim_ros.learning.eim import eim as module
@@ -136,20 +133,3 @@ def test_one_neural_expert_asks_for_no_more_than_one_pair(n):
     )
     assert result.mixture_of_experts.n_components == 1
     assert torch.isfinite(result.model.log_prob(data.context, data.sample)).all()
-
-
-def test_resumed_run_is_the_same_bit_by_bit(tmp_path):
-    data = branches(12, n=400)
-    start = branching_start(NEURAL, data.context, data.sample, 1, generator_of(20))
-    config = EIMConfig.from_mapping(
-        {"n_components": 1, "n_iterations": 3, **{**SMALL, "ratio.estimator": "network", "ratio.hidden_layers": (8,)}}
-    )
-    saved = RunOptions(checkpoint=tmp_path / "checkpoint", checkpoint_every=1)
-    whole = EIM(config).fit((data.context, data.sample), start, generator=generator_of(13))
-    half = dataclasses.replace(config, n_iterations=2)
-    EIM(half).fit((data.context, data.sample), start, generator=generator_of(13), run=saved)
-    resumed = EIM(config).fit(
-        (data.context, data.sample), start, generator=generator_of(13), run=replace(saved, resume=True)
-    )
-    for name, value in whole.model.tensors().items():
-        assert torch.equal(resumed.model.tensors()[name], value)
