@@ -1,8 +1,8 @@
 // Solves a pose with the parts of eim_ros' solver, in the order of its Python strategies. It needs neither ROS nor
 // MoveIt.
 //
-// First the given state, if it is a solution; then all solutions in closed form; then those on self-motion curves, the
-// nearest to the state first; then restarts until the deadline. Each solution is verified, and near-duplicates are
+// The order is: the given state, if it is a solution; all solutions in closed form; solutions on self-motion curves,
+// the nearest to the state first; restarts until the deadline. Each solution is verified, and near-duplicates are
 // removed. Bounds may be narrower than the limits of the arm, for consistency limits and locked joints.
 #pragma once
 
@@ -86,8 +86,8 @@ class ArmSolver {
     }
 
     // Calls take(solution) for distinct solutions until it returns true, time is up, or there are no more. Returns
-    // whether take returned true. With `most` > 1, the search ends when it finds no more, or has found so many; else it
-    // continues until the deadline, unless a closed form shows that there are no others.
+    // whether take returned true. The search for one solution continues until the deadline, unless a closed form shows
+    // that there are no others. A search for `most` > 1 ends when it has found as many, or no more.
     template <class Take>
     bool search(const eim::Task& task, const Configuration& state, Clock::time_point deadline, Take take,
                 int most = 1) const {

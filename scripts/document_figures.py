@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from eim_ros.cli.demo_planar import DemoPlanar
 from eim_ros.ik import Completeness, Sampler, problem
-from eim_ros.ik.sampler import N_NEAR
+from eim_ros.ik.request import N_NEAR
 from eim_ros.ik.strategies.restarts import FEWEST_TO_DIVERSIFY, MAX_SEEDS_WITHOUT_GAIN, NEAR_SEEDS
 from eim_ros.kinematics.matching import ANGLE_TOLERANCE, LENGTH_TOLERANCE
 from scripts import prose

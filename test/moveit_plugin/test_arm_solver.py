@@ -29,7 +29,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def found_by(program: Path, sampler: Sampler, poses: np.ndarray, states: np.ndarray) -> list[list[float]]:
     robot = sampler.robot
     limits = np.stack([robot.lower, robot.upper, robot.continuous], axis=1)
-    numbers = [len(robot.links), robot.dof, len(poses), ENOUGH, ENOUGH if robot.dof == 6 else 0.02, *robot.links.ravel(), *limits.ravel()]
+    time_for_all = ENOUGH if robot.dof == 6 else 0.02  # seven joints have always more solutions
+    numbers = [len(robot.links), robot.dof, len(poses), ENOUGH, time_for_all, *robot.links.ravel(), *limits.ravel()]
     for pose, state in zip(poses, states, strict=True):
         numbers += [*pose[:3].ravel(), *state]
     text = " ".join(repr(float(number)) for number in numbers)
