@@ -17,6 +17,11 @@ def study():
     return LineStudy.load(RESULTS / "line-reaching")
 
 
+def test_methods_have_their_numbers_of_components(study):
+    assert (study.methods[0], study.counts("expert")) == ("expert", [0])
+    assert study.counts("EM") == [1, 5, 10, 20, 30, 40, 50]
+
+
 def test_distances_are_those_of_the_tips_by_forward_kinematics(study):
     postures = study.postures("EM", 20)
     tips = study.robot.fk(postures.q)[:, :3, 3]

@@ -17,6 +17,14 @@ def test_means_fill_the_cube_and_covariances_have_the_stated_mean():
     torch.testing.assert_close(covariance, expected, atol=0.02, rtol=0.0)  # standard error of an entry: 0.004
 
 
+@pytest.mark.parametrize("equal", [True, False])
+def test_weights_sum_to_one_and_are_equal_by_default(equal):
+    mixture = random_mixture(2, 5, torch.Generator().manual_seed(1), equal_weights=equal)
+    weights = mixture.weights
+    assert float(weights.sum()) == pytest.approx(1.0, abs=1e-12)
+    assert (float(weights.std()) < 1e-12) is equal
+
+
 @pytest.mark.parametrize("sizes", [(0, 3), (2, 0)])
 def test_no_dimension_or_component_is_refused(sizes):
     with pytest.raises(DistributionError):

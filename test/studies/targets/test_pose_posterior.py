@@ -36,6 +36,13 @@ def test_log_density_is_likelihood_plus_prior(robot, pose):
     np.testing.assert_allclose(target.log_prob(x).numpy(), likelihood + turn + prior, rtol=1e-10)
 
 
+def test_start_is_as_wide_as_the_prior(robot, pose):
+    start = pose_posterior(robot, pose, prior_mean=0.2, prior_scale=0.4).start
+    torch.testing.assert_close(start.mean_scale, torch.full((7,), 0.4).double())
+    torch.testing.assert_close(start.variance, torch.full((7,), 0.01).double())
+    torch.testing.assert_close(start.mixture(n_components=1).means, torch.full((1, 7), 0.2).double())
+
+
 @pytest.mark.parametrize(("orientation_scale", "limit_scale"), [(0.3, 0.0), (math.inf, 0.0), (0.3, 0.1)])
 def test_score_is_the_derivative(robot, pose, orientation_scale, limit_scale):
     target = pose_posterior(
