@@ -56,8 +56,10 @@ from eim_ros.kinematics import (
     pose_from,
     pose_from_context,
     quaternion_from_matrix,
+    refine,
     robot_path,
     share_path,
+    spread,
 )
 from eim_ros.kinematics.collision import collisions
 from eim_ros.kinematics.robot import tool_from
@@ -149,18 +151,15 @@ def calls() -> dict[str, Call]:
         "Robot.closed_form_with_fixed": (panda.closed_form_with_fixed, {"joint": 6}),
         "Robot.pose_errors": (planar.pose_errors, {"q": q, "pose": pose, "tolerances": None}),
         "Robot.verify": (planar.verify, {"q": q, "pose": pose, **asked, **limits}),
-        "Robot.refine": (
-            planar.refine,
-            {"seeds": q, "pose": pose, "max_iterations": 3, "patience": 2, **asked, **limits},
+        "refine": (
+            refine,
+            {"robot": planar, "seeds": q, "pose": pose, "max_iterations": 3, "patience": 2, **asked, **limits},
         ),
-        "Robot.solve": (planar.solve, {"pose": pose, "seed": rng, "max_restarts": 2, **asked, **limits}),
-        "Robot.solve of seven joints": (panda.solve, {"pose": pose7, "seed": rng, "max_restarts": 2}),
-        "Robot.solve_many": (planar.solve_many, {"poses": poses, "seed": rng, "max_restarts": 2, **asked}),
-        "Robot.spread": (
-            planar.spread,
-            {"solutions": q, "pose": pose, "n": 2, "seed": rng, "step": 0.4, "finest": None, **asked},
+        "refine of seven joints": (refine, {"robot": panda, "seeds": q7, "pose": pose7}),
+        "spread": (
+            spread,
+            {"robot": planar, "solutions": q, "pose": pose, "n": 2, "seed": rng, "step": 0.4, "finest": None, **asked},
         ),
-        "Robot.descend": (planar.descend, {"solutions": q, "pose": pose, "preferred": q, "weights": np.ones(3)}),
         "Sampler of a model": (Sampler, {"model": "panda_position"}),
         "Sampler": (
             Sampler,

@@ -26,6 +26,8 @@ from eim_ros.kinematics import (
     pose_from,
     pose_from_context,
     quaternion_from_matrix,
+    refine,
+    spread,
 )
 from eim_ros.learning import EMConfig, ExponentialEM, RunOptions
 from eim_ros.learning.discrete.causes import NoisyOr
@@ -92,16 +94,14 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Robot.verify": (ROBOT.verify, {"q": Q, "pose": POSE, "position_only": True, "tolerances": None}),
     "Robot.within_limits": (ROBOT.within_limits, {"q": Q, "tolerance": 0.0}),
     "Robot.random": (ROBOT.random, {"n": 2, "seed": RNG}),
-    "Robot.refine": (
-        ROBOT.refine,
-        {"seeds": Q, "pose": POSE, "max_iterations": 3, "patience": 2, "position_only": True, "lower": None},
+    "refine": (
+        refine,
+        {"robot": ROBOT, "seeds": Q, "pose": POSE, "max_iterations": 3, "patience": 2, "position_only": True},
     ),
-    "Robot.solve": (
-        ROBOT.solve,
-        {"pose": POSE, "seed": RNG, "max_restarts": 2, "position_only": True, "position_tolerance": 1e-6},
+    "spread": (
+        spread,
+        {"robot": ROBOT, "solutions": Q, "pose": POSE, "n": 2, "seed": RNG, "step": 0.4, "finest": None},
     ),
-    "Robot.spread": (ROBOT.spread, {"solutions": Q, "pose": POSE, "n": 2, "seed": RNG, "step": 0.4, "finest": None}),
-    "Robot.descend": (ROBOT.descend, {"solutions": Q, "pose": POSE, "preferred": Q[0], "weights": np.ones(3)}),
     "Sampler of a model": (Sampler, {"model": MODEL}),
     "Sampler": (Sampler, {"robot": "planar3"}),
     "Sampler.load": (Sampler.load, {"model": "panda_position", "robot": None, "tip": None, "base": None}),
@@ -278,7 +278,7 @@ def test_true_is_no_count_of_threads_links_or_causes() -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: ROBOT.solve(POSE, -1), "or a numpy Generator, got -1"),
+        (lambda: ROBOT.random(5, -1), "or a numpy Generator, got -1"),
         (lambda: EM(FEW).fit(POINTS, POINTS), "contexts and samples are given as one pair"),
         (lambda: constrained({"tolerances": [0] * 6}), "constraints must be a Constraints"),
         (lambda: Posture({JOINT: 0.1}, "heavy"), "the weights of a posture must map names to values, got 'heavy'"),

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.arrays import BoolArray, FloatArray
-from eim_ros.core.checks import check_keywords, checked_generator, positive_number, whole_number
+from eim_ros.core.checks import check_keywords, checked_generator, expect, positive_number, whole_number
 from eim_ros.core.errors import RobotError
 from eim_ros.kinematics.robot import MAX_ITERATIONS, Robot
 from eim_ros.kinematics.tolerances import TaskOptions, redundancy
@@ -109,6 +109,7 @@ def refine(
     >>> result.converged.tolist()
     [True, True]
     """
+    expect(robot, Robot, "robot", RobotError)
     check_keywords(asked, TaskOptions.__annotations__, "refine")
     rows, task = robot._finite_rows(seeds, "seeds"), robot.task(pose, **asked)
     positions, converged, iterations, errors = robot.chain.refine(task, _effort(asked, max_iterations, patience), rows)
@@ -159,6 +160,7 @@ def spread(
     >>> spread(sampler.robot, sampler.solve(pose, seed=0).q, pose, 10, seed=0).shape
     (10, 7)
     """
+    expect(robot, Robot, "robot", RobotError)
     known, task = robot._finite_rows(solutions, "solutions"), robot.task(pose, **asked)
     finest = -1.0 if finest is None else positive_number(finest, "the finest difference of solutions")
     step, n = positive_number(step, "the step"), whole_number(n, 0, "n")

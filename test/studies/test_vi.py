@@ -38,7 +38,16 @@ def test_mixture_is_written_with_its_scores(experiments: Command, tmp_path: Path
 def test_modes_and_goals_are_counted(experiments: Command, tmp_path: Path) -> None:
     common = ["--quiet", "--json", "--set", "n_samples=20", "--output", tmp_path / "m.safetensors"]
     assert 0 <= experiments("vi", "--target", "gmm20", "--budget", 300, *common).json["modes_found"] <= 10
-    kinematic = ["--start", "kinematic", "--set", "n_components=20", "--budget", 1000, "--picture", tmp_path / "arms.png"]
+    kinematic = [
+        "--start",
+        "kinematic",
+        "--set",
+        "n_components=20",
+        "--budget",
+        1000,
+        "--picture",
+        tmp_path / "arms.png",
+    ]
     reached = experiments("vi", "--target", "planar4", *kinematic, *common)
     assert (tmp_path / "arms.png").read_bytes().startswith(b"\x89PNG")
     assert reached.json["modes_found"] == 4
