@@ -11,9 +11,9 @@ from eim_ros.ik.candidates import ErrorCode
 from eim_ros.ik.capability import Capability, CapabilityGrid, CapabilityMap
 from eim_ros.ik.completeness import Completeness, CompletenessReport
 from eim_ros.ik.constraints import Constraints, LinkOrientation, LinkPosition
+from eim_ros.ik.joint_path import JointPath
 from eim_ros.ik.nearest_pose import NearestPose
 from eim_ros.ik.order import Posture, nearest
-from eim_ros.ik.paths import JointPath
 from eim_ros.ik.placement import BasePlacements, base_grid, place_base
 from eim_ros.ik.prior import IKModel
 from eim_ros.ik.sampler import Sampler

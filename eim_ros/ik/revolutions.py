@@ -12,6 +12,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,66 +37,32 @@ def in_revolution_of(reference: FloatArray, q: FloatArray, wraps: BoolArray) -> 
     return q + np.where(wraps, TURN * np.round((reference - q) / TURN), 0.0)
 
 
-@dataclass(frozen=True, eq=False)
-class Unrolled:
-    """Result of a search among all equivalent values.
+class Reach(NamedTuple):
+    """Extent of a path from the first pose on without steps that are too large."""
 
-    Attributes
-    ----------
-    rows : (n_poses, dof) or None
-        Path with the smallest sum of squared steps. None if no path without large steps reaches the last pose.
-    n_reached : int
-        Number of poses that such a path reaches from the first on.
-    nearest_miss : float
-        Smallest step from the last pose reached to a solution of the next pose [rad] or [m]. It is infinite if the next
-        pose has no solution, and 0 if all poses are reached.
-    """
-
-    rows: FloatArray | None
-    n_reached: int
-    nearest_miss: float
+    n_poses: int  # number of poses reached
+    nearest_miss: float = 0.0  # smallest step to a solution of the next pose [rad] or [m]; infinite if it has none
+    rows: FloatArray | None = None  # (n_poses, dof), path with the smallest sum of squared steps, if all are reached
 
 
 @dataclass(frozen=True, eq=False)
 class _States:
-    """Equivalent values of the solutions of one pose that a path can reach, one row for each state.
+    """Equivalent values of the solutions of one pose that a path can reach, one row for each state."""
 
-    Attributes
-    ----------
-    solution : (n,) of int
-        Index of the solution in the layer.
-    turned : (n, n_repeating)
-        Values of the joints with equivalent values [rad].
-    costs : (n,)
-        Smallest sum of squared steps to the state.
-    parents : (n,) of int
-        Index of the previous state.
-    """
-
-    solution: IntArray
-    turned: FloatArray
-    costs: FloatArray
-    parents: IntArray
+    solution: IntArray  # (n,), index of the solution in the layer
+    turned: FloatArray  # (n, n_repeating), values of the joints with equivalent values [rad]
+    costs: FloatArray  # (n,), smallest sum of squared steps to the state
+    parents: IntArray  # (n,), index of the previous state
 
 
 @dataclass(frozen=True, eq=False)
 class Revolutions:
-    """Joints that have 2π-equivalent values within the limits.
+    """Joints that have 2π-equivalent values within the limits."""
 
-    Attributes
-    ----------
-    lower, upper : (dof,)
-        Limits [rad] or [m].
-    unlimited : (dof,) of bool
-        Whether a joint is continuous and its limits were not narrowed.
-    repeating : (dof,) of bool
-        Whether a turning joint has limits of more than one revolution.
-    """
-
-    lower: FloatArray
+    lower: FloatArray  # (dof,) [rad] or [m]
     upper: FloatArray
-    unlimited: BoolArray
-    repeating: BoolArray
+    unlimited: BoolArray  # (dof,), whether a joint is continuous and its limits were not narrowed
+    repeating: BoolArray  # (dof,), whether a turning joint has limits of more than one revolution
 
     @classmethod
     def of(cls, robot: Robot, bounds: FloatArray) -> Revolutions:
@@ -149,7 +116,7 @@ class Revolutions:
         max_steps: FloatArray,
         origin: FloatArray | None,
         out_of_time: Callable[[], bool],
-    ) -> Unrolled | None:
+    ) -> Reach | None:
         """Return the shortest path without jumps among all equivalent values of the solutions (n_k, dof) of each pose.
 
         `max_steps` (n_poses, dof) are the largest steps to each pose. Return None if time is up, or if there are too
@@ -157,7 +124,7 @@ class Revolutions:
         """
         states, all_states = self._first(layers[0], origin), list[_States]()
         if states is not None and not len(states.solution):
-            return Unrolled(None, 0, math.inf)
+            return Reach(0, math.inf)
         before = layers[0] if origin is None else origin[None]
         first = 0 if origin is not None else 1
         for layer, largest in zip(layers[first:], max_steps[first:], strict=True):
@@ -165,13 +132,12 @@ class Revolutions:
                 return None
             following = self._following(states, before, layer, largest)
             if not len(following.solution):
-                n_reached = len(all_states) + (origin is None)
-                return Unrolled(None, n_reached, self._nearest(states, before, layer))
+                return Reach(len(all_states) + (origin is None), self._nearest(states, before, layer))
             all_states.append(states)
             states, before = following, layer
         if states is None:
             return None
-        return Unrolled(self._traced_back([*all_states, states], layers, max_steps, origin), len(layers), 0.0)
+        return Reach(len(layers), 0.0, self._traced_back([*all_states, states], layers, max_steps, origin))
 
     def differences(self, to: FloatArray, of: FloatArray) -> FloatArray:
         """Return `to` minus `of`, with the shorter way around circles."""

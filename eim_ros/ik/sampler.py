@@ -21,10 +21,11 @@ from eim_ros.core.checks import check_keywords, expect
 from eim_ros.core.errors import ConfigurationError, PoseError, RobotError
 from eim_ros.ik.constraints import Constraints
 from eim_ros.ik.engine import Engine, Poses
+from eim_ros.ik.joint_path import JointPath, largest_steps
 from eim_ros.ik.nearest_pose import NearestPose, Priority, checked_priority, nearest_pose
 from eim_ros.ik.order import AS_FOUND, Order, Ordering, Posture
+from eim_ros.ik.path_refinement import follow_path
 from eim_ros.ik.path_smoothing import Objective
-from eim_ros.ik.paths import JointPath, follow_path, largest_steps
 from eim_ros.ik.prior import EVEN_SOLUTIONS, UNIFORM_CONFIGURATIONS, IKModel, MixtureEvaluator, Prior
 from eim_ros.ik.problem import Problem
 from eim_ros.ik.request import (
@@ -650,7 +651,8 @@ class Sampler:
         n, seed = checked_count(n_candidates, "n_candidates"), checked_seed(seed)
         timeout = checked_timeout(timeout)
         steps = largest_steps(self.robot, len(targets), max_step, times, origin)
-        return follow_path(self, targets, origin, steps, n, seed=seed, deadline=began + timeout, objective=objective)
+        asked = (targets, origin, steps, n)
+        return follow_path(self._setup, self._prior, *asked, seed=seed, deadline=began + timeout, objective=objective)
 
     def solve_batch(
         self,

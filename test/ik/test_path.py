@@ -15,8 +15,9 @@ from eim_ros.core.errors import ConfigurationError, JointStateError, PoseError
 from eim_ros.ik import Constraints, ErrorCode, JointPath, Sampler, Solutions
 from eim_ros.ik.candidates import Candidates
 from eim_ros.ik.engine import Engine
+from eim_ros.ik.path_search import NO_EDGES, PathSearch
 from eim_ros.ik.path_smoothing import Objective
-from eim_ros.ik.paths import NO_EDGES, PathSearch
+from eim_ros.ik.prior import Prior
 from eim_ros.ik.problem import Problem
 from eim_ros.ik.setup import Setup
 from eim_ros.kinematics import Box, Robot, Sphere, refine, spread
@@ -204,11 +205,12 @@ def test_work_ends_with_the_time(name: str, n_poses: int, monkeypatch: pytest.Mo
         return refined(problem, q, *others)
 
     monkeypatch.setattr(Problem, "solved", noted)
-    sampler = Sampler(robot)
-    problem = Problem(Setup(robot, Constraints()), np.eye(4), False)
+    setup = Setup(robot, Constraints())
     poses = robot.fk(motion(robot, 3, n_poses))
     search = PathSearch(
-        sampler, problem, poses, np.full((n_poses, robot.dof), 0.3), np.random.default_rng(0), 48, 1.0, clock=clock
+        *(setup, Prior.none(robot.dof), Problem(setup, np.eye(4), False), poses, np.full((n_poses, robot.dof), 0.3)),
+        *(np.random.default_rng(0), 48, 1.0),
+        clock=clock,
     )
     search.follow(range(0, n_poses, 8))
     chosen = search.best()

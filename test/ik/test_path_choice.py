@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from ik.arms import arm_of
 
-from eim_ros.ik import Constraints, Sampler
+from eim_ros.ik import Constraints
+from eim_ros.ik.path_search import PathSearch
 from eim_ros.ik.path_smoothing import PathSmoother
-from eim_ros.ik.paths import PathSearch
+from eim_ros.ik.prior import Prior
 from eim_ros.ik.problem import Problem
 from eim_ros.ik.revolutions import Revolutions
 from eim_ros.ik.setup import Setup
@@ -24,15 +25,17 @@ STEP = 0.5  # [rad]
 @pytest.mark.parametrize("name", ["ur5", "gen3"])  # the second has joints without limits
 def test_path_jumps_as_rarely_as_any_choice_of_solutions(name: str, has_start: bool) -> None:
     robot, rng = arm_of(name), np.random.default_rng(1)
-    problem = Problem(Setup(robot, Constraints()), np.eye(4), False)
+    setup, prior = Setup(robot, Constraints()), Prior.none(robot.dof)
+    problem = Problem(setup, np.eye(4), False)
     steps, n_poses, n_jumps = np.full((5, robot.dof), STEP), 5, []
     for _ in range(60):
         middle = 0.25 * robot.random(1, rng)
         layers = [middle + rng.uniform(-0.45, 0.45, (rng.integers(1, 5), robot.dof)) for _ in range(n_poses)]
         start = middle[0] if has_start else None
-        search = PathSearch(Sampler(robot), problem, np.tile(np.eye(4), (n_poses, 1, 1)), steps, rng, 8, 60.0, start)
+        poses = np.tile(np.eye(4), (n_poses, 1, 1))
+        search = PathSearch(setup, prior, problem, poses, steps, rng, 8, 60.0, start)
         search.layers = list(layers)
-        found = int(search.is_jump(search.steps(search.best())).sum())
+        found = len(search.jumps(search.best()))
         choices = itertools.product(*([middle] if has_start else []), *layers)
         fewest = min(int((np.abs(np.diff(rows, axis=0)).max(axis=1) > STEP).sum()) for rows in map(np.array, choices))
         assert found == fewest

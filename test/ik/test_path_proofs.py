@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eim_ros.ik import ErrorCode, Sampler
-from eim_ros.ik.path_proofs import impossible_steps, longest_motions
+from eim_ros.ik.path_search import impossible_steps, longest_motions
 from eim_ros.ik.problem import Problem
 from eim_ros.kinematics import Robot
 

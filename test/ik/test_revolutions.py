@@ -10,7 +10,7 @@ import pytest
 from ik.arms import arm_of
 from kinematics.six_joint_arms import URDFS
 
-from eim_ros.ik.paths import NO_EDGES
+from eim_ros.ik.path_search import NO_EDGES
 from eim_ros.ik.revolutions import Revolutions
 from eim_ros.kinematics import Robot
 from eim_ros.solver import path_reach, shortest_path
@@ -64,7 +64,7 @@ def test_search_among_equivalents_is_as_good_as_the_graph_of_all_of_them(seed: i
     found = LIMITED.search(layers, np.tile(STEPS, (len(layers), 1)), origin, lambda: False)
     assert found is not None
     n_reached, nearest, cost = brute_force(layers, origin)
-    assert found.n_reached == n_reached
+    assert found.n_poses == n_reached
     assert found.nearest_miss == pytest.approx(nearest, abs=1e-9)  # rounding of turns that are added
     assert (found.rows is not None) == (n_reached == 25)
     if found.rows is not None:

@@ -21,8 +21,8 @@ from trajectory_msgs.msg import JointTrajectoryPoint
 from eim_ros.core.deadlines import NEVER, OutOfTime, is_past, with_grace
 from eim_ros.core.errors import EimError, PoseError
 from eim_ros.ik import Completeness, Constraints, ErrorCode, JointPath, Posture, Sampler, Solutions
+from eim_ros.ik.joint_path import velocity_times
 from eim_ros.ik.nearest_pose import NearestPose
-from eim_ros.ik.path_timing import velocity_times
 from eim_ros.ik.request import Guarantee
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.frames import FrameError

@@ -26,7 +26,7 @@ from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import ConstraintError, EimError, MeshError, RobotError
 from eim_ros.ik import Constraints, ErrorCode, LinkOrientation, LinkPosition, Posture
 from eim_ros.ik.constraints import MOST_CONSTRAINTS, MOST_SHAPES, LinkConstraint
-from eim_ros.ik.paths import MAX_SLIDE, MAX_STEP
+from eim_ros.ik.joint_path import MAX_SLIDE, MAX_STEP
 from eim_ros.kinematics import Robot, pose_from
 from eim_ros.kinematics.collision import collision_model
 from eim_ros.kinematics.links import described_joints, fixed_links, following_joints, link_poses
