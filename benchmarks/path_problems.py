@@ -35,8 +35,7 @@ import yaml
 from benchmarks._machine import load_average, processor, versions
 from eim_ros import Box, Sampler
 from eim_ros.ik import Constraints
-from eim_ros.kinematics import Robot
-from eim_ros.kinematics.robot import robot_path
+from eim_ros.kinematics import Robot, robot_path
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -22,9 +22,10 @@ import numpy.typing as npt
 import trimesh
 
 from eim_ros.kinematics import Robot
+from eim_ros.kinematics.catalogue import read_urdf_source
 from eim_ros.kinematics.links import MeshReference, body_poses, body_shapes, link_placements, link_shapes
 from eim_ros.kinematics.meshes import find_mesh, read_mesh
-from eim_ros.kinematics.urdf import parse_urdf, read_urdf_source
+from eim_ros.kinematics.urdf import parse_urdf
 from eim_ros.view.surfaces import MESH_UNIT
 
 SAME = 5e-3  # largest difference between the joints of the two descriptions [m] or [rad]

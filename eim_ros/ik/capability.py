@@ -34,7 +34,7 @@ from eim_ros.core.files import ARCHIVE_ERRORS, locked, write_atomically
 from eim_ros.core.parallel import ThisProcess, Workers, usable_cores
 from eim_ros.ik.setup import PATIENCE
 from eim_ros.kinematics import Robot
-from eim_ros.kinematics.robot import MAX_ITERATIONS
+from eim_ros.kinematics.refinement import MAX_ITERATIONS
 from eim_ros.kinematics.tolerances import redundancy
 from eim_ros.solver import ContinuationOptions, StepOptions, chart_poses
 

@@ -14,7 +14,7 @@ from eim_ros.core.errors import JointStateError
 from eim_ros.core.portable import length
 from eim_ros.ik.constraints import Constraints
 from eim_ros.kinematics import Robot
-from eim_ros.kinematics.robot import MAX_ITERATIONS
+from eim_ros.kinematics.refinement import MAX_ITERATIONS
 from eim_ros.kinematics.tolerances import JointLimits, checked_tolerances, redundancy
 from eim_ros.kinematics.urdf import TRANSLATION
 from eim_ros.solver import StepOptions, Task

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from eim_ros.kinematics.branches import Branches
+from eim_ros.kinematics.catalogue import SHIPPED_ROBOTS, robot_path, share_path
 from eim_ros.kinematics.collision_options import CollisionOptions
 from eim_ros.kinematics.links import body_links, body_poses, drawable_shapes, tip_links
 from eim_ros.kinematics.obstacles import Box, Capsule, Cylinder, Mesh, Obstacle, PointCloud, Shape, Sphere
@@ -15,7 +16,7 @@ from eim_ros.kinematics.poses import (
     quaternion_from_matrix,
 )
 from eim_ros.kinematics.refinement import Refinement, refine, spread
-from eim_ros.kinematics.robot import SHIPPED_ROBOTS, Robot, robot_path, share_path
+from eim_ros.kinematics.robot import Robot
 
 __all__ = [  # in the order of the reference, the most important first
     "Robot",

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.core.checks import numbers_of
 from eim_ros.core.errors import EimError, RobotError, did_you_mean
+from eim_ros.kinematics.catalogue import read_urdf_source, urdf_folder
 from eim_ros.kinematics.meshes import find_mesh, read_mesh
 from eim_ros.kinematics.obstacles import Box, Capsule, Cylinder, Shape, Sphere
 from eim_ros.kinematics.robot import Robot
@@ -39,8 +40,6 @@ from eim_ros.kinematics.urdf import (
     UrdfTree,
     has_shape,
     parse_urdf,
-    read_urdf_source,
-    urdf_folder,
     xml_root,
 )
 

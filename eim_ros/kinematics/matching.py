@@ -24,8 +24,9 @@ import numpy as np
 from eim_ros.core.arrays import FloatArray
 from eim_ros.core.checks import expect
 from eim_ros.core.errors import RobotError
+from eim_ros.kinematics.catalogue import read_urdf_source, robot_path
 from eim_ros.kinematics.links import poses_at_zero
-from eim_ros.kinematics.robot import Robot, robot_path
+from eim_ros.kinematics.robot import Robot
 from eim_ros.kinematics.urdf import (
     MULTIPLIER,
     OFFSET,
@@ -34,7 +35,6 @@ from eim_ros.kinematics.urdf import (
     UrdfTree,
     listed,
     parse_urdf,
-    read_urdf_source,
 )
 
 LENGTH_TOLERANCE = 5e-3  # [m] between axes; robots of the same type differ in their calibration

@@ -15,14 +15,14 @@ import numpy.typing as npt
 from eim_ros.core.arrays import BoolArray, FloatArray
 from eim_ros.core.checks import check_keywords, checked_generator, expect, positive_number, whole_number
 from eim_ros.core.errors import RobotError
-from eim_ros.kinematics.robot import MAX_ITERATIONS, Robot
+from eim_ros.kinematics.robot import Robot
 from eim_ros.kinematics.tolerances import TaskOptions, redundancy
 from eim_ros.solver import ContinuationOptions, StepOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-PATIENCE = 6
+MAX_ITERATIONS, PATIENCE = 60, 6
 
 
 @dataclass(frozen=True, eq=False)

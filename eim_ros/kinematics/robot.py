@@ -1,18 +1,13 @@
 """Serial robots: joints, limits, forward kinematics and Jacobians; `eim_ros.ik.Sampler` solves poses.
 
 `Robot` holds a chain of joints with its limits. Each method validates its arguments and then runs compiled code from
-`eim_ros/solver`. Poses and Jacobians describe the tip link in the base frame, with
-angles in [rad] and lengths in [m]. `with_tool` adds a tool: a new tip link that is fixed to the old one.
-
-The module also finds the files of the package (urdf/, config/, launch/), in a checkout and in an installed package.
+`eim_ros/solver`. Poses and Jacobians describe the tip link in the base frame, with angles in [rad] and lengths in [m].
 """
 
 from __future__ import annotations
 
 import functools
-import importlib
 import math
-import os
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
@@ -29,31 +24,18 @@ from eim_ros.core.checks import (
     check_keywords,
     checked_flag,
     checked_generator,
-    checked_path,
     expect,
     number_from_zero,
     numbers_of,
     whole_number,
 )
-from eim_ros.core.errors import (
-    MeshError,
-    MissingFileError,
-    PoseError,
-    RobotError,
-    RobotWarning,
-    did_you_mean,
-    warn_caller,
-)
+from eim_ros.core.errors import PoseError, RobotError, RobotWarning, warn_caller
 from eim_ros.core.portable import length, orthonormal_rows
 from eim_ros.kinematics.branches import Branches
+from eim_ros.kinematics.catalogue import checked_source, read_urdf_source, robot_path, urdf_folder
 from eim_ros.kinematics.collision_options import CollisionOptions
-from eim_ros.kinematics.meshes import find_mesh
 from eim_ros.kinematics.poses import check_pose, is_position, pose_from
-from eim_ros.kinematics.tolerances import (
-    JointLimits,
-    TaskOptions,
-    make_task,
-)
+from eim_ros.kinematics.tolerances import JointLimits, TaskOptions, make_task
 from eim_ros.kinematics.urdf import (
     MULTIPLIER,
     OFFSET,
@@ -61,139 +43,16 @@ from eim_ros.kinematics.urdf import (
     SOURCE,
     TRANSLATION,
     build_chain,
-    checked_source,
     limit_remarks,
     parse_urdf,
-    read_urdf_source,
-    urdf_folder,
 )
 from eim_ros.kinematics.virtual_joints import VirtualForm
-from eim_ros.solver import (
-    MOST_JOINTS,
-    Chain,
-    ClosedForm,
-    General7R,
-    ParameterisedForm,
-    Task,
-)
+from eim_ros.solver import MOST_JOINTS, Chain, ClosedForm, General7R, ParameterisedForm, Task
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-
-SHIPPED_ROBOTS = (
-    "fetch",
-    "gen3",
-    "iiwa14",
-    "panda",
-    "planar3",
-    "planar5",
-    "planar10",
-    "sawyer",
-    "ur3e",
-    "ur5",
-    "ur5e",
-    "ur10e",
-    "xarm7",
-)
-MAKERS = {"franka": "panda", "kuka": "iiwa14", "kinova": "gen3", "rethink": "sawyer", "ufactory": "xarm7"}
-DESCRIPTIONS = "robot_descriptions"  # package with many robots, under names such as ur5_description
-
-
-def share_path(relative: str) -> Path:
-    """Return the path of an included file or folder, such as "urdf/iiwa14.urdf".
-
-    The folder that contains the package is searched first, for checkouts and editable installs. Then `share/eim_ros` is
-    searched in the installation prefix (pip, also with --user or --target; colcon) and in each entry of
-    AMENT_PREFIX_PATH.
-
-    Raises
-    ------
-    MissingFileError
-        If the file does not exist; the message lists the searched folders. It is also a `FileNotFoundError`.
-
-    Examples
-    --------
-    >>> from eim_ros.kinematics import share_path
-    >>> share_path("urdf/panda.urdf").name
-    'panda.urdf'
-    """
-    relative = str(checked_path(relative, MissingFileError))
-    above = Path(__file__).resolve().parents[2:6]  # the package is in <prefix>/lib/python3.x/site-packages
-    prefixes = [*above, *map(Path, filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)))]
-    folders = [above[0], *(prefix / "share" / "eim_ros" for prefix in prefixes)]
-    for folder in folders:
-        candidate = folder / relative
-        if os.path.exists(candidate):  # returns False for a name that is too long, unlike Path.exists
-            return candidate
-    searched = ", ".join(str(folder) for folder in folders)
-    raise MissingFileError(f"{relative} of eim_ros is not installed; searched {searched}", relative)
-
-
-def robot_path(name_or_path: str | Path) -> Path:
-    """Return the path of a URDF, given its path, the name of an included robot, or a name from `robot_descriptions`.
-
-    Raises
-    ------
-    RobotError
-        If the name is unknown; the message suggests similar names.
-
-    Examples
-    --------
-    >>> from eim_ros.kinematics import robot_path
-    >>> robot_path("ur5e").name
-    'ur5e.urdf'
-    """
-    path = checked_path(name_or_path, RobotError)
-    name = str(path)
-    if isinstance(name_or_path, str) and name_or_path.startswith(("package://", "file://")):
-        try:
-            return find_mesh(name_or_path, None)
-        except MeshError as error:
-            raise RobotError(str(error).removeprefix("mesh "), name_or_path) from error
-    included = name if name in SHIPPED_ROBOTS or os.path.exists(path) else name.lower()
-    if included in SHIPPED_ROBOTS:
-        try:
-            return share_path(f"urdf/{included}.urdf")
-        except MissingFileError as error:
-            raise RobotError(str(error), name) from error
-    if not name.isidentifier() or os.path.exists(path):
-        return path
-    described = _described(name)
-    if described is not None:
-        return described
-    raise RobotError(
-        f"no shipped robot {name!r}: there are {', '.join(SHIPPED_ROBOTS)}; any other by the path of its URDF, or by "
-        f"its name in {DESCRIPTIONS} where that is installed{_similar(name)}",
-        name,
-    )
-
-
-def _similar(name: str) -> str:
-    """Return the end of a message that suggests an included robot, also for its maker, or a name within the word."""
-    parts = MAKERS | {robot: robot for robot in SHIPPED_ROBOTS}
-    within = max((part for part in parts if part in name.lower()), key=len, default=None)
-    return f"; did you mean {parts[within]}?" if within else did_you_mean(name, SHIPPED_ROBOTS)
-
-
-def _described(name: str) -> Path | None:
-    """Return the file of a robot from `robot_descriptions`, or None; that package downloads it if necessary."""
-    try:
-        module = importlib.import_module(f"{DESCRIPTIONS}.{name}")
-    except ModuleNotFoundError:
-        return None
-    except Exception as error:  # the download may fail in many ways
-        raise RobotError(f"{DESCRIPTIONS} cannot bring {name!r}: {error}", name) from error
-    path = getattr(module, "URDF_PATH", None) or getattr(module, "XACRO_PATH", None)
-    if path is None:
-        raise RobotError(f"{DESCRIPTIONS} has no URDF of {name!r}, only MJCF, which is not read: convert it", name)
-    return Path(path)
-
-
 MOST_CONFIGURATIONS = 2_000_000_000  # limit per call; memory is exhausted earlier
-
-
-MAX_ITERATIONS = 60
 LONGEST_SLIDE = 100.0  # [m] a slide with wider limits has none that are meant; rails and gantries are shorter
 LEAST_SINE = 1e-3  # least singular value of the axes of slides; below, they count as parallel
 FULL_POSE = 6  # number of joints that a pose determines
@@ -305,10 +164,8 @@ class Robot:
         if collision is not None:
             expect(collision, CollisionOptions, "collision", RobotError)
         source = checked_source(source)
-        folder = urdf_folder(source)
-        if folder is not None:
+        if urdf_folder(source) is not None:
             source = robot_path(source)
-            folder = urdf_folder(source)
         tree = parse_urdf(read_urdf_source(source)).between(base, tip)
         is_tip_given = tip is not None
         base, tip, joints = tree.chain(base, tip)
@@ -324,7 +181,7 @@ class Robot:
             urdf=tree.text,
             bounds=bounds,
             collision=collision or CollisionOptions(),
-            folder=folder,
+            folder=urdf_folder(source),
             remarks=(*limit_remarks(joints), *filter(None, [on_tip])),
         )
 
@@ -547,7 +404,7 @@ class Robot:
         """
         wide = np.array([j for j in self.unlimited_slides if upper[j] - lower[j] > LONGEST_SLIDE], dtype=np.int64)
         groups = self._slide_groups(wide)
-        least = [np.linalg.svd(group.axes)[1][-1] if len(group.joints) <= 3 else 0.0 for group in groups]
+        least = [np.linalg.svd(group.matrix)[1][-1] if len(group.axes) <= 3 else 0.0 for group in groups]
         is_bounded = len(groups) == 1 and least[0] >= LEAST_SINE
         if not len(wide) or not math.isfinite(slack) or (not is_bounded and self.dof <= FULL_POSE):
             return lower, upper
@@ -557,13 +414,13 @@ class Robot:
         travel = np.where(np.isin(source, wide), np.abs(sliding[:, OFFSET]), np.abs(ends).max(axis=0))
         reach = np.linalg.norm(self.links[:, TRANSLATION], axis=1).sum() + travel.sum() + slack
         low, high = lower.copy(), upper.copy()
-        for joints, axes, is_first in groups:
-            if is_bounded and is_first:
-                values, bound = positions @ np.linalg.pinv(axes).T, reach
+        for group in groups:
+            if is_bounded and group.is_first:
+                values, bound = positions @ np.linalg.pinv(group.matrix).T, reach
             else:
-                values, bound = np.zeros((1, len(joints))), reach + np.linalg.norm(positions, axis=-1).max()
+                values, bound = np.zeros((1, len(group.axes))), reach + np.linalg.norm(positions, axis=-1).max()
             bound *= 2.0 / (least[0] if is_bounded else 1.0)
-            for joint, value in zip(joints, values.T, strict=True):
+            for joint, value in zip(group.axes, values.T, strict=True):
                 first, last = max(value.min() - bound, lower[joint]), min(value.max() + bound, upper[joint])
                 low[joint] = min(first, upper[joint] - bound)  # at least so much remains where nothing is in reach
                 high[joint] = max(last, lower[joint] + bound)
@@ -571,8 +428,7 @@ class Robot:
 
     def _slide_groups(self, wide: npt.NDArray[np.int64]) -> list[_SlideGroup]:
         """Return the slides `wide` between two revolute joints each."""
-        groups = list[tuple[list[int], list[FloatArray], bool]]()
-        is_open, is_first, turn = False, True, np.eye(3)
+        groups, is_open, is_first, turn = list[_SlideGroup](), False, True, np.eye(3)
         for link in self.links[:-1]:
             turn = turn @ link[:9].reshape(3, 3)
             joint = int(link[SOURCE])
@@ -580,16 +436,11 @@ class Robot:
                 is_open = is_first = False
             elif joint in wide:
                 if not is_open:
-                    groups.append(([], [], is_first))
+                    groups.append(_SlideGroup({}, is_first))
                     is_open = True
-                joints, axes, _ = groups[-1]
-                motion = link[MULTIPLIER] * turn[:, 2]
-                if joint in joints:
-                    axes[joints.index(joint)] = axes[joints.index(joint)] + motion
-                else:
-                    joints.append(joint)
-                    axes.append(motion)
-        return [_SlideGroup(joints, np.column_stack(axes), is_first) for joints, axes, is_first in groups]
+                axes = groups[-1].axes
+                axes[joint] = axes.get(joint, 0.0) + link[MULTIPLIER] * turn[:, 2]
+        return groups
 
     def fk(self, q: npt.ArrayLike) -> FloatArray:
         """Compute the tip poses (n, 4, 4) of configurations (n, dof), or (4, 4) of one configuration (dof,).
@@ -761,9 +612,13 @@ class Robot:
 class _SlideGroup(NamedTuple):
     """Slides without a revolute joint between them."""
 
-    joints: list[int]
-    axes: FloatArray  # (3, n_slides): motions of the tip for a unit of each slide, with all revolute joints at zero
+    axes: dict[int, FloatArray]  # motion (3,) of the tip for a unit of each slide, with all revolute joints at zero
     is_first: bool  # whether no revolute joint comes before them
+
+    @property
+    def matrix(self) -> FloatArray:
+        """The axes as columns (3, n_slides)."""
+        return np.column_stack(list(self.axes.values()))
 
 
 def tool_from(numbers: Sequence[float]) -> FloatArray:

@@ -1,7 +1,6 @@
 """URDF files: parsing, extraction of a serial chain, and its constants for the compiled solver.
 
-Only kinematics and collision shapes are kept. Mesh files are not opened until a collision check needs them. Xacro files
-are expanded if xacro is installed. Pinocchio computes the placements and axes of the chain.
+Only kinematics and collision shapes are kept. Mesh files are not opened until a collision check needs them.
 
 Every joint turns about, or slides along, the z axis of its frame. The pose of the tip is
 
@@ -17,20 +16,16 @@ joint that drives joint i, usually joint i itself. The last row only contains P_
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import hashlib
-import importlib
+import itertools
 import json
 import math
-import os
 import re
-import tempfile
-import threading
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
 from xml.parsers import expat
@@ -39,10 +34,8 @@ import numpy as np
 import numpy.typing as npt
 
 from eim_ros.core.arrays import FloatArray
-from eim_ros.core.checks import checked_path
 from eim_ros.core.errors import RobotError, did_you_mean
 from eim_ros.core.portable import length, product, transformed
-from eim_ros.kinematics.meshes import package_name
 from eim_ros.solver import atan2, cos, sin
 
 MOVING_TYPES = ("revolute", "continuous", "prismatic")
@@ -70,8 +63,13 @@ _TOOLS = [
 ]
 WIDEST = 1e5  # [rad] limit that means no limit: Gazebo writes 1e16, where numbers are 2 apart, and others 999999
 MOST_TURNS = 16.0 * math.pi  # [rad] limits farther apart are hardly meant; the widest we met are 40 rad apart
-_index_lock = threading.Lock()
 MOST_MOVABLE = 64  # maximum number of moving joints in a chain, including mimic joints
+XACRO_DEFINITIONS = ("xacro:property", "xacro:arg", "xacro:macro")
+SHAPES = ("box", "cylinder", "sphere", "capsule", "mesh")
+MOST_LINKS = 2000  # maximum number of links, and of joints. Later parsers recurse over links; a humanoid has about 100.
+DEPTH_OF_SHAPES = 3  # depth of the elements that are kept below a collision element
+TRANSLATION = slice(9, 12)
+PRISMATIC, SOURCE, MULTIPLIER, OFFSET = 12, 13, 14, 15  # columns of `links`
 
 
 @dataclass(frozen=True)
@@ -117,10 +115,22 @@ class UrdfTree:
     joints: tuple[UrdfJoint, ...]
     text: str
 
+    @functools.cached_property
+    def _above(self) -> dict[str, UrdfJoint]:
+        """The joint above each link that has one."""
+        return {joint.child: joint for joint in self.joints}
+
+    def _upwards(self, link: str) -> Iterator[str]:
+        """Iterate over a link and those on the way from it up to a root, or around a loop once."""
+        found = set[str]()
+        while link not in found:
+            yield link
+            found.add(link)
+            link = self._above[link].parent if link in self._above else link
+
     def root(self) -> str:
         """Return the only link without a parent."""
-        children = {joint.child for joint in self.joints}
-        roots = [link for link in self.links if link not in children]
+        roots = [link for link in self.links if link not in self._above]
         if len(roots) != 1:
             described = f"it has {len(roots)}: {listed(roots)}" if roots else "its joints form a loop"
             raise RobotError(f"a URDF must have one root link, {described}", roots)
@@ -142,12 +152,12 @@ class UrdfTree:
     def _default_tip(self, base: str, fingers: frozenset[str]) -> str:
         """Return the default tip if the joints `fingers`, and those with names of accessories, are not in the arm."""
         depths = self._depths(base, fingers, without_accessories=True)
-        is_hand = max(depths.values()) == 0
+        is_hand = not any(depths.values())
         if is_hand:
             depths = self._depths(base, frozenset(), without_accessories=False)
-        most = max(depths.values())
-        if most == 0:
+        if not any(depths.values()):
             raise RobotError(f"robot {self.name!r} has no movable joint below {base!r}", base)
+        most = max(depths.values())
         ends = [link for link in self.links if depths.get(link) == most]
         carriers = [link for link in ends if not _SENSOR.search(link.lower())]
         if not is_hand:
@@ -155,7 +165,7 @@ class UrdfTree:
         named = [link for pattern in _TOOLS for link in carriers if pattern.search(link.lower())]
         if named:
             return named[0]
-        link, below = "", ends[:1]
+        below = ends[:1]
         while len(below) == 1:
             link = below[0]
             below = [joint.child for joint in self.joints if joint.parent == link and joint.child in carriers]
@@ -190,10 +200,8 @@ class UrdfTree:
                 visited.add(joint.child)
                 names = above | {joint.name}
                 needed = missing
-                if (
-                    joint.moves and joint.mimic is not None
-                ):  # `chain` refuses a follower of no independent joint by name
-                    needed |= {joint.mimic.joint} & sources
+                if joint.moves and joint.mimic is not None:
+                    needed |= {joint.mimic.joint} & sources  # `chain` refuses other followers by name
                 needed -= names
                 if not needed:
                     depths[joint.child] = depth + joint.moves
@@ -207,15 +215,10 @@ class UrdfTree:
         one of them follows the other.
         """
         by_name = {joint.name: joint for joint in self.joints}
-        to_parent = {joint.child: joint for joint in self.joints}
-        moving: set[str] = set()  # links with a moving joint somewhere below them
+        moving = set[str]()  # links with a moving joint somewhere below them
         for joint in self.joints:
-            link, seen = joint.parent, set[str]()
-            while joint.moves and link not in moving and link not in seen:
-                moving.add(link)
-                seen.add(link)
-                link = to_parent[link].parent if link in to_parent else link
-        fingers = set[str]()
+            if joint.moves:
+                moving.update(itertools.takewhile(lambda link: link not in moving, self._upwards(joint.parent)))
         groups: dict[str, list[str]] = {}
         for joint in self.joints:
             driver = by_name.get(joint.mimic.joint, joint) if joint.mimic is not None else joint
@@ -223,16 +226,11 @@ class UrdfTree:
             travel = min(joint.upper - joint.lower, factor * (driver.upper - driver.lower))
             if joint.kind != "prismatic" or not travel <= FINGER_TRAVEL or joint.child in moving:
                 continue
-            body, seen = joint.parent, set[str]()
-            while body in to_parent and not to_parent[body].moves and body not in seen:
-                seen.add(body)
-                body = to_parent[body].parent
+            links = self._upwards(joint.parent)
+            body = next((link for link in links if link not in self._above or self._above[link].moves), joint.parent)
             for group in {f"at {body}", f"with {driver.name}"}:
                 groups.setdefault(group, []).append(joint.name)
-        for names in groups.values():
-            if len(names) > 1:
-                fingers.update(names)
-        return frozenset(fingers)
+        return frozenset(name for names in groups.values() if len(names) > 1 for name in names)
 
     def tip_remark(self, base: str) -> str:
         """Return a sentence on sliding joints that `default_tip` takes for fingers; empty if there are none."""
@@ -279,17 +277,9 @@ class UrdfTree:
         """
         if not isinstance(base, str) or not isinstance(tip, str) or not {base, tip} <= set(self.links) or base == tip:
             return self  # `chain` reports what is wrong
-        if base in self._above(tip) or tip in self._above(base):
+        if base in self._upwards(tip) or tip in self._upwards(base):
             return self
         return parse_urdf(_rooted_at(self, base))
-
-    def _above(self, link: str) -> set[str]:
-        """Return the links on the way from a link up to a root."""
-        parents, found = {joint.child: joint.parent for joint in self.joints}, set[str]()
-        while link in parents and link not in found:
-            found.add(link)
-            link = parents[link]
-        return found | {link}
 
     def _check_link(self, role: str, link: str) -> None:
         if not isinstance(link, str) or link not in self.links:
@@ -297,13 +287,12 @@ class UrdfTree:
             raise RobotError(f"robot {self.name!r} has no {role} link {link!r}; its links: {known}", link)
 
     def _path_up(self, tip: str, base: str) -> tuple[UrdfJoint, ...]:
-        to_parent = {joint.child: joint for joint in self.joints}
         path: list[UrdfJoint] = []
         link = tip
         while link != base:
-            joint = to_parent.get(link)
+            joint = self._above.get(link)
             if joint is None:
-                if base in _subtree(self.joints, tip):
+                if tip in self._upwards(base):
                     hint = f"the chain runs from {tip!r} to {base!r}: exchange them"
                 else:
                     hint = "they are on different branches"
@@ -353,13 +342,6 @@ def _check_chain(joints: tuple[UrdfJoint, ...], base: str, tip: str) -> None:
         raise RobotError(f"no movable joint between {base!r} and {tip!r}", (base, tip))
 
 
-def _subtree(joints: tuple[UrdfJoint, ...], link: str) -> set[str]:
-    found = {link}
-    while grown := {joint.child for joint in joints if joint.parent in found} - found:
-        found |= grown
-    return found
-
-
 def _rooted_at(tree: UrdfTree, root: str) -> str:
     """Return the URDF with another root. The joints between both roots run the other way and keep their values.
 
@@ -399,128 +381,6 @@ def _inverse_placement(xyz: Sequence[float], rpy: Sequence[float]) -> tuple[Floa
     rest = product(rotation_from_rpy((0.0, 0.0, yaw)).T, turn)
     angles = float(atan2(-rest[1, 2], rest[1, 1])), float(atan2(-rest[2, 0], rest[0, 0])), yaw
     return -transformed(turn, np.array(xyz)), angles
-
-
-def expanded_xacro(path: Path, arguments: Mapping[str, str]) -> str:
-    """Expand a xacro file to a URDF; raise `RobotError` without xacro or if it fails.
-
-    `$(find NAME)` searches the sourced workspaces first, then the folders near the file.
-    """
-    by_hand = f"xacro {path.name} ARGUMENT:=VALUE > robot.urdf"
-    try:
-        xacro = importlib.import_module("xacro")
-    except ImportError as error:
-        raise RobotError(
-            f"{path} is a xacro file: install xacro (it comes with ROS, or pip install xacro), or expand it: {by_hand}",
-            str(path),
-        ) from error
-    packages = _packages_near(path.absolute())
-    try:
-        with _in_ament_index(packages):
-            return str(xacro.process_file(str(path), mappings=dict(arguments)).toxml())
-    except (Exception, SystemExit) as error:  # the XML parser and evaluated Python may raise anything
-        told = " ".join(str(error).split()) or type(error).__name__
-        missing = re.search(r"package '([^']+)' not found", told)
-        remedy = (
-            f"package {missing[1]!r} is neither in a sourced workspace nor near this file"
-            if missing
-            else f"{told}; arguments follow the name of the file, as '{path.name} NAME:=VALUE'"
-        )
-        raise RobotError(f"xacro cannot expand {path}: {remedy}", str(path)) from error
-
-
-def _packages_near(file: Path) -> dict[str, Path]:
-    """Return the folders of packages by name that contain a file or lie in its workspace."""
-    found = {above.name: above for above in reversed(file.parents) if above.name}
-    manifests = [above / "package.xml" for above in file.parents]
-    own = next((manifest.parent for manifest in manifests if manifest.is_file()), None)
-    if own is not None:
-        for folder in (own.parent, own.parent.parent):  # workspaces have packages, and repositories with packages
-            manifests += [*folder.glob("*/package.xml"), *folder.glob("*/*/package.xml")]
-    named = ((package_name(manifest.parent), manifest.parent) for manifest in reversed(manifests))  # its own ones win
-    return found | {name: folder for name, folder in named if name}
-
-
-@contextlib.contextmanager
-def _in_ament_index(packages: Mapping[str, Path]) -> Iterator[None]:
-    """Let ROS find packages in these folders, too, but search the sourced workspaces first."""
-    with _index_lock, tempfile.TemporaryDirectory() as prefix:
-        index = Path(prefix, "share", "ament_index", "resource_index", "packages")
-        index.mkdir(parents=True)
-        for name, folder in packages.items():
-            if re.fullmatch("[A-Za-z0-9_-]+", name) and name != "ament_index":
-                (index / name).touch()
-                Path(prefix, "share", name).symlink_to(folder)
-        before = os.environ.get("AMENT_PREFIX_PATH")
-        os.environ["AMENT_PREFIX_PATH"] = os.pathsep.join(filter(None, (before, prefix)))
-        try:
-            yield
-        finally:
-            if before is None:
-                del os.environ["AMENT_PREFIX_PATH"]
-            else:
-                os.environ["AMENT_PREFIX_PATH"] = before
-
-
-XACRO_DEFINITIONS = ("xacro:property", "xacro:arg", "xacro:macro")
-XML_METHODS = ("to_xml_string", "write_xml_string")  # of urdf_parser_py, of yourdfpy
-SHAPES = ("box", "cylinder", "sphere", "capsule", "mesh")
-MOST_LINKS = 2000  # maximum number of links, and of joints. Later parsers recurse over links; a humanoid has about 100.
-DEPTH_OF_SHAPES = 3  # depth of the elements that are kept below a collision element
-
-
-def checked_source(source: Any) -> str | Path:
-    """Return a name, a path or a description (XML), which objects of urdf_parser_py, yourdfpy and ElementTree contain.
-
-    Raise `RobotError` for other objects.
-    """
-    if isinstance(source, (str, os.PathLike)):
-        return source  # type: ignore[return-value]  # checked_path reads other path objects
-    if isinstance(source, (Element, ElementTree.ElementTree)):
-        root = source.getroot() if isinstance(source, ElementTree.ElementTree) else source
-        return ElementTree.tostring(root, encoding="unicode")
-    for name in XML_METHODS:
-        if callable(method := getattr(source, name, None)):
-            text = method()
-            return text.decode() if isinstance(text, bytes) else str(text)
-    raise RobotError(
-        f"a robot is the name of an included one, the path of a URDF or its text, got a {type(source).__name__}", source
-    )
-
-
-def read_urdf_source(source: str | Path) -> str | bytes:
-    """Return the XML of a source: the source itself if it starts with '<', otherwise the content of the file it names.
-
-    The content is not decoded, because the XML parser detects the encoding. A file that ends in .xacro is expanded,
-    with arguments that follow its name, such as "ur.urdf.xacro name:=ur ur_type:=ur5e". Other files are
-    never expanded, because xacro evaluates Python and includes any file.
-    """
-    if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
-        return source.lstrip("\ufeff \t\r\n")
-    path, arguments = _with_arguments(source)
-    if path.suffix == ".xacro":
-        return expanded_xacro(path, arguments)
-    try:
-        return path.read_bytes()
-    except (OSError, ValueError) as error:
-        cause = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise RobotError(f"cannot read robot description {str(path)[:200]!r}: {cause}", str(path)) from error
-
-
-def urdf_folder(source: str | Path) -> Path | None:
-    """Return the folder of the file that a source names; None for XML text."""
-    if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
-        return None
-    return _with_arguments(source)[0].absolute().parent
-
-
-def _with_arguments(source: str | Path) -> tuple[Path, dict[str, str]]:
-    """Return the path of a file, and the arguments NAME:=VALUE after the name of a xacro file."""
-    path, words = checked_path(source, RobotError).expanduser(), str(source).split(".xacro ")
-    if len(words) != 2 or not all(":=" in word for word in words[1].split()):
-        return path, {}
-    pairs = (word.partition(":=")[::2] for word in words[1].split())
-    return Path(words[0] + ".xacro").expanduser(), dict(pairs)
 
 
 def xml_root(text: str | bytes) -> Element:
@@ -699,10 +559,6 @@ def _copy(element: Element, kept: tuple[str, ...], depth: int = DEPTH_OF_SHAPES)
     if depth > 0:
         copy.extend(_copy(child, kept, depth - 1) for child in element if child.tag in kept)
     return copy
-
-
-TRANSLATION = slice(9, 12)
-PRISMATIC, SOURCE, MULTIPLIER, OFFSET = 12, 13, 14, 15  # columns of `links`
 
 
 def limit_remarks(joints: Iterable[UrdfJoint]) -> list[str]:

@@ -29,7 +29,8 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.errors import RobotError
-from eim_ros.kinematics.urdf import UrdfJoint, UrdfTree, parse_urdf, read_urdf_source
+from eim_ros.kinematics.catalogue import read_urdf_source
+from eim_ros.kinematics.urdf import UrdfJoint, UrdfTree, parse_urdf
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pinocchio as pin
 import pytest
 
 from eim_ros.core.errors import RobotError
-from eim_ros.kinematics import SHIPPED_ROBOTS, Robot, robot, share_path
+from eim_ros.kinematics import SHIPPED_ROBOTS, Robot, catalogue, share_path
 from eim_ros.planar.arm import planar_urdf
 
 DEGREE = np.pi / 180
@@ -156,7 +156,7 @@ def test_shipped_files_are_found_where_the_package_is_installed(
 ) -> None:
     """In a prefix, as pip and colcon do, or in one folder, as `pip install --target` does."""
     module = tmp_path / "prefix" / packages / "eim_ros" / "kinematics" / "shipped.py"
-    monkeypatch.setattr(robot, "__file__", str(module))
+    monkeypatch.setattr(catalogue, "__file__", str(module))
     monkeypatch.setenv("AMENT_PREFIX_PATH", f"{tmp_path / 'other'}:{tmp_path / 'overlay'}")
     with pytest.raises(FileNotFoundError, match="overlay"):
         share_path("urdf/iiwa14.urdf")

@@ -20,8 +20,7 @@ from rclpy.callback_groups import ReentrantCallbackGroup
 
 from eim_ros.core.errors import RobotError
 from eim_ros.core.files import check_outputs, temporary_beside
-from eim_ros.kinematics import SHIPPED_ROBOTS
-from eim_ros.kinematics.robot import robot_path
+from eim_ros.kinematics import SHIPPED_ROBOTS, robot_path
 from eim_ros.nodes.common.interfaces import Train
 from eim_ros.nodes.common.node import ManagedNode
 from eim_ros.nodes.common.service import reason_of

@@ -12,7 +12,7 @@ import pytest
 from eim_ros.cli import doctor
 from eim_ros.cli.doctor import FAULT, GOOD, MISSING, Finding, findings_of, robots, solving
 from eim_ros.core import native
-from eim_ros.kinematics import robot
+from eim_ros.kinematics import catalogue
 
 
 def only(findings: list[Finding]) -> Finding:
@@ -67,7 +67,7 @@ def test_a_slower_module_than_need_be_is_told(monkeypatch: pytest.MonkeyPatch) -
 def test_robots_and_models_that_are_not_there_are_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [found.state for found in findings_of(robots)] == [GOOD, GOOD]
     assert only(findings_of(solving)).state == GOOD
-    monkeypatch.setattr(robot, "__file__", str(tmp_path / "a/b/c/d/e/f/shipped.py"))
+    monkeypatch.setattr(catalogue, "__file__", str(tmp_path / "a/b/c/d/e/f/shipped.py"))
     monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path))
     assert {found.state for found in findings_of(robots)} == {FAULT}
     assert only(findings_of(solving)).state == FAULT
@@ -98,7 +98,7 @@ def test_profiles_of_the_user_without_what_ours_are_there_for_are_told(
     profiles.write_text("<profiles/>", encoding="utf-8")
     told = findings_of(doctor.dds)[1]
     assert (variable in told.told, "config/fastdds.xml" in told.cure) == (True, True)
-    profiles.write_text(robot.share_path("config/fastdds.xml").read_text(encoding="utf-8"), encoding="utf-8")
+    profiles.write_text(catalogue.share_path("config/fastdds.xml").read_text(encoding="utf-8"), encoding="utf-8")
     assert [found.state for found in findings_of(doctor.dds)] == [FAULT]
 
 

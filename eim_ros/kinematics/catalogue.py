@@ -1,0 +1,246 @@
+"""Descriptions of robots: included files, names from other packages, paths, objects of other libraries, and xacro.
+
+The module also finds the other files of the package (config/, launch/), in a checkout and in an installed package.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import re
+import tempfile
+import threading
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from eim_ros.core.checks import checked_path
+from eim_ros.core.errors import MeshError, MissingFileError, RobotError, did_you_mean
+from eim_ros.kinematics.meshes import find_mesh, package_name
+
+SHIPPED_ROBOTS = (
+    "fetch",
+    "gen3",
+    "iiwa14",
+    "panda",
+    "planar3",
+    "planar5",
+    "planar10",
+    "sawyer",
+    "ur3e",
+    "ur5",
+    "ur5e",
+    "ur10e",
+    "xarm7",
+)
+MAKERS = {"franka": "panda", "kuka": "iiwa14", "kinova": "gen3", "rethink": "sawyer", "ufactory": "xarm7"}
+DESCRIPTIONS = "robot_descriptions"  # package with many robots, under names such as ur5_description
+XML_METHODS = ("to_xml_string", "write_xml_string")  # of urdf_parser_py, of yourdfpy
+_index_lock = threading.Lock()
+
+
+def share_path(relative: str) -> Path:
+    """Return the path of an included file or folder, such as "urdf/iiwa14.urdf".
+
+    The folder that contains the package is searched first, for checkouts and editable installs. Then `share/eim_ros` is
+    searched in the installation prefix (pip, also with --user or --target; colcon) and in each entry of
+    AMENT_PREFIX_PATH.
+
+    Raises
+    ------
+    MissingFileError
+        If the file does not exist; the message lists the searched folders. It is also a `FileNotFoundError`.
+
+    Examples
+    --------
+    >>> from eim_ros.kinematics import share_path
+    >>> share_path("urdf/panda.urdf").name
+    'panda.urdf'
+    """
+    relative = str(checked_path(relative, MissingFileError))
+    above = Path(__file__).resolve().parents[2:6]  # the package is in <prefix>/lib/python3.x/site-packages
+    prefixes = [*above, *map(Path, filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)))]
+    folders = [above[0], *(prefix / "share" / "eim_ros" for prefix in prefixes)]
+    for folder in folders:
+        candidate = folder / relative
+        if os.path.exists(candidate):  # returns False for a name that is too long, unlike Path.exists
+            return candidate
+    searched = ", ".join(str(folder) for folder in folders)
+    raise MissingFileError(f"{relative} of eim_ros is not installed; searched {searched}", relative)
+
+
+def robot_path(name_or_path: str | Path) -> Path:
+    """Return the path of a URDF, given its path, the name of an included robot, or a name from `robot_descriptions`.
+
+    Raises
+    ------
+    RobotError
+        If the name is unknown; the message suggests similar names.
+
+    Examples
+    --------
+    >>> from eim_ros.kinematics import robot_path
+    >>> robot_path("ur5e").name
+    'ur5e.urdf'
+    """
+    path = checked_path(name_or_path, RobotError)
+    name = str(path)
+    if isinstance(name_or_path, str) and name_or_path.startswith(("package://", "file://")):
+        try:
+            return find_mesh(name_or_path, None)
+        except MeshError as error:
+            raise RobotError(str(error).removeprefix("mesh "), name_or_path) from error
+    included = name if name in SHIPPED_ROBOTS or os.path.exists(path) else name.lower()
+    if included in SHIPPED_ROBOTS:
+        try:
+            return share_path(f"urdf/{included}.urdf")
+        except MissingFileError as error:
+            raise RobotError(str(error), name) from error
+    if not name.isidentifier() or os.path.exists(path):
+        return path
+    described = _described(name)
+    if described is not None:
+        return described
+    raise RobotError(
+        f"no shipped robot {name!r}: there are {', '.join(SHIPPED_ROBOTS)}; any other by the path of its URDF, or by "
+        f"its name in {DESCRIPTIONS} where that is installed{_similar(name)}",
+        name,
+    )
+
+
+def _similar(name: str) -> str:
+    """Return the end of a message that suggests an included robot, also for its maker, or a name within the word."""
+    parts = MAKERS | {robot: robot for robot in SHIPPED_ROBOTS}
+    within = max((part for part in parts if part in name.lower()), key=len, default=None)
+    return f"; did you mean {parts[within]}?" if within else did_you_mean(name, SHIPPED_ROBOTS)
+
+
+def _described(name: str) -> Path | None:
+    """Return the file of a robot from `robot_descriptions`, or None; that package downloads it if necessary."""
+    try:
+        module = importlib.import_module(f"{DESCRIPTIONS}.{name}")
+    except ModuleNotFoundError:
+        return None
+    except Exception as error:  # the download may fail in many ways
+        raise RobotError(f"{DESCRIPTIONS} cannot bring {name!r}: {error}", name) from error
+    path = getattr(module, "URDF_PATH", None) or getattr(module, "XACRO_PATH", None)
+    if path is None:
+        raise RobotError(f"{DESCRIPTIONS} has no URDF of {name!r}, only MJCF, which is not read: convert it", name)
+    return Path(path)
+
+
+def checked_source(source: Any) -> str | Path:
+    """Return a name, a path or a description (XML), which objects of urdf_parser_py, yourdfpy and ElementTree contain.
+
+    Raise `RobotError` for other objects.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        return source  # type: ignore[return-value]  # checked_path reads other path objects
+    if isinstance(source, (ElementTree.Element, ElementTree.ElementTree)):
+        root = source.getroot() if isinstance(source, ElementTree.ElementTree) else source
+        return ElementTree.tostring(root, encoding="unicode")
+    for name in XML_METHODS:
+        if callable(method := getattr(source, name, None)):
+            text = method()
+            return text.decode() if isinstance(text, bytes) else str(text)
+    raise RobotError(
+        f"a robot is the name of an included one, the path of a URDF or its text, got a {type(source).__name__}", source
+    )
+
+
+def read_urdf_source(source: str | Path) -> str | bytes:
+    """Return the XML of a source: the source itself if it starts with '<', otherwise the content of the file it names.
+
+    The content is not decoded, because the XML parser detects the encoding. A file that ends in .xacro is expanded,
+    with arguments that follow its name, such as "ur.urdf.xacro name:=ur ur_type:=ur5e". Other files are
+    never expanded, because xacro evaluates Python and includes any file.
+    """
+    if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
+        return source.lstrip("\ufeff \t\r\n")
+    path, arguments = _with_arguments(source)
+    if path.suffix == ".xacro":
+        return expanded_xacro(path, arguments)
+    try:
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
+        cause = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise RobotError(f"cannot read robot description {str(path)[:200]!r}: {cause}", str(path)) from error
+
+
+def urdf_folder(source: str | Path) -> Path | None:
+    """Return the folder of the file that a source names; None for XML text."""
+    if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
+        return None
+    return _with_arguments(source)[0].absolute().parent
+
+
+def _with_arguments(source: str | Path) -> tuple[Path, dict[str, str]]:
+    """Return the path of a file, and the arguments NAME:=VALUE after the name of a xacro file."""
+    path, words = checked_path(source, RobotError).expanduser(), str(source).split(".xacro ")
+    if len(words) != 2 or not all(":=" in word for word in words[1].split()):
+        return path, {}
+    pairs = (word.partition(":=")[::2] for word in words[1].split())
+    return Path(words[0] + ".xacro").expanduser(), dict(pairs)
+
+
+def expanded_xacro(path: Path, arguments: Mapping[str, str]) -> str:
+    """Expand a xacro file to a URDF; raise `RobotError` without xacro or if it fails.
+
+    `$(find NAME)` searches the sourced workspaces first, then the folders near the file.
+    """
+    by_hand = f"xacro {path.name} ARGUMENT:=VALUE > robot.urdf"
+    try:
+        xacro = importlib.import_module("xacro")
+    except ImportError as error:
+        raise RobotError(
+            f"{path} is a xacro file: install xacro (it comes with ROS, or pip install xacro), or expand it: {by_hand}",
+            str(path),
+        ) from error
+    packages = _packages_near(path.absolute())
+    try:
+        with _in_ament_index(packages):
+            return str(xacro.process_file(str(path), mappings=dict(arguments)).toxml())
+    except (Exception, SystemExit) as error:  # the XML parser and evaluated Python may raise anything
+        told = " ".join(str(error).split()) or type(error).__name__
+        missing = re.search(r"package '([^']+)' not found", told)
+        remedy = (
+            f"package {missing[1]!r} is neither in a sourced workspace nor near this file"
+            if missing
+            else f"{told}; arguments follow the name of the file, as '{path.name} NAME:=VALUE'"
+        )
+        raise RobotError(f"xacro cannot expand {path}: {remedy}", str(path)) from error
+
+
+def _packages_near(file: Path) -> dict[str, Path]:
+    """Return the folders of packages by name that contain a file or lie in its workspace."""
+    found = {above.name: above for above in reversed(file.parents) if above.name}
+    manifests = [above / "package.xml" for above in file.parents]
+    own = next((manifest.parent for manifest in manifests if manifest.is_file()), None)
+    if own is not None:
+        for folder in (own.parent, own.parent.parent):  # workspaces have packages, and repositories with packages
+            manifests += [*folder.glob("*/package.xml"), *folder.glob("*/*/package.xml")]
+    named = ((package_name(manifest.parent), manifest.parent) for manifest in reversed(manifests))  # its own ones win
+    return found | {name: folder for name, folder in named if name}
+
+
+@contextlib.contextmanager
+def _in_ament_index(packages: Mapping[str, Path]) -> Iterator[None]:
+    """Let ROS find packages in these folders, too, but search the sourced workspaces first."""
+    with _index_lock, tempfile.TemporaryDirectory() as prefix:
+        index = Path(prefix, "share", "ament_index", "resource_index", "packages")
+        index.mkdir(parents=True)
+        for name, folder in packages.items():
+            if re.fullmatch("[A-Za-z0-9_-]+", name) and name != "ament_index":
+                (index / name).touch()
+                Path(prefix, "share", name).symlink_to(folder)
+        before = os.environ.get("AMENT_PREFIX_PATH")
+        os.environ["AMENT_PREFIX_PATH"] = os.pathsep.join(filter(None, (before, prefix)))
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ["AMENT_PREFIX_PATH"]
+            else:
+                os.environ["AMENT_PREFIX_PATH"] = before
