@@ -2,7 +2,7 @@
 
 `IKModel` is a mixture of experts with its robot, stored in one file. `MixtureEvaluator` evaluates the mixture at
 contexts. Mixtures with linear parts are evaluated by compiled code, because requests are small and a call of torch
-costs more than the arithmetic. Networks need torch, see `network_prior.py`.
+costs more than the arithmetic. Networks need torch, see `_of_networks`.
 
 `Prior` combines a model with the offset of the robot from the robot that the model was trained for. A model of
 positions gets the position of a pose, a model of poses gets the complete pose. If the request leaves a part of the pose
@@ -12,6 +12,7 @@ free, the mixture is averaged over a few poses that satisfy the request.
 from __future__ import annotations
 
 import functools
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -293,6 +294,28 @@ NO_COMPONENTS = ConditionalMixture(
 """A mixture without components."""
 
 
+def _of_networks(mixture: MixtureOfExperts) -> Callable[[FloatArray], ConditionalMixture]:
+    """Return a function that evaluates a mixture whose gating or experts are networks.
+
+    It returns the mixture averaged over contexts (n_contexts, n_context), as experts at these contexts.
+    """
+    import torch  # takes a second, and only networks need it
+
+    prepared = mixture.to(device="cpu", dtype=torch.float64)
+
+    def condition(contexts: FloatArray) -> ConditionalMixture:
+        context = torch.from_numpy(np.ascontiguousarray(contexts, dtype=np.float64))
+        with torch.no_grad():
+            gate, gaussians = prepared.gating(context), prepared.experts(context)
+            factors = gaussians.scale_tril.expand(*gaussians.mean.shape, gaussians.n_dims).flatten(0, 1)
+        means = gaussians.mean.flatten(0, 1).numpy()
+        experts = Experts(np.empty((*means.shape, 0)), means, factors.numpy(), prepared.n_components)
+        log_weights = gate.numpy() - math.log(len(contexts))
+        return ConditionalMixture(log_weights.reshape(-1), np.empty((1, 0)), experts)
+
+    return condition
+
+
 class MixtureEvaluator:
     """Evaluation of a mixture of experts at contexts, prepared for many requests.
 
@@ -316,10 +339,7 @@ class MixtureEvaluator:
         """The mixture for contexts (n_contexts, n_context), averaged over them with equal weights."""
         if not isinstance(model, LinearParameters):
             if not LinearParameters.fits(model.tensors()):
-                from eim_ros.ik.network_prior import network_evaluator  # imported here because it needs torch
-
-                networks = network_evaluator(model)
-                self.condition = lambda contexts: ConditionalMixture(*networks(contexts))
+                self.condition = _of_networks(model)
                 return
             model = LinearParameters.of(model)
         experts = Experts(model.weights, model.biases, model.scale_trils, model.n_components)
