@@ -34,7 +34,6 @@ from eim_ros.ik import IKModel, SmoothingConfig, Training
 from eim_ros.kinematics import pose_from, share_path
 from eim_ros.kinematics.collision import CollisionModel
 from eim_ros.learning import EIMConfig, EMConfig
-from eim_ros.view.figure_file import new_figure, write_figure
 from eim_ros.view.picture import (
     ARMS,
     GROUND,
@@ -47,7 +46,7 @@ from eim_ros.view.picture import (
     draw_target,
     fit_view,
 )
-from eim_ros.view.style import GROUP_COLOURS, INK, MUTED
+from eim_ros.view.style import GROUP_COLOURS, INK, MUTED, new_figure, write_figure
 from experiments.table_demonstrations import N_POINTS, OBSTACLES, POST, ROBOT, demonstrator, reach, swivel
 
 FloatArray = npt.NDArray[np.float64]

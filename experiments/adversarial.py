@@ -33,8 +33,7 @@ from eim_ros.learning.gmmvi import GMMVI, GMMVIConfig
 from eim_ros.learning.models import GaussianMixture, MixtureOfExperts
 from eim_ros.learning.run import completed, timed
 from eim_ros.learning.starts import initial_mixture_of_experts
-from eim_ros.view.figure_file import new_figure, write_figure
-from eim_ros.view.style import FAINT, INK
+from eim_ros.view.style import FAINT, INK, new_figure, write_figure
 from experiments.baselines.games import (
     DIVERGENCES,
     AdversarialConfig,

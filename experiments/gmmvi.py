@@ -32,8 +32,7 @@ from eim_ros.core.settings import Settings, option
 from eim_ros.learning.gmmvi import GMMVI, GMMVIConfig
 from eim_ros.learning.models import GaussianMixture
 from eim_ros.learning.run import completed, timed
-from eim_ros.view.figure_file import write_figure
-from eim_ros.view.style import FAINT, GROUP_COLOURS, INK, LIMITS, MUTED
+from eim_ros.view.style import FAINT, GROUP_COLOURS, INK, LIMITS, MUTED, write_figure
 from experiments import targets
 from experiments.gmmvi_tables import ELBO, TABLE_2, TABLE_4, TABLE_5, details, page
 from experiments.harness import Cell, Experiment, Outcome

@@ -34,8 +34,7 @@ from eim_ros.learning.em import EM
 from eim_ros.learning.models import MixtureOfExperts
 from eim_ros.learning.ratio import FeatureInputs
 from eim_ros.learning.run import completed, timed
-from eim_ros.view.figure_file import new_figure, write_figure
-from eim_ros.view.style import FAINT, INK
+from eim_ros.view.style import FAINT, INK, new_figure, write_figure
 from experiments.bounds import BoundsConfig
 from experiments.harness import Cell, Experiment, Outcome
 from experiments.pictures import METHOD_COLOURS, OURS, RATIO_LINES, method_label

@@ -30,8 +30,7 @@ from eim_ros.learning.ratio import FeatureInputs
 from eim_ros.learning.run import FitResult, completed, timed
 from eim_ros.planar import Expert, ExpertConfig, PlanarArm, PlanarTask, line_task
 from eim_ros.planar.picture import draw_arms, draw_task
-from eim_ros.view.figure_file import new_figure, write_figure
-from eim_ros.view.style import FAINT, INK, MUTED
+from eim_ros.view.style import FAINT, INK, MUTED, new_figure, write_figure
 from experiments.harness import Cell, Experiment, Outcome
 from experiments.pictures import DEFAULTS, METHOD_COLOURS, RATIO_LINES, method_label
 from experiments.report import Claim, Finding, Pairs, Setup, judged, listed, paired_means

@@ -40,8 +40,7 @@ from eim_ros.learning.models import (
 )
 from eim_ros.learning.projections.neural import weigh_samples
 from eim_ros.learning.run import completed, timed
-from eim_ros.view.figure_file import new_figure, write_figure
-from eim_ros.view.style import FAINT, INK, MUTED
+from eim_ros.view.style import FAINT, INK, MUTED, new_figure, write_figure
 from experiments.harness import Cell, Experiment, Outcome
 from experiments.pictures import METHOD_COLOURS, method_label, panel_figure
 from experiments.report import Claim, Finding, Setup, judged, listed

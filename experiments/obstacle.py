@@ -23,8 +23,7 @@ from eim_ros.learning.models import GaussianMixture
 from eim_ros.learning.run import completed, timed
 from eim_ros.planar import Expert, ExpertConfig, PlanarArm, PlanarTask, passing_side, point_task
 from eim_ros.planar.picture import draw_arms, draw_task
-from eim_ros.view.figure_file import write_figure
-from eim_ros.view.style import INK
+from eim_ros.view.style import INK, write_figure
 from experiments.harness import Cell, Experiment, Outcome
 from experiments.pictures import METHOD_COLOURS, method_label, panel_figure
 from experiments.report import Claim, Finding, Setup, judged, listed

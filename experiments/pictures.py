@@ -11,8 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from eim_ros.view.figure_file import new_figure
-from eim_ros.view.style import NO_GROUP_COLOUR
+from eim_ros.view.style import NO_GROUP_COLOUR, new_figure
 
 MOST_COLUMNS = 3
 GAP = 0.08  # padding around each panel [inch]

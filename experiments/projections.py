@@ -23,8 +23,7 @@ from torch import Tensor
 from eim_ros.core.settings import Settings, option
 from eim_ros.learning.models import Gaussian, GaussianMixture
 from eim_ros.learning.run import timed
-from eim_ros.view.figure_file import new_figure, write_figure
-from eim_ros.view.style import FAINT, GROUP_COLOURS, INK, LIMITS, MUTED
+from eim_ros.view.style import FAINT, GROUP_COLOURS, INK, LIMITS, MUTED, new_figure, write_figure
 from experiments.closed_form_facts import (
     Fact,
     IProjection,

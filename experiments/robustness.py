@@ -26,8 +26,7 @@ from eim_ros.learning.eim import EIM
 from eim_ros.learning.em import EM
 from eim_ros.learning.models import LinearExperts, MixtureOfExperts, SoftmaxGating
 from eim_ros.learning.run import completed, timed
-from eim_ros.view.figure_file import new_figure, write_figure
-from eim_ros.view.style import FAINT, GROUP_COLOURS, INK, MUTED
+from eim_ros.view.style import FAINT, GROUP_COLOURS, INK, MUTED, new_figure, write_figure
 from experiments.bounds import BoundsConfig
 from experiments.harness import Cell, Experiment, Outcome
 from experiments.pictures import METHOD_COLOURS, OURS, method_label

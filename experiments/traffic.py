@@ -31,8 +31,7 @@ from eim_ros.learning.eim import EIM
 from eim_ros.learning.em import EM
 from eim_ros.learning.models import MixtureOfExperts
 from eim_ros.learning.run import completed, timed
-from eim_ros.view.figure_file import write_figure
-from eim_ros.view.style import FAINT, INK, MUTED
+from eim_ros.view.style import FAINT, INK, MUTED, write_figure
 from experiments.harness import Cell, Experiment, Outcome
 from experiments.pictures import METHOD_COLOURS, RATIO_LINES, method_label, panel_figure
 from experiments.report import Claim, Finding, Setup, judged, listed, paired_means

@@ -96,7 +96,7 @@ class FitMixture:
             {"--urdf": self.urdf},
         )
         if self.picture is not None:
-            from eim_ros.view.figure_file import check_picture_name  # imported here because matplotlib takes a second
+            from eim_ros.view.style import check_picture_name  # imported here because matplotlib takes a second
 
             check_picture_name(self.picture)
         generator = torch.Generator().manual_seed(self.seed)

@@ -47,7 +47,7 @@ class Map:
         from eim_ros.ik.capability import survey
 
         if self.picture:
-            from eim_ros.view.figure_file import check_picture_name
+            from eim_ros.view.style import check_picture_name
 
             check_picture_name(self.picture)
         robot, helpers, output = self.arm.load(), workers(self.jobs, self.scheduler), Path(self.output)

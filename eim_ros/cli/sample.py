@@ -276,7 +276,7 @@ class Picture(Sample):
 
     def run(self) -> int:
         from eim_ros.view import draw_solutions  # imported here: matplotlib takes a second
-        from eim_ros.view.figure_file import check_picture_name
+        from eim_ros.view.style import check_picture_name
 
         check_picture_name(self.output)
         check_outputs({"--output": self.output}, {"--model": self.source.model, "--robot": self.source.robot})

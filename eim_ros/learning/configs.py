@@ -12,12 +12,42 @@ from torch import Tensor
 
 from eim_ros.core.settings import Settings, field_types, option
 from eim_ros.learning.adaptation import AdaptationConfig
-from eim_ros.learning.families import FamilyConfig
 from eim_ros.learning.models.evaluator import PreparedMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
-from eim_ros.learning.ratio.objectives import OBJECTIVES
+from eim_ros.learning.projections.neural import FitSettings
+from eim_ros.learning.ratio.density_ratio import OBJECTIVES
 
 RATIO_ESTIMATORS = ("residual", "network", "plug-in")  # estimators from samples; the first one is the default
+
+
+@dataclass(frozen=True)
+class NetworkConfig(Settings):
+    """Settings of neural experts and gatings, and of their fits."""
+
+    layers: tuple[int, ...] = option((50, 50), "widths of the hidden layers", minimum=1)
+    iterations: int = option(20, "L-BFGS iterations of the networks per update", minimum=1)
+    l2: float = option(1e-3, "weight of the sum of squared network weights", minimum=0.0)
+
+    @property
+    def fit_settings(self) -> FitSettings:
+        return FitSettings(self.iterations, self.l2)
+
+
+@dataclass(frozen=True)
+class FamilyConfig(Settings):
+    """Settings that select the kinds of experts and gating."""
+
+    expert_kind: str = option(
+        "linear", "experts: linear in the context, or networks of it (thesis 4.2.3)", choices=("linear", "neural")
+    )
+    gating_kind: str = option(
+        "linear", "gating: softmax of linear functions, or of the outputs of a network", choices=("linear", "neural")
+    )
+    networks: NetworkConfig = NetworkConfig()
+
+    @property
+    def is_linear(self) -> bool:
+        return self.expert_kind == "linear" and self.gating_kind == "linear"
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,15 @@
 """Base class of the learners, which turns settings, data and an initial model into a fitted model.
 
 A subclass implements `prepare`, which converts the data to an algorithm and its initial state; `run_loop` does the
-rest. Settings are given by keyword or as one object, and randomness as a seed or a generator.
+rest. Settings are given by keyword or as one object, and randomness as a seed or a generator. `Validated` is an
+algorithm around the one of a learner, which stops early by the likelihood of validation data.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -16,20 +18,23 @@ from numbers import Integral
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import torch
+from torch import Tensor
 
 from eim_ros.core.checks import expect
 from eim_ros.core.errors import ConfigurationError, DataError
 from eim_ros.core.parallel import torch_threads
 from eim_ros.core.settings import Settings, field_types
 from eim_ros.learning.data import Pairs, checked_data, weighted
+from eim_ros.learning.models.gaussian import tensors_of
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
-from eim_ros.learning.run import Algorithm, ExpertsState, FitResult, FittedModel, RunOptions, run_loop
-from eim_ros.learning.validation import Validated, ValidatedState, mean_log_prob
+from eim_ros.learning.run import Algorithm, ExpertsState, FitResult, FittedModel, History, RunOptions, run_loop
 
 ConfigT = TypeVar("ConfigT", bound=Settings)
 StateT = TypeVar("StateT", bound=ExpertsState)
 
+VALIDATION = "validation_log_likelihood"  # name in the history
+VALIDATED = "validated."  # prefix of the tensors of the best model in a checkpoint
 SCIKIT_LEARN_NAMES = {
     "covariance_type": "covariance",
     "max_iter": "n_iterations",
@@ -300,3 +305,75 @@ class Learner(ABC, Generic[ConfigT, StateT]):
     def _finished(self, result: FitResult[StateT]) -> FitResult[StateT]:
         """Return the result that `fit` gives to the caller; subclasses may replace it."""
         return result
+
+
+def mean_log_prob(model: MixtureOfExperts, data: Pairs) -> float:
+    """Return the mean log density of the data [nat]."""
+    return float(model.log_prob(data.context, data.sample).mean())
+
+
+@dataclass(frozen=True)
+class ValidatedState:
+    """State of a learner, with the model that has the highest likelihood of the validation data so far."""
+
+    learner: Any
+    best: MixtureOfExperts
+    best_value: float
+
+    @property
+    def model(self) -> MixtureOfExperts:
+        model: MixtureOfExperts = self.learner.model
+        return model
+
+    @property
+    def kept(self) -> MixtureOfExperts:
+        return self.best
+
+    @property
+    def iteration(self) -> int:
+        return int(self.learner.iteration)
+
+    def tensors(self) -> dict[str, Tensor]:
+        best = {f"{VALIDATED}{name}": value for name, value in self.best.tensors().items()}
+        value = torch.tensor([self.best_value], dtype=torch.float64)
+        return {**self.learner.tensors(), **best, "validated_value": value}
+
+
+@dataclass(frozen=True)
+class Validated:
+    """Algorithm that stops when the likelihood of validation data has not risen for `patience` iterations."""
+
+    algorithm: Algorithm[Any]
+    data: Pairs
+    patience: int
+
+    def step(self, state: ValidatedState) -> tuple[ValidatedState, dict[str, float]]:
+        following, record = self.algorithm.step(state.learner)
+        reached = mean_log_prob(following.model, self.data)
+        record = {**record, VALIDATION: reached}
+        if reached > state.best_value:
+            return ValidatedState(following, following.model, reached), record
+        return ValidatedState(following, state.best, state.best_value), record
+
+    def restore(self, state: ValidatedState, tensors: dict[str, Tensor], iteration: int) -> ValidatedState:
+        best = MixtureOfExperts.from_tensors(tensors_of(VALIDATED, tensors)).to(device=state.best.device)
+        own = {name: value for name, value in tensors.items() if not name.startswith(VALIDATED)}
+        return ValidatedState(
+            self.algorithm.restore(state.learner, own, iteration), best, float(tensors["validated_value"])
+        )
+
+    def finished(self, history: History) -> bool:
+        """Return whether the learner has converged or the likelihood has not risen.
+
+        If EM has several starts, only the last one ends early.
+        """
+        starts = history.column("start")
+        records = [record for record in history.records if not starts or record["start"] == starts[-1]]
+        values = [record.get(VALIDATION, -math.inf) for record in records]
+        last_start = not starts or starts[-1] == self.n_starts - 1
+        waited = len(values) - 1 - values.index(max(values))
+        return (last_start and waited >= self.patience) or self.algorithm.finished(history)
+
+    @property
+    def n_starts(self) -> int:
+        return int(getattr(getattr(self.algorithm, "config", None), "n_starts", 1))

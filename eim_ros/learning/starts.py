@@ -18,17 +18,19 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.errors import DataError
+from eim_ros.learning.configs import FamilyConfig
 from eim_ros.learning.data import Pairs, random_rows
-from eim_ros.learning.families import FamilyConfig, with_networks
 from eim_ros.learning.models import native
 from eim_ros.learning.models.evaluator import PreparedMixture
-from eim_ros.learning.models.linear import SoftmaxGating
+from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
-from eim_ros.learning.models.neural import NeuralExperts
+from eim_ros.learning.models.neural import NeuralExperts, NeuralGating
 from eim_ros.learning.models.quadratic_form import products_of_coordinates, symmetric_from_products
 from eim_ros.learning.models.standardisation import Standardisation
 from eim_ros.learning.projections.likelihood import experts_from_moments, fit_gating_to_moments
-from eim_ros.learning.projections.neural import FitSettings, fit_neural_experts
+from eim_ros.learning.projections.neural import FitSettings, fit_neural_experts, fit_neural_gating
+
+START_ITERATIONS = 50  # L-BFGS iterations that fit a neural gating to the probabilities of a linear one
 
 
 def k_means(
@@ -208,3 +210,20 @@ def closest_component(model: MixtureOfExperts, context: Tensor, generator: torch
     best = (own - whole).mean(0).argmin().reshape(1)
     nobody = torch.zeros(1, model.n_context, dtype=model.dtype, device=model.device)
     return MixtureOfExperts(SoftmaxGating(nobody, nobody.new_zeros(1)), model.experts.take(best))
+
+
+def with_networks(
+    model: MixtureOfExperts, config: FamilyConfig, context: Tensor, generator: torch.Generator
+) -> MixtureOfExperts:
+    """Convert a linear model to the kinds of experts and gating in the settings.
+
+    Neural experts equal the linear ones exactly; a neural gating approximates the linear one. Contexts of the data
+    (n_samples, n_context) standardise the networks' inputs, and a neural gating is fitted at them.
+    """
+    gating, experts = model.gating, model.experts
+    if config.expert_kind == "neural" and isinstance(experts, LinearExperts):
+        experts = NeuralExperts.around(experts, context, config.networks.layers, generator)
+    if config.gating_kind == "neural" and isinstance(gating, SoftmaxGating):
+        fresh = NeuralGating.uniform(context, model.n_components, config.networks.layers, generator)
+        gating = fit_neural_gating(fresh, context, gating(context).exp(), FitSettings(START_ITERATIONS, 1e-6))
+    return MixtureOfExperts(gating, experts)

@@ -10,8 +10,7 @@ from matplotlib.colors import Colormap, LinearSegmentedColormap
 
 from eim_ros.core.arrays import FloatArray
 from eim_ros.ik import CapabilityMap
-from eim_ros.view.figure_file import new_figure, write_figure
-from eim_ros.view.style import INK, LIMITS, MUTED
+from eim_ros.view.style import INK, LIMITS, MUTED, new_figure, write_figure
 
 WIDTH, HEIGHT = 13.5, 6.6  # [inch]
 SHADES = ("#DCE9F5", "#56B4E9", "#0072B2", "#1B1F27")

@@ -30,7 +30,6 @@ from matplotlib.patheffects import withStroke
 from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import DataError
 from eim_ros.kinematics import Robot, check_pose
-from eim_ros.view.figure_file import new_figure, write_figure
 from eim_ros.view.groups import group_arms, group_components
 from eim_ros.view.labels import draw_heading, draw_joint_panel, draw_legend
 from eim_ros.view.style import (
@@ -43,6 +42,8 @@ from eim_ros.view.style import (
     MUTED,
     NO_GROUP_COLOUR,
     mixed,
+    new_figure,
+    write_figure,
 )
 
 BESIDE_TARGET = math.radians(62.0)

@@ -1,11 +1,23 @@
-"""Colours of the pictures: the palette of Okabe and Ito (2008), which is safe for colour-blind readers, and greys."""
+"""Colours of pictures, and figures of matplotlib with their PNG and SVG files, which are written atomically.
+
+The palette is that of Okabe and Ito (2008), which is safe for colour-blind readers, with greys.
+"""
 
 from __future__ import annotations
 
 import functools
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+from eim_ros.core.errors import ConfigurationError
+from eim_ros.core.files import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 GROUP_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9")
 NO_GROUP_COLOUR = "#8A8F98"
@@ -65,3 +77,29 @@ def oklab(colours: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 def linear(colours: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Convert sRGB colours (n, 3) from 0 to 1 to linear light (IEC 61966-2-1)."""
     return np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
+
+
+def new_figure(width: float, height: float, dpi: int = 100, layout: Any = "constrained") -> Figure:
+    """Return an empty figure of this size [inch]."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # imported here because the page needs only colours
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=dpi, layout=layout)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def write_figure(figure: Figure, path: str | Path) -> Path:
+    """Write a PNG or an SVG, depending on the extension, and return the path; see `check_picture_name`."""
+    path = Path(path)
+    check_picture_name(path)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=path.suffix[1:].lower())
+    write_atomically(path, buffer.getvalue())
+    return path
+
+
+def check_picture_name(path: str | Path) -> None:
+    """Raise `ConfigurationError` unless the path ends in .png or .svg."""
+    if Path(path).suffix.lower() not in (".png", ".svg"):
+        raise ConfigurationError(f"a picture's file ends in .png or .svg, got {str(path)!r}", str(path))

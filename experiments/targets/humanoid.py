@@ -25,8 +25,7 @@ from torch import Tensor
 
 from eim_ros.core.errors import DistributionError
 from eim_ros.learning.models import GaussianMixture
-from eim_ros.view.figure_file import new_figure, write_figure
-from eim_ros.view.style import FAINT, GROUP_COLOURS, INK, LIMITS, MUTED
+from eim_ros.view.style import FAINT, GROUP_COLOURS, INK, LIMITS, MUTED, new_figure, write_figure
 from experiments.targets.poses import soft_limits
 from experiments.targets.target import MixtureStart, checked_samples
 from experiments.targets.tree import KinematicTree, read_tree

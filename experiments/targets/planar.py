@@ -20,8 +20,7 @@ from torch import Tensor
 from eim_ros.core.errors import DistributionError
 from eim_ros.learning.models import GaussianMixture
 from eim_ros.planar import PlanarArm
-from eim_ros.view.figure_file import new_figure, write_figure
-from eim_ros.view.style import GROUP_COLOURS, INK, LIMITS, MUTED, NO_GROUP_COLOUR
+from eim_ros.view.style import GROUP_COLOURS, INK, LIMITS, MUTED, NO_GROUP_COLOUR, new_figure, write_figure
 from experiments.targets.target import MixtureStart, checked_samples
 
 LOG_TWO_PI = math.log(2.0 * math.pi)

@@ -58,12 +58,11 @@ from eim_ros.core.errors import ConfigurationError, DistributionError
 from eim_ros.core.parallel import tell
 from eim_ros.core.settings import Settings, flattened, is_within
 from eim_ros.learning.adaptation import Adaptation, AdaptationState
-from eim_ros.learning.configs import EIMConfig, EMConfig
+from eim_ros.learning.configs import EIMConfig, EMConfig, FamilyConfig
 from eim_ros.learning.data import Pairs, checked_data, checked_start, data_or_contexts, has_samples
 from eim_ros.learning.eim.iteration import EIMIteration, EIMState
 from eim_ros.learning.eim.m_step import with_covariances
 from eim_ros.learning.em.em import EM
-from eim_ros.learning.families import FamilyConfig, with_networks
 from eim_ros.learning.learner import Learner, Prepared
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.linear import LinearExperts
@@ -72,7 +71,7 @@ from eim_ros.learning.ratio.choice import best_fit, data_density, density_ratio,
 from eim_ros.learning.ratio.inputs import RatioInputs, default_inputs
 from eim_ros.learning.ratio.plug_in import ExactRatio, draw_pairs
 from eim_ros.learning.run import Status
-from eim_ros.learning.starts import closest_component
+from eim_ros.learning.starts import closest_component, with_networks
 from eim_ros.learning.target import Target, TargetDensity, target_density
 
 MOST_BRANCHES = 4  # largest mixture that is tried for the start of a single neural expert

@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.errors import ConfigurationError, DistributionError
-from eim_ros.learning.configs import MStepConfig
-from eim_ros.learning.families import NetworkConfig
+from eim_ros.learning.configs import MStepConfig, NetworkConfig
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts, draw_contexts
 from eim_ros.learning.models.neural import NeuralExperts

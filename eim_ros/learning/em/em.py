@@ -33,7 +33,6 @@ from eim_ros.core.errors import ConfigurationError, DistributionError
 from eim_ros.learning.configs import EMConfig, TruncatedEMConfig
 from eim_ros.learning.data import Pairs, checked_data, checked_start
 from eim_ros.learning.em.compact import CompactStep
-from eim_ros.learning.families import with_networks
 from eim_ros.learning.learner import Learner, Prepared
 from eim_ros.learning.models.gaussian import tensors_of
 from eim_ros.learning.models.gaussian_mixture import GaussianMixture
@@ -46,7 +45,7 @@ from eim_ros.learning.projections.gaussian import restrict_covariances
 from eim_ros.learning.projections.likelihood import fit_experts, fit_gating, fit_gating_to_moments, improve_experts
 from eim_ros.learning.projections.neural import FitSettings, fit_neural_experts, fit_neural_gating
 from eim_ros.learning.run import FitResult, History, Status
-from eim_ros.learning.starts import branching_start, likeliest_start
+from eim_ros.learning.starts import branching_start, likeliest_start, with_networks
 
 
 def _fit_gating(

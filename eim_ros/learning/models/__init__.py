@@ -6,8 +6,7 @@
 from typing import TYPE_CHECKING
 
 from eim_ros.core.lazy import deferred_names
-from eim_ros.learning.models.arrays import LinearParameters
-from eim_ros.learning.models.serialization import load_parameters
+from eim_ros.learning.models.serialization import LinearParameters, load_parameters
 
 if TYPE_CHECKING:
     from eim_ros.learning.models.divergence import Estimate, entropy, kl_divergence

@@ -30,17 +30,17 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.optim.adam import adam
 
 from eim_ros.learning.configs import RatioConfig
 from eim_ros.learning.data import Pairs
 from eim_ros.learning.models.gaussian import all_finite, tensors_of
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
-from eim_ros.learning.ratio.adam import Adam
-from eim_ros.learning.ratio.density_ratio import RatioReport, report_of
+from eim_ros.learning.ratio.density_ratio import OBJECTIVES, RatioReport, report_of
 from eim_ros.learning.ratio.inputs import RatioInputs
-from eim_ros.learning.ratio.objectives import OBJECTIVES
 from eim_ros.learning.ratio.plug_in import PlugInRatio
 
+BETAS, EPSILON = (0.9, 0.999), 1e-8  # of Adam, the defaults of PyTorch
 ROWS_PER_MASK = 20  # most successive rows that share a dropout mask; it divides the default batches
 FIRST_SCALE = 3.0  # weights of the first layer, relative to Glorot's initialisation
 BIAS_RANGE = 1.0  # largest absolute value of an initial bias
@@ -392,3 +392,47 @@ class NetworkRatio:
 def _chunks(context: Tensor, sample: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Return chunks of rows of both tensors; a single empty chunk if there are no samples."""
     return zip(context.split(CHUNK_ROWS), sample.split(CHUNK_ROWS), strict=True)
+
+
+class Adam:
+    """Adam for a few parameters, which `step` changes in place, with the default settings of `torch.optim.Adam`.
+
+    That class runs the same kernel, but its first use imports the compiler of PyTorch. This takes more than a second,
+    longer than a small fit.
+    """
+
+    def __init__(self, parameters: list[Tensor], step_size: float) -> None:
+        self.parameters = parameters
+        self.step_size = step_size
+        self.moments = {name: [torch.zeros_like(p) for p in parameters] for name in ("exp_avg", "exp_avg_sq")}
+        self.moments["step"] = [p.new_zeros(()) for p in parameters]
+
+    @torch.no_grad()
+    def step(self, gradients: list[Tensor]) -> None:
+        """Change the parameters by one step, given the gradient of the objective in each of them."""
+        adam(
+            self.parameters,
+            gradients,
+            self.moments["exp_avg"],
+            self.moments["exp_avg_sq"],
+            [],
+            self.moments["step"],
+            fused=True,
+            amsgrad=False,
+            beta1=BETAS[0],
+            beta2=BETAS[1],
+            lr=self.step_size,
+            weight_decay=0.0,
+            eps=EPSILON,
+            maximize=False,
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return copies of the moments, by the index of the parameter and the name of the moment."""
+        return {f"{i}.{name}": part.clone() for name, parts in self.moments.items() for i, part in enumerate(parts)}
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Set the moments to those that `tensors` returned."""
+        for name, parts in self.moments.items():
+            for index, part in enumerate(parts):
+                part.copy_(tensors_of(f"{index}.", tensors)[name])

@@ -13,9 +13,8 @@ from learning.models.random_models import (
 )
 
 from eim_ros.core.errors import DistributionError
-from eim_ros.learning.configs import MStepConfig
+from eim_ros.learning.configs import MStepConfig, NetworkConfig
 from eim_ros.learning.eim.m_step import balanced_noise, update_experts, update_nonlinear_experts
-from eim_ros.learning.families import NetworkConfig
 from eim_ros.learning.models import Experts, LinearExperts, MixtureOfExperts, NeuralExperts, SoftmaxGating
 
 SMALL = MStepConfig(n_contexts=200, n_context_samples=8)

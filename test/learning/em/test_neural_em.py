@@ -8,8 +8,8 @@ from learning.models.random_models import generator_of, normal
 
 from eim_ros.core.errors import DataError
 from eim_ros.learning import EMConfig
+from eim_ros.learning.configs import FamilyConfig
 from eim_ros.learning.em import EM
-from eim_ros.learning.families import FamilyConfig, with_networks
 from eim_ros.learning.models import (
     GaussianMixture,
     LinearExperts,
@@ -19,6 +19,7 @@ from eim_ros.learning.models import (
     SoftmaxGating,
 )
 from eim_ros.learning.run import Status
+from eim_ros.learning.starts import with_networks
 
 NEURAL = {"expert_kind": "neural", "gating_kind": "neural", "networks.layers": (12, 12)}
 

@@ -5,7 +5,7 @@ import sys
 
 import torch
 
-from eim_ros.learning.ratio.adam import Adam
+from eim_ros.learning.ratio.network import Adam
 
 
 def test_adam_takes_the_steps_of_pytorch():

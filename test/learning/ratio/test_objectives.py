@@ -6,7 +6,7 @@ import pytest
 import torch
 from learning.models.random_models import generator_of, normal
 
-from eim_ros.learning.ratio.objectives import OBJECTIVES
+from eim_ros.learning.ratio.density_ratio import OBJECTIVES
 
 every_objective = pytest.mark.parametrize("name", OBJECTIVES)
 

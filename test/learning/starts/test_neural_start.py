@@ -5,11 +5,11 @@ import torch
 from learning.models.random_models import generator_of, normal
 
 from eim_ros.learning import EIMConfig, Pairs
+from eim_ros.learning.configs import FamilyConfig
 from eim_ros.learning.data import checked_data
 from eim_ros.learning.eim import EIM
 from eim_ros.learning.eim import eim as module
 from eim_ros.learning.eim.eim import neural_start
-from eim_ros.learning.families import FamilyConfig
 from eim_ros.learning.models import (
     LinearExperts,
     MixtureOfExperts,
