@@ -34,6 +34,15 @@ FORMS = (
 TRANSFORM_ATTRIBUTES = ("homogeneous", "A")  # attributes of pinocchio.SE3 and spatialmath.SE3
 PARTS = (("position", "orientation"), ("translation", "rotation"))  # attributes of geometry_msgs Pose and Transform
 MATRIX_METHODS = ("as_matrix", "GetAsMatrix4", "matrix")  # methods of scipy and jaxlie, of Drake, of sophus and gtsam
+MAPPING = {"position", "orientation", "quaternion_wxyz", "rpy", "degrees"}  # keys of a mapping
+POSITION_ALONE = "a position leaves the orientation open, which is not possible here: expected " + FORMS
+CONTEXT_KINDS = {"position": 3, "pose": 9}
+# indices into a flattened transform
+_ENTRIES = {kind: np.array([3, 7, 11, 0, 4, 8, 1, 5, 9][:n]) for kind, n in CONTEXT_KINDS.items()}
+NORM_TOLERANCE = 1e-3
+EXACT, RIGID_TOLERANCE = 1e-9, 1e-4  # maximum errors of the products of a rotation's columns
+LONGEST = 1e100  # [m]; squares of larger values could overflow
+LARGEST_ENTRY = 1.0 + 1e-3  # maximum entry of a rotation matrix, with a margin for rounding
 
 
 def is_position(pose: Any) -> bool:
@@ -45,39 +54,6 @@ def is_position(pose: Any) -> bool:
     if isinstance(pose, Mapping):
         return "position" in pose and pose.keys() <= {"position", "degrees"}
     return _has(pose, "xyz")
-
-
-def taken_apart(pose: Any) -> tuple[Any, Any]:
-    """Split a pose into a transform and None, or into a position and a quaternion (4,) or rotation matrix (3, 3).
-
-    A value of unknown form is returned unchanged with None. `PoseError` is raised for a position alone, and for a
-    stamped pose with a frame.
-    """
-    if isinstance(pose, Mapping):
-        return _taken_from(pose)
-    pose = unstamped(pose, "")
-    for name in TRANSFORM_ATTRIBUTES:
-        if isinstance(getattr(pose, name, None), np.ndarray):
-            return getattr(pose, name), None
-    for position, orientation in PARTS:
-        place, turn = getattr(pose, position, None), getattr(pose, orientation, None)
-        if _has(place, "xyz") and _has(turn, "xyzw"):
-            return numbers_by_axis(place, "xyz"), numbers_by_axis(turn, "xyzw")
-    if (matrix := _matrix(pose)) is not None:
-        return matrix, None
-    if isinstance(pose, (list, tuple)) and len(pose) == 2:
-        position, orientation = pose if _shape(pose[0]) == (3,) else reversed(pose)
-        turn = _matrix(orientation)  # of scipy.spatial.transform.Rotation
-        if _shape(position) == (3,) and (
-            orientation is pose[1] or np.shape(orientation if turn is None else turn) == (3, 3)
-        ):
-            return position, orientation if turn is None else turn
-    if is_position(pose):
-        raise PoseError("a position leaves the orientation open, which is not possible here: expected " + FORMS, pose)
-    is_array = isinstance(pose, np.ndarray)
-    if (is_array and pose.shape == (7,)) or (isinstance(pose, (list, tuple)) and len(pose) == 7):
-        return pose[:3], pose[3:]
-    return pose, None
 
 
 def unstamped(pose: Any, frame: str) -> Any:
@@ -96,25 +72,62 @@ def unstamped(pose: Any, frame: str) -> Any:
     return pose.pose
 
 
-def _taken_from(pose: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return position and orientation of a mapping such as `{"position": ..., "rpy": ..., "degrees": True}`."""
-    parts = {"position", "orientation", "quaternion_wxyz", "rpy", "degrees"}
+def _transform(pose: Any) -> Any:
+    """Return the transform (4, 4) of a pose in any form, or a value of unknown form as it is.
+
+    `PoseError` is raised for a position alone, and for a stamped pose with a frame.
+    """
+    if isinstance(pose, Mapping):
+        return _of_mapping(pose)
+    pose = unstamped(pose, "")
+    for name in TRANSFORM_ATTRIBUTES:
+        if isinstance(getattr(pose, name, None), np.ndarray):
+            return getattr(pose, name)
+    for position, orientation in PARTS:
+        place, turn = getattr(pose, position, None), getattr(pose, orientation, None)
+        if _has(place, "xyz") and _has(turn, "xyzw"):
+            return _joined(place, turn)
+    if (matrix := _matrix(pose)) is not None:
+        return matrix
+    is_sequence = isinstance(pose, (list, tuple))
+    if is_sequence and len(pose) == 2:
+        position, orientation = pose if _shape(pose[0]) == (3,) else reversed(pose)
+        turn = orientation if (matrix := _matrix(orientation)) is None else matrix  # of scipy's Rotation
+        if _shape(position) == (3,) and (orientation is pose[1] or np.shape(turn) == (3, 3)):
+            return _joined(position, turn)
+    if is_position(pose):
+        raise PoseError(POSITION_ALONE, pose)
+    if (is_sequence and len(pose) == 7) or (isinstance(pose, np.ndarray) and pose.shape == (7,)):
+        return _joined(pose[:3], pose[3:])
+    return pose
+
+
+def _of_mapping(pose: Mapping[str, Any]) -> FloatArray:
+    """Return the transform (4, 4) of a mapping such as `{"position": ..., "rpy": ..., "degrees": True}`."""
     turns = [name for name in ("orientation", "quaternion_wxyz", "rpy") if pose.get(name) is not None]
-    if "position" not in pose or not pose.keys() <= parts or len(turns) > 1:
+    if "position" not in pose or not pose.keys() <= MAPPING or len(turns) > 1:
         raise PoseError(
             f"a mapping of a pose has position, and one of orientation, quaternion_wxyz or rpy: {pose}", pose
         )
-    position = numbers_by_axis(pose["position"], "xyz")
     if not turns:
-        raise PoseError("a position leaves the orientation open, which is not possible here: expected " + FORMS, pose)
-    turn = pose[turns[0]]
+        raise PoseError(POSITION_ALONE, pose)
+    position, turn = pose["position"], pose[turns[0]]
     if turns == ["rpy"]:
         angles = _finite(numbers_by_axis(turn, ("roll", "pitch", "yaw")), 3, "rpy")
-        return position, pose_from(position, rpy=np.radians(angles) if pose.get("degrees") else angles)[:3, :3]
+        return pose_from(position, rpy=np.radians(angles) if pose.get("degrees") else angles)
     if turns == ["quaternion_wxyz"]:
-        return position, np.roll(_finite(turn, 4, "quaternion wxyz"), -1)
-    matrix = _matrix(turn)
-    return position, numbers_by_axis(turn, "xyzw") if matrix is None else matrix
+        return _joined(position, np.roll(_finite(turn, 4, "quaternion wxyz"), -1))
+    return _joined(position, turn if (matrix := _matrix(turn)) is None else matrix)
+
+
+def _joined(position: Any, orientation: Any) -> FloatArray:
+    """Return the transform (4, 4) of a position and a quaternion xyzw or a rotation matrix (3, 3)."""
+    turn = _array(numbers_by_axis(orientation, "xyzw"), "the orientation of a pose must consist of numbers")
+    if turn.shape != (3, 3):
+        return pose_from(position, turn)
+    joined = pose_from(position)
+    joined[:3, :3] = turn
+    return joined
 
 
 def numbers_by_axis(values: Any, axes: Sequence[str]) -> Any:
@@ -149,17 +162,6 @@ def _matrix(pose: Any) -> Any:
         raise PoseError(
             f"a pose must be {FORMS}; the method {method} of the given object failed: {error}", pose
         ) from error
-
-
-CONTEXT_KINDS = {"position": 3, "pose": 9}
-_ENTRIES = {
-    kind: np.array([3, 7, 11, 0, 4, 8, 1, 5, 9][:n]) for kind, n in CONTEXT_KINDS.items()
-}  # indices into a flattened transform
-
-NORM_TOLERANCE = 1e-3
-EXACT, RIGID_TOLERANCE = 1e-9, 1e-4  # maximum errors of the products of a rotation's columns
-LONGEST = 1e100  # [m]; squares of larger values could overflow
-LARGEST_ENTRY = 1.0 + 1e-3  # maximum entry of a rotation matrix, with a margin for rounding
 
 
 def pose_from(
@@ -404,19 +406,6 @@ def _each_form(poses: Any, cause: Exception | None, frame: str) -> FloatArray:
     if not (is_array or isinstance(poses, (list, tuple))) or not len(poses):
         raise PoseError("expected poses of shape (n, 4, 4), n >= 1, got another object", poses) from cause
     return np.array([check_pose(unstamped(pose, frame)) for pose in poses])
-
-
-def _transform(pose: npt.ArrayLike) -> Any:
-    """Return the transform (4, 4) of a pose in any form."""
-    transform, orientation = taken_apart(pose)
-    if orientation is None:
-        return transform
-    turn = _array(numbers_by_axis(orientation, "xyzw"), "the orientation of a pose must consist of numbers")
-    if turn.shape != (3, 3):
-        return pose_from(transform, turn)
-    joined = pose_from(transform)
-    joined[:3, :3] = turn
-    return joined
 
 
 def context_from_pose(transform: npt.ArrayLike, kind: str) -> FloatArray:
