@@ -1,19 +1,24 @@
-"""Candidates for an answer, with their errors, and the error codes of answers.
+"""What strategies find: candidates for one pose, rows and outcomes for several, and the error codes of answers.
 
 The error codes have the values of moveit_msgs/MoveItErrorCodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.arrays import FloatArray
+from eim_ros.core.arrays import BoolArray, FloatArray, IntArray
+from eim_ros.ik.completeness import CompletenessReport
 from eim_ros.solver import NO_EXPERT
+
+Told: TypeAlias = tuple[str, CompletenessReport | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,3 +105,95 @@ class ErrorCode(IntEnum):
     INVALID_LINK_NAME = -18
     FRAME_TRANSFORM_FAILURE = -21
     NO_IK_SOLUTION = -31
+
+
+class Outcome:
+    """Outcome of the search for one pose. Its message and report are made when they are read.
+
+    Parameters
+    ----------
+    code : ErrorCode or int
+    told : (str, CompletenessReport or None), or callable
+        Message and report, or a function that returns them.
+    n_total : float
+        See `Solutions.n_totals`.
+    effective_sample_size : float
+        See `Solutions.effective_sample_sizes`.
+    attempt : (q, float, float), optional
+        Best attempt (dof,) without a solution, with its errors [m], [rad].
+    """
+
+    __slots__ = ("_told", "attempt", "code", "effective_sample_size", "n_total")
+
+    def __init__(
+        self,
+        code: int,
+        told: Told | Callable[[], Told],
+        n_total: float = math.nan,
+        effective_sample_size: float = math.nan,
+        attempt: tuple[FloatArray, float, float] | None = None,
+    ) -> None:
+        self.code, self.n_total, self.effective_sample_size = code, n_total, effective_sample_size
+        self.attempt, self._told = attempt, told
+
+    @property
+    def message(self) -> str:
+        """Outcome in words."""
+        return self._read()[0]
+
+    @property
+    def report(self) -> CompletenessReport | None:
+        """Self-motion components, if they are known."""
+        return self._read()[1]
+
+    def _read(self) -> Told:
+        if not isinstance(self._told, tuple):
+            self._told = self._told()
+        return self._told
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Outcome, (self.code, self._read(), self.n_total, self.effective_sample_size, self.attempt)
+
+
+class Batch(NamedTuple):
+    """Poses that are answered in one call, and what they have in common."""
+
+    poses: FloatArray  # (m, 4, 4), checked
+    seeds: Sequence[int | None]  # (m,): seeds of their random numbers; None for fresh ones
+    reference: FloatArray | None  # (dof,): configuration to be near to
+    deadline: float  # time of `perf_counter` [s]
+    n_threads: int
+
+
+class Rows(NamedTuple):
+    """Solutions of the poses of a batch."""
+
+    q: FloatArray  # (n, dof), of all poses in turn
+    errors: FloatArray  # (2, n) [m], [rad]
+    counts: IntArray | None  # (m,): rows of each pose; None if there is only one pose
+    outcomes: Sequence[Outcome | None]  # (m,); None for a pose that stays open and has no rows
+    valid: BoolArray | None = None  # (n,); None if all are
+    expert: npt.NDArray[np.uint32] | None = None  # (n,); None if there are none
+    log_prob: FloatArray | None = None  # (n,) [nat]
+
+
+class Solver(Protocol):
+    """Solves many poses in one compiled call, prepared for one request."""
+
+    def solve(self, batch: Batch) -> Rows:
+        """Return solutions; poses may stay open for strategies that solve one pose at a time."""
+        ...
+
+
+def without_open(rows: Rows) -> Rows:
+    """Return the rows of poses that are not open."""
+    is_open = np.array([each is None for each in rows.outcomes])
+    if rows.counts is None:
+        return rows._replace(q=rows.q[:0], errors=rows.errors[:, :0]) if is_open[0] else rows
+    if not is_open.any():
+        return rows
+    kept = np.repeat(~is_open, rows.counts)
+    columns = (rows.valid, rows.expert, rows.log_prob)
+    valid, expert, log_prob = (None if column is None else column[kept] for column in columns)
+    counts = np.where(is_open, 0, rows.counts)
+    return Rows(rows.q[kept], rows.errors[:, kept], counts, rows.outcomes, valid, expert, log_prob)

@@ -25,16 +25,15 @@ from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.core.checks import checked_whole
 from eim_ros.core.deadlines import OutOfTime, is_past, with_grace
 from eim_ros.core.parallel import checked_threads, random_bits
-from eim_ros.ik.candidates import ErrorCode
+from eim_ros.ik.candidates import Batch, ErrorCode, Outcome, Rows, Solver, without_open
 from eim_ros.ik.messages import NOT_BEGUN, code_and_message
 from eim_ros.ik.order import AS_FOUND, Ordering, distinct_in_time
 from eim_ros.ik.prior import NO_COMPONENTS, ConditionalDensity, Prior
 from eim_ros.ik.problem import Problem
 from eim_ros.ik.request import Aim, Draws, Proposals
 from eim_ros.ik.revolutions import in_revolution_of
-from eim_ros.ik.rows import Batch, Rows, Solver, without_open
 from eim_ros.ik.setup import Setup
-from eim_ros.ik.solutions import Outcome, Solutions
+from eim_ros.ik.solutions import Solutions
 from eim_ros.ik.strategies import STRATEGIES, find
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
 

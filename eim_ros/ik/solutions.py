@@ -9,9 +9,9 @@ import html
 import itertools
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from eim_ros.core.arrays import BoolArray, FloatArray, IntArray
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.files import finite
-from eim_ros.ik.candidates import ErrorCode
+from eim_ros.ik.candidates import ErrorCode, Outcome
 from eim_ros.ik.completeness import CompletenessReport
 from eim_ros.ik.prior import ConditionalDensity
 from eim_ros.kinematics import Robot
@@ -60,56 +60,6 @@ SCHEMA = (
 
 _MESSAGE_COLUMNS = tuple((column.name, column.ros_name, np.dtype(column.dtype)) for column in SCHEMA if column.ros_name)
 _SUCCESS = int(ErrorCode.SUCCESS)
-
-Told: TypeAlias = tuple[str, CompletenessReport | None]
-
-
-class Outcome:
-    """Outcome of the search for one pose. Its message and report are made when they are read.
-
-    Parameters
-    ----------
-    code : ErrorCode or int
-    told : (str, CompletenessReport or None), or callable
-        Message and report, or a function that returns them.
-    n_total : float
-        See `Solutions.n_totals`.
-    effective_sample_size : float
-        See `Solutions.effective_sample_sizes`.
-    attempt : (q, float, float), optional
-        Best attempt (dof,) without a solution, with its errors [m], [rad].
-    """
-
-    __slots__ = ("_told", "attempt", "code", "effective_sample_size", "n_total")
-
-    def __init__(
-        self,
-        code: int,
-        told: Told | Callable[[], Told],
-        n_total: float = math.nan,
-        effective_sample_size: float = math.nan,
-        attempt: tuple[FloatArray, float, float] | None = None,
-    ) -> None:
-        self.code, self.n_total, self.effective_sample_size = code, n_total, effective_sample_size
-        self.attempt, self._told = attempt, told
-
-    @property
-    def message(self) -> str:
-        """Outcome in words."""
-        return self._read()[0]
-
-    @property
-    def report(self) -> CompletenessReport | None:
-        """Self-motion components, if they are known."""
-        return self._read()[1]
-
-    def _read(self) -> Told:
-        if not isinstance(self._told, tuple):
-            self._told = self._told()
-        return self._told
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Outcome, (self.code, self._read(), self.n_total, self.effective_sample_size, self.attempt)
 
 
 class Solutions:

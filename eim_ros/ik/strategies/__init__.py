@@ -14,11 +14,11 @@ from typing import Protocol
 
 from eim_ros.core.arrays import FloatArray
 from eim_ros.core.errors import ConfigurationError
+from eim_ros.ik.candidates import Solver
 from eim_ros.ik.completeness import grant_points
 from eim_ros.ik.prior import Prior
 from eim_ros.ik.problem import Found, Problem
 from eim_ros.ik.request import Covering, Draws, Proposals, Spread
-from eim_ros.ik.rows import Solver
 from eim_ros.ik.strategies.closed_form import ClosedForm, has_closed_form
 from eim_ros.ik.strategies.densities import ScaledMeasure
 from eim_ros.ik.strategies.manifold import Curves, Manifold, forms_of_curves

@@ -22,7 +22,7 @@ from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.core.deadlines import NEVER, is_past
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.parallel import generator, seed_fraction
-from eim_ros.ik.candidates import Candidates
+from eim_ros.ik.candidates import Batch, Candidates, Outcome, Rows
 from eim_ros.ik.completeness import CompletenessReport, grant, grant_points
 from eim_ros.ik.messages import code_and_message
 from eim_ros.ik.order import distinct_rows
@@ -30,8 +30,6 @@ from eim_ros.ik.prior import Prior
 from eim_ros.ik.problem import Found, Problem
 from eim_ros.ik.request import MAX_SOLUTIONS, Covering, Draws, Proposals, Spread
 from eim_ros.ik.revolutions import in_revolution_of
-from eim_ros.ik.rows import Batch, Rows
-from eim_ros.ik.solutions import Outcome
 from eim_ros.ik.strategies.densities import ScaledMeasure, WeightedPoints, draw, log_density_of
 from eim_ros.ik.strategies.manifold import Curves, components_of, nearby
 from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE

@@ -19,7 +19,7 @@ from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.core.deadlines import is_past, with_grace
 from eim_ros.core.errors import ConfigurationError
 from eim_ros.core.parallel import seed_fraction
-from eim_ros.ik.candidates import Candidates, ErrorCode
+from eim_ros.ik.candidates import Batch, Candidates, ErrorCode, Outcome, Rows, Told, without_open
 from eim_ros.ik.completeness import Completeness, CompletenessReport, Evidence, grant
 from eim_ros.ik.messages import code_and_message
 from eim_ros.ik.order import Posture, distance_to, distinct_rows, is_within
@@ -27,8 +27,6 @@ from eim_ros.ik.prior import Prior
 from eim_ros.ik.problem import Found, Problem
 from eim_ros.ik.request import Covering, Draws, Proposals
 from eim_ros.ik.revolutions import in_revolution_of
-from eim_ros.ik.rows import Batch, Rows, without_open
-from eim_ros.ik.solutions import Outcome, Told
 from eim_ros.ik.strategies.densities import (
     ScaledMeasure,
     WeightedPoints,

@@ -19,15 +19,13 @@ import numpy.typing as npt
 from eim_ros.core.arrays import BoolArray, FloatArray, IntArray
 from eim_ros.core.deadlines import is_past, with_grace
 from eim_ros.core.parallel import random_bits, seed_fraction
-from eim_ros.ik.candidates import Candidates, ErrorCode
+from eim_ros.ik.candidates import Batch, Candidates, ErrorCode, Outcome, Rows, Told
 from eim_ros.ik.completeness import grant_points
 from eim_ros.ik.messages import NOT_BEGUN, code_and_message
 from eim_ros.ik.order import Posture, distance_to, distinct_in_time, distinct_rows, is_within
 from eim_ros.ik.prior import Prior
 from eim_ros.ik.problem import Found, Problem
 from eim_ros.ik.request import Proposals, Spread
-from eim_ros.ik.rows import Batch, Rows
-from eim_ros.ik.solutions import Outcome, Told
 from eim_ros.solver import NO_EXPERT, Patience, SearchOptions, search_poses, solve_poses
 
 DISTINCT_TOLERANCE = 0.01  # [rad or m]; configurations closer than this in every joint are near-duplicates
