@@ -1,12 +1,52 @@
-"""Types of arrays, for annotations."""
+"""Types of arrays, and matrix algebra that returns the same bits on every processor.
+
+`@`, `np.einsum` and `np.linalg` call libraries that sum in another order, or fuse products and sums, on another
+processor. An answer that depended on them would differ between computers. The functions here use only operations that
+IEEE 754 rounds exactly. They are for small matrices. `eim_ros.solver` has sin, cos, acos, atan2, exp and log.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BoolArray", "FloatArray", "IntArray"]
-
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+
+
+def product(first: FloatArray, *others: FloatArray) -> FloatArray:
+    """Return the product of matrices (..., n, m) and (..., m, l), or of more than two, from left to right."""
+    for other in others:
+        terms = first[..., :, :, None] * other[..., None, :, :]
+        first = np.asarray(np.add.reduce(terms, axis=-2))
+    return first
+
+
+def transformed(matrix: FloatArray, vectors: FloatArray) -> FloatArray:
+    """Return the products (..., n) of matrices (..., n, m) with vectors (..., m)."""
+    return np.asarray(np.add.reduce(matrix * vectors[..., None, :], axis=-1))
+
+
+def length(vectors: FloatArray) -> FloatArray:
+    """Return the Euclidean lengths (...) of vectors (..., n)."""
+    return np.asarray(np.sqrt(np.add.reduce(vectors * vectors, axis=-1)))
+
+
+def orthonormal_rows(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return an orthonormal basis (..., n, m) of the rows of matrices (..., n, m), n <= m, and lengths (..., n).
+
+    A length is what remains of a row after its projection onto the rows above it is subtracted (Gram-Schmidt, twice
+    because of rounding). The product of the lengths is the product of the singular values. A row that depends on those
+    above has the length 0, except for rounding.
+    """
+    basis, lengths = np.array(matrices, dtype=np.float64), np.empty(matrices.shape[:-1])
+    for i in range(matrices.shape[-2]):
+        row = basis[..., i, :]
+        for _ in range(2):
+            for j in range(i):
+                along = np.add.reduce(row * basis[..., j, :], axis=-1)
+                row -= along[..., None] * basis[..., j, :]
+        lengths[..., i] = length(row)
+        row /= np.where(lengths[..., i] > 0.0, lengths[..., i], 1.0)[..., None]
+    return basis, lengths

@@ -8,10 +8,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.arrays import FloatArray
+from eim_ros.core.arrays import FloatArray, length
 from eim_ros.core.checks import LARGEST, as_numbers
 from eim_ros.core.errors import JointStateError
-from eim_ros.core.portable import length
 from eim_ros.ik.constraints import Constraints
 from eim_ros.kinematics import Robot
 from eim_ros.kinematics.refinement import MAX_ITERATIONS

@@ -21,10 +21,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.arrays import FloatArray
+from eim_ros.core.arrays import FloatArray, length, product
 from eim_ros.core.checks import as_numbers
 from eim_ros.core.errors import PoseError
-from eim_ros.core.portable import length, product
 from eim_ros.solver import atan2, cos, first_not_rigid, sin
 
 FORMS = (

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.arrays import BoolArray, FloatArray
+from eim_ros.core.arrays import BoolArray, FloatArray, length, orthonormal_rows
 from eim_ros.core.checks import (
     LARGEST,
     as_numbers,
@@ -30,7 +30,6 @@ from eim_ros.core.checks import (
     whole_number,
 )
 from eim_ros.core.errors import PoseError, RobotError, RobotWarning, warn_caller
-from eim_ros.core.portable import length, orthonormal_rows
 from eim_ros.kinematics.branches import Branches
 from eim_ros.kinematics.catalogue import checked_source, read_urdf_source, robot_path, urdf_folder
 from eim_ros.kinematics.collision_options import CollisionOptions

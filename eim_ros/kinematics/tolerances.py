@@ -18,10 +18,9 @@ from typing import TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.arrays import FloatArray
+from eim_ros.core.arrays import FloatArray, length, product, transformed
 from eim_ros.core.checks import LARGEST, as_numbers, checked_flag, number_from_zero
 from eim_ros.core.errors import ConstraintError, RobotError
-from eim_ros.core.portable import length, product, transformed
 from eim_ros.kinematics.poses import check_pose, is_position, pose_from, rotations_from
 from eim_ros.solver import Task
 

@@ -33,9 +33,8 @@ from xml.parsers import expat
 import numpy as np
 import numpy.typing as npt
 
-from eim_ros.core.arrays import FloatArray
+from eim_ros.core.arrays import FloatArray, length, product, transformed
 from eim_ros.core.errors import RobotError, did_you_mean
-from eim_ros.core.portable import length, product, transformed
 from eim_ros.solver import atan2, cos, sin
 
 MOVING_TYPES = ("revolute", "continuous", "prismatic")

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eim_ros.core.arrays import BoolArray, FloatArray
-from eim_ros.core.portable import length, orthonormal_rows, product, transformed
+from eim_ros.core.arrays import BoolArray, FloatArray, length, orthonormal_rows, product, transformed
 from eim_ros.kinematics.urdf import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANSLATION
 from eim_ros.solver import Chain, ClosedForm, StepOptions, Task, acos, atan2, cos, sin
 

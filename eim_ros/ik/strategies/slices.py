@@ -23,10 +23,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from eim_ros.core.arrays import FloatArray, IntArray
+from eim_ros.core.arrays import FloatArray, IntArray, length, orthonormal_rows, product
 from eim_ros.core.deadlines import is_past
 from eim_ros.core.errors import ConfigurationError
-from eim_ros.core.portable import length, orthonormal_rows, product
 from eim_ros.ik.completeness import Completeness
 from eim_ros.ik.prior import Prior
 from eim_ros.ik.problem import Found, Problem

@@ -17,8 +17,7 @@ from torch import Tensor
 from eim_ros.learning.adaptation import Adaptation, AdaptationState
 from eim_ros.learning.configs import EIMConfig
 from eim_ros.learning.data import Pairs, random_rows
-from eim_ros.learning.eim.gradient_step import update_by_gradients
-from eim_ros.learning.eim.m_step import update_experts, update_gating, with_covariances
+from eim_ros.learning.eim.m_step import update_by_gradients, update_experts, update_gating, with_covariances
 from eim_ros.learning.models.evaluator import PreparedMixture
 from eim_ros.learning.models.gaussian import tensors_of
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts

@@ -9,6 +9,15 @@ Nonlinear experts are fitted to weighted samples by maximum likelihood (thesis 4
 2. Weight the samples so that the bounds on the KL and on the loss of entropy are met (`weigh_samples`).
 3. Fit the networks to the weighted samples.
 4. Check the bounds for the new parameters, and shorten the step if it exceeds them (`shorten_step`).
+
+`update_by_gradients` is an M-step that ignores the structure of the model (ablation EIM-US, thesis 6.1). Adam updates
+all parameters of the gating and the experts together to maximise
+
+    E_p(y) sum_z q(z|y) E_{x ~ q(x|z,y)}[phi(x, y)] - kl_weight KL(q(x|y) || q_old(x|y)).
+
+The samples are x = mu(y) + C e with e ~ N(0, I), so gradients flow through them. The sum over z is exact. A relaxed
+sample of z (Gumbel-softmax), which adversarial methods need, would only add noise. There is no trust region. Only the
+number and the size of the steps bound the update.
 """
 
 from __future__ import annotations
@@ -17,7 +26,7 @@ import torch
 from torch import Tensor
 
 from eim_ros.core.errors import ConfigurationError, DistributionError
-from eim_ros.learning.configs import MStepConfig, NetworkConfig
+from eim_ros.learning.configs import GradientStepsConfig, MStepConfig, NetworkConfig
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts, draw_contexts
 from eim_ros.learning.models.neural import NeuralExperts
@@ -30,6 +39,8 @@ from eim_ros.learning.ratio.density_ratio import LogRatio
 NETWORKS = NetworkConfig()  # default settings
 UNIFORM_SHARE = 0.1  # of the distribution that rewards are drawn from, so that experts without weight are evaluated too
 SAMPLED_ITERATIONS = 30  # limit of L-BFGS for a linear gating if rewards are sampled; more would fit their noise
+FACTORS = "experts.scale_trils"  # name of the Cholesky factors
+CONSTANTS = ("center", "scale")  # last parts of the names of tensors that are not trained
 LEAST_SHARE = 1e-30  # avoids 0/0 at contexts where no expert was drawn
 
 
@@ -258,3 +269,91 @@ def _subset(context: Tensor, n_samples: int, generator: torch.Generator) -> Tens
         return context.new_zeros(n_samples, 0)
     order = torch.randperm(len(context), generator=generator, device=context.device)
     return context[order[:n_samples]]
+
+
+def update_by_gradients(
+    config: GradientStepsConfig,
+    model: MixtureOfExperts,  # the old model, with any kind of gating and experts
+    ratio: LogRatio,  # its values and its gradients are used
+    context: Tensor,  # (n_samples, n_context), contexts of the data
+    generator: torch.Generator,
+    kl_weight: float = 1.0,  # weight of KL(q || q_old) in the objective; 0 for the ablation EIM-US-KL
+) -> tuple[MixtureOfExperts, dict[str, float]]:
+    """Update all parameters of a model by stochastic gradients.
+
+    Return the model after the last step with a finite objective, or the old model if there is no such step. The record
+    contains `updated`, 1 or 0, and `gain`, the estimate of the objective at the last step [nat].
+    """
+    raw = {name: _unconstrained(name, value) for name, value in model.tensors().items()}
+    leaves = {name: value.clone() for name, value in raw.items() if name.rpartition(".")[2] not in CONSTANTS}
+    for leaf in leaves.values():
+        leaf.requires_grad_(True)
+    optimiser = torch.optim.Adam(leaves.values(), lr=config.step_size)
+    gain, good = float("nan"), _copied(leaves)
+    for _ in range(config.n_steps):
+        rows = torch.randint(len(context), (config.n_contexts,), generator=generator, device=context.device)
+        optimiser.zero_grad()
+        try:
+            with torch.enable_grad():
+                objective = _objective(_built({**raw, **leaves}), model, ratio, context[rows], generator, kl_weight)
+        except DistributionError:  # the last step made the parameters invalid, so it is undone
+            break
+        if not bool(torch.isfinite(objective.detach())):
+            break
+        gain, good = float(objective.detach()), _copied(leaves)
+        (-objective).backward()
+        if not all(leaf.grad is None or bool(torch.isfinite(leaf.grad).all()) for leaf in leaves.values()):
+            break
+        optimiser.step()
+    else:
+        good = _copied(leaves)
+    if gain != gain:
+        return model, {"updated": 0.0}
+    try:
+        return _built({**raw, **good}), {"updated": 1.0, "gain": gain}
+    except DistributionError:
+        return model, {"updated": 0.0}
+
+
+def _copied(leaves: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: leaf.detach().clone() for name, leaf in leaves.items()}
+
+
+def _objective(
+    model: MixtureOfExperts,
+    old: MixtureOfExperts,
+    ratio: LogRatio,
+    context: Tensor,
+    generator: torch.Generator,
+    kl_weight: float,
+) -> Tensor:
+    experts = model.experts(context)
+    noise = torch.randn(experts.mean.shape, generator=generator, dtype=context.dtype, device=context.device)
+    sample = (experts.mean + (experts.scale_tril @ noise.unsqueeze(-1)).squeeze(-1)).flatten(0, 1)
+    repeated = context.repeat_interleave(model.n_components, 0)
+    with torch.no_grad():
+        value = ratio.log_ratio(repeated, sample)
+        slope = ratio.gradient(repeated, sample)
+    reward = value + (slope * (sample - sample.detach())).sum(-1)  # value of phi with the gradient of the ratio
+    if kl_weight > 0.0:
+        reward = reward - kl_weight * (model.log_prob(repeated, sample) - old.log_prob(repeated, sample))
+    probabilities = model.gating(context).exp()
+    return (probabilities * reward.reshape(probabilities.shape)).sum(-1).mean()
+
+
+def _unconstrained(name: str, value: Tensor) -> Tensor:
+    """Return a Cholesky factor with the logarithm of its diagonal, and any other tensor unchanged."""
+    if name != FACTORS:
+        return value.detach()
+    diagonal = torch.diagonal(value, dim1=-2, dim2=-1)
+    return (value.tril(-1) + torch.diag_embed(diagonal.log())).detach()
+
+
+def _constrained(name: str, value: Tensor) -> Tensor:
+    if name != FACTORS:
+        return value
+    return value.tril(-1) + torch.diag_embed(torch.diagonal(value, dim1=-2, dim2=-1).exp())
+
+
+def _built(raw: dict[str, Tensor]) -> MixtureOfExperts:
+    return MixtureOfExperts.from_tensors({name: _constrained(name, value) for name, value in raw.items()})

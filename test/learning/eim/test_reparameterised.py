@@ -15,7 +15,7 @@ from learning.toys import kl_between
 from torch import Tensor
 
 from eim_ros.learning.configs import GradientStepsConfig
-from eim_ros.learning.eim.gradient_step import update_by_gradients
+from eim_ros.learning.eim.m_step import update_by_gradients
 from eim_ros.learning.models import MixtureOfExperts
 
 
