@@ -142,11 +142,11 @@ class JointPath:
         n_joints, rows = len(self.joint_names), self.q
         if near is not None:
             rows = np.concatenate([numbers_of(near, (n_joints,), "near")[None], rows])
-        largest = _limits_of(velocities, n_joints, "velocities")
+        largest = _positive(velocities, n_joints, "velocities")
         if accelerations is None:
             times = velocity_times(rows, largest)
         else:
-            times = acceleration_times(rows, largest, _limits_of(accelerations, n_joints, "accelerations"))
+            times = acceleration_times(rows, largest, _positive(accelerations, n_joints, "accelerations"))
         return times[len(rows) - len(self.q) :]
 
     def to_json(self) -> str:
@@ -179,11 +179,13 @@ class JointPath:
         return iter(self.q[: len(self)])
 
 
-def _limits_of(limits: npt.ArrayLike, n_joints: int, name: str) -> FloatArray:
-    """Return the limit of each joint (n_joints,)."""
-    found = numbers_of(limits, () if is_number(limits) else (n_joints,), name)
+def _positive(values: npt.ArrayLike, n_joints: int, name: str, given: object = None) -> FloatArray:
+    """Return the value of each joint (n_joints,), from one for all joints or one for each; messages show `given`."""
+    is_one = is_number(values) or getattr(values, "shape", None) == ()
+    found = numbers_of(values, () if is_one else (n_joints,), name)
     if not (found > 0.0).all():
-        raise ConfigurationError(f"{name} must be positive, got {limits!r}", limits)
+        given = values if given is None else given
+        raise ConfigurationError(f"{name} must be positive, got {given!r}", given)
     return np.broadcast_to(found, n_joints)
 
 
@@ -245,12 +247,9 @@ def _steps_of(max_step: float | npt.ArrayLike | Mapping[str, float] | None, robo
         if unknown := [name for name in max_step if name not in names]:
             raise ConfigurationError(f"max_step names no joint: {unknown[0]!r}; joints: {', '.join(names)}", max_step)
         indices = [names.index(name) for name in max_step]
-        steps[indices] = numbers_of(list(max_step.values()), (len(indices),), "max_step")
+        steps[indices] = _positive(list(max_step.values()), len(indices), "max_step", max_step)
     elif max_step is not None:
-        is_one = is_number(max_step) or getattr(max_step, "shape", None) == ()
-        steps[:] = numbers_of(max_step, () if is_one else (robot.dof,), "max_step")
-    if not (steps > 0.0).all():
-        raise ConfigurationError(f"max_step must be positive, got {max_step!r}", max_step)
+        steps[:] = _positive(max_step, robot.dof, "max_step")
     return steps
 
 

@@ -259,24 +259,16 @@ def quaternion_from_matrix(rotation: npt.ArrayLike) -> FloatArray:
         raise PoseError(f"expected a rotation (3, 3) or a transform (4, 4), got shape {r.shape}", rotation)
     if not np.abs(r[:3, :3]).max() <= LARGEST_ENTRY:  # also true for NaN
         raise PoseError("a rotation has entries from -1 to 1", rotation)
-    squares = np.array(
-        [
-            1 + r[0, 0] - r[1, 1] - r[2, 2],
-            1 - r[0, 0] + r[1, 1] - r[2, 2],
-            1 - r[0, 0] - r[1, 1] + r[2, 2],
-            1 + r[0, 0] + r[1, 1] + r[2, 2],
-        ]
-    )  # four times the squares of x, y, z, w; dividing by the largest is stable (Shepperd 1978)
-    largest = int(np.argmax(squares))
     products = np.array(
         [
-            [squares[0], r[1, 0] + r[0, 1], r[0, 2] + r[2, 0], r[2, 1] - r[1, 2]],
-            [r[1, 0] + r[0, 1], squares[1], r[2, 1] + r[1, 2], r[0, 2] - r[2, 0]],
-            [r[0, 2] + r[2, 0], r[2, 1] + r[1, 2], squares[2], r[1, 0] - r[0, 1]],
-            [r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1], squares[3]],
+            [1 + r[0, 0] - r[1, 1] - r[2, 2], r[1, 0] + r[0, 1], r[0, 2] + r[2, 0], r[2, 1] - r[1, 2]],
+            [r[1, 0] + r[0, 1], 1 - r[0, 0] + r[1, 1] - r[2, 2], r[2, 1] + r[1, 2], r[0, 2] - r[2, 0]],
+            [r[0, 2] + r[2, 0], r[2, 1] + r[1, 2], 1 - r[0, 0] - r[1, 1] + r[2, 2], r[1, 0] - r[0, 1]],
+            [r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1], 1 + r[0, 0] + r[1, 1] + r[2, 2]],
         ]
-    )
-    quaternion = products[largest] / length(products[largest])
+    )  # four times the products of x, y, z, w; the row of the largest square is stable (Shepperd 1978)
+    row = products[int(np.argmax(np.diagonal(products)))]
+    quaternion = row / length(row)
     return np.asarray(-quaternion if quaternion[3] < 0 else quaternion, dtype=np.float64)
 
 
