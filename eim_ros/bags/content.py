@@ -32,6 +32,25 @@ from eim_ros.core.data_set import LARGEST_POSITION, OTHER_JOINTS, JointMatcher, 
 from eim_ros.core.errors import DataError
 from eim_ros.core.files import ARCHIVE_ERRORS
 
+TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
+PERIOD = 0.01  # [s] between the rows that a trajectory is resampled to
+APART = 1_000_000_000  # [ns] between trajectories that would otherwise overlap in time
+Rows = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
+JOINT_STATE = "sensor_msgs/msg/JointState"
+POSE = "geometry_msgs/msg/PoseStamped"
+POINT = "geometry_msgs/msg/PointStamped"
+NUMBERS = "std_msgs/msg/Float64MultiArray"
+TEXT = "std_msgs/msg/String"
+VECTOR_TYPES = (POSE, POINT, NUMBERS)
+LABEL_SUFFIX = "/segment"
+NOT_FINITE = "not finite"
+QUATERNION_TOLERANCE = 1e-3
+TABLE_SUFFIXES = (".csv", ".npz")
+TIME, LABEL = "time", "label"
+LARGEST_TIME = 9e9  # [s]; larger numbers are probably nanoseconds since 1970
+Columns = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], list[str], list[str]]
+"""Times (n,) [s], positions (n, n_joints), names of the joints, and the labels of the rows (empty without labels)."""
+
 
 @dataclass(frozen=True, eq=False)
 class BagContent:
@@ -44,13 +63,6 @@ class BagContent:
     labels: list[tuple[int, str]]  # begin [ns] and label of each segment; empty for a bag without labels
     dropped: Counter[str]  # number of skipped messages for each reason
     notes: list[str] = field(default_factory=list)  # corrections of clocks, and merged joints
-
-
-TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
-PERIOD = 0.01  # [s] between the rows that a trajectory is resampled to
-APART = 1_000_000_000  # [ns] between trajectories that would otherwise overlap in time
-
-Rows = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
 
 
 def trajectory_rows(message: Any, matcher: JointMatcher) -> tuple[Rows | None, str]:
@@ -107,17 +119,6 @@ class Timeline:
         rows = np.searchsorted(moments, self.arrivals, side="right") - 1
         names = [known[row][1] if row >= 0 else "" for row in rows]
         return list(zip(self.begins, names, strict=True))
-
-
-JOINT_STATE = "sensor_msgs/msg/JointState"
-POSE = "geometry_msgs/msg/PoseStamped"
-POINT = "geometry_msgs/msg/PointStamped"
-NUMBERS = "std_msgs/msg/Float64MultiArray"
-TEXT = "std_msgs/msg/String"
-VECTOR_TYPES = (POSE, POINT, NUMBERS)
-LABEL_SUFFIX = "/segment"
-NOT_FINITE = "not finite"
-QUATERNION_TOLERANCE = 1e-3
 
 
 def read_content(
@@ -424,14 +425,6 @@ def _label_topic(bag: Bag, name: str | None) -> str | None:
             f"{bag.path} has labels on several topics, {', '.join(found)}: choose one (--label-topic)", found
         )
     return found[0] if found else None
-
-
-TABLE_SUFFIXES = (".csv", ".npz")
-TIME, LABEL = "time", "label"
-LARGEST_TIME = 9e9  # [s]; larger numbers are probably nanoseconds since 1970
-
-Columns = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], list[str], list[str]]
-"""Times (n,) [s], positions (n, n_joints), names of the joints, and the labels of the rows (empty without labels)."""
 
 
 def read_table(path: Path, joint_names: Sequence[str] | None, cuts: Cuts | None = None) -> BagContent:

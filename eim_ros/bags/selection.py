@@ -21,6 +21,8 @@ from eim_ros.bags.series import SECOND, Cuts
 from eim_ros.core.errors import DataError
 from eim_ros.kinematics import Robot
 
+LIMIT_TOLERANCE = 1e-6  # [rad] or [m]
+
 
 @dataclasses.dataclass
 class SegmentReport:
@@ -68,9 +70,6 @@ def lines(report: BagReport, what: str) -> list[str]:
             result.append(f"  dropped a part of {name}: {segment.reason}")
     result += [f"  dropped {n} {reason}" for reason, n in report.dropped.most_common()]
     return result
-
-
-LIMIT_TOLERANCE = 1e-6  # [rad] or [m]
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,6 +30,13 @@ ALIKE = 0.3  # maximum difference of sudden change and change of medians, as a s
 
 NO_STAMP = "without a time stamp (--time arrival uses them)"
 WRONG_STAMP = "with a wrong time stamp (--time arrival uses them)"
+SMALLEST_SPIKE = 2e-3  # [rad] or [m]; an encoder of 12 bits has steps of 1.5e-3 rad
+FASTEST_ACCELERATION = 10.0  # [rad/s^2] or [m/s^2]; an arm may well do this between two samples
+ABOVE_NEIGHBOURS = 4.0  # least deviation of a spike, as a multiple of the adjacent rows' deviations
+ABOVE_ONE = 3.0  # further factor if only one side counts, because the row on the other side is next to another spike
+OFF_COURSE = 0.5  # least distance of a spike from where rows before or after lead, as a share of its deviation
+ABOVE_OTHERS = 5.0  # least deviation of a spike, as a multiple of the upper quartile of the rows around it
+AROUND = 25  # number of rows on each side for that quartile; four spikes among 50 rows do not change it much
 
 
 @dataclass(frozen=True)
@@ -225,15 +232,6 @@ def in_order(times: FloatArray, max_gap: float) -> tuple[list[int], list[int], l
         starts.append(len(kept))
         kept += [begin + row for row in ascending_rows(times[begin:end])]
     return kept, starts[1:], reasons
-
-
-SMALLEST_SPIKE = 2e-3  # [rad] or [m]; an encoder of 12 bits has steps of 1.5e-3 rad
-FASTEST_ACCELERATION = 10.0  # [rad/s^2] or [m/s^2]; an arm may well do this between two samples
-ABOVE_NEIGHBOURS = 4.0  # least deviation of a spike, as a multiple of the adjacent rows' deviations
-ABOVE_ONE = 3.0  # further factor if only one side counts, because the row on the other side is next to another spike
-OFF_COURSE = 0.5  # least distance of a spike from where rows before or after lead, as a share of its deviation
-ABOVE_OTHERS = 5.0  # least deviation of a spike, as a multiple of the upper quartile of the rows around it
-AROUND = 25  # number of rows on each side for that quartile; four spikes among 50 rows do not change it much
 
 
 def spikes(times: FloatArray, values: FloatArray, max_gap: float) -> npt.NDArray[np.intp]:

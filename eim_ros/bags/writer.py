@@ -29,6 +29,10 @@ from eim_ros.core.errors import DataError
 METADATA_FILE = "metadata.yaml"
 VERSION = 9
 _Dumper: type[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+LABEL_TOPIC = "/demo_recorder/segment"
+LABEL_TYPE = "std_msgs/msg/String"
+FLUSH_PERIOD = 0.25  # [s]
+FLUSH_SIZE = 1 << 20  # [byte]
 
 
 @dataclass(frozen=True)
@@ -162,12 +166,6 @@ def _installed(name: str) -> Path:
         if prefix and path.is_file():
             return path
     raise KeyError(f"share/{package}/{kind}.msg is not installed")
-
-
-LABEL_TOPIC = "/demo_recorder/segment"
-LABEL_TYPE = "std_msgs/msg/String"
-FLUSH_PERIOD = 0.25  # [s]
-FLUSH_SIZE = 1 << 20  # [byte]
 
 
 class BagWriter:

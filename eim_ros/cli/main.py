@@ -30,56 +30,8 @@ from eim_ros.core.errors import (
     did_you_mean,
 )
 
-
-class ExitCode(IntEnum):
-    """Exit codes, one for each kind of failure, so that a script can react to it."""
-
-    DONE = 0
-    NO_RESULT = 1
-    USAGE = 2
-    FILE = 3
-    SERVICE = 4
-    NOT_INSTALLED = 5
-    RESOURCES = 6
-    OWN_ERROR = 70  # EX_SOFTWARE of sysexits.h
-    INTERRUPTED = 130  # 128 + SIGINT
-    CLOSED_PIPE = 141  # 128 + SIGPIPE
-
-
-EXPLAINED = {
-    ExitCode.DONE: "done",
-    ExitCode.NO_RESULT: "no result: no valid configuration was found, or the learnt model is not finite",
-    ExitCode.USAGE: "a flag, a setting, a pose or a constraint is wrong",
-    ExitCode.FILE: "a file, robot, model or data set is missing or damaged, or does not fit",
-    ExitCode.SERVICE: "a service is missing or does not answer",
-    ExitCode.NOT_INSTALLED: "a package is not installed",
-    ExitCode.RESOURCES: "memory or disk is full",
-    ExitCode.OWN_ERROR: "an error of eim_ros itself, with a traceback",
-    ExitCode.INTERRUPTED: "interrupted",
-    ExitCode.CLOSED_PIPE: "the reader of the output has closed it, as `| head` does",
-}
-
 FILES = (DataError, MeshError, ModelFileError, RobotError, OSError)
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.ENOMEM)
-
-
-def code_of(error: BaseException) -> ExitCode:
-    """Return the exit code for an error that the user can fix."""
-    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in FULL):
-        return ExitCode.RESOURCES
-    if isinstance(error, ImportError):
-        return ExitCode.NOT_INSTALLED
-    if isinstance(error, ServiceError):
-        return ExitCode.SERVICE
-    return ExitCode.FILE if isinstance(error, FILES) else ExitCode.USAGE
-
-
-class Verb(Protocol):
-    """Flags of a verb, and its work."""
-
-    def run(self) -> int: ...
-
-
 # Verb, module, and summary. The module has a dataclass of the verb's name; "solve-all" is SolveAll.
 VERBS = {
     "solve": ("sample", "one configuration that reaches a pose"),
@@ -117,6 +69,52 @@ EXTRAS = {
     "trimesh": "view",
     "viser": "view",
 }  # packages that are not needed to serve a model
+
+
+class ExitCode(IntEnum):
+    """Exit codes, one for each kind of failure, so that a script can react to it."""
+
+    DONE = 0
+    NO_RESULT = 1
+    USAGE = 2
+    FILE = 3
+    SERVICE = 4
+    NOT_INSTALLED = 5
+    RESOURCES = 6
+    OWN_ERROR = 70  # EX_SOFTWARE of sysexits.h
+    INTERRUPTED = 130  # 128 + SIGINT
+    CLOSED_PIPE = 141  # 128 + SIGPIPE
+
+
+EXPLAINED = {
+    ExitCode.DONE: "done",
+    ExitCode.NO_RESULT: "no result: no valid configuration was found, or the learnt model is not finite",
+    ExitCode.USAGE: "a flag, a setting, a pose or a constraint is wrong",
+    ExitCode.FILE: "a file, robot, model or data set is missing or damaged, or does not fit",
+    ExitCode.SERVICE: "a service is missing or does not answer",
+    ExitCode.NOT_INSTALLED: "a package is not installed",
+    ExitCode.RESOURCES: "memory or disk is full",
+    ExitCode.OWN_ERROR: "an error of eim_ros itself, with a traceback",
+    ExitCode.INTERRUPTED: "interrupted",
+    ExitCode.CLOSED_PIPE: "the reader of the output has closed it, as `| head` does",
+}
+
+
+def code_of(error: BaseException) -> ExitCode:
+    """Return the exit code for an error that the user can fix."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in FULL):
+        return ExitCode.RESOURCES
+    if isinstance(error, ImportError):
+        return ExitCode.NOT_INSTALLED
+    if isinstance(error, ServiceError):
+        return ExitCode.SERVICE
+    return ExitCode.FILE if isinstance(error, FILES) else ExitCode.USAGE
+
+
+class Verb(Protocol):
+    """Flags of a verb, and its work."""
+
+    def run(self) -> int: ...
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -20,6 +20,8 @@ from eim_ros.core.child_process import tied
 from eim_ros.core.errors import ServiceError
 
 PATIENCE = 20.0  # time for a regular end, after which the process is killed [s]
+_PERIOD = 5.0  # time between two lines if stderr is not a terminal [s]
+_LONGEST_SILENCE = 120.0  # longest time without a sign of a node while its process runs [s]
 
 
 def use_own_domain() -> int:
@@ -88,10 +90,6 @@ class ServerProcess(contextlib.AbstractContextManager["ServerProcess"]):
             f"{self._node} {ended}: {' | '.join(last)} (complete log: {self._log}; to start the node alone: "
             f"{shlex.join(self._command)})"
         )
-
-
-_PERIOD = 5.0  # time between two lines if stderr is not a terminal [s]
-_LONGEST_SILENCE = 120.0  # longest time without a sign of a node while its process runs [s]
 
 
 class Waiting(contextlib.AbstractContextManager["Waiting"]):

@@ -26,6 +26,7 @@ Value = TypeVar("Value")
 
 LONGEST_NAME = 255  # [byte], limit of file systems for a name
 LARGEST = 1e100  # squares of larger numbers could overflow
+MAX_COUNT = 1_000_000  # larger counts are mistakes and would exhaust memory
 
 
 def expect(value: Any, kind: type[Value], name: str, error: type[EimError] = ConfigurationError) -> Value:
@@ -156,9 +157,6 @@ def _told(value: Any) -> str:
         return f"a {kind} of length {len(value)}"
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 and not text.startswith("<") else f"a {kind}"
-
-
-MAX_COUNT = 1_000_000  # larger counts are mistakes and would exhaust memory
 
 
 def is_number(value: object) -> bool:

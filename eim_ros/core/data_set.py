@@ -35,6 +35,9 @@ from eim_ros.core.files import (
 
 SCHEMA = 1
 CHECKSUM_MARK = b"eim_ros sha256 "
+METHODS = ("linear", "cubic")
+OTHER_JOINTS = "other joints"
+LARGEST_POSITION = 1e9  # [rad] or [m]; larger numbers count as infinite, because sums of damaged ones may overflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,9 +157,6 @@ def _column(archive: Any, name: str) -> Any:
         raise ValueError(f"{name} holds Python objects, which are never unpickled") from error
 
 
-METHODS = ("linear", "cubic")
-
-
 def interpolated(times: FloatArray, values: FloatArray, moments: FloatArray, method: str) -> FloatArray:
     """Interpolate values at moments within the times.
 
@@ -211,10 +211,6 @@ def interpolated_poses(
     result[:, :3, 3] = interpolated(times, poses[:, :3], inside, "linear")
     result[:, :3, :3] = Slerp(times, Rotation.from_quat(poses[:, 3:]))(inside).as_matrix()
     return result, known
-
-
-OTHER_JOINTS = "other joints"
-LARGEST_POSITION = 1e9  # [rad] or [m]; larger numbers count as infinite, because sums of damaged ones may overflow
 
 
 class JointMatcher:

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 LONGEST_MESSAGE, LONGEST_WORD = 2000, 300  # numbers of characters; a path or a list of 30 joints still fits
+_LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 
 
 def shortened(text: str) -> str:
@@ -38,9 +39,6 @@ def shortened(text: str) -> str:
 def _without_middle(text: str, most: int) -> str:
     half = (most - 5) // 2
     return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"
-
-
-_LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 
 
 class EimError(Exception):

@@ -39,6 +39,29 @@ from eim_ros.core.errors import ConfigurationError, ModelFileError
 if TYPE_CHECKING:
     from torch import Tensor
 
+METADATA_KEY = "eim_ros"
+"""Key of the JSON document in the header of our safetensors files."""
+ARCHIVE_ERRORS = (
+    ValueError,
+    TypeError,
+    KeyError,
+    EOFError,
+    RuntimeError,
+    MemoryError,
+    OverflowError,
+    SyntaxError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""Errors that zipfile, zlib and NumPy raise on damaged files and on files of another format."""
+LARGEST_HEADER = 2**24  # [byte]; our headers contain a robot description
+COLUMNS = {"context.npy", "sample.npy", "description.npy"}
+NULL = np.array(None, dtype=object)
+BLANK = "0" * 64  # placeholder of the digest while it is computed
+CHECKSUM_KEY = "file_sha256"  # key of the digest, only in the stored document
+CHECKSUM_MARK = json.dumps(f'"{CHECKSUM_KEY}": "')[1:-1].encode()  # escaped: the document is a string in the header
+
 
 def write_atomically(path: str | Path, content: bytes) -> None:
     """Write bytes atomically: a reader, or a crash, leaves the old file or the new one, never a part.
@@ -138,28 +161,6 @@ def _check_writable(name: str, path: Path) -> None:
         ) from error
 
 
-METADATA_KEY = "eim_ros"
-"""Key of the JSON document in the header of our safetensors files."""
-
-ARCHIVE_ERRORS = (
-    ValueError,
-    TypeError,
-    KeyError,
-    EOFError,
-    RuntimeError,
-    MemoryError,
-    OverflowError,
-    SyntaxError,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-"""Errors that zipfile, zlib and NumPy raise on damaged files and on files of another format."""
-
-LARGEST_HEADER = 2**24  # [byte]; our headers contain a robot description
-COLUMNS = {"context.npy", "sample.npy", "description.npy"}
-
-
 def described_format(content: bytes) -> str:
     """Return what a file of this package holds, such as "a data set (.npz)"; empty for other and truncated files."""
     return described_file(io.BytesIO(content))
@@ -179,9 +180,6 @@ def described_file(file: BinaryIO) -> str:
         return f"the file of a {str(kind).replace('_', ' ')} (.safetensors)"
     except (zipfile.BadZipFile, ValueError, TypeError, KeyError, RecursionError, OSError, NotImplementedError):
         return ""
-
-
-NULL = np.array(None, dtype=object)
 
 
 def to_json(value: Any, *, sort_keys: bool = False) -> str:
@@ -227,9 +225,6 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-BLANK = "0" * 64  # placeholder of the digest while it is computed
-
-
 def sealed(content: bytes, mark: bytes) -> bytes:
     """Return the content of a file with its digest written over the first `BLANK` that follows a mark."""
     place = content.index(mark + BLANK.encode()) + len(mark)
@@ -256,10 +251,6 @@ def _digest(content: bytes, place: int) -> bytes:
     for part in (view[:place], BLANK.encode(), view[place + len(BLANK) :]):
         digest.update(part)
     return digest.hexdigest().encode()
-
-
-CHECKSUM_KEY = "file_sha256"  # key of the digest, only in the stored document
-CHECKSUM_MARK = json.dumps(f'"{CHECKSUM_KEY}": "')[1:-1].encode()  # escaped: the document is a string in the header
 
 
 def write_tensor_file(

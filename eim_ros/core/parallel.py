@@ -30,6 +30,13 @@ from eim_ros.core.child_process import end_with_parent
 from eim_ros.core.errors import ConfigurationError, ServiceError
 
 MOST_THREADS = 1024
+_chosen: ContextVar[int | None] = ContextVar("threads of torch", default=None)
+TaskT = TypeVar("TaskT")
+ResultT = TypeVar("ResultT")
+CONNECTION_SECONDS = 10.0
+Listener: TypeAlias = Callable[[str, float, float], None]
+"""Function of the name of the work, the amount done so far, and the maximum amount."""
+_LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
@@ -57,9 +64,6 @@ def checked_threads(n_threads: int | None) -> int:
             f"n_threads must be a whole number from 1 to {MOST_THREADS}, got {n_threads!r}", n_threads
         )
     return n_threads
-
-
-_chosen: ContextVar[int | None] = ContextVar("threads of torch", default=None)
 
 
 @contextlib.contextmanager
@@ -94,12 +98,6 @@ def default_threads() -> int:
     """Return the number in the environment variable OMP_NUM_THREADS, or 1 if it is not set."""
     first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     return max(1, int(first)) if first.isdecimal() else 1
-
-
-TaskT = TypeVar("TaskT")
-ResultT = TypeVar("ResultT")
-
-CONNECTION_SECONDS = 10.0
 
 
 class Workers(Protocol):
@@ -180,12 +178,6 @@ class DaskWorkers:
             raise ConfigurationError(
                 f"workers with several threads ({', '.join(several)}): start them with --nthreads 1", several
             )
-
-
-Listener: TypeAlias = Callable[[str, float, float], None]
-"""Function of the name of the work, the amount done so far, and the maximum amount."""
-
-_LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 @contextlib.contextmanager

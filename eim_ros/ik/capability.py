@@ -41,6 +41,14 @@ from eim_ros.solver import ContinuationOptions, StepOptions, chart_poses
 GOLDEN_ANGLE = math.pi * (3.0 - math.sqrt(5.0))
 MOST_POSES = 10**9
 N_EXTENT = 20000  # number of random configurations for an estimate of the workspace
+FORMAT = "eim_ros capability map 2"
+FIGURES = {"n_solutions": np.uint16, "n_components": np.uint16, "length": np.float32, "manipulability": np.float32}
+PART = 8192  # number of poses of a part
+STEP = 0.45  # step length of continuation [rad, m]
+ISOLATED = 0.01  # smallest Euclidean distance between distinct solutions that are points [rad]
+TOLERANCE = 1e-5  # largest position error [m] and orientation error [rad]
+HEADER = "survey.json"
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -180,10 +188,6 @@ def _checked_spacing(spacing: float) -> float:
     if not 0.0 < as_number(spacing) <= LARGEST:
         raise ConfigurationError(f"the spacing must be positive, got {spacing}", spacing)
     return float(spacing)
-
-
-FORMAT = "eim_ros capability map 2"
-FIGURES = {"n_solutions": np.uint16, "n_components": np.uint16, "length": np.float32, "manipulability": np.float32}
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,15 +345,6 @@ class CapabilityMap:
             if not isinstance(array, np.ndarray) or array.shape != grid.shape or array.dtype != kind:
                 raise DataError(wrong, str(path))
         return cls(str(header["robot"]), grid, **arrays)
-
-
-PART = 8192  # number of poses of a part
-STEP = 0.45  # step length of continuation [rad, m]
-ISOLATED = 0.01  # smallest Euclidean distance between distinct solutions that are points [rad]
-TOLERANCE = 1e-5  # largest position error [m] and orientation error [rad]
-HEADER = "survey.json"
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from eim_ros.solver import SPACING
 SEEDS_PER_POSE = 100  # number of seeds of the search for solutions of a pose
 APART = 0.3  # smallest distance between solutions of a pose [rad, m]
 MOST_SOLUTIONS = 1000
+LIMIT_TOLERANCE = 1e-6  # [rad] or [m]
 
 
 def collect(robot: Robot, n_samples: int, context_kind: str, seed: int, solutions_per_pose: int = 0) -> DataSet:
@@ -133,9 +134,6 @@ def context_kind_of(data_set: DataSet) -> str:
         expected = ", ".join(f"'{name}' ({n} columns)" for name, n in CONTEXT_KINDS.items())
         raise DataError(f"the data set has {n_columns} columns of context kind {kind!r}, expected {expected}", kind)
     return kind
-
-
-LIMIT_TOLERANCE = 1e-6  # [rad] or [m]
 
 
 def pair_data_set(

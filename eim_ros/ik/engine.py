@@ -39,6 +39,7 @@ from eim_ros.ik.strategies.restarts import DISTINCT_TOLERANCE
 
 ROWS_PER_BLOCK, MOST_PER_BLOCK, FEWEST_PER_BLOCK = 1 << 16, 1 << 13, 128
 LARGEST_SEED = 2**63
+NOTHING = Outcome(int(ErrorCode.NO_IK_SOLUTION), ("", None))
 
 
 class Poses(NamedTuple):
@@ -209,9 +210,6 @@ class Engine:
             densities=densities,
             robot=robot,
         )
-
-
-NOTHING = Outcome(int(ErrorCode.NO_IK_SOLUTION), ("", None))
 
 
 def _prepared(setup: Setup, prior: Prior, aim: Aim, order: Ordering) -> Solver | None:

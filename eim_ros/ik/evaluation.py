@@ -29,6 +29,9 @@ from eim_ros.ik.prior import IKModel
 from eim_ros.kinematics import Robot, pose_from_context, refine
 
 QUANTILES = (0.05, 0.25, 0.75, 0.95)
+LINKAGE = 0.35  # solutions closer than this belong to one component [rad or m]
+LEAST_MEMBERS = 10  # smaller groups arise by chance, or are thin ends of another component
+RADIUS = 0.3  # distance within which a solution covers others [rad or m]
 
 
 def evaluate(model: IKModel, data_set: DataSet, seed: int = 0) -> dict[str, float]:
@@ -95,11 +98,6 @@ def evaluate(model: IKModel, data_set: DataSet, seed: int = 0) -> dict[str, floa
         "entropy_conditional": float(mixture.conditional_entropy(context)),
         "mean_log_prob": float(mixture.log_prob(context, configurations).mean()),
     }
-
-
-LINKAGE = 0.35  # solutions closer than this belong to one component [rad or m]
-LEAST_MEMBERS = 10  # smaller groups arise by chance, or are thin ends of another component
-RADIUS = 0.3  # distance within which a solution covers others [rad or m]
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,6 +25,13 @@ from eim_ros.core.errors import ConfigurationError, did_you_mean
 from eim_ros.ik.candidates import Candidates
 from eim_ros.kinematics import Robot
 
+Order: TypeAlias = str | Mapping[str, float]
+UNORDERED = "none"
+# Estimated time of each criterion except the density [s]. The singular values of a Jacobian take some microseconds.
+_EFFORTS = {"distance": Effort(2e-8), "posture": Effort(4e-8), "manipulability": Effort(3e-7), "limits": Effort(2e-8)}
+FAIR = {UNORDERED, "density"}  # orders that do not decide which solutions are kept
+ORDERS = ("density", "distance", "posture", "manipulability", "limits", UNORDERED)
+
 
 def distance_to(robot: Robot, q: FloatArray, reference: FloatArray) -> FloatArray:
     """Return the Euclidean distance (n,) [rad, m] of configurations (n, dof) from one (dof,).
@@ -185,15 +192,6 @@ class Posture:
         wrapped = (difference + np.pi) % (2.0 * np.pi) - np.pi
         squares = np.where(robot.continuous, wrapped, difference) ** 2
         return np.asarray(np.add.reduce(squares * weights, axis=1))
-
-
-Order: TypeAlias = str | Mapping[str, float]
-
-UNORDERED = "none"
-# Estimated time of each criterion except the density [s]. The singular values of a Jacobian take some microseconds.
-_EFFORTS = {"distance": Effort(2e-8), "posture": Effort(4e-8), "manipulability": Effort(3e-7), "limits": Effort(2e-8)}
-FAIR = {UNORDERED, "density"}  # orders that do not decide which solutions are kept
-ORDERS = ("density", "distance", "posture", "manipulability", "limits", UNORDERED)
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,6 +42,10 @@ UNIFORM_CONFIGURATIONS = "forward kinematics, configurations uniform within limi
 EVEN_SOLUTIONS = "forward kinematics, all solutions of each pose evenly"
 """Sources of data sets without a preference. Models trained on them have no preference either."""
 
+TERM = 4e-9  # largest time for the density of one configuration under one component [s]
+NO_CONTEXT = np.empty((1, 0))
+FREE_ORIENTATIONS = 8  # number of poses over which a model is averaged if the request leaves a part of the pose free
+
 
 @dataclass(frozen=True, eq=False)
 class IKModel:
@@ -368,9 +372,6 @@ class MixtureEvaluator:
         return (MixtureEvaluator.none, (self.n_dims,)) if self._model is None else (MixtureEvaluator, (self._model,))
 
 
-TERM = 4e-9  # largest time for the density of one configuration under one component [s]
-
-
 @dataclass(frozen=True, eq=False)
 class ConditionalDensity:
     """Density of a model given a pose. It is evaluated on demand, because mixtures are too large to keep in answers.
@@ -397,10 +398,6 @@ class ConditionalDensity:
     def seconds(self, n: int) -> float:
         """Return an upper estimate of the time that the densities of n configurations take [s]."""
         return TERM * n * len(self.contexts) * self.evaluator.n_experts
-
-
-NO_CONTEXT = np.empty((1, 0))
-FREE_ORIENTATIONS = 8  # number of poses over which a model is averaged if the request leaves a part of the pose free
 
 
 @dataclass(frozen=True, eq=False)

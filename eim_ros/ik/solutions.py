@@ -26,6 +26,7 @@ from eim_ros.kinematics import Robot
 from eim_ros.solver import NO_EXPERT, farthest_rows
 
 SHOWN_ROWS = 6
+_SUCCESS = int(ErrorCode.SUCCESS)
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,6 @@ SCHEMA = (
 """All columns. Slicing, joining, and conversion to tables, JSON and messages go through this list."""
 
 _MESSAGE_COLUMNS = tuple((column.name, column.ros_name, np.dtype(column.dtype)) for column in SCHEMA if column.ros_name)
-_SUCCESS = int(ErrorCode.SUCCESS)
 
 
 class Solutions:

@@ -44,6 +44,8 @@ from eim_ros.learning.models import MixtureOfExperts
 from eim_ros.learning.run import RunOptions, Status
 
 FitConfig: TypeAlias = EMConfig | TruncatedEMConfig | EIMConfig
+ERROR_CLIP = 20.0  # largest error shown to the network, in units of sigma
+VIOLATION_SHOWN = 0.02  # violation of a limit shown to the network as one, as a share of the joint's range
 
 
 def forward_context(robot: Robot, q: Tensor, kind: str) -> Tensor:
@@ -79,10 +81,6 @@ def _derivative(jacobians: np.ndarray[Any, Any], poses: np.ndarray[Any, Any], ki
         return linear
     columns = [np.cross(angular, poses[:, :3, i, None], axis=1) for i in (0, 1)]
     return np.concatenate([linear, *columns], axis=1)
-
-
-ERROR_CLIP = 20.0  # largest error shown to the network, in units of sigma
-VIOLATION_SHOWN = 0.02  # violation of a limit shown to the network as one, as a share of the joint's range
 
 
 @dataclass(frozen=True)

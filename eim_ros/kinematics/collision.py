@@ -40,6 +40,10 @@ from eim_ros.kinematics.urdf import MULTIPLIER, OFFSET, PRISMATIC, SOURCE, TRANS
 
 TURN, SAME = 2.0 * math.pi, 1e-9  # [rad]; configurations with smaller differences are equal
 AT_ONCE, AT_ONCE_LATE = 64, 8  # configurations between two checks of the clock, before and after the deadline
+ALWAYS = 0.95  # fraction of the trials
+N_TRIALS = 400
+FEW = 100  # maximum number of obstacles that pinocchio checks; a `Crowd` is faster for more
+MOST_CLEARANCES = 16  # maximum number of clearances whose trials are kept
 
 
 class CollisionScene:
@@ -198,12 +202,6 @@ class CollisionScene:
         """Return the values (n, m) of all moving joints, including mimic joints."""
         rows = self._robot.links[:-1]
         return np.ascontiguousarray(q[:, rows[:, SOURCE].astype(np.int64)] * rows[:, MULTIPLIER] + rows[:, OFFSET])
-
-
-ALWAYS = 0.95  # fraction of the trials
-N_TRIALS = 400
-FEW = 100  # maximum number of obstacles that pinocchio checks; a `Crowd` is faster for more
-MOST_CLEARANCES = 16  # maximum number of clearances whose trials are kept
 
 
 class CollisionModel:

@@ -24,6 +24,9 @@ from eim_ros.kinematics.meshes import USUAL_LIMITS, MeshLimits, read_mesh
 from eim_ros.kinematics.poses import check_pose, is_position, pose_from
 
 ShapeT = TypeVar("ShapeT", bound=type)
+FARTHEST = 1e30  # [m]; volumes of larger shapes could overflow
+THINNED_AT_ONCE = 50_000  # points between two checks of the clock: about 20 ms
+HALF_DIAGONAL = 0.5 * np.sqrt(3.0)  # of the unit cube
 
 
 def _placed(shape: ShapeT) -> ShapeT:
@@ -195,11 +198,6 @@ def _wrong_size(shape: Shape, length: Any) -> ConstraintError:
 
 def _put(shape: Shape, name: str, value: object) -> None:
     object.__setattr__(shape, name, value)
-
-
-FARTHEST = 1e30  # [m]; volumes of larger shapes could overflow
-THINNED_AT_ONCE = 50_000  # points between two checks of the clock: about 20 ms
-HALF_DIAGONAL = 0.5 * np.sqrt(3.0)  # of the unit cube
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,6 +27,14 @@ from eim_ros.core.errors import MeshError
 from eim_ros.kinematics.obstacles import Box, Cylinder, Mesh, Obstacle, PointCloud, Shape, Sphere, Thinning
 
 AT_ONCE = 200_000  # maximum number of triangles times points per call, which limits memory
+MIDDLE_AND_ENDS = np.concatenate([np.zeros((1, 3)), 0.5 * np.eye(3), -0.5 * np.eye(3)])
+FLAT = 1e-6  # ratio of thickness to length below which a mesh is flat; building a hull fails below 1e-7
+ROUNDING = 1e-12  # ratio of thickness to distance from the origin below which a mesh is flat
+POINTS_AT_ONCE = 4000  # maximum number of points in one piece of a cloud; preparing it takes a few milliseconds
+LARGEST = 2**62
+POINT_SIZE = 1e-8  # [m]; coal computes wrong distances from a sphere to a triangle without area
+_mesh_effort = Effort(8e-7)  # [s] per triangle
+Pair: TypeAlias = tuple[int, int]  # numbers of two shapes
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,14 +90,6 @@ def parts(vertices: FloatArray, faces: IntArray) -> list[FloatArray]:
     return np.split(places[order], np.flatnonzero(np.diff(labels[order])) + 1)
 
 
-MIDDLE_AND_ENDS = np.concatenate([np.zeros((1, 3)), 0.5 * np.eye(3), -0.5 * np.eye(3)])
-FLAT = 1e-6  # ratio of thickness to length below which a mesh is flat; building a hull fails below 1e-7
-ROUNDING = 1e-12  # ratio of thickness to distance from the origin below which a mesh is flat
-POINTS_AT_ONCE = 4000  # maximum number of points in one piece of a cloud; preparing it takes a few milliseconds
-LARGEST = 2**62
-POINT_SIZE = 1e-8  # [m]; coal computes wrong distances from a sphere to a triangle without area
-
-
 @dataclass(frozen=True, eq=False)
 class Solid:
     """Collision geometries of a shape, in the frame of its pose."""
@@ -102,7 +102,6 @@ class Solid:
 
 
 _made: WeakKeyDictionary[Obstacle, Forms] = WeakKeyDictionary()  # a cache, because scenes are often checked repeatedly
-_mesh_effort = Effort(8e-7)  # [s] per triangle
 
 
 class Forms:
@@ -255,9 +254,6 @@ def _triangles(vertices: FloatArray, faces: IntArray) -> Any:
     model.addTriangles(faces)
     model.endModel()
     return model
-
-
-Pair: TypeAlias = tuple[int, int]  # numbers of two shapes
 
 
 class SolidSet:

@@ -40,6 +40,8 @@ from eim_ros.learning.models.standardisation import linear_parts
 DELTAS = (5000.0, 1000.0, 500.0, 200.0, 100.0, 50.0)  # [nat], as in VIPS
 CHUNK_ELEMENTS = 262_144  # probabilities of the gating per block, small enough to stay in cache
 LEAST_GAIN = 0.4  # minimum share of its gap to the greatest log deserved weight that a useful component closes
+LogTarget = Callable[[Pairs], Tensor]
+"""Function that maps n candidates to log p(x|y) [nat], (n,), up to a constant."""
 
 
 @dataclass(frozen=True)
@@ -150,10 +152,6 @@ def demand(log_target: Tensor, log_model: Tensor, delta: float) -> Tensor:
     The log target may lack a constant. `delta` is Delta [nat].
     """
     return log_target - torch.maximum(log_model, log_model.max() - delta)
-
-
-LogTarget = Callable[[Pairs], Tensor]
-"""Function that maps n candidates to log p(x|y) [nat], (n,), up to a constant."""
 
 
 @dataclass(frozen=True)

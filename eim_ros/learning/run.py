@@ -31,6 +31,19 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.serialization import load_model, save_model
 from eim_ros.learning.models.standardisation import linear_parts
 
+CHUNK_ELEMENTS = 4_194_304  # probabilities per block, which bounds the memory
+EQUAL = 1e-9  # relative difference of parameters that count as equal
+CHECKPOINT_KIND = "checkpoint"
+CHECKPOINT_SCHEMA = 1
+Callback: TypeAlias = Callable[[Any, dict[str, float]], Any]
+"""Called with the new state and its record after each iteration. The run stops if it returns True."""
+# If the standard errors sum to less than this fraction of their sum over the window before, the run still makes
+# progress. The noise of the objective may hide it.
+STEADY = 0.97
+NEGLIGIBLE = 1e-4  # differences of the objective that are no progress [nat]
+OUTLIER = 100.0  # a fall of the objective by this many standard errors is an outlier
+ResultT = TypeVar("ResultT")
+
 
 class Status(str, Enum):
     """Reason why a run ended. It is returned, never raised as an exception.
@@ -49,10 +62,6 @@ class Status(str, Enum):
     STOPPED = "stopped"
     NON_FINITE = "non_finite"
     INTERRUPTED = "interrupted"
-
-
-CHUNK_ELEMENTS = 4_194_304  # probabilities per block, which bounds the memory
-EQUAL = 1e-9  # relative difference of parameters that count as equal
 
 
 @dataclass(frozen=True)
@@ -236,10 +245,6 @@ def _as_given(data: Any, answer: Tensor) -> Any:
     return answer if any(isinstance(part, Tensor) for part in parts) else answer.cpu().numpy()
 
 
-CHECKPOINT_KIND = "checkpoint"
-CHECKPOINT_SCHEMA = 1
-
-
 class Model(Protocol):
     """Any kind of learnt model. The loop uses only its parameters."""
 
@@ -378,10 +383,6 @@ class FitResult(LoopResult[ExpertsStateT], FittedModel):
             "n_samples": self.n_samples,
             "torch": torch.__version__,
         }
-
-
-Callback: TypeAlias = Callable[[Any, dict[str, float]], Any]
-"""Called with the new state and its record after each iteration. The run stops if it returns True."""
 
 
 @dataclass(frozen=True)
@@ -595,13 +596,6 @@ def _finite(model: Model) -> bool:
     return all(all_finite(value) for value in model.tensors().values())
 
 
-# If the standard errors sum to less than this fraction of their sum over the window before, the run still makes
-# progress. The noise of the objective may hide it.
-STEADY = 0.97
-NEGLIGIBLE = 1e-4  # differences of the objective that are no progress [nat]
-OUTLIER = 100.0  # a fall of the objective by this many standard errors is an outlier
-
-
 def on_plateau(history: History, window: int, *, restricted: bool = False) -> bool:
     """Apply `rests` to the objective of a history, recorded as `elbo` and `elbo_standard_error` [nat].
 
@@ -650,9 +644,6 @@ def _mean(pairs: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
     """Return the mean of values, its standard error, and the mean of their standard errors."""
     values, errors = zip(*pairs, strict=True)
     return sum(values) / len(values), math.hypot(*errors) / len(errors), sum(errors) / len(errors)
-
-
-ResultT = TypeVar("ResultT")
 
 
 def timed(work: Callable[[], ResultT]) -> tuple[ResultT, float]:

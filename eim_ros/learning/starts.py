@@ -31,6 +31,14 @@ from eim_ros.learning.projections.likelihood import experts_from_moments, fit_ga
 from eim_ros.learning.projections.neural import FitSettings, fit_neural_experts, fit_neural_gating
 
 START_ITERATIONS = 50  # L-BFGS iterations that fit a neural gating to the probabilities of a linear one
+LEAST_FLOOR = 1e-6  # minimum variance relative to the data, because a cluster may consist of one point
+FAR_OUT = 3.0  # distance of an outlier, in units of the deviation of n others times sqrt(n), when it is clustered
+SOFTENING = 0.01  # share of every label that is spread over all components when the gating is fitted
+GATING_ITERATIONS, GATING_L2 = 30, 1e-4
+FEW_POINTS = 5000  # candidates are compared at a random subset of at least this number of points
+POINTS_PER_COMPONENT = 50  # smallest size of the subset per component
+MOST_POINTS = 2000  # maximum number of points to which the single expert is fitted
+FIT = FitSettings(60, 1e-4)
 
 
 def k_means(
@@ -49,12 +57,6 @@ def k_means(
     return torch.from_numpy(labels).to(points.device)
 
 
-LEAST_FLOOR = 1e-6  # minimum variance relative to the data, because a cluster may consist of one point
-FAR_OUT = 3.0  # distance of an outlier, in units of the deviation of n others times sqrt(n), when it is clustered
-SOFTENING = 0.01  # share of every label that is spread over all components when the gating is fitted
-GATING_ITERATIONS, GATING_L2 = 30, 1e-4
-
-
 def initial_mixture_of_experts(
     context: Tensor, sample: Tensor, n_components: int, generator: torch.Generator, covariance_floor: float = 0.0
 ) -> MixtureOfExperts:
@@ -65,10 +67,6 @@ def initial_mixture_of_experts(
     samples than components raise `DataError`.
     """
     return likeliest_start(Pairs(context, sample), n_components, 1, generator, covariance_floor)
-
-
-FEW_POINTS = 5000  # candidates are compared at a random subset of at least this number of points
-POINTS_PER_COMPONENT = 50  # smallest size of the subset per component
 
 
 def likeliest_start(
@@ -163,10 +161,6 @@ class _Clustered:
             blank, context, moments, max_iterations=GATING_ITERATIONS, l2=GATING_L2, weight=self.weight
         )
         return self.units.original(MixtureOfExperts(gating, experts))
-
-
-MOST_POINTS = 2000  # maximum number of points to which the single expert is fitted
-FIT = FitSettings(60, 1e-4)
 
 
 def branching_start(

@@ -25,6 +25,8 @@ from eim_ros.learning.models.gaussian import triangular_factor
 from eim_ros.motion.distribution import LEAST_DEVIATION, MotionDistribution, observed
 from eim_ros.motion.representation import Representation
 
+MOST_PAIRS = 1000  # maximum number of components of a blend
+
 
 class Factor(Protocol):
     """Log density of configurations, up to a constant."""
@@ -156,9 +158,6 @@ def weigh(
     log_weights = torch.log_softmax(log_prob - proposal, 0)
     order = torch.argsort(log_prob, descending=True, stable=True)
     return WeighedConfigurations(log_prob.numpy(), log_weights.numpy(), order.numpy())
-
-
-MOST_PAIRS = 1000  # maximum number of components of a blend
 
 
 def blended(

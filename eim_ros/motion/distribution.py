@@ -25,6 +25,10 @@ from eim_ros.learning.models.gaussian import LOG_TWO_PI, checked_generator, tria
 from eim_ros.motion.representation import Representation
 
 LIMIT_TOLERANCE = 1e-6  # [rad] or [m]; positions in messages and files are rounded
+DEFAULT_DEVIATION = 1e-5  # [rad] or [m]; well below the noise floor of priors, so that motions reach via points
+LEAST_DEVIATION = 1e-9  # [rad] or [m]; smaller values are below the rounding errors of the factors
+FARTHEST = 5.0  # standard deviations above its mean up to which a squared Mahalanobis distance is plausible
+MOST_VALUES = 500  # maximum number of values in all via points; the cost grows with its cube
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,12 +182,6 @@ class MotionDistribution:
         if n_points is None:
             return self.representation.grid
         return np.linspace(0.0, 1.0, checked_whole(n_points, 0, "the number of points"))
-
-
-DEFAULT_DEVIATION = 1e-5  # [rad] or [m]; well below the noise floor of priors, so that motions reach via points
-LEAST_DEVIATION = 1e-9  # [rad] or [m]; smaller values are below the rounding errors of the factors
-FARTHEST = 5.0  # standard deviations above its mean up to which a squared Mahalanobis distance is plausible
-MOST_VALUES = 500  # maximum number of values in all via points; the cost grows with its cube
 
 
 @dataclass(frozen=True)

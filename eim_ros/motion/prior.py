@@ -28,6 +28,9 @@ from eim_ros.motion.distribution import LIMIT_TOLERANCE, MotionDistribution, Via
 from eim_ros.motion.representation import Basis, LatentSpace, Representation
 
 RESIDUAL_MARGIN = 2.0  # maximum residual, relative to the largest held-out residual
+PARTS = ("mixture.", "latent.", "calibration.")
+MOTION_KIND = "motion_prior"
+MOTION_SCHEMA = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +56,6 @@ class Calibration:
         share = torch.searchsorted(self.log_prob, log_prob.contiguous()).to(log_prob) / len(self)
         foreign = residual > RESIDUAL_MARGIN * self.residual[-1] + torch.finfo(residual.dtype).eps
         return torch.where(foreign | ~torch.isfinite(log_prob), torch.zeros_like(share), share)
-
-
-PARTS = ("mixture.", "latent.", "calibration.")
 
 
 def stored_prior(prior: MotionPrior) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -130,10 +130,6 @@ def check_parts(prior: MotionPrior) -> None:
     tensors = (*latent.tensors().values(), prior.context_center, prior.context_scale, prior.calibration.log_prob)
     if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors):
         raise DataError("it has entries that are not finite")
-
-
-MOTION_KIND = "motion_prior"
-MOTION_SCHEMA = 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,6 +42,14 @@ from eim_ros.motion.representation import BASES, Basis, LatentSpace, Representat
 from eim_ros.motion.shrinkage import Regressions, marginal, with_marginal
 
 N_CLUSTERINGS = 5  # number of k-means runs; the one with the smallest scatter is used
+FLOOR = 1e-6  # minimum variance of a component, relative to the data's variance
+MOTIONS_PER_COORDINATE = 3  # demonstrations per expert and latent coordinate; fewer do not determine a covariance
+N_FOLDS = 10  # least number of folds in the cross-validation
+MOST_ITERATIONS = 100  # of EM for a fold; the shrinkage depends little on the last ones
+STRENGTHS = tuple((mean, 10.0**-exponent) for mean in (1.0, 0.25, 4.0) for exponent in range(7))
+"""Candidates for `to_mean` and `to_identity` of `Regressions.shrunk`."""
+N_COMPONENTS = 10  # default number of experts
+UNKNOWN_DURATION = 1.0  # [s] if the data set contains no durations
 
 
 def start_of_ways(
@@ -71,9 +79,6 @@ def _scatter(points: Tensor, labels: Tensor, n_clusters: int) -> float:
     return float((points - means[labels]).square().sum())
 
 
-FLOOR = 1e-6  # minimum variance of a component, relative to the data's variance
-
-
 @dataclass(frozen=True)
 class ReferenceInputs(StandardisedInputs):
     """Standardised inputs of a density ratio with a known density."""
@@ -88,16 +93,6 @@ def _finished(result: FitResult[Any]) -> MixtureOfExperts:
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return result.mixture_of_experts
-
-
-MOTIONS_PER_COORDINATE = 3  # demonstrations per expert and latent coordinate; fewer do not determine a covariance
-N_FOLDS = 10  # least number of folds in the cross-validation
-MOST_ITERATIONS = 100  # of EM for a fold; the shrinkage depends little on the last ones
-STRENGTHS = tuple((mean, 10.0**-exponent) for mean in (1.0, 0.25, 4.0) for exponent in range(7))
-"""Candidates for `to_mean` and `to_identity` of `Regressions.shrunk`."""
-
-N_COMPONENTS = 10  # default number of experts
-UNKNOWN_DURATION = 1.0  # [s] if the data set contains no durations
 
 
 @dataclass(frozen=True)

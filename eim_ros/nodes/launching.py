@@ -24,6 +24,15 @@ Given = Mapping[str, str]
 """Value of each launch argument, as text, by name."""
 
 _TOPIC = "robot_description_topic"
+_COMMON = {
+    "namespace": ("", "Namespace of the nodes."),
+    "params_file": ("", "YAML file of parameters, which comes after the shipped ones."),
+    "autostart": ("", "Whether nodes configure and activate themselves; empty: as in params_file, else true."),
+    "respawn": ("false", "Start a node again when it has ended by itself or was killed."),
+    "respawn_delay": ("2.0", "Time until then [s]."),
+    "use_sim_time": ("false", "Take the time from /clock."),
+    "log_level": ("info", "debug, info, warn, error or fatal."),
+}
 
 
 def switch(given: Given, name: str) -> bool:
@@ -92,17 +101,6 @@ class LaunchedNode:
         """Return the topic remappings as pairs (name, new name)."""
         topic = given.get(_TOPIC, "")
         return [("robot_description", topic)] if topic else []
-
-
-_COMMON = {
-    "namespace": ("", "Namespace of the nodes."),
-    "params_file": ("", "YAML file of parameters, which comes after the shipped ones."),
-    "autostart": ("", "Whether nodes configure and activate themselves; empty: as in params_file, else true."),
-    "respawn": ("false", "Start a node again when it has ended by itself or was killed."),
-    "respawn_delay": ("2.0", "Time until then [s]."),
-    "use_sim_time": ("false", "Take the time from /clock."),
-    "log_level": ("info", "debug, info, warn, error or fatal."),
-}
 
 
 def description(nodes: Sequence[LaunchedNode], **arguments: tuple[str, str]) -> LaunchDescription:

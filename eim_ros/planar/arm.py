@@ -19,6 +19,10 @@ from torch import Tensor
 from eim_ros.core.errors import DataError, RobotError
 from eim_ros.core.settings import Settings, option
 
+RADIUS = 0.05
+Array = npt.NDArray[np.float64]
+DAMPING = 0.1  # [m]
+
 
 @dataclass(frozen=True)
 class PlanarArm(Settings):
@@ -115,9 +119,6 @@ def passing_side(points: Tensor, center: Tensor) -> Tensor:
     return torch.where(turned < 0.0, 1, -1)
 
 
-RADIUS = 0.05
-
-
 def planar_urdf(n_links: int, link_length: float = 1.0) -> str:
     """Return the URDF text of an arm with `n_links` revolute joints and limits of -pi and pi.
 
@@ -179,11 +180,6 @@ def _joint(name: str, parent: str, child: str, x: float) -> list[str]:
         '    <limit lower="-3.141592653589793" upper="3.141592653589793" effort="100" velocity="3.14"/>',
         "  </joint>",
     ]
-
-
-Array = npt.NDArray[np.float64]
-
-DAMPING = 0.1  # [m]
 
 
 def joint_velocity(arm: PlanarArm, q: Array, linear: Array, angular: float = 0.0) -> Array:

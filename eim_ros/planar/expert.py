@@ -25,6 +25,9 @@ from eim_ros.core.settings import Settings, option
 from eim_ros.planar.arm import PlanarArm, wrapped
 from eim_ros.planar.task import PlanarTask
 
+POPULATION = 2000  # minimum number of chains; fewer chains lose modes
+UNLIKELY = -50.0  # [nat] log likelihood at ten standard deviations; below it the task is impossible
+
 
 def prior_step(q: Tensor, scale_tril: Tensor, size: Tensor, generator: torch.Generator) -> Tensor:
     """Take a random step from configurations q (n, n_links) that is reversible under N(0, scale_tril scale_tril').
@@ -258,10 +261,6 @@ class Chains:
             q = torch.where(bad.unsqueeze(-1), fresh, q)
             bad = ~self.arm.within_limits(q)
         return q
-
-
-POPULATION = 2000  # minimum number of chains; fewer chains lose modes
-UNLIKELY = -50.0  # [nat] log likelihood at ten standard deviations; below it the task is impossible
 
 
 @dataclass(frozen=True)

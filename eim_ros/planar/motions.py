@@ -29,6 +29,9 @@ from eim_ros.planar.expert import Expert
 N_CHECKED = 400  # number of points of a motion at which clearance is checked
 N_PLANNED = 48  # number of points of a motion at which clearance is improved
 LEARNING_RATE = 0.03
+Array = npt.NDArray[np.float64]
+SUBDIVISION = 16  # number of parts of a segment at whose ends a cubic is checked
+ROUNDING = 1e-9  # relative tolerance of limits, for rounding errors of the sender
 
 
 @dataclass(frozen=True)
@@ -47,9 +50,6 @@ class MotionConfig(Settings):
     n_tries: int = option(
         6, "attempts per motion that collides, each with new random weights of larger spread", minimum=1
     )
-
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,10 +205,6 @@ def _timed(arm: PlanarArm, way: Tensor, config: MotionConfig) -> Trajectory:
     index = np.linspace(0.0, len(way) - 1.0, config.n_points)
     columns = [np.interp(index, np.arange(len(way)), column) for column in way.T.numpy()]
     return Trajectory(np.linspace(0.0, math.ceil(100.0 * duration) / 100.0, config.n_points), np.stack(columns, 1))
-
-
-SUBDIVISION = 16  # number of parts of a segment at whose ends a cubic is checked
-ROUNDING = 1e-9  # relative tolerance of limits, for rounding errors of the sender
 
 
 class TrajectoryError(EimError):

@@ -26,6 +26,9 @@ from eim_ros.view.groups import NO_GROUP, Groups
 from eim_ros.view.style import FAINT, FAMILY_COLOURS, INK, LIMITS, MUTED, NO_GROUP_COLOUR
 
 SMALLEST_FONT = 8.0
+BAND_WIDTH = 0.34  # share of the distance between two joints
+CROWDED = 55  # number of letters in a row above which each word gets its own line
+LARGEST, SMALLEST, ROOM = 14.0, 7.0, 595.0  # font sizes [pt]; a letter of size ROOM fills the panel's width
 
 
 def draw_heading(figure: Figure, robot: Robot, n: int, pose: FloatArray, oriented: bool, title: str) -> None:
@@ -99,11 +102,6 @@ def _shrink(figure: Figure, text: Text, width: float) -> None:
     while text.get_window_extent().width > limit:
         kept = text.get_text()
         text.set_text(kept[: int(0.95 * len(kept)) - 1] + "…")
-
-
-BAND_WIDTH = 0.34  # share of the distance between two joints
-CROWDED = 55  # number of letters in a row above which each word gets its own line
-LARGEST, SMALLEST, ROOM = 14.0, 7.0, 595.0  # font sizes [pt]; a letter of size ROOM fills the panel's width
 
 
 def draw_joint_panel(

@@ -24,6 +24,13 @@ from eim_ros.view.groups import group_arms
 from eim_ros.view.style import distinct_colour, linear, rgb
 
 FARTHEST = 0.7  # [rad, m] maximum change of a joint between targets for a component to keep its number
+TIMEOUT = 0.1  # [s] per target; a late answer would belong to an old target
+N_TRIALS = 256  # number of random configurations that show how the tip can move
+N_FIRST = 2048  # number of random configurations; one of them gives the first target
+LOWEST = 0.1  # lowest height of the first target as a share of the arm's reach
+POINTS_DOWN = 0.8  # smallest cosine of the angle between the z axis of the first target and straight down
+MOVES = 1e-9  # share of the largest Jacobian entry above which the tip can move along or about an axis
+N_GROUPS = 5  # maximum number of groups of solutions that form no curves
 
 
 def component_colour(number: int) -> str:
@@ -70,15 +77,6 @@ def kept_numbers(
                 found[i] = numbers[k]
     left = (number for number in itertools.count() if number not in set(found.values()))
     return [found[i] if i in found else next(left) for i in range(len(now))]
-
-
-TIMEOUT = 0.1  # [s] per target; a late answer would belong to an old target
-N_TRIALS = 256  # number of random configurations that show how the tip can move
-N_FIRST = 2048  # number of random configurations; one of them gives the first target
-LOWEST = 0.1  # lowest height of the first target as a share of the arm's reach
-POINTS_DOWN = 0.8  # smallest cosine of the angle between the z axis of the first target and straight down
-MOVES = 1e-9  # share of the largest Jacobian entry above which the tip can move along or about an axis
-N_GROUPS = 5  # maximum number of groups of solutions that form no curves
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,6 +28,13 @@ from eim_ros.view.scene import ArmMeshes, Lines
 from eim_ros.view.style import INK, MUTED, NO_GROUP_COLOUR
 
 WIDTH = 2.0  # half the range of a context slider without demonstrations, in standard deviations
+STEP = 0.04  # [s] between two frames
+REST = 0.5  # [s] pause at the end, before the motion starts again
+DRAWN, SHOWN = "drawn from the prior", "demonstrated"
+MOST_DRAWN, DRAWN_FIRST = 100, 20
+MOST_DEMONSTRATIONS = 200  # maximum number of demonstrated tip paths that are drawn
+N_PARTS = 40  # maximum number of segments of a tip path
+THIN, THICK = 0.0025, 0.008  # line thickness as a share of the arm's reach
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,10 +163,6 @@ def _columns(names: tuple[str, ...], wanted: tuple[str, ...], owner: str, asker:
     return [names.index(name) for name in wanted]
 
 
-STEP = 0.04  # [s] between two frames
-REST = 0.5  # [s] pause at the end, before the motion starts again
-
-
 class Playback:
     """Slider and checkbox that play phases from 0 to 1.
 
@@ -214,13 +217,6 @@ def by_hand(act: Callable[[], None]) -> Callable[[Any], None]:
             act()
 
     return listen
-
-
-DRAWN, SHOWN = "drawn from the prior", "demonstrated"
-MOST_DRAWN, DRAWN_FIRST = 100, 20
-MOST_DEMONSTRATIONS = 200  # maximum number of demonstrated tip paths that are drawn
-N_PARTS = 40  # maximum number of segments of a tip path
-THIN, THICK = 0.0025, 0.008  # line thickness as a share of the arm's reach
 
 
 class MotionTab:

@@ -48,6 +48,17 @@ from eim_ros.view.style import (
 
 BESIDE_TARGET = math.radians(62.0)
 ELEVATION = math.radians(20.0)
+UNDERGROUND, GROUND, LINES, ARMS, TARGET = 1.0, 2.0, 4.0, 5.0, 8.0  # values of zorder
+BASE_WIDTH, TIP_WIDTH = 11.0, 5.5  # width of solid arms [points]
+END_ON = 0.2  # an axis that appears shorter than this share of its length is not drawn
+PIECES = 8  # number of pieces per link; the ground may hide each one separately
+WIDTH, HEIGHT = 16.0, 8.0  # [inch], at 100 pixels per inch
+SCENE = (0.025, 0.05, 0.56, 0.80)
+PLANE = (0.055, 0.10, 0.53, 0.75)
+PANEL = (0.655, 0.225, 0.325, 0.56)
+MAX_LINES, MAX_SOLID = 400, 8
+PLANAR_TOLERANCE = 1e-9  # largest Jacobian entry that counts as 0
+ORIENTATION_HELD = 0.5  # [rad] median error below which the orientation is taken to matter
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,12 +97,6 @@ class Camera:
         The factor is at most 4, because a point may be behind the viewer.
         """
         return np.asarray(1.0 / np.maximum(1.0 - depth / self.distance, 0.25))
-
-
-UNDERGROUND, GROUND, LINES, ARMS, TARGET = 1.0, 2.0, 4.0, 5.0, 8.0  # values of zorder
-BASE_WIDTH, TIP_WIDTH = 11.0, 5.5  # width of solid arms [points]
-END_ON = 0.2  # an axis that appears shorter than this share of its length is not drawn
-PIECES = 8  # number of pieces per link; the ground may hide each one separately
 
 
 def draw_ground(axes: Axes, camera: Camera, centre: FloatArray, radius: float, cell: float) -> FloatArray:
@@ -223,15 +228,6 @@ def _draw_link(axes: Axes, ends: FloatArray, width: FloatArray, colour: str, zor
 def _circle(radius: float) -> FloatArray:
     angle = np.linspace(0.0, 2.0 * np.pi, 121)
     return radius * np.stack([np.cos(angle), np.sin(angle), np.zeros_like(angle)], axis=-1)
-
-
-WIDTH, HEIGHT = 16.0, 8.0  # [inch], at 100 pixels per inch
-SCENE = (0.025, 0.05, 0.56, 0.80)
-PLANE = (0.055, 0.10, 0.53, 0.75)
-PANEL = (0.655, 0.225, 0.325, 0.56)
-MAX_LINES, MAX_SOLID = 400, 8
-PLANAR_TOLERANCE = 1e-9  # largest Jacobian entry that counts as 0
-ORIENTATION_HELD = 0.5  # [rad] median error below which the orientation is taken to matter
 
 
 def draw_solutions(

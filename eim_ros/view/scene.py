@@ -25,6 +25,13 @@ from eim_ros.view.state import MOST_OBSTACLES
 from eim_ros.view.style import MUTED
 from eim_ros.view.surfaces import THIN, Surfaces, stick_surfaces
 
+STICKS, ARMS = 0.8, 0.22  # opacity of ghosts
+THINNER = 0.4  # radius of a stick as a share of the radius of the thinnest body
+FADED = 0.3  # opacity of the arm if there is no solution
+FAINTEST, FAINT = (235, 237, 240), (215, 218, 223)
+LINE = 0.006  # thickness of curves as a share of the arm's reach
+OBSTACLE, SEEN_THROUGH = (190, 120, 90), 0.55
+
 
 class ArmMeshes:
     """Arm drawn with its surfaces under a name such as "/chosen"; after the meshes, only poses and colours are sent."""
@@ -103,13 +110,6 @@ class Lines:
         each = np.repeat(colours, [len(part) for part in segments], axis=0)
         self._segments.colors = np.repeat(each[:, None], 2, axis=1)
         self._segments.visible = True
-
-
-STICKS, ARMS = 0.8, 0.22  # opacity of ghosts
-THINNER = 0.4  # radius of a stick as a share of the radius of the thinnest body
-FADED = 0.3  # opacity of the arm if there is no solution
-FAINTEST, FAINT = (235, 237, 240), (215, 218, 223)
-LINE = 0.006  # thickness of curves as a share of the arm's reach
 
 
 def fitted_camera(
@@ -256,9 +256,6 @@ def palette(n: int) -> npt.NDArray[np.uint8]:
 
 def _closed(component: Component) -> FloatArray:
     return np.concatenate([component.positions, component.positions[: int(component.is_closed)]])
-
-
-OBSTACLE, SEEN_THROUGH = (190, 120, 90), 0.55
 
 
 class DraggedObstacles:

@@ -75,7 +75,7 @@ def test_batch_gives_up_after_its_restarts() -> None:
     sampler = Sampler("panda").with_constraints(position_only=True)
     answers = sampler.solve_batch([[*BETWEEN_LINKS, *DOWN], AHEAD, [3.0, 0.0, 0.0, *DOWN]], seed=0, timeout=ENOUGH)
     assert answers.error_codes.tolist() == [ErrorCode.NO_IK_SOLUTION, ErrorCode.SUCCESS, ErrorCode.NO_IK_SOLUTION]
-    assert answers.pose(0).message.startswith("no solution found in 3000 restarts; ")
+    assert re.match(r"no solution found in 3\d{3} restarts; ", answers.pose(0).message)
     assert answers.pose(2).message.startswith("there is no solution, because the target is farther away")
     assert np.isnan(answers.pose(0).n_total) and answers.pose(2).n_total == 0.0
 

@@ -25,6 +25,8 @@ from eim_ros.ik.strategies.manifold import Curves, Manifold, forms_of_curves
 from eim_ros.ik.strategies.restarts import RawProposals, Restarts
 from eim_ros.ik.strategies.slices import Slices
 
+MAX_SPACING = 0.3  # [rad, m]; has no effect on the proof that there is no solution
+
 
 class Strategy(Protocol):
     """A way to solve problems."""
@@ -41,8 +43,6 @@ class Strategy(Protocol):
         """Solve a problem, given the result of earlier strategies."""
         ...
 
-
-MAX_SPACING = 0.3  # [rad, m]; has no effect on the proof that there is no solution
 
 STRATEGIES: tuple[Strategy, ...] = (ClosedForm(), Manifold(), Slices(), RawProposals(), Restarts())
 

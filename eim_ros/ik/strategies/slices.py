@@ -52,6 +52,16 @@ EVEN_CHOICES = 0.1  # share of proposals in which all choices of joints are equa
 NEAR_SHARE = 0.7  # share of proposals near known solutions, if some are preferred
 BANDWIDTH = 0.2  # width of kernels relative to the rule for a single normal density; smaller because of several modes
 LEAST_WIDTH = 0.02  # smallest width of a kernel, as a share of a joint's range
+AT_ONCE = 32  # slices between two checks of the deadline
+SPACING, FINE_SPACING = 0.5, 0.15  # mean distance of points on curves [rad, m], without and with preferences
+SIZE_EACH = 4.0  # effective sample size of the slices for each draw, if there is time
+LEAST_SIZE = 64.0  # smallest total effective sample size, because weights of fewer slices are unreliable
+FEWEST_TO_LEARN, POOR = 128, 0.1  # number of slices, and share of effective slices below which proposals are made again
+N_LIKELY = 2000
+MOST_SLICES = 100_000
+MAX_SLICES_WITHOUT_GAIN = 1000  # number of slices without any solution that ends the search
+NO_TOLERANCES, NO_BOUND = np.empty(0), 1.0
+LATEST = 0.02  # longest time after the deadline for the end of a round [s]
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,18 +153,6 @@ def _determinants(matrices: FloatArray) -> FloatArray:
         row = rest[..., i, :] / np.where(pivot > 0.0, pivot, 1.0)[..., None]
         rest = rest - rest[..., :, i, None] * row[..., None, :]
     return determinants
-
-
-AT_ONCE = 32  # slices between two checks of the deadline
-SPACING, FINE_SPACING = 0.5, 0.15  # mean distance of points on curves [rad, m], without and with preferences
-SIZE_EACH = 4.0  # effective sample size of the slices for each draw, if there is time
-LEAST_SIZE = 64.0  # smallest total effective sample size, because weights of fewer slices are unreliable
-FEWEST_TO_LEARN, POOR = 128, 0.1  # number of slices, and share of effective slices below which proposals are made again
-N_LIKELY = 2000
-MOST_SLICES = 100_000
-MAX_SLICES_WITHOUT_GAIN = 1000  # number of slices without any solution that ends the search
-NO_TOLERANCES, NO_BOUND = np.empty(0), 1.0
-LATEST = 0.02  # longest time after the deadline for the end of a round [s]
 
 
 class Slices:

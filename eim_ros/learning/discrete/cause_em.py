@@ -32,6 +32,7 @@ from eim_ros.learning.run import History, LoopResult, RunOptions, run_loop
 
 CHUNK_ELEMENTS = 2_000_000  # states times causes or dimensions per block
 SWAPS = 0.5  # share of the variations that change two causes
+ModelT = TypeVar("ModelT", bound=MultipleCauseModel)
 
 
 @dataclass(frozen=True)
@@ -157,9 +158,6 @@ def _keys(states: Tensor) -> Tensor:
     else:
         code = torch.randint(-(2**62), 2**62, (n_causes,), generator=torch.Generator().manual_seed(0))
     return (states.to(torch.int64) * code).sum(-1)
-
-
-ModelT = TypeVar("ModelT", bound=MultipleCauseModel)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,14 @@ from eim_ros.learning.models.gaussian import checked_shape
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+LEAST_PRIOR = 1e-4  # keeps the probability of a cause away from 0 and 1
+START_SCATTER, START_NOISE = 0.25, 2.0  # in standard deviations of the data
+LEAST_VARIANCE = 1e-6  # minimum variance of the noise, relative to the variance of the data
+PLAIN = ("n_updates", "shared_prior")  # fields that are no tensors
+LEAST_WEIGHT = 1e-6  # keeps weights and leaks away from 0 and 1
+START_RATE = 0.01  # keeps the initial rate of an output without any cause away from 0 and 1
+CHUNK_ELEMENTS = 1_000_000  # probabilities per block
+
 
 @runtime_checkable
 class MultipleCauseModel(Protocol):
@@ -97,14 +105,6 @@ def sparsest_states(n_causes: int, n_states: int) -> Tensor:
         layer = torch.cat(following)
         states = torch.cat([states, layer])
     return states[:n_states]
-
-
-LEAST_PRIOR = 1e-4  # keeps the probability of a cause away from 0 and 1
-START_SCATTER, START_NOISE = 0.25, 2.0  # in standard deviations of the data
-LEAST_VARIANCE = 1e-6  # minimum variance of the noise, relative to the variance of the data
-
-
-PLAIN = ("n_updates", "shared_prior")  # fields that are no tensors
 
 
 class _Causes:
@@ -302,11 +302,6 @@ class BinarySparseCoding(_Causes):
 
     def check(self, sample: Tensor) -> None:
         """Accept all samples, since the model can generate any real numbers."""
-
-
-LEAST_WEIGHT = 1e-6  # keeps weights and leaks away from 0 and 1
-START_RATE = 0.01  # keeps the initial rate of an output without any cause away from 0 and 1
-CHUNK_ELEMENTS = 1_000_000  # probabilities per block
 
 
 @dataclass(frozen=True)

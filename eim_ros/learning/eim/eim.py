@@ -79,6 +79,9 @@ MOST_POINTS = 2000  # size of the subset of the training data that these mixture
 MORE_ITERATIONS = 3  # EM iterations with all training data
 MIN_NETWORK_ITERATIONS = 60  # L-BFGS iterations per EM iteration; networks start far from the data
 TOLERANCE = 3e-3  # tolerance of EM [nat]; a start need not be accurate
+N_SUBSETS = 30  # random subsets that are compared
+N_SAMPLES = 500  # samples per estimate of the KL
+LEAST_SHARE = 1e-12  # added to all weights, so that every component can be drawn
 
 
 def neural_start(
@@ -165,11 +168,6 @@ def _fitted(
         **settings,
     )
     return first, refined(first, data, config.start.em_iterations)
-
-
-N_SUBSETS = 30  # random subsets that are compared
-N_SAMPLES = 500  # samples per estimate of the KL
-LEAST_SHARE = 1e-12  # added to all weights, so that every component can be drawn
 
 
 def closest_start(

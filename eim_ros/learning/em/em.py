@@ -47,6 +47,11 @@ from eim_ros.learning.projections.neural import FitSettings, fit_neural_experts,
 from eim_ros.learning.run import FitResult, History, Status
 from eim_ros.learning.starts import branching_start, likeliest_start, with_networks
 
+NO_DENSITY = "the start is so far from some of the data that they have no density"
+CHUNK_ELEMENTS = 262_144  # responsibilities per chunk, small enough to stay in cache
+LEAST_LOG_RESPONSIBILITY = -300.0  # far below rounding; exp is several times slower where it underflows
+BEST = "best."  # prefix of the tensors of the best earlier result in a checkpoint
+
 
 def _fit_gating(
     old: Gating, context: Tensor, targets: Tensor, settings: FitSettings, n_iterations: int, weight: Tensor | None
@@ -73,11 +78,6 @@ def _fit_experts(
     weights = responsibilities.T.unsqueeze(-1)
     floor = covariance_floor * Standardisation.resistant(data.context, data.sample).sample_scale.square()
     return fit_neural_experts(old, context, sample, weights, settings, variance_floor=floor)
-
-
-NO_DENSITY = "the start is so far from some of the data that they have no density"
-CHUNK_ELEMENTS = 262_144  # responsibilities per chunk, small enough to stay in cache
-LEAST_LOG_RESPONSIBILITY = -300.0  # far below rounding; exp is several times slower where it underflows
 
 
 @dataclass(frozen=True)
@@ -180,9 +180,6 @@ def maximised(
         gating, joint[:, model.n_dims :], of_contexts, max_iterations=config.gating_iterations, weight=weight
     )
     return units.original(MixtureOfExperts(new_gating, improved)), log_normaliser + units.log_volume()
-
-
-BEST = "best."  # prefix of the tensors of the best earlier result in a checkpoint
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 
 CHUNK_ELEMENTS = 262_144  # densities per block, small enough to stay in cache
 SnapshotT = TypeVar("SnapshotT", bound="Snapshot")
+LARGEST_ENTRY = 1e30  # far above the entropy, and its square is far from an overflow
+LEAST_LOG_WEIGHT = -69.07  # minimum weight 1e-30; a component can recover from it
+ComponentsT = TypeVar("ComponentsT", bound="Components")
+RIDGE = 1e-10  # ridge of the regressions, whose columns have unit variance; affects only directions without data
+ENOUGH = 2.0  # effective samples required per unknown of a regression
+ROUNDING = 1e-10  # minimum standard deviation relative to the mean; below it, samples have fewer than six digits
 
 
 class LogDensities(Protocol):
@@ -111,9 +117,6 @@ class NaturalGradient:
         return NaturalGradient(curvature, slope)
 
 
-LARGEST_ENTRY = 1e30  # far above the entropy, and its square is far from an overflow
-
-
 @dataclass(frozen=True)
 class Spectrum:
     """Natural gradient in the eigenbasis of its curvature."""
@@ -145,9 +148,6 @@ class Misfit:
     axis: Tensor  # (n_components, n_dims), unit vector in whose direction F is greatest
 
 
-LEAST_LOG_WEIGHT = -69.07  # minimum weight 1e-30; a component can recover from it
-
-
 @dataclass(frozen=True)
 class WeightStep:
     """Step log w' = old log w + reward R + constant."""
@@ -164,9 +164,6 @@ def normalised(log_weights: Tensor) -> Tensor:
     """Normalise log weights so that the weights sum to one and, up to rounding, none is below the minimum."""
     log_weights = torch.log_softmax(log_weights, -1).clamp_min(LEAST_LOG_WEIGHT)
     return torch.log_softmax(log_weights, -1)
-
-
-ComponentsT = TypeVar("ComponentsT", bound="Components")
 
 
 class Components(Protocol):
@@ -397,10 +394,6 @@ class ConstantWeights(ABC):
         return torch.cat([log_weights[whole], log_half, log_half]), components
 
 
-RIDGE = 1e-10  # ridge of the regressions, whose columns have unit variance; affects only directions without data
-ENOUGH = 2.0  # effective samples required per unknown of a regression
-
-
 class FullCovariances(ABC):
     """Parts shared by components with full covariances, as a mixin for kinds of `Components`.
 
@@ -496,9 +489,6 @@ def _gradient(own: Tensor, intercept: Tensor) -> NaturalGradient:
     """Return the gradient from E[[v, u] grad' L], (n_components, width, n_dims), and E[grad' L], (..., 1, n_dims)."""
     hessian, on_features = own.split([own.shape[-1], own.shape[-2] - own.shape[-1]], -2)
     return NaturalGradient(-0.5 * (hessian + hessian.mT), torch.cat([intercept, on_features], -2).mT)
-
-
-ROUNDING = 1e-10  # minimum standard deviation relative to the mean; below it, samples have fewer than six digits
 
 
 def padded_noise(counts: Tensor, means: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor | None]:

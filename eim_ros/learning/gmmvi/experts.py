@@ -42,6 +42,9 @@ from eim_ros.learning.models.mixture_of_experts import MixtureOfExperts
 from eim_ros.learning.models.quadratic_form import QuadraticForms, products_of_coordinates
 from eim_ros.learning.models.standardisation import Standardisation
 
+BATCH = ("experts", "own", "whole")  # parts of a batch in a checkpoint
+SCARCITY = 3.0  # ridge of the slopes of rewards per feature, divided by the effective sample size
+
 
 class ExpertDensities:
     """Log densities of the experts and their scores in the samples.
@@ -99,9 +102,6 @@ def _units(experts: LinearExperts, gate: ContextGate) -> Standardisation:
     variance = experts.scale_trils.square().sum(-1).mean(0) + (means - means.mean(0)).square().mean(0)
     typical = Standardisation.from_data(gate.context, means)
     return Standardisation(typical.context_center, typical.context_scale, means.mean(0), variance.sqrt())
-
-
-BATCH = ("experts", "own", "whole")  # parts of a batch in a checkpoint
 
 
 @dataclass(frozen=True)
@@ -163,9 +163,6 @@ class PastExperts:
                 for part in parts
             )
         )
-
-
-SCARCITY = 3.0  # ridge of the slopes of rewards per feature, divided by the effective sample size
 
 
 @dataclass(frozen=True)

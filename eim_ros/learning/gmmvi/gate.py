@@ -24,6 +24,9 @@ from eim_ros.learning.models.linear import SoftmaxGating
 
 CHUNK_ELEMENTS = 262_144  # probabilities per block, small enough to stay in cache
 RIDGE = 1e-6  # relative to the variances of the contexts; needed for constant columns and single contexts
+N_CONTEXTS = 2000  # approximate number of contexts at which the Fisher matrix is evaluated
+DAMPING = 0.01  # added to the Fisher matrix, in units of a component's probability
+N_STEPS = 10  # number of steps of conjugate gradients
 
 
 @dataclass(frozen=True)
@@ -150,11 +153,6 @@ def log_normaliser(gating: SoftmaxGating, context: Tensor) -> Tensor:
     step = max(1, CHUNK_ELEMENTS // gating.n_components)
     parts = [torch.addmm(gating.biases, rows, gating.weights.T).logsumexp(-1) for rows in context.split(step)]
     return torch.cat(parts)
-
-
-N_CONTEXTS = 2000  # approximate number of contexts at which the Fisher matrix is evaluated
-DAMPING = 0.01  # added to the Fisher matrix, in units of a component's probability
-N_STEPS = 10  # number of steps of conjugate gradients
 
 
 def with_common_rest(

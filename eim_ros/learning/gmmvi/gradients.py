@@ -43,6 +43,8 @@ LEAST_LOG_DENSITY = -300.0  # relative to the greatest density at a sample; exp 
 LEAST_LOG_WEIGHT = -200.0  # if all weights of a component are below it, they are recomputed in logs
 MANY_COMPONENTS = 128  # with at least this many components, those far from a block of samples are skipped
 N_NEIGHBOURS = 32  # number of consecutive samples in such a block
+GRADIENT_CHUNK_ELEMENTS = 4_194_304  # size of the feature matrix of a regression, per block
+MOST_COEFFICIENTS = 16_384  # maximum for a quadratic function; about six matrices of 2 GiB each exist at a time
 
 
 @dataclass(frozen=True)
@@ -166,10 +168,6 @@ def _neighbourhoods(relative: Tensor) -> Iterator[tuple[int, Tensor, Tensor | No
             yield first, part, None
         else:
             yield first, part[:, columns], columns
-
-
-GRADIENT_CHUNK_ELEMENTS = 4_194_304  # size of the feature matrix of a regression, per block
-MOST_COEFFICIENTS = 16_384  # maximum for a quadratic function; about six matrices of 2 GiB each exist at a time
 
 
 class GradientEstimator(Protocol):

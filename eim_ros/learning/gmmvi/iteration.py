@@ -72,6 +72,7 @@ SHARE_OF_CLIMB = 0.01  # maximum share of bounded evaluations that samples take 
 # the Laplace approximation of a t distribution with two degrees of freedom lacks 0.45.
 NEGLIGIBLE_MASS = 10.0
 NOTICED = 1e-6  # a component with a greater share of samples outside the support of the target follows values of R
+REGIONS = ("trust-region", "entropy-bounded")  # updates whose step size is a bound on the KL
 
 
 def natural_gradient(
@@ -84,9 +85,6 @@ def natural_gradient(
     share = ratio.weights.mean((~ratio.finite).to(ratio.value).unsqueeze(-1)).squeeze(-1)
     outside = (share > NOTICED) & (ratio.weights.effective_samples() > ratio.sample.shape[1])
     return More()(components, ratio, ridge).where(outside, gradient)
-
-
-REGIONS = ("trust-region", "entropy-bounded")  # updates whose step size is a bound on the KL
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 CHUNK_VALUES = 1_048_576  # numbers per block of a weighted sum
 LEAST_WEIGHT = 1e-17  # relative to the greatest weight of a component; smaller ones do not change a regression
+CHUNK_SAMPLES = 4096  # samples per block of a sum
 
 
 class SampleWeights(Protocol):
@@ -124,9 +125,6 @@ def column_sums(blocks: tuple[WeightBlock, ...], like: Tensor, power: int = 1) -
     for block in blocks:
         block.add_to(sums, block.values.pow(power).sum(0))
     return sums
-
-
-CHUNK_SAMPLES = 4096  # samples per block of a sum
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ from torch.distributions import Distribution, MultivariateNormal, constraints, r
 from eim_ros.core.checks import as_numbers
 from eim_ros.core.errors import DistributionError
 
+LOG_TWO_PI = math.log(2.0 * math.pi)
+
 
 def tensor_fields(distribution: Any, *names: str) -> None:
     """Convert the named fields of a frozen dataclass to tensors; to be called in `__post_init__`."""
@@ -76,9 +78,6 @@ def checked_generator(generator: torch.Generator | None) -> torch.Generator | No
     if generator is not None and not isinstance(generator, torch.Generator):
         raise DistributionError(f"generator must be a torch.Generator, got {generator!r}", generator)
     return generator
-
-
-LOG_TWO_PI = math.log(2.0 * math.pi)
 
 
 @dataclass(frozen=True, slots=True)  # slots, because an attribute `mean` has to hide the property of the base class

@@ -19,6 +19,12 @@ from eim_ros.learning.models.gaussian_mixture import GaussianMixture
 from eim_ros.learning.models.linear import LinearExperts, SoftmaxGating
 from eim_ros.learning.models.neural import NeuralExperts, NeuralGating
 
+LINEAR_GATING = ("weights", "biases")
+LINEAR_EXPERTS = ("weights", "biases", "scale_trils")
+CHUNK_ELEMENTS = 262_144  # gating probabilities per block when drawing components, small enough to stay in cache
+LEAST_LOG_WEIGHT = -700.0  # stands for a weight of zero; its exp is still above zero in float64
+LEAST_LOG_RESPONSIBILITY = -300.0  # relative to the best context of an expert; exp is slow where it underflows
+
 
 class Gating(Protocol):
     """Distribution of the component given the context."""
@@ -81,12 +87,6 @@ class Experts(Protocol):
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the parameters by name."""
-
-
-LINEAR_GATING = ("weights", "biases")
-LINEAR_EXPERTS = ("weights", "biases", "scale_trils")
-CHUNK_ELEMENTS = 262_144  # gating probabilities per block when drawing components, small enough to stay in cache
-LEAST_LOG_WEIGHT = -700.0  # stands for a weight of zero; its exp is still above zero in float64
 
 
 @dataclass(frozen=True)
@@ -316,9 +316,6 @@ class MixtureOfExperts:
         if self.n_components == 1:
             return torch.ones_like(entropy)
         return entropy / math.log(self.n_components)
-
-
-LEAST_LOG_RESPONSIBILITY = -300.0  # relative to the best context of an expert; exp is slow where it underflows
 
 
 def draw_contexts(model: MixtureOfExperts, context: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:

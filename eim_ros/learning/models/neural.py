@@ -29,6 +29,7 @@ from eim_ros.learning.models.gaussian import Gaussian, named_tensors
 from eim_ros.learning.models.linear import LinearExperts
 
 FIRST_LAYER_SLOPE = 4.0  # for standardised inputs; steep enough to follow a function with several periods
+CHUNK_ELEMENTS = 4_194_304  # size of the largest layer in log_prob and score; bounds memory with many experts
 
 
 @dataclass(frozen=True)
@@ -138,9 +139,6 @@ def forward(weights: Sequence[Tensor], biases: Sequence[Tensor], standard: Tenso
     for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
         hidden = torch.tanh(torch.baddbmm(bias.unsqueeze(1), hidden, weight.mT))
     return torch.baddbmm(biases[-1].unsqueeze(1), hidden, weights[-1].mT)
-
-
-CHUNK_ELEMENTS = 4_194_304  # size of the largest layer in log_prob and score; bounds memory with many experts
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ from eim_ros.learning.models.native import SelectedForms
 from eim_ros.learning.models.standardisation import linear_parts
 
 LARGEST_FORM = 1e8  # |R|^2 in units of the data; keeps the error of a log density below about 1e-7 nat
+CHUNK_ELEMENTS = 262_144  # distances, or gating probabilities, per block
+LEAST_LOG_PROBABILITY = -300.0  # far below rounding; exp is several times slower where it underflows
 
 
 @dataclass(frozen=True)
@@ -136,10 +138,6 @@ def symmetric_from_products(products: Tensor, width: int) -> Tensor:
 def _triangle(width: int, device: torch.device) -> tuple[Tensor, Tensor]:
     row, column = torch.triu_indices(width, width, device=device)
     return row, column
-
-
-CHUNK_ELEMENTS = 262_144  # distances, or gating probabilities, per block
-LEAST_LOG_PROBABILITY = -300.0  # far below rounding; exp is several times slower where it underflows
 
 
 def nearest_components(forms: QuadraticForms, products: Tensor, n_neighbours: int) -> Tensor:

@@ -24,6 +24,18 @@ from torch import Tensor
 
 from eim_ros.learning.models.native import tilted_moments
 
+Pair: TypeAlias = tuple[float, float]  # values for eta and omega
+MARGIN = 2e-6  # Newton's method aims inside a bound by this fraction of it
+LARGEST_FACTOR = 10.0  # maximum change of a and s in one step
+MAX_STEPS = 60
+MAX_CUTS = 10  # maximum number of times that one step is shortened
+OVERSHOT = 0.9  # a step is shortened if its final uphill slope exceeds this share of the initial downhill slope
+TOLERANCE = 1e-4  # relative width of the bracket of a multiplier in the root-finds
+ROUNDING = 1e-6  # relative to a margin
+SINGULAR = 1e-12  # relative determinant below which a Hessian counts as singular
+TINY = 1e-300
+LEAST_WEIGHT = 1e-12  # minimum weight of the KL; components with equal reward then keep their proportions
+
 
 @dataclass(frozen=True)
 class RootBracket:
@@ -88,20 +100,6 @@ def least_multipliers(
     """Return the least multipliers a and omega of an update that satisfy both bounds, and a mask of those found."""
     bracket = decreasing_root(lambda a: kl(a, least_omega(a)) - kl_bound, start, relative_tolerance=relative_tolerance)
     return bracket.upper, least_omega(bracket.upper), bracket.found
-
-
-Pair: TypeAlias = tuple[float, float]  # values for eta and omega
-
-MARGIN = 2e-6  # Newton's method aims inside a bound by this fraction of it
-LARGEST_FACTOR = 10.0  # maximum change of a and s in one step
-MAX_STEPS = 60
-MAX_CUTS = 10  # maximum number of times that one step is shortened
-OVERSHOT = 0.9  # a step is shortened if its final uphill slope exceeds this share of the initial downhill slope
-TOLERANCE = 1e-4  # relative width of the bracket of a multiplier in the root-finds
-ROUNDING = 1e-6  # relative to a margin
-SINGULAR = 1e-12  # relative determinant below which a Hessian counts as singular
-TINY = 1e-300
-LEAST_WEIGHT = 1e-12  # minimum weight of the KL; components with equal reward then keep their proportions
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,15 @@ RIDGE = 0.01  # damping of the Fisher matrix, in units of a component's probabil
 SCARCITY = 3.0  # additional damping per parameter, divided by the effective number of contexts
 LEAST_SHARE = 0.1  # plain gradient: this share of 1 / n_components is added to the probability in the metric
 LEAST_PROBABILITY = 1e-30  # lower bound of a component's mean probability in its metric
+MAX_TURNS = 12
+MAX_ITERATIONS = {True: 100, False: 15}  # of L-BFGS, for linear gatings and for neural ones
+TOLERANCE = 1e-8  # L-BFGS stops if an iteration improves the objective by less than this share of the expected gain
+SLOPE_TOLERANCE = 1e-8  # L-BFGS stops at this gradient, in the same units
+SETTLED = 0.01  # relative change of the multipliers below which they are considered converged
+LEAST_PROGRESS = 1e-3  # relative rise of the gain below which converged multipliers end the search
+LARGEST_RATIO = 3.0  # maximum change of a and s between two maximisations
+LARGEST_STEP = 1.0  # [nat], natural gradient: maximum change of a component's logits; the KL bound if that is larger
+MAX_SHORTENINGS = 20
 
 
 def _compiled(table: Tensor) -> bool:
@@ -199,17 +208,6 @@ def family_of(gating: Gating, context: Tensor, *, natural: bool) -> GatingFamily
     if isinstance(gating, SoftmaxGating):
         return _Linear(gating, context, natural)
     raise TypeError(f"no parameterisation of a {type(gating).__name__} is known")
-
-
-MAX_TURNS = 12
-MAX_ITERATIONS = {True: 100, False: 15}  # of L-BFGS, for linear gatings and for neural ones
-TOLERANCE = 1e-8  # L-BFGS stops if an iteration improves the objective by less than this share of the expected gain
-SLOPE_TOLERANCE = 1e-8  # L-BFGS stops at this gradient, in the same units
-SETTLED = 0.01  # relative change of the multipliers below which they are considered converged
-LEAST_PROGRESS = 1e-3  # relative rise of the gain below which converged multipliers end the search
-LARGEST_RATIO = 3.0  # maximum change of a and s between two maximisations
-LARGEST_STEP = 1.0  # [nat], natural gradient: maximum change of a component's logits; the KL bound if that is larger
-MAX_SHORTENINGS = 20
 
 
 @dataclass(frozen=True)

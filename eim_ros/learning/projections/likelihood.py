@@ -31,6 +31,8 @@ from eim_ros.learning.models.standardisation import Standardisation, linear_part
 LEAST_LOG_WEIGHT = -700.0  # stands for a weight of zero; its exp is still above zero in float64
 LEAST_LOG_PROBABILITY = -300.0  # far below rounding; exp is several times slower where it underflows
 CHUNK_ELEMENTS = 262_144  # probabilities per block, small enough to stay in cache
+LEAST_VARIANCE = 1e-12  # floor for singular covariances if none is set, relative to the variance of the data
+NOISE = 1e-13  # a variance below this share of the second moment is rounding error
 
 
 def fit_gating(
@@ -189,10 +191,6 @@ def _minimise(
     )
     reached = seen.get(result.x.tobytes(), float("nan"))
     return parameters_at(result.x) if np.isfinite(result.x).all() and reached <= lowest else start
-
-
-LEAST_VARIANCE = 1e-12  # floor for singular covariances if none is set, relative to the variance of the data
-NOISE = 1e-13  # a variance below this share of the second moment is rounding error
 
 
 def fit_experts(

@@ -27,6 +27,11 @@ from eim_ros.core.arrays import FloatArray
 from eim_ros.learning.models.neural import BatchedNetwork, NeuralExperts, NeuralGating, forward, triangular
 from eim_ros.learning.projections.categorical import decreasing_root, least_multipliers
 
+SAFETY = 0.95  # safety factor on the estimated feasible fraction
+LEAST_CUT = 0.1  # smallest factor of one shortening
+TOLERANCE = 1e-4  # relative width of the bracket of a multiplier; the feasible end is returned
+LEAST_MULTIPLIER = 1e-12  # minimum value of a if the objective has no KL term
+
 
 @dataclass(frozen=True)
 class FitSettings:
@@ -190,10 +195,6 @@ def _fit(
     return dataclasses.replace(network, weights=tuple(chosen[:n_layers]), biases=tuple(chosen[n_layers:]))
 
 
-SAFETY = 0.95  # safety factor on the estimated feasible fraction
-LEAST_CUT = 0.1  # smallest factor of one shortening
-
-
 @dataclass(frozen=True)
 class ShortenedStep:
     """Experts on the segment from the old to the new parameters.
@@ -299,10 +300,6 @@ def _divergence(old_outputs: Tensor, outputs: Tensor, n_dims: int) -> tuple[Tens
     whitened = torch.linalg.solve_triangular(old_factor, columns, upper=False)
     change = (outputs - old_outputs)[..., n_dims : 2 * n_dims].sum(-1)
     return (0.5 * (whitened.square().sum((-2, -1)) - n_dims) - change).mean(-1), change.mean(-1)
-
-
-TOLERANCE = 1e-4  # relative width of the bracket of a multiplier; the feasible end is returned
-LEAST_MULTIPLIER = 1e-12  # minimum value of a if the objective has no KL term
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,8 @@ PATIENCE = 2  # successive sizes without a gain that end the search; a single on
 TRIAL_ITERATIONS = 20  # EM iterations before starts are compared
 FULL_STARTS = 100  # with more components, fewer starts are made, because each costs more and they differ less
 MANY_COMPONENTS = 200  # smallest number of components for which truncated EM is faster
+REFINEMENT = 50  # maximum number of EM iterations that fit a plug-in density to all data, including the held-out ones
+DELTA = 50.0  # the log density of the model counts as no more than this below its maximum [nat]
 
 
 def fit_reference(
@@ -178,9 +180,6 @@ def _complete(
     return result.mixture_of_experts
 
 
-REFINEMENT = 50  # maximum number of EM iterations that fit a plug-in density to all data, including the held-out ones
-
-
 def data_density(
     config: RatioConfig,
     n_components: int,  # number of components of the model whose density ratio is estimated
@@ -233,9 +232,6 @@ def smoothed(inputs: RatioInputs, data: Pairs, iteration: int, generator: torch.
     context = data.context
     noise = torch.randn(context.shape, generator=generator, dtype=context.dtype, device=context.device)
     return Pairs(context + deviation.to(context) * noise, data.sample, data.conditional)
-
-
-DELTA = 50.0  # the log density of the model counts as no more than this below its maximum [nat]
 
 
 @dataclass(frozen=True)

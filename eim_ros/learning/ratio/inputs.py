@@ -25,6 +25,11 @@ from eim_ros.learning.models.quadratic_form import products_of_coordinates
 Features = Callable[[Tensor, Tensor], Tensor]
 """theta(context, sample): (n_samples, n_features), differentiable in the sample."""
 
+# Smaller eigenvalues of the correlation matrix are raised to this value. If the data satisfy a constraint almost
+# exactly, the classifier would otherwise detect the slightest deviation of the model.
+LEAST_EIGENVALUE = 1e-4
+CORRELATED = 1e3  # above this condition number of the correlation matrix, the columns are whitened
+
 
 class RatioInputs(Protocol):
     """Inputs of a density ratio estimator, which may depend on the iteration of EIM."""
@@ -204,12 +209,6 @@ def _standardisation(columns: Tensor) -> tuple[Tensor, Tensor]:
     """Return the mean and the standard deviation of each column; a standard deviation of 0 is replaced by 1."""
     scale = columns.std(0, correction=0)
     return columns.mean(0), torch.where(scale > 0.0, scale, torch.ones_like(scale))
-
-
-# Smaller eigenvalues of the correlation matrix are raised to this value. If the data satisfy a constraint almost
-# exactly, the classifier would otherwise detect the slightest deviation of the model.
-LEAST_EIGENVALUE = 1e-4
-CORRELATED = 1e3  # above this condition number of the correlation matrix, the columns are whitened
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,8 @@ BETAS, EPSILON = (0.9, 0.999), 1e-8  # of Adam, the defaults of PyTorch
 ROWS_PER_MASK = 20  # most successive rows that share a dropout mask; it divides the default batches
 FIRST_SCALE = 3.0  # weights of the first layer, relative to Glorot's initialisation
 BIAS_RANGE = 1.0  # largest absolute value of an initial bias
+CHUNK_ROWS = 2048  # samples per pass through the network; it is three times faster if its layers stay in cache
+TRIALS, REST = 5, 5  # after TRIALS successive fits without a gain, the network is trained every REST iterations only
 
 
 class Dropout(nn.Module):
@@ -115,9 +117,6 @@ def _cpu(generator: torch.Generator) -> torch.Generator:
     if generator.device.type == "cpu":
         return generator
     return torch.Generator().manual_seed(generator.initial_seed())
-
-
-CHUNK_ROWS = 2048  # samples per pass through the network; it is three times faster if its layers stay in cache
 
 
 @dataclass(frozen=True)
@@ -256,9 +255,6 @@ class RatioTraining:
         self.optimiser.restore(tensors_of("adam.", tensors))
         trained, self.stale = (int(count) for count in tensors["training"])
         self._trained = bool(trained)
-
-
-TRIALS, REST = 5, 5  # after TRIALS successive fits without a gain, the network is trained every REST iterations only
 
 
 class NetworkRatio:

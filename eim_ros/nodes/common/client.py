@@ -39,6 +39,14 @@ from eim_ros.nodes.common.qos import SERVICE_QOS
 ClientNodeT = TypeVar("ClientNodeT", bound="ClientNode")
 
 _PAUSE = 0.1  # [s] before the first retry of a busy server; doubled after each attempt
+Watch = Callable[[str, float], None]
+"""Callback that is called repeatedly with the reported state (empty if there is none yet) and the elapsed time [s]."""
+_PERIOD = 0.05  # [s] polling period
+_ANSWERED_WITHIN = 1.0  # [s] timeout of a state request; only an overloaded node takes this long
+_CURES = {
+    "unconfigured": ": configure and activate it, for example with 'ros2 lifecycle set'",
+    "inactive": ": activate it, for example with 'ros2 lifecycle set'",
+}
 
 
 class RetryingClient:
@@ -184,17 +192,6 @@ class _Call:
 def _is_busy(answer: Any) -> bool:
     code = getattr(getattr(answer, "solutions", answer), "error_code", None)
     return getattr(code, "val", None) == ErrorCode.BUSY
-
-
-Watch = Callable[[str, float], None]
-"""Callback that is called repeatedly with the reported state (empty if there is none yet) and the elapsed time [s]."""
-
-_PERIOD = 0.05  # [s] polling period
-_ANSWERED_WITHIN = 1.0  # [s] timeout of a state request; only an overloaded node takes this long
-_CURES = {
-    "unconfigured": ": configure and activate it, for example with 'ros2 lifecycle set'",
-    "inactive": ": activate it, for example with 'ros2 lifecycle set'",
-}
 
 
 def ignore(state: str, elapsed: float) -> None:

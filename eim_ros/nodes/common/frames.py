@@ -32,6 +32,8 @@ from eim_ros.nodes.common.subscriptions import DrainedSubscription
 
 LITTLE_ENDIAN = b"\x00\x01"  # representation identifier of plain CDR
 CDR_HEADER_BYTES = 4  # the identifier and two bytes of options, before the fields of the message
+_DEPTH = 1000  # maximum number of messages that wait between two reads; enough for 5 kHz
+_PERIOD = 0.2  # [s] maximum time between two reads
 
 
 class CdrReader:
@@ -106,10 +108,6 @@ def _named(parent: str, child: str, stamp: int, numbers: tuple[float, ...]) -> t
 def nanoseconds(stamp: Any) -> int:
     """Return a `builtin_interfaces/Time` in nanoseconds."""
     return int(stamp.sec) * SECOND + int(stamp.nanosec)
-
-
-_DEPTH = 1000  # maximum number of messages that wait between two reads; enough for 5 kHz
-_PERIOD = 0.2  # [s] maximum time between two reads
 
 
 class Transforms:

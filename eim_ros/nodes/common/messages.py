@@ -17,6 +17,8 @@ from sensor_msgs.msg import PointCloud2, PointField
 from eim_ros.core.errors import DataError
 from eim_ros.kinematics import check_pose, quaternion_from_matrix
 
+KINDS = {PointField.FLOAT32: "f4", PointField.FLOAT64: "f8"}
+
 
 def transform_of(pose: Pose) -> np.ndarray:
     """Return the transform (4, 4) of a message; raise `PoseError` if the message contains no valid pose."""
@@ -31,9 +33,6 @@ def pose_message(transform: np.ndarray) -> Pose:
     rotation = pose.orientation
     rotation.x, rotation.y, rotation.z, rotation.w = quaternion_from_matrix(transform).tolist()
     return pose
-
-
-KINDS = {PointField.FLOAT32: "f4", PointField.FLOAT64: "f8"}
 
 
 def points_of(cloud: PointCloud2) -> np.ndarray:

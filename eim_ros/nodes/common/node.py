@@ -40,6 +40,13 @@ from eim_ros.nodes.common.service import (
 )
 from eim_ros.nodes.common.settings import DataDirectorySettings, ManagedSettings
 
+_MOST_WAITING = 10  # maximum number of transitions that wait for the current one
+_DIAGNOSTICS_PERIOD = 1.0  # [s]
+# Maximum time to wait for threads, and then for the last responses to be sent, and time in which clients can read these
+# [s]. Ctrl-C should end a node within 2 s, also on a busy computer.
+_LONGEST_JOIN, _LONGEST_DELIVERY, _READING = 0.6, 0.5, 0.4
+SettingsT = TypeVar("SettingsT", bound=ManagedSettings)
+
 
 def guarded(node: Node, work: Callable[..., None]) -> Callable[..., None]:
     """Return a callback for timers and topics that calls `work` and logs its exceptions."""
@@ -79,9 +86,6 @@ def answered(
         return response
 
     return callback
-
-
-_MOST_WAITING = 10  # maximum number of transitions that wait for the current one
 
 
 def started(node: LifecycleNode) -> bool:
@@ -181,15 +185,6 @@ def diagnostics(name: str, state: str, problem: str, warning: str, facts: dict[s
         level=level, name=name, message=problem or warning or state, hardware_id="", values=values
     )
     return DiagnosticArray(status=[status])
-
-
-_DIAGNOSTICS_PERIOD = 1.0  # [s]
-# Maximum time to wait for threads, and then for the last responses to be sent, and time in which clients can read these
-# [s]. Ctrl-C should end a node within 2 s, also on a busy computer.
-_LONGEST_JOIN, _LONGEST_DELIVERY, _READING = 0.6, 0.5, 0.4
-
-
-SettingsT = TypeVar("SettingsT", bound=ManagedSettings)
 
 
 class ManagedNode(LifecycleNode, Generic[SettingsT]):

@@ -43,6 +43,12 @@ from eim_ros.nodes.common.service import reason_of
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _LONGEST_END = 120  # [s] maximum time for a node to end its work
 _LONGEST_GOODBYE = 0.5  # [s] maximum time for the middleware to tell others that the node has left
+ROS_ARGUMENTS = "--ros-args"
+WIDTH = 100
+PROFILES = "config/fastdds.xml"
+PROFILES_VARIABLES = ("FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE")
+TRANSPORTS_VARIABLE = "FASTDDS_BUILTIN_TRANSPORTS"
+TYPE_PROPAGATION = "fastdds.type_propagation"
 
 
 class Startable(Protocol):
@@ -167,10 +173,6 @@ def _complain(name: str, error: Exception) -> None:
         traceback.print_exception(error)
 
 
-ROS_ARGUMENTS = "--ros-args"
-WIDTH = 100
-
-
 def wants_help(words: Sequence[str]) -> bool:
     """Return whether the arguments of a node ask for help."""
     return any(word in ("-h", "--help") for word in _before_ros(words))
@@ -278,12 +280,6 @@ class PeriodicWork:
         timers, self._timers = self._timers, []
         for timer in timers:
             self._node.destroy_timer(timer)
-
-
-PROFILES = "config/fastdds.xml"
-PROFILES_VARIABLES = ("FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE")
-TRANSPORTS_VARIABLE = "FASTDDS_BUILTIN_TRANSPORTS"
-TYPE_PROPAGATION = "fastdds.type_propagation"
 
 
 def use_own_profiles(environment: MutableMapping[str, str] = os.environ, *, shared_memory: bool = False) -> None:

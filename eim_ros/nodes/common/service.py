@@ -29,6 +29,10 @@ from eim_ros.core.errors import EimError, shortened
 from eim_ros.nodes.common.delivery import DELIVERIES, Mail
 from eim_ros.nodes.common.qos import SERVICE_QOS
 
+_LANE_FACTOR = 4.0  # maximum ratio of two time budgets in the same lane
+_PATIENT, _NICENESS = 8.0, 10  # [s] budget above which requests run with this niceness, so that others start at once
+Job = TypeVar("Job")
+
 
 def reason_of(error: Exception) -> str:
     """Return a one-line description of an error.
@@ -39,12 +43,6 @@ def reason_of(error: Exception) -> str:
     is_known = isinstance(error, EimError) and str(error)
     reason = str(error) if is_known else f"internal error: {type(error).__name__}: {error}"
     return shortened(" ".join(reason.split()))
-
-
-_LANE_FACTOR = 4.0  # maximum ratio of two time budgets in the same lane
-_PATIENT, _NICENESS = 8.0, 10  # [s] budget above which requests run with this niceness, so that others start at once
-
-Job = TypeVar("Job")
 
 
 @dataclasses.dataclass(eq=False)

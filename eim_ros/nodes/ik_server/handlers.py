@@ -63,6 +63,9 @@ FOR_PART = 0.4  # share of the time for the first part of a path that cannot be 
 N_CANDIDATES = 48  # number of solutions for a pose of a path
 MAX_SPACING = 0.3  # [rad] or [m]
 DENSITIES = ("uniform", "model", "posture", "proposal")
+_LONGEST_REFUSAL = 0.2  # time for the refusal of requests that were not read before the end [s]
+_SHORT = 0.005  # time that the executor's thread waits while there is only one request [s]
+_PERIOD = 0.005  # time between two searches for a transform [s]
 
 
 @dataclass(frozen=True)
@@ -365,11 +368,6 @@ def budget_of(request: Any, settings: IkServerSettings) -> float:
     else:
         timeout = getattr(request, "timeout", 0.0)
     return min(timeout, settings.max_timeout) if timeout > 0.0 else settings.default_timeout
-
-
-_LONGEST_REFUSAL = 0.2  # time for the refusal of requests that were not read before the end [s]
-_SHORT = 0.005  # time that the executor's thread waits while there is only one request [s]
-_PERIOD = 0.005  # time between two searches for a transform [s]
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,6 +27,9 @@ from eim_ros.nodes.ik_server.constraints import mesh_of, shape_of
 from eim_ros.nodes.ik_server.messages import RequestError
 
 ADD, REMOVE, APPEND, MOVE = range(4)
+_DEPTH = 100  # number of waiting differences, the same as in move_group
+_PERIOD = 1.0  # time between two searches for move_group [s]
+WORLD_NAMES, WORLD_GEOMETRY, OCTOMAP, ALLOWED_COLLISIONS = 8, 16, 32, 128  # values of PlanningSceneComponents
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,11 +183,6 @@ def _moved(part: Obstacle, pose: np.ndarray) -> Obstacle:
     if isinstance(part, Sphere):
         return replace(part, centre=placed[:3, 3])
     return replace(part, pose=placed)
-
-
-_DEPTH = 100  # number of waiting differences, the same as in move_group
-_PERIOD = 1.0  # time between two searches for move_group [s]
-WORLD_NAMES, WORLD_GEOMETRY, OCTOMAP, ALLOWED_COLLISIONS = 8, 16, 32, 128  # values of PlanningSceneComponents
 
 
 class PlanningSceneTopic:

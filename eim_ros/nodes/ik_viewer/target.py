@@ -27,6 +27,10 @@ from eim_ros.nodes.common.messages import pose_message
 from eim_ros.nodes.common.node import guarded
 
 MOVED = 1e-9  # [m, 1] a target has moved if an entry of its pose in the base frame changes by more than this
+TARGET = "target"  # name of the marker
+# rotation axis for each marker axis: a quarter turn about it moves the control's x axis to the marker axis
+_AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 0.0, 1.0), "z": (0.0, 1.0, 0.0)}
+_UPDATES = QoSProfile(depth=100)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,12 +93,6 @@ class FollowedTarget:
 
     def _in_base(self, target: Target) -> np.ndarray:
         return np.asarray(self._frames.in_base(target.frame, target.stamp) @ target.pose)
-
-
-TARGET = "target"  # name of the marker
-# rotation axis for each marker axis: a quarter turn about it moves the control's x axis to the marker axis
-_AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 0.0, 1.0), "z": (0.0, 1.0, 0.0)}
-_UPDATES = QoSProfile(depth=100)
 
 
 class TargetMarker:
