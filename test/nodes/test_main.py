@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import os
 import signal
 from collections.abc import Iterator
@@ -25,14 +24,6 @@ def signal_handlers() -> Iterator[None]:
     yield
     for number, handler in handlers.items():
         signal.signal(number, handler)
-
-
-@pytest.mark.parametrize("name", processes.NODES)
-def test_every_entry_leads_to_a_node(name: str) -> None:
-    entry = processes.NODES[name]
-    node = getattr(importlib.import_module(f"eim_ros.nodes.{entry.module}"), entry.node)
-    assert callable(node.start)
-    assert callable(node.close)
 
 
 @pytest.mark.parametrize("name", processes.NODES)

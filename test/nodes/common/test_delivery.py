@@ -19,8 +19,6 @@ from std_srvs.srv import Trigger
 from eim_ros.nodes.common import delivery
 from eim_ros.nodes.common.delivery import DELIVERIES, Clients, Envelope, client_of
 from eim_ros.nodes.common.service import (
-    PendingResponse,
-    receive_unread,
     respond_later,
     respond_without_waiting,
 )
@@ -100,28 +98,6 @@ def test_the_thread_of_the_executor_sends_nothing(bench: Bench, is_async: bool) 
     assert threading.get_ident() not in bench.senders
 
 
-def test_a_worker_sends_itself(bench: Bench) -> None:
-    workers: list[threading.Thread] = []
-
-    def receive(pending: PendingResponse) -> None:
-        workers.append(threading.Thread(target=pending.send))
-        workers[-1].start()
-
-    respond_later(bench.server, bench.service, receive)
-    client = bench.client()
-    assert bench.answered(client)  # the client may be announced after its first request
-    wait_until(lambda: client_of(bench.headers[0]) in bench.endpoints())
-    assert bench.answered(client)
-    assert bench.senders[-1] == workers[-1].ident
-
-
-def test_the_address_of_a_request_is_an_endpoint_of_its_client(bench: Bench) -> None:
-    others = [bench.client() for _ in range(3)]
-    assert bench.answered(bench.client())
-    wait_until(lambda: len(bench.endpoints()) == 1 + len(others))
-    assert client_of(bench.headers[0]) in bench.endpoints()
-
-
 def test_a_header_of_another_kind_has_no_address() -> None:
     assert client_of(SimpleNamespace(source_timestamp=1)) is None
 
@@ -149,24 +125,6 @@ def test_answers_to_clients_that_left_are_dropped(bench: Bench) -> None:
     wait_until(lambda: DELIVERIES.n_dropped == before + 5)
     assert bench.senders == []
     assert bench.answered(bench.client())
-
-
-def test_requests_that_no_executor_took_are_received_at_the_end(bench: Bench) -> None:
-    taken: list[PendingResponse] = []
-    respond_later(bench.server, bench.service, taken.append)
-    client = bench.client()
-    futures = [client.call_async(Trigger.Request()) for _ in range(3)]
-
-    def are_taken() -> bool:
-        receive_unread([bench.service], LONG)
-        return len(taken) == 3
-
-    wait_until(are_taken)
-    for pending in taken:
-        pending.send()
-    for future in futures:
-        bench.executors[1].spin_until_future_complete(future, LONG)
-        assert future.done()
 
 
 class Endpoints:

@@ -80,14 +80,6 @@ def answering(code: ErrorCode, n_lost: int = 0, then: ErrorCode = ErrorCode.SUCC
     return receive
 
 
-def test_answer_comes_after_one_request(bench: Bench) -> None:
-    client = bench.client(LONG)
-    bench.answer = answering(ErrorCode.SUCCESS)
-    assert bench.finish(client.call_async(request(1))).solutions.error_code.val == ErrorCode.SUCCESS
-    assert len(bench.taken) == 1
-    assert not list(bench.client_node.timers)
-
-
 def test_lost_answers_are_asked_for_again(bench: Bench) -> None:
     client = bench.client(SHORT)
     bench.answer = answering(ErrorCode.FAILURE, n_lost=2)

@@ -40,11 +40,6 @@ def test_robot_that_is_not_there_is_refused(
         load_robot(RobotSettings(**given), description)
 
 
-def test_sources_that_contradict_each_other_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="robot_description and use_robot_description_topic"):
-        RobotSettings(robot_description="<robot/>", use_robot_description_topic=True)
-
-
 def test_log_names_the_default_tip_and_the_other_ends() -> None:
     links = "".join(f'<link name="{name}"/>' for name in ("base", "arm", "tool0", "camera"))
     limit = '<limit lower="-1" upper="1"/>'

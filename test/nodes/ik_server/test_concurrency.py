@@ -74,16 +74,6 @@ def test_requests_that_wait_when_the_node_ends_are_answered(
     assert server.wait() == 0, server.log
 
 
-def test_node_answers_others_while_it_solves(start_server: Callable[..., ServerProcess], client: ClientNode) -> None:
-    server = start_server()
-    service = client.client(server, SampleIK, "/ik_server/sample_ik")
-    slow = service.call_async(request((2.0, 0.0, 0.5), n_samples=10000, timeout=5.0))
-    assert client.state(server) == "active"
-    client.executor.spin_until_future_complete(slow, 30.0)
-    assert slow.done(), server.log
-    assert server.stop() == 0, server.log
-
-
 def test_more_long_requests_than_cores_do_not_delay_short_ones(
     start_server: Callable[..., ServerProcess], client: ClientNode
 ) -> None:
@@ -95,6 +85,7 @@ def test_more_long_requests_than_cores_do_not_delay_short_ones(
         service.call_async(reachable_by_panda(SolveAllIK, position_only=False, **unlikely))
         for _ in range(usable_cores() + 1)
     ]
+    assert client.state(server) == "active"  # others are answered, too
     answers = [client.sample(server, reachable_by_panda(timeout=5.0)).error_code.val for _ in range(10)]
     assert set(answers) <= {ErrorCode.SUCCESS, ErrorCode.TIMED_OUT}, server.log  # next to busy processes some are late
     assert ErrorCode.SUCCESS in answers

@@ -14,7 +14,7 @@ from eim_ros.kinematics import Box, Capsule, Cylinder, Robot, Sphere, pose_from
 from eim_ros.msg import IKConstraints, SceneObstacles
 from eim_ros.nodes.ik_server.constraints import constraints_of, fill_constraints
 from eim_ros.nodes.ik_server.handlers import parse_sample
-from eim_ros.nodes.ik_server.messages import RequestContext, RequestError, constraints_for
+from eim_ros.nodes.ik_server.messages import RequestContext, RequestError
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 from eim_ros.srv import SampleIK
 
@@ -96,15 +96,6 @@ def test_what_cannot_be_met_is_refused_with_its_cause(fields: dict, reason: str)
     with pytest.raises(RequestError, match=reason) as caught:
         parse_sample(request_of(**fields), SampleIK.Response(), RequestContext(Robot("iiwa14")), IkServerSettings())
     assert caught.value.code == ErrorCode.INVALID_GOAL_CONSTRAINTS
-
-
-def test_constraints_reach_the_sampler() -> None:
-    fields = {"fixed_joints": JointState(name=["joint_a3"], position=[0.5]), "avoid_self_collision": True}
-    fields |= {"branch_names": ["elbow"], "branch_labels": ["up"]}
-    constraints = constraints_for(request_of(**fields).constraints, Robot("iiwa14"), IkServerSettings())
-    assert constraints.fixed == {"joint_a3": 0.5}
-    assert constraints.branch == {"elbow": "up"}
-    assert constraints.self_collision
 
 
 def test_branch_that_the_arm_does_not_have_is_refused() -> None:

@@ -110,7 +110,7 @@ def request(pose: np.ndarray, frame: str, stamp: int = 0) -> SampleIK.Request:
     return result
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.02, 0.513, 1.2345678, 1.98])
+@pytest.mark.parametrize("seconds", [0.0, 1.2345678])
 def test_pose_in_a_moving_frame_is_reached_where_the_frame_is_at_its_stamp(
     client: ClientNode, room: tuple, seconds: float
 ) -> None:
@@ -151,27 +151,6 @@ def test_each_service_takes_poses_in_moving_frames(client: ClientNode, room: tup
     assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message
     q = np.array(answer.solution.joint_state.position)
     assert np.abs(tip(q)[:, :3, 3] - (table(seconds) @ poses[0])[:3, 3]).max() <= 2e-6
-
-
-def test_constraints_are_taken_in_their_frames(client: ClientNode, room: tuple) -> None:
-    """The elbow is to be in a ball on the table, which is there at that time alone."""
-    seconds, q = 0.5, ROBOT.random(1, np.random.default_rng(7))[0]
-    elbow = BASE @ Robot(URDF, "left_panda_link4", base="left_panda_link0").fk(q[:4])
-    single = request_for(ROBOT.fk(q) @ TOOL)
-    from shape_msgs.msg import SolidPrimitive
-
-    from eim_ros.msg import BoundingVolume, PositionConstraint
-
-    ball = BoundingVolume(primitives=[SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.05])])
-    ball.primitive_poses = [pose_message_of(np.linalg.inv(table(seconds)) @ elbow)]
-    for stamp, code in ((BEGIN + SECOND // 2, ErrorCode.SUCCESS), (BEGIN + 2 * PERIOD * 49, ErrorCode.TIMED_OUT)):
-        constraint = PositionConstraint(header=header("table", stamp), link_name="left_panda_link4")
-        constraint.constraint_region = ball
-        single.ik_request.constraints.position_constraints = [constraint]
-        if code == ErrorCode.TIMED_OUT:  # nothing proves that there is no such elbow, so all of the time is used
-            single.ik_request.timeout.sec = 1
-        answer = client.call(room[0], GetPositionIK, f"{NODE}/get_position_ik", single)
-        assert answer.error_code.val == code, answer.error_code.message
 
 
 def test_request_ahead_of_its_transform_waits_for_it_and_holds_up_nobody(client: ClientNode, room: tuple) -> None:
@@ -218,16 +197,3 @@ def test_states_of_several_publishers_are_the_seed_of_requests_without_one(clien
         if np.abs(np.array(answer.solution.joint_state.position) - q).max() <= 1e-5:
             break
         assert time.monotonic() < end
-
-
-def test_tool_of_a_request_is_on_that_of_the_server(client: ClientNode, room: tuple) -> None:
-    q = ROBOT.random(1, np.random.default_rng(8))[0]
-    longer = request(ROBOT.fk(q) @ TOOL @ TOOL, "")
-    longer.constraints.tool = pose_message_of(TOOL)
-    without = request(ROBOT.fk(q), "left_panda_link0")
-    without.constraints.tip_link = ROBOT.tip_link
-    for wanted in (longer, without):
-        answer = client.sample(room[0], wanted)
-        assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message
-        reached = ROBOT.fk(joint_positions(answer))[:, :3, 3]
-        assert np.abs(reached - ROBOT.fk(q)[:3, 3]).max() <= 1e-6

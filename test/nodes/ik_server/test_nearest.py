@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from geometry_msgs.msg import PoseStamped, Vector3
+from ik.arms import arm_of, sampler_of
+from nodes.ik_server.serving import served
 from nodes.ik_server.workcell import GROUPS, pose_message_of, request_for, sampler, sampler_without_shapes
 from scipy.spatial.transform import Rotation
 from shape_msgs.msg import SolidPrimitive
@@ -17,9 +19,10 @@ from shape_msgs.msg import SolidPrimitive
 from eim_ros.ik import Constraints, ErrorCode, Sampler
 from eim_ros.ik.order import distance_to
 from eim_ros.kinematics import Robot
+from eim_ros.kinematics.collision import collision_model
 from eim_ros.kinematics.links import fixed_links, link_poses
 from eim_ros.msg import JointConstraint, OrientationConstraint, PositionConstraint
-from eim_ros.nodes.ik_server.handlers import _nearest, parse_get_position
+from eim_ros.nodes.ik_server.handlers import _nearest
 from eim_ros.nodes.ik_server.messages import RequestContext, RequestError
 from eim_ros.nodes.ik_server.moveit import parse_nearest
 from eim_ros.nodes.ik_server.settings import IkServerSettings
@@ -33,11 +36,15 @@ WHOLE = {**dict(zip(ROBOT.joint_names, (Q + 0.05).tolist(), strict=True)), "fing
 TOLERANCE = 2e-6  # [m] and [rad]: the default of the settings, and the rounding of the tests' arithmetic
 
 
-def solve(request: GetPositionIK.Request, by: Sampler | None = None) -> GetPositionIK.Response:
-    response = GetPositionIK.Response()
-    used = by or sampler()
-    parse_get_position(request, response, RequestContext(used.robot), SETTINGS).solve(used, None, 20.0)
+def solve(
+    request: GetPositionIK.Request, by: Sampler | None = None, settings: IkServerSettings = SETTINGS, **options: Any
+) -> GetPositionIK.Response:
+    response: GetPositionIK.Response = served("get_position_ik", request, by or sampler(), settings, **options)
     return response
+
+
+def named(robot: Robot, q: np.ndarray) -> dict[str, float]:
+    return dict(zip(robot.joint_names, q.tolist(), strict=True))
 
 
 def solution(request: GetPositionIK.Request) -> np.ndarray:
@@ -138,12 +145,6 @@ def test_what_cannot_be_obeyed_is_refused_by_name(change: Callable, code: str, r
     assert reason in str(error)
 
 
-def test_pose_out_of_reach_has_no_solution() -> None:
-    far = POSE.copy()
-    far[0, 3] = 9.0
-    assert refusal(request_for(far)).code == ErrorCode.NO_IK_SOLUTION
-
-
 @pytest.mark.parametrize(
     ("sec", "nanosec", "expected"), [(0, 0, SETTINGS.default_timeout), (0, 250_000_000, 0.25), (2, 500_000_000, 2.5)]
 )
@@ -153,12 +154,12 @@ def test_timeout_of_zero_is_the_default_and_fractions_count(sec: int, nanosec: i
     assert parse_nearest(request.ik_request, RequestContext(ROBOT), SETTINGS).timeout == expected
 
 
-def test_time_that_is_up_is_told() -> None:
-    far = POSE.copy()
-    far[:3, 3] = 0.0  # within reach by its distance, so that it is searched for
-    parsed = parse_get_position(request_for(far), GetPositionIK.Response(), RequestContext(ROBOT), SETTINGS)
+def test_pose_out_of_reach_has_no_solution_and_none_is_found_without_time() -> None:
+    far, late = POSE.copy(), POSE.copy()
+    far[0, 3], late[:3, 3] = 9.0, 0.0  # the second is within reach by its distance, so that it is searched for
+    assert refusal(request_for(far)).code == ErrorCode.NO_IK_SOLUTION
     with pytest.raises(RequestError) as caught:
-        parsed.solve(sampler(), None, 0.0)
+        solve(request_for(late), left=0.0)
     assert caught.value.code == ErrorCode.TIMED_OUT
 
 
@@ -184,7 +185,7 @@ def test_no_known_solution_is_nearer_to_the_state() -> None:
         q = ROBOT.random(1, rng)[0]
         state = np.clip(q + rng.normal(0.0, 0.2, ROBOT.dof), ROBOT.lower, ROBOT.upper)
         pose = ROBOT.fk(q)
-        request = request_for(pose, **dict(zip(ROBOT.joint_names, state.tolist(), strict=True)))
+        request = request_for(pose, **named(ROBOT, state))
         known = np.concatenate([q[None], sampler().sample(pose, 300, timeout=20.0, seed=0).q])
         nearest = distance_to(ROBOT, known, state).min()
         assert distance_to(ROBOT, solution(request)[None], state)[0] <= nearest + 1e-6
@@ -198,7 +199,7 @@ def test_nearest_solution_without_collisions_is_found_in_a_narrow_gap(seed: int)
     pose = panda.fk(q)
     free = Constraints(self_collision=True)
     known = Sampler(panda).with_constraints(free).sample(pose, 2000, timeout=20.0, seed=0).q
-    request = request_for(pose, **dict(zip(panda.joint_names, state.tolist(), strict=True)))
+    request = request_for(pose, **named(panda, state))
     request.ik_request.avoid_collisions = True
     found = np.array(solve(request, Sampler(panda)).solution.joint_state.position)
     assert not free.scene(panda).colliding(found[None])[0]
@@ -218,12 +219,10 @@ def test_of_an_arm_with_a_closed_form_no_solution_is_nearer_to_the_joints_that_a
 
 
 def test_time_that_did_not_suffice_to_look_at_all_solutions_is_told() -> None:
-    state = dict(zip(ROBOT.joint_names, (Q + 0.05).tolist(), strict=True))
+    state = named(ROBOT, Q + 0.05)
     late = "timed out: there may be a nearer solution"
     for given, told in ((state, late), ({"j3": 0.2}, late), ({}, "")):  # without a state none is the nearest
-        response = GetPositionIK.Response()
-        parsed = parse_get_position(request_for(POSE, **given), response, RequestContext(ROBOT), SETTINGS)
-        parsed.solve(sampler(), None, 0.0)
+        response = solve(request_for(POSE, **given), left=0.0)
         assert response.error_code.val == ErrorCode.SUCCESS
         assert response.error_code.message == told
         assert solve(request_for(POSE, **given)).error_code.message == ""
@@ -242,12 +241,6 @@ def test_partial_state_draws_the_solution_to_the_joints_that_it_names(is_diff: b
         assert_reached(np.array([values[name] for name in ROBOT.joint_names]), POSE)
 
 
-def test_state_of_other_joints_alone_is_given_back() -> None:
-    answer = solve(request_for(POSE, finger=0.01)).solution.joint_state
-    assert list(answer.name) == ["finger", *ROBOT.joint_names]
-    assert answer.position[0] == 0.01
-
-
 def test_state_of_another_robot_is_refused_and_its_names_are_listed() -> None:
     foreign = {f"left_{name}": 0.1 for name in ROBOT.joint_names}
     error = refusal(request_for(POSE, **foreign))
@@ -257,9 +250,10 @@ def test_state_of_another_robot_is_refused_and_its_names_are_listed() -> None:
     assert "leave joint_state empty" in str(error)
 
 
-def test_foreign_joints_next_to_those_of_the_chain_are_given_back() -> None:
-    near = dict(zip(ROBOT.joint_names, Q.tolist(), strict=True))
-    answer = solve(request_for(POSE, left_j1=0.3, **near)).solution.joint_state
+def test_other_joints_are_given_back_alone_and_next_to_those_of_the_chain() -> None:
+    alone = solve(request_for(POSE, finger=0.01)).solution.joint_state
+    assert (list(alone.name), alone.position[0]) == (["finger", *ROBOT.joint_names], 0.01)
+    answer = solve(request_for(POSE, left_j1=0.3, **named(ROBOT, Q))).solution.joint_state
     values = dict(zip(answer.name, answer.position, strict=True))
     assert values["left_j1"] == 0.3
     assert_reached(np.array([values[name] for name in ROBOT.joint_names]), POSE)
@@ -291,6 +285,43 @@ def test_collisions_that_cannot_be_checked_are_told_in_the_message() -> None:
     unchecked = solve(request, sampler_without_shapes())
     assert unchecked.error_code.val == ErrorCode.SUCCESS
     assert "avoid_collisions: nothing was checked" in unchecked.error_code.message
+
+
+def test_collisions_are_avoided_only_where_asked() -> None:
+    """A state in which the wrist is in the base, and so it is in all others that reach its pose."""
+    iiwa = sampler_of("iiwa14", "pose")
+    q = iiwa.robot.random(5000, np.random.default_rng(0))
+    crossed = q[np.flatnonzero(collision_model(iiwa.robot).scene(True).colliding(q))[0]]
+    request = request_for(iiwa.robot.fk(crossed), **named(iiwa.robot, crossed))
+    assert solve(request, iiwa, IkServerSettings()).error_code.val == ErrorCode.SUCCESS
+    request.ik_request.avoid_collisions = True
+    with pytest.raises(RequestError, match="collide") as caught:
+        solve(request, iiwa, IkServerSettings())
+    assert caught.value.code == ErrorCode.GOAL_IN_COLLISION
+
+
+def nearest_without_collisions(name: str, q: np.ndarray) -> np.ndarray:
+    """Solution of the pose of a configuration near to it, without collisions where that can be told."""
+    arm = arm_of(name)
+    request = request_for(arm.fk(q), **named(arm, q))
+    request.ik_request.avoid_collisions = True
+    state = solve(request, sampler_of(name, "pose"), IkServerSettings()).solution.joint_state
+    return np.array(state.position)
+
+
+def test_nearest_state_that_collides_is_passed_over_for_one_that_does_not() -> None:
+    scene = collision_model(arm_of("planar10")).scene(True)
+    states = arm_of("planar10").random(20, np.random.default_rng(0))
+    crossed = states[np.flatnonzero(scene.colliding(states))[0]]
+    found = nearest_without_collisions("planar10", crossed)
+    assert not scene.colliding(found[None])[0]
+    np.testing.assert_allclose(arm_of("planar10").fk(found), arm_of("planar10").fk(crossed), atol=2e-6)
+
+
+def test_robot_without_shapes_is_not_refused_when_collisions_are_to_be_avoided() -> None:
+    q = np.array([0.3, 0.4, 0.8, 0.2, 0.7, 0.1])
+    assert collision_model(arm_of("six_joints")).n_shapes == 0
+    np.testing.assert_allclose(nearest_without_collisions("six_joints", q), q, atol=1e-3)
 
 
 # Fields that only MoveIt's messages have
@@ -352,7 +383,7 @@ def test_range_of_a_continuous_joint_goes_over_half_a_turn(value: float) -> None
     """On either side of half a turn, whichever the state is near to."""
     for side in (3.0, -3.08):
         q = np.array([side, *Q[1:]])
-        request = request_for(ROBOT.fk(q), **dict(zip(ROBOT.joint_names, q.tolist(), strict=True)))
+        request = request_for(ROBOT.fk(q), **named(ROBOT, q))
         request.ik_request.constraints.joint_constraints = [limited("j1", value, 0.2, 0.2)]
         found = solution(request)
         np.testing.assert_allclose(found, q, atol=1e-4)

@@ -1,313 +1,410 @@
-"""Requests over DDS: what good ones return, and how each bad one is refused while the server keeps serving."""
+"""Answers to requests for poses and paths, verified by pinocchio, and why the bad ones are refused; without DDS."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from geometry_msgs.msg import Pose, Quaternion
+from ik.arms import arm_and_oracle
 from kinematics.solids_by_formula import box_mesh
-from nodes.client_node import NODE, ClientNode, joint_positions, request
-from nodes.server_process import ServerProcess
+from nodes.client_node import joint_positions, request
+from nodes.ik_server.serving import refused, request_of, served, state_of
 from sensor_msgs.msg import JointState
 from shape_msgs.msg import SolidPrimitive
 
-from eim_ros.core.errors import LONGEST_MESSAGE
-from eim_ros.ik import ErrorCode, Solutions
-from eim_ros.kinematics import Mesh, PointCloud, Robot, pose_from, quaternion_from_matrix
+from eim_ros.core.errors import EimError
+from eim_ros.ik import ErrorCode, Sampler, Solutions
+from eim_ros.ik.order import limit_margin
+from eim_ros.kinematics import Mesh, PointCloud, pose_from, quaternion_from_matrix
 from eim_ros.kinematics.collision import collisions
 from eim_ros.nodes.ik_server.constraints import fill_scene
-from eim_ros.srv import DrawIK, SampleIK
+from eim_ros.nodes.ik_server.settings import IkServerSettings
+from eim_ros.srv import DrawIK, FollowIK, SampleIK, SolveNearestIK
 
 # The server verifies in compiled code, the test with pinocchio: they agree to rounding, far below the tolerance.
 ROUNDING = 1e-10
+ROBOT, ORACLE = arm_and_oracle("iiwa14")
+SUCCESS, GOAL, STATE = ErrorCode.SUCCESS, ErrorCode.INVALID_GOAL_CONSTRAINTS, ErrorCode.INVALID_ROBOT_STATE
+FRAME, LINK = ErrorCode.FRAME_TRANSFORM_FAILURE, ErrorCode.INVALID_LINK_NAME
+LIMITED = IkServerSettings(max_samples=1000, max_timeout=20.0)
 
 
-@pytest.fixture(scope="module")
-def server(start_server: Callable[..., ServerProcess]) -> Iterator[ServerProcess]:
-    started = start_server(max_samples=1000, max_timeout=5.0)
-    yield started
-    assert started.stop() == 0, started.log
+def line(n: int) -> np.ndarray:
+    first = np.array([0.2, 0.6, -0.3, -1.2, 0.4, 0.8, 0.1])
+    return np.linspace(first, first + 0.4, n)
 
 
-@pytest.fixture(scope="module")
-def robot() -> Robot:
-    return Robot("iiwa14")
+def sampled(message: SampleIK.Request) -> Any:
+    return served("sample_ik", message).solutions
 
 
-def test_log_lines_and_messages_do_not_repeat_a_long_value(server: ServerProcess, client: ClientNode) -> None:
-    message = request()
-    message.header.frame_id = 1_000_000 * "a"
-    answer = client.sample(server, message)
-    assert answer.error_code.val == ErrorCode.FRAME_TRANSFORM_FAILURE
-    assert len(answer.error_code.message) <= LONGEST_MESSAGE
-    assert max(map(len, server.log.splitlines())) <= LONGEST_MESSAGE + 100  # time, level and name of the node
+# Configurations of one pose
 
 
-def tip_pose(robot: Robot, configuration: np.ndarray) -> np.ndarray:
-    """Pose (4, 4) of the tip by pinocchio."""
-    import pinocchio
-
-    model = pinocchio.buildModelFromXML(robot.urdf)
-    data = model.createData()
-    q = np.zeros(model.nq)
-    for name, value in zip(robot.joint_names, configuration, strict=True):
-        q[model.joints[model.getJointId(name)].idx_q] = value
-    pinocchio.framesForwardKinematics(model, data, q)
-    base, tip = data.oMf[model.getFrameId(robot.base_link)], data.oMf[model.getFrameId(robot.tip_link)]
-    return (base.inverse() * tip).homogeneous
-
-
-def set_pose(message: SampleIK.Request, pose: np.ndarray) -> SampleIK.Request:
-    point, rotation = message.poses[0].position, message.poses[0].orientation
-    point.x, point.y, point.z = pose[:3, 3].tolist()
-    rotation.x, rotation.y, rotation.z, rotation.w = quaternion_from_matrix(pose).tolist()
-    return message
-
-
-def seed_state(robot: Robot, values: np.ndarray) -> JointState:
-    return JointState(name=list(robot.joint_names), position=[float(value) for value in values])
-
-
-@pytest.mark.parametrize("n", [1, 10, 100, 1000])
-def test_every_valid_configuration_reaches_the_position_within_limits(
-    client: ClientNode, server: ServerProcess, robot: Robot, n: int
-) -> None:
-    target = robot.fk(robot.random(1, np.random.default_rng(n))[0])[:3, 3]
-    answer = client.sample(server, request(tuple(target), n_samples=n))
-    assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message
-    assert answer.joint_names == list(robot.joint_names)
+@pytest.mark.parametrize("n", [1, 10, 1000])
+def test_every_configuration_reaches_the_position_within_limits(n: int) -> None:
+    target = ROBOT.fk(ROBOT.random(1, np.random.default_rng(n))[0])[:3, 3]
+    answer = sampled(request(tuple(target), n_samples=n))
+    assert answer.error_code.val == SUCCESS, answer.error_code.message
+    assert answer.joint_names == list(ROBOT.joint_names)
     positions = joint_positions(answer)
     assert answer.n == n == len(answer.expert)
     assert len(answer.log_prob) == (n if n > 1 else 0)  # of one there is nothing to compare it with
     assert len(answer.position_error) == len(answer.orientation_error) == n
-    assert answer.n > 0
     assert not answer.valid  # all are
-    assert robot.within_limits(positions).all()
+    assert ROBOT.within_limits(positions).all()
     for row, error in zip(positions[:50], answer.position_error, strict=False):
-        distance = np.linalg.norm(tip_pose(robot, row)[:3, 3] - target)
+        distance = np.linalg.norm(ORACLE.forward(row)[:3, 3] - target)
         assert distance <= 1e-6
         assert abs(distance - error) < ROUNDING
     assert set(answer.orientation_error) == {0.0}
-    assert answer.elapsed > 0.0
 
 
-def test_every_valid_configuration_reaches_the_whole_pose(
-    client: ClientNode, server: ServerProcess, robot: Robot
-) -> None:
-    pose = robot.fk(robot.random(1, np.random.default_rng(7))[0])
-    answer = client.sample(server, set_pose(request(position_only=False, n_samples=20), pose))
-    assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message
-    assert answer.n > 0
-    assert not answer.valid  # all are
+@pytest.mark.parametrize("length", [1.0, 1.0009])  # quaternions within a thousandth of unit length are normalised
+def test_every_configuration_reaches_the_whole_pose(length: float) -> None:
+    pose = ROBOT.fk(ROBOT.random(1, np.random.default_rng(7))[0])
+    message = request_of(SampleIK, pose[None], n_samples=20)
+    x, y, z, w = (length * quaternion_from_matrix(pose)).tolist()
+    message.poses[0].orientation = Quaternion(x=x, y=y, z=z, w=w)
+    answer = sampled(message)
+    assert answer.error_code.val == SUCCESS, answer.error_code.message
+    assert answer.n == 20
     for row in joint_positions(answer):
-        reached = tip_pose(robot, row)
-        assert np.linalg.norm(reached[:3, 3] - pose[:3, 3]) <= 1e-6
-        # the angle of a rotation from its antisymmetric part: exact for small angles
-        difference = reached[:3, :3].T @ pose[:3, :3]
-        assert np.linalg.norm(difference - difference.T) / (2 * math.sqrt(2)) <= 1e-6 + ROUNDING
+        assert max(ORACLE.errors(row, pose)) <= 1e-6 + ROUNDING
 
 
-def test_same_seed_gives_same_answer_and_a_negative_one_another(client: ClientNode, server: ServerProcess) -> None:
-    first, second = (client.sample(server, request(seed=3)) for _ in range(2))
-    assert first.positions == second.positions
-    fresh = [client.sample(server, request(seed=-1)).positions for _ in range(2)]
-    assert fresh[0] != fresh[1]
-
-
-def test_seed_ranks_by_distance_to_it(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
-    near = robot.random(1, np.random.default_rng(5))[0]
-    shuffled = JointState(name=list(robot.joint_names)[::-1], position=[float(value) for value in near[::-1]])
-    answer = client.sample(server, request(n_samples=50, near=shuffled))
-    distances = np.linalg.norm(joint_positions(answer) - near, axis=1)
-    assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message
-    assert (np.diff(distances) >= -1e-9).all()
-
-
-def test_without_refinement_raw_samples_are_returned_with_their_true_errors(
-    client: ClientNode, server: ServerProcess, robot: Robot
-) -> None:
-    message = request(service_type=DrawIK, n_samples=30, density="proposal")
-    answer = client.call(server, DrawIK, f"{NODE}/draw_ik", message).solutions
-    assert len(answer.valid) == 30
-    assert answer.n == 30
+def test_proposals_are_returned_with_their_true_errors() -> None:
+    answer = served("draw_ik", request(service_type=DrawIK, n_samples=30, density="proposal")).solutions
+    assert len(answer.valid) == answer.n == 30
     for row, error in zip(joint_positions(answer), answer.position_error, strict=True):
-        assert abs(np.linalg.norm(tip_pose(robot, row)[:3, 3] - (0.4, 0.1, 0.6)) - error) < ROUNDING
+        assert abs(np.linalg.norm(ORACLE.forward(row)[:3, 3] - (0.4, 0.1, 0.6)) - error) < ROUNDING
 
 
-def test_solutions_are_distinct(client: ClientNode, server: ServerProcess) -> None:
-    answer = client.sample(server, request(n_samples=100))
-    positions = joint_positions(answer)
-    distances = np.linalg.norm(positions[:, None] - positions[None], axis=-1) + np.eye(len(positions))
-    assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message
-    assert distances.min() > 1e-3
-
-
-def test_looser_tolerance_of_a_request_is_used(client: ClientNode, server: ServerProcess) -> None:
-    answer = client.sample(server, request(n_samples=100, position_tolerance=1e-2))
+def test_looser_tolerance_of_a_request_is_used() -> None:
+    answer = sampled(request(n_samples=100, position_tolerance=1e-2))
     assert 1e-6 < max(answer.position_error) <= 1e-2
 
 
-def test_quaternion_within_a_thousandth_of_unit_length_is_normalised(
-    client: ClientNode, server: ServerProcess, robot: Robot
-) -> None:
-    pose = robot.fk(robot.random(1, np.random.default_rng(8))[0])
-    message = set_pose(request(position_only=False, n_samples=5), pose)
-    for axis in "xyzw":
-        rotation = message.poses[0].orientation
-        setattr(rotation, axis, getattr(rotation, axis) * 1.0009)
-    answer = client.sample(server, message)
-    assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message
-    quaternion = quaternion_from_matrix(tip_pose(robot, joint_positions(answer)[0]))
-    assert np.allclose(pose_from(pose[:3, 3], quaternion), pose, atol=1e-5)
-
-
-def _position(axis: str, value: float) -> SampleIK.Request:
-    message = request()
-    setattr(message.poses[0].position, axis, value)
-    return message
-
-
-def _quaternion(*values: float) -> SampleIK.Request:
-    message = request()
-    rotation = message.poses[0].orientation
-    rotation.x, rotation.y, rotation.z, rotation.w = values
-    return message
-
-
-def _frame(name: str) -> SampleIK.Request:
-    message = request()
-    message.header.frame_id = name
-    return message
-
-
-def _seed(names: list[str], positions: list[float]) -> SampleIK.Request:
-    return request(near=JointState(name=names, position=positions))
-
-
-JOINTS = list(Robot("iiwa14").joint_names)
-GOAL, STATE = ErrorCode.INVALID_GOAL_CONSTRAINTS, ErrorCode.INVALID_ROBOT_STATE
-BAD_REQUESTS: dict[str, tuple[Callable[[], SampleIK.Request], int, str]] = {
-    "nan position": (lambda: _position("x", math.nan), GOAL, "finite"),
-    "infinite position": (lambda: _position("z", -math.inf), GOAL, "finite"),
-    "nan quaternion": (lambda: _quaternion(math.nan, 0.0, 0.0, 1.0), GOAL, "finite"),
-    "zero quaternion": (lambda: _quaternion(0.0, 0.0, 0.0, 0.0), GOAL, "zero"),
-    "long quaternion": (lambda: _quaternion(0.0, 0.0, 0.0, 1.002), GOAL, "length 1.002"),
-    "short quaternion": (lambda: _quaternion(0.0, 0.0, 0.0, 0.5), GOAL, "length 0.5"),
-    "unknown frame": (lambda: _frame("map"), ErrorCode.FRAME_TRANSFORM_FAILURE, "no node publishes on /tf"),
-    "unknown tip": (lambda: request(tip_link="elbow"), ErrorCode.INVALID_LINK_NAME, "expected 'tool0'"),
-    "no samples": (lambda: request(n_samples=0), GOAL, "n_samples is 0"),
-    "too many samples": (lambda: request(n_samples=1001), GOAL, "expected 1 to 1000"),
-    "most samples": (lambda: request(n_samples=2**32 - 1), GOAL, "expected 1 to 1000"),
-    "unknown joint": (lambda: _seed([*JOINTS, "gripper"], [0.0] * 8), STATE, "unknown joints: gripper"),
-    "missing joint": (lambda: _seed(JOINTS[:-1], [0.0] * 6), STATE, f"lacks joints: {JOINTS[-1]}"),
-    "repeated joint": (lambda: _seed(JOINTS[:-1] + JOINTS[:1], [0.0] * 7), STATE, "twice"),
-    "joint without value": (lambda: _seed(JOINTS, [0.0] * 6), STATE, "7 names and 6 positions"),
-    "values without names": (lambda: _seed([], [0.0] * 7), STATE, "0 names and 7 positions"),
-    "nan joint": (lambda: _seed(JOINTS, [math.nan] * 7), STATE, "finite"),
-    "negative timeout": (lambda: request(timeout=-1.0), GOAL, "timeout"),
-    "nan timeout": (lambda: request(timeout=math.nan), GOAL, "timeout"),
-    "too long timeout": (lambda: request(timeout=5.1), GOAL, "at most 5.0 s"),
-    "negative position tolerance": (lambda: request(position_tolerance=-1e-6), GOAL, "position_tolerance"),
-    "infinite orientation tolerance": (lambda: request(orientation_tolerance=math.inf), GOAL, "orientation_tolerance"),
-    "unreachable": (lambda: request((2.0, 0.0, 0.5)), ErrorCode.NO_IK_SOLUTION, "best"),
-    "timeout before it is read": (lambda: request(timeout=1e-9), ErrorCode.TIMED_OUT, "timeout"),
-    "timeout while searching": (  # a tenth of what it takes
-        lambda: request(n_samples=1000, timeout=5e-4, avoid_self_collision=True),
-        ErrorCode.TIMED_OUT,
-        "",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BAD_REQUESTS)
-def test_bad_request_is_refused_with_its_cause_and_the_next_is_served(
-    client: ClientNode, server: ServerProcess, name: str
-) -> None:
-    make, code, cause = BAD_REQUESTS[name]
-    answer = client.sample(server, make())
-    assert (answer.error_code.val, cause in answer.error_code.message) == (code, True), answer.error_code.message
-    assert code == ErrorCode.TIMED_OUT or answer.n == 0  # what was found in time is returned
-    assert len(answer.positions) == answer.n * len(answer.joint_names)
-    assert client.sample(server, request()).error_code.val == ErrorCode.SUCCESS, server.log
-
-
-def test_unreachable_pose_returns_nothing_but_its_best_attempt(
-    client: ClientNode, server: ServerProcess, robot: Robot
-) -> None:
-    answer = client.sample(server, request((2.0, 0.0, 0.5)))
+def test_unreachable_pose_returns_nothing_but_its_best_attempt() -> None:
+    answer = sampled(request((2.0, 0.0, 0.5)))
     assert answer.error_code.val == ErrorCode.NO_IK_SOLUTION
     assert (answer.n, answer.valid, len(answer.positions), len(answer.position_error)) == (0, [], 0, 0)
     samples = Solutions.from_message(answer)
-    assert not samples
-    assert list(samples) == []
-    distance = np.linalg.norm(tip_pose(robot, samples.best_attempt)[:3, 3] - (2.0, 0.0, 0.5))
+    distance = np.linalg.norm(ORACLE.forward(samples.best_attempt)[:3, 3] - (2.0, 0.0, 0.5))
     assert answer.error_code.message.endswith(f"the best attempt is off by {distance:.3g} m and 0 rad")
-    assert len(client.sample(server, request()).best_attempt) == 0
+    assert len(sampled(request()).best_attempt) == 0
 
 
-def test_seed_is_matched_by_name_not_by_order(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
-    values = robot.random(1, np.random.default_rng(9))[0]
-    ordered = seed_state(robot, values)
-    order = np.random.default_rng(1).permutation(robot.dof)
-    shuffled: Any = JointState(name=[robot.joint_names[i] for i in order], position=[float(values[i]) for i in order])
-    answers = [client.sample(server, request(near=state)) for state in (ordered, shuffled)]
-    assert answers[0].positions == answers[1].positions
+def test_state_is_matched_by_name_and_ranks_by_distance() -> None:
+    near = ROBOT.random(1, np.random.default_rng(5))[0]
+    order = np.random.default_rng(1).permutation(ROBOT.dof)
+    names = [ROBOT.joint_names[i] for i in order]
+    plain, shuffled = (
+        sampled(request(n_samples=50, near=state))
+        for state in (state_of(ROBOT.joint_names, near), state_of(names, near[order]))
+    )
+    assert plain.positions == shuffled.positions
+    distances = np.linalg.norm(joint_positions(plain) - near, axis=1)
+    assert (np.diff(distances) >= -1e-9).all()
 
 
-def test_constraints_of_a_request_hold_in_its_answer(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
+def test_solutions_come_in_the_order_asked_for() -> None:
+    by_limits = joint_positions(sampled(request(order=["limits"])))
+    assert (np.diff(limit_margin(ROBOT, by_limits)) <= 0.0).all()
+    by_both = sampled(request(order=["limits", "manipulability"], order_weights=[0.0, 2.0]))
+    assert (np.diff(ROBOT.manipulability(joint_positions(by_both), position_only=True)) <= 0.0).all()
+
+
+def test_constraints_of_a_request_hold_in_its_answer() -> None:
     q = np.array([0.2, 0.6, 0.1, 1.2, 0.3, 0.8, 0.0])
-    message = set_pose(request((0.0, 0.0, 0.0), n_samples=50, position_only=False), robot.fk(q))
-    message.constraints.fixed_joints = JointState(name=["joint_a3"], position=[0.1])
+    message = request_of(SampleIK, ROBOT.fk(q)[None], n_samples=50)
     limited = message.constraints
+    limited.fixed_joints = state_of(["joint_a3"], [0.1])
     limited.limited_joints, limited.lower_limits, limited.upper_limits = ["joint_a1"], [-1.0], [math.inf]
-    message.constraints.tolerances = [0.0] * 5 + [math.inf]
-    message.constraints.avoid_self_collision = True
-    answer = client.sample(server, message)
-    assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message
+    limited.tolerances = [0.0] * 5 + [math.inf]
+    limited.avoid_self_collision = True
+    answer = sampled(message)
+    assert answer.error_code.val == SUCCESS, answer.error_code.message
     positions = joint_positions(answer)
-    assert answer.n > 0
-    assert not answer.valid  # all are
+    assert len(positions)
     assert (positions[:, 2] == 0.1).all()
     assert (positions[:, 0] >= -1.0).all()
     for row in positions:
-        offset = np.linalg.inv(robot.fk(q)) @ tip_pose(robot, row)
+        offset = np.linalg.inv(ROBOT.fk(q)) @ ORACLE.forward(row)
         assert np.linalg.norm(offset[:3, 3]) <= 1e-6 + ROUNDING
         assert np.linalg.norm(offset[:2, 2]) <= 1e-6 + ROUNDING
 
 
-def test_obstacle_around_the_goal_is_told(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
-    pose = robot.fk(np.full(7, 0.4))
-    message = set_pose(request((0.0, 0.0, 0.0), n_samples=5, position_only=False), pose)
-    message.constraints.scene.primitives = [SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.3])]
+def test_obstacle_around_the_goal_is_told_unless_the_links_may_touch_it() -> None:
+    pose = ROBOT.fk(line(1))
+    message = request_of(SampleIK, pose, n_samples=5)
+    message.constraints.scene.primitives = [SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[0.05])]
     message.constraints.scene.primitive_poses = message.poses
-    answer = client.sample(server, message)
+    answer = sampled(message)
     assert answer.error_code.val == ErrorCode.GOAL_IN_COLLISION
     assert (answer.n, len(answer.positions), len(answer.best_attempt)) == (0, 0, 7)
     assert "collide" in answer.error_code.message
+    message.constraints.allowed_links = ["link_6", "link_7"]
+    message.constraints.allowed_others = ["obstacle 0"] * 2
+    assert sampled(message).error_code.val == SUCCESS
 
 
-def test_meshes_and_points_of_a_request_are_avoided(client: ClientNode, server: ServerProcess, robot: Robot) -> None:
+def test_meshes_and_points_of_a_request_are_avoided() -> None:
     """A block and a wall of points where elbows would be: what is valid is free of both, and without them is not."""
-    pose = robot.fk(np.array([0.0, 0.6, 0.0, 1.2, 0.0, 0.8, 0.0]))
-    message = set_pose(request((0.0, 0.0, 0.0), n_samples=100, position_only=False, seed=0, timeout=5.0), pose)
-    elbows = robot.skeleton(joint_positions(client.sample(server, message)))[:, 4]
+    pose = ROBOT.fk(np.array([0.0, 0.6, 0.0, 1.2, 0.0, 0.8, 0.0]))
+    message = request_of(SampleIK, pose[None], n_samples=100)
+    plain = joint_positions(sampled(message))
+    elbows = ROBOT.skeleton(plain)[:, 4]
     sides = elbows[np.argmax(elbows[:, 1])], elbows[np.argmin(elbows[:, 1])]
     vertices, faces = box_mesh((0.1, 0.1, 0.1))
     points = sides[1] + 0.05 * np.random.default_rng(0).uniform(-1.0, 1.0, (200, 3))
     obstacles = [Mesh(pose_from(sides[0]), vertices, faces), PointCloud(points, 0.01)]
-    free = np.array([not collisions(robot, q, obstacles, self_collision=False, clearance=0.02)
-                     for q in joint_positions(client.sample(server, message))])  # fmt: skip
-    assert 0 < free.sum() < len(free)
+
+    def is_free(q: np.ndarray) -> bool:
+        return not collisions(ROBOT, q, obstacles, self_collision=False, clearance=0.02)
+
+    assert 0 < sum(map(is_free, plain)) < len(plain)
     fill_scene(message.constraints.scene, obstacles)
     message.constraints.clearance = 0.02
-    answer = client.sample(server, message)
-    assert answer.error_code.val == ErrorCode.SUCCESS, answer.error_code.message
+    answer = sampled(message)
+    assert answer.error_code.val == SUCCESS, answer.error_code.message
     assert answer.n > 0
-    assert not answer.valid  # all are
-    for q in joint_positions(answer):
-        assert not collisions(robot, q, obstacles, self_collision=False, clearance=0.02)
-    message.constraints.scene.mesh_poses.pop()
-    assert client.sample(server, message).error_code.val == ErrorCode.INVALID_GOAL_CONSTRAINTS
+    assert all(map(is_free, joint_positions(answer)))
+
+
+# Several poses
+
+
+def test_batch_has_the_solutions_of_each_pose_one_after_the_other() -> None:
+    poses = ROBOT.fk(line(4))
+    poses[2, 0, 3] = 9.0
+    answer = sampled(request_of(SampleIK, poses, n_samples=12))
+    assert answer.error_code.val == ErrorCode.NO_IK_SOLUTION
+    assert answer.error_code.message.startswith("3 of 4 poses have a solution; pose 2: there is no solution")
+    assert list(answer.error_codes) == [SUCCESS, SUCCESS, ErrorCode.NO_IK_SOLUTION, SUCCESS]
+    assert list(answer.n_per_pose) == [12, 12, 0, 12]
+    assert answer.n == 36 == len(answer.log_prob) == len(answer.expert)
+    assert not answer.valid  # all rows are
+    assert ROBOT.within_limits(np.array(answer.best_attempt).reshape(1, ROBOT.dof)).all()  # of pose 2
+    positions = joint_positions(answer)
+    for index, rows in enumerate(np.split(np.arange(36), np.cumsum(answer.n_per_pose)[:-1])):
+        position, orientation = ROBOT.pose_errors(positions[rows], poses[index])
+        np.testing.assert_allclose(position, np.array(answer.position_error)[rows], atol=1e-10)
+        np.testing.assert_allclose(orientation, np.array(answer.orientation_error)[rows], atol=1e-10)
+        assert max(position.max(initial=0.0), orientation.max(initial=0.0)) <= 1e-6
+
+
+def test_pose_of_a_batch_is_answered_as_it_is_alone() -> None:
+    poses = ROBOT.fk(line(2))
+    fields = {"posture": state_of(["joint_a3"], [0.5]), "diversity": 0.25, "n_samples": 12}
+    batch = sampled(request_of(SampleIK, poses, **fields))
+    assert batch.error_code.val == SUCCESS, batch.error_code.message
+    answer = sampled(request_of(SampleIK, poses[1:], seed=1, **fields))
+    np.testing.assert_array_equal(joint_positions(batch)[batch.n_per_pose[0] :], joint_positions(answer))
+
+
+# Paths
+
+
+@pytest.mark.parametrize("is_timed", [False, True])
+def test_path_is_followed_from_where_the_robot_is_and_sent_as_a_trajectory(is_timed: bool) -> None:
+    q, times = line(20), 0.5 * np.arange(1, 21)
+    near = state_of(ROBOT.joint_names, q[0])
+    poses = ROBOT.fk(q)
+    answer = served("follow_ik", request_of(FollowIK, poses, near=near, times=times.tolist() if is_timed else []))
+    assert answer.error_code.val == SUCCESS, answer.error_code.message
+    assert list(answer.valid) == list(answer.examined) == [True] * answer.n == [True] * 20
+    rows = np.frombuffer(answer.positions).reshape(20, ROBOT.dof)
+    steps = np.diff(np.concatenate([q[:1], rows]), axis=0)
+    assert np.abs(steps).max() <= answer.max_step <= 0.3
+    assert all(max(ORACLE.errors(row, pose)) <= 1e-6 + ROUNDING for row, pose in zip(rows, poses, strict=True))
+    assert ROBOT.within_limits(rows).all()
+    assert list(answer.trajectory.joint_names) == list(ROBOT.joint_names)
+    np.testing.assert_array_equal([point.positions for point in answer.trajectory.points], rows)
+    stamps = [point.time_from_start for point in answer.trajectory.points]
+    found = np.array([stamp.sec + 1e-9 * stamp.nanosec for stamp in stamps])
+    if is_timed:
+        np.testing.assert_allclose(found, times)
+    else:
+        fastest = (np.abs(steps) / ROBOT.velocity_limits).max(axis=1)
+        durations = np.diff(found, prepend=0.0)
+        np.testing.assert_allclose(durations, fastest, atol=1e-5)  # a microsecond more for each step
+        assert (durations[1:] > 0.0).all()
+
+
+def test_pose_of_a_path_that_is_out_of_reach_is_named() -> None:
+    poses = ROBOT.fk(line(4))
+    poses[2, 0, 3] = 9.0
+    answer = served("follow_ik", request_of(FollowIK, poses))
+    assert answer.error_code.val == ErrorCode.NO_IK_SOLUTION
+    assert "1 of 4 poses have no solution, the first of them is pose 2" in answer.error_code.message
+    assert not answer.trajectory.points
+    assert list(answer.valid) == [True, True, False, True]
+    assert all(answer.examined)
+    assert np.isnan(np.frombuffer(answer.positions).reshape(4, -1)[2]).all()
+
+
+def test_poses_of_a_path_that_took_too_long_are_not_said_to_have_no_solution() -> None:
+    answer = served("follow_ik", request_of(FollowIK, ROBOT.fk(line(200))), left=1e-9)
+    assert answer.error_code.val == ErrorCode.TIMED_OUT
+    assert not any(answer.valid)
+    assert not any(answer.examined)
+    assert "no solution" not in answer.error_code.message
+
+
+def test_constraints_of_a_path_hold() -> None:
+    fields = {"position_only": True, "avoid_self_collision": True, "fixed_joints": state_of(["joint_a7"], [0.3])}
+    answer = served("follow_ik", request_of(FollowIK, ROBOT.fk(line(5)), **fields))
+    assert all(answer.valid), answer.error_code.message
+    assert (np.frombuffer(answer.positions).reshape(5, ROBOT.dof)[:, 6] == 0.3).all()
+
+
+# The nearest pose
+
+
+def test_the_nearest_pose_is_answered_in_and_out_of_reach() -> None:
+    targets = ROBOT.fk(line(2))
+    targets[1, :3, 3] += [0.0, 3.0, 0.0]
+    response = served("solve_nearest_ik", request_of(SolveNearestIK, targets, priority="position", seed=0))
+    assert response.error_code.val == SUCCESS, response.error_code.message
+    assert tuple(response.joint_names) == ROBOT.joint_names
+    assert list(response.exact) == [True, False]
+    q = np.array(response.positions).reshape(2, ROBOT.dof)
+    assert ROBOT.within_limits(q).all()
+    for row, target, *told in zip(q, targets, response.position_error, response.orientation_error, strict=True):
+        assert ORACLE.errors(row, target) == pytest.approx(told, abs=1e-7)  # an angle by its logarithm near zero
+    assert response.position_error[1] < 3.0
+    weighted = served("solve_nearest_ik", request_of(SolveNearestIK, targets[1:], weights=[1.0, 1.0], seed=0))
+    distances = [np.hypot(x.position_error[-1], x.orientation_error[-1]) for x in (weighted, response)]
+    assert distances[0] <= distances[1] + 1e-6
+
+
+# Refusals
+
+
+def pose_of(**parts: Any) -> dict[str, Any]:
+    """The field of a pose of which parts are replaced."""
+    pose = Pose()
+    for name, values in parts.items():
+        for axis, value in zip("xyzw", values, strict=False):
+            setattr(getattr(pose, name), axis, value)
+    return {"poses": [pose]}
+
+
+def near_of(names: Any, values: Any) -> dict[str, Any]:
+    return {"near": state_of(names, values)}
+
+
+POSES = ROBOT.fk(line(3))
+J = list(ROBOT.joint_names)
+ONE: dict[str, tuple[dict[str, Any], ErrorCode, str]] = {
+    "nan position": (pose_of(position=(math.nan, 0.0, 0.0)), GOAL, "finite"),
+    "infinite position": (pose_of(position=(0.0, 0.0, -math.inf)), GOAL, "finite"),
+    "nan quaternion": (pose_of(orientation=(math.nan, 0.0, 0.0, 1.0)), GOAL, "finite"),
+    "zero quaternion": (pose_of(orientation=(0.0, 0.0, 0.0, 0.0)), GOAL, "zero"),
+    "long quaternion": (pose_of(orientation=(0.0, 0.0, 0.0, 1.002)), GOAL, "length 1.002"),
+    "short quaternion": (pose_of(orientation=(0.0, 0.0, 0.0, 0.5)), GOAL, "length 0.5"),
+    "unknown tip": ({"tip_link": "elbow"}, LINK, "expected 'tool0'"),
+    "no poses": ({"poses": []}, GOAL, "there are 0 poses"),
+    "no samples": ({"n_samples": 0}, GOAL, "n_samples is 0"),
+    "too many samples": ({"n_samples": 1001}, GOAL, "expected 1 to 1000"),
+    "most samples": ({"n_samples": 2**32 - 1}, GOAL, "expected 1 to 1000"),
+    "unknown joint": (near_of([*J, "gripper"], [0.0] * 8), STATE, "unknown joints: gripper"),
+    "missing joint": (near_of(J[:-1], [0.0] * 6), STATE, f"lacks joints: {J[-1]}"),
+    "repeated joint": (near_of(J[:-1] + J[:1], [0.0] * 7), STATE, "twice"),
+    "joint without value": (near_of(J, [0.0] * 6), STATE, "7 names and 6 positions"),
+    "values without names": (near_of([], [0.0] * 7), STATE, "0 names and 7 positions"),
+    "nan joint": (near_of(J, [math.nan] * 7), STATE, "finite"),
+    "negative timeout": ({"timeout": -1.0}, GOAL, "timeout"),
+    "nan timeout": ({"timeout": math.nan}, GOAL, "timeout"),
+    "too long timeout": ({"timeout": 20.1}, GOAL, "at most 20.0 s"),
+    "negative position tolerance": ({"position_tolerance": -1e-6}, GOAL, "position_tolerance"),
+    "infinite orientation tolerance": ({"orientation_tolerance": math.inf}, GOAL, "orientation_tolerance"),
+    "unknown order": ({"order": ["beauty"]}, GOAL, "unknown order 'beauty'; known: density"),
+    "distance to nothing": ({"order": ["distance"]}, GOAL, "ordering by distance needs a configuration"),
+    "order named twice": ({"order": ["limits", "limits"]}, GOAL, "each name once"),
+    "no posture for the order": ({"order": ["posture"]}, GOAL, "ordering by posture needs a preferred posture"),
+    "weights without order": (
+        {"order": ["limits"], "order_weights": [1.0, 2.0]},
+        GOAL,
+        "order has 1 names and order_weights 2 numbers",
+    ),
+    "negative weight": (
+        {"order": ["limits", "density"], "order_weights": [1.0, -2.0]},
+        GOAL,
+        "must be finite and not negative",
+    ),
+    "posture of another joint": ({"posture": state_of(["nose"], [1.0])}, GOAL, "no joint 'nose'"),
+    "posture without value": ({"posture": JointState(name=["joint_a1"])}, GOAL, "1 names and 0 positions"),
+    "nan posture": ({"posture": state_of(["joint_a1"], [math.nan])}, GOAL, "finite"),
+    "posture without weight": (
+        {"posture": state_of(["joint_a1"], [1.0]), "posture_weights": [0.0]},
+        GOAL,
+        "no joint has a weight",
+    ),
+    "weight without posture": (
+        {"posture_weights": [1.0]},
+        GOAL,
+        "0 names and 0 positions, and there are 1 posture_weights",
+    ),
+    "diversity": ({"diversity": 1.5}, GOAL, "diversity is 1.5, expected 0 to 1"),
+    "nan diversity": ({"diversity": math.nan}, GOAL, "diversity is nan"),
+}
+BOTH_OF = {"priority": "position", "weights": [1.0, 1.0]}
+SEVERAL: dict[str, tuple[str, Any, dict[str, Any], ErrorCode, str]] = {
+    "too many of a batch": (
+        "sample_ik",
+        SampleIK,
+        {"n_samples": 500},
+        GOAL,
+        "500 configurations for each of 3 poses are 1500, expected at most 1000",
+    ),
+    "path in another frame": ("follow_ik", FollowIK, {"frame": "map"}, FRAME, "base link"),
+    "tip of a path": ("follow_ik", FollowIK, {"tip_link": "nose"}, LINK, "nose"),
+    "step of a path": ("follow_ik", FollowIK, {"max_step": [-1.0]}, GOAL, "max_step"),
+    "times of a path": ("follow_ik", FollowIK, {"times": [1.0]}, GOAL, "times"),
+    "fixed joint of a path": ("follow_ik", FollowIK, {"fixed_joints": state_of(["nose"], [0.3])}, GOAL, "nose"),
+    "priority": ("solve_nearest_ik", SolveNearestIK, {"priority": "speed"}, GOAL, "priority"),
+    "weights": ("solve_nearest_ik", SolveNearestIK, {"weights": [1.0]}, GOAL, "priority"),
+    "both": ("solve_nearest_ik", SolveNearestIK, BOTH_OF, GOAL, "priority"),
+}
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_bad_request_is_refused_with_its_cause(name: str) -> None:
+    fields, code, cause = ONE[name]
+    error = refused("sample_ik", request(**fields), settings=LIMITED)
+    assert (error.code, cause in str(error)) == (code, True), str(error)
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_bad_request_for_several_poses_is_refused_with_its_cause(name: str) -> None:
+    service, service_type, fields, code, cause = SEVERAL[name]
+    message = request_of(service_type, POSES, **{key: value for key, value in fields.items() if key != "frame"})
+    message.header.frame_id = fields.get("frame", message.header.frame_id)
+    error = refused(service, message, settings=LIMITED)
+    assert (error.code, cause in str(error)) == (code, True), str(error)
+
+
+def test_bad_pose_of_a_path_is_named() -> None:
+    message = request_of(FollowIK, POSES)
+    message.poses[1].orientation.w = 7.0
+    error = refused("follow_ik", message)
+    assert (error.code, str(error).partition(": ")[0]) == (GOAL, "pose 1")
+
+
+@pytest.mark.parametrize(
+    ("service", "service_type", "fields", "reason"),
+    [
+        ("sample_ik", SampleIK, {"order": ["density"]}, "ordering by density needs a model"),
+        ("draw_ik", DrawIK, {"density": "proposal"}, "proposals are draws from a model, and this sampler has none"),
+    ],
+)
+def test_what_needs_a_model_is_refused_without_one(
+    service: str, service_type: Any, fields: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(EimError, match=reason):
+        served(service, request_of(service_type, POSES[:1], **fields), Sampler(ROBOT))

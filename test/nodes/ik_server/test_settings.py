@@ -24,11 +24,6 @@ def test_read_only_are_exactly_those_that_configure_uses() -> None:
     }
 
 
-def test_default_timeout_above_the_maximum_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="default_timeout"):
-        IkServerSettings(default_timeout=2.0, max_timeout=1.0)
-
-
 def test_two_sources_of_the_robot_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="robot and robot_description"):
         IkServerSettings(robot=str(tmp_path), robot_description="<robot/>")

@@ -100,17 +100,10 @@ def test_all_ghosts_reach_the_target_where_it_is_dragged_to(listener: Listener) 
     np.testing.assert_allclose(found, np.broadcast_to(pose[:3, 3], found.shape), rtol=0, atol=TOLERANCE)
     components = {marker.id for marker in listener.markers[-1].markers if marker.ns == "self_motions"}
     assert {marker.id for marker in listener.markers[-1].markers if marker.ns == "ghosts"} <= components
+    listener.hear(lambda: ROBOT.verify(np.array(listener.chosen[-1].position), pose)[1].all(), "the chosen solution")
+    assert tuple(listener.chosen[-1].name) == ROBOT.joint_names
     assert listener.markers[-1].markers[0].action == Marker.DELETEALL
     assert {marker.header.frame_id for marker in listener.markers[-1].markers[1:]} == {ROBOT.base_link}
-
-
-def test_the_chosen_solution_is_told_as_joint_states(listener: Listener) -> None:
-    pose = pose_from([0.45, 0.0, 0.45], DOWN)
-    listener.drag(pose)
-    listener.hear(
-        lambda: ROBOT.verify(np.array(listener.chosen[-1].position), pose)[1].all(), "a solution of the new target"
-    )
-    assert tuple(listener.chosen[-1].name) == ROBOT.joint_names
 
 
 def test_clients_get_the_marker_and_then_every_move_by_number(
@@ -170,23 +163,6 @@ def test_a_target_in_a_frame_of_tf_is_solved_and_moves_along_with_its_frame(
             lambda wanted=wanted: ROBOT.verify(np.array(listener.chosen[-1].position), wanted)[1].all(),
             "the chosen one",
         )
-    stamped = pose_from([0.1, 0.05, 0.05], DOWN)  # at a time: stays where it was then
-    listener.targets.publish(target_in("belt", stamped, 100))
-    wanted = pose_from([0.35, 0.0, 0.4], [0.0, 0.0, 0.6, 0.8]) @ stamped
-    listener.hear(
-        lambda: np.abs(tips(listener.markers[-1])[:1] - wanted[:3, 3]).max() < 1e-5, "solutions of a target of then"
-    )
-
-
-def test_a_frame_that_nobody_knows_is_told_and_the_target_stays(
-    client: ClientNode, server: ServerProcess, listener: Listener
-) -> None:
-    before = marker_of(client, server).markers[0].pose
-    listener.targets.publish(target_in("camera", np.eye(4)))
-    server.wait_for_log(
-        "a target is in frame 'camera', which is neither fixed to the base link 'panda_link0' nor known"
-    )
-    assert marker_of(client, server).markers[0].pose == before
 
 
 def test_out_of_reach_there_is_nothing_to_show(listener: Listener) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,19 +14,27 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from motion.demonstrated import JOINTS, N_POINTS, positions_of, two_ways
 from nodes.client_node import ClientNode
 from nodes.diagnosis import status
-from nodes.server_process import ServerProcess
+from nodes.server_process import PATIENCE, ServerProcess
 from rcl_interfaces.srv import GetParameters
 from rclpy.duration import Duration
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from eim_ros.core.errors import EimError
 from eim_ros.learning import EMConfig
 from eim_ros.motion import MotionPrior, MotionTraining
 from eim_ros.msg import ViaPoint
+from eim_ros.nodes.motion_prior_server.messages import condition_motion, sample_motion, score_motion
+from eim_ros.nodes.motion_prior_server.settings import MotionPriorServerSettings
 from eim_ros.srv import ConditionMotion, LoadModel, SampleMotion, ScoreMotion
 
 NODE = "/motion_prior_server"
 SUCCESS, FAILURE, INVALID = 1, 99999, -16
-TYPES = {"sample_motion": SampleMotion, "score_motion": ScoreMotion, "condition": ConditionMotion}
+SERVICES: dict[str, tuple[Any, Any]] = {
+    "sample_motion": (SampleMotion, sample_motion),
+    "score_motion": (ScoreMotion, score_motion),
+    "condition": (ConditionMotion, condition_motion),
+}
+LIMITS = {"max_samples": 1000, "max_points": 500, "max_trajectory_points": 5000}
 
 
 def trained(path: Path, seed: int, **data: Any) -> Path:
@@ -46,18 +55,30 @@ def prior(prior_file: Path) -> MotionPrior:
 
 @pytest.fixture(scope="module")
 def server(start_server: Callable[..., ServerProcess], prior_file: Path) -> Iterator[ServerProcess]:
-    limits = {"max_samples": 1000, "max_points": 500, "max_trajectory_points": 5000}
-    started = start_server(node="motion_prior_server", model=prior_file, **limits)
+    started = start_server(node="motion_prior_server", model=prior_file, **LIMITS)
     yield started
     assert started.stop() == 0, started.log
 
 
 @pytest.fixture
-def call(client: ClientNode, server: ServerProcess) -> Callable[..., Any]:
+def call(prior: MotionPrior) -> Callable[..., Any]:
+    """Answers without DDS."""
+
+    def answer(name: str, **fields: Any) -> Any:
+        kind, function = SERVICES[name]
+        response = kind.Response()
+        function(kind.Request(**{"context": [1.0], **fields}), response, prior, MotionPriorServerSettings(**LIMITS))
+        return response
+
+    return answer
+
+
+@pytest.fixture
+def send(client: ClientNode, server: ServerProcess) -> Callable[..., Any]:
     def send(name: str, **fields: Any) -> Any:
         if name == "load_model":
             return client.call(server, LoadModel, f"{NODE}/load_model", LoadModel.Request(**fields))
-        kind = TYPES[name]
+        kind = SERVICES[name][0]
         return client.call(server, kind, f"{NODE}/{name}", kind.Request(**{"context": [1.0], **fields}))
 
     return send
@@ -181,8 +202,6 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
     "nan duration": ("sample_motion", {"n_samples": 1, "duration": math.nan}, "duration"),
     "negative duration": ("sample_motion", {"n_samples": 1, "duration": -1.0}, "duration"),
     "phase": ("condition", {"via_points": [via(), via(1.5)]}, "via point 1: the phase"),
-    "nan via": ("condition", {"via_points": [via(positions=(math.nan,))]}, "finite"),
-    "unknown via joint": ("sample_motion", {"n_samples": 1, "via_points": [via(names=("hip",))]}, "unknown joints hip"),
     "via without joints": ("condition", {"via_points": [via(names=(), positions=())]}, "must name joints"),
     "via out of limits": (
         "condition",
@@ -218,57 +237,60 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_request_is_refused_with_its_cause_and_the_next_is_served(call: Callable[..., Any], name: str) -> None:
+def test_bad_request_is_refused_with_its_cause(call: Callable[..., Any], name: str) -> None:
     service, fields, cause = BAD[name]
-    answer = call(service, **fields)
-    assert (answer.error_code.val, cause in answer.error_code.message) == (INVALID, True), answer.error_code.message
-    assert call("sample_motion", n_samples=1).error_code.val == SUCCESS
+    with pytest.raises(EimError) as caught:
+        call(service, **fields)
+    assert cause in str(caught.value)
 
 
-def test_prior_is_exchanged_and_a_bad_one_refused(call: Callable[..., Any], prior_file: Path, tmp_path: Path) -> None:
+def test_services_answer_as_the_functions_do_and_refuse_with_a_code(
+    call: Callable[..., Any], send: Callable[..., Any]
+) -> None:
+    asked = {
+        "sample_motion": {"n_samples": 3, "seed": 3},
+        "score_motion": {"trajectories": [trajectory(positions_of(two_ways(1, 9))[0])]},
+        "condition": {"via_points": [via()], "n_points": 11},
+    }
+    for name, fields in asked.items():
+        assert repr(send(name, **fields)) == repr(call(name, **fields))
+        refused = send(name, **{**fields, "context": [1.0, 2.0]})
+        assert refused.error_code.val == INVALID
+        assert "expected 1 numbers (goal)" in refused.error_code.message
+
+
+def test_prior_is_exchanged_and_a_bad_one_refused(send: Callable[..., Any], prior_file: Path, tmp_path: Path) -> None:
     fixed = {"n_samples": 1, "seed": 0, "flat": True}
-    old = call("sample_motion", **fixed).positions
-    assert call("load_model", path=str(trained(tmp_path / "other", 5))).success
-    new = call("sample_motion", **fixed).positions
+    old = send("sample_motion", **fixed).positions
+    assert send("load_model", path=str(trained(tmp_path / "other", 5))).success
+    new = send("sample_motion", **fixed).positions
     assert new != old
     (tmp_path / "half").write_bytes(prior_file.read_bytes()[:2000])
     for path, cause in ((tmp_path / "half", "truncated"), (tmp_path / "none", "cannot read"), ("", "empty")):
-        answer = call("load_model", path=str(path))
+        answer = send("load_model", path=str(path))
         assert (answer.success, cause in answer.message) == (False, True), answer.message
-    assert call("sample_motion", **fixed).positions == new
-    assert call("load_model", path=str(prior_file)).success
-    assert call("sample_motion", **fixed).positions == old
+    assert send("sample_motion", **fixed).positions == new
+    assert send("load_model", path=str(prior_file)).success
+    assert send("sample_motion", **fixed).positions == old
 
 
-def test_server_without_a_model_waits_for_one(
+def test_server_without_a_model_waits_for_one_and_tells_which_one_serves(
     start_server: Callable[..., ServerProcess], client: ClientNode, tmp_path: Path
 ) -> None:
     server = start_server("-r", "__ns:=/waiting", node="motion_prior_server")
-    node = f"/waiting{NODE}"
-    refused = client.call(server, SampleMotion, f"{node}/sample_motion", SampleMotion.Request(n_samples=1))
+    node, wanted = f"/waiting{NODE}", SampleMotion.Request(n_samples=1)
+    refused = client.call(server, SampleMotion, f"{node}/sample_motion", wanted)
     assert (refused.error_code.val, "no model is loaded" in refused.error_code.message) == (FAILURE, True)
-    path = trained(tmp_path / "plain", 1, context=False)
-    assert client.call(server, LoadModel, f"{node}/load_model", LoadModel.Request(path=str(path))).success
-    answer = client.call(server, SampleMotion, f"{node}/sample_motion", SampleMotion.Request(n_samples=1))
-    assert answer.error_code.val == SUCCESS
-    assert server.stop() == 0, server.log
-
-
-def test_parameter_tells_which_prior_serves_and_diagnostics_that_there_is_none(
-    start_server: Callable[..., ServerProcess], client: ClientNode, prior_file: Path
-) -> None:
-    server = start_server("-r", "__ns:=/told", node="motion_prior_server")
-    node, wanted = f"/told{NODE}", GetParameters.Request(names=["model"])
     missing = status(client, server, "no model is loaded: give the parameter model, or call load_model")
     assert missing.level == DiagnosticStatus.WARN
-    load = LoadModel.Request(path=str(prior_file))
-    assert client.call(server, LoadModel, f"{node}/load_model", load).success
-    told = client.call(server, GetParameters, f"{node}/get_parameters", wanted)
-    assert told.values[0].string_value == str(prior_file)
-    assert client.call(server, SampleMotion, f"{node}/sample_motion", SampleMotion.Request(n_samples=1)).error_code.val
-    active = status(client, server, "active")
-    assert active.level == DiagnosticStatus.OK
-    assert {item.key: item.value for item in active.values}["model"] == str(prior_file)
+    path = trained(tmp_path / "plain", 1, context=False)
+    assert client.call(server, LoadModel, f"{node}/load_model", LoadModel.Request(path=str(path))).success
+    assert client.call(server, SampleMotion, f"{node}/sample_motion", wanted).error_code.val == SUCCESS
+    told = client.call(server, GetParameters, f"{node}/get_parameters", GetParameters.Request(names=["model"]))
+    assert told.values[0].string_value == str(path)
+    end = time.monotonic() + PATIENCE  # another server of this file is active, too
+    while {item.key: item.value for item in status(client, server, "active").values}["model"] != str(path):
+        assert time.monotonic() < end
     assert server.stop() == 0, server.log
 
 
@@ -284,13 +306,9 @@ def test_server_that_is_not_active_refuses_and_says_so(
 
     assert (sample().error_code.val, "is unconfigured, not active" in sample().error_code.message) == (FAILURE, True)
     assert "must be configured first" in client.call(server, LoadModel, f"{node}/load_model", load).message
-    for label in ("configure", "activate"):
+    for label in ("configure", "activate", "deactivate"):
         assert client.change_state(server, label, node), server.log
-    assert sample().error_code.val == SUCCESS
-    assert client.change_state(server, "deactivate", node)
     assert "is inactive, not active" in sample().error_code.message
-    assert client.change_state(server, "shutdown", node)
-    assert "is finalized, not active" in sample().error_code.message
     assert server.stop() == 0, server.log
 
 

@@ -107,7 +107,6 @@ def test_server_answers_with_a_model_of_a_recording(
     [
         ({"folder": "../outside"}, "is refused: paths received over ROS must lie in"),
         ({"folder": "occupied"}, "collecting failed: fk_collector does not save: "),
-        ({"bag": "missing", "robot": ROBOT}, "missing does not exist"),
         ({"bag": "demos/swings"}, "importing failed: --task ik needs --robot"),
         ({"settings": "[n_components=-1]", "bag": "demos/swings", "robot": ROBOT}, "training failed: no model: "),
     ],

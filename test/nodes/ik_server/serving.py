@@ -1,0 +1,57 @@
+"""Requests that are answered without DDS, by the functions of which the services of `ik_server` consist."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from ik.arms import sampler_of
+from nodes.client_node import request
+from nodes.ik_server.workcell import pose_message_of
+from sensor_msgs.msg import JointState
+
+from eim_ros.ik import Sampler
+from eim_ros.nodes.ik_server.handlers import SERVICES
+from eim_ros.nodes.ik_server.messages import RequestContext, RequestError, with_tip_and_tool
+from eim_ros.nodes.ik_server.settings import IkServerSettings
+
+ENOUGH = 60.0  # [s]
+SETTINGS = IkServerSettings()
+
+
+def served(
+    service: str,
+    message: Any,
+    sampler: Sampler | None = None,
+    settings: IkServerSettings = SETTINGS,
+    *,
+    context: RequestContext | None = None,
+    scene: Any = None,
+    left: float = ENOUGH,
+) -> Any:
+    """The response of a service with `left` seconds left, of the iiwa with a model unless told otherwise."""
+    used = sampler or sampler_of("iiwa14", "position")
+    if hasattr(message, "constraints"):
+        used = with_tip_and_tool(used, message.constraints)
+    service_type, parse = SERVICES[f"~/{service}"]
+    response = service_type.Response()
+    parse(message, response, context or RequestContext(used.robot), settings).solve(used, scene, left)
+    return response
+
+
+def refused(service: str, message: Any, *given: Any, **options: Any) -> RequestError:
+    """The reason for which a request is refused."""
+    with pytest.raises(RequestError) as caught:
+        served(service, message, *given, **options)
+    return caught.value
+
+
+def request_of(service_type: Any, targets: np.ndarray, /, **fields: object) -> Any:
+    """A request for complete poses (n, 4, 4); `fields` replace its fields, or those of its constraints."""
+    poses = [pose_message_of(pose) for pose in targets]
+    return request(service_type=service_type, **{"poses": poses, "timeout": 20.0, "position_only": False, **fields})
+
+
+def state_of(names: Any, values: Any) -> JointState:
+    return JointState(name=list(names), position=[float(value) for value in values])
