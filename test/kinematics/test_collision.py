@@ -12,7 +12,6 @@ from kinematics.descriptions import chain_urdf, joint
 from eim_ros.core.errors import ConstraintError, EimError, PoseError, RobotError
 from eim_ros.kinematics import Box, Capsule, Cylinder, Robot, Shape, Sphere, pose_from, share_path
 from eim_ros.kinematics.collision import CollisionModel, CollisionScene, collision_model, collisions
-from eim_ros.kinematics.links import link_shapes
 
 TURN = '<axis xyz="0 0 1"/><limit lower="-3" upper="3" effort="1" velocity="1"/>'
 SLIDE = '<axis xyz="1 0 0"/><limit lower="-2" upper="2" effort="1" velocity="1"/>'
@@ -37,14 +36,6 @@ def slider(**links: str) -> Robot:
     """A ball that slides along x, after a link without shape that turns about z."""
     return robot_of({"a": "", "b": "", "c": BALL, **links}, joint("turn", "revolute", "a", "b", TURN),
                     joint("slide", "prismatic", "b", "c", SLIDE), base="a", tip="c")  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "n_shapes"), [("panda", 9), ("iiwa14", 8), ("planar3", 3), ("planar10", 10)])
-def test_shipped_robots_are_made_of_capsules(name: str, n_shapes: int) -> None:
-    robot = Robot(name)
-    shapes = [each for of_link in link_shapes(robot.urdf).values() for each in of_link]
-    assert len(shapes) == n_shapes
-    assert all(isinstance(each, Capsule) for each in shapes)
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -28,7 +28,7 @@ from eim_ros.kinematics import (
     solids,
 )
 from eim_ros.kinematics import obstacles as obstacles_module
-from eim_ros.kinematics.collision import AT_ONCE, AT_ONCE_LATE, CollisionModel, collision_model
+from eim_ros.kinematics.collision import AT_ONCE_LATE, CollisionModel, collision_model
 from eim_ros.kinematics.meshes import MeshLimits, read_mesh
 from eim_ros.kinematics.obstacles import HALF_DIAGONAL
 from eim_ros.kinematics.solids import forms_of
@@ -187,34 +187,6 @@ def test_thinning_goes_on_where_it_was(stepped: Callable[[], None], monkeypatch:
     assert n_calls == 3  # 16 steps, 5 of them in each call
 
 
-def test_thinning_ends_when_there_are_too_many_balls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(obstacles_module, "THINNED_AT_ONCE", 100)
-    forms = forms_of(PointCloud(np.random.default_rng(3).uniform(size=(1600, 3)), 0.01, resolution=1e-3))
-    assert forms.n_balls(150, NEVER) == 200
-
-
-def test_pieces_that_were_made_in_time_are_kept(stepped: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solids, "POINTS_AT_ONCE", 100)
-    made: list[int] = []
-    of_points = solids._of_points
-
-    def counted(points: np.ndarray, radius: float) -> solids.Solid:
-        made.append(len(points))
-        return of_points(points, radius)
-
-    monkeypatch.setattr(solids, "_of_points", counted)
-    cloud = PointCloud(np.random.default_rng(3).uniform(size=(1600, 3)), 0.01)
-    for _ in range(50):
-        stepped()
-        try:
-            forms = forms_of(cloud, 5.0).finished(5.0)
-            break
-        except OutOfTime as error:
-            assert "points are left" in str(error)
-    assert len(forms) == len(made) > 3  # several calls, none of which made a piece again
-    assert sum(made) == 1600
-
-
 def test_obstacles_are_not_prepared_when_time_is_up(stepped: Callable[[], None]) -> None:
     model = CollisionModel(Robot("panda"))
     obstacles = [Sphere((2.0, 0.0, 0.01 * i), 0.001) for i in range(300)]
@@ -229,17 +201,6 @@ def test_mesh_is_not_begun_if_its_estimate_is_longer_than_the_time_left() -> Non
     with pytest.raises(OutOfTime, match=r"prepare a mesh of 400000 triangles, which takes about"):
         forms_of(mesh, deadlines.clock() + 1e-3)
     assert mesh not in solids._made
-
-
-def test_estimates_follow_what_work_took() -> None:
-    effort = deadlines.Effort(1e-9)
-    before = effort.seconds(1000.0)
-    for _ in range(20):
-        effort.took(1000.0, 2.0)
-    assert before < 1e-4
-    assert effort.seconds(1000.0) == pytest.approx(deadlines.DOUBT * 2.0, rel=1e-3)
-    effort.took(1.0, 1e-9)  # too short to tell anything
-    assert effort.seconds(1000.0) == pytest.approx(deadlines.DOUBT * 2.0, rel=1e-3)
 
 
 def test_trials_of_self_collision_go_on_where_they_were(stepped: Callable[[], None]) -> None:
@@ -265,15 +226,6 @@ def test_what_there_is_no_time_to_check_counts_as_colliding() -> None:
     found = scene.colliding(q, 0.0)
     assert not found[:AT_ONCE_LATE].any() and found[AT_ONCE_LATE:].all()
     assert scene.n_unchecked == 1000 - AT_ONCE_LATE and scene.n_colliding == 0
-
-
-def test_check_ends_at_the_first_look_at_the_clock_that_is_late(stepped: Callable[[], None]) -> None:
-    robot = Robot("panda")
-    scene = collision_model(robot).scene(True)
-    q = np.tile(0.5 * (robot.lower + robot.upper), (1000, 1))
-    stepped()
-    found = scene.colliding(q, 3.0)  # the third look after the begin is too late
-    assert found.sum() == scene.n_unchecked == 1000 - 3 * AT_ONCE
 
 
 def test_scene_of_the_same_obstacles_is_prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,9 +312,3 @@ def test_meshes_of_a_robot_share_the_limit_of_triangles(tmp_path: Path) -> None:
     options = CollisionOptions(package_paths=(tmp_path,), most_triangles=7)
     with pytest.raises(MeshError, match=r"link 'b'.*has 4 triangles, 3 more are allowed"):
         CollisionModel(Robot(urdf, collision=options))
-
-
-def test_deadlines_that_are_never_over_cost_no_look_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deadlines, "clock", lambda: pytest.fail("looked at the clock"))
-    scene = CollisionModel(Robot("planar10")).scene(True, [Sphere((5.0, 0.0, 0.0), 0.1)] * 200, deadline=NEVER)
-    assert len(scene.colliding(np.zeros((3, 10)))) == 3

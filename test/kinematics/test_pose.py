@@ -37,11 +37,6 @@ def test_quaternions_agree_with_pinocchio_both_ways() -> None:
         np.testing.assert_allclose(pose_from([1, 2, 3], back), pose, rtol=0, atol=1e-15)
 
 
-def test_without_a_quaternion_there_is_no_rotation() -> None:
-    pose = pose_from(np.array([0.1, 0.2, 0.3]))
-    np.testing.assert_array_equal(pose[:3, :3], np.eye(3))
-
-
 def test_a_quaternion_within_a_thousandth_is_normalised_and_beyond_refused() -> None:
     quaternion = np.array([0.5, 0.5, 0.5, 0.5])
     rotation = pose_from(np.zeros(3), quaternion * 1.0009)[:3, :3]
@@ -130,11 +125,6 @@ def test_rotation_that_is_farther_off_is_refused_with_how_far(row: int, column: 
     pose[row, column] = value
     with pytest.raises(PoseError, match=told):
         check_pose(pose)
-
-
-def test_check_pose_accepts_what_is_rigid() -> None:
-    pose = pose_from([1, 2, 3], [0.5, 0.5, 0.5, 0.5])
-    np.testing.assert_array_equal(check_pose(pose.tolist()), pose)
 
 
 def test_straight_lines_are_those_of_scipy() -> None:

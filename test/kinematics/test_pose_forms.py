@@ -6,9 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pinocchio as pin
 import pytest
-from scipy.spatial.transform import Rotation
 
 from eim_ros.core.errors import PoseError
 from eim_ros.ik import Sampler
@@ -24,42 +22,13 @@ class Named(SimpleNamespace):
     """Something with fields, as the messages of ROS are."""
 
 
-def message(names: tuple[str, str]) -> Any:
-    parts = Named(**dict(zip("xyz", POSITION, strict=True))), Named(**dict(zip("xyzw", QUATERNION, strict=True)))
-    return Named(**dict(zip(names, parts, strict=True)))
-
-
-FORMS = {
-    "lists": POSE.tolist(),
-    "position and quaternion": (POSITION, QUATERNION),
-    "arrays": [np.array(POSITION), np.array(QUATERNION)],
-    "position and rotation": (POSITION, POSE[:3, :3]),
-    "seven numbers": [*POSITION, *QUATERNION],
-    "array of seven": np.array([*POSITION, *QUATERNION]),
-    "pinocchio": pin.SE3(POSE),
-    "a pose message": message(("position", "orientation")),
-    "a transform message": message(("translation", "rotation")),
-    "spatialmath": Named(A=POSE),  # its SE3 keeps the transform there
-    "scipy": Named(as_matrix=lambda: POSE),  # RigidTransform, which is new in scipy
-}
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_each_form_is_the_same_pose(form: str) -> None:
-    np.testing.assert_allclose(check_pose(FORMS[form]), POSE, rtol=0, atol=1e-15)  # one rounding
-    np.testing.assert_allclose(check_poses([FORMS[form]] * 2), np.stack([POSE, POSE]), rtol=0, atol=1e-15)
-
-
 def test_rows_of_seven_are_poses() -> None:
     rows = np.array([[*POSITION, *QUATERNION]] * 3)
     np.testing.assert_allclose(check_poses(rows), np.stack([POSE] * 3), rtol=0, atol=1e-15)
     assert Sampler(ROBOT).sample_batch(rows, 2, seed=0).n_per_pose.tolist() == [2, 2, 2]
 
 
-def test_rpy_turns_about_the_fixed_axes_in_this_order() -> None:
-    for angles in np.random.default_rng(0).uniform(-3.0, 3.0, (20, 3)):
-        expected = Rotation.from_euler("xyz", angles).as_matrix()  # lower case: about fixed axes
-        np.testing.assert_allclose(pose_from([0, 0, 0], rpy=angles)[:3, :3], expected, rtol=0, atol=1e-15)
+def test_an_orientation_is_given_once() -> None:
     with pytest.raises(PoseError, match="not as both"):
         pose_from([0, 0, 0], [0, 0, 0, 1], rpy=[0, 0, 0])
 

@@ -44,12 +44,15 @@ def test_every_form_of_a_pose_is_the_same_transform(place: tuple[float, ...], qu
         "columns first": np.asfortranarray(expected),
         "pair": (place, quaternion),
         "pair of lists": [list(place), quaternion.tolist()],
+        "arrays": (np.array(place), np.array(quaternion)),
         "position and matrix": (place, expected[:3, :3].tolist()),
         "seven numbers": [*place, *quaternion],
         "array of seven": np.array([*place, *quaternion]),
         "pinocchio": pinocchio.SE3(expected),
         "message of a pose": SimpleNamespace(position=point(place, "xyz"), orientation=point(quaternion, "xyzw")),
         "message of a transform": SimpleNamespace(translation=point(place, "xyz"), rotation=point(quaternion, "xyzw")),
+        "spatialmath": SimpleNamespace(A=expected),  # its SE3 keeps the transform there
+        "scipy": SimpleNamespace(as_matrix=lambda: expected),  # RigidTransform, which is new in scipy
         "pose_from": pose_from(place, quaternion),
         "opposite quaternion": pose_from(place, -quaternion),
     }

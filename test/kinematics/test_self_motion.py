@@ -7,7 +7,6 @@ import pytest
 from kinematics.robots import robot_and_oracle
 from scipy.spatial.distance import cdist
 
-from eim_ros.core.errors import PoseError, RobotError
 from eim_ros.ik.evaluation import exact_solutions
 from eim_ros.kinematics import Robot, refine, share_path, spread
 
@@ -104,16 +103,3 @@ def test_continuous_joints_are_compared_on_the_circle() -> None:
     difference = np.where(robot.continuous, np.minimum(difference, 2.0 * np.pi - difference), difference)
     distances = np.linalg.norm(difference, axis=-1) + 10.0 * np.eye(len(every))
     assert distances[len(known) :].min() >= 0.24 - 1e-5
-
-
-@pytest.mark.parametrize(("known", "error"), [(np.full((1, 7), np.nan), RobotError), (np.zeros((1, 6)), RobotError)])
-def test_bad_solutions_are_refused(known: np.ndarray, error: type[Exception]) -> None:
-    robot = Robot("panda")
-    with pytest.raises(error):
-        spread(robot, known, np.eye(4), 3, np.random.default_rng(0))
-
-
-def test_bad_pose_is_refused() -> None:
-    robot = Robot("panda")
-    with pytest.raises(PoseError):
-        spread(robot, np.zeros((1, 7)), 2.0 * np.eye(4), 3, np.random.default_rng(0))

@@ -13,11 +13,11 @@ from eim_ros.kinematics import CONTEXT_KINDS, Robot, context_from_pose
 every_kind = pytest.mark.parametrize("kind", CONTEXT_KINDS)
 
 
-@every_robot
+@pytest.mark.parametrize("name", ["panda", "fetch", "all_types", "followers"])
 @every_kind
 def test_gradient_agrees_with_finite_differences(name: str, kind: str) -> None:
     robot, _ = robot_and_oracle(name)
-    q = torch.tensor(robot.random(5, np.random.default_rng(0)), requires_grad=True)
+    q = torch.tensor(robot.random(2, np.random.default_rng(0)), requires_grad=True)
     # central differences with step 1e-6 of coordinates up to 10 m leave about 1e-8
     assert torch.autograd.gradcheck(lambda q: forward_context(robot, q, kind), (q,), eps=1e-6, atol=5e-8, rtol=0)
 

@@ -368,7 +368,7 @@ def test_chains_of_up_to_64_movable_joints_are_read() -> None:
 def test_descriptions_of_up_to_2000_links_are_read() -> None:
     """Fixed links that are the longest chain pinocchio has to follow."""
     assert Robot(long_chain(1999, "fixed")).dof == 1
-    for n in (2000, 5000, 100_000):
+    for n in (2000, 5000):
         with pytest.raises(RobotError, match=f"has {n + 1} links, at most 2000 are supported: cut out the part"):
             Robot(long_chain(n))
     joint = long_chain(1).partition("<joint")[2].partition("</joint>")[0]
