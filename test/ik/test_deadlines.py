@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eim_ros.core.errors import ConfigurationError, ConstraintError
+from eim_ros.core.errors import ConstraintError
 from eim_ros.ik import Completeness, Constraints, ErrorCode, LinkPosition, Sampler, Solutions, engine
 from eim_ros.ik.constraints import AT_ONCE, LinkCheck
-from eim_ros.ik.order import distinct_in_time, distinct_rows, farthest_rows
+from eim_ros.ik.order import distinct_in_time, distinct_rows
 from eim_ros.ik.problem import Problem
 from eim_ros.ik.request import Covering, Proposals, Spread
 from eim_ros.ik.setup import Setup
@@ -68,28 +68,6 @@ def test_scene_beyond_a_limit_is_refused_by_every_call() -> None:
             call()
 
 
-def test_obstacles_are_prepared_by_the_first_call_or_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    obstacles = [Sphere((2.0, 0.0, 0.01 * i), 0.001) for i in range(300)]
-    among = Sampler("panda").with_obstacles(obstacles)
-    among.prepare()
-    monkeypatch.setattr(collision, "Crowd", lambda *_: pytest.fail("prepared again"))
-    assert among.sample(POSE, 10, seed=0).error_code == ErrorCode.SUCCESS
-    assert among.with_constraints(obstacles=[]).sample(POSE, 10, seed=0).error_code == ErrorCode.SUCCESS
-
-
-def test_what_could_not_be_checked_in_time_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check of a few rows in any case is all that is left once the deadline is over."""
-    robot = Robot("panda")
-    constraints = Constraints(self_collision=True)
-    constraints.check(robot)  # the shapes are ready
-    problem = Problem(Setup(robot, constraints), POSE, False, Spread(500, 1.0), seed=0, deadline=0.0)
-    found = find(problem)
-    assert problem.n_unchecked > 0 and 0 < len(found.candidates) < 100
-    kept = found.candidates.chosen().q
-    assert not constraints.scene(robot).colliding(kept).any()  # type: ignore[union-attr]
-    assert found.timed_out
-
-
 def test_unchecked_rows_are_told_and_never_called_all_that_there_are() -> None:
     arm, constraints = Sampler("panda"), Constraints(self_collision=True)
     constraints.check(arm.robot)  # the shapes are ready
@@ -125,11 +103,6 @@ def test_separation_is_not_said_to_be_met_when_time_is_up() -> None:
     assert_verified(robot, samples)
 
 
-def test_spacing_that_takes_too_many_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"0\.01 takes about \d+ configurations, more than max_solutions"):
-        Sampler("panda").solve_all(POSE, 0.01, max_solutions=100, timeout=60.0, seed=0)
-
-
 def curves_of(robot: Robot, pose: np.ndarray, n: int, **asked: Any) -> Curves:
     return Curves.of(Problem(Setup(robot, Constraints()), pose, False, Spread(n), seed=0, **asked))
 
@@ -149,14 +122,6 @@ def test_division_of_curves_ends_at_the_deadline_with_solutions_of_all_component
     assert robot.chain.verify(found.problem.task, pool.q)[1].all()
     everything, in_time = found.even(np.inf)
     assert in_time and len(everything) > len(pool)
-
-
-def test_distinct_solutions_on_curves_end_without_the_number_asked_for() -> None:
-    robot = Robot("panda")
-    found = curves_of(robot, POSE, 1_000_000)
-    pool, in_time = found.even(np.inf)
-    assert in_time and len(pool) > 500
-    assert len(pool) <= found.report.n_components + 8.0 * found.report.lengths.sum() / 0.01
 
 
 def test_components_that_were_not_found_to_the_end_do_not_count_as_complete() -> None:
@@ -188,15 +153,6 @@ def test_draws_are_as_many_as_there_is_time_for(monkeypatch: pytest.MonkeyPatch)
     assert_verified(robot, samples, robot.fk(np.full(6, 0.7)))
 
 
-def test_draws_in_parts_have_the_effective_sample_size_of_all_at_once() -> None:
-    n, size = 1000, 300.0
-    at_once = n * size / (n + size)
-    part = 100 * size / (100 + size)
-    assert densities._size_of_more(part, 100, n) == pytest.approx(at_once, rel=1e-12)
-    assert densities._size_of_more(100.0, 100, n) == pytest.approx(1000.0, rel=1e-12)
-    assert densities._size_of_more(0.0, 100, n) == 0.0
-
-
 def test_proposals_are_as_many_as_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restarts, "PROPOSED_AT_ONCE", 64)
     loaded = Sampler.load("iiwa14_pose")
@@ -218,14 +174,6 @@ def test_comparison_of_rows_ends_at_the_deadline() -> None:
     assert not is_complete and np.array_equal(some, everything[: len(some)]) and 0 < len(some) < 100
 
 
-def test_choice_of_far_rows_is_filled_up_at_the_deadline() -> None:
-    robot = Robot("panda")
-    rows = robot.random(5000, np.random.default_rng(0))
-    chosen = farthest_rows(robot, rows, 500, 0.0)
-    assert len(chosen) == len(set(chosen.tolist())) == 500
-    assert not np.array_equal(chosen, farthest_rows(robot, rows, 500))
-
-
 @pytest.mark.parametrize("constraints", [None, Constraints(self_collision=True)])
 def test_poses_for_which_no_time_is_left_are_answered_together(constraints: Constraints | None) -> None:
     arm = Sampler("panda")
@@ -238,13 +186,6 @@ def test_poses_for_which_no_time_is_left_are_answered_together(constraints: Cons
     ):
         assert (answers.error_codes == ErrorCode.TIMED_OUT).all() and not len(answers.q)
         assert answers.messages[-1] == "timed out: there was no time to begin this pose"
-
-
-def test_batch_whose_shapes_are_not_ready_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collision, "check_time", refuse_obstacles)
-    constraints = Constraints(obstacles=[Sphere((2.0, 0.0, 0.01 * i), 0.001) for i in range(5)])
-    answers = Sampler("panda").with_constraints(constraints).sample_batch(np.repeat(POSE[None], 3, axis=0), 4, seed=0)
-    assert answers.messages == ("timed out: not ready",) * 3
 
 
 SCENES = {

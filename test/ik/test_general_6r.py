@@ -10,7 +10,7 @@ import pytest
 from ik.arms import assert_no_solution
 from ik.test_closed_form import by_brute_force, sorted_rows
 from kinematics.oracle import Oracle
-from kinematics.six_joint_arms import KINDS, URDFS, random_arm, urdf_of
+from kinematics.six_joint_arms import URDFS, urdf_of
 from kinematics.six_revolute_arms import ARMS, CRAIG, calibrated, random_axes
 
 from eim_ros.ik import ErrorCode, Sampler
@@ -234,13 +234,6 @@ def test_limits_leave_some_of_the_solutions() -> None:
         rtol=0,
         atol=1e-9,
     )
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_special_arms_keep_their_certified_form(kind: str) -> None:
-    form = Robot(random_arm(kind, 0)).closed_form
-    assert form is not None
-    assert (form.kind, form.certifies) == (kind, True)
 
 
 def test_random_arms_are_complete() -> None:

@@ -42,11 +42,6 @@ def test_shipped_model_is_served_without_torch(model: str) -> None:
     assert not modules_after(SERVE.format(model=model)) & HEAVY
 
 
-def test_mixture_of_a_shipped_model_brings_torch() -> None:
-    code = "from eim_ros.ik import IKModel\nassert IKModel.load('panda_position').mixture.n_context == 3"
-    assert "torch" in modules_after(code)
-
-
 def test_data_are_collected_without_torch() -> None:
     code = "from eim_ros.ik import collect\nfrom eim_ros.kinematics import Robot\n"
     code += "assert len(collect(Robot('planar3'), 10, 'position', 0)) == 10"

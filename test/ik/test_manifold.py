@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 from ik.arms import iiwa_on_a_turning_joint
-from kinematics.robots import resized, robot_and_oracle
+from kinematics.robots import resized
 from scipy.spatial import cKDTree
 
 from eim_ros.core.errors import ConfigurationError
@@ -49,18 +49,6 @@ def test_what_is_said_to_be_complete_leaves_no_solution_out(name: str) -> None:
         away, _ = cKDTree(answer.q).query(truth_of(sampler.robot, pose, 2000, index))
         assert away.max() < MISSED
     assert n_complete >= 10  # the others are close to singular
-
-
-@pytest.mark.parametrize("name", ARMS)
-def test_every_solution_reaches_the_pose_within_the_limits(name: str) -> None:
-    sampler = sampler_of(name)
-    robot, oracle = robot_and_oracle(name)
-    for index, pose in enumerate(poses_of(robot, 4, 22)):
-        answer = sampler.sample(pose, 150, seed=index)
-        assert answer and answer.valid.all()
-        assert robot.within_limits(answer.q).all()
-        for configuration in answer.q:
-            np.testing.assert_allclose(oracle.forward(configuration), pose, atol=2e-6)
 
 
 def test_components_are_those_that_links_of_solutions_tell() -> None:
@@ -128,14 +116,6 @@ def test_the_bound_is_told_in_words() -> None:
     assert answer.message.endswith(f"; {answer.completeness.n_components} components, complete with 95 % confidence")
 
 
-def test_points_in_closed_form_are_complete() -> None:
-    sampler = sampler_of("ur5")
-    answer = sampler.solve_all(poses_of(sampler.robot, 1, 27)[0], guarantee=Completeness(), seed=0)
-    assert answer.completeness.is_complete
-    assert answer.completeness.n_components == len(answer) == answer.n_total
-    assert answer.completeness.missed_share == 0.0
-
-
 def test_narrower_limits_leave_pieces_of_the_same_curves() -> None:
     sampler = sampler_of("panda")
     robot = sampler.robot
@@ -172,19 +152,6 @@ def test_no_solution_collides_where_none_may() -> None:
     assert not constraints.scene(sampler.robot).colliding(nearest[None])[0]
     distances = np.linalg.norm(answer.q - near, axis=1)
     assert np.linalg.norm(nearest - near) <= distances.min() + 0.01  # from 1000 solutions as near as obstacles let it
-
-
-@pytest.mark.parametrize("name", ARMS)
-def test_the_nearest_of_all_solutions_is_returned(name: str) -> None:
-    sampler = sampler_of(name)
-    robot, rng = sampler.robot, np.random.default_rng(31)
-    for index, pose in enumerate(poses_of(robot, 6, 31)):
-        near = robot.random(1, rng)[0]
-        found = sampler.sample(pose, 1, near=near, seed=index)
-        dense = sampler.solve_all(pose, 0.01, guarantee=Completeness(), seed=index).q
-        least = np.linalg.norm(dense - near, axis=1).min()
-        assert found.valid[0]
-        assert np.linalg.norm(found.q[0] - near) <= least + 1e-9
 
 
 def test_joint_that_wraps_is_near_at_either_end_of_narrower_limits() -> None:

@@ -116,12 +116,3 @@ def test_model_is_not_saved_for_a_robot_with_another_tip(tmp_path) -> None:
     assert IKModel.load(tmp_path / "left.safetensors").robot.base_link == "left_l0"
     with pytest.raises(ModelFileError, match="another base or tip"):
         IKModel.load(path, arm_of("gantry").with_tool(TOOL)).save(path)
-
-
-def test_tools_that_were_used_are_kept_as_long_as_there_is_room() -> None:
-    sampler = Sampler("planar3")
-    first = sampler.with_tool(TOOL)
-    assert sampler.with_tool(TOOL) is first
-    for length in np.linspace(0.2, 0.3, 16):
-        sampler.with_tool(pose_from([0.0, 0.0, length]))
-    assert sampler.with_tool(TOOL) is not first

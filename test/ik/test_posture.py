@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import types
 
 import numpy as np
 import pytest
@@ -83,19 +82,6 @@ def test_time_that_is_up_leaves_solutions_where_they_are() -> None:
     assert late.error_code == ErrorCode.TIMED_OUT
     assert late and late.valid.all()
     assert late.message.endswith("there was no time to optimize and compare all")
-
-
-def test_the_clock_is_looked_at_after_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    robot, posture = arm_of("panda"), Posture({"panda_joint1": 0.3})
-    problem = problem_of(robot, robot.fk(POSE))
-    seeds = robot.random(200, np.random.default_rng(0))
-    pool = problem.solved(seeds, np.arange(200, dtype=np.uint32)).chosen()
-    assert len(pool) > 20
-    clock = iter([0.0, 2.0])
-    monkeypatch.setattr("eim_ros.ik.problem.time", types.SimpleNamespace(perf_counter=lambda: next(clock)))
-    moved, is_cut_short = problem.optimized(pool, posture, deadline=1.0)
-    assert is_cut_short
-    assert 0 < (moved.q != pool.q).any(axis=1).sum() <= 16
 
 
 def test_constraints_stay_kept() -> None:

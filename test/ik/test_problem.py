@@ -88,19 +88,3 @@ def test_configuration_that_is_not_finite_is_not_valid() -> None:
     robot = arm_of("planar3")
     problem = problem_of(robot, reachable_pose(robot), True, 1.0)
     assert not problem.verified(np.full((1, 3), np.nan), FIRST).valid[0]
-
-
-def test_best_has_the_least_sum_of_errors() -> None:
-    pool = pool_of([0.3, 0.1, 0.2], [0.0, 0.5, 0.05])
-    assert pool.best().expert.tolist() == [2]
-    assert len(pool.pick(np.array([], dtype=np.int64)).best()) == 0
-
-
-def test_pools_join_row_by_row() -> None:
-    first, second = pool_of([0.1, 0.2], [0.0, 0.0]), pool_of([0.3], [0.4])
-    joined = first.joined(second)
-    assert joined.position_error.tolist() == [0.1, 0.2, 0.3]
-    assert joined.orientation_error.tolist() == [0.0, 0.0, 0.4]
-    assert joined.expert.tolist() == [0, 1, 0]
-    empty = first.pick(np.array([], dtype=np.int64))
-    assert empty.joined(second) is second

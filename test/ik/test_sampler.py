@@ -51,22 +51,6 @@ def test_every_valid_configuration_is_valid_by_pinocchio(name: str, context_kind
             assert np.allclose(samples.orientation_error, orientation_error, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["planar3", "iiwa14", "continuous", "gantry"])
-def test_shapes_names_and_types_of_an_answer(name: str) -> None:
-    robot = arm_of(name)
-    samples = sampler_of(name, "position").propose(reachable_pose(robot), 7, seed=0)
-    assert samples.joint_names == robot.joint_names
-    assert samples.q.shape == (7, robot.dof)
-    for column in ("log_prob", "position_error", "orientation_error", "valid", "expert"):
-        assert getattr(samples, column).shape == (7,)
-    assert samples.valid.dtype == np.bool_
-    assert samples.expert.dtype == np.uint32
-    assert np.isfinite(samples.log_prob).all()
-    assert samples.elapsed > 0.0
-    best = "no solution found; the best attempt is off by"
-    assert samples.message.startswith(best) or samples.message == f"{samples.n_valid[0]} of 7 proposals are valid"
-
-
 def test_context_of_the_model_decides_what_is_asked_by_default() -> None:
     pose = reachable_pose(arm_of("iiwa14"))
     of_position = sampler_of("iiwa14", "position").sample(pose, 10, timeout=ENOUGH, seed=0)

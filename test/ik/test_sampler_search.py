@@ -7,9 +7,9 @@ import re
 
 import numpy as np
 import pytest
-from ik.arms import arm_of, assert_no_solution, broad_model, reachable_pose, sampler_of
+from ik.arms import arm_of, assert_no_solution, reachable_pose, sampler_of
 
-from eim_ros.ik import ErrorCode, Sampler
+from eim_ros.ik import ErrorCode
 from eim_ros.kinematics import pose_from, refine
 
 ENOUGH = 60.0  # [s]
@@ -96,15 +96,6 @@ def test_near_counts_the_short_way_round_a_continuous_joint() -> None:
     assert (np.diff(plain) > -1e-9).all()  # in the revolution nearest to the configuration
 
 
-def test_near_prefers_the_nearest_of_all_that_were_found() -> None:
-    robot, near = arm_of("iiwa14"), np.full(7, 0.3)
-    sampler, pose = sampler_of("iiwa14", "position"), reachable_pose(arm_of("iiwa14"))
-    one = sampler.sample(pose, 1, near=near, timeout=ENOUGH, seed=0)
-    assert one.error_code == ErrorCode.SUCCESS
-    at_it = sampler.sample(robot.fk(near), 200, near=near, timeout=ENOUGH, seed=0)
-    assert np.linalg.norm(at_it.q[0] - near) < np.median(np.linalg.norm(at_it.q - near, axis=1))
-
-
 @pytest.mark.parametrize("position_only", [True, False])
 def test_pose_out_of_reach_gives_the_best_attempt(position_only: bool) -> None:
     """The planar arm is 3 m long: 10 m away it stays 7 m short, stretched, whatever it tries."""
@@ -179,18 +170,6 @@ def test_raw_samples_are_marked_valid_or_not() -> None:
     assert samples.best_attempt is None
 
 
-def test_raw_samples_outside_the_limits_are_not_valid() -> None:
-    robot = arm_of("one_joint")
-    samples = (
-        sampler_of("one_joint", "position")
-        .with_constraints(position_tolerance=10.0, orientation_tolerance=10.0)
-        .propose(np.eye(4), 2000, seed=0)
-    )
-    inside = robot.within_limits(samples.q)
-    assert np.array_equal(samples.valid, inside)
-    assert not inside.all()
-
-
 def test_raw_samples_are_returned_even_if_none_is_valid() -> None:
     samples = sampler_of("iiwa14", "position").propose(reachable_pose(arm_of("iiwa14")), 30, seed=0)
     assert samples.error_code == ErrorCode.NO_IK_SOLUTION
@@ -211,11 +190,3 @@ def test_loose_tolerances_are_tolerances_of_the_answer() -> None:
     assert samples.position_error.max() <= 0.01
     assert samples.orientation_error.max() <= 0.1
     assert samples.position_error.max() > 1e-6 or samples.orientation_error.max() > 1e-6
-
-
-def test_one_configuration_of_one_expert() -> None:
-    robot = arm_of("planar3")
-    sampler = Sampler(model=broad_model(robot, "position", n_experts=1))
-    samples = sampler.sample(reachable_pose(robot), 1, timeout=ENOUGH, seed=0)
-    assert len(samples) == 1
-    assert samples.valid[0]

@@ -191,12 +191,6 @@ def test_what_could_not_be_drawn_is_no_success() -> None:
     assert "could not be drawn from the density" in samples.message
 
 
-def test_out_of_reach_there_is_nothing_to_draw() -> None:
-    answer = Sampler("panda").draw([9.0, 0.0, 0.0], 10, "uniform", seed=0)
-    assert answer.error_code == ErrorCode.NO_IK_SOLUTION
-    assert np.isnan(answer.effective_sample_size)
-
-
 def test_dimensions_that_cannot_be_sliced_are_refused() -> None:
     tolerances = Constraints(tolerances=[0.1] * 6)
     many = Constraints(tolerances=[np.inf] * 3 + [0.1] * 3)

@@ -75,15 +75,14 @@ class Interruption:
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_kinematic_inputs_beat_maximum_likelihood(seed: int) -> None:
+def test_kinematic_inputs_beat_maximum_likelihood() -> None:
     """Measured over ten seeds: RMSE .19 to .23 of EM's; within limits .92 to .98, EM's .81 to .85; H(z) .90 to .99."""
-    data_set, test = data_of(n=1500, seed=seed), data_of(n=1000, seed=1000)
-    em = Training(EMConfig(n_components=8, n_iterations=30), seed).run(data_set)
+    data_set, test = data_of(n=1500, seed=0), data_of(n=1000, seed=1000)
+    em = Training(EMConfig(n_components=8, n_iterations=30)).run(data_set)
     config = EIMConfig.kinematic(
         n_components=8, n_iterations=25, **{"ratio.hidden_layers": (64, 64), "ratio.batch_size": 300}
     )
-    eim = Training(config, seed, smoothing=SmoothingConfig(sigma_decay=0.9)).run(data_set)
+    eim = Training(config, smoothing=SmoothingConfig(sigma_decay=0.9)).run(data_set)
     plain, ours = evaluate(em.model, test), evaluate(eim.model, test)
     assert ours["rmse_position"] < 0.35 * plain["rmse_position"]
     assert ours["median_position"] < 0.35 * plain["median_position"]
@@ -123,13 +122,12 @@ def test_experts_are_added_for_a_start_that_misses_half_of_the_solutions() -> No
     assert grown > 0.35
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_known_kinematics_beat_maximum_likelihood_and_keep_the_limits(seed: int) -> None:
+def test_known_kinematics_beat_maximum_likelihood_and_keep_the_limits() -> None:
     """Measured over six seeds: RMSE .11 to .14 of EM's, within limits .94 to .97."""
-    data_set, test = data_of(n=1500, seed=seed), data_of(n=1000, seed=1000)
-    em = Training(EMConfig(n_components=8, n_iterations=30), seed).run(data_set)
+    data_set, test = data_of(n=1500, seed=0), data_of(n=1000, seed=1000)
+    em = Training(EMConfig(n_components=8, n_iterations=30)).run(data_set)
     config = EIMConfig.known_kinematics(n_components=8, n_iterations=60)
-    known = Training(config, seed, known=True).run(data_set)
+    known = Training(config, known=True).run(data_set)
     plain, ours = evaluate(em.model, test), evaluate(known.model, test)
     assert ours["rmse_position"] < 0.25 * plain["rmse_position"]
     assert ours["share_in_limits"] > 0.9
@@ -146,11 +144,10 @@ def test_training_starts_from_a_model_of_the_same_robot_and_context() -> None:
             TRAININGS["known-density"].run(other, initial=em)
 
 
-@pytest.mark.parametrize("side", [1.0, -1.0])
-def test_demonstrations_as_a_prior_give_their_preference_and_known_kinematics_the_accuracy(side: float) -> None:
+def test_demonstrations_as_a_prior_give_their_preference_and_known_kinematics_the_accuracy() -> None:
     """Of planar3's two ways to bend, demonstrations show one: joint_2 of one sign."""
     every, test = data_of(n=1500), data_of(n=500, seed=1000)
-    shown = every.sample[:, 1] * side > 0.0
+    shown = every.sample[:, 1] > 0.0
     demonstrations = DataSet(every.context[shown], every.sample[shown], every.description)
     prior = Training(EMConfig(n_components=4, n_iterations=30)).run(demonstrations).model
     config = EIMConfig.known_kinematics(n_components=8, n_iterations=60)
@@ -161,7 +158,7 @@ def test_demonstrations_as_a_prior_give_their_preference_and_known_kinematics_th
     share, rmse = {}, {}
     for name, model in [*runs.items(), ("prior", prior)]:
         drawn = model.mixture.sample(torch.from_numpy(test.context), torch.Generator().manual_seed(0)).numpy()
-        share[name], rmse[name] = float((drawn[:, 1] * side > 0.0).mean()), evaluate(model, test)["rmse_position"]
+        share[name], rmse[name] = float((drawn[:, 1] > 0.0).mean()), evaluate(model, test)["rmse_position"]
     assert 0.3 < share["free"] < 0.7
     assert share["mixed"] > 0.9
     assert rmse["mixed"] < 0.4 * rmse["prior"]
