@@ -149,19 +149,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return told
 
 
-def test_a_client_is_looked_up_after_its_request_until_it_has_been_there_for_long(clock: SimpleNamespace) -> None:
-    node = Endpoints(CLIENT)
-    clients = Clients(_node(node), SimpleNamespace(srv_name="/it"))  # type: ignore[arg-type]
-    for step in range(20):  # requests every 0.1 s
-        clock.now = 100.0 + 0.1 * step
-        assert clients.include(CLIENT, clock.now)
-    assert node.n_asked < 18  # at first each time, in the end every 0.2 s
-    assert clients.include(CLIENT, clock.now - 0.1)
-    node.clients = ()
-    clock.now += 1.0
-    assert not clients.include(CLIENT, clock.now)
-
-
 def test_what_was_known_last_counts_when_the_node_cannot_be_asked(clock: SimpleNamespace) -> None:
     node = Endpoints(CLIENT)
     clients = Clients(_node(node), SimpleNamespace(srv_name="/it"))  # type: ignore[arg-type]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import time
+from typing import Any
 
 import numpy as np
 import pytest
 from ik.arms import arm_of, reachable_pose, sampler_of
 from nodes.client_node import request
+from nodes.ik_server.serving import ENOUGH, served
 from sensor_msgs.msg import JointState
 
 from eim_ros.core.errors import ServiceError
@@ -17,12 +19,12 @@ from eim_ros.kinematics import pose_from
 from eim_ros.msg import IKGuarantee, IKSolutions
 from eim_ros.nodes import solutions_of
 from eim_ros.nodes.common.messages import pose_message, transform_of
-from eim_ros.nodes.ik_server.handlers import SERVICES, parse_draw, parse_sample, parse_solve_all
+from eim_ros.nodes.ik_server.handlers import parse_draw, parse_sample, parse_solve_all
 from eim_ros.nodes.ik_server.messages import RequestContext, RequestError, fill, guarantee_of, order_of, posture_of
 from eim_ros.nodes.ik_server.settings import IkServerSettings
 from eim_ros.srv import DrawIK, SampleIK, SolveAllIK
 
-ROBOT, ENOUGH = arm_of("iiwa14"), 60.0  # [s]
+ROBOT = arm_of("iiwa14")
 CONTEXT = RequestContext(ROBOT)
 NEVER = math.inf
 POSE = ROBOT.fk(ROBOT.random(1, np.random.default_rng(3)))[0]
@@ -40,13 +42,8 @@ def sent(solutions: Solutions, deadline: float, wants_log_prob: bool = True) -> 
     return message
 
 
-def served(name: str, message: object, sampler: Sampler | None = None, settings: IkServerSettings | None = None):
-    """The solutions of a service's response."""
-    service_type, parse = SERVICES[name]
-    response = service_type.Response()
-    used = sampler or sampler_of("iiwa14", "position")
-    parse(message, response, CONTEXT, settings or IkServerSettings()).solve(used, None, ENOUGH)
-    return response.solutions
+def solutions(name: str, message: object, *given: Any) -> IKSolutions:
+    return served(name, message, *given).solutions
 
 
 def test_fields_of_a_request_are_those_of_the_operation() -> None:
@@ -60,7 +57,7 @@ def test_fields_of_a_request_are_those_of_the_operation() -> None:
         ({"near": near}, {"near": np.full(7, 0.1)}),
         ({"posture": posture}, {"posture": Posture({"joint_a1": 0.5})}),
     ):
-        answer = served("~/sample_ik", request(**fields, **more))
+        answer = solutions("sample_ik", request(**fields, **more))
         expected = arm.sample(pose_from((0.4, 0.1, 0.6)), **given, **arguments)
         np.testing.assert_array_equal(Solutions.from_message(answer).q, expected.q)
 
@@ -69,7 +66,7 @@ def test_timeout_and_seed_of_a_request_are_its_own() -> None:
     assert parse_sample(request(timeout=0.5), SampleIK.Response(), CONTEXT, IkServerSettings()).timeout == 0.5
     default = IkServerSettings().default_timeout
     assert parse_sample(request(), SampleIK.Response(), CONTEXT, IkServerSettings()).timeout == default
-    first, second = (served("~/sample_ik", request(seed=-1)).positions for _ in range(2))
+    first, second = (solutions("sample_ik", request(seed=-1)).positions for _ in range(2))
     assert first != second
 
 
@@ -78,7 +75,7 @@ def test_what_is_left_open_is_left_to_the_sampler() -> None:
     assert (order_of(message), posture_of(message, ROBOT), CONTEXT.near(message.near)) == (None, None, None)
     assert message.diversity == -1.0
     expected = sampler_of("iiwa14", "position").with_constraints(position_only=True)
-    answer = Solutions.from_message(served("~/sample_ik", message))
+    answer = Solutions.from_message(solutions("sample_ik", message))
     np.testing.assert_array_equal(answer.q, expected.sample(pose_from((0.4, 0.1, 0.6)), 10, seed=0, timeout=ENOUGH).q)
 
 
@@ -126,7 +123,7 @@ def test_draws_are_asked_for_by_the_name_of_their_density() -> None:
     message.poses, message.constraints.position_only = [pose_message(POSE)], False
     pose = transform_of(message.poses[0])  # rounded as the message is
     expected = Sampler(ROBOT).draw(pose, 10, Posture({"joint_a1": 0.5}), temperature=0.2, seed=0, timeout=ENOUGH)
-    answer = Solutions.from_message(served("~/draw_ik", message, Sampler(ROBOT)))
+    answer = Solutions.from_message(solutions("draw_ik", message, Sampler(ROBOT)))
     np.testing.assert_array_equal(answer.q, expected.q)
     np.testing.assert_array_equal(answer.log_prob, expected.log_prob)
     for fields in ({"density": "gauss"}, {"temperature": -0.5}, {"density": "posture"}, {"posture": posture}):
@@ -134,7 +131,7 @@ def test_draws_are_asked_for_by_the_name_of_their_density() -> None:
             parse_draw(request(service_type=DrawIK, **fields), DrawIK.Response(), CONTEXT, IkServerSettings())
         assert refused.value.code == ErrorCode.INVALID_GOAL_CONSTRAINTS
     with pytest.raises(RequestError, match="temperature") as refused:  # it belongs to the density posture
-        served("~/draw_ik", request(service_type=DrawIK, temperature=0.5))
+        solutions("draw_ik", request(service_type=DrawIK, temperature=0.5))
     assert refused.value.code == ErrorCode.INVALID_GOAL_CONSTRAINTS
 
 
@@ -148,10 +145,10 @@ def test_message_has_the_effective_sample_size_of_draws() -> None:
 def test_a_spacing_that_takes_too_many_configurations_is_refused() -> None:
     message = request(service_type=SolveAllIK, max_spacing=0.05, position_only=False, poses=[pose_message(POSE)])
     with pytest.raises(RequestError, match=r"takes .* configurations, more than max_solutions \(50\)"):
-        served("~/solve_all_ik", message, Sampler(ROBOT), IkServerSettings(max_samples=50))
+        solutions("solve_all_ik", message, Sampler(ROBOT), IkServerSettings(max_samples=50))
     message.max_spacing = -1.0
     with pytest.raises(RequestError, match="max_spacing is -1.0"):
-        served("~/solve_all_ik", message)
+        solutions("solve_all_ik", message)
 
 
 def test_answer_comes_back_from_its_message_as_it_was() -> None:
@@ -190,8 +187,8 @@ def test_log_densities_are_given_if_wanted_and_in_time(
 
 
 def test_a_single_configuration_has_a_log_density_only_in_a_given_order() -> None:
-    assert len(served("~/sample_ik", request(n_samples=1)).log_prob) == 0
-    assert len(served("~/sample_ik", request(n_samples=1, order=["none"])).log_prob) == 1
+    assert len(solutions("sample_ik", request(n_samples=1)).log_prob) == 0
+    assert len(solutions("sample_ik", request(n_samples=1, order=["none"])).log_prob) == 1
 
 
 def test_answers_to_several_poses_have_all_log_densities_or_none() -> None:

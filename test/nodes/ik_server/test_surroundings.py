@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from builtin_interfaces.msg import Time
+from nodes.ik_server.serving import served
 from nodes.ik_server.workcell import pose_message_of, request_for, sampler
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
@@ -14,11 +15,9 @@ from eim_ros.kinematics import pose_from
 from eim_ros.kinematics.frames import FrameBuffer, StampedTransform
 from eim_ros.kinematics.links import fixed_links
 from eim_ros.msg import IKConstraints
-from eim_ros.nodes.ik_server.handlers import parse_get_position
 from eim_ros.nodes.ik_server.messages import FrameNotKnownYet, RequestContext, RequestError, with_tip_and_tool
 from eim_ros.nodes.ik_server.moveit import parse_nearest
 from eim_ros.nodes.ik_server.settings import IkServerSettings
-from eim_ros.srv import GetPositionIK
 
 ROBOT = sampler().robot
 JOINTS = {name: 0.1 * i for i, name in enumerate(ROBOT.joint_names)}
@@ -90,9 +89,8 @@ def test_partial_state_is_completed_where_it_is_told_as_a_difference(is_diff: bo
 
 def test_nearest_solution_is_near_to_where_the_robot_is() -> None:
     q = np.array([*JOINTS.values()])
-    request, response = request_for(ROBOT.fk(q)), GetPositionIK.Response()
-    parsed = parse_get_position(request, response, RequestContext(ROBOT, joints=JOINTS), IkServerSettings())
-    parsed.solve(sampler(), None, 20.0)
+    context = RequestContext(ROBOT, joints=JOINTS)
+    response = served("get_position_ik", request_for(ROBOT.fk(q)), sampler(), context=context)
     np.testing.assert_allclose(response.solution.joint_state.position, q, atol=1e-5)
 
 
