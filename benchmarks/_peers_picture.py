@@ -17,7 +17,7 @@ from eim_ros.view.style import FAINT, GROUP_COLOURS, INK, MUTED, NO_GROUP_COLOUR
 __all__ = ["draw"]
 
 MARKERS = "s^vDPXhp<>d"  # markers of the peers that share the neutral colour
-GROUPS = (f"{OURS}, default", f"{OURS}, Robot", "ssik", "EAIK", f"{OURS}, all")
+GROUPS = (f"{OURS}, default", f"{OURS}, refine", "ssik", "EAIK", f"{OURS}, all")
 BUDGETS = (50, 200, 1000)  # numbers of solutions or seeds
 MOST = f"{OURS}, default call, {max(BUDGETS)} solutions"
 N_COLUMNS = 3
@@ -111,7 +111,7 @@ def _marker(name: str) -> str:
 
 def _draw_key(axes: Axes) -> None:
     axes.axis("off")
-    ours = [f"{OURS}, {way}" for way in ("default call", "all", "all, complete", "Robot.solve, .refine")]
+    ours = [f"{OURS}, {way}" for way in ("default call", "all", "all, complete", "refine")]
     names = [*ours, "ssik", "ssik, self-motion charts", "EAIK"]
     for name in [*names, *(peer for peer in PEERS if _colour(peer) == NO_GROUP_COLOUR)]:
         axes.plot([], [], marker=_marker(name), markersize=6, color=_colour(name), label=name)

@@ -3,7 +3,7 @@
     python -m benchmarks.completeness [--poses 200] [--seed 0] [--certified] [--output FILE]
 
 Poses come from forward kinematics of uniform random configurations; times are the shortest of 3 calls on one thread.
-The truth of a pose combines two sets of solutions. The first is 20000 uniform seeds refined by `Robot.refine`, which
+The truth of a pose combines two sets of solutions. The first is 20000 uniform seeds refined by `refine`, which
 does not trace curves. The second comes from a search for missed_share 1e-4 at 99.9 % with another seed, with solutions
 at most 0.02 rad apart. Self-motion components link solutions within 0.12 rad (max-norm) and have
 at least 3 members.

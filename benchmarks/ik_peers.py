@@ -205,7 +205,7 @@ def ways_of(case: Case, rng: np.random.Generator) -> dict[str, Callable[[], Way]
     ways[f"{OURS}, all, complete"] = lambda: ours(
         case, Sampler(robot), rng, Sampler.solve_all, guarantee=Completeness()
     )
-    ways |= {f"{OURS}, Robot.refine, {n} seeds": lambda n=n: uniform(n) for n in BUDGETS}
+    ways |= {f"{OURS}, refine, {n} seeds": lambda n=n: uniform(n) for n in BUDGETS}
     ways["ssik, all of one call"] = closed_form
     ways[f"ssik, self-motion charts, {N_CHART} each"] = lambda: timed(self_motion_charts(case, N_CHART))
     ways["EAIK, all of one call"] = lambda: timed(eaik_solutions(case))

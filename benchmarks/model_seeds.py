@@ -3,7 +3,7 @@
     python -m benchmarks.model_seeds [--models panda_pose iiwa14_pose] [--poses 200]
         [--output benchmarks/results/model_seeds.txt]
 
-1. For each model, 100 seeds at each of 200 reachable poses are solved by `Robot.refine` with the patience of the
+1. For each model, 100 seeds at each of 200 reachable poses are solved by `refine` with the patience of the
    sampler. Seeds are uniform within the limits, draws of a single expert fitted by EM to 20,000 uniform configurations,
    or draws of the model. "converged" is the share that reaches the pose. "steps" is the mean number of steps of all
    seeds, divided by the share that converged: steps per solution. "moved" is the median Euclidean distance from a seed

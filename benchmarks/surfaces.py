@@ -5,7 +5,7 @@
 The cases are eight joints (an iiwa 14 on a revolute joint), an iiwa 14 on two prismatic joints, and positions of an
 iiwa 14. The truth of a pose consists of 100000 refined uniform seeds. Coverage is the share of them within 0.3 and 0.6
 rad (or m) of an answer by Euclidean distance; the hole is the largest such distance. The first row is the default call
-without a model, the second one as many solutions by restarts alone (`diversity=0`). The third row is `Robot.refine`
+without a model, the second one as many solutions by restarts alone (`diversity=0`). The third row is `refine`
 with as many uniform seeds as fit into the default call's CPU time; it returns many more solutions than requested. Times
 are CPU times of one thread, averaged over poses.
 """
@@ -75,7 +75,7 @@ def measured(robot: Robot, position_only: bool, n: int, n_poses: int, seed: int)
         ways = {
             "default call": (default, seconds),
             "diversity=0": timed(lambda pose=pose: sampled(pose, 0.0)),
-            "Robot.refine, equal time": timed(lambda pose=pose, n_seeds=n_seeds: refined(n_seeds, pose)),
+            "refine, equal time": timed(lambda pose=pose, n_seeds=n_seeds: refined(n_seeds, pose)),
         }
         for name, (rows, taken) in ways.items():
             away = cKDTree(rows).query(truth)[0] if len(rows) else np.full(len(truth), np.inf)

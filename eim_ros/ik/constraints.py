@@ -283,7 +283,7 @@ class Constraints:
         Obstacles in the base frame that the moving links must avoid.
     tolerances : (6,) array_like, optional
         Largest position errors along x, y and z [m] and largest rotations about x, y and z [rad], in the frame of the
-        target pose. An infinite tolerance leaves an axis free, see `Robot.refine`. Only the part of an error that
+        target pose. An infinite tolerance leaves an axis free, see `refine`. Only the part of an error that
         exceeds the tolerances then counts as the error of a configuration.
     links : sequence of LinkPosition or LinkOrientation
         Conditions on links of the chain.
@@ -404,7 +404,7 @@ class Constraints:
     def wanted(self, pose: FloatArray, robot: Robot, n: int, rng: np.random.Generator) -> FloatArray:
         """Draw poses (n, 4, 4) that satisfy the tolerances around a target pose. The first one is the target itself.
 
-        Offsets are uniform along and about each axis, in the decomposition of `Robot.refine`. The positions of free
+        Offsets are uniform along and about each axis, in the decomposition of `refine`. The positions of free
         axes are drawn within the reach of the robot.
         """
         box = ToleranceBox.of(pose, self.tolerances, robot.reach)

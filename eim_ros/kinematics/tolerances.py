@@ -1,7 +1,7 @@
 """Requests of a call with a pose: joint limits, target pose and tolerances, each validated once.
 
 Tolerances per axis allow a set of poses around the target. Six offsets describe a pose of this set, in the same way as
-`Robot.refine` measures errors. They are a translation o_p, a swing s and a twist t:
+`refine` measures errors. They are a translation o_p, a swing s and a twist t:
 
     p = p_target + R_target o_p,    R = R_target exp(s) exp(t).
 
