@@ -191,9 +191,9 @@ FIGURES = [
     ),
     Figure(
         "README.md",
-        "For one solution of a UR5, EAIK and ssik are [faster] than this call.",
+        "For one solution of a UR5, EAIK is [faster].",
         [f"ik_peers.txt: ur5, ~ joints >> {name} ~ {{}}" for name in ("eim_ros, default call", "EAIK", "ssik")],
-        lambda v: v[0] > max(v[1:]),
+        lambda v: v[1] < v[0] < v[2],
     ),
     # CONTRIBUTING.md
     *constants(
@@ -355,9 +355,9 @@ FIGURES = [
     ),
     Figure(
         "docs/benchmarks/solvers.md",
-        "200 solutions of a seven-joint arm cover its self-motion components in {} to {} ms",
-        [many(arm, DEFAULT_200, "{} ~ 100.0") for arm in OF_SEVEN],
-        ends,
+        "200 solutions of a seven-joint arm cover at least {} % of all in {} to {} ms",
+        [many(arm, DEFAULT_200, "{} ~ ~ {}") for arm in OF_SEVEN],
+        lambda v: (min(v[1::2]), *ends(v[::2])),
     ),
     Figure(
         "docs/benchmarks/solvers.md",
