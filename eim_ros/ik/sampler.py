@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -355,7 +356,8 @@ class Sampler:
             Exceptions are listed in docs/explanation/sampling.md, "Reproducibility". Default: a fresh one.
         timeout : float
             Time for the complete call [s]. While there is no solution, and no proof that there is none, the search
-            continues until it has passed. The message says which of them ended it.
+            continues until it has passed. The message says which of them ended it. If it is infinite, the search ends
+            after a number of restarts without a solution.
 
         Raises
         ------
@@ -787,6 +789,7 @@ class Sampler:
             checked, position_only = pose_from(pose), True
         else:
             checked = check_pose(pose)
+        until_deadline = until_deadline and deadline < math.inf
         return self._engine(aim, order).answer(checked, order, seed, deadline, position_only, until_deadline)
 
     def _engine(self, aim: Aim, order: Ordering) -> Engine:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from ik.arms import arm_and_oracle, arm_of
 
-from eim_ros.ik import Sampler, Solutions
+from eim_ros.ik import ErrorCode, Sampler, Solutions
 from eim_ros.ik.solutions import SCHEMA
 from eim_ros.kinematics import Box
 
@@ -165,3 +165,8 @@ def test_references_of_successive_requests_do_not_mix() -> None:
         q = sampler.solve(pose, near=near, timeout=ENOUGH).q[0]
         away = np.linalg.norm(sampler.sample(pose, 200, seed=0).q - near, axis=1)
         assert np.linalg.norm(q - near) <= away.min() + 1e-6
+
+
+def test_search_without_end_of_time_ends() -> None:
+    solutions = Sampler("planar3").sample([0.5, 0.1, 0.2], 2, timeout=np.inf, seed=0)
+    assert len(solutions) == 0 and solutions.error_code == ErrorCode.NO_IK_SOLUTION
