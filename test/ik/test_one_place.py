@@ -32,7 +32,7 @@ def calls_of(name: str) -> set[str]:
     [
         ("Solutions", {"engine.Engine._built"}),  # apart from class methods of Solutions, which call `cls`
         ("CompletenessReport", {"completeness.grant", "solutions.Solutions.from_message"}),
-        ("Engine", {"sampler.Sampler._engine"}),
+        ("Engine", {"sampler.Sampler._engine", "path_search.PathSearch._answer"}),
     ],
 )
 def test_only_these_functions_make_it(name: str, places: set[str]) -> None:
