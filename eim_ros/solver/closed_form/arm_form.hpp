@@ -68,7 +68,7 @@ struct PoseSolutions {
     std::vector<double> table;
 };
 
-inline constexpr Index kLine = 8;          // entries of a line of the table
+inline constexpr Index kLine = 8;  // entries of a line of the table
 // [rad, m]: difference in each joint below which roots are nearly equal
 inline constexpr double kNearDuplicates = 0.01;
 
