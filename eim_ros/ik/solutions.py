@@ -399,11 +399,12 @@ class Solutions:
     def poses(self, indices: Sequence[int] | IntArray) -> Solutions:
         """Return the answers to several poses, in this order."""
         index = np.asarray(indices, dtype=np.int64)
-        slices = self._slices()
-        rows = np.concatenate([np.empty(0, np.int64), *(np.arange(len(self))[slices[i]] for i in index)])
+        counts = self.n_per_pose[index]
+        firsts = (np.cumsum(self.n_per_pose) - self.n_per_pose)[index]
+        rows = np.arange(counts.sum()) + np.repeat(firsts - (np.cumsum(counts) - counts), counts)
         return self._replace(
             **self._taken(rows),
-            counts=self.n_per_pose[index],
+            counts=counts,
             outcomes=tuple([self._outcomes[i] for i in index]),
             times=self.times[index],
             densities=None if self._densities is None else [self._densities[i] for i in index],
