@@ -1,14 +1,13 @@
 """Quality of models and of sets of solutions.
 
 `evaluate` reports the errors of samples of a model without numerical refinement, the share of samples within the
-limits, and the entropies and likelihood of the model (thesis 6.4). The metrics compare sets of solutions by components,
-coverage and maximum mean discrepancy. The set of all solutions of a redundant arm is approximated by many exact
-solutions from uniform seeds, see `exact_solutions`.
+limits, and the entropies and likelihood of the model (thesis 6.4). The metrics compare sets of solutions by components
+and coverage. The set of all solutions of a redundant arm is approximated by many exact solutions from uniform seeds,
+see `exact_solutions`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +16,6 @@ import torch
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
-from scipy.spatial.distance import cdist
 
 from eim_ros.core.arrays import FloatArray, IntArray
 from eim_ros.core.checks import checked_whole, expect
@@ -179,43 +177,3 @@ def linked_components(
     order = order[size[order] >= least_members]
     rank[order] = np.arange(len(order))
     return np.asarray(rank[label])
-
-
-def maximum_mean_discrepancy(
-    robot: Robot, first: FloatArray, second: FloatArray, bandwidth: float | None = None
-) -> float:
-    """Estimate the squared maximum mean discrepancy of two sets of configurations (n, dof) and (m, dof).
-
-    The estimate is unbiased (Gretton et al. 2012, equation 3), so it may be negative if both distributions are equal. n
-    and m must be at least 2. The kernel is Gaussian; its default bandwidth [rad, m] is the median distance of both sets
-    together. Continuous joints enter by their sine and cosine.
-    """
-    x, y = _embedded(robot, first), _embedded(robot, second)
-    within_x, within_y, between = (cdist(a, b, "sqeuclidean") for a, b in ((x, x), (y, y), (x, y)))
-    if bandwidth is None:
-        pooled = cdist(np.concatenate([x, y])[:2000], np.concatenate([y, x])[:2000])
-        bandwidth = float(np.median(pooled[pooled > 0.0])) if (pooled > 0.0).any() else 1.0
-    kernels = [np.exp(-0.5 * squares / bandwidth**2) for squares in (within_x, within_y, between)]
-    n, m = len(x), len(y)
-    return float(
-        (kernels[0].sum() - n) / (n * (n - 1)) + (kernels[1].sum() - m) / (m * (m - 1)) - 2.0 * kernels[2].mean()
-    )
-
-
-def coverage_curve(
-    truth: SolutionSet, solve: Callable[[int], tuple[FloatArray, float]], budgets: list[int]
-) -> list[tuple[float, float, float]]:
-    """Return the time [s], coverage and share of components for each budget.
-
-    `solve(budget)` returns solutions and the time that they took.
-    """
-    curve = []
-    for budget in budgets:
-        solutions, seconds = solve(budget)
-        curve.append((seconds, truth.coverage(solutions), truth.share_of_components(solutions)))
-    return curve
-
-
-def _embedded(robot: Robot, positions: FloatArray) -> FloatArray:
-    turning = positions[:, robot.continuous]
-    return np.concatenate([positions[:, ~robot.continuous], np.sin(turning), np.cos(turning)], axis=1)

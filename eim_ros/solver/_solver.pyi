@@ -311,9 +311,6 @@ class SelfMotions:
         """Table (n, 3) of self-motion components: length [rad, m], whether closed, whether traced from end to end."""
     @property
     def n_restarts(self) -> int: ...
-    @property
-    def is_too_many(self) -> bool:
-        """Whether components were skipped because there are too many 2π-equivalent ones."""
 
 class Experts:
     """Linear Gaussian experts with weights (k, d, n_context), biases (k, d) and Cholesky factors (k, d, d)."""

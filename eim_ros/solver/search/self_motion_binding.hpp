@@ -232,8 +232,7 @@ inline void bind_self_motions(py::module_& module) {
                                                                           motions.free_joints().end());
                                    return copy_of(joints, {Index(joints.size())});
                                })
-        .def_property_readonly("n_restarts", &SelfMotions::n_restarts)
-        .def_property_readonly("is_too_many", &SelfMotions::is_too_many);
+        .def_property_readonly("n_restarts", &SelfMotions::n_restarts);
 }
 
 }  // namespace eim

@@ -60,8 +60,6 @@ class SelfMotions {
     // Whether restarts led to solutions from which no curve could be traced, for example near a singularity, or a curve
     // only touches a limit.
     bool is_undecided() const { return !is_certified_ && (is_singular_ || components_.touches_limit()); }
-    // Whether components were skipped because there are too many revolutions.
-    bool is_too_many() const { return components_.is_too_many(); }
 
     // Upper bound, at a confidence, of the share of restarts that lead to components not found.
     double missed_share(double confidence) const {

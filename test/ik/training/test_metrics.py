@@ -1,4 +1,4 @@
-"""Families, coverage and discrepancy of solution sets, where they are known."""
+"""Families and coverage of solution sets, where they are known."""
 
 from __future__ import annotations
 
@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 from ik.arms import arm_of
 
-from eim_ros.ik.evaluation import (
-    SolutionSet,
-    coverage_curve,
-    exact_solutions,
-    linked_components,
-    maximum_mean_discrepancy,
-)
+from eim_ros.ik.evaluation import SolutionSet, exact_solutions, linked_components
 
 
 def cloud(center: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -62,19 +56,7 @@ def test_solutions_of_a_planar_arm_with_two_joints_to_spare_have_the_families_of
     pose = robot.fk(np.array([0.3, 0.8, -0.4]))
     truth = exact_solutions(robot, pose, 300, rng)  # three joints, a full planar pose: elbow up and elbow down
     assert truth.n_components == 2
-    curve = coverage_curve(truth, lambda n: (truth.positions[:n], float(n)), [0, 1, len(truth.positions)])
-    assert curve == [(0.0, 0.0, 0.0), (1.0, 0.5, 0.5), (float(len(truth.positions)), 1.0, 1.0)]
-
-
-def test_discrepancy_is_about_zero_of_equal_distributions_and_large_of_others() -> None:
-    robot, rng = arm_of("planar3"), np.random.default_rng(3)
-    same = [maximum_mean_discrepancy(robot, *rng.standard_normal((2, 200, 3))) for _ in range(20)]
-    assert abs(np.mean(same)) < 3.0 * np.std(same) / np.sqrt(20)
-    apart = maximum_mean_discrepancy(robot, rng.standard_normal((200, 3)), 1.0 + rng.standard_normal((200, 3)))
-    assert apart > 20.0 * np.std(same)
-
-
-def test_discrepancy_of_single_points_is_the_kernels_value() -> None:
-    robot = arm_of("planar3")
-    first, second = np.zeros((2, 3)), np.ones((2, 3))
-    assert maximum_mean_discrepancy(robot, first, second, bandwidth=1.0) == pytest.approx(2.0 - 2.0 * np.exp(-1.5))
+    found = [
+        (truth.coverage(some), truth.share_of_components(some)) for some in (truth.positions[:n] for n in (0, 1, 300))
+    ]
+    assert found == [(0.0, 0.0), (0.5, 0.5), (1.0, 1.0)]
