@@ -237,7 +237,7 @@ def _prior(arm: PlanarArm, motions: DataSet, lines: list[float], output: Path, s
     """Train a motion prior by EM on most motions, write it, and return its figures.
 
     `log_density` is the mean log density of the other motions [nat], and `distance` the mean distance to a new line at
-    the end of its own motions [m].
+    the end of sampled motions [m].
     """
     import torch
 

@@ -193,7 +193,7 @@ class Engine:
         times: FloatArray | float,
         densities: tuple[ConditionalDensity, ...] | None = None,
     ) -> Solutions:
-        """Return the answer of rows. Without `densities`, those of a model are of these poses."""
+        """Return the answer of rows. By default, the densities of a model are computed for these poses."""
         robot = self._setup.robot
         if densities is None and self._prior.evaluator.n_experts:
             densities = tuple(self._prior.density(each[None]) for each in self._prior.contexts_of(poses))

@@ -248,7 +248,7 @@ class Solutions:
 
     @property
     def n_totals(self) -> FloatArray:
-        """Number of solutions (n_poses,) that exist, with revolutions of joints; NaN unless a closed form tells."""
+        """Number of solutions (n_poses,) that exist, with revolutions of joints; NaN if it is unknown."""
         return np.array([each.n_total for each in self._outcomes], np.float64)
 
     @property

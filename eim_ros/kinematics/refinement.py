@@ -1,6 +1,6 @@
 """Solving from seeds, and continuation along self-motions, for data collection, evaluation and comparisons.
 
-`Sampler` solves poses. These functions show what the numerical solver does with seeds of your own.
+`Sampler` solves poses. These functions show what the numerical solver does with given seeds.
 """
 
 from __future__ import annotations

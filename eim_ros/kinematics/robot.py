@@ -64,8 +64,8 @@ class Robot:
     A URDF does not say where the arm begins and ends. The default base is its root, or the link below a floating or
     planar joint that comes first. The default tip is at the end of the longest chain of moving joints, where frames of
     tools come first (`tool0`, `tcp`, `ee_gripper_link`). Fingers, wheels and rotors do not count. Slides of at most
-    10 cm that start at the same body, or of which one follows another, are fingers whatever their names, and a warning
-    names them. The arguments `tip` and `base` select other links.
+    10 cm that start at the same body, or that follow another one, are fingers whatever their names, and a warning names
+    them. The arguments `tip` and `base` select other links.
 
     A mimic joint may come before the joint that it follows. One that follows a missing or fixed joint, or itself, is
     refused.

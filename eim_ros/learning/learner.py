@@ -1,8 +1,8 @@
 """Base class of the learners, which turns settings, data and an initial model into a fitted model.
 
 A subclass implements `prepare`, which converts the data to an algorithm and its initial state; `run_loop` does the
-rest. Settings are given by keyword or as one object, and randomness as a seed or a generator. `Validated` is an
-algorithm around the one of a learner, which stops early by the likelihood of validation data.
+rest. Settings are given by keyword or as one object, and randomness as a seed or a generator. `Validated` wraps
+an algorithm, and stops it early by the likelihood of validation data.
 """
 
 from __future__ import annotations
