@@ -4,7 +4,11 @@
 of poses, and capability maps are timed per pose. Times are minimum CPU times over several interleaved runs in one
 process. Wall times compare numbers of threads and are meaningful only on an idle machine.
 
-    python -m benchmarks.batch [--quick] [--part batches|paths|maps] [--output FILE]
+The part "counter" runs batches on one thread next to a Python thread that counts. It prints the speed of the counter,
+relative to its speed without a batch, and the wall time of the batch, relative to that without a counter. Each is the
+median of nine alternating pairs. "2 threads" is the gain of a second thread without a counter.
+
+    python -m benchmarks.batch [--quick] [--part batches|counter|paths|maps] [--output FILE]
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import contextlib
 import io
 import resource
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,9 +30,19 @@ from benchmarks._machine import load_average, processor
 from eim_ros.core.parallel import usable_cores
 from eim_ros.ik import CapabilityGrid, ErrorCode, Sampler
 from eim_ros.ik.capability import PartWork
-from eim_ros.kinematics import Robot
+from eim_ros.kinematics import Box, Robot
 
 UNLIMITED = 1e6  # [s]
+LEAST_SECONDS = 0.3  # [s]: duration of a batch beside a counter, much longer than the interpreter's interval of 5 ms
+TABLE = Box((0.3, 0.3, 0.3), at=(0.5, 0.4, 0.3))
+SAMPLERS: dict[str, Callable[[], Sampler]] = {
+    "ur5e": lambda: Sampler("ur5e"),
+    "panda": lambda: Sampler("panda"),
+    "iiwa14": lambda: Sampler("iiwa14"),
+    "gen3": lambda: Sampler("gen3"),
+    "panda, model": lambda: Sampler.load("panda_pose"),
+    "panda, box": lambda: Sampler("panda").with_obstacles([TABLE]),
+}
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, float]:
@@ -79,6 +94,65 @@ def batches(name: str, n_poses: int, n_runs: int) -> None:
     print(f"  peak memory grown by the stream: {(after - before) / 1024:.1f} MB")
     cpu, wall = timed(lambda: sampler.solve_batch(poses, timeout=0.05, n_threads=1, seed=0))
     print(f"  timeout of 0.05 s: {wall:.3f} s")
+
+
+class Counter(threading.Thread):
+    """A thread of Python that counts until it is stopped."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.n, self.is_stopped = 0, False
+
+    def run(self) -> None:
+        while not self.is_stopped:
+            self.n += 1
+
+
+def counted(work: Callable[[], Any]) -> tuple[float, float]:
+    """Return counts per second beside a call, and the wall time of the call [s]."""
+    counter = Counter()
+    counter.start()
+    _, seconds = timed(work)
+    counter.is_stopped = True
+    counter.join()
+    return counter.n / seconds, seconds
+
+
+def beside_counter(name: str, n_pairs: int) -> None:
+    sampler = SAMPLERS[name]()
+    robot, rng = sampler.robot, np.random.default_rng(0)
+    near = robot.random(1, rng)[0]
+
+    def stream(poses: np.ndarray, n_threads: int) -> None:
+        for _ in sampler.stream(poses, sampler.solve, timeout=UNLIMITED, n_threads=n_threads, seed=0):
+            pass
+
+    def sample(n: int) -> Callable[[np.ndarray, int], Any]:
+        return lambda poses, n_threads: sampler.sample_batch(poses, n, timeout=UNLIMITED, n_threads=n_threads, seed=0)
+
+    def solve(near: np.ndarray | None) -> Callable[[np.ndarray, int], Any]:
+        return lambda poses, n_threads: sampler.solve_batch(
+            poses, near=near, timeout=UNLIMITED, n_threads=n_threads, seed=0
+        )
+
+    works = {"solve_batch": solve(None), "solve_batch, near": solve(near), "stream": stream}
+    works |= {f"sample_batch, n = {n}": sample(n) for n in (1, 20, 100)}
+    for label, work in works.items():
+        poses = robot.fk(robot.random(32, rng))
+        while (seconds := timed(lambda poses=poses, work=work: work(poses, 1))[1]) < LEAST_SECONDS:
+            poses = robot.fk(robot.random(1 + int(len(poses) * min(8.0, 1.3 * LEAST_SECONDS / seconds)), rng))
+        rows = []
+        for _ in range(n_pairs):
+            alone = timed(lambda poses=poses, work=work: work(poses, 1))[1]
+            two = timed(lambda poses=poses, work=work: work(poses, 2))[1]
+            free = counted(lambda: time.sleep(0.1))[0]
+            speed, beside = counted(lambda poses=poses, work=work: work(poses, 1))
+            rows.append((speed / free, beside / alone, alone / two, 1e6 * alone / len(poses)))
+        speed, slower, gain, each = np.median(rows, axis=0)
+        print(
+            f"  {name:14s}{label:22s}{len(poses):8d} poses {each:9.1f} us   counter {speed:5.0%}   "
+            f"batch x {slower:5.2f}   2 threads {gain:4.2f}"
+        )
 
 
 def line(robot: Robot, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -140,7 +214,7 @@ class _Both(io.TextIOBase):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--part", choices=("batches", "paths", "maps"), help="one alone (default: all)")
+    parser.add_argument("--part", choices=("batches", "counter", "paths", "maps"), help="one alone (default: all)")
     parser.add_argument("--output", type=Path, help="also write the output to this file")
     args = parser.parse_args()
     quick, told = args.quick, io.StringIO()
@@ -148,6 +222,8 @@ def main() -> None:
         print(f"{processor()}, {usable_cores()} cores, load before {load_average()}")
         if args.part in (None, "batches"):
             batches("panda", 5000 if quick else 100_000, 2 if quick else 3)
+        for name in SAMPLERS if args.part in (None, "counter") else ():
+            beside_counter(name, 3 if quick else 9)
         for name in ("panda", "iiwa14") if args.part in (None, "paths") else ():
             paths(name, [48, 200] if quick else [48, 200, 600], 2 if quick else 8)
         if args.part in (None, "maps"):
