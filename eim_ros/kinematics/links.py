@@ -239,8 +239,8 @@ def drawable_shapes(
 ) -> list[tuple[int, FloatArray, Shape | tuple[FloatArray, IntArray]]]:
     """Return the body, the pose (4, 4) in its frame [m], and the shape of everything to draw of a robot.
 
-    A mesh is given by its vertices (n, 3) [m] and faces (m, 3). The visuals are read from the source, the
-    path or text of a description. Without one, the collision shapes are read. For the paths of packages see `find_mesh`.
+    A mesh is given by its vertices (n, 3) [m] and faces (m, 3). The visuals are read from the source, the path or
+    text of a description. Without one, the collision shapes are read. For the paths of packages see `find_mesh`.
 
     Raises
     ------

@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 import torch
+from rclpy.duration import Duration
 from std_msgs.msg import String, UInt32
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
@@ -32,6 +33,7 @@ from eim_ros.planar.motions import MotionConfig, Trajectory, draw_motions
 _PERIOD = 0.02  # [s] polling period
 _WAITING_PERIOD = 0.25  # [s] polling period while a service of another node is missing
 _PATIENCE = 10.0  # [s] timeout of a response, of the start of a motion, and of its end beyond its duration
+_LONGEST_DELIVERY = Duration(seconds=5)  # maximum time until others have the last count of motions
 _BATCH = 50  # number of motions planned at a time, so that the first ones are shown soon
 
 
@@ -121,6 +123,7 @@ class Demonstrator(ManagedNode[DemonstratorSettings]):
         except StopIteration:
             self._finish()
             if self.settings.exit_when_done:
+                self._progress.wait_for_all_acked(_LONGEST_DELIVERY)
                 raise SystemExit(0) from None
         except Exception as error:  # an exception must not stop the executor
             self._finish()
